@@ -1,0 +1,11 @@
+//! What a run found: the data model, the store that keeps every sample, the published claims and
+//! their verdicts, and the comparison of two runs.
+//!
+//! Data comes in as samples and goes out as a [`Results`] document. Nothing here measures or draws.
+#![forbid(unsafe_code)]
+
+mod model;
+mod params;
+
+pub use model::*;
+pub use params::{Params, Value};

@@ -1,0 +1,337 @@
+//! The results document: everything a report may say, in the shape of `results.json` (schema 1).
+//!
+//! Owns the contract with whoever reads our results. It is plain data: computing it is the
+//! laboratory's work, drawing it the report's. Fields may be added, never removed or renamed.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Params;
+
+/// The version of this contract.
+pub const SCHEMA: u32 = 1;
+
+/// One run, whole.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// How the run was started.
+    pub run: Run,
+    /// The fingerprint of the machine; what could not be read is null, with its reason under `unknown`.
+    pub machine: serde_json::Value,
+    /// What the reader must know before believing any figure (a noisy machine, an interrupted run).
+    pub warnings: Vec<String>,
+    /// The experiments in catalogue order.
+    pub experiments: Vec<ExperimentResult>,
+}
+
+/// How a run was started.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// Unique, and the end of the default folder's name.
+    pub id: String,
+    /// RFC 3339, UTC.
+    pub started: String,
+    /// `quick`, `standard` or `paper`.
+    pub profile: String,
+    /// The seed of every shuffle.
+    pub seed: u64,
+    /// The version of the program.
+    pub version: String,
+    /// The most rounds any experiment finished.
+    pub rounds: u32,
+    /// Whether every planned round was measured (or a stopping rule ended it).
+    pub complete: bool,
+    /// Seconds spent measuring, all sessions of the run together.
+    pub measured_s: f64,
+    /// The command line's choices that change what is measured: `--only`, `--set`, `--cpus`, `--rounds`.
+    pub options: Vec<String>,
+}
+
+/// What one experiment found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ExperimentResult {
+    /// The catalogue's name for it.
+    pub id: String,
+    /// The question it answers.
+    pub question: String,
+    /// The sources it re-tests, e.g. `"003"`.
+    pub sources: Vec<String>,
+    /// The answer in one sentence, from these samples.
+    pub answer: String,
+    /// How it measures, and why to believe it.
+    pub method: Method,
+    /// Rounds finished.
+    pub rounds: u32,
+    /// Samples discarded and repeated, by the rules set beforehand.
+    pub discarded: u32,
+    /// `rounds`, `precision`, `time-budget` or `interrupted`.
+    pub stopped_because: String,
+    /// The metrics whose precision decides when to stop, the first being what comparisons use.
+    pub primary_metrics: Vec<String>,
+    /// The id of the case that is run twice a round.
+    pub reference: Option<String>,
+    /// Every planned case, also those that could not run.
+    pub cases: Vec<CaseResult>,
+    /// Pairs of cases, compared by round.
+    pub comparisons: Vec<ComparisonResult>,
+    /// Cases in order, with letters for what cannot be told apart.
+    pub rankings: Vec<Ranking>,
+    /// What the protocol says of its own figures.
+    pub diagnostics: Vec<Diagnostic>,
+    /// Answers: the verdicts on claims, then facts.
+    pub findings: Vec<Finding>,
+    /// What to draw.
+    pub figures: Vec<Figure>,
+    /// Tables in the layout of the source, ours beside theirs.
+    pub tables: Vec<Table>,
+}
+
+/// How an experiment measures, in words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Method {
+    /// What is done and timed.
+    pub how: String,
+    /// What is run beside it to tell the effect from everything else.
+    pub control: String,
+    /// What can mislead the reader.
+    pub traps: Vec<String>,
+    /// What the source did, and where this differs.
+    pub source: String,
+}
+
+/// One case over all rounds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CaseResult {
+    /// `experiment/params`.
+    pub id: String,
+    /// Its point in the grid.
+    pub params: Params,
+    /// Whether it has figures.
+    pub status: Status,
+    /// Why not, in words; null when `ok`.
+    pub reason: Option<String>,
+    /// `cold`, `no-steady-state`, `noisy`, `low-overlap`, ….
+    pub tags: Vec<String>,
+    /// By metric name; empty where nothing was measured.
+    pub summaries: BTreeMap<String, MetricSummary>,
+}
+
+/// Whether a case, or one sample of it, has figures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// Measured.
+    Ok,
+    /// It was tried and could not run.
+    Failed,
+    /// It was not tried, because it cannot run here.
+    Skipped,
+}
+
+/// A metric of a case over all rounds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MetricSummary {
+    /// `ns`, `ratio`, `switches`, ….
+    pub unit: String,
+    /// Rounds with a value.
+    pub n: usize,
+    /// The figure to quote.
+    pub median: f64,
+    /// The exact interval of the median; null below 6 rounds.
+    pub ci95: Option<[f64; 2]>,
+    /// The exact level of `ci95`, e.g. 0.984 for 7 rounds.
+    pub ci_level: Option<f64>,
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Mean without the largest and the smallest, as source 003 does; null below 3 rounds.
+    pub trimmed_mean: Option<f64>,
+    /// The smallest.
+    pub min: f64,
+    /// The largest.
+    pub max: f64,
+    /// Standard deviation over mean; null below 2 rounds or at a mean of 0.
+    pub cv: Option<f64>,
+}
+
+/// Two cases of one run, paired by round; or one case of two runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ComparisonResult {
+    /// The id of the first case.
+    pub a: String,
+    /// The id of the second.
+    pub b: String,
+    /// What is compared.
+    pub metric: String,
+    /// `b / a`; null where one has no figures.
+    pub ratio: Option<f64>,
+    /// Interval of the ratio.
+    pub ci95: Option<[f64; 2]>,
+    /// `faster`, `slower`, `same`, `small` or `unknown`; what `b` is against `a`.
+    pub verdict: String,
+    /// The rounds that would settle an `unknown`.
+    pub rounds_needed: Option<u64>,
+}
+
+/// Cases in order, best first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Ranking {
+    /// What is ranked.
+    pub title: String,
+    /// By which metric.
+    pub metric: String,
+    /// Best first.
+    pub entries: Vec<RankingEntry>,
+}
+
+/// One line of a ranking.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RankingEntry {
+    /// The case.
+    pub case: String,
+    /// Entries that share a letter cannot be told apart.
+    pub letters: String,
+    /// Against the best.
+    pub ratio: f64,
+    /// Its interval.
+    pub ci95: Option<[f64; 2]>,
+}
+
+/// What the protocol says of its own figures.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Diagnostic {
+    /// `drift`, `autocorrelation`, `modes`, `outliers`, `noise`, `overlap`, `resolution`.
+    pub name: String,
+    /// In words, with the numbers.
+    pub says: String,
+    /// Whether the reader should worry.
+    pub warning: bool,
+}
+
+/// The verdict on a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// The whole interval satisfies the rule.
+    Holds,
+    /// None of it does.
+    DoesNotHold,
+    /// Neither; the reason says what would settle it.
+    Inconclusive,
+    /// What it needs is not here; the reason says what.
+    NotTestable,
+}
+
+/// An answer: a claim's verdict, or a fact.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// The id of the claim; null for a fact.
+    pub claim: Option<String>,
+    /// Null for a fact.
+    pub verdict: Option<Verdict>,
+    /// In plain words, with the numbers.
+    pub says: String,
+    /// What the source published, as a number where it gave one.
+    pub published: Option<f64>,
+    /// The same, as the source says it.
+    pub published_text: Option<String>,
+    /// Ours.
+    pub measured: Option<f64>,
+    /// Its interval.
+    pub ci95: Option<[f64; 2]>,
+    /// Of `published`, `measured` and `ci95`.
+    pub unit: String,
+    /// Why it is inconclusive or not testable.
+    pub reason: Option<String>,
+}
+
+/// A chart, as data.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// Unique within the experiment; also the anchor in the page.
+    pub id: String,
+    /// What it shows.
+    pub title: String,
+    /// One sentence that says what to see, and the source's own caveat where its figures do not add up.
+    pub note: String,
+    /// The horizontal axis.
+    pub x: Axis,
+    /// The vertical axis.
+    pub y: Axis,
+    /// Lines with intervals, ours and published.
+    pub series: Vec<Series>,
+}
+
+/// An axis of a figure.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Axis {
+    /// With the unit, e.g. `threads`, `time per unit, µs`.
+    pub label: String,
+    /// How values are placed.
+    pub scale: Scale,
+}
+
+/// How an axis places values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scale {
+    /// Evenly.
+    Linear,
+    /// By logarithm; values are positive.
+    Log,
+    /// By name: [`Point::x`] counts from 0 and [`Point::label`] names it.
+    Category,
+}
+
+/// A line of a figure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// The legend's text.
+    pub name: String,
+    /// Whether it is ours or the source's.
+    pub origin: Origin,
+    /// In order of `x`.
+    pub points: Vec<Point>,
+}
+
+/// Whose figures these are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Origin {
+    /// Measured in this run.
+    Measured,
+    /// From a source.
+    Published,
+    /// From theory.
+    Ideal,
+}
+
+/// A point of a series.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Where on the horizontal axis.
+    pub x: f64,
+    /// The name on a category axis.
+    pub label: Option<String>,
+    /// The figure.
+    pub y: f64,
+    /// Its interval.
+    pub ci95: Option<[f64; 2]>,
+}
+
+/// A table in the layout of a source, ours beside theirs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Table {
+    /// Unique within the experiment.
+    pub id: String,
+    /// What it shows.
+    pub title: String,
+    /// Caveats, e.g. where a published mean does not follow from its own runs.
+    pub note: String,
+    /// Column heads, with units.
+    pub columns: Vec<String>,
+    /// Cells as text; empty where there is nothing.
+    pub rows: Vec<Vec<String>>,
+}

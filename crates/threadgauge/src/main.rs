@@ -1,0 +1,2 @@
+//! The threadgauge command.
+fn main() {}
