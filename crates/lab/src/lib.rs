@@ -1,1 +1,10 @@
-//! threadgauge-lab
+//! The laboratory: experiments, the isolated workers that run their cases, the schedule that orders
+//! them, and the analysis that reads findings off the stored samples.
+
+pub mod catalogue;
+pub mod experiment;
+pub mod experiments;
+pub mod view;
+pub mod worker;
+
+mod sys;

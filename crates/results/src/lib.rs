@@ -4,8 +4,13 @@
 //! Data comes in as samples and goes out as a [`Results`] document. Nothing here measures or draws.
 #![forbid(unsafe_code)]
 
+mod claims;
 mod model;
 mod params;
+pub mod published;
+mod sample;
 
+pub use claims::{Claim, Condition, Evidence, Quote, Range, claim, claims};
 pub use model::*;
 pub use params::{Params, Value};
+pub use sample::{Metric, Sample, StoredSample};

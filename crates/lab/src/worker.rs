@@ -1,0 +1,142 @@
+//! Inside the worker: the hands an experiment's case is given, and the answer that goes back.
+//!
+//! A worker is a fresh process that runs one case once. It reads an [`Order`] as JSON on standard
+//! input, pins itself, runs the case and writes a [`Sample`] as JSON on standard output. How it is
+//! started, watched and ended from outside is [`launch`](crate::launch)'s business.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use threadgauge_machine::{Burner, CpuList, clock};
+use threadgauge_results::{Metric, Params, Sample, Status};
+
+/// What the command asks of a worker.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Order {
+    /// The id of the experiment.
+    pub experiment: String,
+    /// The case.
+    pub params: Params,
+    /// The CPUs to be pinned to.
+    pub cpus: Vec<usize>,
+    /// Per cent of extra work hidden in every timed section: the harness's positive control, else 0.
+    pub handicap_percent: u32,
+    /// `CLOCK_MONOTONIC` just before the worker was started, ns.
+    pub launched_ns: u64,
+}
+
+/// Why a case has no figures.
+#[derive(Debug, thiserror::Error)]
+pub enum CaseError {
+    /// It was tried: what went wrong, where, and what to do.
+    #[error("{0}")]
+    Failed(String),
+    /// It cannot be tried on this machine.
+    #[error("{0}")]
+    Skipped(String),
+}
+
+impl CaseError {
+    /// A failure that says what was being done.
+    pub fn failed(what: impl std::fmt::Display, error: impl std::fmt::Display) -> Self {
+        Self::Failed(format!("{what}: {error}"))
+    }
+}
+
+/// What a case may use, and where it leaves its figures.
+#[derive(Debug)]
+pub struct Worker {
+    cpus: CpuList,
+    handicap_percent: u32,
+    launched_ns: u64,
+    burner: Option<Burner>,
+    metrics: Vec<Metric>,
+    tags: Vec<String>,
+    noise: BTreeMap<String, f64>,
+}
+
+impl Worker {
+    /// The CPUs this worker is pinned to.
+    #[must_use]
+    pub const fn cpus(&self) -> &CpuList {
+        &self.cpus
+    }
+
+    /// `CLOCK_MONOTONIC` just before this process was started, ns.
+    #[must_use]
+    pub const fn launched_ns(&self) -> u64 {
+        self.launched_ns
+    }
+
+    /// The calibrated burner, calibrated at first use (takes some milliseconds: ask before the clock runs).
+    pub fn burner(&mut self) -> &Burner {
+        self.burner.get_or_insert_with(Burner::calibrate)
+    }
+
+    /// Starts a timed section.
+    #[must_use]
+    pub fn stopwatch(&self) -> Stopwatch {
+        Stopwatch {
+            handicap_percent: self.handicap_percent,
+            cpu_ns: clock::process_cpu_ns(),
+            wall_ns: clock::monotonic_ns(),
+        }
+    }
+
+    /// Leaves a figure; `name` is unique within the case, `value` finite.
+    pub fn metric(&mut self, name: &str, unit: &str, value: f64) {
+        self.metrics.push(Metric {
+            name: name.to_owned(),
+            unit: unit.to_owned(),
+            value,
+        });
+    }
+
+    /// Marks the sample, e.g. `cold` or `no-steady-state`.
+    pub fn tag(&mut self, tag: &str) {
+        if !self.tags.iter().any(|t| t == tag) {
+            self.tags.push(tag.to_owned());
+        }
+    }
+
+    /// Stores how disturbed the sample was, e.g. the share of time in which all units ran together.
+    pub fn noise(&mut self, name: &str, value: f64) {
+        self.noise.insert(name.to_owned(), value);
+    }
+}
+
+/// A timed section under way.
+#[derive(Debug, Clone, Copy)]
+pub struct Stopwatch {
+    handicap_percent: u32,
+    cpu_ns: u64,
+    wall_ns: u64,
+}
+
+/// What a timed section took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lap {
+    /// Wall time, ns.
+    pub wall_ns: u64,
+    /// CPU time of this process (all its threads, not its children), ns.
+    pub cpu_ns: u64,
+}
+
+impl Stopwatch {
+    /// Ends the section. A handicapped worker first does its extra work, inside the timed section.
+    #[must_use]
+    pub fn stop(self) -> Lap {
+        let wall_ns = clock::monotonic_ns();
+        if self.handicap_percent > 0 {
+            let extra_ns = (wall_ns - self.wall_ns) * u64::from(self.handicap_percent) / 100;
+            while clock::monotonic_ns() - wall_ns < extra_ns {
+                std::hint::spin_loop();
+            }
+        }
+        Lap {
+            wall_ns: clock::monotonic_ns() - self.wall_ns,
+            cpu_ns: clock::process_cpu_ns() - self.cpu_ns,
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! The published claims and the rules that decide them.
+//!
+//! The claims themselves are data (`published/claims.csv`, shipped inside the binary). An experiment
+//! computes the [`Evidence`] from its samples by round; [`decide`] alone turns it into a verdict.
+
+use std::sync::OnceLock;
+
+use serde::Deserialize;
+
+/// One published claim and its rule.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Claim {
+    /// Its name, unique.
+    pub id: String,
+    /// The document, e.g. `"003"`, or two joined by `+`.
+    pub source: String,
+    /// The lines it stands on.
+    #[serde(rename = "where")]
+    pub place: String,
+    /// `core`, `secondary` or `platform`.
+    pub tier: String,
+    /// Whether it was stated, reported, implied or read off a table.
+    pub basis: String,
+    /// The claim in one sentence.
+    pub claim: String,
+    /// What is measured.
+    pub quantity: String,
+    /// Which cells decide it.
+    pub experiment: String,
+    /// The statistic the rule is about.
+    pub statistic: String,
+    /// The least value at which it holds.
+    pub holds_min: Option<f64>,
+    /// The largest value at which it holds.
+    pub holds_max: Option<f64>,
+    /// The rule in words.
+    pub rule: String,
+    /// What was published, in words.
+    pub published_value: String,
+    /// The published statistic's smallest value.
+    pub published_statistic_low: Option<f64>,
+    /// The published statistic's largest value.
+    pub published_statistic_high: Option<f64>,
+    /// Whether the published data satisfy the rule.
+    pub published_data_vs_rule: String,
+    /// What a machine must have to test it.
+    pub precondition: String,
+    /// What to know before quoting it.
+    pub note: String,
+}
+
+impl Claim {
+    /// The values at which the claim holds.
+    #[must_use]
+    pub fn range(&self) -> Range {
+        Range {
+            min: self.holds_min.unwrap_or(f64::NEG_INFINITY),
+            max: self.holds_max.unwrap_or(f64::INFINITY),
+        }
+    }
+}
+
+/// All claims, in the order of the sources.
+///
+/// # Panics
+///
+/// Never in a released binary: a test reads the shipped file.
+#[must_use]
+pub fn claims() -> &'static [Claim] {
+    static CLAIMS: OnceLock<Vec<Claim>> = OnceLock::new();
+    CLAIMS.get_or_init(|| {
+        csv::Reader::from_reader(&include_bytes!("../published/claims.csv")[..])
+            .deserialize()
+            .collect::<Result<_, _>>()
+            .expect("the shipped claims.csv is well-formed")
+    })
+}
+
+/// The claim with this id.
+#[must_use]
+pub fn claim(id: &str) -> Option<&'static Claim> {
+    claims().iter().find(|c| c.id == id)
+}
+
+/// A closed range of values.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Range {
+    /// The least value inside.
+    pub min: f64,
+    /// The largest value inside.
+    pub max: f64,
+}
+
+/// What the samples say about a claim's statistic.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Evidence {
+    /// The statistic of each round: its median and sign interval decide (METHOD rule 4).
+    Statistic(Vec<f64>),
+    /// A ratio of two cases in each round: Hodges–Lehmann on logarithms decides (rule 5).
+    Ratio(Vec<f64>),
+    /// The statistic of each cell by round: every cell must satisfy the rule.
+    Cells {
+        /// Which cell to quote.
+        quote: Quote,
+        /// Name and rounds of each.
+        cells: Vec<(String, Vec<f64>)>,
+    },
+    /// An estimate computed elsewhere, e.g. by a bootstrap over rounds.
+    Estimate {
+        /// The figure.
+        value: f64,
+        /// Its 95 % interval, where there are enough rounds.
+        ci95: Option<[f64; 2]>,
+    },
+    /// The first evidence decides by the claim's rule, and each condition must hold as well.
+    With {
+        /// What the claim's rule is about.
+        main: Box<Evidence>,
+        /// What must hold besides.
+        also: Vec<Condition>,
+    },
+    /// Cells that this run did not measure: inconclusive, with the reason.
+    Missing(String),
+    /// What the claim needs is not on this machine.
+    NotTestable {
+        /// What is missing.
+        reason: String,
+        /// What was measured all the same.
+        measured: Option<f64>,
+    },
+}
+
+/// A condition beside a claim's rule.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Condition {
+    /// In words.
+    pub says: String,
+    /// Where it holds.
+    pub range: Range,
+    /// What decides it.
+    pub evidence: Evidence,
+}
+
+/// Which of several cells stands for all in the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Quote {
+    /// The one with the largest median.
+    Largest,
+    /// The one with the smallest median.
+    Smallest,
+}

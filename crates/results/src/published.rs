@@ -1,0 +1,156 @@
+//! What the sources measured, as typed rows of the CSV files shipped inside the binary.
+//!
+//! Facts only: how they compare with this machine is for the experiments to say. Where a published
+//! mean does not follow from its own runs, [`PublishedMean::agrees`] is false.
+
+use std::sync::OnceLock;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+/// One cell of source 001: N threads that yield after each slice of work.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct ContextSwitch {
+    /// `per_configuration`, or `averaged` for the second table.
+    pub published_table: String,
+    /// N.
+    pub threads: u64,
+    /// CPUs of the machine.
+    pub cpus: u64,
+    /// Operating system.
+    pub os: String,
+    /// Run time, ms.
+    pub elapsed_ms: f64,
+    /// Over the configuration's base, per cent.
+    pub overhead_pct: Option<f64>,
+    /// One CPU's time over two CPUs' time less 1, per cent; in the averaged table.
+    pub gain_over_1_cpu_pct: Option<f64>,
+}
+
+/// One run of source 003's print experiment.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct PrintRun {
+    /// `repeat_single_core`, `more_units`, `larger_payload` or `repeat_dual_core`.
+    pub experiment: String,
+    /// `process` or `thread`.
+    pub kind: String,
+    /// Units at once.
+    pub units: u64,
+    /// Lines each prints.
+    pub prints_per_unit: u64,
+    /// Characters of the string, without counter and newline.
+    pub payload_bytes: u64,
+    /// Cores switched on.
+    pub cores: u64,
+    /// Counted from 1.
+    pub run: u32,
+    /// Real time of the whole program, s.
+    pub elapsed_s: f64,
+}
+
+/// One run of source 003's creation of 100,000 units.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct CreateRun {
+    /// `c` or `java`.
+    pub language: String,
+    /// The call.
+    pub api: String,
+    /// `process` or `thread`.
+    pub kind: String,
+    /// How many were created and reaped.
+    pub units: u64,
+    /// Cores switched on; unknown for Java.
+    pub cores: Option<u64>,
+    /// Counted from 1.
+    pub run: u32,
+    /// Real time, s.
+    pub elapsed_s: f64,
+}
+
+/// A mean that source 003 prints, beside what its own runs give.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct PublishedMean {
+    /// The file that holds the runs.
+    pub table_file: String,
+    /// As in [`PrintRun::experiment`].
+    pub experiment: String,
+    /// `process` or `thread`.
+    pub kind: String,
+    /// Units at once.
+    pub units: u64,
+    /// Lines each prints.
+    pub prints_per_unit: Option<u64>,
+    /// Characters of the string.
+    pub payload_bytes: Option<u64>,
+    /// Cores switched on.
+    pub cores: Option<u64>,
+    /// The printed mean, s.
+    pub published_mean_s: f64,
+    /// The trimmed mean of the runs, s.
+    pub recomputed_trimmed_mean_s: Option<f64>,
+    agrees_to_1_ms: String,
+}
+
+impl PublishedMean {
+    /// Whether the printed mean follows from its runs, to 1 ms.
+    #[must_use]
+    pub fn agrees(&self) -> bool {
+        self.agrees_to_1_ms == "yes"
+    }
+}
+
+macro_rules! shipped {
+    ($(#[$doc:meta])* $name:ident: $row:ty = $file:literal) => {
+        $(#[$doc])*
+        ///
+        /// # Panics
+        ///
+        /// Never in a released binary: a test reads the shipped file.
+        #[must_use]
+        pub fn $name() -> &'static [$row] {
+            static ROWS: OnceLock<Vec<$row>> = OnceLock::new();
+            ROWS.get_or_init(|| rows(include_bytes!(concat!("../published/", $file))))
+        }
+    };
+}
+
+shipped! {
+    /// Source 001's two tables.
+    context_switches: ContextSwitch = "rsdn_context_switch.csv"
+}
+shipped! {
+    /// Every run of source 003's print experiments.
+    print_runs: PrintRun = "fork_vs_thread_print.csv"
+}
+shipped! {
+    /// Every run of source 003's creation of 100,000 units.
+    create_runs: CreateRun = "create_destroy_100k.csv"
+}
+shipped! {
+    /// The means source 003 prints, checked against its runs.
+    means: PublishedMean = "published_means.csv"
+}
+
+fn rows<T: DeserializeOwned>(file: &[u8]) -> Vec<T> {
+    csv::Reader::from_reader(file)
+        .deserialize()
+        .collect::<Result<_, _>>()
+        .expect("the shipped CSV files are well-formed")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shipped_files_hold_what_the_sources_published() {
+        assert_eq!(print_runs().len(), 210);
+        assert_eq!(create_runs().len(), 11);
+        assert_eq!(means().iter().filter(|m| !m.agrees()).count(), 3);
+        let base = context_switches()
+            .iter()
+            .find(|c| c.threads == 2 && c.cpus == 2 && c.os.contains("NT 4"))
+            .unwrap();
+        assert_eq!(base.elapsed_ms, 5453.0);
+    }
+}
