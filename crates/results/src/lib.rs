@@ -9,8 +9,10 @@ mod model;
 mod params;
 pub mod published;
 mod sample;
+mod store;
 
 pub use claims::{Claim, Condition, Evidence, Quote, Range, claim, claims};
 pub use model::*;
 pub use params::{Params, Value};
 pub use sample::{Metric, Sample, StoredSample};
+pub use store::{RunRecord, STORE_FILE, Store, StoreError, StoredCase, StoredExperiment};

@@ -75,6 +75,8 @@ pub struct StoredSample {
     pub gated: bool,
     /// RFC 3339, UTC.
     pub started: String,
+    /// From starting its worker to its answer, ns.
+    pub wall_ns: u64,
     /// What was measured.
     pub sample: Sample,
 }
