@@ -348,6 +348,15 @@ impl Store {
         self.wrap(result)
     }
 
+    /// Lets the file grow no larger than it is, or than `pages`: what a full disk does.
+    #[doc(hidden)]
+    pub fn limit_pages(&self, pages: u32) {
+        // SQLite raises a bound below the present size to that size, and answers with the bound.
+        let _ = self
+            .connection
+            .pragma_update_and_check(None, "max_page_count", pages, |row| row.get::<_, i64>(0));
+    }
+
     fn connect(path: &Path, flags: OpenFlags) -> Result<Self, StoreError> {
         let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
             .map_err(|e| explain(path, e))?;
