@@ -9,7 +9,8 @@
 //! whatever the noise. Ties count for both sides, which makes the interval conservative (Noether,
 //! *Journal of the American Statistical Association* 62, 1967).
 //!
-//! Source: Hollander, Wolfe & Chicken, *Nonparametric Statistical Methods* (2014), sections 3.1–3.3.
+//! Source: Hollander, Wolfe & Chicken, *Nonparametric Statistical Methods* (2014), sections
+//! 3.1–3.3.
 
 use std::sync::OnceLock;
 
@@ -143,7 +144,8 @@ fn exact(n: usize) -> Vec<f64> {
     mass
 }
 
-/// The Hodges–Lehmann estimate of a centre, with its exact signed-rank interval, in the values' unit.
+/// The Hodges–Lehmann estimate of a centre, with its exact signed-rank interval, in the values'
+/// unit.
 ///
 /// Exact up to 60 values, normal with continuity correction above. [`Estimate::ci`] is `None` where
 /// so few values cannot reach the level: below 6 at an `alpha` of 0.05. Time grows as n log n and
@@ -215,8 +217,8 @@ pub(crate) fn log_ratios(a: &[f64], b: &[f64]) -> Result<Vec<f64>, StatsError> {
 /// The two-sided signed-rank p value of "the centre is `centre`" (no unit).
 ///
 /// Exact up to 60 values. At most alpha exactly when the interval of [`hodges_lehmann`] leaves the
-/// centre out: a Walsh average equal to the centre counts for both sides. No values give 1; anything
-/// not finite gives NaN, which is below no threshold.
+/// centre out: a Walsh average equal to the centre counts for both sides. No values give 1;
+/// anything not finite gives NaN, which is below no threshold.
 ///
 /// Source: Wilcoxon, *Biometrics Bulletin* 1 (1945).
 ///

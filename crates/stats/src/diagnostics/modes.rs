@@ -1,17 +1,18 @@
 //! Two figures in one: values that gather in several places.
 //!
-//! A median between two clusters describes no run that ever happened. A histogram of seven values shows
-//! nothing, so the question is put as one of explanation: how much of the spread about the median
-//! is left once the values are split in two, each part about its own median? A split of uniform noise
-//! leaves one half, of rounder noise more, of two clusters next to nothing. By how much chance alone
-//! falls short of one half depends on n, and was found by simulation for uniform noise, which is the
-//! easiest to split of the single modes tried (normal, lognormal, exponential, Laplace, Student's t).
+//! A median between two clusters describes no run that ever happened. A histogram of seven values
+//! shows nothing, so the question is put as one of explanation: how much of the spread about the
+//! median is left once the values are split in two, each part about its own median? A split of
+//! uniform noise leaves one half, of rounder noise more, of two clusters next to nothing. By how
+//! much chance alone falls short of one half depends on n, and was found by simulation for uniform
+//! noise, which is the easiest to split of the single modes tried (normal, lognormal, exponential,
+//! Laplace, Student's t).
 //!
 //! Options not taken: Hartigan's dip test says that there are modes but not where, and a kernel
 //! estimate needs a bandwidth that seven values cannot give.
 //!
-//! Source: Engelman & Hartigan, *JASA* 64 (1969), with absolute deviations for squares, since noise of
-//! benchmarks has long tails.
+//! Source: Engelman & Hartigan, *JASA* 64 (1969), with absolute deviations for squares, since noise
+//! of benchmarks has long tails.
 
 use crate::select::{middle, sorted};
 
@@ -37,12 +38,11 @@ pub struct Mode {
 
 /// The modes of some values, ascending (METHOD rule 9). Their order does not matter.
 ///
-/// Of series with a single mode at most 5 % are split by chance: uniform noise nearly that often, bell
-/// shapes and long tails far less. A cluster is at
-/// least a fifth of the values and at least two of them: one stray round is an outlier, not a mode.
-/// Two clusters of equal weight are found in half of the cases when they lie 8 standard deviations apart at
-/// n = 7, 5 at n = 20, and 4 at n = 40; fewer than 6 values are never split. None for no values, or
-/// when one is not finite.
+/// Of series with a single mode at most 5 % are split by chance: uniform noise nearly that often,
+/// bell shapes and long tails far less. A cluster is at least a fifth of the values and at least
+/// two of them: one stray round is an outlier, not a mode. Two clusters of equal weight are found
+/// in about half of the cases when they lie 8 standard deviations apart at n = 7, 5 at n = 20, and
+/// 4 at n = 40; fewer than 6 values are never split. None for no values, or when one is not finite.
 ///
 /// ```
 /// use threadgauge_stats::diagnostics::modes;
@@ -73,8 +73,8 @@ pub fn modes(values: &[f64]) -> Vec<Mode> {
         .collect()
 }
 
-/// Splits sorted values in two, or in three where three equal clusters hide each other: then any two
-/// parts explain no more than uniform noise would. A single part if there is nothing to split.
+/// Splits sorted values in two, or in three where three equal clusters hide each other: then any
+/// two parts explain no more than uniform noise would. A single part if there is nothing to split.
 fn split(sorted: &[f64]) -> Vec<&[f64]> {
     let n = sorted.len();
     let spread = Spread::of(sorted);
@@ -87,12 +87,10 @@ fn split(sorted: &[f64]) -> Vec<&[f64]> {
     if in_two / all < 0.5 - chance(0.79, n) {
         return vec![&sorted[..first], &sorted[first..]];
     }
-    let (low, high, in_three) = spread.best_two_cuts(n, least);
+    let (_, high, in_three) = spread.best_two_cuts(n, least);
     if in_three / all < 1.0 / 3.0 - chance(0.75, n) {
-        let (low, high) = (
-            spread.best_cut(0, high, least).0,
-            spread.best_cut(low, n, least).0,
-        );
+        let low = spread.best_cut(0, high, least).0;
+        let high = spread.best_cut(low, n, least).0;
         return vec![&sorted[..low], &sorted[low..high], &sorted[high..]];
     }
     vec![sorted]
@@ -106,8 +104,8 @@ fn chance(factor: f64, n: usize) -> f64 {
 
 /// Sums of absolute deviations of parts from their own medians, in constant time each.
 struct Spread {
-    /// Running sums of the sorted values, reckoned from their median so that small deviations from a large
-    /// figure keep their digits.
+    /// Running sums of the sorted values, reckoned from their median so that small deviations from
+    /// a large figure keep their digits.
     sums: Vec<f64>,
 }
 
@@ -138,8 +136,9 @@ impl Spread {
             .unwrap_or((to, f64::INFINITY))
     }
 
-    /// The two cuts that leave least spread, and what they leave. Every pair is tried, since cutting twice
-    /// in turn may begin in the middle of a cluster; of many values, every hundredth is a candidate.
+    /// The two cuts that leave least spread, and what they leave. Every pair is tried, since
+    /// cutting twice in turn may begin in the middle of a cluster; of many values, every hundredth
+    /// is a candidate.
     fn best_two_cuts(&self, n: usize, least: usize) -> (usize, usize, f64) {
         let step = (n / 100).max(1);
         (least..=n - least)
