@@ -66,7 +66,7 @@ struct Begun {
 pub fn site(profile: Profile, cpus: Option<&CpuList>) -> Result<Site> {
     let allowed = allowed_cpus().context("the CPUs this process may use cannot be read")?;
     let cpus = cpus.unwrap_or(&allowed);
-    if let Some(absent) = cpus.iter().find(|cpu| !allowed.iter().any(|a| a == *cpu)) {
+    if let Some(absent) = cpus.iter().find(|cpu| !allowed.contains(*cpu)) {
         bail!("--cpus: CPU {absent} is not one this process may use; those are {allowed}");
     }
     Ok(Site {
@@ -130,7 +130,7 @@ fn resume(dir: &Path) -> Result<Begun> {
     let profile = Profile::named(&record.profile)
         .with_context(|| format!("{} has the unknown profile {}", dir.display(), record.profile))?;
     let site = Site {
-        cpus: record.cpus.iter().copied().collect(),
+        cpus: CpuList::new(record.cpus.iter().copied()),
         ..site(profile, None)?
     };
     let chosen = store
