@@ -9,7 +9,7 @@ use threadgauge_lab::experiment::{Profile, Site};
 use threadgauge_lab::launch::{Interrupts, Launcher};
 use threadgauge_lab::schedule::{self, Chosen, Ending};
 use threadgauge_lab::selection::{Selector, choose, experiments};
-use threadgauge_machine::{CpuList, allowed_cpus, fingerprint, free_memory_mib};
+use threadgauge_machine::{CpuList, allowed_cpus, available_memory_mib, fingerprint};
 use threadgauge_report::{terminal, terminal_summary};
 use threadgauge_results::{RunData, RunRecord, Status, Store, StoredExperiment};
 
@@ -72,7 +72,7 @@ pub fn site(profile: Profile, cpus: Option<&CpuList>) -> Result<Site> {
     Ok(Site {
         profile,
         cpus: cpus.clone(),
-        free_memory_mib: free_memory_mib().unwrap_or(0),
+        free_memory_mib: available_memory_mib().unwrap_or(0),
     })
 }
 
