@@ -1,11 +1,12 @@
 //! The experiments there are, in the order they run and are reported, and those still to come.
 
 use crate::experiment::Experiment;
+use crate::experiments::create::Create;
 
 /// Every experiment.
 #[must_use]
 pub fn catalogue() -> &'static [&'static dyn Experiment] {
-    &[]
+    &[&Create]
 }
 
 /// Experiments still to come, and the claims they will decide.
