@@ -1,1 +1,3 @@
 //! One file an experiment.
+
+pub mod print;

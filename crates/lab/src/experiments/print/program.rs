@@ -193,27 +193,32 @@ fn process(setting: &Setting, sink: BorrowedFd<'_>) -> io::Result<u64> {
     }
 }
 
+/// Waits for so many children beside the reader, in the order they end, as the source's parent does.
 fn wait_for(units: u64, reader: Option<Pid>) -> Result<(), CaseError> {
     let mut ended = 0;
+    let mut trouble = None;
     while ended < units {
         match wait(WaitOptions::empty()) {
-            // The parent still holds a write end, so a reader that ends now has failed; its report says so.
+            // The parent still holds a write end, so a reader that ends now has failed; units will see its end.
             Ok(Some((pid, _))) if Some(pid) == reader => {
-                return Err(CaseError::Failed("the reader of the sink ended before the units".to_owned()));
+                trouble = Some("the reader of the sink ended before the units".to_owned());
             }
-            Ok(Some((_, status))) if status.exit_status().is_some_and(|code| code <= 1) => ended += 1,
             Ok(Some((pid, status))) => {
-                let how = status.terminating_signal().map_or_else(
-                    || format!("with status {}", status.exit_status().unwrap_or(-1)),
-                    |signal| format!("by signal {signal}"),
-                );
-                return Err(CaseError::Failed(format!("the printing process {pid} was ended {how}")));
+                ended += 1;
+                // 1 is a unit that could not print, and has said why on the board.
+                if status.exit_status().is_none_or(|code| code > 1) {
+                    let how = status.terminating_signal().map_or_else(
+                        || format!("with status {}", status.exit_status().unwrap_or(-1)),
+                        |signal| format!("by signal {signal}"),
+                    );
+                    trouble = Some(format!("the printing process {pid} was ended {how}"));
+                }
             }
             Ok(None) | Err(Errno::INTR) => {}
             Err(error) => return Err(CaseError::failed("cannot wait for the printing processes", error)),
         }
     }
-    Ok(())
+    trouble.map_or(Ok(()), |says| Err(CaseError::Failed(says)))
 }
 
 /// As the source's thread.c: create all, then join all.
@@ -260,4 +265,9 @@ fn spent() -> Spent {
         voluntary: own.switches.voluntary + children.switches.voluntary,
         involuntary: own.switches.involuntary + children.switches.involuntary,
     }
+}
+
+/// Names the limit that refused a unit.
+fn cannot_make(unit: Unit, made: u64, wanted: u64, error: &io::Error) -> CaseError {
+    CaseError::Failed(format!("{} {} of {wanted} was refused: {error}", unit.name(), made + 1))
 }
