@@ -13,7 +13,12 @@ use crate::view::View;
 
 /// All figures that have something to show.
 pub(super) fn all(view: &View<'_>) -> Vec<Figure> {
-    let figures = [ratio_by_prints(view), time_by_units(view), two_cpus(view), torn_lines(view)];
+    let figures = [
+        ratio_by_prints(view),
+        time_by_units(view),
+        two_cpus(view),
+        torn_lines(view),
+    ];
     figures.into_iter().filter(|f| !f.series.is_empty()).collect()
 }
 
@@ -58,9 +63,15 @@ fn time_by_units(view: &View<'_>) -> Figure {
             let value = of_published(&against_255(*unit, *units))?;
             Some(dot(*units as f64, value))
         });
-        line(format!("source 003, {}", unit.name()), Origin::Published, dots.collect())
+        line(
+            format!("source 003, {}", unit.name()),
+            Origin::Published,
+            dots.collect(),
+        )
     });
-    let linear = UNITS.map(|units| dot(units as f64, units as f64 / 255.0)).to_vec();
+    let linear = UNITS
+        .map(|units| dot(units as f64, units as f64 / 255.0))
+        .to_vec();
     let linear = line("linear", Origin::Ideal, linear);
     Figure {
         id: "time-by-units".to_owned(),
@@ -88,7 +99,11 @@ fn two_cpus(view: &View<'_>) -> Figure {
             let value = of_published(&two_cpu_gain(*unit, *prints))?;
             Some(dot(*prints as f64, value))
         });
-        line(format!("source 003, {}", unit.name()), Origin::Published, dots.collect())
+        line(
+            format!("source 003, {}", unit.name()),
+            Origin::Published,
+            dots.collect(),
+        )
     });
     Figure {
         id: "two-cpus".to_owned(),
@@ -107,22 +122,28 @@ fn torn_lines(view: &View<'_>) -> Figure {
         .points()
         .into_iter()
         .flat_map(|point| Unit::ALL.iter().map(move |unit| (*unit, point)))
-        .filter(|wanted| view.summary(&Way::blocks(Sink::Pipe).cell(*wanted, TORN)).is_some())
+        .filter(|wanted| {
+            view.summary(&Way::blocks(Sink::Pipe).cell(*wanted, TORN))
+                .is_some()
+        })
         .collect();
-    let series = [Sink::Pipe, Sink::File, Sink::Pty].map(Way::blocks).into_iter().map(|way| {
-        let dots = columns.iter().enumerate().filter_map(|(x, wanted)| {
-            let summary = view.summary(&way.cell(*wanted, TORN))?;
-            let (unit, point) = wanted;
-            let per_thousand = 1_000.0 / (point.units * point.prints) as f64;
-            Some(Dot {
-                x: x as f64,
-                label: Some(format!("{}, {} lines", unit.name(), count(point.prints))),
-                y: summary.median * per_thousand,
-                ci95: summary.ci95.map(|ci| ci.map(|end| end * per_thousand)),
-            })
+    let series = [Sink::Pipe, Sink::File, Sink::Pty]
+        .map(Way::blocks)
+        .into_iter()
+        .map(|way| {
+            let dots = columns.iter().enumerate().filter_map(|(x, wanted)| {
+                let summary = view.summary(&way.cell(*wanted, TORN))?;
+                let (unit, point) = wanted;
+                let per_thousand = 1_000.0 / (point.units * point.prints) as f64;
+                Some(Dot {
+                    x: x as f64,
+                    label: Some(format!("{}, {} lines", unit.name(), count(point.prints))),
+                    y: summary.median * per_thousand,
+                    ci95: summary.ci95.map(|ci| ci.map(|end| end * per_thousand)),
+                })
+            });
+            line(format!("into {}", way.says()), Origin::Measured, dots.collect())
         });
-        line(format!("into {}", way.says()), Origin::Measured, dots.collect())
-    });
     Figure {
         id: "torn-lines".to_owned(),
         title: "Lines torn when 255 units print in blocks of 4,096 bytes".to_owned(),
@@ -138,7 +159,10 @@ fn torn_lines(view: &View<'_>) -> Figure {
 
 /// A statistic of the published means.
 fn of_published(statistic: &Statistic) -> Option<f64> {
-    let times = statistic.cells.iter().map(|(unit, point)| published::seconds(*unit, point));
+    let times = statistic
+        .cells
+        .iter()
+        .map(|(unit, point)| published::seconds(*unit, point));
     let times: Vec<f64> = times.collect::<Option<_>>()?;
     Some(statistic.of(&times))
 }

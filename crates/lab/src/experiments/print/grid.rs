@@ -121,7 +121,9 @@ pub(super) fn plan(site: &Site) -> Plan {
     }
     Plan {
         cases,
-        reference: params("unit=thread,units=255,prints=100,payload_bytes=11,sink=pipe,buffering=line,cpus=1"),
+        reference: params(
+            "unit=thread,units=255,prints=100,payload_bytes=11,sink=pipe,buffering=line,cpus=1",
+        ),
         budget: Duration::from_secs(match site.profile {
             Profile::Quick => 40,
             Profile::Standard => 330,
@@ -238,7 +240,11 @@ mod tests {
             let picked = plan.cases.iter().filter(|c| c.params == plan.reference).count();
             assert_eq!(picked, 1, "{}", profile.name());
             for (i, case) in plan.cases.iter().enumerate() {
-                assert!(plan.cases[..i].iter().all(|c| c.params != case.params), "{}", case.params);
+                assert!(
+                    plan.cases[..i].iter().all(|c| c.params != case.params),
+                    "{}",
+                    case.params
+                );
                 assert!(Setting::read(&case.params).is_ok(), "{}", case.params);
             }
         }

@@ -213,10 +213,22 @@ mod tests {
 
     #[test]
     fn the_bytes_foretold_are_the_bytes_printed() {
-        for (payload, prints) in [(11, 0), (11, 1), (11, 10), (11, 11), (256, 100), (12, 1_000), (11, 10_001)] {
+        for (payload, prints) in [
+            (11, 0),
+            (11, 1),
+            (11, 10),
+            (11, 11),
+            (256, 100),
+            (12, 1_000),
+            (11, 10_001),
+        ] {
             let mut line = Line::new(payload);
             let printed: usize = (0..prints).map(|i| line.with_counter(i).len()).sum();
-            assert_eq!(bytes_per_unit(payload as u64, prints), printed as u64, "{payload} × {prints}");
+            assert_eq!(
+                bytes_per_unit(payload as u64, prints),
+                printed as u64,
+                "{payload} × {prints}"
+            );
         }
     }
 

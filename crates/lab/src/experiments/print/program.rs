@@ -7,8 +7,6 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, PoisonError};
 
-use rustix::io::Errno;
-use rustix::process::{Pid, WaitOptions, wait};
 use threadgauge_machine::{Usage, clock, usage_children, usage_self};
 
 use super::line::{FINAL_WORD, Line, Received};
@@ -18,6 +16,7 @@ use super::sink::Channel;
 use crate::sys::counters::SharedCounters;
 use crate::sys::crew::{Refused, crew};
 use crate::sys::fork::fork;
+use crate::sys::reap::{Ending, reap};
 use crate::worker::{CaseError, Lap, Worker};
 
 /// What a case measured.
@@ -99,12 +98,21 @@ pub(super) fn check(setting: &Setting, received: &Received) -> Result<(), CaseEr
             "of {lines} lines {} arrived whole and {} torn (their counters add up to {}, not {counters})",
             received.lines, received.torn_lines, received.counters
         )
+    } else if received.lines + received.torn_lines != lines {
+        // Each newline ends a line, whole or torn.
+        format!(
+            "{} newlines of {lines} arrived",
+            received.lines + received.torn_lines
+        )
     } else if received.final_words != 1 {
         format!("the final word came {} times", received.final_words)
     } else {
         return Ok(());
     };
-    Err(CaseError::Failed(format!("printing into {}: {wrong}", setting.sink.name())))
+    Err(CaseError::Failed(format!(
+        "printing into {}: {wrong}",
+        setting.sink.name()
+    )))
 }
 
 /// What units tell the parent, in memory they share with it.
@@ -122,7 +130,9 @@ const ERRNO: usize = 3;
 impl Board {
     fn new() -> Result<Self, CaseError> {
         let counters = SharedCounters::new();
-        counters.map(Self).map_err(|e| CaseError::failed("cannot map memory to share with the units", e))
+        counters
+            .map(Self)
+            .map_err(|e| CaseError::failed("cannot map memory to share with the units", e))
     }
 
     /// Runs a unit's life and notes how it went. Relaxed: read after the unit was waited for.
@@ -150,7 +160,10 @@ impl Board {
         }
         let errno = i32::try_from(self.0[ERRNO].load(Relaxed)).unwrap_or_default();
         let error = io::Error::from_raw_os_error(errno);
-        Err(CaseError::failed(format!("{failed} units could not print"), error))
+        Err(CaseError::failed(
+            format!("{failed} units could not print"),
+            error,
+        ))
     }
 }
 
@@ -158,7 +171,7 @@ impl Board {
 fn print_all(setting: &Setting, channel: &Channel, board: &Board) -> Result<(), CaseError> {
     let sink = channel.write_end();
     match setting.unit {
-        Unit::Process => processes(setting, channel, board)?,
+        Unit::Process => processes(setting, sink, board)?,
         Unit::Thread => threads(setting, sink, board)?,
     }
     board.verdict()?;
@@ -166,18 +179,37 @@ fn print_all(setting: &Setting, channel: &Channel, board: &Board) -> Result<(), 
 }
 
 /// As the source's fork.c: fork all, then wait for all.
-fn processes(setting: &Setting, channel: &Channel, board: &Board) -> Result<(), CaseError> {
-    let sink = channel.write_end();
-    let mut made = 0;
+fn processes(setting: &Setting, sink: BorrowedFd<'_>, board: &Board) -> Result<(), CaseError> {
+    let mut made = Vec::with_capacity(usize::try_from(setting.units).unwrap_or_default());
     let mut refused = None;
-    while made < setting.units && refused.is_none() {
+    while (made.len() as u64) < setting.units && refused.is_none() {
         match fork(|| u8::from(!board.note(|| process(setting, sink)))) {
-            Ok(_) => made += 1,
+            Ok(child) => made.push(child),
             Err(error) => refused = Some(error),
         }
     }
-    wait_for(made, channel.reader())?;
-    refused.map_or(Ok(()), |error| Err(cannot_make(Unit::Process, made, setting.units, &error)))
+    // All are waited for, whatever happened to one.
+    let endings: Vec<_> = made.iter().map(|child| reap(*child)).collect();
+    if let Some(error) = refused {
+        return Err(cannot_make(setting, made.len(), &error));
+    }
+    for ending in endings {
+        match ending.map_err(|e| CaseError::failed("cannot wait for a printing process", e))? {
+            // 1 is a unit that could not print, and has said why on the board.
+            Ending::Code(0 | 1) => {}
+            Ending::Code(code) => {
+                return Err(CaseError::Failed(format!(
+                    "a printing process ended with status {code}"
+                )));
+            }
+            Ending::Signal(signal) => {
+                return Err(CaseError::Failed(format!(
+                    "a printing process was ended by signal {signal}"
+                )));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// A process has its own buffer.
@@ -193,34 +225,6 @@ fn process(setting: &Setting, sink: BorrowedFd<'_>) -> io::Result<u64> {
     }
 }
 
-/// Waits for so many children beside the reader, in the order they end, as the source's parent does.
-fn wait_for(units: u64, reader: Option<Pid>) -> Result<(), CaseError> {
-    let mut ended = 0;
-    let mut trouble = None;
-    while ended < units {
-        match wait(WaitOptions::empty()) {
-            // The parent still holds a write end, so a reader that ends now has failed; units will see its end.
-            Ok(Some((pid, _))) if Some(pid) == reader => {
-                trouble = Some("the reader of the sink ended before the units".to_owned());
-            }
-            Ok(Some((pid, status))) => {
-                ended += 1;
-                // 1 is a unit that could not print, and has said why on the board.
-                if status.exit_status().is_none_or(|code| code > 1) {
-                    let how = status.terminating_signal().map_or_else(
-                        || format!("with status {}", status.exit_status().unwrap_or(-1)),
-                        |signal| format!("by signal {signal}"),
-                    );
-                    trouble = Some(format!("the printing process {pid} was ended {how}"));
-                }
-            }
-            Ok(None) | Err(Errno::INTR) => {}
-            Err(error) => return Err(CaseError::failed("cannot wait for the printing processes", error)),
-        }
-    }
-    trouble.map_or(Ok(()), |says| Err(CaseError::Failed(says)))
-}
-
 /// As the source's thread.c: create all, then join all.
 fn threads(setting: &Setting, sink: BorrowedFd<'_>, board: &Board) -> Result<(), CaseError> {
     let count = usize::try_from(setting.units).unwrap_or(usize::MAX);
@@ -231,11 +235,11 @@ fn threads(setting: &Setting, sink: BorrowedFd<'_>, board: &Board) -> Result<(),
             Buffering::Block => print(setting, &mut Shared(&shared)),
         });
     });
-    made.map_err(|Refused { created, error }| {
-        cannot_make(Unit::Thread, created as u64, setting.units, &error)
-    })?;
+    made.map_err(|Refused { created, error }| cannot_make(setting, created, &error))?;
     let mut shared = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
-    shared.flush().map_err(|e| CaseError::failed("cannot print the last block", e))
+    shared
+        .flush()
+        .map_err(|e| CaseError::failed("cannot print the last block", e))
 }
 
 /// A unit's work; the bytes it printed.
@@ -268,6 +272,165 @@ fn spent() -> Spent {
 }
 
 /// Names the limit that refused a unit.
-fn cannot_make(unit: Unit, made: u64, wanted: u64, error: &io::Error) -> CaseError {
-    CaseError::Failed(format!("{} {} of {wanted} was refused: {error}", unit.name(), made + 1))
+fn cannot_make(setting: &Setting, made: usize, error: &io::Error) -> CaseError {
+    CaseError::Failed(format!(
+        "{} {} of {} was refused: {error}",
+        setting.unit.name(),
+        made + 1,
+        setting.units
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use super::super::sink::one_at_a_time;
+    use super::*;
+    use crate::view::params;
+    use crate::worker::Order;
+
+    fn setting(case: &str) -> Setting {
+        Setting::read(&params(case)).unwrap()
+    }
+
+    fn worker() -> Worker {
+        Worker::new(&Order {
+            experiment: "print".to_owned(),
+            params: params(""),
+            cpus: vec![0],
+            handicap_percent: 0,
+            launched_ns: 0,
+        })
+    }
+
+    #[test]
+    fn every_way_to_print_brings_every_line() {
+        let _alone = one_at_a_time();
+        for unit in Unit::ALL {
+            for sink in Sink::ALL {
+                for buffering in Buffering::ALL {
+                    let setting = Setting {
+                        unit: *unit,
+                        units: 6,
+                        prints: 500,
+                        payload_bytes: 11,
+                        sink: *sink,
+                        buffering: *buffering,
+                    };
+                    let measured = measure(&setting, &worker()).unwrap();
+                    let Received { bytes, lines, .. } = measured.received;
+                    let returns = if *sink == Sink::Pty { 3_001 } else { 0 };
+                    assert_eq!(bytes, setting.bytes() + 9 + returns, "{setting:?}");
+                    if setting.lines_stay_whole() {
+                        assert_eq!(lines, 3_000, "{setting:?}");
+                    }
+                    assert!(measured.alive > 0.0, "{setting:?}");
+                    assert!(measured.lap.wall_ns > 0);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_of_two_processes_meet_in_the_middle_of_lines() {
+        let _alone = one_at_a_time();
+        // Some 800 KB each: many times what a pipe holds, so that all are under way together.
+        let case = "unit=process,units=6,prints=50000,payload_bytes=11,sink=pipe,buffering=block";
+        let setting = setting(case);
+        let measured = measure(&setting, &worker()).unwrap();
+        let seen = measured.received;
+        assert!(seen.torn_lines > 0, "{seen:?}");
+        assert_eq!(
+            seen.lines + seen.torn_lines,
+            setting.lines(),
+            "a newline each, wherever it stands"
+        );
+    }
+
+    #[test]
+    fn a_unit_that_cannot_print_fails_the_case() {
+        let _alone = one_at_a_time();
+        for unit in ["process", "thread"] {
+            let setting = setting(&format!(
+                "unit={unit},units=3,prints=2,payload_bytes=11,sink=null,buffering=line"
+            ));
+            let board = Board::new().unwrap();
+            // Opened for reading only.
+            let unwritable = std::fs::File::open("/dev/null").unwrap();
+            let outcome = match setting.unit {
+                Unit::Process => processes(&setting, unwritable.as_fd(), &board),
+                Unit::Thread => threads(&setting, unwritable.as_fd(), &board),
+            };
+            outcome.unwrap();
+            let says = board.verdict().unwrap_err().to_string();
+            assert!(
+                says.contains("3 units could not print") && says.contains("os error 9"),
+                "{says}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_arrived_must_be_what_was_printed() {
+        let lines = setting("unit=process,units=2,prints=3,payload_bytes=11,sink=pipe,buffering=line");
+        let all = Received {
+            bytes: 6 * 15 + 9,
+            lines: 6,
+            torn_lines: 0,
+            counters: 6,
+            final_words: 1,
+        };
+        assert!(check(&lines, &all).is_ok());
+        let blocks = Setting {
+            buffering: Buffering::Block,
+            ..lines
+        };
+        let terminal = Setting {
+            sink: Sink::Pty,
+            ..lines
+        };
+        for (setting, wrong, says) in [
+            (lines, Received { bytes: 98, ..all }, "98 bytes of 99 arrived"),
+            (terminal, all, "99 bytes of 106 arrived"),
+            (
+                lines,
+                Received {
+                    torn_lines: 1,
+                    lines: 5,
+                    ..all
+                },
+                "of 6 lines 5 arrived whole and 1 torn",
+            ),
+            (lines, Received { counters: 7, ..all }, "add up to 7, not 6"),
+            (
+                lines,
+                Received {
+                    final_words: 0,
+                    ..all
+                },
+                "the final word came 0 times",
+            ),
+            (blocks, Received { bytes: 98, ..all }, "98 bytes of 99 arrived"),
+            (blocks, Received { lines: 5, ..all }, "5 newlines of 6 arrived"),
+        ] {
+            let error = check(&setting, &wrong).unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
+        }
+        let torn = Received {
+            torn_lines: 2,
+            lines: 4,
+            counters: 4,
+            ..all
+        };
+        assert!(
+            check(&blocks, &torn).is_ok(),
+            "blocks of processes may tear lines"
+        );
+        let threads = Setting {
+            unit: Unit::Thread,
+            ..blocks
+        };
+        assert!(check(&threads, &torn).is_err(), "a shared buffer tears none");
+    }
 }

@@ -14,7 +14,11 @@ pub(super) fn runs(unit: Unit, point: &Point) -> Vec<f64> {
             && (run.units, run.prints_per_unit) == (point.units, point.prints)
             && (run.payload_bytes, run.cores) == (point.payload_bytes, point.cpus)
     };
-    print_runs().iter().filter(here).map(|run| run.elapsed_s).collect()
+    print_runs()
+        .iter()
+        .filter(here)
+        .map(|run| run.elapsed_s)
+        .collect()
 }
 
 /// The mean of its runs without the largest and the smallest, s, as the source takes it.
@@ -50,7 +54,10 @@ mod tests {
                     assert_eq!(runs(*unit, &point).len(), 5, "{point:?}");
                     let mean = mean(*unit, &point).unwrap();
                     let trimmed = seconds(*unit, &point).unwrap();
-                    assert!((mean.recomputed_trimmed_mean_s.unwrap() - trimmed).abs() < 1e-3, "{point:?}");
+                    assert!(
+                        (mean.recomputed_trimmed_mean_s.unwrap() - trimmed).abs() < 1e-3,
+                        "{point:?}"
+                    );
                 }
             }
         }

@@ -70,7 +70,9 @@ impl Way {
     pub(super) fn row(self, view: &View<'_>) -> Vec<Point> {
         let has = |unit, point| view.summary(&self.cell((unit, point), ELAPSED)).is_some();
         let points = Series::Prints.points().into_iter();
-        points.filter(|p| has(Unit::Process, *p) && has(Unit::Thread, *p)).collect()
+        points
+            .filter(|p| has(Unit::Process, *p) && has(Unit::Thread, *p))
+            .collect()
     }
 }
 
@@ -130,7 +132,10 @@ mod tests {
 
     #[test]
     fn large_counts_are_grouped() {
-        assert_eq!([5, 500, 1_000, 255_000, 1_234_567].map(count), ["5", "500", "1,000", "255,000", "1,234,567"]);
+        assert_eq!(
+            [5, 500, 1_000, 255_000, 1_234_567].map(count),
+            ["5", "500", "1,000", "255,000", "1,234,567"]
+        );
     }
 
     #[test]

@@ -122,7 +122,9 @@ fn number(params: &Params, key: &str, least: u64, most: u64) -> Result<u64, Case
 }
 
 fn refuse(params: &Params, key: &str, hint: &str) -> CaseError {
-    let given = params.get(key).map_or_else(|| "missing".to_owned(), Value::to_string);
+    let given = params
+        .get(key)
+        .map_or_else(|| "missing".to_owned(), Value::to_string);
     CaseError::Failed(format!("print: the parameter {key} is {given}; {hint}"))
 }
 
@@ -144,10 +146,18 @@ mod tests {
     #[test]
     fn what_cannot_be_printed_is_refused_in_words() {
         for (key, value, says) in [
-            ("unit", "fiber", "the parameter unit is fiber; use one of process, thread"),
+            (
+                "unit",
+                "fiber",
+                "the parameter unit is fiber; use one of process, thread",
+            ),
             ("sink", "lp0", "use one of null, pipe, file, pty"),
             ("buffering", "none", "use one of line, block"),
-            ("units", "0", "the parameter units is 0; use a number from 1 to 100000"),
+            (
+                "units",
+                "0",
+                "the parameter units is 0; use a number from 1 to 100000",
+            ),
             ("prints", "many", "the parameter prints is many"),
             ("payload_bytes", "481", "use a number from 1 to 480"),
         ] {

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, WaitOptions, waitpid};
+use rustix::process::Pid;
 use rustix::pty::OpenptFlags;
 use threadgauge_machine::clock;
 
@@ -18,6 +18,7 @@ use super::line::{Judge, Received};
 use super::output::write_all;
 use super::setting::{Setting, Sink};
 use crate::sys::fork::fork;
+use crate::sys::reap::reap;
 use crate::worker::CaseError;
 
 /// What the reader asks for at once: all that a pipe holds by default.
@@ -127,11 +128,6 @@ impl Channel {
         self.write_end.as_fd()
     }
 
-    /// The reader's process, which is not one of the units.
-    pub(super) fn reader(&self) -> Option<Pid> {
-        self.reader.as_ref().map(|r| r.pid)
-    }
-
     /// What to mark the sample with.
     pub(super) fn tags(&self) -> &[&'static str] {
         &self.tags
@@ -163,8 +159,7 @@ impl Drained {
     /// nobody can read. Not timed: call it after the clock has stopped and the children's usage is noted.
     pub(super) fn settle(self) -> Result<Option<(Received, u64)>, CaseError> {
         if let Some(pid) = self.reader {
-            waitpid(Some(pid), WaitOptions::empty())
-                .map_err(|e| CaseError::failed("cannot wait for the reader of the sink", e))?;
+            reap(pid).map_err(|e| CaseError::failed("cannot wait for the reader of the sink", e))?;
         }
         let Some((file, judge)) = self.file else {
             return Ok(self.read);
@@ -331,6 +326,14 @@ fn pseudo_terminal() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
     Ok((master, slave))
 }
 
+/// Tests that open a channel take turns: a reader forked while another's write end is open would keep that
+/// one from ending. (A worker opens one channel only.)
+#[cfg(test)]
+pub(super) fn one_at_a_time() -> std::sync::MutexGuard<'static, ()> {
+    static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::line::FINAL_WORD;
@@ -347,9 +350,15 @@ mod tests {
 
     #[test]
     fn every_readable_sink_tells_what_was_printed() {
+        let _alone = one_at_a_time();
         for (sink, newline_bytes) in [(Sink::Pipe, 1), (Sink::File, 1), (Sink::Pty, 2)] {
             let channel = Channel::open(&setting(sink)).unwrap();
-            for line in [&b"hello linux[7]\n"[..], b"hello li\n", b"hello linux[8]\n", FINAL_WORD] {
+            for line in [
+                &b"hello linux[7]\n"[..],
+                b"hello li\n",
+                b"hello linux[8]\n",
+                FINAL_WORD,
+            ] {
                 write_all(channel.write_end(), line).unwrap();
             }
             let (received, _) = channel.drain().unwrap().settle().unwrap().unwrap();
@@ -366,6 +375,7 @@ mod tests {
 
     #[test]
     fn nobody_reads_the_null_device() {
+        let _alone = one_at_a_time();
         let channel = Channel::open(&setting(Sink::Null)).unwrap();
         write_all(channel.write_end(), b"gone").unwrap();
         assert!(channel.drain().unwrap().settle().unwrap().is_none());
@@ -385,6 +395,7 @@ mod tests {
 
     #[test]
     fn the_file_has_no_name() {
+        let _alone = one_at_a_time();
         let before = leftovers();
         let channel = Channel::open(&setting(Sink::File)).unwrap();
         assert_eq!(rustix::fs::fstat(channel.write_end()).unwrap().st_nlink, 0);
@@ -394,7 +405,13 @@ mod tests {
     fn leftovers() -> usize {
         let entries = std::fs::read_dir(std::env::temp_dir()).unwrap();
         entries
-            .filter(|e| e.as_ref().unwrap().file_name().to_string_lossy().starts_with(".threadgauge-print"))
+            .filter(|e| {
+                e.as_ref()
+                    .unwrap()
+                    .file_name()
+                    .to_string_lossy()
+                    .starts_with(".threadgauge-print")
+            })
             .count()
     }
 }

@@ -45,7 +45,9 @@ fn table(view: &View<'_>, series: Series) -> Table {
     };
     let rows = series.points().into_iter().flat_map(|point| {
         let kinds = Unit::ALL.iter();
-        kinds.map(move |unit| row(view, *unit, &point)).collect::<Vec<_>>()
+        kinds
+            .map(move |unit| row(view, *unit, &point))
+            .collect::<Vec<_>>()
     });
     let general = "Seconds are the source's, on a console; milliseconds are ours, into a pipe that is read, a write a \
                    line, without starting the program.";
@@ -83,14 +85,18 @@ fn row(view: &View<'_>, unit: Unit, point: &Point) -> Vec<String> {
     row.extend(ours(view.summary(&DECIDING.cell((unit, *point), ELAPSED))));
     // Once for both kinds, beside the first.
     if unit == Unit::Process {
-        row.push(published::pair(point).map_or_else(String::new, |[process, thread]| ratio(process / thread)));
+        row.push(
+            published::pair(point).map_or_else(String::new, |[process, thread]| ratio(process / thread)),
+        );
         row.push(here(view, &process_over_thread(*point)));
     } else {
         row.extend([String::new(), String::new()]);
     }
     if point.series == Series::TwoCpus {
         let one = published::seconds(unit, &Series::Prints.at(point.prints));
-        let gain = one.zip(published::seconds(unit, point)).map(|(one, two)| one / two);
+        let gain = one
+            .zip(published::seconds(unit, point))
+            .map(|(one, two)| one / two);
         row.push(gain.map_or_else(String::new, ratio));
         row.push(here(view, &two_cpu_gain(unit, point.prints)));
     }
@@ -104,7 +110,9 @@ fn ours(summary: Option<&MetricSummary>) -> [String; 3] {
     let ms = |ns: f64| format!("{:.1}", ns / 1e6);
     [
         ms(summary.median),
-        summary.ci95.map_or_else(String::new, |[low, high]| format!("{}–{}", ms(low), ms(high))),
+        summary
+            .ci95
+            .map_or_else(String::new, |[low, high]| format!("{}–{}", ms(low), ms(high))),
         summary.trimmed_mean.map_or_else(String::new, ms),
     ]
 }
