@@ -10,15 +10,6 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::ptr::{from_ref, null, null_mut};
 
-/// Why a crew is not complete.
-#[derive(Debug)]
-pub struct Refused {
-    /// Threads that had been created, and were joined.
-    pub created: usize,
-    /// What `pthread_create` returned.
-    pub error: io::Error,
-}
-
 /// Threads that run. Dropping it joins them all.
 struct Crew(Vec<libc::pthread_t>);
 
@@ -27,18 +18,23 @@ struct Crew(Vec<libc::pthread_t>);
 ///
 /// # Errors
 ///
-/// [`Refused`] when a thread could not be created; those that were have ended.
+/// When a thread could not be created: what `refused` makes of the number of those that were and of what
+/// `pthread_create` returned. It is asked while those are still there; they have ended at the return.
 ///
 /// # Aborts
 ///
 /// When `body` panics: there is nobody to tell.
-pub fn crew<F: Fn() + Sync>(count: usize, body: &F) -> Result<(), Refused> {
+pub fn crew<F: Fn() + Sync, E>(
+    count: usize,
+    body: &F,
+    refused: impl FnOnce(usize, io::Error) -> E,
+) -> Result<(), E> {
     let mut crew = Crew(Vec::with_capacity(count));
     for created in 0..count {
         let mut thread = MaybeUninit::uninit();
         // SAFETY: `thread` is written before it is read, null attributes are the defaults, and `enter::<F>` gets the
         // `&F` it expects, which outlives the thread since `crew` is joined before `body`'s borrow ends.
-        let refused = unsafe {
+        let error = unsafe {
             libc::pthread_create(
                 thread.as_mut_ptr(),
                 null(),
@@ -46,10 +42,8 @@ pub fn crew<F: Fn() + Sync>(count: usize, body: &F) -> Result<(), Refused> {
                 from_ref(body).cast_mut().cast(),
             )
         };
-        if refused != 0 {
-            drop(crew);
-            let error = io::Error::from_raw_os_error(refused);
-            return Err(Refused { created, error });
+        if error != 0 {
+            return Err(refused(created, io::Error::from_raw_os_error(error)));
         }
         // SAFETY: `pthread_create` returned 0, so it stored the thread's id.
         crew.0.push(unsafe { thread.assume_init() });
@@ -83,21 +77,22 @@ mod tests {
     #[test]
     fn every_thread_runs_the_body_and_has_ended_at_the_return() {
         let runs = AtomicUsize::new(0);
-        crew(50, &|| {
+        let body = || {
             runs.fetch_add(1, Relaxed);
-        })
-        .unwrap();
+        };
+        crew(50, &body, |_, error| error).unwrap();
         assert_eq!(runs.load(Relaxed), 50);
-        crew(0, &|| unreachable!("no thread was asked for")).unwrap();
+        crew(0, &body, |_, error| error).unwrap();
+        assert_eq!(runs.load(Relaxed), 50);
     }
 
     #[test]
     fn the_threads_are_there_together() {
         // Each waits for all others: would hang if one ended before the next began.
         let together = std::sync::Barrier::new(8);
-        crew(8, &|| {
+        let body = || {
             together.wait();
-        })
-        .unwrap();
+        };
+        crew(8, &body, |_, error| error).unwrap();
     }
 }

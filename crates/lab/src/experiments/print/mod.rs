@@ -158,21 +158,13 @@ impl Experiment for Print {
         let setting = Setting::read(case)?;
         let measured = program::measure(&setting, worker)?;
         worker.metric(ELAPSED, "ns", measured.lap.wall_ns as f64);
-        worker.metric(CPU, "ns", measured.cpu_ns as f64);
+        worker.metric(CPU, "ns", measured.cpu.as_nanos() as f64);
         worker.metric(READER_CPU, "ns", measured.reader_cpu_ns as f64);
         worker.metric("bytes", "bytes", measured.received.bytes as f64);
         worker.metric("lines", "lines", measured.received.lines as f64);
         worker.metric(TORN, "lines", measured.received.torn_lines as f64);
-        worker.metric(
-            "voluntary_switches",
-            "switches",
-            measured.voluntary_switches as f64,
-        );
-        worker.metric(
-            "involuntary_switches",
-            "switches",
-            measured.involuntary_switches as f64,
-        );
+        worker.metric("voluntary_switches", "switches", measured.switches.voluntary as f64);
+        worker.metric("involuntary_switches", "switches", measured.switches.involuntary as f64);
         worker.metric("alive", "units", measured.alive);
         worker.tag("cold");
         for tag in measured.tags {

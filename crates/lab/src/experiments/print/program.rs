@@ -6,15 +6,17 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
-use threadgauge_machine::{Usage, clock, usage_children, usage_self};
+use threadgauge_machine::{Switches, clock, usage_children, usage_self};
 
 use super::line::{FINAL_WORD, Line, Received};
 use super::output::{Blocks, Output, PerLine, Shared, write_all};
 use super::setting::{Buffering, Setting, Sink, Unit};
 use super::sink::Channel;
+use crate::refusal::refused;
 use crate::sys::counters::SharedCounters;
-use crate::sys::crew::{Refused, crew};
+use crate::sys::crew::crew;
 use crate::sys::fork::fork;
 use crate::sys::reap::{Ending, reap};
 use crate::worker::{CaseError, Lap, Worker};
@@ -24,14 +26,12 @@ use crate::worker::{CaseError, Lap, Worker};
 pub(super) struct Measured {
     /// From before the first unit is made until everything has been read.
     pub lap: Lap,
-    /// CPU time of parent and units, ns.
-    pub cpu_ns: u64,
+    /// CPU time of parent and units.
+    pub cpu: Duration,
     /// CPU time of the reader, ns; 0 where nobody reads.
     pub reader_cpu_ns: u64,
-    /// Times a unit or the parent gave up the CPU to wait.
-    pub voluntary_switches: u64,
-    /// Times one was made to give it up.
-    pub involuntary_switches: u64,
+    /// Context switches of parent and units.
+    pub switches: Switches,
     /// Mean number of units between their first and their last instruction.
     pub alive: f64,
     /// What arrived; without a reader, what was written.
@@ -45,13 +45,13 @@ pub(super) fn measure(setting: &Setting, worker: &Worker) -> Result<Measured, Ca
     let board = Board::new()?;
     let channel = Channel::open(setting)?;
     let tags = channel.tags().to_vec();
-    let before = spent();
+    let (cpu_before, switches_before) = spent();
     let stopwatch = worker.stopwatch();
     let outcome = print_all(setting, &channel, &board);
     let drained = channel.drain()?;
     let lap = stopwatch.stop();
     // The reader is not reaped yet, so the children's usage is the units' alone.
-    let after = spent();
+    let (cpu_after, switches_after) = spent();
     let arrived = drained.settle()?;
     outcome?;
     let written = Received {
@@ -73,10 +73,9 @@ pub(super) fn measure(setting: &Setting, worker: &Worker) -> Result<Measured, Ca
     let (received, reader_cpu_ns) = arrived.unwrap_or((written, 0));
     Ok(Measured {
         lap,
-        cpu_ns: after.cpu_ns.saturating_sub(before.cpu_ns),
+        cpu: cpu_after.saturating_sub(cpu_before),
         reader_cpu_ns,
-        voluntary_switches: after.voluntary - before.voluntary,
-        involuntary_switches: after.involuntary - before.involuntary,
+        switches: switches_after - switches_before,
         alive: alive_ns as f64 / lap.wall_ns.max(1) as f64,
         received,
         tags,
@@ -181,18 +180,16 @@ fn print_all(setting: &Setting, channel: &Channel, board: &Board) -> Result<(), 
 /// As the source's fork.c: fork all, then wait for all.
 fn processes(setting: &Setting, sink: BorrowedFd<'_>, board: &Board) -> Result<(), CaseError> {
     let mut made = Vec::with_capacity(usize::try_from(setting.units).unwrap_or_default());
-    let mut refused = None;
-    while (made.len() as u64) < setting.units && refused.is_none() {
+    let mut trouble = Ok(());
+    while (made.len() as u64) < setting.units && trouble.is_ok() {
         match fork(|| u8::from(!board.note(|| process(setting, sink)))) {
             Ok(child) => made.push(child),
-            Err(error) => refused = Some(error),
+            Err(error) => trouble = Err(cannot_make(setting, made.len(), &error)),
         }
     }
     // All are waited for, whatever happened to one.
     let endings: Vec<_> = made.iter().map(|child| reap(*child)).collect();
-    if let Some(error) = refused {
-        return Err(cannot_make(setting, made.len(), &error));
-    }
+    trouble?;
     for ending in endings {
         match ending.map_err(|e| CaseError::failed("cannot wait for a printing process", e))? {
             // 1 is a unit that could not print, and has said why on the board.
@@ -229,13 +226,13 @@ fn process(setting: &Setting, sink: BorrowedFd<'_>) -> io::Result<u64> {
 fn threads(setting: &Setting, sink: BorrowedFd<'_>, board: &Board) -> Result<(), CaseError> {
     let count = usize::try_from(setting.units).unwrap_or(usize::MAX);
     let shared = Mutex::new(Blocks::new(sink));
-    let made = crew(count, &|| {
+    let unit = || {
         board.note(|| match setting.buffering {
             Buffering::Line => print(setting, &mut PerLine(sink)),
             Buffering::Block => print(setting, &mut Shared(&shared)),
         });
-    });
-    made.map_err(|Refused { created, error }| cannot_make(setting, created, &error))?;
+    };
+    crew(count, &unit, |made, error| cannot_make(setting, made, &error))?;
     let mut shared = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
     shared
         .flush()
@@ -254,31 +251,20 @@ fn print(setting: &Setting, output: &mut impl Output) -> io::Result<u64> {
     Ok(bytes)
 }
 
-/// CPU time and switches so far.
-struct Spent {
-    cpu_ns: u64,
-    voluntary: u64,
-    involuntary: u64,
-}
-
-/// Of this process and of the children it has waited for.
-fn spent() -> Spent {
-    let (own, children): (Usage, Usage) = (usage_self(), usage_children());
-    Spent {
-        cpu_ns: own.cpu_ns + children.cpu_ns,
+/// CPU time and switches of this process and of the children it has waited for.
+fn spent() -> (Duration, Switches) {
+    let (own, children) = (usage_self(), usage_children());
+    let switches = Switches {
         voluntary: own.switches.voluntary + children.switches.voluntary,
         involuntary: own.switches.involuntary + children.switches.involuntary,
-    }
+    };
+    (own.cpu() + children.cpu(), switches)
 }
 
-/// Names the limit that refused a unit.
+/// Names the limit that refused a unit; called while those made are still there.
 fn cannot_make(setting: &Setting, made: usize, error: &io::Error) -> CaseError {
-    CaseError::Failed(format!(
-        "{} {} of {} was refused: {error}",
-        setting.unit.name(),
-        made + 1,
-        setting.units
-    ))
+    let what = format!("{} {} of {}", setting.unit.name(), made + 1, setting.units);
+    refused(what, error)
 }
 
 #[cfg(test)]
