@@ -2,11 +2,12 @@
 
 use crate::experiment::Experiment;
 use crate::experiments::create::Create;
+use crate::experiments::print::Print;
 
 /// Every experiment.
 #[must_use]
 pub fn catalogue() -> &'static [&'static dyn Experiment] {
-    &[&Create]
+    &[&Create, &Print]
 }
 
 /// Experiments still to come, and the claims they will decide.
