@@ -5,7 +5,7 @@
 //! rate is found against the thread's CPU clock, in the process that uses it.
 //!
 //! On a crowded machine the same chain takes 2 to 6 % more CPU time than its minimum, because the clock
-//! counts interrupts and a cache that others emptied. So a long burn looks at the thread's CPU clock a few
+//! counts interrupts, a cache that others emptied and a core that others share. So a long burn looks at the thread's CPU clock a few
 //! times on its way and corrects itself. A fixed amount of *work* is another thing: see
 //! [`Burner::burn_units`]. Neither is moved by the time that others get meanwhile.
 
@@ -58,7 +58,7 @@ impl Burner {
     }
 
     /// Computes for `d` of CPU time and returns the iterations done. Blocks for at least `d`: longer by what
-    /// the CPU gives to others meanwhile. From 100 µs on it makes about five system calls to look at
+    /// the CPU gives to others meanwhile. From 100 µs on it makes about eight system calls to look at
     /// the thread's CPU clock and is right within 1 %; a shorter burn is as right as the rate is now.
     pub fn burn(&self, d: Duration) -> u64 {
         if d < STEERED_FROM {
@@ -71,18 +71,19 @@ impl Burner {
         let (mut done, mut used_ns, mut rate) = (0_u64, 0.0, self.ns_per_iteration);
         while wanted_ns - used_ns > wanted_ns / 500.0 {
             let left_ns = wanted_ns - used_ns;
-            // Three quarters at a time, so that a rate that is off by a third cannot overshoot; the last
-            // fiftieth at once.
-            let step_ns = if left_ns > wanted_ns / 50.0 {
-                left_ns * 0.75
+            // Half of what is left at a time, so that even a machine that suddenly runs at half its speed cannot
+            // overshoot; the last hundredth at once.
+            let step_ns = if left_ns > wanted_ns / 100.0 {
+                left_ns / 2.0
             } else {
                 left_ns
             };
             let step = ((step_ns / rate) as u64).max(1);
             Burner::burn_units(step);
             done += step;
-            used_ns = (thread_cpu_ns() - start) as f64;
-            rate = (used_ns / done as f64).max(f64::MIN_POSITIVE);
+            let now_ns = (thread_cpu_ns() - start) as f64;
+            rate = ((now_ns - used_ns) / step as f64).max(self.ns_per_iteration / 4.0);
+            used_ns = now_ns;
         }
         done
     }

@@ -167,10 +167,7 @@ fn clock_source(machine: &Fingerprint) -> Option<Advice> {
     };
     let slow = ["hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit", "xen"];
     if !slow.contains(&clock.as_str()) {
-        return Some(Advice::fine(
-            subject,
-            format!("{clock}, read without a system call"),
-        ));
+        return Some(Advice::fine(subject, clock.as_str()));
     }
     let says = format!(
         "the clock source is {clock}: each look at the clock is a system call of a microsecond or more"
