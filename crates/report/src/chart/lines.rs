@@ -42,7 +42,8 @@ pub(super) fn draw(
     svg.text(left + span / 2.0, HEIGHT - 8.0, "middle", "t", &figure.x.label);
     for (tick, label) in y_labels {
         let place = TOP + (1.0 - y.place(tick)) * height;
-        svg.line("g", (left, place), (left + span, place));
+        let zero = tick == 0.0 && y.place(0.0) > 0.0;
+        svg.line(if zero { "a" } else { "g" }, (left, place), (left + span, place));
         if let Some(label) = label {
             svg.text(left - 10.0, place + 4.5, "end", "k", &label);
         }
