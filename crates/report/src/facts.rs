@@ -14,6 +14,8 @@ pub(crate) struct Fact {
     pub value: String,
     /// Whether it could be read.
     pub known: bool,
+    /// Whether the reader looks for it first.
+    pub main: bool,
 }
 
 /// What the reader looks for first; the rest follows in the order of the document.
@@ -100,6 +102,7 @@ fn flatten(path: &str, value: &Value, unknown: &Value, out: &mut Vec<Fact>) {
             name: name(path),
             value: text(other),
             known: true,
+            main: is_main(path),
         }),
     }
 }
@@ -110,7 +113,12 @@ fn missing(path: &str, reason: Option<&Value>) -> Fact {
         name: name(path),
         value: format!("not known: {reason}"),
         known: false,
+        main: is_main(path),
     }
+}
+
+fn is_main(path: &str) -> bool {
+    FIRST.contains(&path)
 }
 
 fn name(path: &str) -> String {

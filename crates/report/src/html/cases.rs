@@ -221,7 +221,7 @@ pub(super) fn scrolling(id: &str, name: &str, caption: &Markup, heads: &[Head], 
     markup! {
         div.scroll tabindex="0" role="region" aria-label=(clean(name)) {
             table id=(id) {
-                caption { (caption) }
+                caption { span.cap { (caption) } }
                 thead { tr {
                     @for head in heads {
                         th scope="col" colspan=[(head.span > 1).then_some(head.span)] class=[head.number.then_some("n")] { (head.text) }

@@ -25,9 +25,10 @@ pub(super) fn figure(e: &ExperimentResult, f: &Figure) -> Markup {
             @if drawing.panels.is_empty() {
                 p.nodata { "No data: " (clean(&why_empty(e))) }
             }
-            @for (svg, shown) in &drawing.panels {
-                div.scroll.plot tabindex="0" role="region" aria-label=(format!("Chart: {}", clean(&f.title))) { (PreEscaped(svg)) }
-                (legend(f, shown))
+            @for panel in &drawing.panels {
+                div.plot.wide { (PreEscaped(&panel.wide)) }
+                div.plot.narrow { (PreEscaped(&panel.narrow)) }
+                (legend(f, &panel.shown))
             }
             @if !drawing.panels.is_empty() {
                 @if !empty.is_empty() {
