@@ -1,0 +1,48 @@
+//! `cargo xtask browser`: the report of a real run, opened in a headless Chromium.
+//!
+//! Makes the page with the command itself, a run of seconds. What must be true of it is written in
+//! `tests/browser/report.test.mjs`.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::{deps, shell};
+
+/// The cheapest cases that still fill every kind of section: 2 rounds, so without intervals.
+const RUN: &[&str] = &["run", "null", "create", "--rounds", "2", "--only", "alive=1"];
+
+/// Tests `page`, or the report of a run made for it.
+pub fn run(page: Option<&Path>) -> Result<()> {
+    let chromium = deps::chromium()?;
+    deps::install(deps::Need::Tests)?;
+    let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let page = match page {
+        Some(page) => page.to_owned(),
+        None => make_page(&folder.path().join("results"))?,
+    };
+    let page = fs::canonicalize(&page).with_context(|| format!("there is no page {}", page.display()))?;
+    shell::run(
+        shell::command("node")
+            .args(["--test", "--test-reporter=spec", "report.test.mjs"])
+            .current_dir(deps::BROWSER_TESTS)
+            .env("CHROMIUM", chromium)
+            .env("REPORT_HTML", page),
+    )
+}
+
+fn make_page(out: &Path) -> Result<std::path::PathBuf> {
+    // The tests have built this already; a debug build measures badly and draws the same page.
+    let threadgauge = shell::build("threadgauge", shell::Profile::Debug)?;
+    shell::run(
+        shell::command_at(&threadgauge)
+            .args(RUN)
+            .arg("--out")
+            .arg(out)
+            .stdout(std::process::Stdio::null()),
+    )?;
+    let page = out.join("report.html");
+    ensure!(page.is_file(), "the run wrote no {}", page.display());
+    Ok(page)
+}
