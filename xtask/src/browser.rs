@@ -13,23 +13,26 @@ use crate::{deps, shell};
 /// The cheapest cases that still fill every kind of section: 2 rounds, so without intervals.
 const RUN: &[&str] = &["run", "null", "create", "--rounds", "2", "--only", "alive=1"];
 
-/// Tests `page`, or the report of a run made for it.
-pub fn run(page: Option<&Path>) -> Result<()> {
-    let chromium = deps::chromium()?;
+/// Tests `page`, or the report of a run made for it, and leaves pictures of it in a folder if one is named.
+pub fn run(page: Option<&Path>, pictures: Option<&Path>) -> Result<()> {
     deps::install(deps::Need::Tests)?;
+    let chromium = deps::chromium()?;
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
     let page = match page {
         Some(page) => page.to_owned(),
         None => make_page(&folder.path().join("results"))?,
     };
     let page = fs::canonicalize(&page).with_context(|| format!("there is no page {}", page.display()))?;
-    shell::run(
-        shell::command("node")
-            .args(["--test", "--test-reporter=spec", "report.test.mjs"])
-            .current_dir(deps::BROWSER_TESTS)
-            .env("CHROMIUM", chromium)
-            .env("REPORT_HTML", page),
-    )
+    let mut node = shell::command("node");
+    node.args(["--test", "--test-reporter=spec", "report.test.mjs"])
+        .current_dir(deps::BROWSER_TESTS)
+        .env("CHROMIUM", chromium)
+        .env("REPORT_HTML", page);
+    if let Some(pictures) = pictures {
+        fs::create_dir_all(pictures).with_context(|| format!("cannot make {}", pictures.display()))?;
+        node.env("SCREENSHOTS", fs::canonicalize(pictures)?);
+    }
+    shell::run(&mut node)
 }
 
 fn make_page(out: &Path) -> Result<std::path::PathBuf> {

@@ -50,6 +50,9 @@ enum Chore {
         /// Test this page instead of making one
         #[arg(long, value_name = "FILE")]
         page: Option<PathBuf>,
+        /// Keep pictures of it, in every width and colour scheme, in this folder
+        #[arg(long, value_name = "DIR")]
+        pictures: Option<PathBuf>,
     },
     /// Write the man page and the shell completions into a folder
     Man {
@@ -76,7 +79,7 @@ fn main() -> Result<()> {
         Chore::Deps { deep } => deps::install(if deep { deps::Need::Deep } else { deps::Need::Tests }),
         Chore::Folders => folders::check(),
         Chore::Licences => licences::check(),
-        Chore::Browser { page } => browser::run(page.as_deref()),
+        Chore::Browser { page, pictures } => browser::run(page.as_deref(), pictures.as_deref()),
         Chore::Man { dir } => man::write(&dir),
         Chore::CheckDeep(options) => check_deep::run(&options),
         Chore::BenchHarness(options) => bench_harness::run(&options),

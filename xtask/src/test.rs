@@ -62,7 +62,7 @@ const STEPS: &[Step] = &[
     Step {
         name: "browser",
         alone: "cargo xtask browser",
-        run: || browser::run(None),
+        run: || browser::run(None, None),
     },
 ];
 
