@@ -60,6 +60,12 @@ pub enum Profile {
 }
 
 impl Profile {
+    /// The profile of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::Quick, Self::Standard, Self::Paper].into_iter().find(|p| p.name() == name)
+    }
+
     /// Its name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -5,11 +5,13 @@
 //! started, watched and ended from outside is [`launch`](crate::launch)'s business.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::io::{Read, Write};
 
 use serde::{Deserialize, Serialize};
-use threadgauge_machine::{Burner, CpuList, clock};
+use threadgauge_machine::{Burner, CpuList, Switches, clock, pin_self, usage_children, usage_self};
 use threadgauge_results::{Metric, Params, Sample, Status};
+
+use crate::catalogue::experiment;
 
 /// What the command asks of a worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -44,12 +46,47 @@ impl CaseError {
     }
 }
 
+/// Runs the order on `input` and writes the sample to `output`: all that a worker process does.
+///
+/// # Errors
+///
+/// When the order cannot be read or the answer not written; a case that fails is an answer.
+pub fn serve(mut input: impl Read, mut output: impl Write) -> Result<(), String> {
+    let mut order = String::new();
+    input
+        .read_to_string(&mut order)
+        .map_err(|e| format!("the order cannot be read: {e}"))?;
+    let order: Order = serde_json::from_str(&order).map_err(|e| {
+        format!("the order is not one ({e}); a worker is started by `threadgauge run`, not by hand")
+    })?;
+    let sample = obey(&order);
+    let answer = serde_json::to_vec(&sample).map_err(|e| format!("the sample is not JSON: {e}"))?;
+    output
+        .write_all(&answer)
+        .and_then(|()| output.flush())
+        .map_err(|e| format!("the sample cannot be written: {e}"))
+}
+
+fn obey(order: &Order) -> Sample {
+    let mut worker = Worker::new(order);
+    let result = pin_self(&worker.cpus)
+        .map_err(|e| CaseError::failed("pinning the worker", e))
+        .and_then(|()| {
+            let experiment = experiment(&order.experiment).ok_or_else(|| {
+                CaseError::Failed(format!("there is no experiment {} in this version", order.experiment))
+            })?;
+            experiment.run(&order.params, &mut worker)
+        });
+    worker.finish(result)
+}
+
 /// What a case may use, and where it leaves its figures.
 #[derive(Debug)]
 pub struct Worker {
     cpus: CpuList,
     handicap_percent: u32,
     launched_ns: u64,
+    switches: Switches,
     burner: Option<Burner>,
     metrics: Vec<Metric>,
     tags: Vec<String>,
@@ -57,6 +94,46 @@ pub struct Worker {
 }
 
 impl Worker {
+    /// The hands for one order. It does not pin: the worker's process does that before its case runs.
+    #[must_use]
+    pub fn new(order: &Order) -> Self {
+        Self {
+            cpus: order.cpus.iter().copied().collect(),
+            handicap_percent: order.handicap_percent,
+            launched_ns: order.launched_ns,
+            switches: switches(),
+            burner: None,
+            metrics: Vec::new(),
+            tags: Vec::new(),
+            noise: BTreeMap::new(),
+        }
+    }
+
+    /// The sample of a case that ended with `result`.
+    #[must_use]
+    pub fn finish(mut self, result: Result<(), CaseError>) -> Sample {
+        match result {
+            Ok(()) => {
+                let now = switches();
+                let (voluntary, involuntary) = (
+                    now.voluntary - self.switches.voluntary,
+                    now.involuntary - self.switches.involuntary,
+                );
+                self.noise("voluntary_switches", voluntary as f64);
+                self.noise("involuntary_switches", involuntary as f64);
+                Sample {
+                    status: Status::Ok,
+                    reason: None,
+                    tags: self.tags,
+                    metrics: self.metrics,
+                    noise: self.noise,
+                }
+            }
+            Err(CaseError::Failed(reason)) => Sample::without_figures(Status::Failed, reason),
+            Err(CaseError::Skipped(reason)) => Sample::without_figures(Status::Skipped, reason),
+        }
+    }
+
     /// The CPUs this worker is pinned to.
     #[must_use]
     pub const fn cpus(&self) -> &CpuList {
@@ -103,6 +180,15 @@ impl Worker {
     /// Stores how disturbed the sample was, e.g. the share of time in which all units ran together.
     pub fn noise(&mut self, name: &str, value: f64) {
         self.noise.insert(name.to_owned(), value);
+    }
+}
+
+/// The switches of this process and the children it has waited for.
+fn switches() -> Switches {
+    let (own, children) = (usage_self().switches, usage_children().switches);
+    Switches {
+        voluntary: own.voluntary + children.voluntary,
+        involuntary: own.involuntary + children.involuntary,
     }
 }
 

@@ -5,12 +5,18 @@
 #![forbid(unsafe_code)]
 
 mod claims;
+mod compare;
 mod model;
 mod params;
 pub mod published;
 mod sample;
+mod store;
+mod verdict;
 
 pub use claims::{Claim, Condition, Evidence, Quote, Range, claim, claims};
+pub use compare::{Compared, RunData, compare, null_control, paired};
 pub use model::*;
 pub use params::{Params, Value};
-pub use sample::{Metric, Sample, StoredSample};
+pub use sample::{Metric, Sample, StoredSample, by_round};
+pub use store::{RunRecord, STORE_FILE, Store, StoreError, StoredCase, StoredExperiment};
+pub use verdict::decide;

@@ -75,6 +75,23 @@ pub struct StoredSample {
     pub gated: bool,
     /// RFC 3339, UTC.
     pub started: String,
+    /// From starting its worker to its answer, ns.
+    pub wall_ns: u64,
     /// What was measured.
     pub sample: Sample,
+}
+
+/// The figures of one copy of a case, round by round: of each round the attempt that was not disturbed.
+#[must_use]
+pub fn by_round<'a>(
+    samples: impl IntoIterator<Item = &'a StoredSample>,
+    case: &str,
+    copy: u32,
+    metric: &str,
+) -> BTreeMap<u32, f64> {
+    samples
+        .into_iter()
+        .filter(|s| s.case == case && s.copy == copy && !s.gated)
+        .filter_map(|s| Some((s.round, s.sample.value(metric)?)))
+        .collect()
 }

@@ -1,1 +1,73 @@
-//! threadgauge-stats
+//! The arithmetic of `threadgauge`: estimates, intervals, comparisons, stopping rules, diagnostics.
+//!
+//! **Owns** every number that is computed from samples, and the rules by which it becomes a word
+//! ("faster", "same", "unknown"). **Leaves out** where samples come from and how numbers are shown:
+//! there is no input or output, no clock and no global state here, and the same input gives the
+//! same output on every machine.
+//!
+//! Four promises hold throughout:
+//!
+//! - **the unit of analysis is one invocation's value**: `n` counts worker processes, never batches;
+//! - **an interval carries its exact level**: seven rounds give 98.4 %, and it says so
+//!   ([`Interval::level`]);
+//! - **ignorance is never equality**: too few values give `None` or
+//!   [`Outcome::Unknown`], a value that is not a number gives a [`StatsError`];
+//! - **nothing is deleted**: outliers are marked, ties count against the finding, not for it.
+//!
+//! | question | answer |
+//! |---|---|
+//! | what is one figure? | [`summarise`]: the median and its sign interval |
+//! | how do two figures differ? | [`compare_paired`], [`compare_unpaired`], [`null_band`] |
+//! | in which order do several stand? | [`rank`], [`holm`] |
+//! | when is it enough? | [`StoppingRule`] |
+//! | what is left once a cost is taken away? | [`paired_difference`] |
+//! | may I believe it? | [`diagnostics`] |
+//! | where do two curves meet? | [`crossing`], [`slope`], [`kendall_tau`] |
+//! | an interval for anything else | [`bca`], at 20 values or more |
+//!
+//! ```
+//! use threadgauge_stats::{Better, Outcome, SAME_BAND, compare_paired, summarise};
+//!
+//! let thread_ns = [100.0, 101.0, 99.0, 100.0, 102.0, 98.0, 100.5];
+//! let process_ns = [151.0, 150.0, 149.5, 152.0, 151.5, 148.0, 150.5];
+//!
+//! let summary = summarise(&thread_ns, 0.05)?;
+//! assert_eq!(summary.median, 100.0);
+//! assert_eq!(summary.ci.unwrap().level, 0.984375); // exact for n = 7
+//!
+//! let change = compare_paired(&thread_ns, &process_ns, Better::Lower, SAME_BAND)?;
+//! assert_eq!(change.outcome, Outcome::Slower);
+//! # Ok::<(), threadgauge_stats::StatsError>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod bootstrap;
+mod compare;
+pub mod diagnostics;
+mod error;
+mod fit;
+mod interval;
+mod mann_whitney;
+mod overhead;
+mod pocock;
+mod ranking;
+mod select;
+mod signed_rank;
+mod stopping;
+mod summary;
+
+pub use bootstrap::bca;
+pub use compare::{
+    Better, Comparison, Outcome, Pairing, SAME_BAND, Terms, compare_paired, compare_unpaired, compare_with,
+    null_band,
+};
+pub use error::StatsError;
+pub use fit::{crossing, kendall_tau, slope};
+pub use interval::{Estimate, Interval, sign_interval, sign_test};
+pub use mann_whitney::unpaired_ratio;
+pub use overhead::{Difference, paired_difference};
+pub use pocock::pocock_alpha;
+pub use ranking::{Ranked, holm, rank};
+pub use signed_rank::{hodges_lehmann, paired_ratio, signed_rank_p};
+pub use stopping::{Reason, Step, StoppingRule};
+pub use summary::{Summary, geometric_mean, median, summarise};

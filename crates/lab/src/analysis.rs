@@ -1,0 +1,520 @@
+//! From stored samples to the results document: summaries, comparisons, diagnostics and findings.
+//!
+//! Pure: it reads the store and the catalogue and computes. It never measures, and it knows nothing of
+//! how a report looks.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use threadgauge_results::{
+    CaseResult, ComparisonResult, Diagnostic, ExperimentResult, Finding, MetricSummary, Params, Ranking,
+    RankingEntry, Results, Run, SCHEMA, Status, Store, StoreError, StoredCase, StoredExperiment, StoredSample,
+    claim, decide, null_control, paired,
+};
+use threadgauge_stats::{
+    Better, Estimate, Interval, Summary, compare_paired, diagnostics, null_band, paired_ratio,
+    rank, summarise,
+};
+
+use crate::catalogue::experiment;
+use crate::experiment::{Answer, Pair, Profile};
+use crate::view::{View, ViewCase};
+
+/// The level of every single figure's interval is 1 − ALPHA or better.
+const ALPHA: f64 = 0.05;
+/// Above this share of disturbed samples the report leads with it (METHOD rule 10).
+const TOO_NOISY: f64 = 0.25;
+
+/// Everything the store says.
+///
+/// # Errors
+///
+/// When the store is damaged.
+pub fn analyse(store: &Store) -> Result<Results, StoreError> {
+    let record = store.run()?;
+    let profile = Profile::named(&record.profile).unwrap_or(Profile::Quick);
+    let mut warnings = Vec::new();
+    let mut experiments = Vec::new();
+    let mut measured_ns = 0;
+    for stored in store.experiments()? {
+        let samples = store.samples(&stored.id)?;
+        measured_ns += samples.iter().map(|s| s.wall_ns).sum::<u64>();
+        warnings.extend(noise_warning(&stored.id, &samples));
+        experiments.push(of_experiment(&stored, &samples, profile));
+    }
+    let complete = experiments.iter().all(|e| e.stopped_because != "interrupted");
+    if !complete {
+        warnings.insert(
+            0,
+            "The run was interrupted: some rounds are missing. `threadgauge run --resume` goes on with it."
+                .to_owned(),
+        );
+    }
+    if record.handicap_percent > 0 {
+        warnings.insert(
+            0,
+            format!(
+                "Every timed section does {} % of extra work: a test of the harness, not a measurement.",
+                record.handicap_percent
+            ),
+        );
+    }
+    Ok(Results {
+        schema: SCHEMA,
+        run: Run {
+            rounds: experiments.iter().map(|e| e.rounds).max().unwrap_or(0),
+            id: record.id,
+            started: record.started,
+            profile: record.profile,
+            seed: record.seed,
+            version: record.version,
+            complete,
+            measured_s: measured_ns as f64 / 1e9,
+            options: record.options,
+        },
+        machine: store.machine()?,
+        warnings,
+        experiments,
+    })
+}
+
+fn noise_warning(id: &str, samples: &[StoredSample]) -> Option<String> {
+    let tried = samples.iter().filter(|s| s.attempt == 0).count();
+    let gated = samples.iter().filter(|s| s.gated && s.attempt == 0).count();
+    (tried > 0 && gated as f64 > TOO_NOISY * tried as f64).then(|| {
+        format!(
+            "This machine is too noisy for {id}: {gated} of {tried} samples were disturbed by other programs or by \
+             stolen CPU time. End what else is running and run it again; `threadgauge doctor` says what to look for."
+        )
+    })
+}
+
+fn of_experiment(stored: &StoredExperiment, samples: &[StoredSample], profile: Profile) -> ExperimentResult {
+    let rounds = last_full_round(stored, samples);
+    let samples: Vec<&StoredSample> = samples.iter().filter(|s| s.round <= rounds.max(1)).collect();
+    let view = View {
+        experiment: &stored.id,
+        profile,
+        cases: stored.cases.iter().map(|c| view_case(c, &samples, 0)).collect(),
+    };
+    let (method, question, sources, primary, answer) = match experiment(&stored.id) {
+        Some(e) => (
+            e.method(),
+            e.question().to_owned(),
+            e.sources().iter().map(ToString::to_string).collect(),
+            e.primary_metrics().to_vec(),
+            e.read(&view),
+        ),
+        None => unknown(&stored.id),
+    };
+    let metric = primary.first().copied().unwrap_or_default();
+    let null = null(stored, &samples, metric);
+    let band = null.as_ref().map_or(threadgauge_stats::SAME_BAND, |n| null_band(&n.estimate));
+    ExperimentResult {
+        id: stored.id.clone(),
+        question,
+        sources,
+        answer: answer.answer.clone(),
+        method,
+        rounds,
+        discarded: u32::try_from(samples.iter().filter(|s| s.gated).count()).unwrap_or(u32::MAX),
+        stopped_because: stored.stopped_because.clone().unwrap_or_else(|| "interrupted".to_owned()),
+        primary_metrics: primary.iter().map(ToString::to_string).collect(),
+        reference: stored.reference.clone(),
+        comparisons: comparisons(&view, &answer.comparisons, metric, band),
+        rankings: rankings(&view, &answer.rankings, metric),
+        diagnostics: diagnose(&view, stored, &samples, metric, null.as_ref()),
+        findings: findings(&answer),
+        figures: answer.figures,
+        tables: answer.tables,
+        cases: stored
+            .cases
+            .iter()
+            .zip(view.cases)
+            .map(|(case, view)| case_result(case, view, &samples))
+            .collect(),
+    }
+}
+
+type Described = (threadgauge_results::Method, String, Vec<String>, Vec<&'static str>, Answer);
+
+/// A store may hold an experiment that this version does not know; its figures are shown all the same.
+fn unknown(id: &str) -> Described {
+    let says = format!("This version does not know the experiment {id}; here are its figures alone.");
+    let method = threadgauge_results::Method {
+        how: says.clone(),
+        control: String::new(),
+        traps: Vec::new(),
+        source: String::new(),
+    };
+    let answer = Answer {
+        answer: says.clone(),
+        ..Answer::default()
+    };
+    (method, says, Vec::new(), Vec::new(), answer)
+}
+
+/// The last round in which every case that can run was tried: an interrupted one is not paired.
+fn last_full_round(stored: &StoredExperiment, samples: &[StoredSample]) -> u32 {
+    let last = samples.iter().map(|s| s.round).max().unwrap_or(0);
+    if stored.stopped_because.is_some() {
+        return last;
+    }
+    let failing: BTreeSet<&str> = samples
+        .iter()
+        .filter(|s| s.sample.status != Status::Ok)
+        .map(|s| s.case.as_str())
+        .collect();
+    let wanted = stored
+        .cases
+        .iter()
+        .filter(|c| c.skip.is_none() && !failing.contains(c.id.as_str()))
+        .count();
+    let tried = |round| {
+        let of_round = samples.iter().filter(|s| s.round == round && s.copy == 0);
+        of_round.map(|s| s.case.as_str()).filter(|c| !failing.contains(c)).collect::<BTreeSet<_>>().len()
+    };
+    (1..=last).rev().find(|&round| tried(round) >= wanted).unwrap_or(0)
+}
+
+/// The figures of a case's copy: for each round the last attempt, unless that was disturbed too.
+fn view_case(case: &StoredCase, samples: &[&StoredSample], copy: u32) -> ViewCase {
+    let mut values: BTreeMap<String, BTreeMap<u32, f64>> = BTreeMap::new();
+    let mut units: BTreeMap<String, String> = BTreeMap::new();
+    let mut reason = case.skip.clone();
+    for stored in samples.iter().filter(|s| s.case == case.id && s.copy == copy) {
+        if stored.sample.status != Status::Ok {
+            reason = reason.or_else(|| stored.sample.reason.clone());
+        }
+        if stored.gated {
+            continue;
+        }
+        for metric in &stored.sample.metrics {
+            units.insert(metric.name.clone(), metric.unit.clone());
+            values.entry(metric.name.clone()).or_default().insert(stored.round, metric.value);
+        }
+    }
+    let summaries = values
+        .iter()
+        .filter_map(|(name, rounds)| {
+            let rounds: Vec<f64> = rounds.values().copied().collect();
+            let summary = summarise(&rounds, ALPHA).ok()?;
+            Some((name.clone(), metric_summary(&units[name], summary)))
+        })
+        .collect();
+    ViewCase {
+        params: case.params.clone(),
+        reason,
+        values,
+        summaries,
+    }
+}
+
+fn metric_summary(unit: &str, summary: Summary) -> MetricSummary {
+    MetricSummary {
+        unit: unit.to_owned(),
+        n: summary.n,
+        median: summary.median,
+        ci95: summary.ci.as_ref().map(bounds),
+        ci_level: summary.ci.map(|ci| ci.level),
+        mean: summary.mean,
+        trimmed_mean: summary.trimmed_mean,
+        min: summary.min,
+        max: summary.max,
+        cv: summary.cv,
+    }
+}
+
+const fn bounds(ci: &Interval) -> [f64; 2] {
+    [ci.low, ci.high]
+}
+
+fn case_result(case: &StoredCase, view: ViewCase, samples: &[&StoredSample]) -> CaseResult {
+    let of_case = || samples.iter().filter(|s| s.case == case.id && s.copy == 0);
+    let status = if case.skip.is_some() {
+        Status::Skipped
+    } else if !view.summaries.is_empty() {
+        Status::Ok
+    } else if of_case().any(|s| s.sample.status == Status::Skipped) {
+        Status::Skipped
+    } else {
+        Status::Failed
+    };
+    let disturbed = of_case().any(|s| s.gated);
+    let mut tags: BTreeSet<String> = of_case()
+        .filter(|s| !s.gated)
+        .flat_map(|s| s.sample.tags.iter().cloned())
+        .collect();
+    let mut reason = view.reason;
+    if status == Status::Ok && reason.is_some() {
+        tags.insert("some-rounds-failed".to_owned());
+    } else if status == Status::Failed && reason.is_none() {
+        reason = Some(if disturbed {
+            "every sample of it was disturbed by other programs".to_owned()
+        } else {
+            "the run ended before it was measured".to_owned()
+        });
+    }
+    CaseResult {
+        id: case.id.clone(),
+        params: case.params.clone(),
+        status,
+        reason,
+        tags: tags.into_iter().collect(),
+        summaries: view.summaries,
+    }
+}
+
+fn findings(answer: &Answer) -> Vec<Finding> {
+    let decided = answer.claims.iter().filter_map(|evidence| {
+        let claim = claim(evidence.claim)?;
+        Some(decide(claim, evidence.unit, &evidence.evidence))
+    });
+    decided.chain(answer.facts.iter().cloned()).collect()
+}
+
+/// The reference case against its second copy.
+struct Null {
+    estimate: Estimate,
+    metric: String,
+}
+
+fn null(stored: &StoredExperiment, samples: &[&StoredSample], metric: &str) -> Option<Null> {
+    let reference = stored.reference.as_ref()?;
+    let estimate = null_control(samples.iter().copied(), reference, metric).ok()?;
+    Some(Null {
+        estimate,
+        metric: metric.to_owned(),
+    })
+}
+
+fn comparisons(view: &View<'_>, pairs: &[Pair], metric: &str, band: f64) -> Vec<ComparisonResult> {
+    let find = |params: &Params| view.cases.iter().find(|c| c.params.matches(params));
+    let of_pair = |pair: &Pair| {
+        let (a, b) = (find(&pair.a)?, find(&pair.b)?);
+        let compared = a.values.get(metric).zip(b.values.get(metric)).and_then(|(x, y)| {
+            let (x, y) = paired(x, y);
+            compare_paired(&x, &y, Better::Lower, band).ok()
+        });
+        let id = |case: &ViewCase| case.params.case_id(view.experiment);
+        Some(ComparisonResult::new(&id(a), &id(b), metric, compared.as_ref()))
+    };
+    pairs.iter().filter_map(of_pair).collect()
+}
+
+fn rankings(view: &View<'_>, groups: &[(String, Vec<Params>)], metric: &str) -> Vec<Ranking> {
+    groups
+        .iter()
+        .filter_map(|(title, wanted)| ranking(view, title, wanted, metric))
+        .collect()
+}
+
+fn ranking(view: &View<'_>, title: &str, wanted: &[Params], metric: &str) -> Option<Ranking> {
+    let cases: Vec<&ViewCase> = wanted
+        .iter()
+        .filter_map(|p| view.cases.iter().find(|c| c.params.matches(p)))
+        .filter(|c| c.values.contains_key(metric))
+        .collect();
+    let columns: Vec<_> = cases.iter().map(|c| &c.values[metric]).collect();
+    let first = columns.first()?;
+    let shared: Vec<u32> = first
+        .keys()
+        .filter(|round| columns.iter().all(|c| c.contains_key(round)))
+        .copied()
+        .collect();
+    let groups: Vec<Vec<f64>> = columns.iter().map(|c| shared.iter().map(|r| c[r]).collect()).collect();
+    let ranked = rank(&groups, Better::Lower).ok()?;
+    let best = ranked.first()?.index;
+    let entries = ranked
+        .iter()
+        .filter_map(|entry| {
+            let against = paired_ratio(&groups[best], &groups[entry.index], ALPHA).ok()?;
+            Some(RankingEntry {
+                case: cases[entry.index].params.case_id(view.experiment),
+                letters: entry.letters.clone(),
+                ratio: against.estimate,
+                ci95: against.ci.as_ref().map(bounds),
+            })
+        })
+        .collect();
+    Some(Ranking {
+        title: title.to_owned(),
+        metric: metric.to_owned(),
+        entries,
+    })
+}
+
+/// Rule 9, always shown.
+fn diagnose(
+    view: &View<'_>,
+    stored: &StoredExperiment,
+    samples: &[&StoredSample],
+    metric: &str,
+    null: Option<&Null>,
+) -> Vec<Diagnostic> {
+    let reference = view
+        .cases
+        .iter()
+        .find(|c| Some(c.params.case_id(view.experiment)) == stored.reference);
+    let series: Vec<f64> = reference
+        .and_then(|c| c.values.get(metric))
+        .map(|rounds| rounds.values().copied().collect())
+        .unwrap_or_default();
+    let mut all = vec![
+        null_diagnostic(null),
+        drift(&series),
+        autocorrelation(&series),
+        modes(view, metric),
+        outliers(view, metric),
+        noise(samples),
+    ];
+    all.extend(overlap(samples));
+    all
+}
+
+fn diagnostic(name: &str, warning: bool, says: String) -> Diagnostic {
+    Diagnostic {
+        name: name.to_owned(),
+        says,
+        warning,
+    }
+}
+
+fn null_diagnostic(null: Option<&Null>) -> Diagnostic {
+    let Some(Null { estimate, metric }) = null else {
+        return diagnostic("null-control", true, "The reference case has no second copy to compare with.".to_owned());
+    };
+    let Some(ci) = &estimate.ci else {
+        let says = format!("Too few rounds ({}) to compare the reference with its own copy.", estimate.n);
+        return diagnostic("null-control", true, says);
+    };
+    let band = null_band(estimate) * 100.0;
+    let honest = ci.low <= 1.0 && ci.high >= 1.0;
+    let says = format!(
+        "The reference case against its own second copy ({metric}): {:.3} [{:.3}, {:.3}], which {}. Differences \
+         under {band:.1} % are not called faster or slower.",
+        estimate.estimate,
+        ci.low,
+        ci.high,
+        if honest { "includes 1, as it must" } else { "does not include 1: something disturbs the order" },
+    );
+    diagnostic("null-control", !honest, says)
+}
+
+fn drift(series: &[f64]) -> Diagnostic {
+    if series.len() < 4 {
+        return diagnostic("drift", false, "Too few rounds to see a drift of the reference case.".to_owned());
+    }
+    let trend = diagnostics::mann_kendall(series);
+    let drifts = trend.p < ALPHA;
+    let says = format!(
+        "The reference case {} over the rounds (Mann–Kendall τ = {:.2}, p = {:.2}).",
+        if !drifts {
+            "shows no drift"
+        } else if trend.tau > 0.0 {
+            "grew slower"
+        } else {
+            "grew faster"
+        },
+        trend.tau,
+        trend.p
+    );
+    diagnostic("drift", drifts, says)
+}
+
+fn autocorrelation(series: &[f64]) -> Diagnostic {
+    let Some(lag1) = diagnostics::lag1(series) else {
+        let says = "Too few rounds to see whether one depends on the one before.".to_owned();
+        return diagnostic("autocorrelation", false, says);
+    };
+    let warns = diagnostics::warns_of_autocorrelation(series);
+    let says = format!(
+        "Lag-1 autocorrelation of the reference case: {lag1:.2}; its {} rounds are worth {:.1} independent ones.",
+        series.len(),
+        diagnostics::effective_n(series.len(), lag1)
+    );
+    diagnostic("autocorrelation", warns, says)
+}
+
+fn modes(view: &View<'_>, metric: &str) -> Diagnostic {
+    let several: Vec<String> = view
+        .cases
+        .iter()
+        .filter_map(|case| {
+            let values: Vec<f64> = case.values.get(metric)?.values().copied().collect();
+            let modes = diagnostics::modes(&values);
+            (modes.len() > 1).then(|| {
+                let modes: Vec<String> = modes
+                    .iter()
+                    .map(|m| format!("{:.4e} ({:.0} %)", m.centre, m.share * 100.0))
+                    .collect();
+                format!("{}: {}", case.params, modes.join(" and "))
+            })
+        })
+        .collect();
+    let says = if several.is_empty() {
+        format!("No case has more than one mode in {metric}.")
+    } else {
+        format!("{} cases have several modes in {metric}; their median hides it. {}", several.len(), shortened(&several))
+    };
+    diagnostic("modes", !several.is_empty(), says)
+}
+
+fn outliers(view: &View<'_>, metric: &str) -> Diagnostic {
+    let with: Vec<String> = view
+        .cases
+        .iter()
+        .filter_map(|case| {
+            let values: Vec<f64> = case.values.get(metric)?.values().copied().collect();
+            let outliers = diagnostics::outliers(&values).len();
+            (outliers > 0).then(|| format!("{}: {outliers} of {}", case.params, values.len()))
+        })
+        .collect();
+    let says = if with.is_empty() {
+        format!("No outliers in {metric}.")
+    } else {
+        format!("{} cases have outliers in {metric}; all are kept. {}", with.len(), shortened(&with))
+    };
+    diagnostic("outliers", false, says)
+}
+
+fn shortened(lines: &[String]) -> String {
+    const SHOWN: usize = 5;
+    let more = lines.len().saturating_sub(SHOWN);
+    let shown = lines[..lines.len().min(SHOWN)].join("; ");
+    if more == 0 {
+        format!("{shown}.")
+    } else {
+        format!("{shown}; and {more} more.")
+    }
+}
+
+fn noise(samples: &[&StoredSample]) -> Diagnostic {
+    let of_noise = |name: &str| samples.iter().filter_map(|s| s.sample.noise.get(name)).copied().fold(0.0, f64::max);
+    let gated = samples.iter().filter(|s| s.gated).count();
+    let says = format!(
+        "{gated} of {} samples were disturbed (steal above 1 %, throttling, or foreign processes above 5 % of a CPU) and \
+         repeated. The most seen: {:.1} % steal, {:.2} CPUs of foreign load.",
+        samples.len(),
+        of_noise("steal_share") * 100.0,
+        of_noise("foreign_cpus"),
+    );
+    diagnostic("noise", gated as f64 > TOO_NOISY * samples.len() as f64, says)
+}
+
+fn overlap(samples: &[&StoredSample]) -> Option<Diagnostic> {
+    let low: BTreeSet<&str> = samples
+        .iter()
+        .filter(|s| s.sample.tags.iter().any(|t| t == "low-overlap"))
+        .map(|s| s.case.as_str())
+        .collect();
+    let measured = samples.iter().any(|s| s.sample.noise.contains_key("overlap"));
+    measured.then(|| {
+        let says = if low.is_empty() {
+            "Where there were no more units than CPUs, all were on a CPU at least 95 % of the time.".to_owned()
+        } else {
+            let names: Vec<String> = low.iter().map(ToString::to_string).collect();
+            format!("{} cases had units that did not run together all the time: {}", low.len(), shortened(&names))
+        };
+        diagnostic("overlap", !low.is_empty(), says)
+    })
+}

@@ -1,0 +1,366 @@
+//! Outside the worker: starting it, watching it, ending it and whatever it left behind.
+//!
+//! A worker answers with JSON on its standard output, or it does not; either way what comes out of here
+//! is a [`Sample`]. It runs in a process group of its own, so that Ctrl-C reaches the command alone, and
+//! the command is a child subreaper, so that even children that called `setsid` are found and ended.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, pidfd_open, prlimit};
+use threadgauge_machine::{become_subreaper, clock, kill_descendants};
+use threadgauge_results::{Sample, Status};
+
+use crate::worker::Order;
+
+/// The most a worker may answer, bytes.
+const ANSWER_LIMIT: usize = 1 << 20;
+/// How much of a worker's standard error is kept for the reason, bytes.
+const COMPLAINT_LIMIT: usize = 2 << 10;
+
+/// The user's wish to stop, as it arrives: each byte on the stream is one Ctrl-C.
+#[derive(Debug)]
+pub struct Interrupts {
+    stream: UnixStream,
+    count: u32,
+}
+
+impl Interrupts {
+    /// Listens on `stream`, to whose other end a signal handler writes a byte an interrupt.
+    ///
+    /// # Errors
+    ///
+    /// When the stream cannot be made non-blocking.
+    pub fn new(stream: UnixStream) -> std::io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(Self { stream, count: 0 })
+    }
+
+    /// How often the user has asked to stop.
+    pub fn count(&mut self) -> u32 {
+        let mut bytes = [0; 16];
+        while let Ok(n @ 1..) = self.stream.read(&mut bytes) {
+            self.count += u32::try_from(n).unwrap_or(u32::MAX);
+        }
+        self.count
+    }
+}
+
+/// Starts workers, one after the other.
+#[derive(Debug)]
+pub struct Launcher {
+    program: OsString,
+    arguments: Vec<OsString>,
+    interrupts: Interrupts,
+}
+
+/// What came of a worker.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Its answer, or why there is none; `None` when the user stopped it.
+    pub sample: Option<Sample>,
+    /// From starting it to its end, with everything it left behind gone.
+    pub wall: Duration,
+}
+
+/// What a worker may use.
+#[derive(Debug, Clone, Copy)]
+pub struct Allowance {
+    /// It is ended when it takes longer.
+    pub deadline: Duration,
+    /// Its address space, bytes; none for as much as there is.
+    pub address_space: Option<u64>,
+}
+
+impl Launcher {
+    /// A launcher of `program arguments…`, which makes this process a child subreaper. From here on it owns
+    /// every child of this process.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses the subreaper.
+    pub fn new(
+        program: impl Into<OsString>,
+        arguments: impl IntoIterator<Item = impl Into<OsString>>,
+        interrupts: Interrupts,
+    ) -> std::io::Result<Self> {
+        become_subreaper()?;
+        Ok(Self {
+            program: program.into(),
+            arguments: arguments.into_iter().map(Into::into).collect(),
+            interrupts,
+        })
+    }
+
+    /// How often the user has asked to stop.
+    pub fn interrupts(&mut self) -> u32 {
+        self.interrupts.count()
+    }
+
+    /// Runs one worker to its end, at most until its deadline.
+    pub fn run(&mut self, order: &Order, allowance: Allowance) -> Outcome {
+        let begun = Instant::now();
+        let sample = match self.start(order, allowance) {
+            Ok(child) => self.watch(child, order, allowance.deadline),
+            Err(e) => Some(failed(format!("its worker could not be started: {e}"))),
+        };
+        kill_descendants(&[]);
+        Outcome {
+            sample,
+            wall: begun.elapsed(),
+        }
+    }
+
+    fn start(&self, order: &Order, allowance: Allowance) -> std::io::Result<Child> {
+        let order = Order {
+            launched_ns: clock::monotonic_ns(),
+            ..order.clone()
+        };
+        let mut child = Command::new(&self.program)
+            .args(&self.arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()?;
+        // The worker waits for its order: its limits are in force before it does anything.
+        limit(&child, allowance)?;
+        let mut input = child.stdin.take().expect("standard input is piped");
+        match input.write_all(serde_json::to_string(&order)?.as_bytes()) {
+            // It died before it read: its exit status says why.
+            Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(child),
+            Err(e) => Err(e),
+            Ok(()) => Ok(child),
+        }
+    }
+
+    fn watch(&mut self, mut child: Child, order: &Order, deadline: Duration) -> Option<Sample> {
+        let pid = Pid::from_child(&child);
+        let mut answer = Gatherer::new(child.stdout.take().expect("standard output is piped"), Keep::First);
+        let mut complaint = Gatherer::new(child.stderr.take().expect("standard error is piped"), Keep::Last);
+        let pidfd = match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(pidfd) => pidfd,
+            Err(e) => {
+                kill_descendants(&[]);
+                return Some(failed(format!("its worker cannot be watched: pidfd_open: {e}")));
+            }
+        };
+        let end = Instant::now() + deadline;
+        let mut late = false;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            late = left.is_zero();
+            if late || self.interrupts.count() > 1 {
+                break;
+            }
+            if self.wait(&pidfd, &mut answer, &mut complaint, left) {
+                break;
+            }
+        }
+        if !late && self.interrupts.count() > 1 && !ended(&pidfd) {
+            kill_descendants(&[]);
+            return None;
+        }
+        if late {
+            kill_descendants(&[]);
+            let seconds = deadline.as_secs_f64();
+            return Some(failed(format!(
+                "it took longer than its deadline of {seconds:.0} s and was ended; a smaller --set may fit"
+            )));
+        }
+        // The worker has ended. Its children may hold the pipes open, so what is there now is all there is.
+        answer.take_what_is_there();
+        complaint.take_what_is_there();
+        let status = child.wait();
+        Some(judge(status, &answer, &complaint, order))
+    }
+
+    /// Waits for the worker's end, its output, an interrupt or the deadline; true when the worker has ended.
+    fn wait(&self, pidfd: &OwnedFd, answer: &mut Gatherer, complaint: &mut Gatherer, left: Duration) -> bool {
+        let mut fds = vec![
+            PollFd::new(pidfd, PollFlags::IN),
+            PollFd::new(&self.interrupts.stream, PollFlags::IN),
+        ];
+        fds.extend(answer.poll_fd());
+        fds.extend(complaint.poll_fd());
+        let timeout = Timespec {
+            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: left.subsec_nanos().into(),
+        };
+        // An error here is a signal of ours: the loop looks again.
+        let _ = poll(&mut fds, Some(&timeout));
+        let ended = !fds[0].revents().is_empty();
+        drop(fds);
+        answer.take_what_is_there();
+        complaint.take_what_is_there();
+        ended
+    }
+}
+
+fn ended(pidfd: &OwnedFd) -> bool {
+    let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
+    poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|n| n > 0)
+}
+
+fn limit(child: &Child, allowance: Allowance) -> std::io::Result<()> {
+    let pid = Some(Pid::from_child(child));
+    let exactly = |value| Rlimit {
+        current: Some(value),
+        maximum: Some(value),
+    };
+    // A case that crashes is a result; a core file would be a file nobody asked for.
+    prlimit(pid, Resource::Core, exactly(0))?;
+    if let Some(bytes) = allowance.address_space {
+        prlimit(pid, Resource::As, exactly(bytes))?;
+    }
+    // Should memory run out all the same, the worker is the one to go. Not every system has this file.
+    let _ = std::fs::write(format!("/proc/{}/oom_score_adj", child.id()), "1000");
+    Ok(())
+}
+
+/// What a worker's end and its words mean.
+fn judge(
+    status: std::io::Result<ExitStatus>,
+    answer: &Gatherer,
+    complaint: &Gatherer,
+    order: &Order,
+) -> Sample {
+    let said = complaint.words();
+    let status = match status {
+        Ok(status) => status,
+        Err(e) => return failed(format!("its worker could not be waited for: {e}")),
+    };
+    if let Some(signal) = status.signal() {
+        return failed(format!("its worker was killed by {}{said}", signal_name(signal)));
+    }
+    if !status.success() {
+        let code = status.code().unwrap_or(-1);
+        return failed(format!("its worker ended with exit code {code}{said}"));
+    }
+    if answer.overflowed {
+        return failed(format!("its worker answered more than {ANSWER_LIMIT} bytes"));
+    }
+    match parse_answer(&answer.bytes) {
+        Ok(sample) => sample,
+        Err(why) => failed(format!(
+            "the answer of the worker for {} is not a sample ({why}){said}",
+            order.params
+        )),
+    }
+}
+
+/// Reads a worker's answer. Bytes from outside: it may be anything.
+///
+/// # Errors
+///
+/// Says what is wrong with it.
+pub fn parse_answer(bytes: &[u8]) -> Result<Sample, String> {
+    let sample: Sample = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
+    if let Some(metric) = sample.metrics.iter().find(|m| !m.value.is_finite()) {
+        return Err(format!("{} is not finite", metric.name));
+    }
+    let mut seen = BTreeMap::new();
+    for metric in &sample.metrics {
+        if seen.insert(&metric.name, ()).is_some() {
+            return Err(format!("{} is there twice", metric.name));
+        }
+    }
+    Ok(sample)
+}
+
+fn failed(reason: String) -> Sample {
+    Sample::without_figures(Status::Failed, reason)
+}
+
+fn signal_name(signal: i32) -> String {
+    let name = match signal {
+        libc::SIGKILL => "SIGKILL (the system's memory may have run out)",
+        libc::SIGSEGV => "SIGSEGV",
+        libc::SIGABRT => "SIGABRT",
+        libc::SIGBUS => "SIGBUS",
+        libc::SIGTERM => "SIGTERM",
+        libc::SIGILL => "SIGILL",
+        libc::SIGPIPE => "SIGPIPE",
+        _ => return format!("signal {signal}"),
+    };
+    name.to_owned()
+}
+
+/// Which end of too much output is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Keep {
+    First,
+    Last,
+}
+
+/// Reads a pipe without ever waiting for it, and keeps a bounded part.
+#[derive(Debug)]
+struct Gatherer {
+    pipe: Option<OwnedFd>,
+    keep: Keep,
+    bytes: Vec<u8>,
+    overflowed: bool,
+}
+
+impl Gatherer {
+    fn new(pipe: impl Into<OwnedFd>, keep: Keep) -> Self {
+        let pipe = pipe.into();
+        let nonblocking = rustix::io::ioctl_fionbio(&pipe, true);
+        Self {
+            pipe: nonblocking.is_ok().then_some(pipe),
+            keep,
+            bytes: Vec::new(),
+            overflowed: false,
+        }
+    }
+
+    fn poll_fd(&self) -> Option<PollFd<'_>> {
+        Some(PollFd::from_borrowed_fd(self.pipe.as_ref()?.as_fd(), PollFlags::IN))
+    }
+
+    fn take_what_is_there(&mut self) {
+        let mut buffer = [0; 16 << 10];
+        while let Some(pipe) = &self.pipe {
+            match rustix::io::read(pipe, &mut buffer) {
+                Ok(0) => self.pipe = None,
+                Ok(n) => self.take(&buffer[..n]),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::AGAIN) => return,
+                Err(_) => self.pipe = None,
+            }
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        match self.keep {
+            Keep::First => {
+                let room = ANSWER_LIMIT.saturating_sub(self.bytes.len());
+                self.overflowed |= bytes.len() > room;
+                self.bytes.extend_from_slice(&bytes[..bytes.len().min(room)]);
+            }
+            Keep::Last => {
+                self.bytes.extend_from_slice(bytes);
+                let surplus = self.bytes.len().saturating_sub(COMPLAINT_LIMIT);
+                self.bytes.drain(..surplus);
+            }
+        }
+    }
+
+    /// What was said, to be put behind a reason.
+    fn words(&self) -> String {
+        let text = String::from_utf8_lossy(&self.bytes);
+        let text = text.trim();
+        if text.is_empty() {
+            String::new()
+        } else {
+            format!(": {}", text.replace('\n', " · "))
+        }
+    }
+}

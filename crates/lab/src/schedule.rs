@@ -1,0 +1,455 @@
+//! The rounds: which case runs when, which sample is repeated, and when to stop (METHOD rules 3, 7, 10).
+//!
+//! Each round runs every case once, in an order shuffled from the run's seed, the reference case twice.
+//! What has been stored is never run again, so an interrupted run goes on where it stopped.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::time::{Duration, Instant};
+
+use threadgauge_machine::{CpuList, MachineError, Meter, Noise, Reading, noise_between};
+use threadgauge_results::{
+    RunRecord, Sample, Status, Store, StoreError, StoredCase, StoredExperiment, StoredSample,
+};
+use threadgauge_stats::{Reason, Step, StoppingRule, summarise};
+
+use crate::catalogue::experiment;
+use crate::experiment::{Experiment, Plan, PlannedCase, Profile};
+use crate::launch::{Allowance, Launcher};
+use crate::worker::Order;
+
+/// Beyond these a sample is disturbed and repeated (rule 10).
+const STEAL_LIMIT: f64 = 0.01;
+const FOREIGN_LIMIT_CPUS: f64 = 0.05;
+/// `/proc/stat` counts in steps of 10 ms: foreign load is judged over at least this.
+const FOREIGN_WINDOW: Duration = Duration::from_secs(1);
+/// How often a disturbed sample is repeated.
+const REPEATS: u32 = 2;
+/// A case that failed this often, and never ran, is not tried again.
+const FAILURES: usize = 2;
+
+/// Why a run cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ScheduleError {
+    /// The store refused.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The machine's own figures cannot be read.
+    #[error("the machine's load cannot be read: {0}")]
+    Machine(#[from] MachineError),
+}
+
+/// What happens, as it happens. Called between workers only, so that showing it disturbs no sample.
+pub trait Observer {
+    /// A worker is about to start.
+    fn case_begins(&mut self, progress: &Progress<'_>);
+    /// An experiment has ended.
+    fn experiment_ends(&mut self, id: &str, because: &str);
+}
+
+/// Where the run is.
+#[derive(Debug, Clone, Copy)]
+pub struct Progress<'a> {
+    /// The experiment.
+    pub experiment: &'a str,
+    /// The case about to run.
+    pub case: &'a str,
+    /// Counted from 1.
+    pub round: u32,
+    /// The most rounds it may take.
+    pub rounds: u32,
+    /// Samples of this experiment's round that are done, and all of them.
+    pub done: usize,
+    /// All samples of this round.
+    pub total: usize,
+    /// What is left of the whole run by the estimates, scaled by how they did so far.
+    pub left: Duration,
+    /// What share of the whole run is done, by the same estimate.
+    pub share: f64,
+}
+
+/// How the run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// Every experiment reached its stopping rule.
+    Complete,
+    /// The user stopped it; what was measured is stored.
+    Interrupted,
+}
+
+/// An experiment and the cases chosen of it.
+pub struct Chosen {
+    /// What runs them.
+    pub experiment: &'static dyn Experiment,
+    /// Its plan, after `--only` and `--set`.
+    pub plan: Plan,
+}
+
+impl Chosen {
+    /// The plan as it is stored.
+    #[must_use]
+    pub fn record(&self) -> StoredExperiment {
+        let id = self.experiment.id();
+        StoredExperiment {
+            id: id.to_owned(),
+            reference: self.reference().map(|c| c.params.case_id(id)),
+            stopped_because: None,
+            cases: self
+                .plan
+                .cases
+                .iter()
+                .map(|c| StoredCase {
+                    id: c.params.case_id(id),
+                    params: c.params.clone(),
+                    skip: c.skip.clone(),
+                })
+                .collect(),
+        }
+    }
+
+    /// The reference case: the first that matches and can run, else the first that can run.
+    fn reference(&self) -> Option<&PlannedCase> {
+        let mut able = self.plan.cases.iter().filter(|c| c.skip.is_none());
+        able.clone()
+            .find(|c| c.params.matches(&self.plan.reference))
+            .or_else(|| able.next())
+    }
+
+    /// What one round is expected to take.
+    #[must_use]
+    pub fn round_estimate(&self) -> Duration {
+        let cases: Duration = self
+            .plan
+            .cases
+            .iter()
+            .filter(|c| c.skip.is_none())
+            .map(|c| c.estimate)
+            .sum();
+        cases + self.reference().map_or(Duration::ZERO, |c| c.estimate)
+    }
+}
+
+/// When each experiment may stop.
+#[must_use]
+pub fn stopping_rule(profile: Profile, rounds: Option<u32>) -> StoppingRule {
+    match (rounds, profile) {
+        (Some(rounds), _) => StoppingRule::custom(rounds),
+        (None, Profile::Quick) => StoppingRule::quick(),
+        (None, Profile::Standard) => StoppingRule::standard(),
+        (None, Profile::Paper) => StoppingRule::paper(),
+    }
+}
+
+/// The rounds an experiment is expected to take: the first look, since precision usually stops it there
+/// or the time budget soon after.
+#[must_use]
+pub fn expected_rounds(rule: &StoppingRule) -> u32 {
+    rule.looks.first().copied().unwrap_or(1)
+}
+
+/// Measures everything that is not yet in the store.
+///
+/// # Errors
+///
+/// When the store or the machine refuses; what was stored before is kept.
+pub fn run(
+    store: &mut Store,
+    chosen: &[Chosen],
+    profile: Profile,
+    launcher: &mut Launcher,
+    observer: &mut dyn Observer,
+) -> Result<Ending, ScheduleError> {
+    let record = store.run()?;
+    let rule = stopping_rule(profile, record.rounds);
+    let rounds = f64::from(expected_rounds(&rule));
+    let whole: f64 = chosen.iter().map(|c| c.round_estimate().as_secs_f64() * rounds).sum();
+    let mut pace = Pace { whole, done: 0.0, spent: 0.0 };
+    let mut meter = Meter::new()?;
+    for chosen in chosen {
+        let id = chosen.experiment.id();
+        let planned = chosen.round_estimate().as_secs_f64() * rounds;
+        let floor = pace.done;
+        let samples = store.samples(id)?;
+        let mut session = Session {
+            chosen,
+            record: &record,
+            rule: &rule,
+            history: History::new(&samples),
+            readings: VecDeque::new(),
+            launcher,
+            store,
+            meter: &mut meter,
+            observer,
+            pace: &mut pace,
+        };
+        let Some(because) = session.rounds()? else {
+            return Ok(Ending::Interrupted);
+        };
+        store.set_stopped(id, Some(because))?;
+        pace.done = floor + planned;
+        observer.experiment_ends(id, because);
+    }
+    Ok(Ending::Complete)
+}
+
+/// How the estimates do, in seconds.
+#[derive(Debug)]
+struct Pace {
+    whole: f64,
+    done: f64,
+    spent: f64,
+}
+
+impl Pace {
+    fn share(&self) -> f64 {
+        if self.whole > 0.0 { (self.done / self.whole).min(1.0) } else { 1.0 }
+    }
+
+    fn left(&self) -> Duration {
+        let factor = if self.done > 0.5 { self.spent / self.done } else { 1.0 };
+        Duration::try_from_secs_f64((self.whole - self.done).max(0.0) * factor).unwrap_or_default()
+    }
+}
+
+/// What the store already holds of an experiment.
+#[derive(Debug, Default)]
+struct History {
+    /// The last attempt of each sample, and whether it was disturbed.
+    attempts: BTreeMap<(u32, String, u32), (u32, bool)>,
+    failures: BTreeMap<String, usize>,
+    successes: HashSet<String>,
+    spent: Duration,
+    /// Case → metric → values of undisturbed rounds, first copy.
+    values: BTreeMap<String, BTreeMap<String, BTreeMap<u32, f64>>>,
+}
+
+impl History {
+    fn new(samples: &[StoredSample]) -> Self {
+        let mut history = Self::default();
+        for sample in samples {
+            history.add(sample);
+        }
+        history
+    }
+
+    fn add(&mut self, stored: &StoredSample) {
+        self.spent += Duration::from_nanos(stored.wall_ns);
+        let key = (stored.round, stored.case.clone(), stored.copy);
+        self.attempts.insert(key, (stored.attempt, stored.gated));
+        match stored.sample.status {
+            Status::Ok => {
+                self.successes.insert(stored.case.clone());
+                if stored.copy == 0 && !stored.gated {
+                    let metrics = self.values.entry(stored.case.clone()).or_default();
+                    for metric in &stored.sample.metrics {
+                        let rounds = metrics.entry(metric.name.clone()).or_default();
+                        rounds.insert(stored.round, metric.value);
+                    }
+                }
+            }
+            Status::Failed | Status::Skipped => {
+                *self.failures.entry(stored.case.clone()).or_default() += 1;
+            }
+        }
+    }
+
+    fn gave_up(&self, case: &str) -> bool {
+        !self.successes.contains(case) && self.failures.get(case).is_some_and(|&n| n >= FAILURES)
+    }
+}
+
+/// One experiment under way.
+struct Session<'a> {
+    chosen: &'a Chosen,
+    record: &'a RunRecord,
+    rule: &'a StoppingRule,
+    history: History,
+    readings: VecDeque<Reading>,
+    launcher: &'a mut Launcher,
+    store: &'a mut Store,
+    meter: &'a mut Meter,
+    observer: &'a mut dyn Observer,
+    pace: &'a mut Pace,
+}
+
+/// A case and which of its copies.
+#[derive(Debug, Clone, Copy)]
+struct Slot<'a> {
+    case: &'a PlannedCase,
+    copy: u32,
+}
+
+impl<'a> Session<'a> {
+    /// Runs rounds until a rule says stop; `None` when the user did.
+    fn rounds(&mut self) -> Result<Option<&'static str>, ScheduleError> {
+        let most = self.rule.looks.last().copied().unwrap_or(1);
+        let budget = self.chosen.plan.budget;
+        for round in 1..=most {
+            if self.launcher.interrupts() > 0 {
+                return Ok(None);
+            }
+            let begun_rounds = round - 1;
+            if begun_rounds > 0 {
+                match self.rule.decide(begun_rounds, &self.half_widths()) {
+                    Step::Stop(Reason::Precision) => return Ok(Some("precision")),
+                    Step::Stop(Reason::Rounds) => return Ok(Some("rounds")),
+                    Step::Continue => {}
+                }
+                let per_round = self.history.spent / begun_rounds;
+                if self.record.rounds.is_none() && self.history.spent + per_round > budget {
+                    return Ok(Some("time-budget"));
+                }
+            }
+            if !self.round(round, most)? {
+                return Ok(None);
+            }
+        }
+        Ok(Some("rounds"))
+    }
+
+    /// One pass over all cases, then the repeats of what was disturbed; false when the user stopped it.
+    fn round(&mut self, round: u32, most: u32) -> Result<bool, ScheduleError> {
+        let slots = shuffled(self.chosen, self.record.seed, round);
+        let total = slots.len();
+        for (done, slot) in slots.iter().enumerate() {
+            let id = slot.case.params.case_id(self.chosen.experiment.id());
+            let known = self.history.attempts.contains_key(&(round, id.clone(), slot.copy));
+            if known || self.history.gave_up(&id) {
+                self.pace.done += slot.case.estimate.as_secs_f64();
+                continue;
+            }
+            let share = self.pace.share();
+            self.observer.case_begins(&Progress {
+                experiment: self.chosen.experiment.id(),
+                case: &id,
+                round,
+                rounds: most,
+                done,
+                total,
+                left: self.pace.left(),
+                share,
+            });
+            if !self.sample(*slot, &id, round, 0)? {
+                return Ok(false);
+            }
+            self.pace.done += slot.case.estimate.as_secs_f64();
+        }
+        for attempt in 1..=REPEATS {
+            for slot in &slots {
+                let id = slot.case.params.case_id(self.chosen.experiment.id());
+                let last = self.history.attempts.get(&(round, id.clone(), slot.copy));
+                if last == Some(&(attempt - 1, true)) && !self.sample(*slot, &id, round, attempt)? {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Runs one worker and stores what came of it; false when the user stopped it.
+    fn sample(&mut self, slot: Slot<'_>, id: &str, round: u32, attempt: u32) -> Result<bool, ScheduleError> {
+        if self.launcher.interrupts() > 0 {
+            return Ok(false);
+        }
+        let cpus: Vec<usize> = match slot.case.params.int("cpus") {
+            Some(n) => {
+                let n = usize::try_from(n).unwrap_or(usize::MAX);
+                self.record.cpus.iter().copied().take(n).collect()
+            }
+            None => self.record.cpus.clone(),
+        };
+        let order = Order {
+            experiment: self.chosen.experiment.id().to_owned(),
+            params: slot.case.params.clone(),
+            cpus: cpus.clone(),
+            handicap_percent: self.record.handicap_percent,
+            launched_ns: 0,
+        };
+        let allowance = Allowance {
+            deadline: slot.case.deadline(),
+            address_space: None,
+        };
+        let started = jiff::Timestamp::now().to_string();
+        let before = self.meter.read()?;
+        let begun = Instant::now();
+        let outcome = self.launcher.run(&order, allowance);
+        let after = self.meter.read()?;
+        self.pace.spent += begun.elapsed().as_secs_f64();
+        let Some(mut sample) = outcome.sample else {
+            return Ok(false);
+        };
+        let noise = self.noise(before, after);
+        let gated = sample.status == Status::Ok && disturbed(&noise);
+        note(&mut sample, &noise, gated);
+        let stored = StoredSample {
+            experiment: self.chosen.experiment.id().to_owned(),
+            case: id.to_owned(),
+            round,
+            copy: slot.copy,
+            attempt,
+            gated,
+            started,
+            wall_ns: u64::try_from(outcome.wall.as_nanos()).unwrap_or(u64::MAX),
+            sample,
+        };
+        self.store.add(&stored)?;
+        self.history.add(&stored);
+        Ok(true)
+    }
+
+    /// The disturbance over the sample, but over at least [`FOREIGN_WINDOW`] where readings reach back so far.
+    fn noise(&mut self, before: Reading, after: Reading) -> Noise {
+        self.readings.push_back(before);
+        while self.readings.len() > 1 && after.since(&self.readings[1]) >= FOREIGN_WINDOW {
+            self.readings.pop_front();
+        }
+        noise_between(&self.readings[0], &after, None)
+    }
+
+    /// The relative half-widths of the primary metrics' intervals, case by case.
+    fn half_widths(&self) -> Vec<Option<f64>> {
+        let alpha = self.rule.alpha_per_look();
+        let primary = self.chosen.experiment.primary_metrics();
+        let of_metric = |rounds: &BTreeMap<u32, f64>| {
+            let values: Vec<f64> = rounds.values().copied().collect();
+            let summary = summarise(&values, alpha).ok()?;
+            let ci = summary.ci?;
+            (summary.median != 0.0).then(|| (ci.high - ci.low) / 2.0 / summary.median.abs())
+        };
+        self.history
+            .values
+            .values()
+            .flat_map(|metrics| primary.iter().filter_map(|name| metrics.get(*name)))
+            .map(of_metric)
+            .collect()
+    }
+}
+
+/// This round's order: every case that can run, the reference twice.
+fn shuffled(chosen: &Chosen, seed: u64, round: u32) -> Vec<Slot<'_>> {
+    let able = chosen.plan.cases.iter().filter(|c| c.skip.is_none());
+    let mut slots: Vec<Slot<'_>> = able.map(|case| Slot { case, copy: 0 }).collect();
+    slots.extend(chosen.reference().map(|case| Slot { case, copy: 1 }));
+    let name = chosen.experiment.id().bytes().map(u64::from);
+    let stream = name.fold(seed ^ (u64::from(round) << 32), |h, b| {
+        (h ^ b).wrapping_mul(0x0100_0000_01b3)
+    });
+    fastrand::Rng::with_seed(stream).shuffle(&mut slots);
+    slots
+}
+
+fn disturbed(noise: &Noise) -> bool {
+    noise.steal_share > STEAL_LIMIT
+        || noise.foreign_cpus > FOREIGN_LIMIT_CPUS
+        || noise.throttled > Duration::ZERO
+}
+
+fn note(sample: &mut Sample, noise: &Noise, gated: bool) {
+    sample.noise.insert("steal_share".to_owned(), noise.steal_share);
+    sample.noise.insert("foreign_cpus".to_owned(), noise.foreign_cpus);
+    if let Some(pressure) = noise.pressure_share {
+        sample.noise.insert("pressure_share".to_owned(), pressure);
+    }
+    if gated {
+        sample.tags.push("noisy".to_owned());
+    }
+}

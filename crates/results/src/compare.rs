@@ -1,0 +1,175 @@
+//! Two result folders: what changed, by how much, how sure.
+//!
+//! The rounds of two runs cannot be paired, so cases are compared by the Hodges–Lehmann shift of their
+//! logarithms with the Mann–Whitney interval, against the larger noise band of the two (METHOD rules 5, 6).
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use threadgauge_stats::{
+    Better, Comparison, Estimate, Outcome, SAME_BAND, StatsError, compare_unpaired, null_band, paired_ratio,
+};
+
+use crate::{ComparisonResult, ExperimentResult, Results, StoredSample, by_round};
+
+const ALPHA: f64 = 0.05;
+
+/// A run's document with the samples it was made from, by experiment.
+#[derive(Debug, Clone)]
+pub struct RunData {
+    /// How the reader knows it: its folder.
+    pub name: String,
+    /// The document.
+    pub results: Results,
+    /// Experiment → its samples.
+    pub samples: BTreeMap<String, Vec<StoredSample>>,
+}
+
+/// What differs between two runs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Compared {
+    /// What makes the comparison doubtful: another machine, kernel, version; cases that only one has.
+    pub warnings: Vec<String>,
+    /// One row a case that both have: `b` against `a` by the experiment's first primary metric.
+    pub rows: Vec<ComparisonResult>,
+}
+
+/// Compares run `b` with run `a`.
+#[must_use]
+pub fn compare(a: &RunData, b: &RunData) -> Compared {
+    let mut warnings = guard(&a.results, &b.results);
+    let mut rows = Vec::new();
+    for of_a in &a.results.experiments {
+        let Some(of_b) = b.results.experiments.iter().find(|e| e.id == of_a.id) else {
+            warnings.push(format!("{} has no experiment {}; it is left out", b.name, of_a.id));
+            continue;
+        };
+        let (rows_of, warning) = of_experiment((a, of_a), (b, of_b));
+        rows.extend(rows_of);
+        warnings.extend(warning);
+    }
+    for of_b in &b.results.experiments {
+        if !a.results.experiments.iter().any(|e| e.id == of_b.id) {
+            warnings.push(format!("{} has no experiment {}; it is left out", a.name, of_b.id));
+        }
+    }
+    Compared { warnings, rows }
+}
+
+fn of_experiment(
+    (a, of_a): (&RunData, &ExperimentResult),
+    (b, of_b): (&RunData, &ExperimentResult),
+) -> (Vec<ComparisonResult>, Option<String>) {
+    let Some(metric) = of_a.primary_metrics.first() else {
+        return (Vec::new(), None);
+    };
+    let (samples_a, samples_b) = (samples(a, of_a), samples(b, of_b));
+    let band = band(of_a, samples_a, metric).max(band(of_b, samples_b, metric));
+    let shared = of_a
+        .cases
+        .iter()
+        .filter(|case| of_b.cases.iter().any(|other| other.id == case.id));
+    let rows: Vec<ComparisonResult> = shared
+        .map(|case| {
+            let values = |samples| -> Vec<f64> {
+                by_round(samples, &case.id, 0, metric).into_values().collect()
+            };
+            let compared = compare_unpaired(&values(samples_a), &values(samples_b), Better::Lower, band);
+            ComparisonResult::new(&case.id, &case.id, metric, compared.ok().as_ref())
+        })
+        .collect();
+    let alone = of_a.cases.len() + of_b.cases.len() - 2 * rows.len();
+    let warning = (alone > 0).then(|| {
+        format!("{}: {alone} cases are in one of the two runs only and are left out", of_a.id)
+    });
+    (rows, warning)
+}
+
+fn samples<'a>(run: &'a RunData, experiment: &ExperimentResult) -> &'a [StoredSample] {
+    run.samples.get(&experiment.id).map_or(&[], Vec::as_slice)
+}
+
+/// How far an experiment's own null control lets two equal cases differ.
+fn band(experiment: &ExperimentResult, samples: &[StoredSample], metric: &str) -> f64 {
+    experiment
+        .reference
+        .as_ref()
+        .and_then(|reference| null_control(samples, reference, metric).ok())
+        .map_or(SAME_BAND, |null| null_band(&null))
+}
+
+/// The reference case's second copy against its first: what two equal cases differ by here.
+///
+/// # Errors
+///
+/// When no round has both.
+pub fn null_control<'a>(
+    samples: impl IntoIterator<Item = &'a StoredSample> + Clone,
+    reference: &str,
+    metric: &str,
+) -> Result<Estimate, StatsError> {
+    let first = by_round(samples.clone(), reference, 0, metric);
+    let second = by_round(samples, reference, 1, metric);
+    let (a, b) = paired(&first, &second);
+    paired_ratio(&a, &b, ALPHA)
+}
+
+/// The values of the rounds that both have, in order.
+#[must_use]
+pub fn paired(a: &BTreeMap<u32, f64>, b: &BTreeMap<u32, f64>) -> (Vec<f64>, Vec<f64>) {
+    a.iter().filter_map(|(round, x)| Some((*x, *b.get(round)?))).unzip()
+}
+
+impl ComparisonResult {
+    /// What a comparison of `b` with `a` says; where none could be made, nothing is known.
+    #[must_use]
+    pub fn new(a: &str, b: &str, metric: &str, compared: Option<&Comparison>) -> Self {
+        Self {
+            a: a.to_owned(),
+            b: b.to_owned(),
+            metric: metric.to_owned(),
+            ratio: compared.map(|c| c.ratio),
+            ci95: compared.and_then(|c| c.ci95.as_ref()).map(|ci| [ci.low, ci.high]),
+            verdict: compared.map_or_else(|| "unknown".to_owned(), |c| c.outcome.to_string()),
+            rounds_needed: compared.and_then(|c| match c.outcome {
+                Outcome::Unknown { rounds_needed } => rounds_needed,
+                _ => None,
+            }),
+        }
+    }
+}
+
+/// What differs in the setting, loudly.
+fn guard(a: &Results, b: &Results) -> Vec<String> {
+    const FACTS: [&str; 10] = [
+        "cpu_model",
+        "cpus",
+        "smt",
+        "kernel",
+        "preemption",
+        "scheduler",
+        "thread_library",
+        "hypervisor",
+        "governor",
+        "transparent_huge_pages",
+    ];
+    let fact = |of: &Results, name: &str| of.machine.get(name).cloned().unwrap_or(Value::Null);
+    let machine = FACTS.iter().filter_map(|name| {
+        let (x, y) = (fact(a, name), fact(b, name));
+        (x != y).then(|| format!("THE MACHINES DIFFER: {name} is {x} in A and {y} in B"))
+    });
+    let run = [
+        ("version", a.run.version.clone(), b.run.version.clone()),
+        ("profile", a.run.profile.clone(), b.run.profile.clone()),
+        ("options", a.run.options.join(" "), b.run.options.join(" ")),
+    ];
+    let run = run
+        .into_iter()
+        .filter(|(_, x, y)| x != y)
+        .map(|(name, x, y)| format!("THE RUNS DIFFER: {name} is \"{x}\" in A and \"{y}\" in B"));
+    let own = [("A", a), ("B", b)];
+    let own = own
+        .into_iter()
+        .flat_map(|(name, of)| of.warnings.iter().map(move |w| format!("{name}: {w}")));
+    machine.chain(run).chain(own).collect()
+}

@@ -1,0 +1,562 @@
+//! The store: one SQLite file a run, every sample durable as soon as it is measured.
+//!
+//! Owns the file `results.sqlite`, its schema and its lock. A run holds the lock from its first to its
+//! last sample, so a second run on the same folder is refused; the kernel releases it however the run
+//! ends. Opening never changes or replaces a file that is not ours, is damaged or is newer than we know.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::{Metric, Params, Sample, Status, StoredSample};
+
+/// The name of the file inside a results folder.
+pub const STORE_FILE: &str = "results.sqlite";
+
+/// "thrg": tells our files from other SQLite files.
+const APPLICATION_ID: i64 = 0x7468_7267;
+const VERSION: i64 = 1;
+
+const TABLES: &str = "
+CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+CREATE TABLE experiment(
+  id TEXT PRIMARY KEY, position INTEGER NOT NULL, reference TEXT, stopped_because TEXT) STRICT;
+CREATE TABLE planned_case(
+  id TEXT PRIMARY KEY, experiment TEXT NOT NULL REFERENCES experiment(id), position INTEGER NOT NULL,
+  params TEXT NOT NULL, skip TEXT) STRICT;
+CREATE TABLE sample(
+  id INTEGER PRIMARY KEY, case_id TEXT NOT NULL REFERENCES planned_case(id), round INTEGER NOT NULL,
+  copy INTEGER NOT NULL, attempt INTEGER NOT NULL, gated INTEGER NOT NULL, status TEXT NOT NULL,
+  reason TEXT, tags TEXT NOT NULL, noise TEXT NOT NULL, started TEXT NOT NULL, wall_ns INTEGER NOT NULL,
+  UNIQUE(case_id, round, copy, attempt)) STRICT;
+CREATE TABLE metric(
+  sample_id INTEGER NOT NULL REFERENCES sample(id), position INTEGER NOT NULL, name TEXT NOT NULL,
+  unit TEXT NOT NULL, value REAL NOT NULL, PRIMARY KEY(sample_id, position)) STRICT, WITHOUT ROWID;
+";
+
+/// Why a store cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// There is none.
+    #[error("no results in {}: there is no {STORE_FILE} there", .0.display())]
+    NotThere(PathBuf),
+    /// There is one where a new one was to be made.
+    #[error("{} already holds results; go on with --resume, or choose another --out", .0.display())]
+    AlreadyThere(PathBuf),
+    /// It is something else.
+    #[error("{} is not a threadgauge store ({why}); it was left as it is", path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// What it seems to be.
+        why: String,
+    },
+    /// It is ours and broken.
+    #[error(
+        "{} is damaged ({why}); it was left as it is. `sqlite3 FILE .recover` may save its samples",
+        path.display()
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite says.
+        why: String,
+    },
+    /// It was written by a later version.
+    #[error(
+        "{} has schema {found} and this version reads up to {VERSION}; use the threadgauge that wrote it, or a later one",
+        path.display()
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its schema.
+        found: i64,
+    },
+    /// Another run writes to it.
+    #[error("{} is in use by another run; wait for it to end, or choose another folder", .0.display())]
+    InUse(PathBuf),
+    /// No space is left.
+    #[error("the disk of {} is full; what was stored before is kept. Free some space and go on with --resume", .0.display())]
+    Full(PathBuf),
+    /// It may not be written.
+    #[error("{} cannot be written ({why}); choose a folder you may write to with --out", path.display())]
+    ReadOnly {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system says.
+        why: String,
+    },
+    /// Anything else SQLite refuses.
+    #[error("{}: {source}", path.display())]
+    Sqlite {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite says.
+        source: rusqlite::Error,
+    },
+}
+
+/// How a run was started, as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// Unique.
+    pub id: String,
+    /// RFC 3339, UTC.
+    pub started: String,
+    /// `quick`, `standard` or `paper`.
+    pub profile: String,
+    /// The seed of every shuffle.
+    pub seed: u64,
+    /// The version of the program.
+    pub version: String,
+    /// Rounds asked for, where the profile's looks were replaced.
+    pub rounds: Option<u32>,
+    /// The CPUs workers may be pinned to.
+    pub cpus: Vec<usize>,
+    /// Per cent of hidden extra work, 0 but in the harness's own test.
+    pub handicap_percent: u32,
+    /// Choices that change what is measured, as typed.
+    pub options: Vec<String>,
+}
+
+/// An experiment as planned, and how it ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredExperiment {
+    /// Its id.
+    pub id: String,
+    /// The id of the case that runs twice a round.
+    pub reference: Option<String>,
+    /// Why it stopped; `None` while it has not.
+    pub stopped_because: Option<String>,
+    /// In plan order.
+    pub cases: Vec<StoredCase>,
+}
+
+/// A case as planned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredCase {
+    /// `experiment/params`.
+    pub id: String,
+    /// Its point in the grid.
+    pub params: Params,
+    /// Why it cannot run here, if so.
+    pub skip: Option<String>,
+}
+
+/// An open store.
+#[derive(Debug)]
+pub struct Store {
+    connection: Connection,
+    path: PathBuf,
+}
+
+impl Store {
+    /// Makes the store of a new run in `dir`, which is made where it is missing, with its whole plan.
+    ///
+    /// # Errors
+    ///
+    /// When `dir` holds results already, cannot be written or its disk is full.
+    pub fn create(
+        dir: &Path,
+        run: &RunRecord,
+        machine: &serde_json::Value,
+        plan: &[StoredExperiment],
+    ) -> Result<Self, StoreError> {
+        let path = dir.join(STORE_FILE);
+        let read_only = |why: std::io::Error| match why.kind() {
+            std::io::ErrorKind::StorageFull => StoreError::Full(dir.to_owned()),
+            _ => StoreError::ReadOnly {
+                path: dir.to_owned(),
+                why: why.to_string(),
+            },
+        };
+        std::fs::create_dir_all(dir).map_err(read_only)?;
+        // The file is claimed first, so that of two runs started together one is refused.
+        match std::fs::File::create_new(&path) {
+            Ok(_) => {}
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
+                return Err(StoreError::AlreadyThere(dir.to_owned()));
+            }
+            Err(e) => return Err(read_only(e)),
+        }
+        let store = Self::connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        store.hold()?;
+        store.wrap(store.fill(run, machine, plan))?;
+        Ok(store)
+    }
+
+    /// Opens the store of an interrupted run, to go on.
+    ///
+    /// # Errors
+    ///
+    /// When there is none, another run holds it, or it is foreign, damaged or newer.
+    pub fn resume(dir: &Path) -> Result<Self, StoreError> {
+        let path = existing(dir)?;
+        let store = Self::connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        store.check()?;
+        store.hold()?;
+        Ok(store)
+    }
+
+    /// Opens a store to read it.
+    ///
+    /// # Errors
+    ///
+    /// When there is none, a run is writing it, or it is foreign, damaged or newer.
+    pub fn read(dir: &Path) -> Result<Self, StoreError> {
+        let path = existing(dir)?;
+        // A run that was killed leaves a write-ahead log that only a writer may fold in.
+        let log = path.with_file_name(format!("{STORE_FILE}-wal"));
+        let flags = if log.exists() {
+            OpenFlags::SQLITE_OPEN_READ_WRITE
+        } else {
+            OpenFlags::SQLITE_OPEN_READ_ONLY
+        };
+        let store = Self::connect(&path, flags)?;
+        store.check()?;
+        Ok(store)
+    }
+
+    /// Makes one sample durable: it survives whatever happens next.
+    ///
+    /// # Errors
+    ///
+    /// When the disk is full or fails; what was stored before is kept.
+    pub fn add(&mut self, stored: &StoredSample) -> Result<(), StoreError> {
+        let result = add(&mut self.connection, stored);
+        self.wrap(result)
+    }
+
+    /// Stores why an experiment stopped; `None` opens it again.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::add`].
+    pub fn set_stopped(&mut self, experiment: &str, because: Option<&str>) -> Result<(), StoreError> {
+        let result = self.connection.execute(
+            "UPDATE experiment SET stopped_because = ?2 WHERE id = ?1",
+            params![experiment, because],
+        );
+        self.wrap(result).map(drop)
+    }
+
+    /// How the run was started.
+    ///
+    /// # Errors
+    ///
+    /// When the store is damaged.
+    pub fn run(&self) -> Result<RunRecord, StoreError> {
+        self.meta("run")
+    }
+
+    /// The fingerprint of the machine.
+    ///
+    /// # Errors
+    ///
+    /// When the store is damaged.
+    pub fn machine(&self) -> Result<serde_json::Value, StoreError> {
+        self.meta("machine")
+    }
+
+    /// The plan, in order.
+    ///
+    /// # Errors
+    ///
+    /// When the store is damaged.
+    pub fn experiments(&self) -> Result<Vec<StoredExperiment>, StoreError> {
+        let rows = self.wrap(query(
+            &self.connection,
+            "SELECT id, reference, stopped_because FROM experiment ORDER BY position",
+            [],
+            |row| {
+                Ok(StoredExperiment {
+                    id: row.get(0)?,
+                    reference: row.get(1)?,
+                    stopped_because: row.get(2)?,
+                    cases: Vec::new(),
+                })
+            },
+        ))?;
+        rows.into_iter()
+            .map(|experiment| {
+                let cases = self.cases(&experiment.id)?;
+                Ok(StoredExperiment { cases, ..experiment })
+            })
+            .collect()
+    }
+
+    /// The samples of an experiment in the order they were measured, gated ones included.
+    ///
+    /// # Errors
+    ///
+    /// When the store is damaged.
+    pub fn samples(&self, experiment: &str) -> Result<Vec<StoredSample>, StoreError> {
+        let rows = self.wrap(query(
+            &self.connection,
+            "SELECT s.id, s.case_id, s.round, s.copy, s.attempt, s.gated, s.status, s.reason, s.tags, s.noise,
+                    s.started, s.wall_ns
+             FROM sample s JOIN planned_case c ON c.id = s.case_id WHERE c.experiment = ?1 ORDER BY s.id",
+            [experiment],
+            |row| {
+                let status: String = row.get(6)?;
+                let tags: String = row.get(8)?;
+                let noise: String = row.get(9)?;
+                let stored = StoredSample {
+                    experiment: experiment.to_owned(),
+                    case: row.get(1)?,
+                    round: row.get(2)?,
+                    copy: row.get(3)?,
+                    attempt: row.get(4)?,
+                    gated: row.get(5)?,
+                    started: row.get(10)?,
+                    wall_ns: row.get::<_, i64>(11)?.unsigned_abs(),
+                    sample: Sample::without_figures(Status::Ok, ""),
+                };
+                Ok((row.get::<_, i64>(0)?, stored, status, row.get(7)?, tags, noise))
+            },
+        ))?;
+        let mut metrics = self.metrics(experiment)?.into_iter().peekable();
+        let mut samples = Vec::with_capacity(rows.len());
+        for (id, mut stored, status, reason, tags, noise) in rows {
+            stored.sample = Sample {
+                status: self.json(&format!("\"{status}\""))?,
+                reason,
+                tags: self.json(&tags)?,
+                noise: self.json(&noise)?,
+                metrics: std::iter::from_fn(|| metrics.next_if(|(sample, _)| *sample == id))
+                    .map(|(_, metric)| metric)
+                    .collect(),
+            };
+            samples.push(stored);
+        }
+        Ok(samples)
+    }
+
+    /// Folds the write-ahead log in, so that one file is left.
+    ///
+    /// # Errors
+    ///
+    /// When the disk is full; nothing is lost then, the log stays beside the file.
+    pub fn close(self) -> Result<(), StoreError> {
+        let result = self.connection.pragma_update(None, "journal_mode", "DELETE");
+        self.wrap(result)
+    }
+
+    fn connect(path: &Path, flags: OpenFlags) -> Result<Self, StoreError> {
+        let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+            .map_err(|e| explain(path, e))?;
+        let store = Self {
+            connection,
+            path: path.to_owned(),
+        };
+        store.wrap(store.connection.busy_timeout(Duration::from_millis(200)))?;
+        Ok(store)
+    }
+
+    /// Takes the lock and keeps it: exclusive mode before the first access to the write-ahead log.
+    fn hold(&self) -> Result<(), StoreError> {
+        self.wrap(self.connection.execute_batch(
+            "PRAGMA locking_mode = EXCLUSIVE;
+             PRAGMA journal_mode = WAL;
+             PRAGMA synchronous = FULL;
+             PRAGMA foreign_keys = ON;
+             BEGIN EXCLUSIVE; COMMIT;",
+        ))
+    }
+
+    /// Whether it is ours, whole, and of a version we know.
+    fn check(&self) -> Result<(), StoreError> {
+        let application: i64 = self.wrap(self.pragma("application_id"))?;
+        let version: i64 = self.wrap(self.pragma("user_version"))?;
+        if application != APPLICATION_ID {
+            return Err(StoreError::Foreign {
+                path: self.path.clone(),
+                why: format!("its application id is {application:#x}"),
+            });
+        }
+        if version > VERSION {
+            return Err(StoreError::Newer {
+                path: self.path.clone(),
+                found: version,
+            });
+        }
+        let verdict: String = self.wrap(self.pragma("quick_check"))?;
+        if verdict == "ok" {
+            Ok(())
+        } else {
+            Err(self.damaged(verdict))
+        }
+    }
+
+    fn pragma<T: rusqlite::types::FromSql>(&self, name: &str) -> rusqlite::Result<T> {
+        self.connection.pragma_query_value(None, name, |row| row.get(0))
+    }
+
+    fn fill(
+        &self,
+        run: &RunRecord,
+        machine: &serde_json::Value,
+        plan: &[StoredExperiment],
+    ) -> rusqlite::Result<()> {
+        let whole = self.connection.unchecked_transaction()?;
+        whole.execute_batch(TABLES)?;
+        whole.pragma_update(None, "application_id", APPLICATION_ID)?;
+        whole.pragma_update(None, "user_version", VERSION)?;
+        for (key, value) in [("run", json(run)), ("machine", json(machine))] {
+            whole.execute("INSERT INTO meta VALUES(?1, ?2)", [key, &value])?;
+        }
+        for (position, experiment) in (0_i64..).zip(plan) {
+            whole.execute(
+                "INSERT INTO experiment VALUES(?1, ?2, ?3, ?4)",
+                params![
+                    experiment.id,
+                    position,
+                    experiment.reference,
+                    experiment.stopped_because
+                ],
+            )?;
+            for (position, case) in (0_i64..).zip(&experiment.cases) {
+                whole.execute(
+                    "INSERT INTO planned_case VALUES(?1, ?2, ?3, ?4, ?5)",
+                    params![case.id, experiment.id, position, json(&case.params), case.skip],
+                )?;
+            }
+        }
+        whole.commit()
+    }
+
+    fn cases(&self, experiment: &str) -> Result<Vec<StoredCase>, StoreError> {
+        let rows = self.wrap(query(
+            &self.connection,
+            "SELECT id, params, skip FROM planned_case WHERE experiment = ?1 ORDER BY position",
+            [experiment],
+            |row| Ok((row.get(0)?, row.get::<_, String>(1)?, row.get(2)?)),
+        ))?;
+        rows.into_iter()
+            .map(|(id, params, skip)| {
+                let params = self.json(&params)?;
+                Ok(StoredCase { id, params, skip })
+            })
+            .collect()
+    }
+
+    fn metrics(&self, experiment: &str) -> Result<Vec<(i64, Metric)>, StoreError> {
+        self.wrap(query(
+            &self.connection,
+            "SELECT m.sample_id, m.name, m.unit, m.value
+             FROM metric m JOIN sample s ON s.id = m.sample_id JOIN planned_case c ON c.id = s.case_id
+             WHERE c.experiment = ?1 ORDER BY m.sample_id, m.position",
+            [experiment],
+            |row| {
+                let metric = Metric {
+                    name: row.get(1)?,
+                    unit: row.get(2)?,
+                    value: row.get(3)?,
+                };
+                Ok((row.get(0)?, metric))
+            },
+        ))
+    }
+
+    fn meta<T: DeserializeOwned>(&self, key: &str) -> Result<T, StoreError> {
+        let value: Option<String> = self.wrap(
+            self.connection
+                .query_row("SELECT value FROM meta WHERE key = ?1", [key], |row| row.get(0))
+                .optional(),
+        )?;
+        let value = value.ok_or_else(|| self.damaged(format!("no {key} in it")))?;
+        self.json(&value)
+    }
+
+    fn json<T: DeserializeOwned>(&self, text: &str) -> Result<T, StoreError> {
+        serde_json::from_str(text).map_err(|e| self.damaged(e.to_string()))
+    }
+
+    fn damaged(&self, why: String) -> StoreError {
+        StoreError::Damaged {
+            path: self.path.clone(),
+            why,
+        }
+    }
+
+    fn wrap<T>(&self, result: rusqlite::Result<T>) -> Result<T, StoreError> {
+        result.map_err(|e| explain(&self.path, e))
+    }
+}
+
+fn existing(dir: &Path) -> Result<PathBuf, StoreError> {
+    let path = dir.join(STORE_FILE);
+    if path.is_file() {
+        Ok(path)
+    } else {
+        Err(StoreError::NotThere(dir.to_owned()))
+    }
+}
+
+fn add(connection: &mut Connection, stored: &StoredSample) -> rusqlite::Result<()> {
+    let whole = connection.transaction()?;
+    whole.execute(
+        "INSERT INTO sample(case_id, round, copy, attempt, gated, status, reason, tags, noise, started, wall_ns)
+         VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+        params![
+            stored.case,
+            stored.round,
+            stored.copy,
+            stored.attempt,
+            stored.gated,
+            json(&stored.sample.status).trim_matches('"'),
+            stored.sample.reason,
+            json(&stored.sample.tags),
+            json(&stored.sample.noise),
+            stored.started,
+            i64::try_from(stored.wall_ns).unwrap_or(i64::MAX),
+        ],
+    )?;
+    let id = whole.last_insert_rowid();
+    for (position, metric) in (0_i64..).zip(&stored.sample.metrics) {
+        whole.execute(
+            "INSERT INTO metric VALUES(?1, ?2, ?3, ?4, ?5)",
+            params![id, position, metric.name, metric.unit, metric.value],
+        )?;
+    }
+    whole.commit()
+}
+
+fn query<T>(
+    connection: &Connection,
+    sql: &str,
+    parameters: impl rusqlite::Params,
+    read: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<Vec<T>> {
+    connection.prepare(sql)?.query_map(parameters, read)?.collect()
+}
+
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("our own types have string keys and finite numbers")
+}
+
+/// What SQLite's refusal means to the user.
+fn explain(path: &Path, error: rusqlite::Error) -> StoreError {
+    let path = path.to_owned();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::InUse(path),
+        Some(ErrorCode::DiskFull) => StoreError::Full(path),
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => StoreError::ReadOnly {
+            path,
+            why: error.to_string(),
+        },
+        Some(ErrorCode::NotADatabase) => StoreError::Foreign {
+            path,
+            why: "not an SQLite file".to_owned(),
+        },
+        Some(ErrorCode::DatabaseCorrupt) => StoreError::Damaged {
+            path,
+            why: error.to_string(),
+        },
+        _ => StoreError::Sqlite { path, source: error },
+    }
+}

@@ -1,0 +1,340 @@
+//! From evidence to a verdict: METHOD rule 6 for claims, in one place for all experiments.
+
+use threadgauge_stats::{Interval, holm, median, paired_ratio, sign_interval, sign_test};
+
+use crate::{Claim, Condition, Evidence, Finding, Quote, Range, Verdict};
+
+/// The level of every claim's interval is 1 − ALPHA or better.
+const ALPHA: f64 = 0.05;
+
+/// The finding on `claim`. `unit` is the unit of its statistic.
+#[must_use]
+pub fn decide(claim: &Claim, unit: &str, evidence: &Evidence) -> Finding {
+    let Judgement {
+        verdict,
+        measured,
+        ci95,
+        reason,
+    } = judge(evidence, claim.range());
+    Finding {
+        claim: Some(claim.id.clone()),
+        verdict: Some(verdict),
+        says: claim.claim.clone(),
+        published: published(claim),
+        published_text: (!claim.published_value.is_empty()).then(|| claim.published_value.clone()),
+        measured,
+        ci95,
+        unit: unit.to_owned(),
+        reason,
+    }
+}
+
+/// One number for what was published: the statistic, where it is one value; the middle of its range else.
+fn published(claim: &Claim) -> Option<f64> {
+    let (low, high) = (claim.published_statistic_low?, claim.published_statistic_high?);
+    Some(f64::midpoint(low, high))
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Judgement {
+    verdict: Verdict,
+    measured: Option<f64>,
+    ci95: Option<[f64; 2]>,
+    reason: Option<String>,
+}
+
+fn judge(evidence: &Evidence, range: Range) -> Judgement {
+    match evidence {
+        Evidence::Statistic(rounds) => of_interval(
+            median(rounds).ok(),
+            sign_interval(rounds, ALPHA),
+            rounds.len(),
+            range,
+        ),
+        Evidence::Ratio(rounds) => {
+            let ones = vec![1.0; rounds.len()];
+            match paired_ratio(&ones, rounds, ALPHA) {
+                Ok(ratio) => of_interval(Some(ratio.estimate), ratio.ci, rounds.len(), range),
+                Err(e) => inconclusive(format!("its ratio cannot be estimated: {e}")),
+            }
+        }
+        Evidence::Estimate { value, ci95 } => Judgement {
+            measured: Some(*value),
+            ci95: *ci95,
+            ..ci95.map_or_else(
+                || inconclusive("too few rounds for an interval".to_owned()),
+                |ci| place(ci, range),
+            )
+        },
+        Evidence::Cells { quote, cells } => of_cells(*quote, cells, range),
+        Evidence::With { main, also } => of_conditions(judge(main, range), also),
+        Evidence::Missing(reason) => inconclusive(reason.clone()),
+        Evidence::NotTestable { reason, measured } => Judgement {
+            verdict: Verdict::NotTestable,
+            measured: *measured,
+            ci95: None,
+            reason: Some(reason.clone()),
+        },
+    }
+}
+
+fn inconclusive(reason: String) -> Judgement {
+    Judgement {
+        verdict: Verdict::Inconclusive,
+        measured: None,
+        ci95: None,
+        reason: Some(reason),
+    }
+}
+
+fn of_interval(measured: Option<f64>, ci: Option<Interval>, rounds: usize, range: Range) -> Judgement {
+    let judgement = ci.map_or_else(
+        || inconclusive(format!("{rounds} rounds give no interval; 6 are needed")),
+        |ci| Judgement {
+            ci95: Some([ci.low, ci.high]),
+            ..place([ci.low, ci.high], range)
+        },
+    );
+    Judgement {
+        measured,
+        ..judgement
+    }
+}
+
+/// Whole interval inside: holds; none of it: does not hold; else open.
+fn place(ci: [f64; 2], range: Range) -> Judgement {
+    let [low, high] = ci;
+    let (verdict, reason) = if low >= range.min && high <= range.max {
+        (Verdict::Holds, None)
+    } else if outside(ci, range) {
+        (Verdict::DoesNotHold, None)
+    } else {
+        let says = "the interval lies across the edge of the rule; more rounds would narrow it";
+        (Verdict::Inconclusive, Some(says.to_owned()))
+    };
+    Judgement {
+        verdict,
+        measured: None,
+        ci95: Some(ci),
+        reason,
+    }
+}
+
+fn outside([low, high]: [f64; 2], range: Range) -> bool {
+    high < range.min || low > range.max
+}
+
+/// Every cell's interval inside: holds. One wholly outside, after Holm's adjustment: does not hold.
+fn of_cells(quote: Quote, cells: &[(String, Vec<f64>)], range: Range) -> Judgement {
+    let medians: Vec<f64> = cells.iter().filter_map(|(_, rounds)| median(rounds).ok()).collect();
+    if medians.is_empty() || medians.len() < cells.len() {
+        return inconclusive("a cell has no figures".to_owned());
+    }
+    let intervals: Vec<Option<[f64; 2]>> = cells
+        .iter()
+        .map(|(_, rounds)| sign_interval(rounds, ALPHA).map(|ci| [ci.low, ci.high]))
+        .collect();
+    let quoted = quoted(quote, &medians);
+    let about = |i: usize| {
+        let ci = intervals[i].map_or_else(String::new, |[low, high]| format!(" [{low:.3}, {high:.3}]"));
+        format!("{}: {:.3}{ci}", cells[i].0, medians[i])
+    };
+    let judgement = |verdict, shown: usize, reason| Judgement {
+        verdict,
+        measured: Some(medians[shown]),
+        ci95: intervals[shown],
+        reason,
+    };
+    let Some(intervals_of_all) = intervals.iter().copied().collect::<Option<Vec<_>>>() else {
+        return judgement(
+            Verdict::Inconclusive,
+            quoted,
+            Some("a cell has fewer than 6 rounds and so no interval".to_owned()),
+        );
+    };
+    if intervals_of_all
+        .iter()
+        .all(|&[low, high]| low >= range.min && high <= range.max)
+    {
+        return judgement(Verdict::Holds, quoted, None);
+    }
+    let outside: Vec<usize> = (0..cells.len())
+        .filter(|&i| outside(intervals_of_all[i], range))
+        .collect();
+    let p: Vec<f64> = cells
+        .iter()
+        .zip(&medians)
+        .map(|((_, rounds), &median)| sign_test(rounds, nearest_edge(median, range)))
+        .collect();
+    let adjusted = holm(&p);
+    if let Some(&worst) = outside
+        .iter()
+        .filter(|&&i| adjusted[i] <= ALPHA)
+        .max_by(|&&a, &&b| distance(medians[a], range).total_cmp(&distance(medians[b], range)))
+    {
+        return judgement(Verdict::DoesNotHold, worst, Some(about(worst)));
+    }
+    let reason = outside.first().map_or_else(
+        || {
+            let open = (0..cells.len())
+                .find(|&i| !inside(intervals_of_all[i], range))
+                .unwrap_or(quoted);
+            format!("{} lies across the edge of the rule", about(open))
+        },
+        |&i| {
+            format!(
+                "{} lies outside by itself, but with {} cells judged at once {} rounds cannot exclude chance; {} could",
+                about(i),
+                cells.len(),
+                cells[i].1.len(),
+                rounds_for(cells.len()),
+            )
+        },
+    );
+    judgement(Verdict::Inconclusive, quoted, Some(reason))
+}
+
+fn inside([low, high]: [f64; 2], range: Range) -> bool {
+    low >= range.min && high <= range.max
+}
+
+fn quoted(quote: Quote, medians: &[f64]) -> usize {
+    let by_median = |a: &usize, b: &usize| medians[*a].total_cmp(&medians[*b]);
+    let mut indices = 0..medians.len();
+    let found = match quote {
+        Quote::Largest => indices.max_by(by_median),
+        Quote::Smallest => indices.by_ref().min_by(by_median),
+    };
+    found.unwrap_or(0)
+}
+
+fn nearest_edge(value: f64, range: Range) -> f64 {
+    if value < range.min { range.min } else { range.max }
+}
+
+fn distance(value: f64, range: Range) -> f64 {
+    (range.min - value).max(value - range.max)
+}
+
+/// The fewest rounds at which a sign test of `cells` cells can reach ALPHA after Holm's adjustment.
+fn rounds_for(cells: usize) -> u32 {
+    let cells = u32::try_from(cells).unwrap_or(u32::MAX);
+    (6..64)
+        .find(|&n| f64::from(cells) * 2.0 * 0.5_f64.powf(f64::from(n)) <= ALPHA)
+        .unwrap_or(64)
+}
+
+/// The main rule's verdict, unless a condition overturns or weakens it.
+fn of_conditions(main: Judgement, also: &[Condition]) -> Judgement {
+    also.iter().fold(main, |so_far, condition| {
+        let besides = judge(&condition.evidence, condition.range);
+        let figure = besides.measured.map_or_else(String::new, |m| format!(" ({m:.3})"));
+        let reason = match besides.verdict {
+            Verdict::Holds => return so_far,
+            Verdict::DoesNotHold => format!("it is not so that {}{figure}", condition.says),
+            Verdict::Inconclusive | Verdict::NotTestable => {
+                format!("open whether {}{figure}", condition.says)
+            }
+        };
+        match (so_far.verdict, besides.verdict) {
+            (Verdict::DoesNotHold | Verdict::NotTestable, _) => so_far,
+            (_, Verdict::DoesNotHold) => Judgement {
+                verdict: Verdict::DoesNotHold,
+                reason: Some(reason),
+                ..so_far
+            },
+            _ => Judgement {
+                verdict: Verdict::Inconclusive,
+                reason: Some(reason),
+                ..so_far
+            },
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT_MOST_60_PERCENT: Range = Range { min: -0.05, max: 0.6 };
+
+    fn around(value: f64, n: usize) -> Vec<f64> {
+        (0..n).map(|i| value * (1.0 + 0.001 * i as f64)).collect()
+    }
+
+    #[test]
+    fn an_interval_inside_holds_outside_does_not_and_across_is_open() {
+        let verdict = |value| judge(&Evidence::Statistic(around(value, 7)), AT_MOST_60_PERCENT).verdict;
+        assert_eq!(verdict(0.3), Verdict::Holds);
+        assert_eq!(verdict(0.7), Verdict::DoesNotHold);
+        assert_eq!(verdict(0.599), Verdict::Inconclusive);
+    }
+
+    #[test]
+    fn five_rounds_give_a_figure_and_no_verdict() {
+        let judgement = judge(&Evidence::Statistic(around(0.3, 5)), AT_MOST_60_PERCENT);
+        assert_eq!(judgement.verdict, Verdict::Inconclusive);
+        assert!(judgement.measured.is_some());
+        assert!(judgement.reason.unwrap().contains("6 are needed"));
+    }
+
+    #[test]
+    fn a_ratio_is_judged_by_its_signed_rank_interval() {
+        let range = Range { min: 10.0, max: f64::INFINITY };
+        let judgement = judge(&Evidence::Ratio(around(12.0, 7)), range);
+        assert_eq!(judgement.verdict, Verdict::Holds);
+        assert!((judgement.measured.unwrap() - 12.036).abs() < 0.01);
+    }
+
+    #[test]
+    fn one_cell_outside_overturns_all_when_the_rounds_suffice() {
+        let cells = |n| Evidence::Cells {
+            quote: Quote::Largest,
+            cells: (0..25)
+                .map(|i| (format!("N={i}"), around(if i == 24 { 4.0 } else { 0.1 }, n)))
+                .collect(),
+        };
+        let few = judge(&cells(7), AT_MOST_60_PERCENT);
+        assert_eq!(few.verdict, Verdict::Inconclusive);
+        assert!(few.reason.unwrap().contains("10 could"));
+        let enough = judge(&cells(10), AT_MOST_60_PERCENT);
+        assert_eq!(enough.verdict, Verdict::DoesNotHold);
+        assert!(enough.reason.unwrap().starts_with("N=24"));
+        assert!(enough.measured.unwrap() > 3.9);
+    }
+
+    #[test]
+    fn every_cell_inside_holds_and_quotes_the_extreme() {
+        let evidence = Evidence::Cells {
+            quote: Quote::Smallest,
+            cells: vec![("a".to_owned(), around(0.2, 7)), ("b".to_owned(), around(0.1, 7))],
+        };
+        let judgement = judge(&evidence, AT_MOST_60_PERCENT);
+        assert_eq!(judgement.verdict, Verdict::Holds);
+        assert!(judgement.measured.unwrap() < 0.11);
+    }
+
+    #[test]
+    fn a_condition_that_fails_overturns_and_an_open_one_weakens() {
+        let with = |condition: f64| Evidence::With {
+            main: Box::new(Evidence::Statistic(around(0.3, 7))),
+            also: vec![Condition {
+                says: "the step is the largest".to_owned(),
+                range: Range { min: 1.0, max: f64::INFINITY },
+                evidence: Evidence::Statistic(around(condition, 7)),
+            }],
+        };
+        let verdict = |condition| judge(&with(condition), AT_MOST_60_PERCENT).verdict;
+        assert_eq!(verdict(1.5), Verdict::Holds);
+        assert_eq!(verdict(0.5), Verdict::DoesNotHold);
+        assert_eq!(verdict(0.998), Verdict::Inconclusive);
+    }
+
+    #[test]
+    fn missing_cells_and_missing_preconditions_say_why() {
+        let missing = judge(&Evidence::Missing("needs 5000".to_owned()), AT_MOST_60_PERCENT);
+        assert_eq!((missing.verdict, missing.reason.as_deref()), (Verdict::Inconclusive, Some("needs 5000")));
+        let evidence = Evidence::NotTestable { reason: "needs SMT".to_owned(), measured: Some(1.0) };
+        assert_eq!(judge(&evidence, AT_MOST_60_PERCENT).verdict, Verdict::NotTestable);
+    }
+}
