@@ -7,6 +7,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
@@ -68,7 +69,21 @@ enum Chore {
     Pairs(pairs::Options),
 }
 
-fn main() -> Result<()> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            error
+                .chain()
+                .skip(1)
+                .for_each(|cause| eprintln!("because: {cause}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
     let Some(chore) = Cli::parse().chore else {
         Cli::command().print_help()?;
         return Ok(());
