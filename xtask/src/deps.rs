@@ -23,33 +23,34 @@ pub enum Need {
     Deep,
 }
 
-/// A program and the Debian package it comes from.
+/// A program and the Debian packages it comes from.
 struct Tool {
     /// Any of these will do.
     programs: &'static [&'static str],
-    package: &'static str,
+    packages: &'static str,
     need: Need,
 }
 
 const TOOLS: &[Tool] = &[
     Tool {
         programs: &["chromium", "chromium-browser", "google-chrome"],
-        package: "chromium",
+        // A bare machine has no font at all, and a page without letters overflows nothing.
+        packages: "chromium fonts-dejavu-core",
         need: Need::Tests,
     },
     Tool {
         programs: &["node"],
-        package: "nodejs",
+        packages: "nodejs",
         need: Need::Tests,
     },
     Tool {
         programs: &["npm"],
-        package: "npm",
+        packages: "npm",
         need: Need::Tests,
     },
     Tool {
         programs: &["valgrind"],
-        package: "valgrind",
+        packages: "valgrind",
         need: Need::Deep,
     },
 ];
@@ -60,7 +61,7 @@ pub fn install(need: Need) -> Result<()> {
         .iter()
         .filter(|tool| tool.need == Need::Tests || need == Need::Deep)
         .filter(|tool| tool.programs.iter().all(|program| shell::find(program).is_none()))
-        .map(|tool| tool.package)
+        .flat_map(|tool| tool.packages.split(' '))
         .collect();
     if !missing.is_empty() {
         install_packages(&missing)?;
