@@ -105,32 +105,18 @@ pub fn build(package: &str, profile: Profile) -> Result<PathBuf> {
         build.arg("--release");
     }
     match executables(&output(&mut build)?)?.pop() {
-        Some(program) => Ok(program.path),
+        Some(program) => Ok(program),
         None => bail!("{package} built no program"),
     }
 }
 
-/// A program that cargo built.
-pub struct Executable {
-    /// The target's name.
-    pub name: String,
-    /// Where it is.
-    pub path: PathBuf,
-}
-
 /// The programs that cargo's JSON messages name.
-pub fn executables(messages: &str) -> Result<Vec<Executable>> {
+pub fn executables(messages: &str) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for message in messages.lines().filter(|line| line.starts_with('{')) {
         let message: Value =
             serde_json::from_str(message).context("cargo printed a message that is not JSON")?;
-        if let (Some(path), Some(name)) = (message["executable"].as_str(), message["target"]["name"].as_str())
-        {
-            found.push(Executable {
-                name: name.to_owned(),
-                path: PathBuf::from(path),
-            });
-        }
+        found.extend(message["executable"].as_str().map(PathBuf::from));
     }
     Ok(found)
 }
