@@ -1,11 +1,13 @@
 //! The experiments there are, in the order they run and are reported, and those still to come.
 
 use crate::experiment::Experiment;
+use crate::experiments::create::Create;
+use crate::experiments::print::Print;
 
 /// Every experiment.
 #[must_use]
 pub fn catalogue() -> &'static [&'static dyn Experiment] {
-    &[]
+    &[&Create, &Print]
 }
 
 /// Experiments still to come, and the claims they will decide.

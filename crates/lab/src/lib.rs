@@ -11,4 +11,5 @@ pub mod selection;
 pub mod view;
 pub mod worker;
 
+mod refusal;
 mod sys;

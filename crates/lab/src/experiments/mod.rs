@@ -1,1 +1,4 @@
 //! One file an experiment.
+
+pub mod create;
+pub mod print;
