@@ -1,4 +1,4 @@
-//! The experiments there are, in the order they run and are reported.
+//! The experiments there are, in the order they run and are reported, and those still to come.
 
 use crate::experiment::Experiment;
 
@@ -8,8 +8,212 @@ pub fn catalogue() -> &'static [&'static dyn Experiment] {
     &[]
 }
 
+/// Experiments still to come, and the claims they will decide.
+const PLANNED: &[(&str, &[&str])] = &[
+    (
+        "turnaround",
+        &[
+            "cpu-concurrent-never-faster-on-one-cpu",
+            "short-cpu-concurrent-10pct-slower",
+            "long-cpu-elapsed-converges",
+            "long-cpu-turnaround-gain-up-to-50pct",
+            "short-cpu-serial-better-turnaround",
+            "equal-lengths-serial-better-turnaround",
+            "mixed-lengths-concurrent-better-turnaround",
+            "ascending-serial-beats-concurrent",
+            "descending-is-worst-serial-order",
+            "concurrent-turnaround-ignores-order",
+            "cpu-concurrent-faster-on-smp",
+            "one-cpu-conclusions-fail-on-smp",
+            "io-threads-do-not-slow-others",
+            "io-overhead-fixed-and-small",
+            "long-io-serial-concurrent-difference-vanishes",
+            "short-break-even-at-ten-threads",
+            "short-work-gains-nothing-from-threads",
+            "short-work-has-large-create-overhead",
+            "one-background-thread-for-cpu-work",
+            "long-finalizer-delays-run",
+            "dependencies-hurt-only-concurrent",
+            "slicing-long-matrix-work-loses",
+            "clock-reading-yields-cpu",
+            "timer-thread-is-suspended",
+            "empty-loop-removed-by-compiler",
+            "long-work-same-on-both-systems",
+            "short-concurrent-io-differs-between-systems",
+        ],
+    ),
+    (
+        "foreground",
+        &[
+            "background-work-keeps-foreground-responsive",
+        ],
+    ),
+    (
+        "server-designs",
+        &[
+            "async-io-rivals-io-threads",
+            "iterative-server-cheapest",
+            "fork-per-client-dearest",
+            "fork-per-client-20x-prefork",
+            "thread-per-client-cheaper-than-fork-per-client",
+            "pools-bring-no-efficiency",
+            "prethreading-not-cheaper-than-thread-per-client",
+            "accept-contention-wakes-many",
+            "mutex-accept-cheaper-than-file-lock",
+            "descriptor-passing-dearest-prefork",
+            "prethread-mutex-cheaper-than-main-accept",
+            "uniform-load-does-not-predict-mixed-load",
+        ],
+    ),
+    (
+        "sharing",
+        &[
+            "heavy-synchronisation-loses",
+            "unsynchronised-shared-data-goes-wrong",
+        ],
+    ),
+    (
+        "footprint",
+        &[
+            "threads-are-not-free",
+            "process-costs-30-threads",
+            "process-memory-heavier-than-thread",
+        ],
+    ),
+    (
+        "calibration",
+        &[
+            "loop-calibration-differs-up-to-20pct",
+        ],
+    ),
+    (
+        "multicast",
+        &[
+            "single-thread-gains-nothing-from-cpus",
+            "one-reactor-allows-one-operation-per-connection",
+            "split-reactors-gain-10pct-on-two-cpus",
+            "equal-reactor-split-leaves-cpus-idle",
+            "ratio-sized-pool-fills-all-cpus",
+            "pool-equal-on-one-cpu",
+            "pool-doubles-on-two-cpus",
+            "pool-quadruples-on-four-cpus",
+            "unoptimised-server-does-not-scale",
+        ],
+    ),
+    (
+        "pipelining",
+        &[
+            "pipelining-beats-request-response",
+        ],
+    ),
+    (
+        "ring",
+        &[
+            "thread-switch-cheaper-than-process-switch",
+            "process-switch-faster-than-thread-switch",
+            "switch-cost-steep-on-one-cpu-gentle-on-smp",
+            "libraries-switch-alike",
+            "smt-no-effect-on-switching",
+        ],
+    ),
+    (
+        "limits",
+        &[
+            "processes-scale-further-than-threads",
+            "stack-size-caps-thread-count",
+            "smaller-stack-allows-1000-threads",
+            "exceeding-thread-limit-segfaults",
+            "small-stack-overflows-sooner",
+        ],
+    ),
+    (
+        "crash",
+        &[
+            "crashing-thread-kills-process",
+            "crashing-process-spares-others",
+        ],
+    ),
+    (
+        "handover",
+        &[
+            "thread-sharing-faster-than-ipc",
+        ],
+    ),
+    (
+        "placement",
+        &[
+            "threads-on-distinct-cpus",
+        ],
+    ),
+    (
+        "compute",
+        &[
+            "threads-best-for-heavy-computation",
+            "process-cpu-use-lower",
+            "smt-is-not-a-second-cpu",
+        ],
+    ),
+    (
+        "runtimes",
+        &[
+            "java-print-slower-than-c",
+            "java-threads-run-without-stack-trouble",
+            "java-8-mib-stack-stops-silently",
+            "java-thread-create-slower-than-c",
+        ],
+    ),
+    (
+        "chat",
+        &[
+            "preemption-within-1pct-on-server",
+            "smt-5-to-6pct-on-server",
+            "nptl-server-gain-over-65pct-on-smp",
+            "nptl-server-gain-10pct-on-one-cpu",
+        ],
+    ),
+    (
+        "identity",
+        &[
+            "threads-share-process-id",
+            "old-library-threads-are-processes",
+        ],
+    ),
+];
+
 /// The experiment with this id.
 #[must_use]
 pub fn experiment(id: &str) -> Option<&'static dyn Experiment> {
     catalogue().iter().copied().find(|e| e.id() == id)
+}
+
+/// The experiment that decides a claim, and whether it is in the catalogue (true) or still to come.
+#[must_use]
+pub fn decided_by(claim: &str) -> Option<(&'static str, bool)> {
+    let here = catalogue().iter().map(|e| (e.id(), e.claims(), true));
+    let to_come = PLANNED.iter().map(|(id, claims)| (*id, *claims, false));
+    here.chain(to_come)
+        .find(|(_, claims, _)| claims.contains(&claim))
+        .map(|(id, _, in_catalogue)| (id, in_catalogue))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn every_claim_has_one_experiment_and_every_experiment_decides_known_claims() {
+        let mut experiments: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for (id, claims) in catalogue().iter().map(|e| (e.id(), e.claims())).chain(PLANNED.iter().copied()) {
+            for claim in claims {
+                experiments.entry(claim).or_default().push(id);
+            }
+        }
+        for claim in threadgauge_results::claims() {
+            let of_claim = experiments.remove(claim.id.as_str()).unwrap_or_default();
+            assert_eq!(of_claim.len(), 1, "{} is decided by {of_claim:?}", claim.id);
+        }
+        assert!(experiments.is_empty(), "unknown claims: {experiments:?}");
+    }
 }

@@ -6,15 +6,15 @@
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
-use threadgauge_machine::{CpuList, MachineError, Meter, Noise, Reading, noise_between};
+use threadgauge_machine::{MachineError, Meter, Noise, Reading, noise_between};
 use threadgauge_results::{
     RunRecord, Sample, Status, Store, StoreError, StoredCase, StoredExperiment, StoredSample,
 };
 use threadgauge_stats::{Reason, Step, StoppingRule, summarise};
 
-use crate::catalogue::experiment;
-use crate::experiment::{Experiment, Plan, PlannedCase, Profile};
+use crate::experiment::{Experiment, Plan, PlannedCase, Profile, Site};
 use crate::launch::{Allowance, Launcher};
+use crate::selection::{SelectionError, experiments};
 use crate::worker::Order;
 
 /// Beyond these a sample is disturbed and repeated (rule 10).
@@ -100,10 +100,39 @@ impl Chosen {
                 .map(|c| StoredCase {
                     id: c.params.case_id(id),
                     params: c.params.clone(),
+                    estimate_ms: u32::try_from(c.estimate.as_millis()).unwrap_or(u32::MAX),
                     skip: c.skip.clone(),
                 })
                 .collect(),
         }
+    }
+
+    /// A stored plan again, to go on with.
+    ///
+    /// # Errors
+    ///
+    /// When this version has no such experiment.
+    pub fn again(stored: &StoredExperiment, site: &Site) -> Result<Self, SelectionError> {
+        let [experiment] = experiments(std::slice::from_ref(&stored.id))?[..] else {
+            unreachable!("one name picks one experiment");
+        };
+        let reference = stored.cases.iter().find(|c| Some(&c.id) == stored.reference.as_ref());
+        Ok(Self {
+            experiment,
+            plan: Plan {
+                cases: stored
+                    .cases
+                    .iter()
+                    .map(|c| PlannedCase {
+                        params: c.params.clone(),
+                        estimate: Duration::from_millis(c.estimate_ms.into()),
+                        skip: c.skip.clone(),
+                    })
+                    .collect(),
+                reference: reference.map(|c| c.params.clone()).unwrap_or_default(),
+                budget: experiment.plan(site).budget,
+            },
+        })
     }
 
     /// The reference case: the first that matches and can run, else the first that can run.

@@ -26,7 +26,7 @@ CREATE TABLE experiment(
   id TEXT PRIMARY KEY, position INTEGER NOT NULL, reference TEXT, stopped_because TEXT) STRICT;
 CREATE TABLE planned_case(
   id TEXT PRIMARY KEY, experiment TEXT NOT NULL REFERENCES experiment(id), position INTEGER NOT NULL,
-  params TEXT NOT NULL, skip TEXT) STRICT;
+  params TEXT NOT NULL, estimate_ms INTEGER NOT NULL, skip TEXT) STRICT;
 CREATE TABLE sample(
   id INTEGER PRIMARY KEY, case_id TEXT NOT NULL REFERENCES planned_case(id), round INTEGER NOT NULL,
   copy INTEGER NOT NULL, attempt INTEGER NOT NULL, gated INTEGER NOT NULL, status TEXT NOT NULL,
@@ -143,6 +143,8 @@ pub struct StoredCase {
     pub id: String,
     /// Its point in the grid.
     pub params: Params,
+    /// What one sample was expected to take, ms.
+    pub estimate_ms: u32,
     /// Why it cannot run here, if so.
     pub skip: Option<String>,
 }
@@ -346,6 +348,15 @@ impl Store {
         self.wrap(result)
     }
 
+    /// Lets the file grow no larger than it is, or than `pages`: what a full disk does.
+    #[doc(hidden)]
+    pub fn limit_pages(&self, pages: u32) {
+        // SQLite raises a bound below the present size to that size, and answers with the bound.
+        let _ = self
+            .connection
+            .pragma_update_and_check(None, "max_page_count", pages, |row| row.get::<_, i64>(0));
+    }
+
     fn connect(path: &Path, flags: OpenFlags) -> Result<Self, StoreError> {
         let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
             .map_err(|e| explain(path, e))?;
@@ -421,8 +432,15 @@ impl Store {
             )?;
             for (position, case) in (0_i64..).zip(&experiment.cases) {
                 whole.execute(
-                    "INSERT INTO planned_case VALUES(?1, ?2, ?3, ?4, ?5)",
-                    params![case.id, experiment.id, position, json(&case.params), case.skip],
+                    "INSERT INTO planned_case VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
+                    params![
+                        case.id,
+                        experiment.id,
+                        position,
+                        json(&case.params),
+                        case.estimate_ms,
+                        case.skip
+                    ],
                 )?;
             }
         }
@@ -432,14 +450,18 @@ impl Store {
     fn cases(&self, experiment: &str) -> Result<Vec<StoredCase>, StoreError> {
         let rows = self.wrap(query(
             &self.connection,
-            "SELECT id, params, skip FROM planned_case WHERE experiment = ?1 ORDER BY position",
+            "SELECT id, params, estimate_ms, skip FROM planned_case WHERE experiment = ?1 ORDER BY position",
             [experiment],
-            |row| Ok((row.get(0)?, row.get::<_, String>(1)?, row.get(2)?)),
+            |row| Ok((row.get(0)?, row.get::<_, String>(1)?, row.get(2)?, row.get(3)?)),
         ))?;
         rows.into_iter()
-            .map(|(id, params, skip)| {
-                let params = self.json(&params)?;
-                Ok(StoredCase { id, params, skip })
+            .map(|(id, params, estimate_ms, skip)| {
+                Ok(StoredCase {
+                    id,
+                    params: self.json(&params)?,
+                    estimate_ms,
+                    skip,
+                })
             })
             .collect()
     }

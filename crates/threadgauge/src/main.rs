@@ -1,2 +1,43 @@
-//! The threadgauge command.
-fn main() {}
+//! threadgauge: measures, on your own machine, what each way of running things at once costs.
+//!
+//! Arguments in, exit code out. Nothing here measures or draws: each command asks the laboratory, the
+//! store or the report.
+#![forbid(unsafe_code)]
+
+mod cli;
+mod commands;
+mod folder;
+mod output;
+mod progress;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::{Cli, Command};
+use crate::output::{Failure, Verdict};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let command = cli.command.unwrap_or_default();
+    let done = match command {
+        Command::Run(options) => commands::run::run(&options),
+        Command::List(options) => commands::list::list(&options),
+        Command::Explain { experiment } => commands::explain::explain(&experiment),
+        Command::Claims(options) => commands::claims::claims(&options),
+        Command::Compare(options) => commands::compare::compare(&options),
+        Command::Report(options) => commands::report::report(&options),
+        Command::Doctor(options) => commands::doctor::doctor(&options),
+        Command::Worker => commands::worker::worker(),
+        Command::Generate { what } => commands::generate::generate(what),
+    };
+    match done {
+        Ok(Verdict::Done) => ExitCode::SUCCESS,
+        Ok(Verdict::CheckFailed) => ExitCode::from(1),
+        Err(Failure::ReaderLeft) => ExitCode::SUCCESS,
+        Err(Failure::Other(error)) => {
+            output::complain(&error);
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! Which experiments and which of their cases: names, `--only` and `--set`.
+//!
+//! `--only` picks cases and `--set` replaces parameters. Whatever is not known is refused with the
+//! nearest name, never ignored.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use threadgauge_results::{Params, Value};
+
+use crate::catalogue::catalogue;
+use crate::experiment::{Experiment, Plan, PlannedCase, Site};
+use crate::schedule::Chosen;
+
+/// Why a choice cannot be met.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SelectionError {
+    /// Not `NAME=VALUE`.
+    #[error("`{0}` is not NAME=VALUE, as in unit=thread,count=64")]
+    Malformed(String),
+    /// There is no such experiment.
+    #[error("there is no experiment `{name}`{}; `threadgauge list` shows them", nearest(.known, .name))]
+    UnknownExperiment {
+        /// What was typed.
+        name: String,
+        /// What there is.
+        known: Vec<String>,
+    },
+    /// No chosen experiment has such a parameter.
+    #[error("{option}: no parameter `{key}`{}; there are: {}", nearest(.known, .key), .known.join(", "))]
+    UnknownKey {
+        /// `--only` or `--set`.
+        option: &'static str,
+        /// What was typed.
+        key: String,
+        /// What there is.
+        known: Vec<String>,
+    },
+    /// No case has this value.
+    #[error("--only: no case of this profile has {key}={value}; there are: {}", .known.join(", "))]
+    UnknownValue {
+        /// The parameter.
+        key: String,
+        /// What was typed.
+        value: String,
+        /// What there is.
+        known: Vec<String>,
+    },
+    /// Each value exists, but not together.
+    #[error("--only: no case of this profile has all of {0}; `threadgauge list --cases` shows them")]
+    NoCase(String),
+    /// A word where cases have numbers, or the other way round.
+    #[error("--set: {key} is a {wanted}, and `{value}` is not")]
+    WrongKind {
+        /// The parameter.
+        key: String,
+        /// What was typed.
+        value: String,
+        /// `number` or `word`.
+        wanted: &'static str,
+    },
+}
+
+fn nearest(known: &[String], typed: &str) -> String {
+    known
+        .iter()
+        .map(|name| (strsim::jaro_winkler(name, typed), name))
+        .filter(|(likeness, _)| *likeness > 0.7)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map_or_else(String::new, |(_, name)| format!(" (did you mean `{name}`?)"))
+}
+
+/// `NAME=VALUE,NAME=VALUE`; a name may come more than once.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Selector(Vec<(String, Value)>);
+
+impl FromStr for Selector {
+    type Err = SelectionError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let pair = |part: &str| {
+            let malformed = || SelectionError::Malformed(part.to_owned());
+            let (name, value) = part.split_once('=').ok_or_else(malformed)?;
+            let (name, value) = (name.trim(), value.trim());
+            if name.is_empty() || value.is_empty() {
+                return Err(malformed());
+            }
+            Ok((name.to_owned(), Value::parse(value)))
+        };
+        text.split(',').map(pair).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, (name, value)) in self.0.iter().enumerate() {
+            let comma = if i == 0 { "" } else { "," };
+            write!(f, "{comma}{name}={value}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Selector {
+    /// One selector of several.
+    #[must_use]
+    pub fn joined(parts: &[Self]) -> Self {
+        Self(parts.iter().flat_map(|s| s.0.iter().cloned()).collect())
+    }
+
+    fn keys(&self) -> BTreeSet<&str> {
+        self.0.iter().map(|(name, _)| name.as_str()).collect()
+    }
+
+    /// Whether for every name one of its values is the case's.
+    fn picks(&self, params: &Params) -> bool {
+        self.keys().into_iter().all(|key| {
+            let mut wanted = self.0.iter().filter(|(name, _)| name == key);
+            wanted.any(|(_, value)| params.get(key) == Some(value))
+        })
+    }
+}
+
+/// The experiments of these names, all where none are given, in the order of the catalogue.
+///
+/// # Errors
+///
+/// When there is no experiment of a name.
+pub fn experiments(names: &[String]) -> Result<Vec<&'static dyn Experiment>, SelectionError> {
+    for name in names {
+        if !catalogue().iter().any(|e| e.id() == name) {
+            return Err(SelectionError::UnknownExperiment {
+                name: name.clone(),
+                known: catalogue().iter().map(|e| e.id().to_owned()).collect(),
+            });
+        }
+    }
+    let wanted = |e: &&dyn Experiment| names.is_empty() || names.iter().any(|n| n == e.id());
+    Ok(catalogue().iter().copied().filter(|e| wanted(&e)).collect())
+}
+
+/// The cases chosen of `experiments` on `site`. An experiment of which no case is picked is left out.
+///
+/// # Errors
+///
+/// When a key or value is unknown, or nothing is left.
+pub fn choose(
+    experiments: &[&'static dyn Experiment],
+    site: &Site,
+    only: &Selector,
+    set: &Selector,
+) -> Result<Vec<Chosen>, SelectionError> {
+    let mut chosen: Vec<Chosen> = experiments
+        .iter()
+        .map(|e| Chosen { experiment: *e, plan: e.plan(site) })
+        .collect();
+    for (option, selector) in [("--set", set), ("--only", only)] {
+        let known = keys(&chosen);
+        if let Some(key) = selector.keys().into_iter().find(|k| !known.contains(*k)) {
+            return Err(SelectionError::UnknownKey {
+                option,
+                key: key.to_owned(),
+                known: known.into_iter().collect(),
+            });
+        }
+    }
+    for c in &mut chosen {
+        replace(&mut c.plan, set)?;
+    }
+    for (key, value) in &only.0 {
+        let known: BTreeSet<&Value> = cases(&chosen).filter_map(|p| p.get(key)).collect();
+        if !known.contains(value) {
+            return Err(SelectionError::UnknownValue {
+                key: key.clone(),
+                value: value.to_string(),
+                known: known.iter().map(ToString::to_string).collect(),
+            });
+        }
+    }
+    for c in &mut chosen {
+        c.plan.cases.retain(|case| only.picks(&case.params));
+    }
+    chosen.retain(|c| !c.plan.cases.is_empty());
+    if chosen.is_empty() {
+        return Err(SelectionError::NoCase(only.to_string()));
+    }
+    Ok(chosen)
+}
+
+fn cases(chosen: &[Chosen]) -> impl Iterator<Item = &Params> {
+    chosen.iter().flat_map(|c| &c.plan.cases).map(|case| &case.params)
+}
+
+fn keys(chosen: &[Chosen]) -> BTreeSet<String> {
+    cases(chosen).flat_map(Params::iter).map(|(name, _)| name.to_owned()).collect()
+}
+
+/// Replaces parameters where cases have them; cases that become the same are one.
+fn replace(plan: &mut Plan, set: &Selector) -> Result<(), SelectionError> {
+    for (key, value) in &set.0 {
+        for case in &mut plan.cases {
+            let Some(old) = case.params.get(key).cloned() else {
+                continue;
+            };
+            let wanted = match (&old, value) {
+                (Value::Int(_), Value::Text(_)) => Some("number"),
+                (Value::Text(_), Value::Int(_)) => Some("word"),
+                _ => None,
+            };
+            if let Some(wanted) = wanted {
+                return Err(SelectionError::WrongKind {
+                    key: key.clone(),
+                    value: value.to_string(),
+                    wanted,
+                });
+            }
+            case.estimate = scaled(case, &old, value);
+            case.params.set(key, value.clone());
+        }
+    }
+    let mut seen = BTreeSet::new();
+    plan.cases.retain(|case| seen.insert(case.params.to_string()));
+    Ok(())
+}
+
+/// More work takes longer, at most in proportion.
+fn scaled(case: &PlannedCase, old: &Value, new: &Value) -> Duration {
+    match (old, new) {
+        (Value::Int(old), Value::Int(new)) if new > old => {
+            let factor = new / (*old).max(1) + 1;
+            case.estimate.saturating_mul(u32::try_from(factor).unwrap_or(u32::MAX))
+        }
+        _ => case.estimate,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn selector(text: &str) -> Selector {
+        text.parse().unwrap()
+    }
+
+    fn plan() -> Plan {
+        let case = |unit: &str, count: u64| {
+            PlannedCase::new(Params::new().with("unit", unit).with("count", count), Duration::from_millis(10))
+        };
+        Plan {
+            cases: vec![case("thread", 1), case("thread", 64), case("process", 1)],
+            reference: Params::new(),
+            budget: Duration::from_secs(1),
+        }
+    }
+
+    #[test]
+    fn several_values_of_a_name_are_alternatives_and_names_add_up() {
+        let only = selector("unit=thread,count=1,count=64");
+        let picked = plan().cases.iter().filter(|c| only.picks(&c.params)).count();
+        assert_eq!(picked, 2);
+        assert!(!selector("unit=process,count=64").picks(&plan().cases[2].params));
+    }
+
+    #[test]
+    fn what_is_not_name_and_value_is_refused() {
+        for text in ["", "unit", "=3", "unit=", "unit=thread,,count=1"] {
+            assert!(matches!(text.parse::<Selector>(), Err(SelectionError::Malformed(_))), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn replacing_makes_equal_cases_one_and_gives_larger_ones_more_time() {
+        let mut plan = plan();
+        replace(&mut plan, &selector("count=128")).unwrap();
+        let left: Vec<String> = plan.cases.iter().map(|c| c.params.to_string()).collect();
+        assert_eq!(left, ["unit=thread,count=128", "unit=process,count=128"]);
+        assert!(plan.cases[0].estimate >= Duration::from_millis(1280));
+    }
+
+    #[test]
+    fn a_word_for_a_number_is_refused() {
+        let refused = replace(&mut plan(), &selector("count=many")).unwrap_err();
+        assert_eq!(refused.to_string(), "--set: count is a number, and `many` is not");
+    }
+
+    #[test]
+    fn a_mistyped_name_is_answered_with_the_nearest() {
+        let known = vec!["create".to_owned(), "print".to_owned()];
+        let refused = SelectionError::UnknownExperiment { name: "craete".to_owned(), known };
+        assert_eq!(
+            refused.to_string(),
+            "there is no experiment `craete` (did you mean `create`?); `threadgauge list` shows them"
+        );
+    }
+}

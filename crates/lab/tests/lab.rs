@@ -1,0 +1,156 @@
+//! The laboratory against workers that do everything wrong.
+
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use threadgauge_lab::launch::{Allowance, Interrupts, Launcher, Outcome};
+use threadgauge_lab::worker::Order;
+use threadgauge_results::{Params, Sample, Status};
+
+/// Workers are this process's children and whatever is left below it is ended, so one test at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+const GENEROUS: Allowance = Allowance {
+    deadline: Duration::from_secs(120),
+    address_space: None,
+};
+
+fn order() -> Order {
+    Order {
+        experiment: "null".to_owned(),
+        params: Params::new(),
+        cpus: vec![0],
+        handicap_percent: 0,
+        launched_ns: 0,
+    }
+}
+
+/// Runs a shell script as the worker.
+fn run(script: &str, allowance: Allowance) -> Outcome {
+    let (_write, read) = UnixStream::pair().unwrap();
+    let mut launcher = Launcher::new("sh", ["-c", script], Interrupts::new(read).unwrap()).unwrap();
+    launcher.run(&order(), allowance)
+}
+
+fn reason(outcome: Outcome) -> String {
+    let sample: Sample = outcome.sample.expect("nobody interrupted it");
+    assert_eq!(sample.status, Status::Failed, "{sample:?}");
+    sample.reason.expect("a failed sample has a reason")
+}
+
+fn processes_with(mark: &str) -> usize {
+    let found = Command::new("pgrep").args(["-fc", mark]).output().expect("pgrep is there");
+    String::from_utf8_lossy(&found.stdout).trim().parse().unwrap()
+}
+
+#[test]
+fn a_worker_that_answers_is_heard() {
+    let _alone = alone();
+    let answer = r#"{"status":"ok","metrics":[{"name":"elapsed","unit":"ns","value":1.5}]}"#;
+    let outcome = run(&format!("cat > /dev/null; echo '{answer}'"), GENEROUS);
+    let sample = outcome.sample.unwrap();
+    assert_eq!((sample.status, sample.value("elapsed")), (Status::Ok, Some(1.5)));
+}
+
+#[test]
+fn a_worker_that_hangs_is_ended_at_its_deadline() {
+    let _alone = alone();
+    let allowance = Allowance {
+        deadline: Duration::from_millis(200),
+        ..GENEROUS
+    };
+    let reason = reason(run("exec sleep 31536001", allowance));
+    assert!(reason.contains("longer than its deadline"), "{reason}");
+    assert_eq!(processes_with("^sleep 31536001"), 0);
+}
+
+#[test]
+fn a_worker_killed_by_a_signal_says_which() {
+    let _alone = alone();
+    let reason = reason(run("kill -SEGV $$", GENEROUS));
+    assert!(reason.contains("killed by SIGSEGV"), "{reason}");
+}
+
+#[test]
+fn a_worker_that_ends_badly_is_quoted() {
+    let _alone = alone();
+    let reason = reason(run("cat > /dev/null; echo 'no such luck' >&2; exit 3", GENEROUS));
+    assert_eq!(reason, "its worker ended with exit code 3: no such luck");
+}
+
+#[test]
+fn a_worker_that_prints_rubbish_is_not_believed() {
+    let _alone = alone();
+    for rubbish in [
+        "echo rubbish",
+        "true",
+        "head -c 3000000 /dev/zero",
+        r#"echo '{"status":"ok","metrics":[{"name":"a","unit":"","value":1},{"name":"a","unit":"","value":2}]}'"#,
+        r#"echo '{"status":"ok","metrics":[{"name":"a","unit":"","value":1e999}]}'"#,
+    ] {
+        let outcome = run(&format!("cat > /dev/null; {rubbish}"), GENEROUS);
+        let sample = outcome.sample.unwrap();
+        assert_eq!(sample.status, Status::Failed, "{rubbish}");
+    }
+}
+
+#[test]
+fn a_thousand_children_left_behind_are_ended_even_in_sessions_of_their_own() {
+    let _alone = alone();
+    let script = "
+        cat > /dev/null
+        i=0
+        while [ $i -lt 500 ]; do sleep 31536002 & setsid sleep 31536002 & i=$((i+1)); done
+        echo '{\"status\":\"ok\"}'";
+    let outcome = run(script, GENEROUS);
+    assert_eq!(outcome.sample.unwrap().status, Status::Ok);
+    assert_eq!(processes_with("^sleep 31536002"), 0);
+}
+
+#[test]
+fn a_worker_that_exhausts_its_memory_fails_alone() {
+    let _alone = alone();
+    let allowance = Allowance {
+        address_space: Some(64 << 20),
+        ..GENEROUS
+    };
+    let reason = reason(run("cat > /dev/null; exec tail /dev/zero", allowance));
+    assert!(reason.contains("exit code 1") && reason.contains("memory"), "{reason}");
+}
+
+#[test]
+fn a_worker_that_cannot_be_started_is_a_failed_sample() {
+    let _alone = alone();
+    let (_write, read) = UnixStream::pair().unwrap();
+    let interrupts = Interrupts::new(read).unwrap();
+    let mut launcher = Launcher::new("/nowhere/threadgauge", ["worker"], interrupts).unwrap();
+    let reason = reason(launcher.run(&order(), GENEROUS));
+    assert!(reason.contains("could not be started"), "{reason}");
+}
+
+#[test]
+fn one_interrupt_lets_the_case_finish_and_two_end_it() {
+    let _alone = alone();
+    let answer = r#"cat > /dev/null; echo '{"status":"ok"}'"#;
+
+    let (mut write, read) = UnixStream::pair().unwrap();
+    let mut launcher = Launcher::new("sh", ["-c", answer], Interrupts::new(read).unwrap()).unwrap();
+    write.write_all(&[1]).unwrap();
+    assert!(launcher.run(&order(), GENEROUS).sample.is_some());
+    assert_eq!(launcher.interrupts(), 1);
+
+    let (mut write, read) = UnixStream::pair().unwrap();
+    let hang = "cat > /dev/null; exec sleep 31536003";
+    let mut launcher = Launcher::new("sh", ["-c", hang], Interrupts::new(read).unwrap()).unwrap();
+    write.write_all(&[1, 1]).unwrap();
+    let begun = Instant::now();
+    assert!(launcher.run(&order(), GENEROUS).sample.is_none());
+    assert!(begun.elapsed() < GENEROUS.deadline, "it was not ended by the interrupt");
+    assert_eq!(processes_with("^sleep 31536003"), 0);
+}

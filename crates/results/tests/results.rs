@@ -1,0 +1,234 @@
+//! The store against everything that can happen to a file, and two runs against each other.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use threadgauge_results::{
+    Metric, Params, RunRecord, STORE_FILE, Sample, Status, Store, StoreError, StoredCase, StoredExperiment,
+    StoredSample,
+};
+
+fn record() -> RunRecord {
+    RunRecord {
+        id: "abc123".to_owned(),
+        started: "2026-01-01T00:00:00Z".to_owned(),
+        profile: "quick".to_owned(),
+        seed: 1,
+        version: "0.1.0".to_owned(),
+        rounds: Some(7),
+        cpus: vec![0, 1],
+        handicap_percent: 0,
+        options: Vec::new(),
+    }
+}
+
+fn plan() -> Vec<StoredExperiment> {
+    let case = |count: u64| StoredCase {
+        id: format!("create/count={count}"),
+        params: Params::new().with("count", count),
+        estimate_ms: 10,
+        skip: None,
+    };
+    vec![StoredExperiment {
+        id: "create".to_owned(),
+        reference: Some("create/count=1".to_owned()),
+        stopped_because: None,
+        cases: vec![case(1), case(2)],
+    }]
+}
+
+fn sample(case: &str, round: u32, value: f64) -> StoredSample {
+    StoredSample {
+        experiment: "create".to_owned(),
+        case: case.to_owned(),
+        round,
+        copy: 0,
+        attempt: 0,
+        gated: false,
+        started: "2026-01-01T00:00:01Z".to_owned(),
+        wall_ns: 5,
+        sample: Sample {
+            status: Status::Ok,
+            reason: None,
+            tags: vec!["cold".to_owned()],
+            metrics: vec![Metric {
+                name: "ns_per_unit".to_owned(),
+                unit: "ns".to_owned(),
+                value,
+            }],
+            noise: BTreeMap::from([("steal_share".to_owned(), 0.0)]),
+        },
+    }
+}
+
+fn create(dir: &Path) -> Store {
+    Store::create(dir, &record(), &serde_json::json!({"cpus": 2}), &plan()).unwrap()
+}
+
+#[test]
+fn what_was_stored_is_read_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = create(dir.path());
+    let failed = StoredSample {
+        sample: Sample::without_figures(Status::Failed, "the limit nproc is 500"),
+        ..sample("create/count=2", 1, 0.0)
+    };
+    let samples = [sample("create/count=1", 1, 1.5), failed, sample("create/count=1", 2, 2.5)];
+    for sample in &samples {
+        store.add(sample).unwrap();
+    }
+    store.set_stopped("create", Some("rounds")).unwrap();
+    store.close().unwrap();
+
+    let store = Store::read(dir.path()).unwrap();
+    assert_eq!(store.run().unwrap(), record());
+    assert_eq!(store.machine().unwrap()["cpus"], 2);
+    assert_eq!(store.samples("create").unwrap(), samples);
+    let experiments = store.experiments().unwrap();
+    assert_eq!(experiments[0].stopped_because.as_deref(), Some("rounds"));
+    assert_eq!(experiments[0].cases, plan()[0].cases);
+}
+
+#[test]
+fn a_closed_store_is_one_file() {
+    let dir = tempfile::tempdir().unwrap();
+    create(dir.path()).close().unwrap();
+    let files: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(files, [STORE_FILE]);
+}
+
+#[test]
+fn a_store_that_was_never_closed_keeps_every_sample() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = create(dir.path());
+    store.add(&sample("create/count=1", 1, 1.5)).unwrap();
+    // As after `kill -9`: the files as they are now, with nobody holding them.
+    let copy = tempfile::tempdir().unwrap();
+    for entry in fs::read_dir(dir.path()).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
+    }
+    assert_eq!(Store::read(copy.path()).unwrap().samples("create").unwrap().len(), 1);
+    let mut again = Store::resume(copy.path()).unwrap();
+    again.add(&sample("create/count=1", 2, 1.5)).unwrap();
+    assert_eq!(again.samples("create").unwrap().len(), 2);
+}
+
+#[test]
+fn a_second_run_on_the_same_folder_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut first = create(dir.path());
+    assert!(matches!(
+        Store::create(dir.path(), &record(), &serde_json::Value::Null, &plan()),
+        Err(StoreError::AlreadyThere(_))
+    ));
+    assert!(matches!(Store::resume(dir.path()), Err(StoreError::InUse(_))));
+    assert!(matches!(Store::read(dir.path()), Err(StoreError::InUse(_))));
+    first.add(&sample("create/count=1", 1, 1.0)).unwrap();
+    drop(first);
+    assert_eq!(Store::resume(dir.path()).unwrap().samples("create").unwrap().len(), 1);
+}
+
+#[test]
+fn the_same_sample_is_not_stored_twice() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = create(dir.path());
+    store.add(&sample("create/count=1", 1, 1.0)).unwrap();
+    assert!(store.add(&sample("create/count=1", 1, 2.0)).is_err());
+    assert_eq!(store.samples("create").unwrap()[0].sample.value("ns_per_unit"), Some(1.0));
+}
+
+#[test]
+fn files_that_are_not_ours_are_left_alone() {
+    let cases: [(&str, Vec<u8>); 3] = [
+        ("rubbish", b"this is not a database, and longer than a header of SQLite is, so that it is read".repeat(20)),
+        ("empty", Vec::new()),
+        ("another program's", {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("x");
+            let other = rusqlite::Connection::open(&path).unwrap();
+            other.execute_batch("CREATE TABLE t(a); INSERT INTO t VALUES(1)").unwrap();
+            drop(other);
+            fs::read(path).unwrap()
+        }),
+    ];
+    for (name, bytes) in cases {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(STORE_FILE);
+        fs::write(&path, &bytes).unwrap();
+        for result in [Store::read(dir.path()), Store::resume(dir.path())] {
+            assert!(matches!(result, Err(StoreError::Foreign { .. })), "{name}: {result:?}");
+        }
+        assert!(matches!(
+            Store::create(dir.path(), &record(), &serde_json::Value::Null, &plan()),
+            Err(StoreError::AlreadyThere(_))
+        ));
+        assert_eq!(fs::read(&path).unwrap(), bytes, "{name} was changed");
+    }
+}
+
+#[test]
+fn a_truncated_store_is_called_damaged_and_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = create(dir.path());
+    for round in 1..400 {
+        store.add(&sample("create/count=1", round, 1.0)).unwrap();
+    }
+    store.close().unwrap();
+    let path = dir.path().join(STORE_FILE);
+    let bytes = fs::read(&path).unwrap();
+    let half = &bytes[..bytes.len() / 2];
+    fs::write(&path, half).unwrap();
+    for result in [Store::read(dir.path()), Store::resume(dir.path())] {
+        assert!(matches!(result, Err(StoreError::Damaged { .. })), "{result:?}");
+    }
+    assert_eq!(fs::read(&path).unwrap(), half);
+}
+
+#[test]
+fn a_newer_schema_is_refused_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    create(dir.path()).close().unwrap();
+    let path = dir.path().join(STORE_FILE);
+    let newer = rusqlite::Connection::open(&path).unwrap();
+    newer.pragma_update(None, "user_version", 9).unwrap();
+    drop(newer);
+    let refused = Store::read(dir.path()).unwrap_err();
+    assert!(matches!(refused, StoreError::Newer { found: 9, .. }), "{refused:?}");
+    assert!(refused.to_string().contains("schema 9"));
+}
+
+#[test]
+fn a_folder_without_results_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let refused = Store::read(dir.path()).unwrap_err();
+    assert!(matches!(refused, StoreError::NotThere(_)));
+    assert!(refused.to_string().contains("no results in"));
+}
+
+#[test]
+fn a_place_that_cannot_be_written_says_so() {
+    let refused = Store::create(Path::new("/proc/nowhere"), &record(), &serde_json::Value::Null, &plan());
+    assert!(matches!(refused, Err(StoreError::ReadOnly { .. })), "{refused:?}");
+}
+
+#[test]
+fn a_full_disk_is_said_and_what_was_stored_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = create(dir.path());
+    store.add(&sample("create/count=1", 1, 1.0)).unwrap();
+    drop(store);
+    // SQLite's own bound on the file's pages fails just as the file system's does.
+    let path = dir.path().join(STORE_FILE);
+    let mut store = Store::resume(dir.path()).unwrap();
+    store.limit_pages(1);
+    let refused = (2..2000).find_map(|round| store.add(&sample("create/count=1", round, 1.0)).err());
+    assert!(matches!(refused, Some(StoreError::Full(_))), "{refused:?}");
+    assert!(refused.unwrap().to_string().contains("--resume"));
+    let kept = store.samples("create").unwrap();
+    assert!(!kept.is_empty());
+    drop(store);
+    assert_eq!(Store::resume(dir.path()).unwrap().samples("create").unwrap(), kept);
+    assert!(path.exists());
+}

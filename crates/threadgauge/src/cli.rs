@@ -1,0 +1,243 @@
+//! The command line: what can be asked, in the words of the user. Completions and the man page come
+//! from here too.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use threadgauge_lab::experiment::Profile;
+use threadgauge_lab::selection::Selector;
+use threadgauge_machine::CpuList;
+
+/// Measures, on your own machine, what processes, threads and oversubscription cost, with error bars,
+/// beside what has been published about them.
+#[derive(Debug, Parser)]
+#[command(version, about, max_term_width = 100, after_help = "\
+Examples:
+  threadgauge                           two minutes of measuring, then a report
+  threadgauge run create --profile standard
+  threadgauge doctor                    what on this machine can spoil a measurement
+  threadgauge compare before/ after/ --fail-on slower:5%
+
+Exit codes: 0 done, 1 a check you asked for failed, 2 used wrongly or it could not be done.
+Results go to standard output, everything else to standard error.")]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Measure; without a command, this with the quick profile
+    #[command(after_help = "\
+Examples:
+  threadgauge run
+  threadgauge run create print --profile standard --out before
+  threadgauge run oversubscription --only count=64,count=1024,mode=yield --rounds 20
+  threadgauge run create --set count=5000
+  threadgauge run --resume threadgauge-results/2026-11-21-4f2a")]
+    Run(RunOptions),
+    /// The experiments: what each asks, where it comes from, how long it takes
+    #[command(after_help = "Example:\n  threadgauge list --profile standard")]
+    List(ListOptions),
+    /// What an experiment measures, how, and what the sources published
+    #[command(after_help = "Example:\n  threadgauge explain create")]
+    Explain {
+        /// Its name, as in `threadgauge list`
+        experiment: String,
+    },
+    /// Every published claim, and what a run says of it
+    #[command(after_help = "\
+Examples:
+  threadgauge claims
+  threadgauge claims threadgauge-results/2026-11-21-4f2a --json")]
+    Claims(ClaimsOptions),
+    /// Two result folders: what changed, by how much, how sure
+    #[command(after_help = "\
+Examples:
+  threadgauge compare before after
+  threadgauge compare before after --fail-on slower:5% --format markdown")]
+    Compare(CompareOptions),
+    /// Write the report again from stored results
+    #[command(after_help = "Example:\n  threadgauge report threadgauge-results/2026-11-21-4f2a")]
+    Report(ReportOptions),
+    /// What on this machine can spoil a measurement, and the mend; changes nothing
+    #[command(after_help = "Example:\n  threadgauge doctor --seconds 2")]
+    Doctor(DoctorOptions),
+    /// One case in a process of its own; started by `run`
+    #[command(hide = true)]
+    Worker,
+    /// The man page or shell completions, to standard output
+    #[command(hide = true)]
+    Generate {
+        /// What to write
+        what: Generated,
+    },
+}
+
+impl Default for Command {
+    fn default() -> Self {
+        Self::Run(RunOptions::default())
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum ProfileName {
+    /// Two minutes for everything
+    #[default]
+    Quick,
+    /// A quarter of an hour
+    Standard,
+    /// As the sources did, and more rounds: hours
+    Paper,
+}
+
+impl From<ProfileName> for Profile {
+    fn from(name: ProfileName) -> Self {
+        match name {
+            ProfileName::Quick => Self::Quick,
+            ProfileName::Standard => Self::Standard,
+            ProfileName::Paper => Self::Paper,
+        }
+    }
+}
+
+#[derive(Debug, Default, Args)]
+pub struct RunOptions {
+    /// Experiments to run; all of them if none is named
+    #[arg(value_name = "EXPERIMENT")]
+    pub experiments: Vec<String>,
+    /// How much to run
+    #[arg(long, value_enum, default_value_t)]
+    pub profile: ProfileName,
+    /// Only the cases with these parameters; several values of one name are alternatives
+    #[arg(long, value_name = "NAME=VALUE,…")]
+    pub only: Vec<Selector>,
+    /// Replace parameters of the cases
+    #[arg(long, value_name = "NAME=VALUE,…")]
+    pub set: Vec<Selector>,
+    /// Exactly this many rounds, at least 1; 6 or more give intervals
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: Option<u32>,
+    /// Seed of the shuffles; random if not given, and stored
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// CPUs to measure on, e.g. 0,2-3; all that this process may use if not given
+    #[arg(long, value_name = "LIST")]
+    pub cpus: Option<CpuList>,
+    /// The results folder; must not hold results yet
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Go on with an interrupted run: same cases, same seed, nothing measured twice
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["experiments", "profile", "only", "set", "rounds", "seed", "cpus", "out", "handicap"])]
+    pub resume: Option<PathBuf>,
+    /// Exit with 1 when a case failed
+    #[arg(long)]
+    pub strict: bool,
+    /// results.json to standard output instead of tables
+    #[arg(long)]
+    pub json: bool,
+    /// Per cent of extra work in every timed section: the harness's own test
+    #[arg(long, hide = true, default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub handicap: u32,
+}
+
+#[derive(Debug, Args)]
+pub struct ListOptions {
+    /// For which profile
+    #[arg(long, value_enum, default_value_t)]
+    pub profile: ProfileName,
+    /// Every case with its parameters
+    #[arg(long)]
+    pub cases: bool,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ClaimsOptions {
+    /// A results folder; without one, which experiment decides each claim
+    #[arg(value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For reading
+    #[default]
+    Text,
+    /// For a pull request
+    Markdown,
+    /// For programs
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub struct CompareOptions {
+    /// The base
+    #[arg(value_name = "A")]
+    pub a: PathBuf,
+    /// What is compared with it
+    #[arg(value_name = "B")]
+    pub b: PathBuf,
+    /// Exit with 1 when the whole interval of a case lies beyond this, e.g. slower:5%
+    #[arg(long, value_name = "slower:N%")]
+    pub fail_on: Option<Threshold>,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
+}
+
+/// `slower:5%`: the least ratio that is a failure.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Threshold {
+    pub ratio: f64,
+}
+
+impl std::str::FromStr for Threshold {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = || format!("`{text}` is not slower:N%, as in slower:5%");
+        let percent = text.strip_prefix("slower:").ok_or_else(wrong)?;
+        let percent: f64 = percent.trim_end_matches('%').parse().map_err(|_| wrong())?;
+        if !percent.is_finite() || percent < 0.0 {
+            return Err(wrong());
+        }
+        Ok(Self { ratio: 1.0 + percent / 100.0 })
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct ReportOptions {
+    /// The results folder
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Write the report here and leave the results folder as it is
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct DoctorOptions {
+    /// How long the noise probe watches
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=600))]
+    pub seconds: u64,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Generated {
+    Man,
+    Bash,
+    Zsh,
+    Fish,
+}

@@ -1,0 +1,93 @@
+//! The catalogue.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use threadgauge_lab::catalogue::catalogue;
+use threadgauge_lab::experiment::Site;
+use threadgauge_lab::schedule::{Chosen, expected_rounds, stopping_rule};
+
+use crate::cli::ListOptions;
+use crate::commands::run::site;
+use crate::output::{Done, Verdict, print};
+use crate::progress::minutes;
+
+/// Prints every experiment with what it takes.
+pub fn list(options: &ListOptions) -> Done {
+    let site = site(options.profile.into(), None)?;
+    let entries: Vec<Entry> = catalogue()
+        .iter()
+        .map(|e| Entry::new(&Chosen { experiment: *e, plan: e.plan(&site) }, &site))
+        .collect();
+    let text = if options.json {
+        serde_json::to_string_pretty(&entries.iter().map(Entry::json).collect::<Vec<_>>())?
+    } else {
+        text(&entries, options)
+    };
+    print(&text)?;
+    Ok(Verdict::Done)
+}
+
+struct Entry {
+    id: &'static str,
+    question: &'static str,
+    sources: &'static [&'static str],
+    cases: Vec<(String, Option<String>)>,
+    rounds: u32,
+    takes: Duration,
+}
+
+impl Entry {
+    fn new(chosen: &Chosen, site: &Site) -> Self {
+        let experiment = chosen.experiment;
+        let rounds = expected_rounds(&stopping_rule(site.profile, None));
+        Self {
+            id: experiment.id(),
+            question: experiment.question(),
+            sources: experiment.sources(),
+            cases: chosen
+                .plan
+                .cases
+                .iter()
+                .map(|c| (c.params.to_string(), c.skip.clone()))
+                .collect(),
+            rounds,
+            takes: (chosen.round_estimate() * rounds).min(chosen.plan.budget),
+        }
+    }
+
+    fn json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "id": self.id, "question": self.question, "sources": self.sources, "rounds": self.rounds,
+            "seconds": self.takes.as_secs_f64(),
+            "cases": self.cases.iter().map(|(params, _)| params).collect::<Vec<_>>(),
+        })
+    }
+}
+
+fn text(entries: &[Entry], options: &ListOptions) -> String {
+    let mut text = String::new();
+    for entry in entries {
+        let sources = if entry.sources.is_empty() {
+            String::new()
+        } else {
+            format!("; sources {}", entry.sources.join(", "))
+        };
+        let _ = writeln!(
+            text,
+            "{}\n    {}\n    {} cases, {} rounds, about {}{sources}",
+            entry.id,
+            entry.question,
+            entry.cases.len(),
+            entry.rounds,
+            minutes(entry.takes),
+        );
+        for (params, skip) in entry.cases.iter().filter(|_| options.cases) {
+            let skip = skip.as_ref().map_or_else(String::new, |why| format!("   (skipped: {why})"));
+            let _ = writeln!(text, "      {params}{skip}");
+        }
+    }
+    let whole: Duration = entries.iter().map(|e| e.takes).sum();
+    let _ = write!(text, "All of them: about {}", minutes(whole));
+    text
+}

@@ -1,0 +1,11 @@
+//! One file a command.
+
+pub mod claims;
+pub mod compare;
+pub mod doctor;
+pub mod explain;
+pub mod generate;
+pub mod list;
+pub mod report;
+pub mod run;
+pub mod worker;

@@ -1,0 +1,173 @@
+//! Measuring: choose, store, schedule, then report.
+
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use jiff::Timestamp;
+use threadgauge_lab::experiment::{Profile, Site};
+use threadgauge_lab::launch::{Interrupts, Launcher};
+use threadgauge_lab::schedule::{self, Chosen, Ending};
+use threadgauge_lab::selection::{Selector, choose, experiments};
+use threadgauge_machine::{CpuList, allowed_cpus, fingerprint, free_memory_mib};
+use threadgauge_report::{terminal, terminal_summary};
+use threadgauge_results::{RunData, RunRecord, Status, Store, StoredExperiment};
+
+use crate::cli::RunOptions;
+use crate::folder;
+use crate::output::{Done, Verdict, print, say, style};
+use crate::progress::Shown;
+
+/// Runs what was asked for, or goes on with it, and writes the report.
+pub fn run(options: &RunOptions) -> Done {
+    let begun = match &options.resume {
+        Some(dir) => resume(dir)?,
+        None => begin(options)?,
+    };
+    let Begun { dir, mut store, chosen, profile } = begun;
+    say(&format!("Results go to {}", dir.display()));
+    let mut launcher = Launcher::new("/proc/self/exe", ["worker"], interrupts()?)
+        .context("this process cannot become the parent of its workers' children")?;
+    let ending = {
+        let mut shown = Shown::new();
+        schedule::run(&mut store, &chosen, profile, &mut launcher, &mut shown)
+    };
+    // Whatever stopped it, what was measured is reported.
+    let data = folder::from_store(&dir, &store)?;
+    store.close()?;
+    let files = folder::write(&data, &dir);
+    let ending = ending?;
+    show(&data, options.json)?;
+    let report = files?.into_iter().find(|f| f.extension().is_some_and(|e| e == "html"));
+    if let Some(report) = report {
+        say(&format!("Report: {}", report.display()));
+    }
+    if ending == Ending::Interrupted {
+        say(&format!(
+            "Interrupted; everything measured so far is kept. Go on with: threadgauge run --resume {}",
+            dir.display()
+        ));
+    }
+    Ok(if options.strict && any_failed(&data) {
+        Verdict::CheckFailed
+    } else {
+        Verdict::Done
+    })
+}
+
+struct Begun {
+    dir: PathBuf,
+    store: Store,
+    chosen: Vec<Chosen>,
+    profile: Profile,
+}
+
+/// Where to run: the CPUs this process may use, or those the user chose among them.
+pub fn site(profile: Profile, cpus: Option<&CpuList>) -> Result<Site> {
+    let allowed = allowed_cpus().context("the CPUs this process may use cannot be read")?;
+    let cpus = cpus.unwrap_or(&allowed);
+    if let Some(absent) = cpus.iter().find(|cpu| !allowed.iter().any(|a| a == *cpu)) {
+        bail!("--cpus: CPU {absent} is not one this process may use; those are {allowed}");
+    }
+    Ok(Site {
+        profile,
+        cpus: cpus.clone(),
+        free_memory_mib: free_memory_mib().unwrap_or(0),
+    })
+}
+
+fn begin(options: &RunOptions) -> Result<Begun> {
+    let profile = options.profile.into();
+    let site = site(profile, options.cpus.as_ref())?;
+    let (only, set) = (Selector::joined(&options.only), Selector::joined(&options.set));
+    let chosen = choose(&experiments(&options.experiments)?, &site, &only, &set)?;
+    let started = Timestamp::now().round(jiff::Unit::Second)?.to_string();
+    let id = format!("{:06x}", fastrand::u32(..1 << 24));
+    let dir = options.out.clone().unwrap_or_else(|| folder::default_out(&started, &id));
+    let record = RunRecord {
+        id,
+        started,
+        profile: profile.name().to_owned(),
+        seed: options.seed.unwrap_or_else(|| fastrand::u64(..1 << 53)),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        rounds: options.rounds,
+        cpus: site.cpus.iter().collect(),
+        handicap_percent: options.handicap,
+        options: typed(options),
+    };
+    let machine = serde_json::to_value(fingerprint())?;
+    let plan: Vec<StoredExperiment> = chosen.iter().map(Chosen::record).collect();
+    let store = Store::create(&dir, &record, &machine, &plan)?;
+    Ok(Begun { dir, store, chosen, profile })
+}
+
+/// The choices that change what is measured, as typed; two runs that differ in them are not alike.
+fn typed(options: &RunOptions) -> Vec<String> {
+    let selectors = |name: &str, all: &[Selector]| -> Vec<String> {
+        all.iter().map(|s| format!("{name} {s}")).collect()
+    };
+    let mut typed = options.experiments.clone();
+    typed.extend(selectors("--only", &options.only));
+    typed.extend(selectors("--set", &options.set));
+    typed.extend(options.rounds.map(|n| format!("--rounds {n}")));
+    typed.extend(options.cpus.as_ref().map(|c| format!("--cpus {c}")));
+    typed.extend((options.handicap > 0).then(|| format!("--handicap {}", options.handicap)));
+    typed
+}
+
+/// The stored plan again, with the experiments of this version to run it.
+fn resume(dir: &Path) -> Result<Begun> {
+    let store = Store::resume(dir)?;
+    let record = store.run()?;
+    if record.version != env!("CARGO_PKG_VERSION") {
+        bail!(
+            "{} was begun by threadgauge {}; going on with {} would mix two programs' figures",
+            dir.display(),
+            record.version,
+            env!("CARGO_PKG_VERSION")
+        );
+    }
+    let profile = Profile::named(&record.profile)
+        .with_context(|| format!("{} has the unknown profile {}", dir.display(), record.profile))?;
+    let site = Site {
+        cpus: record.cpus.iter().copied().collect(),
+        ..site(profile, None)?
+    };
+    let chosen = store
+        .experiments()?
+        .iter()
+        .filter(|e| e.stopped_because.is_none())
+        .map(|e| Chosen::again(e, &site))
+        .collect::<Result<_, _>>()?;
+    Ok(Begun {
+        dir: dir.to_owned(),
+        store,
+        chosen,
+        profile,
+    })
+}
+
+/// Ctrl-C and a request to end, as bytes on a stream: once is "finish the case", twice "stop now".
+fn interrupts() -> Result<Interrupts> {
+    let (read, write) = UnixStream::pair()?;
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
+    }
+    Ok(Interrupts::new(read)?)
+}
+
+fn show(data: &RunData, json: bool) -> Result<(), crate::output::Failure> {
+    if json {
+        return print(&serde_json::to_string_pretty(&data.results)?);
+    }
+    let style = style();
+    for experiment in &data.results.experiments {
+        print(&terminal(experiment, &style))?;
+    }
+    print(&terminal_summary(&data.results, &style))
+}
+
+fn any_failed(data: &RunData) -> bool {
+    let cases = data.results.experiments.iter().flat_map(|e| &e.cases);
+    cases.into_iter().any(|c| c.status == Status::Failed)
+}

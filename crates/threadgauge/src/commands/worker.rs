@@ -1,0 +1,11 @@
+//! The hidden worker: one case, once, in this process.
+
+use std::io::{stdin, stdout};
+
+use crate::output::{Done, Verdict};
+
+/// Obeys the order on standard input; the sample goes to standard output.
+pub fn worker() -> Done {
+    threadgauge_lab::worker::serve(stdin().lock(), stdout().lock()).map_err(anyhow::Error::msg)?;
+    Ok(Verdict::Done)
+}

@@ -1,0 +1,81 @@
+//! A results folder: its name, and everything in it read back.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use threadgauge_lab::analysis::analyse;
+use threadgauge_report::{SampleRow, write_all};
+use threadgauge_results::{Params, Results, RunData, Store, StoredSample};
+
+/// Where a run goes that was not told: `threadgauge-results/<date>-<id>` under the current folder.
+pub fn default_out(started: &str, id: &str) -> PathBuf {
+    let date = started.split('T').next().unwrap_or(started);
+    PathBuf::from("threadgauge-results").join(format!("{date}-{id}"))
+}
+
+/// Reads a results folder back.
+pub fn read(dir: &Path) -> Result<RunData> {
+    let store = Store::read(dir)?;
+    from_store(dir, &store)
+}
+
+/// Everything an open store says.
+pub fn from_store(dir: &Path, store: &Store) -> Result<RunData> {
+    let results = analyse(store)?;
+    let samples = results
+        .experiments
+        .iter()
+        .map(|e| Ok((e.id.clone(), store.samples(&e.id)?)))
+        .collect::<Result<BTreeMap<_, _>>>()?;
+    Ok(RunData {
+        name: dir.display().to_string(),
+        results,
+        samples,
+    })
+}
+
+/// Writes every report of `data` into `dir`.
+pub fn write(data: &RunData, dir: &Path) -> Result<Vec<PathBuf>> {
+    std::fs::create_dir_all(dir).with_context(|| format!("{} cannot be made", dir.display()))?;
+    let params: BTreeMap<&str, &Params> = cases(&data.results).collect();
+    let none = Params::new();
+    let rows: Vec<SampleRow<'_>> = data
+        .samples
+        .values()
+        .flatten()
+        .flat_map(|s| rows(s, params.get(s.case.as_str()).copied().unwrap_or(&none)))
+        .collect();
+    Ok(write_all(&data.results, &rows, dir)?)
+}
+
+fn cases(results: &Results) -> impl Iterator<Item = (&str, &Params)> {
+    results
+        .experiments
+        .iter()
+        .flat_map(|e| &e.cases)
+        .map(|c| (c.id.as_str(), &c.params))
+}
+
+/// A row a metric; one without a value where there is none.
+fn rows<'a>(stored: &'a StoredSample, params: &'a Params) -> Vec<SampleRow<'a>> {
+    let row = |metric, unit, value| SampleRow {
+        experiment: &stored.experiment,
+        case: &stored.case,
+        params,
+        round: stored.round,
+        copy: stored.copy,
+        attempt: stored.attempt,
+        status: stored.sample.status,
+        reason: stored.sample.reason.as_deref(),
+        tags: &stored.sample.tags,
+        metric,
+        unit,
+        value,
+    };
+    if stored.sample.metrics.is_empty() {
+        return vec![row("", "", None)];
+    }
+    let metrics = stored.sample.metrics.iter();
+    metrics.map(|m| row(&m.name, &m.unit, Some(m.value))).collect()
+}

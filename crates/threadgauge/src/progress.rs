@@ -1,0 +1,104 @@
+//! What a person sees while it measures: what is running, what is left, and an ETA.
+//!
+//! Drawn between workers only, never by a timer, so that showing it disturbs no sample. On a terminal
+//! it is one bar; elsewhere a line whenever an experiment begins or ends.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use threadgauge_lab::schedule::{Observer, Progress};
+
+use crate::output::say;
+
+/// Shows a run.
+pub struct Shown {
+    bar: Option<ProgressBar>,
+    experiment: String,
+    round: u32,
+}
+
+impl Shown {
+    pub fn new() -> Self {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::stderr());
+            let plain = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
+            let colour = if plain { "" } else { ".cyan" };
+            let template = format!("{{bar:20{colour}}} {{wide_msg}}");
+            bar.set_style(ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar()));
+            bar
+        });
+        Self {
+            bar,
+            experiment: String::new(),
+            round: 0,
+        }
+    }
+
+    fn line(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| say(text)),
+            None => say(text),
+        }
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl Observer for Shown {
+    fn case_begins(&mut self, progress: &Progress<'_>) {
+        let left = minutes(progress.left);
+        let Some(bar) = &self.bar else {
+            if self.experiment != progress.experiment || self.round != progress.round {
+                self.line(&format!(
+                    "{}: round {} of {}, about {left} left in all",
+                    progress.experiment, progress.round, progress.rounds
+                ));
+            }
+            self.experiment = progress.experiment.to_owned();
+            self.round = progress.round;
+            return;
+        };
+        bar.set_position((progress.share * 1000.0) as u64);
+        bar.set_message(format!(
+            "{left} left · {} · round {}/{} · {}/{} · {}",
+            progress.experiment,
+            progress.round,
+            progress.rounds,
+            progress.done + 1,
+            progress.total,
+            progress.case.split_once('/').map_or(progress.case, |(_, params)| params),
+        ));
+    }
+
+    fn experiment_ends(&mut self, id: &str, because: &str) {
+        self.line(&format!("{id}: done ({because})"));
+    }
+}
+
+/// A duration as a person says it.
+pub fn minutes(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{}:{:02} min", seconds / 60, seconds % 60),
+        _ => format!("{} h {:02} min", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_is_said_in_the_unit_that_fits() {
+        let said = [9, 61, 7260].map(|s| minutes(Duration::from_secs(s)));
+        assert_eq!(said, ["9 s", "1:01 min", "2 h 01 min"]);
+    }
+}
