@@ -1,1 +1,2 @@
 //! One file an experiment.
+pub mod oversubscription;

@@ -78,7 +78,8 @@ extern "C" fn enter<F: Fn() + Sync>(body: *mut c_void) -> *mut c_void {
 
 impl Drop for Threads {
     fn drop(&mut self) {
-        for thread in self.0.drain(..) {
+        // The last one first: it probably ends last, so that waiting for it once is waiting for all of them.
+        while let Some(thread) = self.0.pop() {
             // SAFETY: the thread was created joinable and is joined here only, once. Joining a thread that exists
             // and is not this one does not fail, so the result tells nothing.
             unsafe { libc::pthread_join(thread, null_mut()) };

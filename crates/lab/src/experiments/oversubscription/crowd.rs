@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
-use threadgauge_machine::{clock, usage_self};
+use threadgauge_machine::{Burner, clock, usage_self};
 
 use super::grid::{Case, Mode, Unit};
 use super::refusal;
@@ -26,8 +26,9 @@ use crate::sys::reap::reap;
 use crate::sys::threads::with_threads;
 use crate::worker::{CaseError, Worker};
 
-/// Dependent operations in a slice: a number and not a time, so that every case and round does the same work.
-pub(super) const STEPS_PER_SLICE: u64 = 1_000;
+/// Steps of the burner in a slice: a number and not a time, so that every case and round does the same work. About
+/// 1.6 µs here.
+pub(super) const STEPS_PER_SLICE: u64 = 1_250;
 
 /// How long a unit sleeps in [`Mode::Sleep`].
 const SLEEP: Duration = Duration::from_millis(1);
@@ -88,7 +89,7 @@ pub(super) fn slice_ns() -> f64 {
     const SLICES: u64 = 100;
     let run = |_| {
         let before = clock::process_cpu_ns();
-        compute(SLICES * STEPS_PER_SLICE);
+        Burner::burn_units(SLICES * STEPS_PER_SLICE);
         clock::process_cpu_ns() - before
     };
     let shortest = (0..RUNS).map(run).min().unwrap_or(0);
@@ -231,11 +232,13 @@ impl Yard {
         // AcqRel: the last one's start comes after everything the others did before.
         let last = self.cell(READY).fetch_add(1, AcqRel) + 1 == self.case.count;
         if last {
+            // Release: pairs with the Acquire load below.
+            self.cell(STARTED_NS).store(clock::monotonic_ns(), Release);
+            // Read after the start, though it takes half a millisecond at 8,192 threads: read before, the kernel
+            // often takes the CPU away behind it, and the others' yields in line are counted as their work's.
             if self.case.unit == Unit::Thread {
                 self.account(Reading::Before);
             }
-            // Release: pairs with the Acquire load below.
-            self.cell(STARTED_NS).store(clock::monotonic_ns(), Release);
         } else {
             while self.cell(STARTED_NS).load(Acquire) == 0 {
                 yield_now();
@@ -251,7 +254,7 @@ impl Yard {
         let pieces = self.case.pieces_per_unit();
         let steps = self.case.slices / self.case.count / pieces * STEPS_PER_SLICE;
         for piece in 1..=pieces {
-            compute(steps);
+            Burner::burn_units(steps);
             match self.case.mode {
                 // Its end gives the CPU up by itself: with two slices each, a yield more would be half as many again.
                 Mode::Yield if piece < pieces => yield_now(),
@@ -287,7 +290,7 @@ impl Yard {
     fn account(&self, reading: Reading) {
         let usage = usage_self();
         let figures = [
-            (CPU_NS, usage.cpu_ns()),
+            (CPU_NS, u64::try_from(usage.cpu().as_nanos()).unwrap_or(0)),
             (VOLUNTARY, usage.switches.voluntary),
             (INVOLUNTARY, usage.switches.involuntary),
         ];
@@ -312,14 +315,4 @@ impl Yard {
             self.case.count
         )))
     }
-}
-
-/// A chain of dependent operations, which a compiler can neither remove nor shorten.
-#[inline(never)]
-fn compute(steps: u64) {
-    let mut x = std::hint::black_box(0x9e37_79b9_7f4a_7c15_u64);
-    for _ in 0..steps {
-        x = x.wrapping_mul(0xd134_2543_de82_ef95).rotate_left(29);
-    }
-    std::hint::black_box(x);
 }
