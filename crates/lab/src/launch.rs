@@ -153,27 +153,22 @@ impl Launcher {
             }
         };
         let end = Instant::now() + deadline;
-        let mut late = false;
         loop {
             let left = end.saturating_duration_since(Instant::now());
-            late = left.is_zero();
-            if late || self.interrupts.count() > 1 {
-                break;
+            if self.interrupts.count() > 1 {
+                kill_descendants(&[]);
+                return None;
+            }
+            if left.is_zero() {
+                kill_descendants(&[]);
+                let seconds = deadline.as_secs_f64();
+                return Some(failed(format!(
+                    "it took longer than its deadline of {seconds:.0} s and was ended; a smaller --set may fit"
+                )));
             }
             if self.wait(&pidfd, &mut answer, &mut complaint, left) {
                 break;
             }
-        }
-        if !late && self.interrupts.count() > 1 && !ended(&pidfd) {
-            kill_descendants(&[]);
-            return None;
-        }
-        if late {
-            kill_descendants(&[]);
-            let seconds = deadline.as_secs_f64();
-            return Some(failed(format!(
-                "it took longer than its deadline of {seconds:.0} s and was ended; a smaller --set may fit"
-            )));
         }
         // The worker has ended. Its children may hold the pipes open, so what is there now is all there is.
         answer.take_what_is_there();
@@ -202,11 +197,6 @@ impl Launcher {
         complaint.take_what_is_there();
         ended
     }
-}
-
-fn ended(pidfd: &OwnedFd) -> bool {
-    let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
-    poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|n| n > 0)
 }
 
 fn limit(child: &Child, allowance: Allowance) -> std::io::Result<()> {

@@ -1,1 +1,26 @@
-//! threadgauge-report
+//! Reports from stored results: one HTML page, a workbook, CSV, Markdown, and terminal tables.
+//!
+//! Data comes in as a [`Results`](threadgauge_results::Results) document and the raw
+//! [`SampleRow`]s, and goes out as text and files. Nothing here measures, decides or computes a
+//! statistic: a figure that is not in the document is not in the report.
+#![forbid(unsafe_code)]
+
+mod compare;
+mod csv_file;
+mod error;
+mod files;
+mod html;
+mod markdown;
+mod sample;
+mod terminal;
+mod xlsx;
+
+pub use compare::{CompareReport, Counts, comparison_json, comparison_markdown, comparison_text};
+pub use csv_file::samples_csv;
+pub use error::ReportError;
+pub use files::write_all;
+pub use html::html;
+pub use markdown::markdown;
+pub use sample::SampleRow;
+pub use terminal::{ClaimRow, Style, claims_table, terminal, terminal_summary};
+pub use xlsx::{xlsx, xlsx_buffer};

@@ -16,16 +16,17 @@ const LEAST: usize = 20;
 /// The bias-corrected and accelerated bootstrap interval of any statistic of 20 values or more, in
 /// the statistic's unit (METHOD rule 5: `resamples` is 10,000).
 ///
-/// The same `seed` gives the same interval. Its level is nominal: the bootstrap is an approximation. For
-/// medians and ratios use the exact intervals instead.
+/// The same `seed` gives the same interval. Its level is nominal: the bootstrap is an
+/// approximation. For medians and ratios use the exact intervals instead.
 ///
 /// Source: Efron, *JASA* 82 (1987); Efron & Tibshirani, *An Introduction to the Bootstrap* (1993),
 /// section 14.3.
 ///
 /// # Errors
 ///
-/// Fewer than 20 values or 2/alpha resamples ([`StatsError::TooFew`]), a value or a result of the statistic that is not
-/// finite (then `index` is that of the resample), or an `alpha` outside (0, 1).
+/// Fewer than 20 values or 2/alpha resamples ([`StatsError::TooFew`]), a value or a result of the
+/// statistic that is not finite (then `index` is that of the resample), or an `alpha` outside (0,
+/// 1).
 ///
 /// ```
 /// use threadgauge_stats::{StatsError, bca};

@@ -1,9 +1,9 @@
 //! A comparison and its word.
 //!
-//! Two bands, because "different" and "equal" are two claims and each needs its own evidence. Outside
-//! the wide band (δ, at least 3 %, widened by what the null control shows) lie *faster* and *slower*;
-//! inside the fixed band (3 %, which noise never widens) lies *same*. An interval that settles neither
-//! is *unknown*, and says how many rounds would settle it.
+//! Two bands, because "different" and "equal" are two claims and each needs its own evidence.
+//! Outside the wide band (δ, at least 3 %, widened by what the null control shows) lie *faster* and
+//! *slower*; inside the fixed band (3 %, which noise never widens) lies *same*. An interval that
+//! settles neither is *unknown*, and says how many rounds would settle it.
 //!
 //! ```text
 //!          faster   |  ·  ·  small  ·  [ same ]  ·  small  ·  ·  |   slower        (lower is better)
@@ -67,8 +67,8 @@ pub enum Outcome {
     Small,
     /// The interval settles nothing.
     Unknown {
-        /// Rounds in all that would settle it, if the estimate holds: `n·(h/h_target)²`. `None` when
-        /// there is no interval to reckon from, or no practical number would do.
+        /// Rounds in all that would settle it, if the estimate holds: `n·(h/h_target)²`. `None`
+        /// when there is no interval to reckon from, or no practical number would do.
         rounds_needed: Option<u64>,
     },
 }
@@ -99,7 +99,8 @@ impl fmt::Display for Outcome {
 pub struct Comparison {
     /// The estimate of `b / a`, no unit.
     pub ratio: f64,
-    /// Its interval at 95 %, or at the level of the look it was made at; `None` where n is too small.
+    /// Its interval at 95 %, or at the level of the look it was made at; `None` where n is too
+    /// small.
     pub ci95: Option<Interval>,
     /// Its interval at twice the error rate, which decides on *same*.
     pub ci90: Option<Interval>,
@@ -137,7 +138,8 @@ pub struct Terms {
     pub better: Better,
     /// δ: what *faster* and *slower* must exceed, no unit; from [`null_band`].
     pub delta: f64,
-    /// Error rate of the interval that decides on *faster* and *slower*; twice it decides on *same*.
+    /// Error rate of the interval that decides on *faster* and *slower*; twice it decides on
+    /// *same*.
     pub alpha: f64,
 }
 
@@ -173,8 +175,8 @@ impl Terms {
     }
 }
 
-/// δ, the band that *faster* and *slower* must leave: 3 %, or the half-width of the interval of A′/A
-/// where that is larger (METHOD rule 6). No unit. Of two folders, the caller takes the larger.
+/// δ, the band that *faster* and *slower* must leave: 3 %, or the half-width of the interval of
+/// A′/A where that is larger (METHOD rule 6). No unit. Of two folders, the caller takes the larger.
 ///
 /// Without an interval nothing is known of the noise, and δ is infinite: no comparison is then
 /// *faster*, *slower* or *small*.

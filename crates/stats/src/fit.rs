@@ -43,9 +43,9 @@ pub fn slope(x: &[f64], y: &[f64]) -> Result<f64, StatsError> {
 /// The least `x` at which a ratio crosses 1, in the unit of `x`: where two designs change places.
 ///
 /// Points may come in any order. Between two of them the logarithm of the ratio is taken to be a
-/// straight line over the logarithm of `x`, as fits counts that double. A ratio that touches 1 and turns
-/// back has not crossed. `None` without a crossing, and also where lengths differ or a value is not
-/// finite and above 0: a missing point may hide one.
+/// straight line over the logarithm of `x`, as fits counts that double. A ratio that touches 1 and
+/// turns back has not crossed. `None` without a crossing, and also where lengths differ or a value
+/// is not finite and above 0: a missing point may hide one.
 ///
 /// ```
 /// use threadgauge_stats::crossing;
@@ -110,7 +110,7 @@ pub fn kendall_tau(a: &[f64], b: &[f64]) -> Result<f64, StatsError> {
         agreement.pairs - agreement.tied_a,
         agreement.pairs - agreement.tied_b,
     );
-    Ok(agreement.score as f64 / (of_a as f64).sqrt() / (of_b as f64).sqrt())
+    Ok(agreement.score as f64 / (of_a as f64 * of_b as f64).sqrt())
 }
 
 /// How the pairs of positions agree.

@@ -25,8 +25,8 @@ pub struct Interval {
     pub low: f64,
     /// The upper end.
     pub high: f64,
-    /// The confidence level it has, which is at least the one asked for: 0.984375, not 0.95, for the
-    /// median of seven. Exact where an exact distribution was used.
+    /// The confidence level it has, which is at least the one asked for: 0.984375, not 0.95, for
+    /// the median of seven. Exact where an exact distribution was used.
     pub level: f64,
 }
 
@@ -108,9 +108,9 @@ pub struct Estimate {
     pub n: usize,
 }
 
-/// How deep an interval may cut into `size` ordered candidates, given the cumulative distribution of
-/// the counting statistic: the largest `depth` with `2·P(T <= depth - 1) <= alpha`, and the level
-/// `1 - 2·P(T <= depth - 1)`. `None` if even the outermost candidates miss the level.
+/// How deep an interval may cut into `size` ordered candidates, given the cumulative distribution
+/// of the counting statistic: the largest `depth` with `2·P(T <= depth - 1) <= alpha`, and the
+/// level `1 - 2·P(T <= depth - 1)`. `None` if even the outermost candidates miss the level.
 pub(crate) fn depth(size: usize, alpha: f64, cumulative: impl Fn(usize) -> f64) -> Option<(usize, f64)> {
     // Sums of halves are off by an ulp at most; 0.05 must still admit an exact 0.05.
     let admitted = |t: usize| 2.0 * cumulative(t) <= alpha * (1.0 + 1e-12);
@@ -146,9 +146,9 @@ fn fair_coin(n: usize, k: usize) -> f64 {
 
 /// The exact interval of a median, `[x(j), x(n+1-j)]`, in the values' unit.
 ///
-/// *j* is the largest with `2·P(Bin(n, ½) <= j-1) <= alpha`. Valid for any distribution; conservative
-/// when values are tied. `None` when the level cannot be reached (n < 6 at 0.05), and when a value
-/// is not finite or `alpha` is not in (0, 1).
+/// *j* is the largest with `2·P(Bin(n, ½) <= j-1) <= alpha`. Valid for any distribution;
+/// conservative when values are tied. `None` when the level cannot be reached (n < 6 at 0.05), and
+/// when a value is not finite or `alpha` is not in (0, 1).
 ///
 /// Source: Conover, *Practical Nonparametric Statistics* (1999), section 3.2; METHOD rule 4.
 ///
@@ -180,9 +180,9 @@ pub(crate) fn sign_interval_of_sorted(sorted: &[f64], alpha: f64) -> Option<Inte
 
 /// The exact two-sided p value of "the median is `bound`" (no unit).
 ///
-/// A value equal to the bound counts for both sides, that is, against a finding; so the p value is at
-/// most alpha exactly when [`sign_interval`] leaves the bound out. No values give 1: nothing is known.
-/// A value or bound that is not a number gives NaN, which is below no threshold.
+/// A value equal to the bound counts for both sides, that is, against a finding; so the p value is
+/// at most alpha exactly when [`sign_interval`] leaves the bound out. No values give 1: nothing is
+/// known. A value or bound that is not a number gives NaN, which is below no threshold.
 ///
 /// Source: Conover (1999), section 3.4, with ties counted conservatively.
 ///

@@ -4,10 +4,11 @@
 //! the other. The shift is the median of those differences, and the Mann–Whitney statistic counts
 //! them on one side of a bound, so the interval is again a pair of order statistics.
 //!
-//! Validity: exact where the two sides differ by a shift (here: of logarithms, so by a factor) and in
-//! nothing else. Ties count for both sides, which is conservative.
+//! Validity: exact where the two sides differ by a shift (here: of logarithms, so by a factor) and
+//! in nothing else. Ties count for both sides, which is conservative.
 //!
-//! Source: Hollander, Wolfe & Chicken, *Nonparametric Statistical Methods* (2014), sections 4.1–4.3.
+//! Source: Hollander, Wolfe & Chicken, *Nonparametric Statistical Methods* (2014), sections
+//! 4.1–4.3.
 
 use statrs::distribution::{ContinuousCDF, Normal};
 
@@ -63,7 +64,8 @@ impl Differences {
         kth(low, high, k, |t| self.count(|difference| difference <= t))
     }
 
-    /// How many differences are `below`, a predicate that is true up to some bound and false beyond.
+    /// How many differences are `below`, a predicate that is true up to some bound and false
+    /// beyond.
     fn count(&self, below: impl Fn(f64) -> bool) -> usize {
         let mut end = 0; // as a grows, more of b is below
         self.a
@@ -135,9 +137,9 @@ impl Distribution {
 
 /// `P(U <= u)` for `u` up to half of `n·m`.
 ///
-/// The counts are the coefficients of the Gaussian binomial, the product over `i` of
-/// `(1 - x^(m+i)) / (1 - x^i)`, multiplied out as power series. Every partial product is a Gaussian
-/// binomial itself, so no count exceeds `C(n+m, n) < 2^127`.
+/// The counts are the coefficients of the Gaussian binomial, the product over `i` of `(1 - x^(m+i))
+/// / (1 - x^i)`, multiplied out as power series. Every partial product is a Gaussian binomial
+/// itself, so no count exceeds `C(n+m, n) < 2^127`.
 fn exact(n: usize, m: usize) -> Vec<f64> {
     let half = n * m / 2;
     let mut ways = vec![0_i128; half + 1];
@@ -160,12 +162,12 @@ fn exact(n: usize, m: usize) -> Vec<f64> {
         .collect()
 }
 
-/// The ratio `b / a` of values that have no rounds in common, such as two result folders
-/// (METHOD rule 5), no unit.
+/// The ratio `b / a` of values that have no rounds in common, such as two result folders (METHOD
+/// rule 5), no unit.
 ///
 /// The shift of the logarithms is the median of all `ln b - ln a`; estimate and interval are
-/// exponentiated. The interval is exact up to 120 values on both sides together, above that normal with
-/// continuity correction. [`Estimate::n`] is the size of the smaller side. Swapping the sides
+/// exponentiated. The interval is exact up to 120 values on both sides together, above that normal
+/// with continuity correction. [`Estimate::n`] is the size of the smaller side. Swapping the sides
 /// inverts the ratio.
 ///
 /// # Errors
@@ -205,8 +207,8 @@ mod tests {
 
     use super::*;
 
-    /// Mann–Whitney critical values, two-sided 5 %: Hollander, Wolfe & Chicken (2014), table A.6, and
-    /// most textbooks.
+    /// Mann–Whitney critical values, two-sided 5 %: Hollander, Wolfe & Chicken (2014), table A.6,
+    /// and most textbooks.
     #[test]
     fn critical_values_are_the_published_ones() {
         for (n, m, critical) in [

@@ -1,9 +1,10 @@
 //! The price of looking more than once.
 //!
-//! Who looks at four interim results at 5 % each is wrong in 12.6 % of the cases without a difference.
-//! Pocock's remedy is one smaller error rate for every look, such that all looks together keep 5 %.
-//! The rate follows from the walk that a sum of values takes: its density within the bounds is carried
-//! from look to look by numerical integration, and what leaks out is the error.
+//! Who looks at four interim results at 5 % each is wrong in 12.6 % of the cases without a
+//! difference. Pocock's remedy is one smaller error rate for every look, such that all looks
+//! together keep 5 %. The rate follows from the walk that a sum of values takes: its density within
+//! the bounds is carried from look to look by numerical integration, and what leaks out is the
+//! error.
 //!
 //! Source: Pocock, *Biometrika* 64 (1977); Armitage, McPherson & Rowe, *JRSS A* 132 (1969) for the
 //! recursion; Jennison & Turnbull, *Group Sequential Methods* (2000), table 2.1 for the constants.
@@ -18,15 +19,15 @@ const GRID: usize = 64;
 
 /// The critical values for 1 to 10 looks, as the integration below finds them (a test repeats it).
 const CRITICAL: [f64; 10] = [
-    1.959_964, 2.178_273, 2.289_492, 2.361_301, 2.413_164, 2.453_188, 2.485_453, 2.512_330, 2.535_265,
-    2.555_206,
+    1.959_964, 2.178_272, 2.289_478, 2.361_298, 2.413_176, 2.453_211, 2.485_489, 2.512_337, 2.535_195,
+    2.555_013,
 ];
 
-/// The error rate of each of `looks` equally spaced looks, two-sided, such that all together keep 5 %
-/// (no unit). 0.05 for one look, or none.
+/// The error rate of each of `looks` equally spaced looks, two-sided, such that all together keep 5
+/// % (no unit). 0.05 for one look, or none.
 ///
-/// Looks spaced more closely towards the end, such as 10, 15 and 20 rounds, are more alike than equally
-/// spaced ones, so that the same rate keeps the total below 5 %.
+/// Looks spaced more closely towards the end, such as 10, 15 and 20 rounds, are more alike than
+/// equally spaced ones, so that the same rate keeps the total below 5 %.
 ///
 /// ```
 /// use threadgauge_stats::pocock_alpha;

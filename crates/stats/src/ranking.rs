@@ -1,8 +1,8 @@
 //! Several comparisons at once.
 //!
-//! Of twenty comparisons without any difference one is "significant" at 5 %. Holm's adjustment keeps
-//! the chance of a single false one among them all at 5 %, and a ranking says what it could not
-//! separate: such cases share a letter.
+//! Of twenty comparisons without any difference one is "significant" at 5 %. Holm's adjustment
+//! keeps the chance of a single false one among them all at 5 %, and a ranking says what it could
+//! not separate: such cases share a letter.
 
 use crate::StatsError;
 use crate::compare::Better;
@@ -15,9 +15,9 @@ const FAMILY: f64 = 0.05;
 
 /// Adjusts p values for being several, in their original order (no unit).
 ///
-/// An adjusted value of at most alpha is a finding, and the chance of one false finding among all is
-/// alpha at most, however the comparisons depend on each other. NaN stays NaN, below no threshold, and still counts
-/// as a comparison.
+/// An adjusted value of at most alpha is a finding, and the chance of one false finding among all
+/// is alpha at most, however the comparisons depend on each other. NaN stays NaN, below no
+/// threshold, and still counts as a comparison.
 ///
 /// Source: Holm, *Scandinavian Journal of Statistics* 6 (1979).
 ///
@@ -59,10 +59,10 @@ pub struct Ranked {
 
 /// Ranks cases whose values are paired by position, best median first (METHOD rule 8).
 ///
-/// Every two cases are compared by the exact signed-rank test of their log ratios, all p values are adjusted
-/// by [`holm`], and cases not separable at 5 % share a letter. Separating `k` cases takes rounds: with
-/// n rounds the least p value is `2/2^n`, and it must stay below 5 % times `2/(k·(k-1))`. Seven
-/// rounds can separate 3 cases at most, ten rounds 7, twenty rounds 162.
+/// Every two cases are compared by the exact signed-rank test of their log ratios, all p values are
+/// adjusted by [`holm`], and cases not separable at 5 % share a letter. Separating `k` cases takes
+/// rounds: with n rounds the least p value is `2/2^n`, and it must stay below 5 % times
+/// `2/(k·(k-1))`. Seven rounds can separate 3 cases at most, ten rounds 7, twenty rounds 229.
 ///
 /// Source: Piepho, *Journal of Computational and Graphical Statistics* 13 (2004), for the letters.
 ///

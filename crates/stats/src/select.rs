@@ -2,8 +2,8 @@
 //!
 //! The Walsh averages of 10,000 values are 50 million numbers, yet only three of them are wanted.
 //! Sorted input makes counting those below a bound a walk of two pointers, so the k-th smallest is
-//! found by bisecting over the bounds. The bounds are the floating-point numbers themselves, taken in
-//! order, so at most 64 walks end at exactly the number that sorting would have given.
+//! found by bisecting over the bounds. The bounds are the floating-point numbers themselves, taken
+//! in order, so at most 64 walks end at exactly the number that sorting would have given.
 
 /// Maps a number to an integer of the same order (the IEEE 754 total order of finite numbers).
 fn key(value: f64) -> u64 {
@@ -16,8 +16,8 @@ fn value(key: u64) -> f64 {
     f64::from_bits(if key >> 63 == 1 { key & !(1 << 63) } else { !key })
 }
 
-/// The `k`-th smallest (from 1) of a multiset within `[low, high]` of which `at_most(t)` says how many
-/// members are `<= t`. Exact, as long as `at_most` is.
+/// The `k`-th smallest (from 1) of a multiset within `[low, high]` of which `at_most(t)` says how
+/// many members are `<= t`. Exact, as long as `at_most` is.
 pub(crate) fn kth(low: f64, high: f64, k: usize, at_most: impl Fn(f64) -> usize) -> f64 {
     let (mut low, mut high) = (key(low), key(high));
     while low < high {

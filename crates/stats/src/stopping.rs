@@ -23,8 +23,8 @@ use crate::pocock::pocock_alpha;
 pub struct StoppingRule {
     /// The rounds after which to look, ascending. The last is the most there will be.
     pub looks: Vec<u32>,
-    /// Narrow enough: the half-width of an interval as a share of its estimate, no unit. 0 means that
-    /// precision never ends a run early.
+    /// Narrow enough: the half-width of an interval as a share of its estimate, no unit. 0 means
+    /// that precision never ends a run early.
     pub epsilon: f64,
 }
 
@@ -126,8 +126,8 @@ impl StoppingRule {
         self.looks.iter().copied().max().unwrap_or(0)
     }
 
-    /// The error rate of the intervals at each look (no unit), such that all looks together keep 5 %:
-    /// Pocock's, see [`pocock_alpha`].
+    /// The error rate of the intervals at each look (no unit), such that all looks together keep 5
+    /// %: Pocock's, see [`pocock_alpha`].
     ///
     /// ```
     /// use threadgauge_stats::StoppingRule;
@@ -140,11 +140,11 @@ impl StoppingRule {
         pocock_alpha(self.looks.len())
     }
 
-    /// What to do once `rounds` rounds are done, given the relative half-width of the interval of every
-    /// primary metric ([`crate::Interval::relative_half_width`]).
+    /// What to do once `rounds` rounds are done, given the relative half-width of the interval of
+    /// every primary metric ([`crate::Interval::relative_half_width`]).
     ///
-    /// A `None` among them is an interval that does not exist, and a NaN one that cannot be trusted:
-    /// neither is narrow. Without any metric, precision ends nothing.
+    /// A `None` among them is an interval that does not exist, and a NaN one that cannot be
+    /// trusted: neither is narrow. Without any metric, precision ends nothing.
     ///
     /// ```
     /// use threadgauge_stats::{Reason, Step, StoppingRule};

@@ -25,15 +25,15 @@ pub struct Summary {
     pub ci: Option<Interval>,
     /// The arithmetic mean.
     pub mean: f64,
-    /// The mean without the one largest and the one smallest value, as the sources report it; `None`
-    /// below three values.
+    /// The mean without the one largest and the one smallest value, as the sources report it;
+    /// `None` below three values.
     pub trimmed_mean: Option<f64>,
     /// The smallest value.
     pub min: f64,
     /// The largest value.
     pub max: f64,
-    /// The coefficient of variation: sample standard deviation over the mean's size, no unit. `None`
-    /// below two values or at a mean of 0.
+    /// The coefficient of variation: sample standard deviation over the mean's size, no unit.
+    /// `None` below two values or at a mean of 0.
     pub cv: Option<f64>,
 }
 

@@ -1,10 +1,11 @@
 //! Rounds that remember each other.
 //!
-//! Every interval assumes that a round knows nothing of the one before. Where a hot machine stays hot
-//! for a while, n rounds hold less than n rounds' worth of knowledge, and the intervals are too
-//! short. The lag-1 autocorrelation shows it, though at 40 rounds it cannot be both sure and sensitive: a test at
-//! the customary 5 % misses a correlation of 0.3 in more than half of the cases. Missing it costs a false
-//! claim, a false alarm costs a sentence in the report. So the warning is deliberately nervous.
+//! Every interval assumes that a round knows nothing of the one before. Where a hot machine stays
+//! hot for a while, n rounds hold less than n rounds' worth of knowledge, and the intervals are too
+//! short. The lag-1 autocorrelation shows it, though at 40 rounds it cannot be both sure and
+//! sensitive: a test at the customary 5 % misses a correlation of 0.3 in more than half of the
+//! cases. Missing it costs a false claim, a false alarm costs a sentence in the report. So the
+//! warning is deliberately nervous.
 
 use statrs::distribution::{ContinuousCDF, Normal};
 
@@ -13,8 +14,8 @@ const NERVOUS: f64 = 0.20;
 
 /// The lag-1 autocorrelation of values in the order of their rounds, from -1 to 1, no unit.
 ///
-/// `None` for fewer than 3 values, constant values, or a value that is not finite. The estimate is biased
-/// downwards by about `(1 + 4·rho)/n`.
+/// `None` for fewer than 3 values, constant values, or a value that is not finite. The estimate is
+/// biased downwards by about `(1 + 4·rho)/n`.
 ///
 /// Source: Box, Jenkins & Reinsel, *Time Series Analysis* (2008), section 2.1.
 ///
@@ -62,8 +63,8 @@ pub fn effective_n(n: usize, lag1: f64) -> f64 {
 /// The one-sided p value of "the rounds are independent" against a positive lag-1 autocorrelation
 /// (no unit). `None` where [`lag1`] is.
 ///
-/// Normal approximation with the exact mean and variance under normal noise; for a reader who wants a
-/// verdict rather than a warning.
+/// Normal approximation with the exact mean and variance under normal noise; for a reader who wants
+/// a verdict rather than a warning.
 ///
 /// Source: Dufour & Roy, *Biometrika* 72 (1985).
 ///
@@ -85,9 +86,10 @@ pub fn lag1_p(values: &[f64]) -> Option<f64> {
 
 /// Whether to warn that rounds remember each other.
 ///
-/// Warns when [`lag1_p`] is below 0.20. So at any n **about one warning in five series of independent rounds is
-/// false**; in return, at n = 40 it finds a first-order correlation of 0.3 in over 80 % of the cases and
-/// one of 0.6 in over 98 %. `false` where there is too little to compute it: below 3 values.
+/// Warns when [`lag1_p`] is below 0.20. So at any n **about one warning in five series of
+/// independent rounds is false**; in return, at n = 40 it finds a first-order correlation of 0.3 in
+/// over 80 % of the cases and one of 0.6 in over 98 %. `false` where there is too little to compute
+/// it: below 3 values.
 ///
 /// ```
 /// use threadgauge_stats::diagnostics::warns_of_autocorrelation;

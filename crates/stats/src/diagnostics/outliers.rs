@@ -8,9 +8,9 @@ const LIMIT: f64 = 3.5;
 /// The positions of outliers, ascending: those with `|0.6745·(x - median)/MAD| > 3.5` (METHOD rule
 /// 9). **Never deleted**: the caller marks them.
 ///
-/// MAD is the median of the absolute deviations from the median. Where more than half of the values are equal it is 0,
-/// and the mean absolute deviation takes its place, as the source advises. A value that is not finite
-/// is always an outlier.
+/// MAD is the median of the absolute deviations from the median. Where more than half of the values
+/// are equal it is 0, and the mean absolute deviation takes its place, as the source advises. A
+/// value that is not finite is always an outlier.
 ///
 /// Source: Iglewicz & Hoaglin, *How to Detect and Handle Outliers* (1993).
 ///

@@ -21,10 +21,11 @@ const EXACT_UP_TO: usize = 60;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Trend {
-    /// Kendall's tau-b of the values over the rounds: 1 for ever rising, -1 for ever falling, no unit.
-    /// NaN when there are no two different values.
+    /// Kendall's tau-b of the values over the rounds: 1 for ever rising, -1 for ever falling, no
+    /// unit. NaN when there are no two different values.
     pub tau: f64,
-    /// The two-sided p value of "no drift". 1 when nothing can be known; NaN when a value is not finite.
+    /// The two-sided p value of "no drift". 1 when nothing can be known; NaN when a value is not
+    /// finite.
     pub p: f64,
 }
 
@@ -59,7 +60,7 @@ pub fn mann_kendall(values: &[f64]) -> Trend {
         agreement.pairs as f64,
         (agreement.pairs - agreement.tied_b) as f64,
     );
-    let tau = agreement.score as f64 / pairs.sqrt() / untied.sqrt();
+    let tau = agreement.score as f64 / (pairs * untied).sqrt();
     let p = if agreement.tied_b == 0 && n <= EXACT_UP_TO {
         exact_p(n, (agreement.pairs - agreement.score.abs()) as usize / 2)
     } else {

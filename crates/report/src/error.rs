@@ -1,0 +1,45 @@
+//! What can go wrong when a report is written, said so that the reader knows what to do.
+
+use std::io;
+use std::path::PathBuf;
+
+/// A report that could not be written. Files that were there before are as they were.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReportError {
+    /// The file could not be created, written or put in place.
+    #[error("cannot write {}: {source}; {}", path.display(), advice(source))]
+    File {
+        /// The file that was asked for.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The workbook could not be built.
+    #[error(
+        "cannot build the workbook: {0}; the other files hold the same figures: \
+         please report this with results.json"
+    )]
+    Workbook(#[from] rust_xlsxwriter::XlsxError),
+    /// The raw samples could not be written.
+    #[error("cannot write the samples: {0}; check the place they are written to")]
+    Samples(#[from] csv::Error),
+    /// The document could not be written as JSON.
+    #[error("cannot write the results as JSON: {0}; please report this")]
+    Json(#[from] serde_json::Error),
+}
+
+/// What to try when the system refuses a file.
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "free some space and write the report again with `threadgauge report`: \
+             every sample is still in results.sqlite"
+        }
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            "make the folder writable, or name another with --out"
+        }
+        io::ErrorKind::NotFound => "create the folder first",
+        _ => "check the folder, then write the report again with `threadgauge report`",
+    }
+}
