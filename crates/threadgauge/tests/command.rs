@@ -1,0 +1,378 @@
+//! The command as a user has it: real runs, bad input, interruptions.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The cheapest real run: one experiment without side conditions.
+const TINY: [&str; 5] = ["run", "null", "--only", "what=clock", "--rounds"];
+
+fn threadgauge(dir: &Path, arguments: &[&str]) -> Output {
+    command(dir, arguments).output().expect("the command can be started")
+}
+
+fn command(dir: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_threadgauge"));
+    command.args(arguments).current_dir(dir).stdin(Stdio::null());
+    command
+}
+
+fn tiny(rounds: &'static str, more: &[&'static str]) -> Vec<&'static str> {
+    let mut arguments = TINY.to_vec();
+    arguments.push(rounds);
+    arguments.extend(more);
+    arguments
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Refused: exit code 2, nothing on standard output, and what was wrong on standard error.
+fn refused(arguments: &[&str]) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let output = threadgauge(dir.path(), arguments);
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
+    assert_eq!(text(&output.stdout), "", "{arguments:?}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "{arguments:?} left something behind");
+    error
+}
+
+fn json(output: &Output) -> Value {
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("standard output is JSON")
+}
+
+fn results(dir: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(dir.join("results.json")).unwrap()).unwrap()
+}
+
+#[test]
+fn a_run_writes_every_file_and_its_json_meets_the_schema() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = threadgauge(dir.path(), &tiny("6", &["--json", "--out", "r"]));
+    let printed = json(&output);
+    assert_eq!(printed, results(&dir.path().join("r")));
+    let schema = include_str!("../../results/schema/results-1.schema.json");
+    let schema = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
+    let faults: Vec<String> = schema
+        .iter_errors(&printed)
+        .map(|e| format!("{}: {e}", e.instance_path()))
+        .collect();
+    assert!(faults.is_empty(), "{faults:#?}");
+    assert_eq!(printed["experiments"][0]["stopped_because"], "rounds");
+    assert_eq!(printed["experiments"][0]["cases"][0]["status"], "ok");
+    for file in ["results.sqlite", "results.json", "report.html", "report.md", "results.xlsx", "samples.csv"] {
+        assert!(dir.path().join("r").join(file).metadata().unwrap().len() > 0, "{file}");
+    }
+}
+
+#[test]
+fn the_default_folder_is_under_the_current_one_and_nothing_else_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = threadgauge(dir.path(), &tiny("1", &[]));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let names = |path: &Path| -> Vec<String> {
+        let entries = fs::read_dir(path).unwrap();
+        entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect()
+    };
+    assert_eq!(names(dir.path()), ["threadgauge-results"]);
+    let [folder] = &names(&dir.path().join("threadgauge-results"))[..] else {
+        panic!("one folder a run");
+    };
+    let year = folder.get(..2);
+    assert_eq!(year, Some("20"), "{folder} begins with the date");
+}
+
+#[test]
+fn a_mistyped_experiment_is_answered_with_the_nearest_name() {
+    assert!(refused(&["run", "craete"]).contains("did you mean `create`?"));
+    assert!(refused(&["explain", "nul"]).contains("did you mean `null`?"));
+}
+
+#[test]
+fn bad_numbers_and_lists_are_refused_with_what_is_right() {
+    assert!(refused(&["run", "--rounds", "0"]).contains("1..=1000"));
+    assert!(refused(&["run", "--cpus", "a-b"]).contains("a-b"));
+    assert!(refused(&["run", "--cpus", "3-1"]).contains("3-1"));
+    assert!(refused(&["run", "--cpus", "0,4095"]).contains("4095"));
+    assert!(refused(&["run", "--only", "unit"]).contains("NAME=VALUE"));
+    assert!(refused(&["run", "null", "--only", "colour=red"]).contains("no parameter `colour`"));
+    assert!(refused(&["run", "null", "--only", "what=nothing"]).contains("clock"));
+    assert!(refused(&["run", "null", "--set", "what=3"]).contains("word"));
+    assert!(refused(&["compare", "a", "b", "--fail-on", "faster"]).contains("slower:N%"));
+    assert!(refused(&["frobnicate"]).contains("unrecognized subcommand"));
+    for later in ["advise", "serve", "load", "observe"] {
+        refused(&[later]);
+    }
+}
+
+#[test]
+fn folders_without_results_are_named() {
+    for arguments in [
+        &["report", "nowhere"][..],
+        &["claims", "nowhere"],
+        &["compare", "nowhere", "nowhere"],
+        &["run", "--resume", "nowhere"],
+    ] {
+        assert!(refused(arguments).contains("no results in nowhere"), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_named() {
+    let error = refused(&["run", "null", "--out", "/proc/nowhere"]);
+    assert!(error.contains("/proc/nowhere") && error.contains("--out"), "{error}");
+}
+
+#[test]
+fn results_are_never_overwritten() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(threadgauge(dir.path(), &tiny("1", &["--out", "r"])).status.success());
+    let before = fs::read(dir.path().join("r/results.sqlite")).unwrap();
+    let again = threadgauge(dir.path(), &tiny("1", &["--out", "r"]));
+    assert_eq!(again.status.code(), Some(2));
+    assert!(text(&again.stderr).contains("--resume"));
+    assert_eq!(fs::read(dir.path().join("r/results.sqlite")).unwrap(), before);
+}
+
+#[test]
+fn a_case_that_fails_is_reported_and_fatal_only_when_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = |out, more: &[&str]| {
+        let mut arguments = vec!["run", "null", "--set", "what=nonsense", "--rounds", "1", "--out", out];
+        arguments.extend(more);
+        threadgauge(dir.path(), &arguments)
+    };
+    assert_eq!(run("lenient", &[]).status.code(), Some(0));
+    assert_eq!(run("strict", &["--strict"]).status.code(), Some(1));
+    let case = &results(&dir.path().join("lenient"))["experiments"][0]["cases"][0];
+    assert_eq!(case["status"], "failed");
+    assert!(case["reason"].as_str().unwrap().contains("nonsense"), "{case}");
+}
+
+#[test]
+fn the_report_can_be_written_again_and_elsewhere() {
+    let dir = tempfile::tempdir().unwrap();
+    threadgauge(dir.path(), &tiny("6", &["--out", "r"]));
+    let first = fs::read_to_string(dir.path().join("r/report.html")).unwrap();
+    fs::remove_file(dir.path().join("r/report.html")).unwrap();
+    let output = threadgauge(dir.path(), &["report", "r"]);
+    assert!(text(&output.stdout).contains("report.html"));
+    assert_eq!(fs::read_to_string(dir.path().join("r/report.html")).unwrap(), first);
+    assert!(threadgauge(dir.path(), &["report", "r", "--out", "elsewhere"]).status.success());
+    assert_eq!(fs::read_to_string(dir.path().join("elsewhere/report.html")).unwrap(), first);
+}
+
+#[test]
+fn a_run_compared_with_itself_has_no_difference_and_a_slower_one_fails_the_check() {
+    let dir = tempfile::tempdir().unwrap();
+    threadgauge(dir.path(), &tiny("7", &["--out", "a"]));
+    let same = json(&threadgauge(dir.path(), &["compare", "a", "a", "--json"]));
+    let verdicts: Vec<&str> = same["rows"].as_array().unwrap().iter().filter_map(|r| r["verdict"].as_str()).collect();
+    assert!(!verdicts.is_empty());
+    assert!(verdicts.iter().all(|v| !["faster", "slower"].contains(v)), "{verdicts:?}");
+    let check = |fail_on| threadgauge(dir.path(), &["compare", "a", "b", "--fail-on", fail_on]).status.code();
+    threadgauge(dir.path(), &tiny("7", &["--handicap", "100", "--out", "b"]));
+    assert_eq!(check("slower:5%"), Some(1));
+    assert_eq!(check("slower:100000%"), Some(0));
+    let warned = threadgauge(dir.path(), &["compare", "a", "b"]);
+    assert!(text(&warned.stdout).contains("THE RUNS DIFFER"), "{}", text(&warned.stdout));
+}
+
+/// A run that takes its time, in a folder of its own.
+struct Slow {
+    dir: TempDir,
+    child: Child,
+}
+
+impl Slow {
+    fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let child = command(dir.path(), &tiny("1000", &["--seed", "5", "--out", "r"]))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let slow = Self { dir, child };
+        slow.wait_for_samples(3);
+        slow
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.dir.path().join("r")
+    }
+
+    /// Waits until the write-ahead log has grown by some samples.
+    fn wait_for_samples(&self, samples: u64) {
+        let log = self.folder().join("results.sqlite-wal");
+        let size = || fs::metadata(&log).map_or(0, |m| m.len());
+        let begun = loop {
+            if size() > 0 {
+                break size();
+            }
+            std::thread::yield_now();
+        };
+        while size() < begun + samples * 4096 {
+            std::thread::yield_now();
+        }
+    }
+
+    fn signal(&self, signal: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+    }
+
+    fn end(&mut self) -> (Option<i32>, String) {
+        let status = self.child.wait().unwrap();
+        let mut said = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        (status.code(), said)
+    }
+}
+
+impl Drop for Slow {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn samples(folder: &Path) -> usize {
+    fs::read_to_string(folder.join("samples.csv")).unwrap().lines().count()
+}
+
+#[test]
+fn an_interrupt_keeps_everything_and_says_how_to_go_on() {
+    let mut slow = Slow::start();
+    slow.signal("-INT");
+    let (code, said) = slow.end();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("--resume r"), "{said}");
+    assert!(samples(&slow.folder()) > 3);
+    let results = results(&slow.folder());
+    assert_eq!(results["run"]["complete"], false);
+    assert_eq!(results["experiments"][0]["stopped_because"], "interrupted");
+}
+
+#[test]
+fn a_killed_run_is_resumed_with_the_same_cases_and_loses_nothing() {
+    let mut slow = Slow::start();
+    slow.signal("-KILL");
+    slow.end();
+    assert!(threadgauge(slow.dir.path(), &["report", "r"]).status.success());
+    let (before, kept) = (results(&slow.folder()), samples(&slow.folder()));
+    assert!(kept > 3);
+
+    slow.child = command(slow.dir.path(), &["run", "--resume", "r"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    slow.wait_for_samples(3);
+    slow.signal("-INT");
+    slow.end();
+    let after = results(&slow.folder());
+    let cases = |of: &Value| -> Vec<String> {
+        let cases = of["experiments"][0]["cases"].as_array().unwrap().iter();
+        cases.map(|c| c["id"].to_string()).collect()
+    };
+    assert_eq!(cases(&before), cases(&after));
+    assert_eq!(before["run"]["seed"], after["run"]["seed"]);
+    assert!(samples(&slow.folder()) > kept);
+}
+
+#[test]
+fn a_second_run_on_a_folder_in_use_is_refused() {
+    let slow = Slow::start();
+    for arguments in [&["run", "--resume", "r"][..], &["report", "r"]] {
+        let output = threadgauge(slow.dir.path(), arguments);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains("in use by another run"), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_failure() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = format!("{} claims | head -n 1", env!("CARGO_BIN_EXE_threadgauge"));
+    let output = Command::new("bash")
+        .args(["-c", &format!("set -o pipefail; {script}")])
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stderr), "");
+}
+
+#[test]
+fn without_a_terminal_there_are_no_escape_codes() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = threadgauge(dir.path(), &tiny("1", &[]));
+    assert!(!text(&output.stdout).contains('\x1b') && !text(&output.stderr).contains('\x1b'));
+}
+
+#[test]
+fn the_list_adds_up_and_quick_fits_in_two_minutes() {
+    let dir = tempfile::tempdir().unwrap();
+    let list = json(&threadgauge(dir.path(), &["list", "--json"]));
+    let seconds: f64 = list.as_array().unwrap().iter().filter_map(|e| e["seconds"].as_f64()).sum();
+    assert!(seconds > 10.0 && seconds <= 120.0, "{seconds}");
+    let standard = json(&threadgauge(dir.path(), &["list", "--profile", "standard", "--json"]));
+    let seconds: f64 = standard.as_array().unwrap().iter().filter_map(|e| e["seconds"].as_f64()).sum();
+    assert!(seconds <= 900.0, "{seconds}");
+}
+
+#[test]
+fn every_command_has_help_with_an_example() {
+    let dir = tempfile::tempdir().unwrap();
+    for command in ["run", "list", "explain", "claims", "compare", "report", "doctor"] {
+        let help = text(&threadgauge(dir.path(), &[command, "--help"]).stdout);
+        assert!(help.contains(&format!("threadgauge {command}")) && help.contains("Example"), "{help}");
+    }
+    insta::assert_snapshot!("help", text(&threadgauge(dir.path(), &["--help"]).stdout));
+}
+
+#[test]
+fn every_experiment_is_explained() {
+    let dir = tempfile::tempdir().unwrap();
+    let list = json(&threadgauge(dir.path(), &["list", "--json"]));
+    for experiment in list.as_array().unwrap() {
+        let id = experiment["id"].as_str().unwrap();
+        let output = threadgauge(dir.path(), &["explain", id]);
+        assert!(text(&output.stdout).contains("How\n"), "{id}");
+    }
+}
+
+#[test]
+fn every_claim_is_listed_with_where_it_stands() {
+    let dir = tempfile::tempdir().unwrap();
+    let claims = json(&threadgauge(dir.path(), &["claims", "--json"]));
+    let claims = claims.as_array().unwrap();
+    assert_eq!(claims.len(), 117);
+    for claim in claims {
+        let state = claim["state"].as_str().unwrap();
+        assert!(state.starts_with("planned: ") || state.starts_with("not run: "), "{claim}");
+    }
+}
+
+#[test]
+fn the_man_page_and_completions_come_from_the_same_definitions() {
+    let dir = tempfile::tempdir().unwrap();
+    let man = text(&threadgauge(dir.path(), &["generate", "man"]).stdout);
+    assert!(man.contains(".TH threadgauge") && man.contains("COMMAND RUN") && man.contains("fail\\-on"));
+    for shell in ["bash", "zsh", "fish"] {
+        let completions = text(&threadgauge(dir.path(), &["generate", shell]).stdout);
+        assert!(completions.contains("compare"), "{shell}");
+    }
+}
+
+#[test]
+fn a_worker_started_by_hand_says_what_it_is() {
+    assert!(refused(&["worker"]).contains("not by hand"));
+}
