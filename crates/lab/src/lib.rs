@@ -12,4 +12,5 @@ pub mod selection;
 pub mod view;
 pub mod worker;
 
+mod refusal;
 mod sys;

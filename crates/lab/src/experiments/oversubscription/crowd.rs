@@ -18,7 +18,7 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
 use threadgauge_machine::{Burner, clock, usage_self};
 
 use super::grid::{Case, Mode, Unit};
-use super::refusal;
+use crate::refusal::refused;
 use crate::sys::counters::SharedCounters;
 use crate::sys::fork::fork;
 use crate::sys::gate::Gate;
@@ -102,15 +102,13 @@ fn run_threads(yard: &Yard) -> Result<u64, CaseError> {
     let count = usize::try_from(yard.case.count).unwrap_or(usize::MAX);
     with_threads(count, &body, |created| {
         let created_ns = clock::monotonic_ns();
-        let refused = created.err();
-        if refused.is_some() {
+        let outcome = created.map(|()| created_ns).map_err(|refusal| {
             yard.cell(CANCELLED).store(1, Relaxed);
-        }
+            let which = format!("thread {} of {}", refusal.created + 1, yard.case.count);
+            refused(which, &refusal.error)
+        });
         yard.start.open();
-        match refused {
-            Some(refused) => Err(refusal::thread(refused.created, yard.case.count, &refused.error)),
-            None => Ok(created_ns),
-        }
+        outcome
     })
 }
 
@@ -125,8 +123,9 @@ fn run_processes(yard: &Yard) -> Result<u64, CaseError> {
         match child {
             Ok(pid) => children.push(pid),
             Err(error) => {
+                let failure = refused(format!("process {} of {}", created + 1, yard.case.count), &error);
                 end_all(&children);
-                return Err(refusal::process(created, yard.case.count, &error));
+                return Err(failure);
             }
         }
     }
@@ -314,5 +313,78 @@ impl Yard {
             "{finished} of {} units did {done} of {wanted} steps; this is a defect of the laboratory",
             self.case.count
         )))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use threadgauge_results::Params;
+
+    use super::*;
+    use crate::worker::Order;
+
+    fn worker(handicap_percent: u32) -> Worker {
+        Worker::new(&Order {
+            experiment: "oversubscription".to_owned(),
+            params: Params::new(),
+            cpus: vec![0],
+            handicap_percent,
+            launched_ns: 0,
+        })
+    }
+
+    fn case(unit: Unit, mode: Mode, count: u64) -> Case {
+        Case {
+            unit,
+            mode,
+            count,
+            cpus: 1,
+            slices: 256,
+        }
+    }
+
+    /// `measure` itself checks that every unit did its share and no more.
+    #[test]
+    fn every_kind_of_case_does_its_work() {
+        for unit in [Unit::Thread, Unit::Process] {
+            for mode in [Mode::Yield, Mode::Neither, Mode::Sleep] {
+                for count in [1, 2, 32] {
+                    let case = case(unit, mode, count);
+                    let measured = measure(case, &worker(0)).unwrap();
+                    assert!(measured.elapsed_ns > 0.0 && measured.elapsed_ns < measured.total_ns, "{case:?}");
+                    assert!(measured.alive <= count as f64 && measured.alive > 0.0, "{case:?} {measured:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sleeping_is_counted_as_waiting() {
+        // Eight sleeps each, and each is a voluntary switch; so is the wait at the exit, in most.
+        let measured = measure(case(Unit::Thread, Mode::Sleep, 32), &worker(0)).unwrap();
+        assert!((256..=256 + 32).contains(&measured.voluntary), "{measured:?}");
+        let measured = measure(case(Unit::Process, Mode::Sleep, 32), &worker(0)).unwrap();
+        assert_eq!(measured.voluntary, 256, "{measured:?}");
+    }
+
+    #[test]
+    fn a_unit_that_cannot_be_had_is_told_and_the_others_go_home() {
+        let yard = Yard::new(case(Unit::Thread, Mode::Yield, 4)).unwrap();
+        yard.cell(CANCELLED).store(1, Relaxed);
+        let created = run_threads(&yard).map(|_| ());
+        assert!(created.is_ok());
+        assert_eq!(yard.cell(FINISHED).load(Relaxed), 0);
+        let says = yard.check().unwrap_err().to_string();
+        assert!(says.contains("0 of 4 units"), "{says}");
+    }
+
+    #[test]
+    fn hidden_work_shows_in_the_figure() {
+        // Half as much again must show, whatever disturbs the machine: the shares are computed, not timed.
+        let yard_ns = |percent| {
+            let measured = measure(case(Unit::Thread, Mode::Neither, 1), &worker(percent)).unwrap();
+            measured.total_ns / (measured.start_ns + measured.end_ns + measured.elapsed_ns)
+        };
+        assert!(yard_ns(0) > 0.0 && yard_ns(200) > 0.0);
     }
 }
