@@ -1,1 +1,55 @@
-//! threadgauge-machine
+//! What machine this is, and what on it can spoil a measurement.
+//!
+//! Everything that `threadgauge` must know about its surroundings lives here: the [`Fingerprint`] that
+//! goes into every results file, the [`examine`] that judges it, the [`Meter`] that tells how much other
+//! programs disturbed a sample, the [`Burner`] that computes for a stated time, and the few system calls
+//! a worker needs (affinity, limits, ending what is left below it).
+//!
+//! The crate looks and never touches: nothing here changes a setting of the machine. Only the calling
+//! process is changed, by [`pin_self`], [`raise_to_hard`], [`set_limit`], [`become_subreaper`] and
+//! [`kill_descendants`]. What cannot be read is `None` with a reason, never a guess and never a panic.
+//!
+//! It leaves out: statistics, storage, and the decision whether a noisy sample is repeated.
+//!
+//! Linux only.
+
+mod affinity;
+mod burner;
+mod cgroup;
+mod children;
+pub mod clock;
+mod cpulist;
+mod doctor;
+mod error;
+mod fingerprint;
+mod kernel;
+mod limits;
+mod meter;
+mod noise;
+mod platform;
+mod probe;
+mod procstat;
+mod source;
+mod sys;
+mod topology;
+mod usage;
+
+pub use affinity::{allowed_cpus, current_cpu, pin_self, pin_thread};
+pub use burner::Burner;
+pub use cgroup::{Cgroup, parse_cfs_quota, parse_cpu_max, parse_cpu_stat};
+pub use children::{become_subreaper, descendants, kill_descendants};
+pub use cpulist::{CpuList, CpuListError};
+pub use doctor::{Advice, Doctor, Severity, examine};
+pub use error::MachineError;
+pub use fingerprint::{Fingerprint, fingerprint};
+pub use kernel::parse_preempt_choice;
+pub use limits::{Bound, Limits, Resource, parse_limits, raise_to_hard, set_limit};
+pub use meter::Meter;
+pub use noise::{Noise, Reading, noise_between};
+pub use platform::Availability;
+pub use probe::{NoiseProbe, noise_probe};
+pub use procstat::{CpuTimes, parse_pressure_some_us, parse_proc_stat};
+pub use topology::{Cache, CpuInfo, Topology, parse_cpuinfo};
+pub use usage::{
+    Switches, Usage, switches_children, switches_self, usage_children, usage_self, usage_thread,
+};

@@ -1,0 +1,273 @@
+//! What the control group grants: CPU quota, cpuset, processes; cgroup v1, v2 or both at once.
+//!
+//! Only numbers leave this module. The group's path is not stored: it may hold names of users or services.
+
+use crate::cpulist::CpuList;
+use crate::meter::read_whole;
+use crate::source::Source;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+
+/// The control group of this process, as far as it restricts CPUs.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Cgroup {
+    /// `v1`, `v2` or `hybrid` (both mounted, controllers in v1); `None` without cgroups.
+    pub version: Option<String>,
+    /// How many CPUs' worth of time the quota grants, the least along the path; `None` without one.
+    pub quota_cpus: Option<f64>,
+    /// The CPUs of the cpuset; `None` where none is set.
+    pub cpuset: Option<CpuList>,
+    /// The most processes and threads; `None` without such a bound.
+    pub pids_max: Option<u64>,
+}
+
+/// A v2 `cpu.max`: `"150000 100000"` is 1.5 CPUs, `"max 100000"` no bound. `None` for either no bound or
+/// nonsense: see [`parse_cfs_quota`] for v1.
+pub fn parse_cpu_max(text: &str) -> Option<f64> {
+    let mut words = text.split_ascii_whitespace();
+    let quota = words.next()?;
+    let period = words.next().unwrap_or("100000");
+    parse_cfs_quota(quota, period)
+}
+
+/// A v1 `cpu.cfs_quota_us` and `cpu.cfs_period_us`: CPUs' worth of time. `None` for -1, which is no bound, and
+/// for nonsense.
+pub fn parse_cfs_quota(quota_us: &str, period_us: &str) -> Option<f64> {
+    let quota: u64 = quota_us.trim().parse().ok()?;
+    let period: u64 = period_us.trim().parse().ok()?;
+    (quota > 0 && period > 0).then(|| quota as f64 / period as f64)
+}
+
+/// A `cpu.stat` of either version: for how many nanoseconds and in how many periods the group was throttled.
+pub fn parse_cpu_stat(text: &str) -> Option<(u64, u64)> {
+    let field = |name: &str| -> Option<u64> {
+        text.lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
+    };
+    let ns = field("throttled_time").or_else(|| field("throttled_usec")?.checked_mul(1_000))?;
+    Some((ns, field("nr_throttled")?))
+}
+
+/// Where one controller of this process lives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Place {
+    mount: String,
+    group: String,
+    is_v2: bool,
+}
+
+impl Place {
+    /// The group's own folder and those above it, up to the mount.
+    fn folders(&self) -> Vec<String> {
+        let mut folders = Vec::new();
+        let mut group = self.group.trim_matches('/');
+        loop {
+            if group.is_empty() {
+                folders.push(self.mount.clone());
+                return folders;
+            }
+            folders.push(format!("{}/{group}", self.mount.trim_end_matches('/')));
+            group = group.rsplit_once('/').map_or("", |(above, _)| above);
+        }
+    }
+}
+
+pub(crate) fn read(source: &Source) -> Result<Cgroup, String> {
+    let membership = source.text("/proc/self/cgroup")?;
+    let mounts = source.text("/proc/self/mountinfo").unwrap_or_default();
+    let has_v1 = membership.lines().any(|line| !line.starts_with("0::"));
+    let has_v2 = membership.lines().any(|line| line.starts_with("0::"));
+    let version = match (has_v1, has_v2) {
+        (true, true) => Some("hybrid"),
+        (true, false) => Some("v1"),
+        (false, true) => Some("v2"),
+        (false, false) => None,
+    };
+    Ok(Cgroup {
+        version: version.map(str::to_owned),
+        quota_cpus: find(&membership, &mounts, "cpu").and_then(|place| quota(source, &place)),
+        cpuset: find(&membership, &mounts, "cpuset").and_then(|place| cpuset(source, &place)),
+        pids_max: find(&membership, &mounts, "pids").and_then(|place| pids_max(source, &place)),
+    })
+}
+
+/// The folder of `controller`: a v1 hierarchy that has it, else the v2 one.
+fn find(membership: &str, mounts: &str, controller: &str) -> Option<Place> {
+    let mut unified = None;
+    for line in membership.lines() {
+        let mut parts = line.splitn(3, ':');
+        let (_, controllers, group) = (parts.next()?, parts.next()?, parts.next()?);
+        if controllers.is_empty() {
+            unified = Some(group);
+        } else if controllers.split(',').any(|name| name == controller) {
+            let (mount, root) = mount_of(mounts, Some(controller))?;
+            return Some(Place {
+                group: below_root(group, &root),
+                mount,
+                is_v2: false,
+            });
+        }
+    }
+    let (mount, root) = mount_of(mounts, None)?;
+    Some(Place {
+        group: below_root(unified?, &root),
+        mount,
+        is_v2: true,
+    })
+}
+
+/// Mount point and root of the v1 hierarchy with `controller`, or of the v2 one. A line of mountinfo:
+/// `36 32 0:33 ROOT MOUNT options … - cgroup source rw,cpu,cpuacct`.
+fn mount_of(mounts: &str, controller: Option<&str>) -> Option<(String, String)> {
+    mounts.lines().find_map(|line| {
+        let (before, after) = line.split_once(" - ")?;
+        let mut after = after.split_ascii_whitespace();
+        let (kind, options) = (after.next()?, after.nth(1)?);
+        let fits = match controller {
+            None => kind == "cgroup2",
+            Some(name) => kind == "cgroup" && options.split(',').any(|option| option == name),
+        };
+        let mut fields = before.split(' ').skip(3);
+        let (root, mount) = (fields.next()?, fields.next()?);
+        fits.then(|| (mount.to_owned(), root.to_owned()))
+    })
+}
+
+/// In a container the mount shows only the part of the tree below `root`.
+fn below_root(group: &str, root: &str) -> String {
+    let root = root.trim_end_matches('/');
+    match group.strip_prefix(root) {
+        Some(rest) if (rest.is_empty() || rest.starts_with('/')) && !rest.contains("..") => rest.to_owned(),
+        // Outside what is mounted (`/../x`): its folder cannot be seen, the mount's top is what binds.
+        _ => String::new(),
+    }
+}
+
+fn quota(source: &Source, place: &Place) -> Option<f64> {
+    let of = |folder: &String| {
+        if place.is_v2 {
+            parse_cpu_max(&source.text(&format!("{folder}/cpu.max")).ok()?)
+        } else {
+            let quota = source.text(&format!("{folder}/cpu.cfs_quota_us")).ok()?;
+            parse_cfs_quota(&quota, &source.text(&format!("{folder}/cpu.cfs_period_us")).ok()?)
+        }
+    };
+    place.folders().iter().filter_map(of).min_by(f64::total_cmp)
+}
+
+fn cpuset(source: &Source, place: &Place) -> Option<CpuList> {
+    let names = ["cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus"];
+    place.folders().iter().find_map(|folder| {
+        names
+            .iter()
+            .find_map(|name| source.word(&format!("{folder}/{name}")).ok()?.parse().ok())
+    })
+}
+
+fn pids_max(source: &Source, place: &Place) -> Option<u64> {
+    let of = |folder: &String| source.value(&format!("{folder}/pids.max")).ok();
+    place.folders().iter().filter_map(of).min()
+}
+
+/// The open `cpu.stat` of this process's group.
+#[derive(Debug)]
+pub(crate) struct ThrottleFile(File);
+
+impl ThrottleFile {
+    /// `None` where there is no CPU controller.
+    pub(crate) fn open(source: &Source) -> Option<ThrottleFile> {
+        let membership = source.text("/proc/self/cgroup").ok()?;
+        let mounts = source.text("/proc/self/mountinfo").ok()?;
+        let place = find(&membership, &mounts, "cpu")?;
+        let path = source.path(&format!("{}/cpu.stat", place.folders().first()?));
+        let file = ThrottleFile(File::open(path).ok()?);
+        file.read(&mut Vec::new()).map(|_| file)
+    }
+
+    /// Nanoseconds and periods throttled so far.
+    pub(crate) fn read(&self, buffer: &mut Vec<u8>) -> Option<(u64, u64)> {
+        parse_cpu_stat(&read_whole(&self.0, buffer).ok()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn quotas_are_cpus() {
+        assert_eq!(parse_cpu_max("150000 100000\n"), Some(1.5));
+        assert_eq!(parse_cpu_max("50000"), Some(0.5));
+        assert_eq!(parse_cpu_max("max 100000"), None);
+        assert_eq!(parse_cfs_quota("-1\n", "100000\n"), None);
+        assert_eq!(parse_cfs_quota("200000", "0"), None);
+    }
+
+    #[test]
+    fn throttling_is_nanoseconds_in_both_versions() {
+        let v1 = "nr_periods 9\nnr_throttled 3\nthrottled_time 5000\n";
+        let v2 = "usage_usec 1\nnr_periods 9\nnr_throttled 3\nthrottled_usec 5\n";
+        assert_eq!(parse_cpu_stat(v1), Some((5_000, 3)));
+        assert_eq!(parse_cpu_stat(v2), Some((5_000, 3)));
+        assert_eq!(parse_cpu_stat("usage_usec 1\n"), None);
+        assert_eq!(
+            parse_cpu_stat("throttled_usec 18446744073709551615\nnr_throttled 1"),
+            None
+        );
+    }
+
+    const V1: &str =
+        "36 32 0:33 /docker/abc /sys/fs/cgroup/cpu,cpuacct ro,nosuid - cgroup cgroup rw,cpu,cpuacct\n";
+    const V2: &str = "31 23 0:28 / /sys/fs/cgroup ro - cgroup2 cgroup rw,nsdelegate\n";
+
+    #[test]
+    fn a_container_sees_its_own_part_of_the_tree_as_the_top() {
+        let place = find("4:cpu,cpuacct:/docker/abc/job\n", V1, "cpu").unwrap();
+        assert_eq!(
+            place.folders(),
+            ["/sys/fs/cgroup/cpu,cpuacct/job", "/sys/fs/cgroup/cpu,cpuacct"]
+        );
+        assert!(!place.is_v2);
+    }
+
+    #[test]
+    fn every_level_of_the_unified_tree_is_looked_at() {
+        let place = find("0::/user.slice/job\n", V2, "cpu").unwrap();
+        let folders = [
+            "/sys/fs/cgroup/user.slice/job",
+            "/sys/fs/cgroup/user.slice",
+            "/sys/fs/cgroup",
+        ];
+        assert_eq!(place.folders(), folders);
+        assert!(place.is_v2);
+        assert_eq!(
+            find("0::/../outside\n", V2, "cpu").unwrap().folders(),
+            ["/sys/fs/cgroup"]
+        );
+    }
+
+    #[test]
+    fn a_v1_controller_is_preferred_where_both_are_mounted() {
+        let both = format!("{V1}{V2}");
+        assert!(
+            !find("4:cpu,cpuacct:/docker/abc\n0::/\n", &both, "cpu")
+                .unwrap()
+                .is_v2
+        );
+        assert!(
+            find("4:cpu,cpuacct:/docker/abc\n0::/\n", &both, "pids")
+                .unwrap()
+                .is_v2
+        );
+        assert_eq!(find("", &both, "cpu"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_the_parsers_panic(a in "[0-9a-z:/ \\-\n,]{0,60}", b in "[0-9a-z:/ \\-\n,]{0,60}") {
+            let _ = (parse_cpu_max(&a), parse_cfs_quota(&a, &b), parse_cpu_stat(&a), find(&a, &b, "cpu"));
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Clocks in nanoseconds, and how good they are here.
+//!
+//! Wall time is `CLOCK_MONOTONIC`, CPU time `CLOCK_THREAD_CPUTIME_ID` or `CLOCK_PROCESS_CPUTIME_ID`.
+//! No call blocks; the CPU clocks are system calls, the monotonic one usually is not.
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// `CLOCK_MONOTONIC` in nanoseconds since some fixed moment, the same for all processes.
+pub fn monotonic_ns() -> u64 {
+    read(ClockId::Monotonic)
+}
+
+/// CPU time of the calling thread, user and system, in nanoseconds.
+pub fn thread_cpu_ns() -> u64 {
+    read(ClockId::ThreadCPUTime)
+}
+
+/// CPU time of this process, all its threads, without its children, in nanoseconds.
+pub fn process_cpu_ns() -> u64 {
+    read(ClockId::ProcessCPUTime)
+}
+
+fn read(clock: ClockId) -> u64 {
+    let now = clock_gettime(clock);
+    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
+}
+
+/// What the monotonic clock can resolve and what asking it costs, as measured.
+///
+/// A timed batch should last at least `max(1000 · resolution, 2000 · cost)`: see
+/// [`shortest_batch_ns`](ClockQuality::shortest_batch_ns).
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct ClockQuality {
+    /// The smallest step above zero seen between two calls, in nanoseconds.
+    pub resolution_ns: u64,
+    /// What one call costs, in nanoseconds: the least mean over many runs of calls.
+    pub call_cost_ns: f64,
+}
+
+impl ClockQuality {
+    /// The shortest batch, in nanoseconds, whose timing error by clock stays below a thousandth.
+    pub fn shortest_batch_ns(&self) -> u64 {
+        (1_000 * self.resolution_ns).max((2_000.0 * self.call_cost_ns) as u64)
+    }
+}
+
+/// Measures the monotonic clock, in about a millisecond of computing.
+pub fn clock_quality() -> ClockQuality {
+    const CALLS: u32 = 200;
+    const RUNS: u32 = 40;
+    let mut resolution_ns = u64::MAX;
+    let mut least_run_ns = u64::MAX;
+    for _ in 0..RUNS {
+        let start = monotonic_ns();
+        let mut before = start;
+        for _ in 0..CALLS {
+            let now = monotonic_ns();
+            if now > before {
+                resolution_ns = resolution_ns.min(now - before);
+            }
+            before = now;
+        }
+        least_run_ns = least_run_ns.min(before - start);
+    }
+    // A clock so coarse that it never moved here: wait for its next step.
+    if resolution_ns == u64::MAX {
+        let start = monotonic_ns();
+        let mut now = start;
+        while now == start {
+            now = monotonic_ns();
+        }
+        resolution_ns = now - start;
+    }
+    ClockQuality {
+        resolution_ns,
+        call_cost_ns: least_run_ns as f64 / f64::from(CALLS),
+    }
+}
+
+/// What one call of `clock` costs, in nanoseconds: the least difference seen between two calls in a row.
+pub(crate) fn least_call_ns(clock: fn() -> u64) -> u64 {
+    (0..64)
+        .map(|_| {
+            let start = clock();
+            clock() - start
+        })
+        .min()
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clocks_go_forward() {
+        for clock in [monotonic_ns, thread_cpu_ns, process_cpu_ns] {
+            let start = clock();
+            while clock() == start {}
+            assert!(clock() > start);
+        }
+    }
+
+    #[test]
+    fn a_batch_is_long_enough_for_both_errors() {
+        let coarse = ClockQuality {
+            resolution_ns: 1_000,
+            call_cost_ns: 20.0,
+        };
+        let slow = ClockQuality {
+            resolution_ns: 1,
+            call_cost_ns: 1_500.0,
+        };
+        assert_eq!(coarse.shortest_batch_ns(), 1_000_000);
+        assert_eq!(slow.shortest_batch_ns(), 3_000_000);
+    }
+
+    #[test]
+    fn the_measured_clock_has_a_resolution_and_a_cost() {
+        let quality = clock_quality();
+        assert!(
+            quality.resolution_ns >= 1 && quality.call_cost_ns > 0.0,
+            "{quality:?}"
+        );
+    }
+}

@@ -1,0 +1,231 @@
+//! Takes readings, cheaply enough to stand around every sample.
+//!
+//! Owns the open files and what is known of the kernel's threads. What the readings mean is `noise.rs`.
+
+use crate::cgroup::ThrottleFile;
+use crate::clock::monotonic_ns;
+use crate::error::MachineError;
+use crate::noise::Reading;
+use crate::procstat::{parse_pressure_some_us, parse_proc_stat};
+use crate::source::Source;
+use crate::usage::{usage_children, usage_self};
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// Takes [`Reading`]s.
+///
+/// ```
+/// use threadgauge_machine::{Meter, noise_between};
+/// let mut meter = Meter::new()?;
+/// let before = meter.read()?;
+/// // … the work …
+/// let noise = noise_between(&before, &meter.read()?, None);
+/// assert!(noise.foreign_cpus >= 0.0);
+/// # Ok::<(), threadgauge_machine::MachineError>(())
+/// ```
+#[derive(Debug)]
+pub struct Meter {
+    stat: File,
+    pressure: Option<File>,
+    throttle: Option<ThrottleFile>,
+    kernel_threads: KernelThreads,
+    buffer: Vec<u8>,
+}
+
+impl Meter {
+    /// Opens what there is to read and looks for the kernel's threads, in a few milliseconds.
+    ///
+    /// # Errors
+    ///
+    /// [`MachineError::Read`] without `/proc/stat`. Pressure and throttling may be missing.
+    pub fn new() -> Result<Meter, MachineError> {
+        let stat = File::open("/proc/stat").map_err(|source| read_error("/proc/stat", source))?;
+        let mut meter = Meter {
+            stat,
+            pressure: File::open("/proc/pressure/cpu").ok(),
+            throttle: ThrottleFile::open(&Source::new(Path::new("/"))),
+            kernel_threads: KernelThreads::default(),
+            buffer: Vec::new(),
+        };
+        meter.kernel_threads.update();
+        Ok(meter)
+    }
+
+    /// Takes a reading: about 1 ms with a hundred kernel threads, less with fewer. Does not block.
+    ///
+    /// # Errors
+    ///
+    /// [`MachineError::Read`] or [`MachineError::Malformed`] if `/proc/stat` fails.
+    pub fn read(&mut self) -> Result<Reading, MachineError> {
+        // The dear part first, so that the counters that are compared stand close together.
+        self.kernel_threads.update();
+        let throttled = self
+            .throttle
+            .as_ref()
+            .and_then(|file| file.read(&mut self.buffer));
+        let stat = read_whole(&self.stat, &mut self.buffer).map_err(|e| read_error("/proc/stat", e))?;
+        let cpus = parse_proc_stat(&stat);
+        if cpus.is_empty() {
+            let what = "it has no line that starts with cpu0".to_owned();
+            return Err(MachineError::Malformed {
+                path: "/proc/stat".to_owned(),
+                what,
+            });
+        }
+        let at_ns = monotonic_ns();
+        let pressure = self
+            .pressure
+            .as_ref()
+            .and_then(|file| read_whole(file, &mut self.buffer).ok());
+        Ok(Reading {
+            at_ns,
+            cpus,
+            ticks_per_second: rustix::param::clock_ticks_per_second(),
+            own_cpu: usage_self().cpu() + usage_children().cpu(),
+            kernel_threads: self.kernel_threads.total,
+            pressure_cpu_some_us: pressure.as_deref().and_then(parse_pressure_some_us),
+            throttled_ns: throttled.map(|(ns, _)| ns),
+            throttled_periods: throttled.map(|(_, periods)| periods),
+        })
+    }
+}
+
+/// One meter for [`Reading::take`], opened by its first caller.
+pub(crate) fn read_shared() -> Result<Reading, MachineError> {
+    static METER: Mutex<Option<Meter>> = Mutex::new(None);
+    let mut guard = METER.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    match &mut *guard {
+        Some(meter) => meter.read(),
+        empty => empty.insert(Meter::new()?).read(),
+    }
+}
+
+fn read_error(path: &str, source: std::io::Error) -> MachineError {
+    MachineError::Read {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+/// Reads an open `/proc` file again from its start. Such a file is made anew for a read at offset zero and
+/// handed out whole if the buffer is large enough: `/proc/stat` of a large machine needs 100 KB.
+pub(crate) fn read_whole<'a>(
+    file: &File,
+    buffer: &'a mut Vec<u8>,
+) -> std::io::Result<std::borrow::Cow<'a, str>> {
+    buffer.resize(buffer.capacity().max(8_192), 0);
+    let mut filled = 0;
+    loop {
+        let n = file.read_at(&mut buffer[filled..], filled as u64)?;
+        filled += n;
+        if n == 0 {
+            break;
+        }
+        if filled == buffer.len() {
+            buffer.resize(2 * filled, 0);
+        }
+    }
+    Ok(String::from_utf8_lossy(&buffer[..filled]))
+}
+
+/// The CPU time of the kernel's own threads, added up over threads that come and go.
+#[derive(Debug, Default)]
+struct KernelThreads {
+    last: HashMap<i32, Duration>,
+    programs: HashSet<i32>,
+    total: Duration,
+    started: bool,
+}
+
+impl KernelThreads {
+    /// Adds what each thread used since the last update. A thread that appeared meanwhile counts whole; of one
+    /// that ended, the last part is lost.
+    fn update(&mut self) {
+        let Ok(entries) = std::fs::read_dir("/proc") else {
+            return;
+        };
+        let pids: Vec<i32> = entries
+            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+            .collect();
+        let mut seen = HashMap::with_capacity(self.last.len() + 8);
+        let mut programs = HashSet::with_capacity(self.programs.len());
+        for pid in pids {
+            if self.programs.contains(&pid) {
+                programs.insert(pid);
+                continue;
+            }
+            let before = self.last.get(&pid).copied();
+            if before.is_none() && !is_kernel_thread(pid) {
+                programs.insert(pid);
+                continue;
+            }
+            let Some(now) = cpu_of_kernel_thread(pid) else {
+                continue;
+            };
+            if self.started {
+                self.total += now.saturating_sub(before.unwrap_or_default());
+            }
+            seen.insert(pid, now);
+        }
+        self.last = seen;
+        self.programs = programs;
+        self.started = true;
+    }
+}
+
+fn is_kernel_thread(pid: i32) -> bool {
+    /// A kernel thread, in the flags of `/proc/…/stat`.
+    const PF_KTHREAD: u64 = 0x0020_0000;
+    stat_field(pid, 6).is_some_and(|flags| flags & PF_KTHREAD != 0)
+}
+
+/// Nanoseconds from `schedstat` where the kernel has it, else ticks from `stat`.
+fn cpu_of_kernel_thread(pid: i32) -> Option<Duration> {
+    if let Ok(text) = std::fs::read_to_string(format!("/proc/{pid}/schedstat")) {
+        return Some(Duration::from_nanos(
+            text.split_ascii_whitespace().next()?.parse().ok()?,
+        ));
+    }
+    let ticks = stat_field(pid, 11)? + stat_field(pid, 12)?;
+    Some(Duration::from_secs_f64(
+        ticks as f64 / rustix::param::clock_ticks_per_second() as f64,
+    ))
+}
+
+/// A field of `/proc/…/stat`, counted from the first after the name in parentheses.
+fn stat_field(pid: i32, index: usize) -> Option<u64> {
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let stat = String::from_utf8_lossy(&stat);
+    let (_, after_name) = stat.rsplit_once(')')?;
+    after_name.split_ascii_whitespace().nth(index)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readings_go_forward() {
+        let mut meter = Meter::new().unwrap();
+        let a = meter.read().unwrap();
+        let b = meter.read().unwrap();
+        assert!(b.at_ns > a.at_ns && b.own_cpu >= a.own_cpu && b.kernel_threads >= a.kernel_threads);
+        assert!(a.ticks_per_second > 0 && a.cpus.len() == b.cpus.len());
+    }
+
+    #[test]
+    fn this_process_is_no_kernel_thread() {
+        assert!(!is_kernel_thread(std::process::id() as i32));
+    }
+
+    #[test]
+    fn a_file_longer_than_the_buffer_is_read_whole() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        std::io::Write::write_all(&mut file, &[b'x'; 20_000]).unwrap();
+        assert_eq!(read_whole(file.as_file(), &mut Vec::new()).unwrap().len(), 20_000);
+    }
+}

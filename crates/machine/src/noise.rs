@@ -1,0 +1,172 @@
+//! How much others disturbed a sample: the difference of two readings.
+//!
+//! Steal alone shows nothing on most virtual machines, so foreign processes are counted too: everything
+//! that was busy but neither ours nor the kernel's own threads, which a sample itself sets to work.
+//! What is too much, and what follows, is decided elsewhere.
+
+use crate::cpulist::CpuList;
+use crate::error::MachineError;
+use crate::procstat::CpuTimes;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// The counters of one moment. Taken by [`Meter::read`](crate::Meter::read).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Reading {
+    /// `CLOCK_MONOTONIC`, in nanoseconds.
+    pub at_ns: u64,
+    /// Each online CPU's counters.
+    pub cpus: Vec<CpuTimes>,
+    /// Clock ticks a second in `cpus`.
+    pub ticks_per_second: u64,
+    /// CPU time of this process and of the children it has waited for.
+    pub own_cpu: Duration,
+    /// CPU time of the kernel's threads since the meter's first reading. Zero in a container that
+    /// does not show them: their work then counts as foreign.
+    pub kernel_threads: Duration,
+    /// Microseconds in which something waited for a CPU, anywhere on the machine; `None` without PSI.
+    pub pressure_cpu_some_us: Option<u64>,
+    /// Time for which the cgroup was throttled, in nanoseconds; `None` without a CPU controller.
+    pub throttled_ns: Option<u64>,
+    /// Periods in which the cgroup was throttled; `None` without a CPU controller.
+    pub throttled_periods: Option<u64>,
+}
+
+impl Reading {
+    /// Takes a reading with a meter kept for the whole process, so that kernel threads add up from one
+    /// reading to the next. See [`Meter::read`](crate::Meter::read) for cost and errors.
+    ///
+    /// # Errors
+    ///
+    /// As [`Meter::read`](crate::Meter::read).
+    pub fn take() -> Result<Reading, MachineError> {
+        crate::meter::read_shared()
+    }
+}
+
+/// What others did between two readings.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Noise {
+    /// Time between the readings.
+    pub wall: Duration,
+    /// Time taken by the hypervisor, as a share of all time of the CPUs looked at: 0 to 1.
+    pub steal_share: f64,
+    /// How many CPUs' worth of time went to foreign processes: 0.05 is 5 % of one CPU. Counted in ticks of
+    /// (usually) 10 ms, so only meaningful over a second or more.
+    pub foreign_cpus: f64,
+    /// Share of the time in which something waited for a CPU, ours or not; `None` without PSI.
+    pub pressure_share: Option<f64>,
+    /// Time for which the cgroup's quota stopped this process.
+    pub throttled: Duration,
+}
+
+/// Compares reading `a` with the later reading `b`, on the given CPUs or on all that both know.
+///
+/// With `cpus`, busy time is that of these CPUs alone, while own and kernel time can only be known for
+/// the whole machine: a process that also worked elsewhere makes foreign work look smaller, never larger.
+pub fn noise_between(a: &Reading, b: &Reading, cpus: Option<&CpuList>) -> Noise {
+    let wall = Duration::from_nanos(b.at_ns.saturating_sub(a.at_ns));
+    let (mut busy, mut steal, mut total) = (0_u64, 0_u64, 0_u64);
+    for now in &b.cpus {
+        let wanted = cpus.is_none_or(|cpus| cpus.contains(now.cpu));
+        // A CPU that was plugged in meanwhile has no earlier reading and is left out.
+        if let Some(then) = a.cpus.iter().find(|then| wanted && then.cpu == now.cpu) {
+            let part = now.since(then);
+            busy = busy.saturating_add(part.busy());
+            steal = steal.saturating_add(part.steal);
+            total = total.saturating_add(part.total());
+        }
+    }
+    let ratio = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
+    let busy_s = ratio(busy as f64, b.ticks_per_second as f64);
+    let own_s = b.own_cpu.saturating_sub(a.own_cpu).as_secs_f64();
+    let kernel_s = b.kernel_threads.saturating_sub(a.kernel_threads).as_secs_f64();
+    let pressure_us = a.pressure_cpu_some_us.zip(b.pressure_cpu_some_us);
+    let throttled_ns = a.throttled_ns.zip(b.throttled_ns);
+    Noise {
+        wall,
+        steal_share: ratio(steal as f64, total as f64),
+        foreign_cpus: ratio((busy_s - own_s - kernel_s).max(0.0), wall.as_secs_f64()),
+        pressure_share: pressure_us
+            .map(|(a, b)| ratio(b.saturating_sub(a) as f64 / 1e6, wall.as_secs_f64()).min(1.0)),
+        throttled: throttled_ns.map_or(Duration::ZERO, |(a, b)| Duration::from_nanos(b.saturating_sub(a))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reading(at_s: u64, cpus: &[(u64, u64, u64)]) -> Reading {
+        let cpus = cpus.iter().enumerate();
+        Reading {
+            at_ns: at_s * 1_000_000_000,
+            cpus: cpus
+                .map(|(cpu, &(user, idle, steal))| CpuTimes {
+                    cpu,
+                    user,
+                    idle,
+                    steal,
+                    ..Default::default()
+                })
+                .collect(),
+            ticks_per_second: 100,
+            ..Reading::default()
+        }
+    }
+
+    #[test]
+    fn what_is_neither_ours_nor_the_kernels_is_foreign() {
+        let a = reading(10, &[(0, 0, 0), (0, 0, 0)]);
+        let mut b = reading(12, &[(150, 50, 0), (50, 150, 0)]);
+        b.own_cpu = Duration::from_millis(1_000);
+        b.kernel_threads = Duration::from_millis(400);
+        let noise = noise_between(&a, &b, None);
+        assert_eq!(noise.wall, Duration::from_secs(2));
+        assert!((noise.foreign_cpus - 0.3).abs() < 1e-9, "{noise:?}");
+    }
+
+    #[test]
+    fn more_own_time_than_the_ticks_show_is_not_a_negative_load() {
+        let a = reading(0, &[(0, 0, 0)]);
+        let mut b = reading(1, &[(1, 99, 0)]);
+        b.own_cpu = Duration::from_millis(15);
+        assert_eq!(noise_between(&a, &b, None).foreign_cpus, 0.0);
+    }
+
+    #[test]
+    fn only_the_cpus_asked_for_count() {
+        let a = reading(0, &[(0, 0, 0), (0, 0, 0)]);
+        let b = reading(1, &[(0, 90, 10), (100, 0, 0)]);
+        let first = noise_between(&a, &b, Some(&CpuList::new([0])));
+        assert_eq!((first.foreign_cpus, first.steal_share), (0.0, 0.1));
+        let second = noise_between(&a, &b, Some(&CpuList::new([1])));
+        assert_eq!((second.foreign_cpus, second.steal_share), (1.0, 0.0));
+        assert_eq!(noise_between(&a, &b, None).steal_share, 0.05);
+    }
+
+    #[test]
+    fn pressure_and_throttling_are_differences_and_stay_unknown_where_unknown() {
+        let a = reading(0, &[]);
+        let mut b = reading(2, &[]);
+        assert_eq!(noise_between(&a, &b, None).pressure_share, None);
+        let a = Reading {
+            pressure_cpu_some_us: Some(100),
+            throttled_ns: Some(5),
+            ..a
+        };
+        b.pressure_cpu_some_us = Some(1_000_100);
+        b.throttled_ns = Some(35);
+        let noise = noise_between(&a, &b, None);
+        assert_eq!(
+            (noise.pressure_share, noise.throttled),
+            (Some(0.5), Duration::from_nanos(30))
+        );
+    }
+
+    #[test]
+    fn two_readings_of_the_same_moment_show_no_noise() {
+        let a = reading(3, &[(1, 2, 3)]);
+        assert_eq!(noise_between(&a, &a, None), Noise::default());
+    }
+}

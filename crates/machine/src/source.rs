@@ -1,0 +1,75 @@
+//! Small files of facts below a root directory, and the reason where there is none.
+//!
+//! The root is `/` on a real machine and a folder of fixtures in tests. Nothing here understands what it
+//! reads.
+
+use std::path::{Path, PathBuf};
+
+/// A fact, or why there is none, in words for the reader of a report.
+pub(crate) type Fact<T> = Result<T, String>;
+
+/// Where facts are read from.
+#[derive(Debug, Clone)]
+pub(crate) struct Source {
+    root: PathBuf,
+}
+
+impl Source {
+    pub(crate) fn new(root: &Path) -> Source {
+        Source {
+            root: root.to_owned(),
+        }
+    }
+
+    /// Is this the machine itself, so that the kernel may be asked as well?
+    pub(crate) fn is_live(&self) -> bool {
+        self.root == Path::new("/")
+    }
+
+    /// The path below the root of a path that starts with `/`.
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
+        self.root.join(path.trim_start_matches('/'))
+    }
+
+    /// A text file as it is. The reason names the path as seen from the root.
+    pub(crate) fn text(&self, path: &str) -> Fact<String> {
+        match std::fs::read(self.path(path)) {
+            Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+            Err(error) => Err(match error.kind() {
+                std::io::ErrorKind::NotFound => format!("{path} does not exist"),
+                std::io::ErrorKind::PermissionDenied => format!("{path} may not be read by this user"),
+                _ => format!("{path} cannot be read: {error}"),
+            }),
+        }
+    }
+
+    /// A text file of one value, without white space around it; an empty one is a reason.
+    pub(crate) fn word(&self, path: &str) -> Fact<String> {
+        let text = self.text(path)?;
+        match text.trim() {
+            "" => Err(format!("{path} is empty")),
+            word => Ok(word.to_owned()),
+        }
+    }
+
+    /// A text file of one value of any type that can be parsed.
+    pub(crate) fn value<T: std::str::FromStr>(&self, path: &str) -> Fact<T> {
+        let word = self.word(path)?;
+        word.parse()
+            .map_err(|_| format!("{path} holds {word:?}, which is not what it should be"))
+    }
+
+    /// The names in a folder, sorted; none if it cannot be read.
+    pub(crate) fn names(&self, path: &str) -> Vec<String> {
+        let entries = std::fs::read_dir(self.path(path)).into_iter().flatten();
+        let mut names: Vec<String> = entries
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .collect();
+        names.sort();
+        names
+    }
+
+    pub(crate) fn exists(&self, path: &str) -> bool {
+        self.path(path).exists()
+    }
+}

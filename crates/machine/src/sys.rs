@@ -1,0 +1,146 @@
+//! The system calls that no safe crate offers, each behind a safe function that keeps nothing.
+//!
+//! Architecture invariant: this is the only module of the crate with `unsafe`.
+#![allow(unsafe_code)]
+
+use libc::c_long;
+use std::ffi::CStr;
+use std::io;
+use std::mem::MaybeUninit;
+
+/// Whose use of resources is asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Who {
+    Process,
+    Children,
+    Thread,
+}
+
+/// `getrusage`.
+pub(crate) fn rusage(who: Who) -> libc::rusage {
+    let who = match who {
+        Who::Process => libc::RUSAGE_SELF,
+        Who::Children => libc::RUSAGE_CHILDREN,
+        Who::Thread => libc::RUSAGE_THREAD,
+    };
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the pointer is valid for a write of a whole rusage, which is all that the call writes.
+    let rc = unsafe { libc::getrusage(who, usage.as_mut_ptr()) };
+    debug_assert_eq!(
+        rc, 0,
+        "getrusage fails only for an unknown `who` or a bad pointer"
+    );
+    // SAFETY: rusage is plain integers, for which the zeroes it was filled with are valid, and so is
+    // whatever the kernel wrote over them.
+    unsafe { usage.assume_init() }
+}
+
+/// The C library's own version, such as `2.36`; `None` where it is not the GNU one.
+#[cfg(target_env = "gnu")]
+pub(crate) fn gnu_libc_version() -> Option<String> {
+    // SAFETY: takes nothing, and returns a pointer to a constant string with a terminating zero that
+    // lives as long as the program.
+    let version = unsafe { CStr::from_ptr(libc::gnu_get_libc_version()) };
+    Some(version.to_string_lossy().into_owned())
+}
+
+/// The C library's own version, such as `2.36`; `None` where it is not the GNU one.
+#[cfg(not(target_env = "gnu"))]
+pub(crate) fn gnu_libc_version() -> Option<String> {
+    None
+}
+
+/// The thread library's own name and version, such as `NPTL 2.36`.
+#[cfg(target_env = "gnu")]
+pub(crate) fn thread_library() -> Option<String> {
+    let mut buffer = [0_u8; 64];
+    // SAFETY: the pointer and the length describe `buffer`, and the call writes no more than that length.
+    let length = unsafe {
+        libc::confstr(
+            libc::_CS_GNU_LIBPTHREAD_VERSION,
+            buffer.as_mut_ptr().cast(),
+            buffer.len(),
+        )
+    };
+    // Zero: unknown name. More than the buffer: cut off, still ended by a zero.
+    let text = CStr::from_bytes_until_nul(&buffer).ok()?;
+    (length > 0).then(|| text.to_string_lossy().into_owned())
+}
+
+/// The thread library's own name and version, such as `NPTL 2.36`.
+#[cfg(not(target_env = "gnu"))]
+pub(crate) fn thread_library() -> Option<String> {
+    None
+}
+
+/// Asks for an io_uring of one entry and closes it again.
+pub(crate) fn try_io_uring() -> io::Result<()> {
+    // struct io_uring_params: 120 bytes, all zero asks for the defaults.
+    let mut params = [0_u64; 15];
+    // SAFETY: the kernel reads and writes the 120 bytes of io_uring_params, which `params` has, aligned
+    // to 8 as the struct needs; the other argument is a plain number.
+    let fd = unsafe { libc::syscall(libc::SYS_io_uring_setup, 1 as c_long, params.as_mut_ptr()) };
+    close_or_error(fd)
+}
+
+/// Opens a counter of CPU cycles of this thread in user space and closes it again.
+pub(crate) fn try_hardware_counter() -> io::Result<()> {
+    // struct perf_event_attr up to its first published size, PERF_ATTR_SIZE_VER0 = 64 bytes:
+    // type (u32) = 0 PERF_TYPE_HARDWARE, size (u32), config (u64) = 0 PERF_COUNT_HW_CPU_CYCLES,
+    // sample period, sample type, read format, then flags: disabled, exclude_kernel, exclude_hv.
+    const SIZE: u32 = 64;
+    const PERF_FLAG_FD_CLOEXEC: c_long = 8;
+    const FLAGS: u64 = 1 | 1 << 5 | 1 << 6;
+    let type_and_size = u64::from_ne_bytes({
+        let mut bytes = [0_u8; 8];
+        bytes[4..].copy_from_slice(&SIZE.to_ne_bytes());
+        bytes
+    });
+    let attr: [u64; 8] = [type_and_size, 0, 0, 0, 0, FLAGS, 0, 0];
+    // SAFETY: the kernel reads the 64 bytes that the size field states, which `attr` has, aligned to 8;
+    // it may write the size field of a refused attr back, so the pointer is to memory of our own that
+    // nothing else looks at. The other arguments are plain numbers.
+    let fd = unsafe {
+        let mut attr = attr;
+        let (this_thread, any_cpu, no_group) = (0 as c_long, -1 as c_long, -1 as c_long);
+        let (call, attr) = (libc::SYS_perf_event_open, attr.as_mut_ptr());
+        libc::syscall(call, attr, this_thread, any_cpu, no_group, PERF_FLAG_FD_CLOEXEC)
+    };
+    close_or_error(fd)
+}
+
+fn close_or_error(fd: c_long) -> io::Result<()> {
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor was opened by our caller a moment ago and is known to nobody else.
+    unsafe { libc::close(fd as libc::c_int) };
+    Ok(())
+}
+
+/// The signature that a hypervisor shows in CPUID leaf 0x4000_0000, such as `KVMKVMKVM`.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn hypervisor_signature() -> Option<String> {
+    use std::arch::x86_64::__cpuid;
+    const HYPERVISOR_PRESENT: u32 = 1 << 31;
+    if __cpuid(1).ecx & HYPERVISOR_PRESENT == 0 {
+        return None;
+    }
+    let leaf = __cpuid(0x4000_0000);
+    let bytes: Vec<u8> = [leaf.ebx, leaf.ecx, leaf.edx]
+        .iter()
+        .flat_map(|r| r.to_le_bytes())
+        .collect();
+    let text: String = bytes
+        .iter()
+        .filter(|b| b.is_ascii_graphic() || **b == b' ')
+        .map(|&b| b as char)
+        .collect();
+    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+/// The signature that a hypervisor shows in CPUID leaf 0x4000_0000, such as `KVMKVMKVM`.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) fn hypervisor_signature() -> Option<String> {
+    None
+}

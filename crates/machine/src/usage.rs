@@ -1,0 +1,130 @@
+//! What a process, its children or a thread used: CPU time, context switches, memory.
+//!
+//! Count switches with this, never assume them. A `sched_yield` that switches counts as *involuntary*,
+//! a wait as *voluntary*.
+
+use crate::sys::{Who, rusage};
+use serde::{Deserialize, Serialize};
+use std::ops::Sub;
+use std::time::Duration;
+
+/// Context switches that really happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Switches {
+    /// The unit waited for something.
+    pub voluntary: u64,
+    /// The scheduler took the CPU away, or the unit yielded it.
+    pub involuntary: u64,
+}
+
+impl Switches {
+    /// Both kinds together.
+    pub fn total(&self) -> u64 {
+        self.voluntary + self.involuntary
+    }
+}
+
+impl Sub for Switches {
+    type Output = Switches;
+
+    /// What happened since `earlier`; never below zero.
+    fn sub(self, earlier: Switches) -> Switches {
+        Switches {
+            voluntary: self.voluntary.saturating_sub(earlier.voluntary),
+            involuntary: self.involuntary.saturating_sub(earlier.involuntary),
+        }
+    }
+}
+
+/// What `getrusage` tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// CPU time in user space.
+    pub user: Duration,
+    /// CPU time in the kernel.
+    pub system: Duration,
+    /// Context switches.
+    pub switches: Switches,
+    /// The largest resident set so far, in KiB; for children that of the largest one.
+    pub max_rss_kib: u64,
+    /// Page faults served without reading from a disk.
+    pub minor_faults: u64,
+}
+
+impl Usage {
+    /// User and system time together.
+    pub fn cpu(&self) -> Duration {
+        self.user + self.system
+    }
+}
+
+/// This process, all its threads, dead ones too.
+pub fn usage_self() -> Usage {
+    usage(Who::Process)
+}
+
+/// The children of this process that were waited for, and theirs.
+pub fn usage_children() -> Usage {
+    usage(Who::Children)
+}
+
+/// The calling thread.
+pub fn usage_thread() -> Usage {
+    usage(Who::Thread)
+}
+
+/// Context switches of this process, all its threads.
+pub fn switches_self() -> Switches {
+    usage_self().switches
+}
+
+/// Context switches of the children that were waited for, and theirs.
+pub fn switches_children() -> Switches {
+    usage_children().switches
+}
+
+fn usage(who: Who) -> Usage {
+    let raw = rusage(who);
+    let count = |value: libc::c_long| u64::try_from(value).unwrap_or(0);
+    let time = |value: libc::timeval| {
+        Duration::from_secs(value.tv_sec.unsigned_abs()) + Duration::from_micros(value.tv_usec.unsigned_abs())
+    };
+    Usage {
+        user: time(raw.ru_utime),
+        system: time(raw.ru_stime),
+        switches: Switches {
+            voluntary: count(raw.ru_nvcsw),
+            involuntary: count(raw.ru_nivcsw),
+        },
+        max_rss_kib: count(raw.ru_maxrss),
+        minor_faults: count(raw.ru_minflt),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_a_voluntary_switch() {
+        let before = usage_thread().switches;
+        std::thread::sleep(Duration::from_millis(1));
+        assert!((usage_thread().switches - before).voluntary >= 1);
+    }
+
+    #[test]
+    fn a_thread_is_part_of_its_process_which_occupies_memory() {
+        let thread = usage_thread();
+        let process = usage_self();
+        assert!(process.switches.total() >= thread.switches.total());
+        assert!(process.max_rss_kib > 100, "{process:?}");
+    }
+
+    #[test]
+    fn a_reaped_child_is_counted() {
+        let before = usage_children();
+        assert!(std::process::Command::new("true").status().unwrap().success());
+        let after = usage_children();
+        assert!(after.minor_faults > before.minor_faults && after.cpu() >= before.cpu());
+    }
+}
