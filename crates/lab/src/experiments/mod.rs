@@ -1,2 +1,3 @@
 //! One file an experiment.
+pub mod null;
 pub mod oversubscription;

@@ -358,13 +358,15 @@ mod tests {
         }
     }
 
+    // Figures are asserted of processes alone: a thread's are those of the whole process, and other tests run in it.
+
     #[test]
     fn sleeping_is_counted_as_waiting() {
-        // Eight sleeps each, and each is a voluntary switch; so is the wait at the exit, in most.
-        let measured = measure(case(Unit::Thread, Mode::Sleep, 32), &worker(0)).unwrap();
-        assert!((256..=256 + 32).contains(&measured.voluntary), "{measured:?}");
         let measured = measure(case(Unit::Process, Mode::Sleep, 32), &worker(0)).unwrap();
-        assert_eq!(measured.voluntary, 256, "{measured:?}");
+        // Eight sleeps each; a page that must be waited for may come on top.
+        assert!((256..=256 + 32).contains(&measured.voluntary), "{measured:?}");
+        let measured = measure(case(Unit::Process, Mode::Neither, 32), &worker(0)).unwrap();
+        assert!(measured.voluntary <= 32, "{measured:?}");
     }
 
     #[test]
@@ -380,11 +382,9 @@ mod tests {
 
     #[test]
     fn hidden_work_shows_in_the_figure() {
-        // Half as much again must show, whatever disturbs the machine: the shares are computed, not timed.
-        let yard_ns = |percent| {
-            let measured = measure(case(Unit::Thread, Mode::Neither, 1), &worker(percent)).unwrap();
-            measured.total_ns / (measured.start_ns + measured.end_ns + measured.elapsed_ns)
-        };
-        assert!(yard_ns(0) > 0.0 && yard_ns(200) > 0.0);
+        // Three times the time, and a single process cannot use more CPU time than time passes.
+        let measured = measure(case(Unit::Process, Mode::Neither, 1), &worker(200)).unwrap();
+        assert!(measured.elapsed_ns > 2.9 * measured.cpu_ns, "{measured:?}");
+        assert!(measured.total_ns > measured.elapsed_ns, "{measured:?}");
     }
 }
