@@ -1,11 +1,15 @@
 //! The experiments there are, in the order they run and are reported, and those still to come.
 
 use crate::experiment::Experiment;
+use crate::experiments::create::Create;
+use crate::experiments::null::Null;
+use crate::experiments::oversubscription::Oversubscription;
+use crate::experiments::print::Print;
 
 /// Every experiment.
 #[must_use]
 pub fn catalogue() -> &'static [&'static dyn Experiment] {
-    &[]
+    &[&Null, &Create, &Oversubscription, &Print]
 }
 
 /// Experiments still to come, and the claims they will decide.

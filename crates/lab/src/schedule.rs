@@ -428,7 +428,7 @@ impl<'a> Session<'a> {
     /// The disturbance over the sample, but over at least [`FOREIGN_WINDOW`] where readings reach back so far.
     fn noise(&mut self, before: Reading, after: Reading) -> Noise {
         self.readings.push_back(before);
-        while self.readings.len() > 1 && after.since(&self.readings[1]) >= FOREIGN_WINDOW {
+        while self.readings.len() > 1 && reaches_back(&after, &self.readings[1]) {
             self.readings.pop_front();
         }
         noise_between(&self.readings[0], &after, None)
@@ -464,6 +464,11 @@ fn shuffled(chosen: &Chosen, seed: u64, round: u32) -> Vec<Slot<'_>> {
     });
     fastrand::Rng::with_seed(stream).shuffle(&mut slots);
     slots
+}
+
+/// Whether the later reading is far enough from the earlier one to judge foreign load.
+fn reaches_back(later: &Reading, earlier: &Reading) -> bool {
+    Duration::from_nanos(later.at_ns.saturating_sub(earlier.at_ns)) >= FOREIGN_WINDOW
 }
 
 fn disturbed(noise: &Noise) -> bool {

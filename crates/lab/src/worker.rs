@@ -98,7 +98,7 @@ impl Worker {
     #[must_use]
     pub fn new(order: &Order) -> Self {
         Self {
-            cpus: order.cpus.iter().copied().collect(),
+            cpus: CpuList::new(order.cpus.iter().copied()),
             handicap_percent: order.handicap_percent,
             launched_ns: order.launched_ns,
             switches: switches(),

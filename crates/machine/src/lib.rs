@@ -46,7 +46,7 @@ pub use kernel::parse_preempt_choice;
 pub use limits::{Bound, Limits, Resource, parse_limits, raise_to_hard, set_limit};
 pub use meter::Meter;
 pub use noise::{Noise, Reading, noise_between};
-pub use platform::Availability;
+pub use platform::{Availability, available_memory_mib};
 pub use probe::{NoiseProbe, noise_probe};
 pub use procstat::{CpuTimes, parse_pressure_some_us, parse_proc_stat};
 pub use topology::{Cache, CpuInfo, Topology, parse_cpuinfo};

@@ -70,6 +70,7 @@ mod tests {
 
     use super::*;
     use crate::sys::fork::fork;
+    use crate::sys::reap::{Ending, reap};
 
     #[test]
     fn what_a_child_adds_the_parent_reads() {
@@ -80,7 +81,7 @@ mod tests {
             0
         })
         .unwrap();
-        rustix::process::waitpid(Some(child), rustix::process::WaitOptions::empty()).unwrap();
+        assert_eq!(reap(child).unwrap(), Ending::Code(0));
         assert_eq!((counters[0].load(Relaxed), counters[1].load(Relaxed)), (42, 0));
     }
 }

@@ -9,7 +9,7 @@ use threadgauge_lab::experiment::{Profile, Site};
 use threadgauge_lab::launch::{Interrupts, Launcher};
 use threadgauge_lab::schedule::{self, Chosen, Ending};
 use threadgauge_lab::selection::{Selector, choose, experiments};
-use threadgauge_machine::{CpuList, allowed_cpus, fingerprint, free_memory_mib};
+use threadgauge_machine::{CpuList, allowed_cpus, available_memory_mib, fingerprint};
 use threadgauge_report::{terminal, terminal_summary};
 use threadgauge_results::{RunData, RunRecord, Status, Store, StoredExperiment};
 
@@ -66,13 +66,13 @@ struct Begun {
 pub fn site(profile: Profile, cpus: Option<&CpuList>) -> Result<Site> {
     let allowed = allowed_cpus().context("the CPUs this process may use cannot be read")?;
     let cpus = cpus.unwrap_or(&allowed);
-    if let Some(absent) = cpus.iter().find(|cpu| !allowed.iter().any(|a| a == *cpu)) {
+    if let Some(absent) = cpus.iter().find(|cpu| !allowed.contains(*cpu)) {
         bail!("--cpus: CPU {absent} is not one this process may use; those are {allowed}");
     }
     Ok(Site {
         profile,
         cpus: cpus.clone(),
-        free_memory_mib: free_memory_mib().unwrap_or(0),
+        free_memory_mib: available_memory_mib().unwrap_or(0),
     })
 }
 
@@ -130,7 +130,7 @@ fn resume(dir: &Path) -> Result<Begun> {
     let profile = Profile::named(&record.profile)
         .with_context(|| format!("{} has the unknown profile {}", dir.display(), record.profile))?;
     let site = Site {
-        cpus: record.cpus.iter().copied().collect(),
+        cpus: CpuList::new(record.cpus.iter().copied()),
         ..site(profile, None)?
     };
     let chosen = store

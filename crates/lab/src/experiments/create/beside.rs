@@ -21,13 +21,10 @@ use crate::sys::reap::reap;
 const STEPS: u32 = 10_000;
 
 /// Those who compute. Ended when dropped.
-pub enum Beside {
-    /// Nobody.
-    Nobody,
-    /// Threads of this process.
-    Threads(Threads),
-    /// Children of this process.
-    Processes(Processes),
+#[derive(Default)]
+pub struct Beside {
+    threads: Option<Threads>,
+    processes: Option<Processes>,
 }
 
 impl Beside {
@@ -37,15 +34,16 @@ impl Beside {
     ///
     /// When one is refused.
     pub fn start(case: &Case) -> io::Result<Self> {
+        let mut beside = Self::default();
         if case.busy == 0 {
-            return Ok(Self::Nobody);
+            return Ok(beside);
         }
         let here = Arc::new(Gate::opened()?);
-        let beside = if case.way.unit() == Way::Pthread.unit() {
-            Self::Threads(Threads::start(case.busy, &here)?)
+        if case.way.unit() == Way::Pthread.unit() {
+            beside.threads = Some(Threads::start(case.busy, &here)?);
         } else {
-            Self::Processes(Processes::start(case.busy, &here)?)
-        };
+            beside.processes = Some(Processes::start(case.busy, &here)?);
+        }
         while u64::from(here.passed()) < case.busy {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -55,10 +53,7 @@ impl Beside {
     /// The CPU time that threads of this process have spent beside so far, ns; that of processes counts
     /// when they are reaped, after the measurement.
     pub fn own_cpu_ns(&self) -> u64 {
-        match self {
-            Self::Threads(threads) => threads.cpu_ns(),
-            Self::Nobody | Self::Processes(_) => 0,
-        }
+        self.threads.as_ref().map_or(0, Threads::cpu_ns)
     }
 }
 
@@ -162,9 +157,7 @@ mod tests {
         while beside.own_cpu_ns() == 0 {
             std::thread::yield_now();
         }
-        let Beside::Threads(threads) = &beside else {
-            panic!("beside threads compute threads")
-        };
+        let threads = beside.threads.as_ref().expect("beside threads compute threads");
         let cpu_ns = Arc::clone(&threads.cpu_ns);
         drop(beside);
         assert_eq!(Arc::strong_count(&cpu_ns), 1, "a thread is still there");
@@ -177,10 +170,8 @@ mod tests {
             ..Case::base(Way::Fork, 1)
         };
         let beside = Beside::start(&case).unwrap();
-        let Beside::Processes(Processes(children)) = &beside else {
-            panic!("beside processes compute processes")
-        };
-        let children = children.clone();
+        let processes = beside.processes.as_ref().expect("beside processes compute processes");
+        let children = processes.0.clone();
         assert_eq!(children.len(), 2);
         drop(beside);
         for child in children {

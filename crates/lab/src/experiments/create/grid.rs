@@ -237,7 +237,7 @@ mod tests {
     fn site(profile: Profile, cpus: usize, free_memory_mib: u64) -> Site {
         Site {
             profile,
-            cpus: (0..cpus).collect::<CpuList>(),
+            cpus: CpuList::new(0..cpus),
             free_memory_mib,
         }
     }

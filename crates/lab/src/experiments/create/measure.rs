@@ -12,9 +12,9 @@ use threadgauge_results::Params;
 use crate::experiments::create::beside::Beside;
 use crate::experiments::create::grid::busy_limit;
 use crate::experiments::create::latencies::Latencies;
-use crate::experiments::create::refusal::refused;
 use crate::experiments::create::units::{Units, units};
 use crate::experiments::create::way::{Case, Way};
+use crate::refusal::refused;
 use crate::sys::memory::{HugePages, Touched};
 use crate::worker::{CaseError, Lap, Worker};
 
@@ -41,12 +41,8 @@ pub fn measure(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
     let lap = stopwatch.stop();
     let spent = Spent::so_far(&beside).since(&before);
     drop(beside);
-    let work = work.map_err(|stop| match stop {
-        Stop::Refused { made, error } => refused(case.way, made, &error),
-        Stop::Failed(error) => CaseError::failed(format!("making units by {}", case.way.name()), error),
-    })?;
     drop(units);
-    report(&case, &work, lap, spent, worker);
+    report(&case, &work?, lap, spent, worker);
     Ok(())
 }
 
@@ -93,10 +89,7 @@ fn warm_up(case: &Case) -> Result<(), CaseError> {
     };
     let few = Case::base(way, (case.count / WARM_UP_SHARE).min(WARM_UP_MOST));
     let mut units = units(&few)?;
-    work(&few, units.as_mut()).map(drop).map_err(|stop| match stop {
-        Stop::Refused { made, error } => refused(way, made, &error),
-        Stop::Failed(error) => CaseError::failed(format!("warming up with {}", way.name()), error),
-    })
+    work(&few, units.as_mut()).map(drop)
 }
 
 /// CPU time that is not the lap's own.
@@ -109,7 +102,7 @@ struct Spent {
 impl Spent {
     fn so_far(beside: &Beside) -> Self {
         Self {
-            children_ns: usage_children().cpu_ns(),
+            children_ns: nanos(usage_children().cpu()),
             beside_ns: beside.own_cpu_ns(),
         }
     }
@@ -136,14 +129,8 @@ struct Work {
     most_unreaped: u64,
 }
 
-/// Why the loop ended early.
-#[derive(Debug)]
-enum Stop {
-    Refused { made: u64, error: io::Error },
-    Failed(io::Error),
-}
-
-fn work(case: &Case, units: &mut dyn Units) -> Result<Work, Stop> {
+fn work(case: &Case, units: &mut dyn Units) -> Result<Work, CaseError> {
+    let broken = |e| CaseError::failed(format!("{} by {}", case.way.unit(), case.way.name()), e);
     let mut work = Work {
         latencies: Latencies::of(case.count),
         ..Work::default()
@@ -157,7 +144,7 @@ fn work(case: &Case, units: &mut dyn Units) -> Result<Work, Stop> {
     while tried < case.count && now_ns - started_ns < give_up_ns {
         let size = batch.min(case.count - tried);
         if case.alive > 1 {
-            units.hold().map_err(Stop::Failed)?;
+            units.hold().map_err(broken)?;
         }
         let mut births_ns = 0;
         for _ in 0..size {
@@ -165,10 +152,13 @@ fn work(case: &Case, units: &mut dyn Units) -> Result<Work, Stop> {
             let made = units.create();
             now_ns = clock::monotonic_ns();
             if let Err(error) = made {
-                let made = work.created + units.unreaped();
-                // Those that are there must go, whatever else is wrong with them.
+                let number = work.created + units.unreaped() + 1;
+                let what = format!("{} {number} by {}", case.way.unit(), case.way.name());
+                // While those that were made are there: the limit is looked for among what is in use.
+                let refused = refused(what, &error);
+                // And then they must go, whatever else is wrong with them.
                 let _ = units.reap();
-                return Err(Stop::Refused { made, error });
+                return Err(refused);
             }
             work.latencies.push(now_ns - before_ns);
             work.create_ns += now_ns - before_ns;
@@ -178,7 +168,7 @@ fn work(case: &Case, units: &mut dyn Units) -> Result<Work, Stop> {
             }
         }
         let filled_ns = now_ns;
-        units.reap().map_err(Stop::Failed)?;
+        units.reap().map_err(broken)?;
         now_ns = clock::monotonic_ns();
         work.reap_ns += now_ns - filled_ns;
         work.lives_ns += size * (now_ns - started_ns) - births_ns;

@@ -40,7 +40,6 @@ mod measure;
 mod program;
 mod published;
 mod read;
-mod refusal;
 mod table;
 mod units;
 mod way;

@@ -14,6 +14,7 @@ use rustix::process::Pid;
 
 use crate::experiments::create::program::Program;
 use crate::experiments::create::way::{Case, Way};
+use crate::refusal::refused;
 use crate::sys::clone::{SharedChild, Stack, vfork};
 use crate::sys::fork::fork;
 use crate::sys::gate::Gate;
@@ -93,7 +94,7 @@ pub fn units(case: &Case) -> Result<Box<dyn Units>, CaseError> {
             gate: Arc::new(Gate::opened().map_err(failed)?),
             threads: Vec::with_capacity(room),
         }),
-        Way::Pool => Box::new(Pool::start(room).map_err(failed)?),
+        Way::Pool => Box::new(Pool::start(room)?),
     })
 }
 
@@ -421,21 +422,23 @@ impl Desk {
 }
 
 impl Pool {
-    fn start(size: usize) -> io::Result<Self> {
+    fn start(size: usize) -> Result<Self, CaseError> {
+        let gate = Gate::opened().map_err(|e| CaseError::failed("mapping the gate of a pool", e))?;
         let desk = Arc::new(Desk {
             state: Mutex::default(),
             work: Condvar::new(),
             done: Condvar::new(),
-            gate: Gate::opened()?,
+            gate,
         });
         let mut pool = Self {
             desk: Arc::clone(&desk),
             workers: Vec::with_capacity(size),
         };
-        for _ in 0..size {
+        for number in 1..=size {
             let desk = Arc::clone(&desk);
+            let worker = std::thread::Builder::new().spawn(move || desk.work());
             pool.workers
-                .push(std::thread::Builder::new().spawn(move || desk.work())?);
+                .push(worker.map_err(|e| refused(format!("thread {number} of a pool of {size}"), &e))?);
         }
         let mut jobs = desk.jobs();
         while jobs.idle < size {

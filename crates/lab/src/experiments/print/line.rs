@@ -1,0 +1,297 @@
+//! The line that every unit prints, and the judge of what arrived.
+//!
+//! Owns the form of a line (`hello linux[17]`, the source's), its cheap formatting and the check that
+//! a stream consists of whole lines. Knows nothing of descriptors, units or time.
+
+/// The source's string: 11 characters. Longer payloads repeat it.
+const TEXT: &[u8] = b"hello linux";
+
+/// What the parent prints after all units are done, as the source's does.
+pub(super) const FINAL_WORD: &[u8] = b"all done\n";
+
+/// The longest payload: the line then fits into [`LONGEST`] bytes, and with that into one pipe write that the
+/// kernel keeps whole.
+pub(super) const LONGEST_PAYLOAD_BYTES: u64 = 480;
+
+/// Room for payload, brackets, the longest counter and the newline.
+const LONGEST: usize = LONGEST_PAYLOAD_BYTES as usize + 2 + DIGITS + 1;
+
+/// Digits of the largest counter.
+const DIGITS: usize = 20;
+
+/// A line under the pen: the payload stands, only the counter is written anew.
+///
+/// It lives on the unit's stack and asks nothing of the C library, so that both kinds of unit format
+/// alike: neither the lock nor the buffer of stdio is part of it (see [`super::output`] for those).
+pub(super) struct Line {
+    buffer: [u8; LONGEST],
+    payload_bytes: usize,
+}
+
+impl Line {
+    /// A line with a payload of so many bytes, at most [`LONGEST_PAYLOAD_BYTES`].
+    pub(super) fn new(payload_bytes: usize) -> Self {
+        let mut buffer = [0; LONGEST];
+        for (at, byte) in buffer[..payload_bytes].iter_mut().enumerate() {
+            *byte = TEXT[at % TEXT.len()];
+        }
+        buffer[payload_bytes] = b'[';
+        Self {
+            buffer,
+            payload_bytes,
+        }
+    }
+
+    /// The line with this counter.
+    pub(super) fn with_counter(&mut self, counter: u64) -> &[u8] {
+        let mut digits = [0; DIGITS];
+        let mut first = DIGITS;
+        let mut rest = counter;
+        loop {
+            first -= 1;
+            digits[first] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        let start = self.payload_bytes + 1;
+        let end = start + DIGITS - first;
+        self.buffer[start..end].copy_from_slice(&digits[first..]);
+        self.buffer[end] = b']';
+        self.buffer[end + 1] = b'\n';
+        &self.buffer[..end + 2]
+    }
+}
+
+/// The bytes that one unit prints: every counter from 0 to `prints` - 1.
+pub(super) fn bytes_per_unit(payload_bytes: u64, prints: u64) -> u64 {
+    let mut digits = 0;
+    let mut shortest = 0;
+    // Numbers with one digit, with two, …
+    let mut power = 1_u64;
+    while shortest < prints {
+        power = power.saturating_mul(10);
+        let longest = power.min(prints);
+        digits += (longest - shortest) * u64::from(power.ilog10());
+        shortest = longest;
+    }
+    prints * (payload_bytes + 3) + digits
+}
+
+/// What a stream held.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Received {
+    /// All bytes.
+    pub bytes: u64,
+    /// Whole lines, without the final word.
+    pub lines: u64,
+    /// Lines that were not whole: anything else that ended in a newline, and a rest without one.
+    pub torn_lines: u64,
+    /// Counters of the whole lines, added up: proof that each was printed.
+    pub counters: u64,
+    /// How often the final word came.
+    pub final_words: u64,
+}
+
+/// Judges a stream, piece by piece.
+///
+/// Its time is part of what it costs to read (as a terminal looks at every character), so the way of
+/// a whole line is one comparison of its payload and a look at its digits.
+pub(super) struct Judge {
+    payload: Vec<u8>,
+    prints: u64,
+    newline: &'static [u8],
+    carried: Vec<u8>,
+    received: Received,
+}
+
+impl Judge {
+    /// For lines of this payload with counters below `prints`, each ended by `newline`.
+    pub(super) fn new(payload_bytes: usize, prints: u64, newline: &'static [u8]) -> Self {
+        let payload = Line::new(payload_bytes).buffer[..payload_bytes].to_vec();
+        Self {
+            payload,
+            prints,
+            newline,
+            carried: Vec::with_capacity(2 * LONGEST),
+            received: Received::default(),
+        }
+    }
+
+    /// Takes the next piece.
+    pub(super) fn take(&mut self, piece: &[u8]) {
+        self.received.bytes += piece.len() as u64;
+        let mut rest = piece;
+        if !self.carried.is_empty() {
+            let Some(end) = end_of_line(rest) else {
+                self.carried.extend_from_slice(rest);
+                return;
+            };
+            self.carried.extend_from_slice(&rest[..end]);
+            rest = &rest[end..];
+            let line = std::mem::take(&mut self.carried);
+            self.judge(&line);
+            self.carried = line;
+            self.carried.clear();
+        }
+        while !rest.is_empty() {
+            if let Some((length, counter)) = self.whole(rest) {
+                self.count(counter);
+                rest = &rest[length..];
+            } else if let Some(end) = end_of_line(rest) {
+                self.judge(&rest[..end]);
+                rest = &rest[end..];
+            } else {
+                self.carried.extend_from_slice(rest);
+                return;
+            }
+        }
+    }
+
+    /// The stream has ended.
+    pub(super) fn finish(self) -> Received {
+        let mut received = self.received;
+        if !self.carried.is_empty() {
+            received.torn_lines += 1;
+        }
+        received
+    }
+
+    /// A line that ends in a newline.
+    fn judge(&mut self, line: &[u8]) {
+        match self.whole(line) {
+            Some((length, counter)) if length == line.len() => self.count(counter),
+            _ if self.is_final_word(line) => self.received.final_words += 1,
+            _ => self.received.torn_lines += 1,
+        }
+    }
+
+    fn count(&mut self, counter: u64) {
+        self.received.lines += 1;
+        self.received.counters += counter;
+    }
+
+    /// Length and counter of the whole line that `stream` begins with.
+    fn whole(&self, stream: &[u8]) -> Option<(usize, u64)> {
+        let rest = stream.strip_prefix(&self.payload[..])?.strip_prefix(b"[")?;
+        let digits = rest.iter().take(DIGITS).take_while(|b| b.is_ascii_digit());
+        let (count, counter) = digits.fold((0, 0_u64), |(count, counter), digit| {
+            let counter = counter.saturating_mul(10).saturating_add(u64::from(digit - b'0'));
+            (count + 1, counter)
+        });
+        let rest = rest[count..].strip_prefix(b"]")?.strip_prefix(self.newline)?;
+        (count > 0 && counter < self.prints).then(|| (stream.len() - rest.len(), counter))
+    }
+
+    fn is_final_word(&self, line: &[u8]) -> bool {
+        line.strip_suffix(self.newline) == FINAL_WORD.strip_suffix(b"\n")
+    }
+}
+
+/// Where the first line ends, its newline included.
+fn end_of_line(stream: &[u8]) -> Option<usize> {
+    stream.iter().position(|b| *b == b'\n').map(|at| at + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_line_is_the_sources() {
+        let mut line = Line::new(11);
+        assert_eq!(line.with_counter(0), b"hello linux[0]\n");
+        assert_eq!(line.with_counter(9_999), b"hello linux[9999]\n");
+        assert_eq!(line.with_counter(17), b"hello linux[17]\n");
+        assert_eq!(Line::new(256).with_counter(7).len(), 256 + 4);
+        let longest = LONGEST_PAYLOAD_BYTES as usize;
+        assert_eq!(Line::new(longest).with_counter(u64::MAX).len(), LONGEST);
+    }
+
+    #[test]
+    fn the_bytes_foretold_are_the_bytes_printed() {
+        for (payload, prints) in [
+            (11, 0),
+            (11, 1),
+            (11, 10),
+            (11, 11),
+            (256, 100),
+            (12, 1_000),
+            (11, 10_001),
+        ] {
+            let mut line = Line::new(payload);
+            let printed: usize = (0..prints).map(|i| line.with_counter(i).len()).sum();
+            assert_eq!(
+                bytes_per_unit(payload as u64, prints),
+                printed as u64,
+                "{payload} × {prints}"
+            );
+        }
+    }
+
+    fn judged(stream: &[u8], pieces: usize, newline: &'static [u8]) -> Received {
+        let mut judge = Judge::new(11, 100, newline);
+        stream.chunks(pieces).for_each(|piece| judge.take(piece));
+        judge.finish()
+    }
+
+    #[test]
+    fn whole_lines_are_counted_and_their_counters_added() {
+        let seen = judged(b"hello linux[0]\nhello linux[99]\nall done\n", 64, b"\n");
+        assert_eq!(
+            seen,
+            Received {
+                bytes: 40,
+                lines: 2,
+                torn_lines: 0,
+                counters: 99,
+                final_words: 1
+            }
+        );
+    }
+
+    #[test]
+    fn a_terminal_ends_lines_with_a_return() {
+        let seen = judged(b"hello linux[3]\r\nall done\r\n", 64, b"\r\n");
+        assert_eq!((seen.lines, seen.final_words, seen.torn_lines), (1, 1, 0));
+        assert_eq!(judged(b"hello linux[3]\n", 64, b"\r\n").torn_lines, 1);
+    }
+
+    #[test]
+    fn everything_else_is_torn() {
+        for torn in [
+            &b"hello li\n"[..],
+            b"hello linux[1\n",
+            b"hello linux[]\n",
+            b"hello linux[100]\n",
+            b"hello linux[1]nux[2]\n",
+            b"hello lihello linux[1]\n",
+            b"hello linux[1]",
+            b"\n",
+        ] {
+            let seen = judged(torn, 64, b"\n");
+            assert_eq!((seen.lines, seen.torn_lines), (0, 1), "{}", torn.escape_ascii());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn how_a_stream_is_cut_into_pieces_changes_nothing(
+            parts in proptest::collection::vec((0_u64..120, 0_usize..16), 0..40),
+            pieces in 1_usize..50,
+        ) {
+            // Lines with a part left out here and there.
+            let mut line = Line::new(11);
+            let stream: Vec<u8> = parts
+                .iter()
+                .flat_map(|(counter, cut)| line.with_counter(*counter)[*cut % 15..].to_vec())
+                .collect();
+            prop_assert_eq!(judged(&stream, pieces, b"\n"), judged(&stream, stream.len().max(1), b"\n"));
+            let whole = parts.iter().filter(|(counter, cut)| *counter < 100 && cut % 15 == 0).count();
+            prop_assert_eq!(judged(&stream, pieces, b"\n").lines, whole as u64);
+        }
+    }
+}
