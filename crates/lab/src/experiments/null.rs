@@ -425,7 +425,7 @@ mod tests {
     fn a_round_takes_under_half_a_second() {
         let site = Site {
             profile: Profile::Quick,
-            cpus: [0].into_iter().collect(),
+            cpus: threadgauge_machine::CpuList::new([0]),
             free_memory_mib: 1_000,
         };
         let plan = Null.plan(&site);

@@ -234,7 +234,7 @@ mod tests {
     fn site(profile: Profile, cpus: usize) -> Site {
         Site {
             profile,
-            cpus: (0..cpus).collect(),
+            cpus: threadgauge_machine::CpuList::new(0..cpus),
             free_memory_mib: 8_192,
         }
     }

@@ -14,7 +14,7 @@ use crate::view::{View, ViewCase};
 pub(super) fn run(rounds: u32, cpus: usize, f: impl Fn(Case) -> Option<(f64, f64)>) -> View<'static> {
     let site = Site {
         profile: Profile::Quick,
-        cpus: (0..cpus).collect(),
+        cpus: threadgauge_machine::CpuList::new(0..cpus),
         free_memory_mib: 8_192,
     };
     let cases = plan(&site).cases.into_iter().map(|planned| {
