@@ -184,7 +184,37 @@ impl<'a> Cases<'a> {
         if name.is_empty() { case.id.clone() } else { name }
     }
 
-    /// The same for an id, which may be of a case that is not here.
+    /// Short names for cases that are listed together, without what all of them share; and that.
+    ///
+    /// A case that is not in the experiment keeps its id.
+    pub fn names(&self, ids: &[&str]) -> (Vec<String>, String) {
+        let found: Vec<Option<&CaseResult>> = ids
+            .iter()
+            .map(|id| self.experiment.cases.iter().find(|c| c.id == *id))
+            .collect();
+        let known = || found.iter().flatten();
+        let (same, differ): (Vec<&str>, Vec<&str>) = self.params.iter().copied().partition(|p| {
+            let first = known().next().and_then(|c| c.params.get(p));
+            found.len() > 1 && known().all(|c| c.params.get(p) == first)
+        });
+        let list = |case: &CaseResult, names: &[&str]| {
+            let parts = names
+                .iter()
+                .filter_map(|p| Some(format!("{p}={}", case.params.get(p)?)));
+            parts.collect::<Vec<_>>().join(", ")
+        };
+        let name = |(id, case): (&&str, &Option<&CaseResult>)| match case {
+            Some(case) => Some(list(case, &differ))
+                .filter(|n| !n.is_empty())
+                .unwrap_or_else(|| case.id.clone()),
+            None => (*id).to_owned(),
+        };
+        let names = ids.iter().zip(&found).map(name).collect();
+        let shared = known().next().map_or_else(String::new, |case| list(case, &same));
+        (names, shared)
+    }
+
+    /// The short name of a case by its id.
     pub fn short_id(&self, id: &str) -> String {
         match self.experiment.cases.iter().find(|c| c.id == id) {
             Some(case) => self.short_name(case),

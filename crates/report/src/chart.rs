@@ -29,10 +29,36 @@ const PANEL: usize = 6;
 
 /// What came of drawing a figure.
 pub(crate) struct Drawing {
-    /// One SVG a panel, with the places in `figure.series` of what it shows; empty where there is nothing to draw.
-    pub panels: Vec<(String, Vec<usize>)>,
+    /// Empty where there is nothing to draw.
+    pub panels: Vec<Panel>,
     /// Points that cannot stand on their axis (not above zero on a logarithmic one, or not a number).
     pub left_out: usize,
+}
+
+/// A chart, drawn twice: scaling one picture down would leave its text unreadable on a phone.
+pub(crate) struct Panel {
+    /// SVG for a page.
+    pub wide: String,
+    /// SVG for a phone.
+    pub narrow: String,
+    /// The places in `figure.series` of what it shows.
+    pub shown: Vec<usize>,
+}
+
+/// The width of a picture, in units of which its text is 13 high.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Size {
+    Wide,
+    Narrow,
+}
+
+impl Size {
+    const fn width(self) -> f64 {
+        match self {
+            Self::Wide => 760.0,
+            Self::Narrow => 400.0,
+        }
+    }
 }
 
 /// A series and how it looks.
@@ -88,13 +114,19 @@ pub(crate) fn draw(figure: &Figure, id: &str) -> Drawing {
             .collect();
         let part = (count > 1).then_some((n + 1, count));
         let id = part.map_or_else(|| id.to_owned(), |(n, _)| format!("{id}-{n}"));
-        let head = head(figure, &id, part, &front);
-        let svg = if figure.x.scale == Scale::Category {
-            dots::draw(figure, &y, &front, &head)
-        } else {
-            lines::draw(figure, &y, &front, &back, &head)
+        let svg = |size, id: &str| {
+            let head = head(figure, id, part, &front);
+            if figure.x.scale == Scale::Category {
+                dots::draw(figure, &y, &front, &head, size)
+            } else {
+                lines::draw(figure, &y, &front, &back, &head, size)
+            }
         };
-        (svg, chunk.iter().map(|(i, _)| *i).collect())
+        Panel {
+            wide: svg(Size::Wide, &id),
+            narrow: svg(Size::Narrow, &format!("{id}-narrow")),
+            shown: chunk.iter().map(|(i, _)| *i).collect(),
+        }
     });
     Drawing {
         panels: panels.collect(),

@@ -14,14 +14,35 @@ pub(crate) struct Fact {
     pub value: String,
     /// Whether it could be read.
     pub known: bool,
+    /// Whether the reader looks for it first.
+    pub main: bool,
 }
 
-/// Every fact, in the order of the document, unknown ones in place.
+/// What the reader looks for first; the rest follows in the order of the document.
+const FIRST: [&str; 12] = [
+    "cpu_model",
+    "cpus",
+    "effective_cpus",
+    "smt",
+    "hypervisor",
+    "governor",
+    "kernel",
+    "preemption",
+    "scheduler",
+    "thread_library",
+    "libc",
+    "clocksource",
+];
+
+/// Every fact, unknown ones in place.
 pub(crate) fn facts(machine: &Value) -> Vec<Fact> {
     let mut out = Vec::new();
     let unknown = machine.get("unknown").unwrap_or(&Value::Null);
     if let Value::Object(map) = machine {
-        for (key, value) in map.iter().filter(|(k, _)| *k != "unknown") {
+        let place = |key: &str| FIRST.iter().position(|f| *f == key).unwrap_or(FIRST.len());
+        let mut entries: Vec<_> = map.iter().filter(|(k, _)| *k != "unknown").collect();
+        entries.sort_by_key(|(k, _)| place(k));
+        for (key, value) in entries {
             flatten(key, value, unknown, &mut out);
         }
         // A fact that is not even null is still owed to the reader.
@@ -81,6 +102,7 @@ fn flatten(path: &str, value: &Value, unknown: &Value, out: &mut Vec<Fact>) {
             name: name(path),
             value: text(other),
             known: true,
+            main: is_main(path),
         }),
     }
 }
@@ -91,14 +113,32 @@ fn missing(path: &str, reason: Option<&Value>) -> Fact {
         name: name(path),
         value: format!("not known: {reason}"),
         known: false,
+        main: is_main(path),
     }
 }
 
+fn is_main(path: &str) -> bool {
+    FIRST.contains(&path)
+}
+
 fn name(path: &str) -> String {
-    path.replace('_', " ")
+    let words = path
         .replace('.', ", ")
-        .replace("cpus", "CPUs")
-        .replace("cpu ", "CPU ")
+        .replace("io_uring", "io\u{0}uring")
+        .replace('_', " ");
+    let spelled = words.split(' ').map(|word| {
+        let (word, comma) = word.strip_suffix(',').map_or((word, ""), |w| (w, ","));
+        let word = match word {
+            "cpu" | "smt" | "numa" | "tlb" => word.to_uppercase(),
+            "cpus" => "CPUs".to_owned(),
+            "kib" => "KiB".to_owned(),
+            "mib" => "MiB".to_owned(),
+            "l1d" | "l1i" | "l2" | "l3" => word.replacen('l', "L", 1),
+            other => other.to_owned(),
+        };
+        word + comma
+    });
+    spelled.collect::<Vec<_>>().join(" ").replace('\u{0}', "_")
 }
 
 fn text(value: &Value) -> String {

@@ -13,7 +13,7 @@ mod raw;
 use maud::{DOCTYPE, Markup, PreEscaped, html as markup};
 use threadgauge_results::Results;
 
-use crate::facts::{facts, headline};
+use crate::facts::{Fact, facts, headline};
 use crate::{SampleRow, units, words};
 
 const STYLE: &str = include_str!("html/page.css");
@@ -78,8 +78,8 @@ fn contents(results: &Results) -> Markup {
 }
 
 fn header(results: &Results) -> Markup {
-    let all = facts(&results.machine);
-    let (known, unknown): (Vec<_>, Vec<_>) = all.into_iter().partition(|f| f.known);
+    let (main, rest): (Vec<_>, Vec<_>) = facts(&results.machine).into_iter().partition(|f| f.main);
+    let unknown = rest.iter().filter(|f| !f.known).count();
     let run = &results.run;
     markup! {
         header {
@@ -95,16 +95,28 @@ fn header(results: &Results) -> Markup {
         }
         section #machine aria-labelledby="machine-h" {
             h2 #machine-h { "This machine" }
-            @if known.is_empty() && unknown.is_empty() {
+            @if main.is_empty() && rest.is_empty() {
                 p { "The results hold no facts about the machine." }
-            } @else {
-                dl.facts { @for f in known { div { dt { (clean(&f.name)) } dd { (clean(&f.value)) } } } }
-                @if !unknown.is_empty() {
-                    details {
-                        summary { (unknown.len()) " " (words::plural(unknown.len(), "fact", "facts")) " could not be read" }
-                        dl.facts.long { @for f in unknown { div { dt { (clean(&f.name)) } dd { (clean(&f.value)) } } } }
+            }
+            @if !main.is_empty() { (list(&main)) }
+            @if !rest.is_empty() {
+                details {
+                    summary {
+                        (rest.len()) " more " (words::plural(rest.len(), "fact", "facts"))
+                        @if unknown > 0 { ", of which " (unknown) " could not be read" }
                     }
+                    (list(&rest))
                 }
+            }
+        }
+    }
+}
+
+fn list(facts: &[Fact]) -> Markup {
+    markup! {
+        dl.facts {
+            @for f in facts {
+                div { dt { (clean(&f.name)) } dd class=[(!f.known).then_some("soft")] { (clean(&f.value)) } }
             }
         }
     }

@@ -91,7 +91,8 @@ pub(crate) fn tally_line((counts, facts): ([usize; 4], usize)) -> String {
     }
 }
 
-const fn plural_word(verdict: Verdict, n: usize) -> &'static str {
+/// What so many claims do: `hold`, `do not hold`.
+pub(crate) const fn plural_word(verdict: Verdict, n: usize) -> &'static str {
     match (verdict, n) {
         (Verdict::Holds, 1) => "claim holds",
         (Verdict::Holds, _) => "claims hold",

@@ -75,7 +75,7 @@ impl Axis {
         };
         let ticks = if high >= 8.0 * low && values.iter().all(is_power_of_two) {
             (0..63).map(|e| 2f64.powi(e)).filter(within).collect()
-        } else if b - a > 2.2 {
+        } else if b - a > 3.2 {
             by(&[1.0])
         } else if b - a > 0.7 {
             by(&[1.0, 2.0, 5.0])
@@ -127,7 +127,7 @@ impl Axis {
 
 /// A generous guess at the width of a label of 13 units' height; fonts differ.
 pub(super) fn width(text: &str) -> f64 {
-    text.chars().count() as f64 * 7.2
+    text.chars().count() as f64 * 8.0
 }
 
 /// The next of 1, 2, 5 × 10ⁿ.

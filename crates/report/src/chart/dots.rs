@@ -7,19 +7,19 @@ use threadgauge_results::Figure;
 use super::axis::{Axis, width};
 use super::lines::said;
 use super::svg::{Svg, escape, n};
-use super::{Head, Line, category};
+use super::{Head, Line, Size, category};
 
-const WIDTH: f64 = 760.0;
 const LANE: f64 = 15.0;
 const PADDING: f64 = 10.0;
 const TOP: f64 = 8.0;
 const BOTTOM: f64 = 52.0;
 const RIGHT: f64 = 26.0;
-/// The longest name in full, in characters.
-const LONGEST: usize = 32;
 
 /// Draws `front`, a lane each within the band of every category.
-pub(super) fn draw(figure: &Figure, value: &Axis, front: &[&Line<'_>], head: &Head) -> String {
+pub(super) fn draw(figure: &Figure, value: &Axis, front: &[&Line<'_>], head: &Head, size: Size) -> String {
+    let full = size.width();
+    let longest = if size == Size::Wide { 32 } else { 19 };
+    let short = |name: &str| short(name, longest);
     // All categories of the figure, also those another panel shows: panels stay comparable.
     let names: BTreeMap<i64, String> = (figure.series.iter().flat_map(|s| &s.points))
         .filter(|p| p.x.is_finite())
@@ -32,10 +32,10 @@ pub(super) fn draw(figure: &Figure, value: &Axis, front: &[&Line<'_>], head: &He
         .map(|name| width(&short(name)))
         .fold(60.0, f64::max)
         + 14.0;
-    let span = WIDTH - left - RIGHT;
+    let span = full - left - RIGHT;
     let at = |v: f64| left + value.place(v) * span;
 
-    let mut svg = Svg::open(head, WIDTH, TOP + height + BOTTOM);
+    let mut svg = Svg::open(head, full, TOP + height + BOTTOM);
     for (tick, label) in value.labels(span) {
         svg.line("g", (at(tick), TOP), (at(tick), TOP + height));
         if let Some(label) = label {
@@ -91,10 +91,10 @@ pub(super) fn draw(figure: &Figure, value: &Axis, front: &[&Line<'_>], head: &He
 }
 
 /// A name that fits beside the chart.
-fn short(name: &str) -> String {
-    if name.chars().count() <= LONGEST {
+fn short(name: &str, longest: usize) -> String {
+    if name.chars().count() <= longest {
         return name.to_owned();
     }
-    let kept: String = name.chars().take(LONGEST - 1).collect();
+    let kept: String = name.chars().take(longest - 1).collect();
     format!("{}…", kept.trim_end())
 }

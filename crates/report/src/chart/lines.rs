@@ -4,11 +4,9 @@ use threadgauge_results::Figure;
 
 use super::axis::{Axis, width};
 use super::svg::{Svg, escape, n};
-use super::{Head, Line};
+use super::{Head, Line, Size};
 use crate::units;
 
-const WIDTH: f64 = 760.0;
-const HEIGHT: f64 = 400.0;
 const TOP: f64 = 30.0;
 const BOTTOM: f64 = 54.0;
 const RIGHT: f64 = 26.0;
@@ -20,13 +18,15 @@ pub(super) fn draw(
     front: &[&Line<'_>],
     back: &[&Line<'_>],
     head: &Head,
+    size: Size,
 ) -> String {
+    let (full, tall) = (size.width(), if size == Size::Wide { 400.0 } else { 330.0 });
     let everyone = || front.iter().chain(back);
     let x = Axis::of(
         figure.x.scale,
         everyone().flat_map(|l| l.points.iter().map(|p| p.x)),
     );
-    let height = HEIGHT - TOP - BOTTOM;
+    let height = tall - TOP - BOTTOM;
     let y_labels = y.labels(height * 2.0);
     let widest = y_labels
         .iter()
@@ -34,15 +34,16 @@ pub(super) fn draw(
         .map(width)
         .fold(0.0, f64::max);
     let left = widest + 18.0;
-    let span = WIDTH - left - RIGHT;
+    let span = full - left - RIGHT;
     let at = |px: f64, py: f64| (left + x.place(px) * span, TOP + (1.0 - y.place(py)) * height);
 
-    let mut svg = Svg::open(head, WIDTH, HEIGHT);
+    let mut svg = Svg::open(head, full, tall);
     svg.text(0.0, 14.0, "start", "t", &figure.y.label);
-    svg.text(left + span / 2.0, HEIGHT - 8.0, "middle", "t", &figure.x.label);
+    svg.text(left + span / 2.0, tall - 8.0, "middle", "t", &figure.x.label);
     for (tick, label) in y_labels {
         let place = TOP + (1.0 - y.place(tick)) * height;
-        svg.line("g", (left, place), (left + span, place));
+        let zero = tick == 0.0 && y.place(0.0) > 0.0;
+        svg.line(if zero { "a" } else { "g" }, (left, place), (left + span, place));
         if let Some(label) = label {
             svg.text(left - 10.0, place + 4.5, "end", "k", &label);
         }

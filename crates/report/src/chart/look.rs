@@ -1,6 +1,6 @@
 //! How series are told apart: a colour, and, for those who see none, a marker and a dash.
 
-use threadgauge_results::{Figure, Origin};
+use threadgauge_results::{Figure, Origin, Scale};
 
 use super::svg::{Svg, n};
 
@@ -92,7 +92,11 @@ pub(crate) fn swatch(figure: &Figure, index: usize) -> String {
         "<svg class=\"swatch {}\" viewBox=\"0 0 40 14\" width=\"40\" height=\"14\" aria-hidden=\"true\">",
         look.class()
     ));
-    svg.raw(&format!("<path class=\"l\" d=\"M1 7H39\"{}/>", look.dash()));
+    if figure.x.scale == Scale::Category {
+        svg.raw("<path class=\"e\" d=\"M6 3v8m0-4H34m0-4v8\"/>");
+    } else {
+        svg.raw(&format!("<path class=\"l\" d=\"M1 7H39\"{}/>", look.dash()));
+    }
     look.marker(&mut svg, 20.0, 7.0);
     svg.raw("</svg>");
     svg.finish()

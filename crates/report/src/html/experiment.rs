@@ -3,6 +3,7 @@
 use maud::{Markup, html as markup};
 use threadgauge_results::{ExperimentResult, Table};
 
+use super::cases::Head;
 use super::{cases, clean, figure, raw, section_id, slug};
 use crate::cases::Cases;
 use crate::{SampleRow, units, words};
@@ -114,12 +115,12 @@ fn source_table(e: &ExperimentResult, table: &Table) -> Markup {
         (clean(&table.title))
         @if !table.note.is_empty() { span.note { (clean(&table.note)) } }
     };
-    let heads: Vec<Markup> = table.columns.iter().map(|c| markup! { (clean(c)) }).collect();
+    let heads: Vec<Head> = table.columns.iter().map(|c| Head::words(c)).collect();
     let rows = table.rows.iter().map(|row| {
         markup! {
             tr {
                 @for (i, cell) in row.iter().enumerate() {
-                    @if i == 0 { th scope="row" { (clean(cell)) } } @else { td.n { (clean(cell)) } }
+                    @if i == 0 { th scope="row" { (clean(cell)) } } @else { td { (clean(cell)) } }
                 }
             }
         }

@@ -3,6 +3,7 @@
 use maud::{Markup, PreEscaped, html as markup};
 use threadgauge_results::{ExperimentResult, Figure, Origin, Point, Scale};
 
+use super::cases::{self, Head};
 use super::{clean, section_id, slug};
 use crate::chart;
 use crate::units::{self, Scale as Print};
@@ -24,9 +25,10 @@ pub(super) fn figure(e: &ExperimentResult, f: &Figure) -> Markup {
             @if drawing.panels.is_empty() {
                 p.nodata { "No data: " (clean(&why_empty(e))) }
             }
-            @for (svg, shown) in &drawing.panels {
-                div.scroll.plot tabindex="0" role="region" aria-label=(format!("Chart: {}", clean(&f.title))) { (PreEscaped(svg)) }
-                (legend(f, shown))
+            @for panel in &drawing.panels {
+                div.plot.wide { (PreEscaped(&panel.wide)) }
+                div.plot.narrow { (PreEscaped(&panel.narrow)) }
+                (legend(f, &panel.shown))
             }
             @if !drawing.panels.is_empty() {
                 @if !empty.is_empty() {
@@ -65,13 +67,12 @@ fn legend(f: &Figure, shown: &[usize]) -> Markup {
 }
 
 fn why_empty(e: &ExperimentResult) -> String {
-    let reasons = words::reasons(e);
-    match reasons.first() {
-        Some((reason, _)) => format!("{}. {reason}", words::case_counts(e)),
-        None => format!(
-            "no case of this run belongs in this chart ({}).",
-            words::case_counts(e)
-        ),
+    let cases = words::case_counts(e);
+    match words::reasons(e).first() {
+        Some((reason, _)) => {
+            format!("no case that belongs here has figures ({cases}). The most frequent reason: {reason}")
+        }
+        None => format!("this run has no case that belongs here ({cases})."),
     }
 }
 
@@ -84,27 +85,26 @@ fn data(f: &Figure, id: &str) -> Markup {
         }
     }
     places.sort_by(|a, b| a.0.total_cmp(&b.0));
-    markup! {
-        div.scroll tabindex="0" role="region" aria-label=(format!("Figures: {}", clean(&f.title))) {
-            table id=(format!("{id}-data")) {
-                caption { (clean(&f.title)) ": " (clean(&f.y.label)) }
-                thead { tr {
-                    th scope="col" { (clean(&f.x.label)) }
-                    @for s in &f.series { th scope="col" { (clean(&s.name)) } }
-                } }
-                tbody {
-                    @for (x, name) in &places {
-                        tr {
-                            th scope="row" { (clean(name)) }
-                            @for s in &f.series {
-                                td.n { (cell(s.points.iter().find(|p| p.x.total_cmp(x).is_eq()))) }
-                            }
-                        }
-                    }
+    let mut heads = vec![Head::words(&f.x.label)];
+    heads.extend(f.series.iter().map(|s| Head::figure(&s.name)));
+    let rows: Vec<Markup> = (places.iter())
+        .map(|(x, name)| {
+            markup! {
+                tr {
+                    th scope="row" class="p" { (clean(name)) }
+                    @for s in &f.series { (cell(s.points.iter().find(|p| p.x.total_cmp(x).is_eq()))) }
                 }
             }
-        }
-    }
+        })
+        .collect();
+    let caption = markup! { (clean(&f.title)) ": " (clean(&f.y.label)) };
+    cases::scrolling(
+        &format!("{id}-data"),
+        &format!("Figures: {}", f.title),
+        &caption,
+        &heads,
+        &rows,
+    )
 }
 
 fn place(f: &Figure, point: &Point) -> String {
@@ -116,14 +116,8 @@ fn place(f: &Figure, point: &Point) -> String {
 }
 
 fn cell(point: Option<&Point>) -> Markup {
-    markup! {
-        @match point {
-            Some(p) => {
-                @let scale = Print::of("count", p.y);
-                (scale.number(p.y))
-                @if let Some(ci) = p.ci95 { " " span.ci { (scale.interval(p.y, ci)) } }
-            }
-            None => { span.none { "–" } }
-        }
+    match point {
+        Some(p) => cases::figure_cells(&Print::of("count", p.y), p.y, p.ci95),
+        None => cases::no_figure(),
     }
 }

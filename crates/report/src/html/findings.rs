@@ -23,7 +23,7 @@ fn counts((counts, facts): ([usize; 4], usize)) -> Markup {
         ul.counts {
             @for (verdict, n) in words::VERDICTS.into_iter().zip(counts) {
                 li class=(words::key(verdict)) {
-                    span.sign aria-hidden="true" { (words::sign(verdict)) } " " b { (n) } " " (words::word(verdict))
+                    span.sign aria-hidden="true" { (words::sign(verdict)) } " " b { (n) } " " (words::plural_word(verdict, n))
                 }
             }
             @if facts > 0 { li { b { (facts) } " " (words::plural(facts, "fact", "facts")) } }
