@@ -1,2 +1,103 @@
-//! The chores of the project.
-fn main() {}
+//! The project's own chores, as one command: `cargo xtask`.
+//!
+//! Each chore is a file of its own; this one is their table of contents. Nothing here is part of the
+//! product: a chore may call the built `threadgauge`, never the other way round.
+#![forbid(unsafe_code)]
+// A chore talks to the person who started it; there is no library below that would need silence.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{CommandFactory, Parser, Subcommand};
+
+mod bench_harness;
+mod browser;
+mod check_deep;
+mod deps;
+mod folders;
+mod licences;
+mod man;
+mod pairs;
+mod shell;
+mod spdx;
+mod test;
+
+/// The project's own chores.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    chore: Option<Chore>,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Everything that must pass before a change lands, cheapest first
+    Test,
+    /// Install what the tests need beyond Rust and a C compiler
+    Deps {
+        /// Also what `check-deep` needs (valgrind)
+        #[arg(long)]
+        deep: bool,
+    },
+    /// Does the folder map in ARCHITECTURE.md match the tree?
+    Folders,
+    /// May every dependency be shipped under its licence?
+    Licences,
+    /// The report of a real, tiny run in a headless Chromium
+    Browser {
+        /// Test this page instead of making one
+        #[arg(long, value_name = "FILE")]
+        page: Option<PathBuf>,
+        /// Keep pictures of it, in every width and colour scheme, in this folder
+        #[arg(long, value_name = "DIR")]
+        pictures: Option<PathBuf>,
+    },
+    /// Write the man page and the shell completions into a folder
+    Man {
+        /// Made if it is missing
+        #[arg(value_name = "DIR", default_value = "target/man")]
+        dir: PathBuf,
+    },
+    /// The longer checks: valgrind on the unsafe leaves, then every fuzz target
+    CheckDeep(check_deep::Options),
+    /// Measure threadgauge itself against the limits it promises
+    BenchHarness(bench_harness::Options),
+    /// Pairs of quick runs, compared: does the harness cry wolf, and does it see a real handicap?
+    Pairs(pairs::Options),
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            error
+                .chain()
+                .skip(1)
+                .for_each(|cause| eprintln!("because: {cause}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
+    let Some(chore) = Cli::parse().chore else {
+        Cli::command().print_help()?;
+        return Ok(());
+    };
+    std::env::set_current_dir(shell::root()?)?;
+    match chore {
+        Chore::Test => test::run(),
+        Chore::Deps { deep } => deps::install(if deep { deps::Need::Deep } else { deps::Need::Tests }),
+        Chore::Folders => folders::check(),
+        Chore::Licences => licences::check(),
+        Chore::Browser { page, pictures } => browser::run(page.as_deref(), pictures.as_deref()),
+        Chore::Man { dir } => man::write(&dir),
+        Chore::CheckDeep(options) => check_deep::run(&options),
+        Chore::BenchHarness(options) => bench_harness::run(&options),
+        Chore::Pairs(options) => pairs::run(&options),
+    }
+}

@@ -2,12 +2,14 @@
 
 use crate::experiment::Experiment;
 use crate::experiments::create::Create;
+use crate::experiments::null::Null;
+use crate::experiments::oversubscription::Oversubscription;
 use crate::experiments::print::Print;
 
 /// Every experiment.
 #[must_use]
 pub fn catalogue() -> &'static [&'static dyn Experiment] {
-    &[&Create, &Print]
+    &[&Null, &Create, &Oversubscription, &Print]
 }
 
 /// Experiments still to come, and the claims they will decide.

@@ -2,6 +2,7 @@
 //! them, and the analysis that reads findings off the stored samples.
 
 pub mod analysis;
+pub mod batch;
 pub mod catalogue;
 pub mod experiment;
 pub mod experiments;

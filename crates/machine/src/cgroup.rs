@@ -4,7 +4,7 @@
 
 use crate::cpulist::CpuList;
 use crate::meter::read_whole;
-use crate::source::Source;
+use crate::source::{Fact, Source};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 
@@ -18,25 +18,43 @@ pub struct Cgroup {
     pub quota_cpus: Option<f64>,
     /// The CPUs of the cpuset; `None` where none is set.
     pub cpuset: Option<CpuList>,
-    /// The most processes and threads; `None` without such a bound.
-    pub pids_max: Option<u64>,
 }
 
-/// A v2 `cpu.max`: `"150000 100000"` is 1.5 CPUs, `"max 100000"` no bound. `None` for either no bound or
-/// nonsense: see [`parse_cfs_quota`] for v1.
-pub fn parse_cpu_max(text: &str) -> Option<f64> {
+/// A v2 `cpu.max` as CPUs' worth of time: `"150000 100000"` is 1.5, `"max 100000"` is `Ok(None)`, no bound.
+///
+/// # Errors
+///
+/// What is wrong with the text.
+pub fn parse_cpu_max(text: &str) -> Result<Option<f64>, String> {
     let mut words = text.split_ascii_whitespace();
-    let quota = words.next()?;
-    let period = words.next().unwrap_or("100000");
-    parse_cfs_quota(quota, period)
+    match words.next() {
+        Some("max") => Ok(None),
+        // The kernel always writes the period; this is its default.
+        Some(quota) => cpus_worth(quota, words.next().unwrap_or("100000")),
+        None => Err("cpu.max is empty".to_owned()),
+    }
 }
 
-/// A v1 `cpu.cfs_quota_us` and `cpu.cfs_period_us`: CPUs' worth of time. `None` for -1, which is no bound, and
-/// for nonsense.
-pub fn parse_cfs_quota(quota_us: &str, period_us: &str) -> Option<f64> {
-    let quota: u64 = quota_us.trim().parse().ok()?;
-    let period: u64 = period_us.trim().parse().ok()?;
-    (quota > 0 && period > 0).then(|| quota as f64 / period as f64)
+/// A v1 `cpu.cfs_quota_us` and `cpu.cfs_period_us` as CPUs' worth of time; a quota of -1 is `Ok(None)`, no bound.
+///
+/// # Errors
+///
+/// What is wrong with the texts.
+pub fn parse_cfs_quota(quota_us: &str, period_us: &str) -> Result<Option<f64>, String> {
+    if quota_us.trim() == "-1" {
+        Ok(None)
+    } else {
+        cpus_worth(quota_us, period_us)
+    }
+}
+
+fn cpus_worth(quota_us: &str, period_us: &str) -> Result<Option<f64>, String> {
+    match (quota_us.trim().parse::<u64>(), period_us.trim().parse::<u64>()) {
+        (Ok(quota), Ok(period)) if quota > 0 && period > 0 => Ok(Some(quota as f64 / period as f64)),
+        _ => Err(format!(
+            "a quota of {quota_us:?} in a period of {period_us:?} makes no sense"
+        )),
+    }
 }
 
 /// A `cpu.stat` of either version: for how many nanoseconds and in how many periods the group was throttled.
@@ -73,9 +91,18 @@ impl Place {
     }
 }
 
-pub(crate) fn read(source: &Source) -> Result<Cgroup, String> {
-    let membership = source.text("/proc/self/cgroup")?;
-    let mounts = source.text("/proc/self/mountinfo").unwrap_or_default();
+/// Reads the control group; calls `unknown` with field and reason for each part that is `None`.
+pub(crate) fn read(source: &Source, unknown: &mut dyn FnMut(&str, String)) -> Cgroup {
+    let mut keep = |field: &str, reason: String| unknown(&format!("cgroup.{field}"), reason);
+    let membership = match source.text("/proc/self/cgroup") {
+        Ok(text) => text,
+        Err(reason) => {
+            for field in ["version", "quota_cpus", "cpuset"] {
+                keep(field, reason.clone());
+            }
+            return Cgroup::default();
+        }
+    };
     let has_v1 = membership.lines().any(|line| !line.starts_with("0::"));
     let has_v2 = membership.lines().any(|line| line.starts_with("0::"));
     let version = match (has_v1, has_v2) {
@@ -84,12 +111,51 @@ pub(crate) fn read(source: &Source) -> Result<Cgroup, String> {
         (false, true) => Some("v2"),
         (false, false) => None,
     };
-    Ok(Cgroup {
+    if version.is_none() {
+        keep("version", "this process is in no control group".to_owned());
+    }
+    let places = |controller| place(source, &membership, controller);
+    let quota_cpus = places("cpu").and_then(|place| quota(source, &place));
+    let cpuset = places("cpuset").and_then(|place| cpuset(source, &place));
+    Cgroup {
         version: version.map(str::to_owned),
-        quota_cpus: find(&membership, &mounts, "cpu").and_then(|place| quota(source, &place)),
-        cpuset: find(&membership, &mounts, "cpuset").and_then(|place| cpuset(source, &place)),
-        pids_max: find(&membership, &mounts, "pids").and_then(|place| pids_max(source, &place)),
-    })
+        quota_cpus: quota_cpus.map_err(|reason| keep("quota_cpus", reason)).ok(),
+        cpuset: cpuset.map_err(|reason| keep("cpuset", reason)).ok(),
+    }
+}
+
+/// The most processes and threads in the control group, or why there is no such bound.
+pub(crate) fn pids_max(source: &Source) -> Fact<u64> {
+    let place = place(source, &source.text("/proc/self/cgroup")?, "pids")?;
+    least(
+        &place,
+        "no control group bounds the number of processes",
+        |folder| match source.word(&format!("{folder}/pids.max")).as_deref() {
+            Ok("max") | Err(_) => Ok(None),
+            Ok(number) => number
+                .parse()
+                .map(Some)
+                .map_err(|_| format!("pids.max holds {number:?}")),
+        },
+    )
+}
+
+fn place(source: &Source, membership: &str, controller: &str) -> Fact<Place> {
+    let mounts = source.text("/proc/self/mountinfo")?;
+    find(membership, &mounts, controller)
+        .ok_or_else(|| format!("no control group hierarchy with the controller {controller} is mounted"))
+}
+
+/// The least of a bound along the group's path; `none` is the reason where no folder has one.
+fn least<T: PartialOrd>(place: &Place, none: &str, of: impl Fn(&str) -> Fact<Option<T>>) -> Fact<T> {
+    let mut least = None;
+    for folder in place.folders() {
+        least = match (least, of(&folder)?) {
+            (Some(a), Some(b)) if b < a => Some(b),
+            (a, b) => a.or(b),
+        };
+    }
+    least.ok_or_else(|| none.to_owned())
 }
 
 /// The folder of `controller`: a v1 hierarchy that has it, else the v2 one.
@@ -144,30 +210,30 @@ fn below_root(group: &str, root: &str) -> String {
     }
 }
 
-fn quota(source: &Source, place: &Place) -> Option<f64> {
-    let of = |folder: &String| {
+fn quota(source: &Source, place: &Place) -> Fact<f64> {
+    least(place, "no quota is set", |folder| {
+        let text = |name: &str| source.text(&format!("{folder}/{name}")).ok();
+        // The top of the tree has no such file, and neither has a group without the controller.
         if place.is_v2 {
-            parse_cpu_max(&source.text(&format!("{folder}/cpu.max")).ok()?)
-        } else {
-            let quota = source.text(&format!("{folder}/cpu.cfs_quota_us")).ok()?;
-            parse_cfs_quota(&quota, &source.text(&format!("{folder}/cpu.cfs_period_us")).ok()?)
+            return text("cpu.max").map_or(Ok(None), |text| parse_cpu_max(&text));
         }
-    };
-    place.folders().iter().filter_map(of).min_by(f64::total_cmp)
-}
-
-fn cpuset(source: &Source, place: &Place) -> Option<CpuList> {
-    let names = ["cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus"];
-    place.folders().iter().find_map(|folder| {
-        names
-            .iter()
-            .find_map(|name| source.word(&format!("{folder}/{name}")).ok()?.parse().ok())
+        match (text("cpu.cfs_quota_us"), text("cpu.cfs_period_us")) {
+            (Some(quota), Some(period)) => parse_cfs_quota(&quota, &period),
+            _ => Ok(None),
+        }
     })
 }
 
-fn pids_max(source: &Source, place: &Place) -> Option<u64> {
-    let of = |folder: &String| source.value(&format!("{folder}/pids.max")).ok();
-    place.folders().iter().filter_map(of).min()
+fn cpuset(source: &Source, place: &Place) -> Fact<CpuList> {
+    let names = ["cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus"];
+    for folder in place.folders() {
+        for name in names {
+            if let Ok(text) = source.word(&format!("{folder}/{name}")) {
+                return text.parse().map_err(|error| format!("{name}: {error}"));
+            }
+        }
+    }
+    Err("no cpuset is set".to_owned())
 }
 
 /// The open `cpu.stat` of this process's group.
@@ -198,11 +264,19 @@ mod tests {
 
     #[test]
     fn quotas_are_cpus() {
-        assert_eq!(parse_cpu_max("150000 100000\n"), Some(1.5));
-        assert_eq!(parse_cpu_max("50000"), Some(0.5));
-        assert_eq!(parse_cpu_max("max 100000"), None);
-        assert_eq!(parse_cfs_quota("-1\n", "100000\n"), None);
-        assert_eq!(parse_cfs_quota("200000", "0"), None);
+        assert_eq!(parse_cpu_max("150000 100000\n"), Ok(Some(1.5)));
+        assert_eq!(parse_cpu_max("50000"), Ok(Some(0.5)));
+        assert_eq!(parse_cpu_max("max 100000"), Ok(None));
+        assert_eq!(parse_cfs_quota("-1\n", "100000\n"), Ok(None));
+        assert_eq!(parse_cfs_quota("200000\n", "100000\n"), Ok(Some(2.0)));
+    }
+
+    #[test]
+    fn nonsense_is_an_error_and_not_the_absence_of_a_quota() {
+        assert!(parse_cfs_quota("200000", "0").is_err());
+        for text in ["", "lots 100000", "-5 100000", "0 100000"] {
+            assert!(parse_cpu_max(text).is_err(), "{text:?}");
+        }
     }
 
     #[test]

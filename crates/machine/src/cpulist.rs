@@ -105,7 +105,7 @@ impl FromStr for CpuList {
 
     /// Parses `0,2-3`. White space around entries is allowed, overlapping ranges too.
     fn from_str(list: &str) -> Result<CpuList, CpuListError> {
-        let mut cpus = Vec::new();
+        let mut ranges = Vec::new();
         for entry in list.split(',') {
             let entry = entry.trim();
             if entry.is_empty() {
@@ -128,7 +128,10 @@ impl FromStr for CpuList {
                 }
             };
             match entry.split_once('-') {
-                None => cpus.push(number(entry)?),
+                None => {
+                    let cpu = number(entry)?;
+                    ranges.push((cpu, cpu));
+                }
                 Some((start, end)) => {
                     let (start, end) = (number(start)?, number(end)?);
                     if end < start {
@@ -140,16 +143,18 @@ impl FromStr for CpuList {
                             end,
                         });
                     }
-                    cpus.extend(start..=end);
-                    // A text may repeat a wide range many times; keep what it costs bounded.
-                    if cpus.len() > 4 * HIGHEST {
-                        cpus.sort_unstable();
-                        cpus.dedup();
-                    }
+                    ranges.push((start, end));
                 }
             }
         }
-        Ok(CpuList::new(cpus))
+        // Merged before they are written out: a text may repeat a wide range many times.
+        ranges.sort_unstable();
+        let mut cpus: Vec<usize> = Vec::new();
+        for (start, end) in ranges {
+            let from = cpus.last().map_or(start, |last| start.max(last + 1));
+            cpus.extend(from..=end);
+        }
+        Ok(CpuList(cpus))
     }
 }
 
@@ -198,6 +203,12 @@ mod tests {
     #[test]
     fn overlapping_and_unsorted_entries_become_one_ascending_list() {
         assert_eq!("3,1-2, 2 - 4,0".parse(), Ok(CpuList::new(0..=4)));
+    }
+
+    #[test]
+    fn a_wide_range_repeated_a_thousand_times_costs_no_more_than_once() {
+        let text = ["0-65535"; 1_000].join(",");
+        assert_eq!(text.parse::<CpuList>().map(|cpus| cpus.len()), Ok(65_536));
     }
 
     #[test]

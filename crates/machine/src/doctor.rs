@@ -2,6 +2,10 @@
 //!
 //! Judges facts that others read. Read-only: a mend is a sentence for the user, never done by us.
 
+mod capacity;
+mod noise;
+mod setting;
+
 use crate::fingerprint::Fingerprint;
 use crate::probe::{NoiseProbe, noise_probe};
 use serde::{Deserialize, Serialize};
@@ -59,7 +63,69 @@ impl Doctor {
     }
 }
 
-/// Judges a machine. The judgements come most serious first, in a fixed order among equals.
-pub fn examine(_machine: &Fingerprint, _probe: &NoiseProbe) -> Vec<Advice> {
-    Vec::new()
+impl Advice {
+    fn new(subject: &str, severity: Severity, says: String, mend: Option<&str>) -> Advice {
+        Advice {
+            subject: subject.to_owned(),
+            severity,
+            says,
+            mend: mend.map(str::to_owned),
+        }
+    }
+
+    fn fine(subject: &str, says: impl Into<String>) -> Advice {
+        Advice::new(subject, Severity::Fine, says.into(), None)
+    }
+}
+
+/// Judges a machine. The judgements come most serious first, in a fixed order among equals; what is as it
+/// should be is listed too, as [`Severity::Fine`].
+pub fn examine(machine: &Fingerprint, probe: &NoiseProbe) -> Vec<Advice> {
+    let mut advice = noise::judge(probe);
+    advice.extend(setting::judge(machine));
+    advice.extend(capacity::judge(machine));
+    advice.sort_by_key(|item| std::cmp::Reverse(item.severity));
+    advice
+}
+
+/// The reason noted for a field that is `None`.
+fn why_unknown<'a>(machine: &'a Fingerprint, field: &str) -> &'a str {
+    machine
+        .unknown
+        .get(field)
+        .map_or("it could not be read", String::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_serious_comes_first() {
+        let probe = NoiseProbe {
+            foreign_cpus: 1.5,
+            steal_share: 0.02,
+            cpus: 2,
+            ..NoiseProbe::default()
+        };
+        let advice = examine(&Fingerprint::default(), &probe);
+        assert!(advice.is_sorted_by_key(|item| std::cmp::Reverse(item.severity)));
+        assert_eq!(
+            (advice[0].subject.as_str(), advice[0].severity),
+            ("other programs", Severity::Serious)
+        );
+    }
+
+    #[test]
+    fn a_machine_of_which_nothing_is_known_is_never_called_fine_for_it() {
+        let unwatched = NoiseProbe {
+            unknown: vec!["the CPUs".to_owned()],
+            ..NoiseProbe::default()
+        };
+        let advice = examine(&Fingerprint::default(), &unwatched);
+        assert!(
+            advice.iter().all(|item| item.severity != Severity::Fine),
+            "{advice:#?}"
+        );
+    }
 }

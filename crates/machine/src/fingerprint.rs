@@ -110,8 +110,8 @@ impl Fingerprint {
         let topology = Topology::read(&source, &online_cpus, &mut |field, why| unknown.note(field, why));
         let cpus = unknown.keep("cpus", online.map(|cpus| cpus.len()));
         let allowed = unknown.keep("allowed_cpus", allowed(&source));
-        let cgroup = unknown.cgroup(cgroup::read(&source));
-        let limits = Limits::read(&source, cgroup.pids_max, &mut |field, why| {
+        let cgroup = cgroup::read(&source, &mut |field, why| unknown.note(field, why));
+        let limits = Limits::read(&source, cgroup::pids_max(&source), &mut |field, why| {
             unknown.note(field, why);
         });
         let kernel = unknown.keep("kernel", source.word("/proc/sys/kernel/osrelease"));
@@ -154,12 +154,12 @@ impl Fingerprint {
         };
         let autogroup: Fact<u8> = source.value("/proc/sys/kernel/sched_autogroup_enabled");
         let smt = topology.smt().ok_or_else(|| "the cores are not known".to_owned());
-        let machine_key = key(
-            cpu_model.as_deref(),
-            cpus,
-            kernel.as_deref(),
-            hypervisor.as_deref(),
-        );
+        let below = match (virtual_machine, &hypervisor) {
+            (_, Some(name)) => name,
+            (Some(false), None) => "bare metal",
+            _ => "?",
+        };
+        let machine_key = key(cpu_model.as_deref(), cpus, kernel.as_deref(), below);
         let live = source.is_live().then(|| std::env::consts::ARCH.to_owned());
         Fingerprint {
             machine_key,
@@ -219,30 +219,6 @@ impl Unknown {
     fn keep<T>(&mut self, field: &str, fact: Fact<T>) -> Option<T> {
         fact.map_err(|reason| self.note(field, reason)).ok()
     }
-
-    fn cgroup(&mut self, fact: Fact<Cgroup>) -> Cgroup {
-        let (cgroup, reason) = match fact {
-            Ok(cgroup) => (cgroup, None),
-            Err(reason) => (Cgroup::default(), Some(reason)),
-        };
-        let mut missing = |field: &str, is_missing: bool, otherwise: &str| {
-            if is_missing {
-                self.note(
-                    &format!("cgroup.{field}"),
-                    reason.clone().unwrap_or_else(|| otherwise.to_owned()),
-                );
-            }
-        };
-        missing(
-            "version",
-            cgroup.version.is_none(),
-            "this process is in no control group",
-        );
-        missing("quota_cpus", cgroup.quota_cpus.is_none(), "no quota is set");
-        missing("cpuset", cgroup.cpuset.is_none(), "no cpuset is set");
-        missing("pids_max", cgroup.pids_max.is_none(), "no bound is set");
-        cgroup
-    }
 }
 
 /// The CPUs switched on: from `/sys`, else as many as `/proc/cpuinfo` lists.
@@ -292,16 +268,9 @@ fn effective(
     }
 }
 
-fn key(model: Option<&str>, cpus: Option<usize>, kernel: Option<&str>, hypervisor: Option<&str>) -> String {
+fn key(model: Option<&str>, cpus: Option<usize>, kernel: Option<&str>, hypervisor: &str) -> String {
     let cpus = cpus.map_or("? CPUs".to_owned(), |n| format!("{n} CPUs"));
-    let part = |text: Option<&str>, otherwise: &str| text.unwrap_or(otherwise).to_owned();
-    [
-        part(model, "?"),
-        cpus,
-        part(kernel, "?"),
-        part(hypervisor, "no hypervisor known"),
-    ]
-    .join(" | ")
+    [model.unwrap_or("?"), &cpus, kernel.unwrap_or("?"), hypervisor].join(" | ")
 }
 
 #[cfg(test)]

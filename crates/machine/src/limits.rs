@@ -127,7 +127,7 @@ impl Limits {
     /// Reads all of them; calls `unknown` with field and reason for each that cannot be read.
     pub(crate) fn read(
         source: &Source,
-        pids_max: Option<u64>,
+        pids_max: Fact<u64>,
         unknown: &mut dyn FnMut(&str, String),
     ) -> Limits {
         let text = source.text("/proc/self/limits");
@@ -157,12 +157,9 @@ impl Limits {
         let threads_max = number("threads_max", "/proc/sys/kernel/threads-max");
         let pid_max = number("pid_max", "/proc/sys/kernel/pid_max");
         let max_map_count = number("max_map_count", "/proc/sys/vm/max_map_count");
-        if pids_max.is_none() {
-            unknown(
-                "limits.cgroup_pids_max",
-                "no control group bounds the number of processes".to_owned(),
-            );
-        }
+        let pids_max = pids_max
+            .map_err(|reason| unknown("limits.cgroup_pids_max", reason))
+            .ok();
         Limits {
             nofile,
             nofile_hard,

@@ -15,18 +15,31 @@ pub enum ReportError {
         /// What the system said.
         source: io::Error,
     },
+    /// What was given to write to refused.
+    #[error("cannot write: {0}; {advice}", advice = advice(.0))]
+    Io(#[from] io::Error),
     /// The workbook could not be built.
-    #[error(
-        "cannot build the workbook: {0}; the other files hold the same figures: \
-         please report this with results.json"
-    )]
+    #[error("cannot build the workbook: {0}; the other files hold the same figures, please report this")]
     Workbook(#[from] rust_xlsxwriter::XlsxError),
-    /// The raw samples could not be written.
-    #[error("cannot write the samples: {0}; check the place they are written to")]
-    Samples(#[from] csv::Error),
     /// The document could not be written as JSON.
     #[error("cannot write the results as JSON: {0}; please report this")]
     Json(#[from] serde_json::Error),
+}
+
+impl ReportError {
+    /// The same, naming the file it happened to.
+    pub(crate) fn of(self, path: PathBuf) -> Self {
+        match self {
+            Self::Io(source) => Self::File { path, source },
+            other => other,
+        }
+    }
+}
+
+impl From<csv::Error> for ReportError {
+    fn from(error: csv::Error) -> Self {
+        Self::Io(error.into())
+    }
 }
 
 /// What to try when the system refuses a file.

@@ -1,11 +1,197 @@
-//! The page.
+//! The page: one file that works from disk, in any light, on a phone and on paper, without a script.
+//!
+//! Owns the order of the page and its head. The parts are beside it: [`findings`], [`experiment`], [`cases`]
+//! (the tables), [`figure`], [`raw`] (samples on demand). The script opens raw samples and unfolds the page
+//! for printing; everything else is there without it. No network, no fonts, no frame.
 
+mod cases;
+mod experiment;
+mod figure;
+mod findings;
+mod raw;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html as markup};
 use threadgauge_results::Results;
 
-use crate::SampleRow;
+use crate::facts::{Fact, facts, headline};
+use crate::{SampleRow, units, words};
+
+const STYLE: &str = include_str!("html/page.css");
+const SCRIPT: &str = include_str!("html/page.js");
 
 /// The whole report as one self-contained page: no network, no script needed to read it.
 #[must_use]
-pub fn html(_results: &Results, _samples: &[SampleRow<'_>]) -> String {
-    String::new()
+pub fn html(results: &Results, samples: &[SampleRow<'_>]) -> String {
+    let run = &results.run;
+    let title = format!("threadgauge: {}", headline(&results.machine));
+    let page = markup! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta name="generator" content=(format!("threadgauge {}", run.version));
+                title { (clean(&title)) }
+                link rel="icon" href="data:,";
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                a.skip href="#main" { "Skip to the report" }
+                (contents(results))
+                main id="main" tabindex="-1" {
+                    (header(results))
+                    (warnings(results))
+                    (findings::section(results))
+                    @for e in &results.experiments { (experiment::section(e, samples)) }
+                    (footer(results))
+                }
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    };
+    page.into_string()
+}
+
+fn contents(results: &Results) -> Markup {
+    markup! {
+        nav.contents aria-label="Contents" {
+            p.brand { "threadgauge" }
+            ul {
+                li { a href="#machine" { "This machine" } }
+                @if !results.warnings.is_empty() { li { a href="#warnings" { "Warnings" } } }
+                li { a href="#findings" { "Findings" } }
+                @for e in &results.experiments {
+                    li {
+                        a href=(format!("#{}", section_id(&e.id))) { (clean(&e.id)) }
+                        ul {
+                            @for (suffix, name) in experiment::parts(e) {
+                                li { a href=(format!("#{}-{suffix}", section_id(&e.id))) { (name) } }
+                            }
+                        }
+                    }
+                }
+                li { a href="#run" { "About this run" } }
+            }
+        }
+    }
+}
+
+fn header(results: &Results) -> Markup {
+    let (main, rest): (Vec<_>, Vec<_>) = facts(&results.machine).into_iter().partition(|f| f.main);
+    let unknown = rest.iter().filter(|f| !f.known).count();
+    let run = &results.run;
+    markup! {
+        header {
+            h1 { "What running things at once costs here" }
+            p.lede {
+                (clean(&headline(&results.machine))) ". "
+                "Profile " b { (clean(&run.profile)) } ", " (when(&run.started)) ", up to "
+                (run.rounds) " " (words::plural(run.rounds as usize, "round", "rounds")) "."
+            }
+            @if !run.complete {
+                p.warning { span.sign aria-hidden="true" { "!" } " This run is not complete: planned rounds are missing." }
+            }
+        }
+        section #machine aria-labelledby="machine-h" {
+            h2 #machine-h { "This machine" }
+            @if main.is_empty() && rest.is_empty() {
+                p { "The results hold no facts about the machine." }
+            }
+            @if !main.is_empty() { (list(&main)) }
+            @if !rest.is_empty() {
+                details {
+                    summary {
+                        (rest.len()) " more " (words::plural(rest.len(), "fact", "facts"))
+                        @if unknown > 0 { ", of which " (unknown) " could not be read" }
+                    }
+                    (list(&rest))
+                }
+            }
+        }
+    }
+}
+
+fn list(facts: &[Fact]) -> Markup {
+    markup! {
+        dl.facts {
+            @for f in facts {
+                div { dt { (clean(&f.name)) } dd class=[(!f.known).then_some("soft")] { (clean(&f.value)) } }
+            }
+        }
+    }
+}
+
+fn warnings(results: &Results) -> Markup {
+    markup! {
+        @if !results.warnings.is_empty() {
+            section #warnings.warnings aria-labelledby="warnings-h" {
+                h2 #warnings-h { "Before you believe a figure" }
+                ul { @for w in &results.warnings { li { (clean(w)) } } }
+            }
+        }
+    }
+}
+
+fn footer(results: &Results) -> Markup {
+    let run = &results.run;
+    markup! {
+        footer #run aria-labelledby="run-h" {
+            h2 #run-h { "About this run" }
+            dl.facts {
+                div { dt { "run" } dd { (clean(&run.id)) } }
+                div { dt { "started" } dd { (when(&run.started)) } }
+                div { dt { "profile" } dd { (clean(&run.profile)) } }
+                div { dt { "options" } dd { @if run.options.is_empty() { "none" } @else { (clean(&run.options.join(" "))) } } }
+                div { dt { "measured for" } dd { (units::figure(run.measured_s, None, "s")) } }
+                div { dt { "seed" } dd { (run.seed) } }
+                div { dt { "program" } dd { "threadgauge " (clean(&run.version)) } }
+                div { dt { "schema" } dd { (results.schema) } }
+            }
+            p {
+                "A figure is the median over rounds. Brackets hold its exact order-statistic interval; the level is with "
+                "each table. A comparison is paired by round. The same figures in full precision: "
+                code { "results.json" } ", " code { "results.xlsx" } ", " code { "samples.csv" } "."
+            }
+        }
+    }
+}
+
+/// The time as people read it; what is not RFC 3339 stays as it is.
+fn when(started: &str) -> String {
+    match (started.get(..10), started.get(10..11), started.get(11..16)) {
+        (Some(day), Some("T"), Some(time)) if started.ends_with('Z') => format!("{day} {time} UTC"),
+        _ => clean(started),
+    }
+}
+
+/// Text without control characters, which HTML does not allow even escaped.
+fn clean(text: &str) -> String {
+    text.chars()
+        .map(|c| {
+            if c.is_control() && c != '\n' && c != '\t' {
+                '\u{fffd}'
+            } else {
+                c
+            }
+        })
+        .collect()
+}
+
+/// The anchor of an experiment.
+fn section_id(experiment: &str) -> String {
+    format!("e-{}", slug(experiment))
+}
+
+/// A name that can stand in an id: what cannot becomes its code point, so that two names stay two.
+fn slug(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    for c in name.chars() {
+        if c.is_ascii_alphanumeric() || c == '-' {
+            out.push(c);
+        } else {
+            out.push_str(&format!("_{:x}", u32::from(c)));
+        }
+    }
+    out
 }

@@ -5,14 +5,19 @@
 //! statistic: a figure that is not in the document is not in the report.
 #![forbid(unsafe_code)]
 
+mod cases;
+mod chart;
 mod compare;
 mod csv_file;
 mod error;
+mod facts;
 mod files;
 mod html;
 mod markdown;
 mod sample;
 mod terminal;
+mod units;
+mod words;
 mod xlsx;
 
 pub use compare::{CompareReport, Counts, comparison_json, comparison_markdown, comparison_text};
@@ -23,4 +28,5 @@ pub use html::html;
 pub use markdown::markdown;
 pub use sample::SampleRow;
 pub use terminal::{ClaimRow, Style, claims_table, terminal, terminal_summary};
+pub use units::figure;
 pub use xlsx::{xlsx, xlsx_buffer};

@@ -1,4 +1,6 @@
 //! One file an experiment.
 
 pub mod create;
+pub mod null;
+pub mod oversubscription;
 pub mod print;

@@ -10,3 +10,4 @@ pub mod pthread;
 pub mod reap;
 pub mod sigchld;
 pub mod spawn;
+pub mod threads;

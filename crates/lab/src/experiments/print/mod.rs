@@ -163,8 +163,16 @@ impl Experiment for Print {
         worker.metric("bytes", "bytes", measured.received.bytes as f64);
         worker.metric("lines", "lines", measured.received.lines as f64);
         worker.metric(TORN, "lines", measured.received.torn_lines as f64);
-        worker.metric("voluntary_switches", "switches", measured.switches.voluntary as f64);
-        worker.metric("involuntary_switches", "switches", measured.switches.involuntary as f64);
+        worker.metric(
+            "voluntary_switches",
+            "switches",
+            measured.switches.voluntary as f64,
+        );
+        worker.metric(
+            "involuntary_switches",
+            "switches",
+            measured.switches.involuntary as f64,
+        );
         worker.metric("alive", "units", measured.alive);
         worker.tag("cold");
         for tag in measured.tags {

@@ -11,11 +11,14 @@ use super::setting::Unit;
 /// The time of one kind of unit at one point.
 pub(super) type Wanted = (Unit, Point);
 
+/// Of the times of cells, in order.
+type Formula = Box<dyn Fn(&[f64]) -> f64>;
+
 /// A number computed from the times of some cells.
 pub(super) struct Statistic {
     /// The cells, in the order that `of` takes their times.
     pub cells: Vec<Wanted>,
-    of: Box<dyn Fn(&[f64]) -> f64>,
+    of: Formula,
 }
 
 impl Statistic {

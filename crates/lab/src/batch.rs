@@ -1,0 +1,222 @@
+//! Timing an operation too short for the clock: many of them in a batch, batches until the figure is steady.
+//!
+//! Owns METHOD rules 1 and 2: how long a batch must be, which batches are warm-up, and when to give up waiting
+//! for steadiness. It reads no clock itself: the caller's closure does the operations and says how long they
+//! took, so the rules are tested on a simulated clock.
+
+use std::time::Duration;
+
+/// What the clock can tell apart, and what asking it costs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClockCost {
+    /// The smallest step, ns.
+    pub resolution_ns: u64,
+    /// One call, ns.
+    pub call_ns: u64,
+}
+
+/// The shortest batch of an operation that can be repeated, where the clock does not ask for more.
+pub const SHORTEST: Duration = Duration::from_millis(10);
+
+/// Batches dropped at least.
+const WARM_UP: usize = 3;
+/// Batches in each of the two windows that must agree.
+const WINDOW: usize = 5;
+/// By how much their medians may differ.
+const AGREEMENT: f64 = 0.02;
+/// The share of the budget that may be spent on batches that are dropped.
+const WARM_UP_SHARE: f64 = 0.2;
+/// A batch that is too short grows by this factor at most, since its first operations may be slow ones.
+const GROWTH_LIMIT: f64 = 16.0;
+
+impl ClockCost {
+    /// How long a batch must last for the clock's own error to be under a thousandth of it, and at least
+    /// [`SHORTEST`].
+    #[must_use]
+    pub fn shortest_batch(self) -> Duration {
+        let by_clock = (1_000 * self.resolution_ns).max(2_000 * self.call_ns);
+        SHORTEST.max(Duration::from_nanos(by_clock))
+    }
+}
+
+/// What the batches gave.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Batches {
+    /// Operations in each batch.
+    pub operations: u64,
+    /// Batches dropped as warm-up, those that found the number of operations apart.
+    pub dropped: usize,
+    /// Whether the windows agreed; otherwise the sample is to be tagged `no-steady-state`.
+    pub steady: bool,
+    /// The kept batches, ns, in order.
+    pub kept_ns: Vec<f64>,
+}
+
+impl Batches {
+    /// The median batch over its operations.
+    #[must_use]
+    pub fn ns_per_operation(&self) -> f64 {
+        median(&self.kept_ns) / self.operations as f64
+    }
+
+    /// The median batch, ns.
+    #[must_use]
+    pub fn batch_ns(&self) -> f64 {
+        median(&self.kept_ns)
+    }
+}
+
+/// Runs batches until `budget` is spent. `batch` does that many operations and returns how long they took.
+///
+/// First the number of operations grows until a batch lasts `shortest`. Then at least 3 batches are dropped, and
+/// on until two adjacent windows of 5 have medians within 2 % of each other; those ten are the first that count.
+/// When a fifth of the budget has gone into dropped batches, the rest counts as it is.
+///
+/// ```
+/// use std::time::Duration;
+/// use threadgauge_lab::batch::measure;
+///
+/// // An operation of exactly 100 ns.
+/// let batches = measure(Duration::from_millis(10), Duration::from_millis(300), |n| n as f64 * 100.0);
+/// assert!(batches.steady && (batches.ns_per_operation() - 100.0).abs() < 1e-9);
+/// ```
+pub fn measure(shortest: Duration, budget: Duration, mut batch: impl FnMut(u64) -> f64) -> Batches {
+    let (operations, mut spent_ns) = size(shortest, &mut batch);
+    let budget_ns = budget.as_nanos() as f64;
+    let mut all = Vec::new();
+    let mut first = WARM_UP;
+    let mut steady = false;
+    let mut open = true;
+    loop {
+        if open && all.len() >= first + 2 * WINDOW {
+            if agree(&all[first..]) {
+                (steady, open) = (true, false);
+            } else if all[..=first].iter().sum::<f64>() > WARM_UP_SHARE * budget_ns {
+                open = false;
+            } else {
+                first += 1;
+                continue;
+            }
+        }
+        let enough = all.len() >= first + 2 * WINDOW;
+        if enough && !open && spent_ns >= budget_ns {
+            break;
+        }
+        let took_ns = batch(operations);
+        spent_ns += took_ns;
+        all.push(took_ns);
+    }
+    Batches {
+        operations,
+        dropped: first,
+        steady,
+        kept_ns: all.split_off(first),
+    }
+}
+
+/// The number of operations that lasts `shortest`, and the time spent on finding it.
+fn size(shortest: Duration, batch: &mut impl FnMut(u64) -> f64) -> (u64, f64) {
+    let wanted_ns = shortest.as_nanos() as f64;
+    let mut operations = 1;
+    let mut spent_ns = 0.0;
+    loop {
+        let took_ns = batch(operations);
+        spent_ns += took_ns;
+        if took_ns >= wanted_ns || operations >= u64::MAX / 32 {
+            return (operations, spent_ns);
+        }
+        // A tenth more than needed, so that small changes do not fall short again.
+        let factor = (1.1 * wanted_ns / took_ns.max(1.0)).clamp(1.1, GROWTH_LIMIT);
+        operations = (operations as f64 * factor).ceil() as u64;
+    }
+}
+
+/// Whether the first two windows have the same median.
+fn agree(batches: &[f64]) -> bool {
+    let (earlier, later) = (median(&batches[..WINDOW]), median(&batches[WINDOW..2 * WINDOW]));
+    (later - earlier).abs() < AGREEMENT * earlier
+}
+
+fn median(values: &[f64]) -> f64 {
+    threadgauge_stats::median(values).unwrap_or(f64::NAN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHORT: Duration = Duration::from_millis(10);
+    const BUDGET: Duration = Duration::from_millis(500);
+
+    /// Batches of an operation whose cost depends on how many batches of full size there were before.
+    fn simulated(cost_ns: impl Fn(usize) -> f64) -> (Batches, usize) {
+        let mut full = 0;
+        let batches = measure(SHORT, BUDGET, |operations| {
+            let took = operations as f64 * cost_ns(full);
+            full += usize::from(took >= 1e7);
+            took
+        });
+        (batches, full)
+    }
+
+    #[test]
+    fn a_steady_operation_drops_three_batches_and_fills_the_budget() {
+        let (batches, full) = simulated(|_| 50.0);
+        assert!(batches.steady);
+        assert_eq!(batches.dropped, 3);
+        assert!(batches.kept_ns.iter().all(|ns| (1e7..1.3e7).contains(ns)), "{batches:?}");
+        assert!((batches.ns_per_operation() - 50.0).abs() < 1e-9);
+        // All batches of full size are accounted for; the first of them ended the sizing.
+        assert_eq!(batches.kept_ns.len() + batches.dropped + 1, full);
+        let spent: f64 = batches.kept_ns.iter().sum();
+        assert!(spent > 0.85 * 5e8 && spent < 5e8 + 1.3e7, "{spent}");
+    }
+
+    #[test]
+    fn a_drift_that_ends_is_dropped_as_warm_up() {
+        // 30 % slower at first, settled after the sixth batch.
+        let (batches, _) = simulated(|n| if n < 7 { 65.0 - 2.0 * n as f64 } else { 50.0 });
+        assert!(batches.steady);
+        assert!(batches.dropped > 3, "{batches:?}");
+        assert!((batches.ns_per_operation() - 50.0).abs() < 1.0, "{batches:?}");
+    }
+
+    #[test]
+    fn what_never_settles_is_kept_after_a_fifth_of_the_budget_and_says_so() {
+        // Every batch 1 % dearer than the one before: windows five apart differ by 5 %.
+        let (batches, _) = simulated(|n| 50.0 * 1.01_f64.powi(i32::try_from(n).unwrap()));
+        assert!(!batches.steady);
+        let dropped_ns = batches.dropped as f64 * 1.1e7;
+        assert!(dropped_ns <= 0.2 * 5e8 + 1.3e7, "dropped {}", batches.dropped);
+        assert!(batches.kept_ns.len() >= 2 * WINDOW);
+    }
+
+    #[test]
+    fn noise_around_a_level_is_steady() {
+        // One batch in five is 10 % slow: medians do not care.
+        let (batches, _) = simulated(|n| if n % 5 == 2 { 55.0 } else { 50.0 });
+        assert!(batches.steady && batches.dropped == 3, "{batches:?}");
+    }
+
+    #[test]
+    fn an_operation_longer_than_the_batch_is_timed_one_by_one() {
+        let batches = measure(SHORT, Duration::ZERO, |n| n as f64 * 3e7);
+        assert_eq!((batches.operations, batches.kept_ns.len()), (1, 10));
+    }
+
+    #[test]
+    fn the_clock_decides_where_it_is_coarse() {
+        let fine = ClockCost {
+            resolution_ns: 1,
+            call_ns: 25,
+        };
+        assert_eq!(fine.shortest_batch(), SHORTEST);
+        let slow = ClockCost { call_ns: 8_000, ..fine };
+        assert_eq!(slow.shortest_batch(), Duration::from_millis(16));
+        let coarse = ClockCost {
+            resolution_ns: 4_000_000,
+            ..fine
+        };
+        assert_eq!(coarse.shortest_batch(), Duration::from_secs(4));
+    }
+}

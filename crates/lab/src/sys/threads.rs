@@ -1,0 +1,125 @@
+//! Many threads at once, bare: `pthread_create` with default attributes for all of them, something done
+//! while they are there, `pthread_join` for all of them.
+//!
+//! `std::thread` is not used: it chooses a stack size of its own and maps an alternate signal stack for every
+//! thread, which doubles the mappings of 8,192 threads and the time it takes to start them.
+#![allow(unsafe_code)]
+
+use std::ffi::c_void;
+use std::io;
+use std::mem::MaybeUninit;
+use std::ptr::{from_ref, null, null_mut};
+
+/// Why there are fewer threads than wanted.
+#[derive(Debug)]
+pub struct Refused {
+    /// How many were created.
+    pub created: usize,
+    /// What `pthread_create` returned.
+    pub error: io::Error,
+}
+
+/// Threads that run. Dropping it joins them all.
+struct Threads(Vec<libc::pthread_t>);
+
+/// Creates `count` threads that run `body`, calls `meanwhile` when all are there (or when one was refused),
+/// and returns its value when all have ended. Stacks are the C library's default, taken from the soft limit
+/// `stack`: reserved address space, not memory.
+///
+/// Blocks until every thread has ended, so `meanwhile` must let them go, also after a refusal.
+///
+/// # Aborts
+///
+/// When `body` panics: there is nobody to tell.
+pub fn with_threads<F: Fn() + Sync, R>(
+    count: usize,
+    body: &F,
+    meanwhile: impl FnOnce(Result<(), Refused>) -> R,
+) -> R {
+    let mut threads = Threads(Vec::with_capacity(count));
+    let created = threads.create(count, body);
+    let value = meanwhile(created);
+    drop(threads);
+    value
+}
+
+impl Threads {
+    /// The caller drops `self`, and so joins the threads, before `body`'s borrow ends.
+    fn create<F: Fn() + Sync>(&mut self, count: usize, body: &F) -> Result<(), Refused> {
+        for created in 0..count {
+            let mut thread = MaybeUninit::uninit();
+            // SAFETY: `thread` can be written, null asks for default attributes, and `enter::<F>` gets the `&F` it
+            // expects, which outlives the thread: `with_threads` joins it before it gives `body` back.
+            let refused = unsafe {
+                libc::pthread_create(
+                    thread.as_mut_ptr(),
+                    null(),
+                    enter::<F>,
+                    from_ref(body).cast_mut().cast(),
+                )
+            };
+            if refused != 0 {
+                let error = io::Error::from_raw_os_error(refused);
+                return Err(Refused { created, error });
+            }
+            // SAFETY: `pthread_create` returned 0, so it has stored the thread's id.
+            self.0.push(unsafe { thread.assume_init() });
+        }
+        Ok(())
+    }
+}
+
+extern "C" fn enter<F: Fn() + Sync>(body: *mut c_void) -> *mut c_void {
+    // SAFETY: `create` passes a pointer to an `F` that outlives this thread; `F: Sync` allows sharing it.
+    let body = unsafe { &*body.cast::<F>() };
+    body();
+    null_mut()
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        // The last one first: it probably ends last, so that waiting for it once is waiting for all of them.
+        while let Some(thread) = self.0.pop() {
+            // SAFETY: the thread was created joinable and is joined here only, once. Joining a thread that exists
+            // and is not this one does not fail, so the result tells nothing.
+            unsafe { libc::pthread_join(thread, null_mut()) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    use super::*;
+    use crate::sys::gate::Gate;
+
+    #[test]
+    fn all_threads_are_there_before_the_first_is_let_go() {
+        let gate = Gate::closed().unwrap();
+        let ended = AtomicUsize::new(0);
+        let body = || {
+            gate.pass();
+            ended.fetch_add(1, Relaxed);
+        };
+        let before = with_threads(40, &body, |created| {
+            created.unwrap();
+            let before = ended.load(Relaxed);
+            gate.open();
+            before
+        });
+        assert_eq!((before, ended.load(Relaxed)), (0, 40));
+    }
+
+    #[test]
+    fn what_the_threads_borrow_is_given_back() {
+        let shared = Arc::new(());
+        let body = || {
+            let _held = Arc::clone(&shared);
+        };
+        with_threads(5, &body, |created| created.unwrap());
+        with_threads(0, &body, |created| created.unwrap());
+        assert_eq!(Arc::strong_count(&shared), 1);
+    }
+}

@@ -1,0 +1,217 @@
+//! Judges what the machine and its limits let a measurement have: CPUs, units, files, memory, interfaces.
+
+use super::{Advice, Severity, why_unknown};
+use crate::fingerprint::Fingerprint;
+use crate::limits::{Bound, Limits};
+use crate::platform::Availability;
+
+/// The largest experiments keep this many threads alive at once.
+const MOST_THREADS: u64 = 8_192;
+/// The largest servers are given this many connections, each with two ends here.
+const MOST_FILES: u64 = 20_000;
+/// The largest parent of a fork has 1 GiB touched.
+const MOST_MEMORY_KIB: u64 = 2 * 1024 * 1024;
+
+pub(super) fn judge(machine: &Fingerprint) -> Vec<Advice> {
+    let mut advice = vec![cpus(machine), units(&machine.limits), files(machine)];
+    advice.extend(memory(machine));
+    let interfaces = [
+        (
+            "io_uring",
+            &machine.io_uring,
+            "designs with io_uring cannot be measured",
+        ),
+        (
+            "perf counters",
+            &machine.perf_counters,
+            "cycles and cache misses cannot be shown; times are not affected",
+        ),
+        (
+            "pressure",
+            &machine.pressure,
+            "foreign load is seen in /proc/stat alone",
+        ),
+    ];
+    advice.extend(
+        interfaces
+            .iter()
+            .filter_map(|(name, state, loss)| interface(name, state.as_ref()?, loss)),
+    );
+    advice
+}
+
+fn cpus(machine: &Fingerprint) -> Advice {
+    let subject = "effective CPUs";
+    let Some(effective) = machine.effective_cpus else {
+        let says = format!("not known: {}", why_unknown(machine, "effective_cpus"));
+        return Advice::new(subject, Severity::Note, says, None);
+    };
+    let all = machine
+        .cpus
+        .map_or("an unknown number of".to_owned(), |n| n.to_string());
+    match machine.effective_cpus_bound.as_deref() {
+        Some("quota") => {
+            let says = format!(
+                "a quota grants {effective} CPUs' worth of time on {all} CPUs: once it is used up, every unit stops \
+                 until the next period, so elapsed times come in steps"
+            );
+            let mend =
+                "raise the quota (cpu.max, docker --cpus, Kubernetes limits.cpu), or start fewer units";
+            Advice::new(subject, Severity::Warning, says, Some(mend))
+        }
+        _ if effective < 2.0 => {
+            let says = format!("{effective} of {all} CPUs: nothing can be said of two units truly at once");
+            Advice::new(
+                subject,
+                Severity::Warning,
+                says,
+                Some("allow the process two CPUs or more"),
+            )
+        }
+        Some(bound) => {
+            let says = format!("{effective} of {all} CPUs, by {bound}");
+            Advice::new(subject, Severity::Note, says, None)
+        }
+        None => Advice::fine(subject, format!("{effective}")),
+    }
+}
+
+/// Every bound on the number of threads, and the least of them.
+fn units(limits: &Limits) -> Advice {
+    let subject = "units";
+    let bounds = [
+        (
+            "nproc",
+            limits.nproc.and_then(Bound::value),
+            "raise it: `ulimit -u` as root",
+        ),
+        (
+            "threads-max",
+            limits.threads_max,
+            "as root: sysctl kernel.threads-max=200000",
+        ),
+        (
+            "pid_max",
+            limits.pid_max,
+            "as root: sysctl kernel.pid_max=4194304",
+        ),
+        // A stack and its guard page.
+        (
+            "max_map_count",
+            limits.max_map_count.map(|n| n / 2),
+            "as root: sysctl vm.max_map_count=1000000",
+        ),
+        (
+            "cgroup pids.max",
+            limits.cgroup_pids_max.and_then(Bound::value),
+            "raise the group's pids.max",
+        ),
+    ];
+    let known = bounds
+        .iter()
+        .filter_map(|(name, most, mend)| Some((name, (*most)?, mend)));
+    let Some((name, most, mend)) = known.min_by_key(|(_, most, _)| *most) else {
+        return Advice::new(
+            subject,
+            Severity::Note,
+            "no limit on threads could be read".to_owned(),
+            None,
+        );
+    };
+    // Others on the machine take a part of most of these.
+    if most > MOST_THREADS + 1_024 {
+        return Advice::fine(subject, format!("about {most} threads can be alive, by {name}"));
+    }
+    let says =
+        format!("only {most} threads can be alive, by {name}: cases with up to {MOST_THREADS} will fail");
+    Advice::new(subject, Severity::Warning, says, Some(mend))
+}
+
+fn files(machine: &Fingerprint) -> Advice {
+    let subject = "open files";
+    let limits = &machine.limits;
+    match (limits.nofile, limits.nofile_hard) {
+        // The soft limit is raised to the hard one where it is needed.
+        (_, Some(hard)) if hard.allows(MOST_FILES) => {
+            Advice::fine(subject, format!("{hard} files a process"))
+        }
+        (Some(soft), Some(hard)) => {
+            let says = format!(
+                "{soft} files a process, which may be raised to {hard}: servers with 10,000 connections cannot be \
+                 measured"
+            );
+            Advice::new(
+                subject,
+                Severity::Note,
+                says,
+                Some("`ulimit -n 20000` as root, or in /etc/security/limits.conf"),
+            )
+        }
+        _ => {
+            let says = format!("not known: {}", why_unknown(machine, "limits.nofile"));
+            Advice::new(subject, Severity::Note, says, None)
+        }
+    }
+}
+
+fn memory(machine: &Fingerprint) -> Option<Advice> {
+    let subject = "memory";
+    let total = machine.memory_total_kib?;
+    let mib = total / 1024;
+    if total > MOST_MEMORY_KIB {
+        return Some(Advice::fine(subject, format!("{mib} MiB")));
+    }
+    let says = format!("{mib} MiB: cases with a parent of 1 GiB will fail or swap");
+    Some(Advice::new(subject, Severity::Warning, says, None))
+}
+
+fn interface(name: &str, state: &Availability, loss: &str) -> Option<Advice> {
+    if state.available {
+        return Some(Advice::fine(name, "available"));
+    }
+    let why = state.why_not.as_deref().unwrap_or("no reason known");
+    Some(Advice::new(
+        name,
+        Severity::Note,
+        format!("not available: {why}. So {loss}"),
+        None,
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_bound_on_threads_is_named_with_its_own_mend() {
+        let limits = Limits {
+            nproc: Some(Bound::Unlimited),
+            pid_max: Some(32_768),
+            max_map_count: Some(10_000),
+            ..Limits::default()
+        };
+        let advice = units(&limits);
+        assert!(
+            advice.says.contains("5000") && advice.says.contains("max_map_count"),
+            "{advice:?}"
+        );
+        assert!(advice.mend.unwrap().contains("vm.max_map_count"));
+    }
+
+    #[test]
+    fn a_soft_limit_that_can_be_raised_is_fine() {
+        let limits = Limits {
+            nofile: Some(Bound::Of(1_024)),
+            nofile_hard: Some(Bound::Of(524_288)),
+            ..Limits::default()
+        };
+        assert_eq!(
+            files(&Fingerprint {
+                limits,
+                ..Fingerprint::default()
+            })
+            .severity,
+            Severity::Fine
+        );
+    }
+}

@@ -1,0 +1,141 @@
+//! Judges what the noise probe saw: the state of the machine now, which may be another one in a minute.
+
+use super::{Advice, Severity};
+use crate::probe::NoiseProbe;
+use std::time::Duration;
+
+pub(super) fn judge(probe: &NoiseProbe) -> Vec<Advice> {
+    let mut advice = Vec::new();
+    if !probe.unknown.is_empty() {
+        let says = format!(
+            "the noise probe could not look at everything: {}",
+            probe.unknown.join("; ")
+        );
+        advice.push(Advice::new("noise probe", Severity::Warning, says, None));
+    }
+    if probe.cpus == 0 {
+        return advice;
+    }
+    advice.extend([other_programs(probe), steal(probe), interruptions(probe)]);
+    if !probe.throttled.is_zero() {
+        let says = format!(
+            "the control group's quota stopped the probe for {:.0} ms of {:.1} s: elapsed times measure the quota",
+            probe.throttled.as_secs_f64() * 1e3,
+            probe.duration.as_secs_f64(),
+        );
+        let mend = "raise the quota (cpu.max, docker --cpus, Kubernetes limits.cpu) or use fewer CPUs";
+        advice.push(Advice::new("throttling", Severity::Serious, says, Some(mend)));
+    }
+    advice
+}
+
+fn other_programs(probe: &NoiseProbe) -> Advice {
+    let subject = "other programs";
+    let percent = probe.foreign_cpus * 100.0;
+    let severity = match probe.foreign_cpus {
+        load if load > 0.5 => Severity::Serious,
+        load if load > 0.05 => Severity::Warning,
+        _ => return Advice::fine(subject, format!("other programs used {percent:.1} % of a CPU")),
+    };
+    let waits = match probe.pressure_share {
+        Some(share) => format!(
+            ", and something waited for a CPU {:.0} % of the time",
+            share * 100.0
+        ),
+        None => String::new(),
+    };
+    let says = format!(
+        "other programs used {percent:.0} % of a CPU while {} CPUs were kept busy{waits}: creating units can take \
+         2 to 5 times as long, and samples with more than 5 % are repeated",
+        probe.cpus,
+    );
+    Advice::new(
+        subject,
+        severity,
+        says,
+        Some("end what need not run (`top` names it), or wait"),
+    )
+}
+
+fn steal(probe: &NoiseProbe) -> Advice {
+    let percent = probe.steal_share * 100.0;
+    let severity = match probe.steal_share {
+        share if share > 0.05 => Severity::Serious,
+        share if share > 0.01 => Severity::Warning,
+        _ => {
+            let says = format!("the hypervisor took {percent:.2} % (many take time without saying so)");
+            return Advice::fine("steal", says);
+        }
+    };
+    let says = format!("the hypervisor took {percent:.1} % of the CPU time; samples above 1 % are repeated");
+    let mend = "use a machine with CPUs of its own, or another time of day";
+    Advice::new("steal", severity, says, Some(mend))
+}
+
+fn interruptions(probe: &NoiseProbe) -> Advice {
+    let seconds = probe.duration.as_secs_f64() * probe.cpus as f64;
+    let rate = if seconds > 0.0 {
+        probe.interruptions as f64 / seconds
+    } else {
+        0.0
+    };
+    let longest = Duration::from_nanos(probe.longest_gap_ns).as_secs_f64() * 1e3;
+    let says = format!(
+        "a busy loop lost {:.2} % of its time: {rate:.0} interruptions above 10 µs a second on each CPU, {} of all \
+         above 1 ms, the longest {longest:.2} ms",
+        probe.lost_share * 100.0,
+        probe.long_interruptions,
+    );
+    let severity = match probe.lost_share {
+        share if share > 0.1 => Severity::Serious,
+        share if share > 0.01 => Severity::Warning,
+        share if share > 0.001 => Severity::Note,
+        _ => return Advice::fine("interruptions", says),
+    };
+    let mend = "end what need not run; a sample should last much longer than the longest interruption";
+    Advice::new("interruptions", severity, says, Some(mend))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn severity(probe: &NoiseProbe, subject: &str) -> Severity {
+        let advice = judge(&NoiseProbe {
+            cpus: 2,
+            duration: Duration::from_secs(5),
+            ..probe.clone()
+        });
+        advice
+            .iter()
+            .find(|item| item.subject == subject)
+            .unwrap()
+            .severity
+    }
+
+    #[test]
+    fn the_limits_are_those_by_which_samples_are_repeated() {
+        let load = |foreign_cpus| NoiseProbe {
+            foreign_cpus,
+            ..NoiseProbe::default()
+        };
+        assert_eq!(severity(&load(0.05), "other programs"), Severity::Fine);
+        assert_eq!(severity(&load(0.06), "other programs"), Severity::Warning);
+        assert_eq!(severity(&load(0.6), "other programs"), Severity::Serious);
+        let stolen = |steal_share| NoiseProbe {
+            steal_share,
+            ..NoiseProbe::default()
+        };
+        assert_eq!(severity(&stolen(0.01), "steal"), Severity::Fine);
+        assert_eq!(severity(&stolen(0.011), "steal"), Severity::Warning);
+    }
+
+    #[test]
+    fn any_throttling_is_serious() {
+        let throttled = NoiseProbe {
+            throttled: Duration::from_millis(1),
+            ..NoiseProbe::default()
+        };
+        assert_eq!(severity(&throttled, "throttling"), Severity::Serious);
+    }
+}

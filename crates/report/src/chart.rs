@@ -1,0 +1,173 @@
+//! Draws a figure as SVG that takes its colours from the page.
+//!
+//! Drawn here by hand, after trying two libraries. `kuva` 0.6 places ticks of a logarithmic axis at powers of
+//! ten only (our counts are powers of two), lets long category names overlap, cuts the outermost label,
+//! gives every chart of a page the same clip id, and its legend shows a line or a marker, not both.
+//! `plotters` has colours as fixed RGB, so a chart could not follow the page into the dark.
+//!
+//! Numbers against a number become lines ([`lines`]); numbers by name become a dot plot with the
+//! names down the side, where they can be read ([`dots`]). Many series are spread over panels. Legends
+//! are HTML, so that they wrap: see [`swatch`]. Leaves out the data table beside it.
+
+mod axis;
+mod dots;
+mod lines;
+mod look;
+mod svg;
+
+use threadgauge_results::{Figure, Point, Scale, Series};
+
+pub(crate) use look::swatch;
+
+use axis::Axis;
+use look::Look;
+
+/// The most series that share a panel.
+const CROWD: usize = 8;
+/// How many of them share one when there are more.
+const PANEL: usize = 6;
+
+/// What came of drawing a figure.
+pub(crate) struct Drawing {
+    /// Empty where there is nothing to draw.
+    pub panels: Vec<Panel>,
+    /// Points that cannot stand on their axis (not above zero on a logarithmic one, or not a number).
+    pub left_out: usize,
+}
+
+/// A chart, drawn twice: scaling one picture down would leave its text unreadable on a phone.
+pub(crate) struct Panel {
+    /// SVG for a page.
+    pub wide: String,
+    /// SVG for a phone.
+    pub narrow: String,
+    /// The places in `figure.series` of what it shows.
+    pub shown: Vec<usize>,
+}
+
+/// The width of a picture, in units of which its text is 13 high.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Size {
+    Wide,
+    Narrow,
+}
+
+impl Size {
+    const fn width(self) -> f64 {
+        match self {
+            Self::Wide => 760.0,
+            Self::Narrow => 400.0,
+        }
+    }
+}
+
+/// A series and how it looks.
+struct Line<'a> {
+    series: &'a Series,
+    points: Vec<&'a Point>,
+    look: Look,
+}
+
+/// Draws `figure`; `id` is unique in the page and prefixes the ids within.
+pub(crate) fn draw(figure: &Figure, id: &str) -> Drawing {
+    let all: usize = figure.series.iter().map(|s| s.points.len()).sum();
+    let lines: Vec<(usize, Line<'_>)> = (figure.series.iter().enumerate())
+        .map(|(i, series)| {
+            let points = series.points.iter().filter(|p| can_stand(figure, p)).collect();
+            (
+                i,
+                Line {
+                    series,
+                    points,
+                    look: Look::of(figure, i),
+                },
+            )
+        })
+        .filter(|(_, line)| !line.points.is_empty())
+        .collect();
+    let drawn: usize = lines.iter().map(|(_, l)| l.points.len()).sum();
+    let left_out = all - drawn;
+    if lines.is_empty() {
+        return Drawing {
+            panels: Vec::new(),
+            left_out,
+        };
+    }
+    let values = || {
+        lines
+            .iter()
+            .flat_map(|(_, l)| l.points.iter().flat_map(|p| extent(p)))
+    };
+    let y = Axis::of(figure.y.scale, values());
+    let count = if lines.len() > CROWD {
+        lines.len().div_ceil(PANEL)
+    } else {
+        1
+    };
+    let share = lines.len().div_ceil(count);
+    let panels = lines.chunks(share).enumerate().map(|(n, chunk)| {
+        let front: Vec<&Line<'_>> = chunk.iter().map(|(_, l)| l).collect();
+        let back: Vec<&Line<'_>> = lines
+            .iter()
+            .map(|(_, l)| l)
+            .filter(|l| !front.iter().any(|f| std::ptr::eq(*f, *l)))
+            .collect();
+        let part = (count > 1).then_some((n + 1, count));
+        let id = part.map_or_else(|| id.to_owned(), |(n, _)| format!("{id}-{n}"));
+        let svg = |size, id: &str| {
+            let head = head(figure, id, part, &front);
+            if figure.x.scale == Scale::Category {
+                dots::draw(figure, &y, &front, &head, size)
+            } else {
+                lines::draw(figure, &y, &front, &back, &head, size)
+            }
+        };
+        Panel {
+            wide: svg(Size::Wide, &id),
+            narrow: svg(Size::Narrow, &format!("{id}-narrow")),
+            shown: chunk.iter().map(|(i, _)| *i).collect(),
+        }
+    });
+    Drawing {
+        panels: panels.collect(),
+        left_out,
+    }
+}
+
+/// The name of a category on the horizontal axis.
+pub(crate) fn category(point: &Point) -> String {
+    point.label.clone().unwrap_or_else(|| crate::units::tick(point.x))
+}
+
+/// The ends of a point's interval, and the point.
+fn extent(point: &Point) -> impl Iterator<Item = f64> {
+    let [low, high] = point.ci95.unwrap_or([point.y; 2]);
+    [low, point.y, high].into_iter()
+}
+
+fn can_stand(figure: &Figure, point: &Point) -> bool {
+    let fits = |scale, v: f64| v.is_finite() && (scale != Scale::Log || v > 0.0);
+    fits(figure.y.scale, point.y) && fits(figure.x.scale, point.x)
+}
+
+/// What a screen reader hears of the picture.
+struct Head {
+    id: String,
+    title: String,
+    description: String,
+}
+
+fn head(figure: &Figure, id: &str, part: Option<(usize, usize)>, front: &[&Line<'_>]) -> Head {
+    let part = part.map_or_else(String::new, |(n, of)| format!(", part {n} of {of}"));
+    let names: Vec<&str> = front.iter().map(|l| l.series.name.as_str()).collect();
+    Head {
+        id: id.to_owned(),
+        title: format!("{}{part}", figure.title),
+        description: format!(
+            "{} by {}: {}. The table below the chart has every figure.",
+            figure.y.label,
+            figure.x.label,
+            names.join("; ")
+        ),
+    }
+}

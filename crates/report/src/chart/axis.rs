@@ -1,0 +1,190 @@
+//! From values to places: the range of an axis, its ticks, and which of their labels fit.
+
+use threadgauge_results::Scale;
+
+use crate::units;
+
+/// A numeric axis from 0 (its start) to 1 (its end).
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Axis {
+    log: bool,
+    low: f64,
+    high: f64,
+    /// In order.
+    pub ticks: Vec<f64>,
+}
+
+impl Axis {
+    /// An axis that holds all `values`; those that cannot stand on it are not asked.
+    pub fn of(scale: Scale, values: impl Iterator<Item = f64>) -> Self {
+        let log = scale == Scale::Log;
+        let values: Vec<f64> = values.filter(|v| v.is_finite() && (!log || *v > 0.0)).collect();
+        let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        if low > high {
+            return Self {
+                log: false,
+                low: 0.0,
+                high: 1.0,
+                ticks: vec![0.0, 1.0],
+            };
+        }
+        if log {
+            Self::logarithmic(&values, low, high)
+        } else {
+            Self::linear(low, high)
+        }
+    }
+
+    fn linear(low: f64, high: f64) -> Self {
+        // Zero belongs to the picture unless it would squeeze the figures into a corner.
+        let (mut from, mut to) = (low, high);
+        if low > 0.0 && low < 0.6 * high {
+            from = 0.0;
+        }
+        if from == to {
+            let room = if from == 0.0 { 1.0 } else { from.abs() * 0.1 };
+            (from, to) = (from - room, to + room);
+        }
+        let step = nice((to - from) / 5.0);
+        let first = (from / step + 1e-9).floor();
+        let last = (to / step - 1e-9).ceil();
+        let ticks = (0..)
+            .map(|i| (first + f64::from(i)) * step)
+            .take_while(|t| *t <= (last + 0.5) * step);
+        Self {
+            log: false,
+            low: first * step,
+            high: last * step,
+            ticks: ticks.take(50).collect(),
+        }
+    }
+
+    fn logarithmic(values: &[f64], low: f64, high: f64) -> Self {
+        let (a, b) = (low.log10(), high.log10());
+        let pad = ((b - a) * 0.04).max(0.02);
+        let (a, b) = (a - pad, b + pad);
+        let is_power_of_two = |v: &f64| *v >= 1.0 && (v.log2() - v.log2().round()).abs() < 1e-9;
+        let within = |t: &f64| (a..=b).contains(&t.log10());
+        let decades = (a.floor() as i32)..=(b.ceil() as i32);
+        let by = |parts: &[f64]| -> Vec<f64> {
+            let all = decades
+                .clone()
+                .flat_map(|d| parts.iter().map(move |p| p * 10f64.powi(d)));
+            all.filter(within).collect()
+        };
+        let ticks = if high >= 8.0 * low && values.iter().all(is_power_of_two) {
+            (0..63).map(|e| 2f64.powi(e)).filter(within).collect()
+        } else if b - a > 3.2 {
+            by(&[1.0])
+        } else if b - a > 0.7 {
+            by(&[1.0, 2.0, 5.0])
+        } else {
+            let step = nice((high - low).max(high * 0.1) / 4.0);
+            let first = (10f64.powf(a) / step).ceil();
+            (0..20)
+                .map(|i| (first + f64::from(i)) * step)
+                .filter(within)
+                .collect()
+        };
+        Self {
+            log: true,
+            low: 10f64.powf(a),
+            high: 10f64.powf(b),
+            ticks,
+        }
+    }
+
+    /// Where `value` stands, 0 to 1; the ends for what lies beyond.
+    pub fn place(&self, value: f64) -> f64 {
+        let at = if !self.log {
+            (value - self.low) / (self.high - self.low)
+        } else if value <= 0.0 {
+            0.0
+        } else {
+            (value.ln() - self.low.ln()) / (self.high.ln() - self.low.ln())
+        };
+        at.clamp(0.0, 1.0)
+    }
+
+    /// Ticks with their labels where `length` units have room for them, without where they have not.
+    pub fn labels(&self, length: f64) -> Vec<(f64, Option<String>)> {
+        let labels: Vec<(f64, String)> = self.ticks.iter().map(|t| (*t, units::tick(*t))).collect();
+        let fits = |every: usize| {
+            let shown: Vec<_> = labels.iter().step_by(every).collect();
+            shown.windows(2).all(|w| {
+                let gap = (self.place(w[1].0) - self.place(w[0].0)) * length;
+                gap >= (width(&w[0].1) + width(&w[1].1)) / 2.0 + 10.0
+            })
+        };
+        let every = (1..).find(|n| fits(*n)).unwrap_or(1);
+        let numbered = labels.into_iter().enumerate();
+        numbered
+            .map(|(i, (t, text))| (t, (i % every == 0).then_some(text)))
+            .collect()
+    }
+}
+
+/// A generous guess at the width of a label of 13 units' height; fonts differ.
+pub(super) fn width(text: &str) -> f64 {
+    text.chars().count() as f64 * 8.0
+}
+
+/// The next of 1, 2, 5 × 10ⁿ.
+fn nice(step: f64) -> f64 {
+    let power = 10f64.powf(step.log10().floor());
+    let mantissa = step / power;
+    let mantissa = [1.0, 2.0, 5.0]
+        .into_iter()
+        .find(|m| mantissa <= m * 1.000_001)
+        .unwrap_or(10.0);
+    mantissa * power
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn powers_of_two_have_their_own_ticks() {
+        let axis = Axis::of(Scale::Log, (0..14).map(|e| 2f64.powi(e)));
+        assert_eq!(axis.ticks.len(), 14);
+        assert_eq!(axis.labels(640.0).last().unwrap().1.as_deref(), Some("8192"));
+    }
+
+    #[test]
+    fn labels_that_would_touch_are_left_out() {
+        let axis = Axis::of(Scale::Log, (0..14).map(|e| 2f64.powi(e)));
+        let shown: Vec<_> = axis.labels(300.0).into_iter().filter_map(|(_, l)| l).collect();
+        assert!(shown.len() < 14 && shown.len() > 3, "{shown:?}");
+    }
+
+    #[test]
+    fn a_linear_axis_starts_at_zero_when_that_costs_little() {
+        assert_eq!(
+            Axis::of(Scale::Linear, [3.0, 57.0].into_iter()).ticks,
+            [0.0, 20.0, 40.0, 60.0]
+        );
+        assert!(Axis::of(Scale::Linear, [95.0, 105.0].into_iter()).ticks[0] > 0.0);
+    }
+
+    #[test]
+    fn every_value_stands_on_its_axis_whatever_it_is() {
+        for scale in [Scale::Linear, Scale::Log] {
+            for values in [
+                vec![],
+                vec![0.0],
+                vec![5.0],
+                vec![-1.0, 1.0],
+                vec![f64::NAN],
+                vec![1e-9, 1e12],
+            ] {
+                let axis = Axis::of(scale, values.iter().copied());
+                assert!(!axis.ticks.is_empty(), "{scale:?} {values:?}");
+                for v in values.into_iter().filter(|v| v.is_finite()) {
+                    assert!((0.0..=1.0).contains(&axis.place(v)), "{scale:?} {v}");
+                }
+            }
+        }
+    }
+}

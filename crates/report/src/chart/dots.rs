@@ -1,0 +1,100 @@
+//! Numbers by name: a dot plot, with the names down the side and a lane for each series.
+
+use std::collections::BTreeMap;
+
+use threadgauge_results::Figure;
+
+use super::axis::{Axis, width};
+use super::lines::said;
+use super::svg::{Svg, escape, n};
+use super::{Head, Line, Size, category};
+
+const LANE: f64 = 15.0;
+const PADDING: f64 = 10.0;
+const TOP: f64 = 8.0;
+const BOTTOM: f64 = 52.0;
+const RIGHT: f64 = 26.0;
+
+/// Draws `front`, a lane each within the band of every category.
+pub(super) fn draw(figure: &Figure, value: &Axis, front: &[&Line<'_>], head: &Head, size: Size) -> String {
+    let full = size.width();
+    let longest = if size == Size::Wide { 32 } else { 19 };
+    let short = |name: &str| short(name, longest);
+    // All categories of the figure, also those another panel shows: panels stay comparable.
+    let names: BTreeMap<i64, String> = (figure.series.iter().flat_map(|s| &s.points))
+        .filter(|p| p.x.is_finite())
+        .map(|p| (p.x.round() as i64, category(p)))
+        .collect();
+    let band = front.len() as f64 * LANE + PADDING;
+    let height = names.len() as f64 * band;
+    let left = names
+        .values()
+        .map(|name| width(&short(name)))
+        .fold(60.0, f64::max)
+        + 14.0;
+    let span = full - left - RIGHT;
+    let at = |v: f64| left + value.place(v) * span;
+
+    let mut svg = Svg::open(head, full, TOP + height + BOTTOM);
+    for (tick, label) in value.labels(span) {
+        svg.line("g", (at(tick), TOP), (at(tick), TOP + height));
+        if let Some(label) = label {
+            svg.text(at(tick), TOP + height + 18.0, "middle", "k", &label);
+        }
+    }
+    svg.text(
+        left + span / 2.0,
+        TOP + height + 43.0,
+        "middle",
+        "t",
+        &figure.y.label,
+    );
+    let rows: BTreeMap<i64, f64> = names
+        .keys()
+        .enumerate()
+        .map(|(i, k)| (*k, TOP + i as f64 * band))
+        .collect();
+    for (key, name) in &names {
+        let top = rows[key];
+        svg.line("a f", (0.0, top), (left + span, top));
+        svg.raw(&format!("<g><title>{}</title>", escape(name)));
+        svg.text(left - 12.0, top + band / 2.0 + 4.5, "end", "k", &short(name));
+        svg.raw("</g>");
+    }
+    svg.line("a", (0.0, TOP + height), (left + span, TOP + height));
+    for (lane, line) in front.iter().enumerate() {
+        svg.raw(&format!("<g class=\"{}\">", line.look.class()));
+        for point in &line.points {
+            let Some(top) = rows.get(&(point.x.round() as i64)) else {
+                continue;
+            };
+            let y = top + PADDING / 2.0 + (lane as f64 + 0.5) * LANE;
+            svg.raw(&format!(
+                "<g><title>{}, {}: {}</title>",
+                escape(&line.series.name),
+                escape(&category(point)),
+                escape(&said(point.y, point.ci95))
+            ));
+            if let Some([low, high]) = point.ci95 {
+                let (from, to) = (n(at(low)), n(at(high)));
+                svg.raw(&format!(
+                    "<path class=\"e\" d=\"M{from} {}v8m0-4H{to}m0-4v8\"/>",
+                    n(y - 4.0)
+                ));
+            }
+            line.look.marker(&mut svg, at(point.y), y);
+            svg.raw("</g>");
+        }
+        svg.raw("</g>");
+    }
+    svg.close()
+}
+
+/// A name that fits beside the chart.
+fn short(name: &str, longest: usize) -> String {
+    if name.chars().count() <= longest {
+        return name.to_owned();
+    }
+    let kept: String = name.chars().take(longest - 1).collect();
+    format!("{}…", kept.trim_end())
+}

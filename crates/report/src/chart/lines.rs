@@ -1,0 +1,109 @@
+//! Numbers against a number: lines with markers and intervals.
+
+use threadgauge_results::Figure;
+
+use super::axis::{Axis, width};
+use super::svg::{Svg, escape, n};
+use super::{Head, Line, Size};
+use crate::units;
+
+const TOP: f64 = 30.0;
+const BOTTOM: f64 = 54.0;
+const RIGHT: f64 = 26.0;
+
+/// Draws `front` over a faint `back`.
+pub(super) fn draw(
+    figure: &Figure,
+    y: &Axis,
+    front: &[&Line<'_>],
+    back: &[&Line<'_>],
+    head: &Head,
+    size: Size,
+) -> String {
+    let (full, tall) = (size.width(), if size == Size::Wide { 400.0 } else { 330.0 });
+    let everyone = || front.iter().chain(back);
+    let x = Axis::of(
+        figure.x.scale,
+        everyone().flat_map(|l| l.points.iter().map(|p| p.x)),
+    );
+    let height = tall - TOP - BOTTOM;
+    let y_labels = y.labels(height * 2.0);
+    let widest = y_labels
+        .iter()
+        .filter_map(|(_, l)| l.as_deref())
+        .map(width)
+        .fold(0.0, f64::max);
+    let left = widest + 18.0;
+    let span = full - left - RIGHT;
+    let at = |px: f64, py: f64| (left + x.place(px) * span, TOP + (1.0 - y.place(py)) * height);
+
+    let mut svg = Svg::open(head, full, tall);
+    svg.text(0.0, 14.0, "start", "t", &figure.y.label);
+    svg.text(left + span / 2.0, tall - 8.0, "middle", "t", &figure.x.label);
+    for (tick, label) in y_labels {
+        let place = TOP + (1.0 - y.place(tick)) * height;
+        let zero = tick == 0.0 && y.place(0.0) > 0.0;
+        svg.line(if zero { "a" } else { "g" }, (left, place), (left + span, place));
+        if let Some(label) = label {
+            svg.text(left - 10.0, place + 4.5, "end", "k", &label);
+        }
+    }
+    for (tick, label) in x.labels(span) {
+        let place = left + x.place(tick) * span;
+        svg.line("a", (place, TOP + height), (place, TOP + height + 5.0));
+        if let Some(label) = label {
+            svg.text(place, TOP + height + 20.0, "middle", "k", &label);
+        }
+    }
+    svg.line("a", (left, TOP + height), (left + span, TOP + height));
+    for line in back {
+        path(&mut svg, line, "l b", at);
+    }
+    for line in front {
+        svg.raw(&format!("<g class=\"{}\">", line.look.class()));
+        path(&mut svg, line, "l", at);
+        for point in &line.points {
+            let (px, py) = at(point.x, point.y);
+            let text = units::tick(point.x);
+            svg.raw(&format!(
+                "<g><title>{}: {} at {}</title>",
+                escape(&line.series.name),
+                escape(&said(point.y, point.ci95)),
+                escape(&text)
+            ));
+            if let Some([low, high]) = point.ci95 {
+                let (top, bottom) = (at(point.x, high).1, at(point.x, low).1);
+                svg.raw(&format!(
+                    "<path class=\"e\" d=\"M{x0} {t}h8m-4 0V{b}m-4 0h8\"/>",
+                    x0 = n(px - 4.0),
+                    t = n(top),
+                    b = n(bottom)
+                ));
+            }
+            line.look.marker(&mut svg, px, py);
+            svg.raw("</g>");
+        }
+        svg.raw("</g>");
+    }
+    svg.close()
+}
+
+/// A figure of a chart in words; its unit is in the axis.
+pub(super) fn said(y: f64, ci95: Option<[f64; 2]>) -> String {
+    units::Scale::of("count", y).estimate_number(y, ci95)
+}
+
+fn path(svg: &mut Svg, line: &Line<'_>, class: &str, at: impl Fn(f64, f64) -> (f64, f64)) {
+    if line.points.len() < 2 {
+        return;
+    }
+    let mut d = String::new();
+    for (i, point) in line.points.iter().enumerate() {
+        let (x, y) = at(point.x, point.y);
+        d.push_str(&format!("{}{} {}", if i == 0 { "M" } else { "L" }, n(x), n(y)));
+    }
+    svg.raw(&format!(
+        "<path class=\"{class}\" d=\"{d}\"{}/>",
+        line.look.dash()
+    ));
+}

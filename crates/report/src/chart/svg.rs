@@ -1,0 +1,83 @@
+//! A string that SVG is written into: escaping and short numbers, nothing more.
+
+use super::Head;
+
+/// SVG under construction.
+pub(super) struct Svg(String);
+
+impl Svg {
+    pub const fn new() -> Self {
+        Self(String::new())
+    }
+
+    /// A whole picture, opened, with what a screen reader needs.
+    pub fn open(head: &Head, width: f64, height: f64) -> Self {
+        let (id, title, description) = (&head.id, escape(&head.title), escape(&head.description));
+        Self(format!(
+            "<svg class=\"chart\" viewBox=\"0 0 {} {}\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\">\
+             <title id=\"{id}-t\">{title}</title><desc id=\"{id}-d\">{description}</desc>",
+            n(width),
+            n(height)
+        ))
+    }
+
+    /// Appends markup as it is.
+    pub fn raw(&mut self, markup: &str) {
+        self.0.push_str(markup);
+    }
+
+    /// Text at a place; `anchor` is `start`, `middle` or `end`.
+    pub fn text(&mut self, x: f64, y: f64, anchor: &str, class: &str, text: &str) {
+        self.raw(&format!(
+            "<text x=\"{}\" y=\"{}\" text-anchor=\"{anchor}\" class=\"{class}\">{}</text>",
+            n(x),
+            n(y),
+            escape(text)
+        ));
+    }
+
+    /// A straight line.
+    pub fn line(&mut self, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
+        self.raw(&format!(
+            "<path class=\"{class}\" d=\"M{} {}L{} {}\"/>",
+            n(x1),
+            n(y1),
+            n(x2),
+            n(y2)
+        ));
+    }
+
+    /// Closes the picture.
+    pub fn close(mut self) -> String {
+        self.raw("</svg>");
+        self.0
+    }
+
+    /// What was written.
+    pub fn finish(self) -> String {
+        self.0
+    }
+}
+
+/// A coordinate, to a tenth.
+pub(super) fn n(value: f64) -> String {
+    let text = format!("{value:.1}");
+    text.strip_suffix(".0")
+        .map_or_else(|| text.clone(), str::to_owned)
+}
+
+/// Text that cannot be taken for markup.
+pub(super) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            c if c.is_control() => out.push(' '),
+            c => out.push(c),
+        }
+    }
+    out
+}

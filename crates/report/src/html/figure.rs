@@ -1,0 +1,123 @@
+//! A chart with its legend, its note, and every figure of it as a table.
+
+use maud::{Markup, PreEscaped, html as markup};
+use threadgauge_results::{ExperimentResult, Figure, Origin, Point, Scale};
+
+use super::cases::{self, Head};
+use super::{clean, section_id, slug};
+use crate::chart;
+use crate::units::{self, Scale as Print};
+use crate::words;
+
+/// The figure, or why there is nothing to see.
+pub(super) fn figure(e: &ExperimentResult, f: &Figure) -> Markup {
+    let id = format!("{}-f-{}", section_id(&e.id), slug(&f.id));
+    let drawing = chart::draw(f, &id);
+    let empty: Vec<&str> = f
+        .series
+        .iter()
+        .filter(|s| s.points.is_empty())
+        .map(|s| s.name.as_str())
+        .collect();
+    markup! {
+        figure id=(id) {
+            figcaption { b { (clean(&f.title)) ". " } (clean(&f.note)) }
+            @if drawing.panels.is_empty() {
+                p.nodata { "No data: " (clean(&why_empty(e))) }
+            }
+            @for panel in &drawing.panels {
+                div.plot.wide { (PreEscaped(&panel.wide)) }
+                div.plot.narrow { (PreEscaped(&panel.narrow)) }
+                (legend(f, &panel.shown))
+            }
+            @if !drawing.panels.is_empty() {
+                @if !empty.is_empty() {
+                    p.small { "No data: " (clean(&empty.join("; "))) "." }
+                }
+                @if drawing.left_out > 0 {
+                    p.small {
+                        (drawing.left_out) " " (words::plural(drawing.left_out, "point", "points"))
+                        " cannot stand on these axes; the table has " (words::plural(drawing.left_out, "it", "them")) "."
+                    }
+                }
+            }
+            @if f.series.iter().any(|s| !s.points.is_empty()) {
+                details.data { summary { "The figures of this chart" } (data(f, &id)) }
+            }
+        }
+    }
+}
+
+fn legend(f: &Figure, shown: &[usize]) -> Markup {
+    markup! {
+        ul.legend {
+            @for i in shown {
+                @let series = &f.series[*i];
+                li {
+                    (PreEscaped(chart::swatch(f, *i))) " " (clean(&series.name))
+                    @match series.origin {
+                        Origin::Measured => {}
+                        Origin::Published => { span.origin { " (published)" } }
+                        Origin::Ideal => { span.origin { " (theory)" } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn why_empty(e: &ExperimentResult) -> String {
+    let cases = words::case_counts(e);
+    match words::reasons(e).first() {
+        Some((reason, _)) => {
+            format!("no case that belongs here has figures ({cases}). The most frequent reason: {reason}")
+        }
+        None => format!("this run has no case that belongs here ({cases})."),
+    }
+}
+
+/// Rows are places on the horizontal axis, columns are series.
+fn data(f: &Figure, id: &str) -> Markup {
+    let mut places: Vec<(f64, String)> = Vec::new();
+    for point in f.series.iter().flat_map(|s| &s.points) {
+        if !places.iter().any(|(x, _)| x.total_cmp(&point.x).is_eq()) {
+            places.push((point.x, place(f, point)));
+        }
+    }
+    places.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut heads = vec![Head::words(&f.x.label)];
+    heads.extend(f.series.iter().map(|s| Head::figure(&s.name)));
+    let rows: Vec<Markup> = (places.iter())
+        .map(|(x, name)| {
+            markup! {
+                tr {
+                    th scope="row" class="p" { (clean(name)) }
+                    @for s in &f.series { (cell(s.points.iter().find(|p| p.x.total_cmp(x).is_eq()))) }
+                }
+            }
+        })
+        .collect();
+    let caption = markup! { (clean(&f.title)) ": " (clean(&f.y.label)) };
+    cases::scrolling(
+        &format!("{id}-data"),
+        &format!("Figures: {}", f.title),
+        &caption,
+        &heads,
+        &rows,
+    )
+}
+
+fn place(f: &Figure, point: &Point) -> String {
+    if f.x.scale == Scale::Category {
+        chart::category(point)
+    } else {
+        units::tick(point.x)
+    }
+}
+
+fn cell(point: Option<&Point>) -> Markup {
+    match point {
+        Some(p) => cases::figure_cells(&Print::of("count", p.y), p.y, p.ci95),
+        None => cases::no_figure(),
+    }
+}

@@ -1,0 +1,82 @@
+//! What was found, before everything else: verdicts on claims, then facts.
+
+use maud::{Markup, html as markup};
+use threadgauge_results::{ExperimentResult, Finding, Results, Verdict};
+
+use super::{clean, section_id};
+use crate::words;
+
+/// The findings of all experiments, with their count.
+pub(super) fn section(results: &Results) -> Markup {
+    let tally = words::tally(results.experiments.iter().flat_map(|e| &e.findings));
+    markup! {
+        section #findings aria-labelledby="findings-h" {
+            h2 #findings-h { "Findings" }
+            (counts(tally))
+            @for e in results.experiments.iter().filter(|e| !e.findings.is_empty()) { (of(e)) }
+        }
+    }
+}
+
+fn counts((counts, facts): ([usize; 4], usize)) -> Markup {
+    markup! {
+        ul.counts {
+            @for (verdict, n) in words::VERDICTS.into_iter().zip(counts) {
+                li class=(words::key(verdict)) {
+                    span.sign aria-hidden="true" { (words::sign(verdict)) } " " b { (n) } " " (words::plural_word(verdict, n))
+                }
+            }
+            @if facts > 0 { li { b { (facts) } " " (words::plural(facts, "fact", "facts")) } }
+        }
+    }
+}
+
+fn of(e: &ExperimentResult) -> Markup {
+    let (later, first): (Vec<&Finding>, Vec<&Finding>) = words::in_order(&e.findings)
+        .into_iter()
+        .partition(|f| f.verdict == Some(Verdict::NotTestable));
+    markup! {
+        h3 { a href=(format!("#{}", section_id(&e.id))) { (clean(&e.id)) } }
+        @if !first.is_empty() { ul.findings { @for f in first { (finding(f)) } } }
+        @if !later.is_empty() {
+            details {
+                summary {
+                    (later.len()) " " (words::plural(later.len(), "claim", "claims")) " cannot be tested here, and why"
+                }
+                ul.findings { @for f in later { (finding(f)) } }
+            }
+        }
+    }
+}
+
+fn finding(f: &Finding) -> Markup {
+    let claim = f.claim.as_deref().and_then(threadgauge_results::claim);
+    let (ours, theirs) = (words::measured(f), words::published(f));
+    markup! {
+        li class=(f.verdict.map_or("fact", words::key)) {
+            div.verdict {
+                @match f.verdict {
+                    Some(v) => { span.sign aria-hidden="true" { (words::sign(v)) } " " (words::word(v)) }
+                    None => { span.sign aria-hidden="true" { "•" } " fact" }
+                }
+            }
+            div {
+                @if let Some(claim) = claim { p.claim { (clean(&claim.claim)) } }
+                p { (clean(&f.says)) }
+                @if let Some(reason) = &f.reason { p.reason { "Why: " (clean(reason)) } }
+                @if ours.is_some() || theirs.is_some() || f.claim.is_some() {
+                    p.figures {
+                        @if let Some(ours) = ours { span { "here " b { (clean(&ours)) } } }
+                        @if let Some(theirs) = theirs { span { "published " b { (clean(&theirs)) } } }
+                        @if let Some(id) = &f.claim {
+                            span {
+                                @if let Some(claim) = claim { "source " (claim.source) ", " }
+                                "claim " code { (clean(id)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

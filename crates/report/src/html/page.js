@@ -1,0 +1,42 @@
+// Two conveniences; the page is whole without them. Raw samples become a table when their case is
+// opened, and folded parts unfold for printing (raw samples excepted).
+(() => {
+  const cell = (row, tag, text, scope) => {
+    const c = document.createElement(tag);
+    c.textContent = text ?? '–';
+    if (scope) c.scope = scope;
+    if (typeof text === 'number') c.className = 'n';
+    row.append(c);
+  };
+  const fill = (details) => {
+    const data = JSON.parse(document.getElementById(details.parentElement.dataset.raw).textContent);
+    const samples = data.cases[details.dataset.case];
+    const used = data.metrics.map((m, i) => i).filter((i) => samples.some((s) => s[5 + i] != null));
+    const box = document.createElement('div');
+    box.className = 'scroll';
+    box.tabIndex = 0;
+    box.setAttribute('role', 'region');
+    box.setAttribute('aria-label', 'Samples of ' + details.querySelector('summary').textContent);
+    const table = document.createElement('table');
+    const head = table.createTHead().insertRow();
+    for (const name of ['round', 'copy', 'attempt', 'status', ...used.map((i) => data.metrics[i]), 'remark'])
+      cell(head, 'th', name, 'col');
+    const body = table.createTBody();
+    for (const s of samples) {
+      const row = body.insertRow();
+      for (const value of [...s.slice(0, 4), ...used.map((i) => s[5 + i]), s[4]]) cell(row, 'td', value);
+    }
+    box.append(table);
+    details.append(box);
+  };
+  document.addEventListener('toggle', (event) => {
+    const d = event.target;
+    if (d.open && d.dataset.case !== undefined && !d.querySelector('table')) fill(d);
+  }, true);
+  let opened = [];
+  addEventListener('beforeprint', () => {
+    opened = [...document.querySelectorAll('details:not([open]):not(.raw):not(.raw *)')];
+    for (const d of opened) d.open = true;
+  });
+  addEventListener('afterprint', () => { for (const d of opened) d.open = false; });
+})();

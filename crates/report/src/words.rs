@@ -1,0 +1,185 @@
+//! The words and signs for what was found, the same in every kind of report.
+//!
+//! No meaning is carried by colour alone: each verdict has a sign and a word.
+
+use std::collections::BTreeMap;
+
+use threadgauge_results::{ExperimentResult, Finding, Status, Verdict};
+
+use crate::units::Scale;
+
+/// The sign of a verdict on a claim.
+pub(crate) const fn sign(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Holds => "✓",
+        Verdict::DoesNotHold => "✗",
+        Verdict::Inconclusive => "?",
+        Verdict::NotTestable => "–",
+    }
+}
+
+/// The word for a verdict on a claim.
+pub(crate) const fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Holds => "holds",
+        Verdict::DoesNotHold => "does not hold",
+        Verdict::Inconclusive => "inconclusive",
+        Verdict::NotTestable => "not testable",
+    }
+}
+
+/// The verdict as `results.json` spells it.
+pub(crate) const fn key(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Holds => "holds",
+        Verdict::DoesNotHold => "does-not-hold",
+        Verdict::Inconclusive => "inconclusive",
+        Verdict::NotTestable => "not-testable",
+    }
+}
+
+/// The order in which findings are told: what is settled, then what is not, then facts.
+pub(crate) const VERDICTS: [Verdict; 4] = [
+    Verdict::DoesNotHold,
+    Verdict::Holds,
+    Verdict::Inconclusive,
+    Verdict::NotTestable,
+];
+
+/// Findings in the order they are told.
+pub(crate) fn in_order(findings: &[Finding]) -> Vec<&Finding> {
+    let place = |f: &&Finding| f.verdict.map_or(VERDICTS.len(), |v| position(v));
+    let mut sorted: Vec<&Finding> = findings.iter().collect();
+    sorted.sort_by_key(place);
+    sorted
+}
+
+fn position(verdict: Verdict) -> usize {
+    VERDICTS
+        .iter()
+        .position(|v| *v == verdict)
+        .unwrap_or(VERDICTS.len())
+}
+
+/// How many claims have which verdict, and how many findings are facts.
+pub(crate) fn tally<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> ([usize; 4], usize) {
+    let (mut counts, mut facts) = ([0; 4], 0);
+    for finding in findings {
+        match finding.verdict {
+            Some(v) => counts[position(v)] += 1,
+            None => facts += 1,
+        }
+    }
+    (counts, facts)
+}
+
+/// The tally as a line of words: `5 claims hold, 2 do not hold, 1 is inconclusive`.
+pub(crate) fn tally_line((counts, facts): ([usize; 4], usize)) -> String {
+    let mut parts = Vec::new();
+    for (verdict, n) in VERDICTS.into_iter().zip(counts) {
+        if n > 0 {
+            parts.push(format!("{} {n} {}", sign(verdict), plural_word(verdict, n)));
+        }
+    }
+    if facts > 0 {
+        parts.push(format!("{facts} {}", plural(facts, "fact", "facts")));
+    }
+    if parts.is_empty() {
+        "no findings".to_owned()
+    } else {
+        parts.join(" · ")
+    }
+}
+
+/// What so many claims do: `hold`, `do not hold`.
+pub(crate) const fn plural_word(verdict: Verdict, n: usize) -> &'static str {
+    match (verdict, n) {
+        (Verdict::Holds, 1) => "claim holds",
+        (Verdict::Holds, _) => "claims hold",
+        (Verdict::DoesNotHold, 1) => "does not hold",
+        (Verdict::DoesNotHold, _) => "do not hold",
+        (Verdict::Inconclusive, _) => "inconclusive",
+        (Verdict::NotTestable, _) => "not testable here",
+    }
+}
+
+/// One word or the other.
+pub(crate) const fn plural(n: usize, one: &'static str, many: &'static str) -> &'static str {
+    if n == 1 { one } else { many }
+}
+
+/// The sign of a comparison's verdict.
+pub(crate) fn comparison_sign(verdict: &str) -> &'static str {
+    match verdict {
+        "faster" => "▲",
+        "slower" => "▼",
+        "same" => "=",
+        "small" => "≈",
+        _ => "?",
+    }
+}
+
+/// Our figure of a finding, with its interval.
+pub(crate) fn measured(finding: &Finding) -> Option<String> {
+    let value = finding.measured?;
+    Some(Scale::of(&finding.unit, value).estimate(value, finding.ci95))
+}
+
+/// The source's figure of a finding: as the source says it, else the number, in the unit of ours.
+pub(crate) fn published(finding: &Finding) -> Option<String> {
+    if let Some(text) = finding.published_text.as_deref().filter(|t| !t.is_empty()) {
+        return Some(text.to_owned());
+    }
+    let value = finding.published?;
+    Some(Scale::of(&finding.unit, finding.measured.unwrap_or(value)).quantity(value))
+}
+
+/// A status as a word.
+pub(crate) const fn status(status: Status) -> &'static str {
+    match status {
+        Status::Ok => "ok",
+        Status::Failed => "failed",
+        Status::Skipped => "skipped",
+    }
+}
+
+/// Why an experiment stopped measuring.
+pub(crate) fn stopped(because: &str) -> String {
+    match because {
+        "rounds" => "all planned rounds were measured".to_owned(),
+        "precision" => "the primary intervals were narrow enough".to_owned(),
+        "time-budget" => "the time budget ended".to_owned(),
+        "interrupted" => "it was interrupted".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+/// What became of the cases: `150 cases: 147 measured, 2 failed, 1 skipped`.
+pub(crate) fn case_counts(experiment: &ExperimentResult) -> String {
+    let of = |s| experiment.cases.iter().filter(|c| c.status == s).count();
+    let (ok, failed, skipped) = (of(Status::Ok), of(Status::Failed), of(Status::Skipped));
+    let n = experiment.cases.len();
+    let mut text = format!("{n} {}", plural(n, "case", "cases"));
+    if failed + skipped > 0 {
+        text.push_str(&format!(": {ok} measured"));
+        for (count, word) in [(failed, "failed"), (skipped, "skipped")] {
+            if count > 0 {
+                text.push_str(&format!(", {count} {word}"));
+            }
+        }
+    }
+    text
+}
+
+/// The reasons why cases have no figures, the most frequent first, each once.
+pub(crate) fn reasons(experiment: &ExperimentResult) -> Vec<(String, usize)> {
+    let mut counted: BTreeMap<&str, usize> = BTreeMap::new();
+    for case in experiment.cases.iter().filter(|c| c.status != Status::Ok) {
+        *counted
+            .entry(case.reason.as_deref().unwrap_or("no reason was stored"))
+            .or_default() += 1;
+    }
+    let mut reasons: Vec<_> = counted.into_iter().map(|(r, n)| (r.to_owned(), n)).collect();
+    reasons.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    reasons
+}

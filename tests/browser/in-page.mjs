@@ -1,0 +1,178 @@
+// What is asked of the page from inside it. Each function is sent to the browser alone, so it uses
+// nothing from outside itself; each gives back faults in words, or facts.
+
+/** Elements that make the page wider than the window. */
+export function overflow() {
+  const width = window.innerWidth;
+  if (document.documentElement.scrollWidth <= width) return [];
+  const wide = [...document.body.querySelectorAll("*")].filter((e) => e.getBoundingClientRect().right > width + 1);
+  return [
+    `the page is ${document.documentElement.scrollWidth} px wide in a window of ${width}`,
+    ...wide.slice(0, 5).map((e) => `${e.tagName.toLowerCase()} ${e.id} ends at ${e.getBoundingClientRect().right} px`),
+  ];
+}
+
+/** Text that its element cuts off, and text of a chart that lies outside of it. */
+export function cutText() {
+  const faults = [];
+  for (const element of document.body.querySelectorAll("*:not(svg *)")) {
+    const style = getComputedStyle(element);
+    const hasText = [...element.childNodes].some((n) => n.nodeType === Node.TEXT_NODE && n.data.trim());
+    const hides = ["hidden", "clip"].includes(style.overflowX) && element.clientWidth > 1;
+    if (hasText && hides && element.scrollWidth > element.clientWidth + 1) {
+      faults.push(`cut off: ${element.textContent.trim().slice(0, 60)}`);
+    }
+  }
+  for (const svg of document.querySelectorAll("svg")) {
+    const frame = svg.getBoundingClientRect();
+    for (const text of svg.querySelectorAll("text")) {
+      const box = text.getBoundingClientRect();
+      if (box.width === 0) continue;
+      const out = box.left < frame.left - 1 || box.right > frame.right + 1 || box.top < frame.top - 1 || box.bottom > frame.bottom + 1;
+      if (out) faults.push(`outside its chart: ${text.textContent.trim().slice(0, 60)}`);
+    }
+  }
+  return faults;
+}
+
+/** Text whose contrast to its ground is under 4.5 : 1 (large text: 3 : 1), as WCAG AA counts it. */
+export function faintText() {
+  const canvas = document.createElement("canvas");
+  canvas.width = canvas.height = 1;
+  const pen = canvas.getContext("2d", { willReadFrequently: true });
+  const rgba = (colour) => {
+    pen.clearRect(0, 0, 1, 1);
+    pen.fillStyle = colour;
+    pen.fillRect(0, 0, 1, 1);
+    return [...pen.getImageData(0, 0, 1, 1).data];
+  };
+  const over = ([r, g, b, a], [R, G, B]) => [r, g, b].map((c, i) => (c * a + [R, G, B][i] * (255 - a)) / 255);
+  const luminance = (rgb) => {
+    const [r, g, b] = rgb.map((c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const ground = (element) => {
+    const layers = [];
+    for (let e = element; e; e = e.parentElement) layers.push(rgba(getComputedStyle(e).backgroundColor));
+    const dark = matchMedia("(prefers-color-scheme: dark)").matches && !matchMedia("print").matches;
+    const canvasColour = dark && /dark/.test(getComputedStyle(document.documentElement).colorScheme) ? [18, 18, 18] : [255, 255, 255];
+    return layers.reverse().reduce((under, layer) => over(layer, under), canvasColour);
+  };
+  const faults = new Set();
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    const element = node.parentElement;
+    if (!node.data.trim() || !element.checkVisibility() || element.closest("script,style,title,desc,defs")) continue;
+    const style = getComputedStyle(element);
+    const under = ground(element);
+    const ink = rgba(element.closest("svg") ? style.fill : style.color);
+    const [light, dark] = [luminance(over(ink, under)), luminance(under)].sort((a, b) => b - a);
+    const contrast = (light + 0.05) / (dark + 0.05);
+    const size = parseFloat(style.fontSize);
+    const large = size >= 24 || (size >= 18.66 && Number(style.fontWeight) >= 700);
+    if (contrast < (large ? 3 : 4.5)) {
+      faults.add(`${contrast.toFixed(1)} : 1 for "${node.data.trim().slice(0, 40)}" (${element.tagName} ${element.className?.baseVal ?? element.className})`);
+    }
+  }
+  return [...faults].slice(0, 10);
+}
+
+/** Every figure's charts: how large the smallest, how many marks they have drawn, and the words in and around them. */
+export function charts() {
+  // Axes and grids are lines; a mark is what only data can put there.
+  const drawnMarks = (svg) =>
+    [...svg.querySelectorAll("path,circle,polyline,polygon,ellipse,rect")].filter((mark) => {
+      if (mark.closest("defs,clipPath,marker,symbol")) return false;
+      const { width, height } = mark.getBoundingClientRect();
+      const style = getComputedStyle(mark);
+      const drawn = style.visibility === "visible" && (style.stroke !== "none" || style.fill !== "none");
+      return drawn && width + height > 0;
+    }).length;
+  return [...document.querySelectorAll("figure")]
+    .map((figure) => ({ figure, panels: [...figure.querySelectorAll("svg:not([aria-hidden='true'])")] }))
+    .filter(({ panels }) => panels.length > 0)
+    .map(({ figure, panels }) => {
+      const text = figure.textContent.replace(/\s+/g, " ");
+      const boxes = panels.map((svg) => svg.getBoundingClientRect());
+      return {
+        name: figure.id || text.slice(0, 60),
+        text,
+        width: Math.min(...boxes.map((box) => box.width)),
+        height: Math.min(...boxes.map((box) => box.height)),
+        emptyPanels: panels.filter((svg) => drawnMarks(svg) === 0).length,
+        marks: panels.reduce((sum, svg) => sum + drawnMarks(svg), 0),
+      };
+    });
+}
+
+/** Opens every fold. */
+export function unfold() {
+  for (const fold of document.querySelectorAll("details")) fold.open = true;
+}
+
+/** Every kind of fold: of those that lie side by side the first and the last. */
+export function foldsToTry() {
+  const isFold = (e) => e?.tagName === "DETAILS";
+  return [...document.querySelectorAll("details")].filter(
+    (fold) => !isFold(fold.previousElementSibling) || !isFold(fold.nextElementSibling),
+  );
+}
+
+/** Puts the focus on a fold, after opening those around it. */
+export function focusFold(folds, i) {
+  const fold = folds[i];
+  for (let outer = fold.parentElement.closest("details"); outer; outer = outer.parentElement.closest("details")) outer.open = true;
+  const summary = fold.querySelector(":scope > summary");
+  summary.focus();
+  return { was: fold.open, name: summary.textContent, hasFocus: document.activeElement === summary };
+}
+
+/** Whether what has the focus is marked by an outline or a shadow. */
+export function focusIsVisible() {
+  const element = document.activeElement;
+  if (!element || element === document.body) return false;
+  const style = getComputedStyle(element);
+  return (style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0) || style.boxShadow !== "none";
+}
+
+/** Whether the page's ground would not waste ink. */
+export function groundIsLight() {
+  const colour = [document.body, document.documentElement]
+    .map((e) => getComputedStyle(e).backgroundColor)
+    .find((c) => c !== "rgba(0, 0, 0, 0)");
+  const [r, g, b] = (colour ?? "rgb(255, 255, 255)").match(/[\d.]+/g).map(Number);
+  return r + g + b > 3 * 200;
+}
+
+/** Ids that occur more than once. */
+export function repeatedIds() {
+  const ids = [...document.querySelectorAll("[id]")].map((e) => e.id);
+  return [...new Set(ids.filter((id, i) => ids.indexOf(id) !== i))];
+}
+
+/** Links and references to an id that is not there. */
+export function deadLinks() {
+  const wanted = [...document.querySelectorAll("a[href^='#']")].map((a) => decodeURIComponent(a.getAttribute("href").slice(1)));
+  for (const attribute of ["aria-labelledby", "aria-describedby", "aria-controls", "for"]) {
+    for (const e of document.querySelectorAll(`[${attribute}]`)) wanted.push(...e.getAttribute(attribute).split(/\s+/));
+  }
+  return wanted.filter((id) => id !== "" && !document.getElementById(id));
+}
+
+/** Pictures that say nothing to who cannot see them. */
+export function namelessPictures() {
+  return [...document.querySelectorAll("img, svg")]
+    .filter((e) => !e.closest("[aria-hidden='true']"))
+    .filter((e) => {
+      const by = e.getAttribute("aria-labelledby")?.split(/\s+/).map((id) => document.getElementById(id)?.textContent ?? "").join(" ");
+      const name = by ?? e.getAttribute("aria-label") ?? e.getAttribute("alt") ?? e.querySelector(":scope > title")?.textContent;
+      const role = e.tagName === "IMG" || e.getAttribute("role") === "img";
+      return !role || !name?.trim();
+    })
+    .map((e) => e.outerHTML.slice(0, 100));
+}
+
+/** Tables without column heads. */
+export function headlessTables() {
+  return [...document.querySelectorAll("table")].filter((t) => !t.querySelector("th")).map((t) => t.outerHTML.slice(0, 100));
+}

@@ -1,0 +1,229 @@
+// The HTML report in a real browser: what a reader needs of it, whatever it says.
+//
+// The page is named by REPORT_HTML, the browser by CHROMIUM; `cargo xtask browser` sets both. The charts
+// are held to the results.json beside the page. SCREENSHOTS names a folder for pictures.
+
+import assert from "node:assert/strict";
+import { existsSync, readFileSync } from "node:fs";
+import path from "node:path";
+import { after, before, describe, test } from "node:test";
+import { pathToFileURL } from "node:url";
+
+import { chromium } from "playwright-core";
+
+import * as inPage from "./in-page.mjs";
+
+const PAGE = path.resolve(process.env.REPORT_HTML ?? "report.html");
+const RESULTS = path.join(path.dirname(PAGE), "results.json");
+const PHONE = { width: 400, height: 800 };
+const DESK = { width: 1400, height: 900 };
+
+let browser;
+
+before(async () => {
+  assert.ok(existsSync(PAGE), `REPORT_HTML names no file: ${PAGE}`);
+  browser = await chromium.launch({
+    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+    args: [
+      "--no-sandbox",
+      "--disable-gpu",
+      "--disable-quic",
+      "--no-first-run",
+      "--disable-background-networking",
+      "--disable-component-update",
+      "--disable-sync",
+    ],
+  });
+});
+
+after(() => browser?.close());
+
+/** Opens the page, hands it to `look`, and holds it to: no error, no request but its own. */
+async function open(options, look) {
+  const context = await browser.newContext({ viewport: DESK, ...options });
+  try {
+    const page = await context.newPage();
+    const faults = [];
+    page.on("console", (message) => {
+      if (["error", "warning"].includes(message.type())) faults.push(`console: ${message.text()}`);
+    });
+    page.on("pageerror", (error) => faults.push(`script: ${error.message}`));
+    const own = pathToFileURL(PAGE).href;
+    await context.route("**/*", (route) => {
+      const url = route.request().url();
+      if (url.split("#")[0] === own) return route.continue();
+      faults.push(`request: ${url}`);
+      return route.abort();
+    });
+    await page.goto(own, { waitUntil: "load" });
+    await look(page);
+    assert.deepEqual(faults, []);
+  } finally {
+    await context.close();
+  }
+}
+
+describe("at every width and in both colour schemes", () => {
+  for (const [name, viewport] of Object.entries({ phone: PHONE, desk: DESK })) {
+    for (const colorScheme of ["light", "dark"]) {
+      test(`${name}, ${colorScheme}`, async () => {
+        await open({ viewport, colorScheme }, async (page) => {
+          if (process.env.SCREENSHOTS) {
+            const file = path.join(process.env.SCREENSHOTS, `report-${name}-${colorScheme}.png`);
+            await page.screenshot({ path: file, fullPage: true });
+          }
+          assert.deepEqual(await page.evaluate(inPage.overflow), [], "nothing is wider than the window");
+          assert.deepEqual(await page.evaluate(inPage.cutText), [], "no text is cut off or leaves its chart");
+          assert.deepEqual(await page.evaluate(inPage.faintText), [], "all text stands out from its ground");
+        });
+      });
+    }
+  }
+
+  test("with everything unfolded", async () => {
+    await open({ viewport: PHONE }, async (page) => {
+      await page.evaluate(inPage.unfold);
+      assert.deepEqual(await page.evaluate(inPage.overflow), []);
+    });
+  });
+
+  test("enlarged to twice the size", async () => {
+    await open({ viewport: { width: DESK.width / 2, height: DESK.height / 2 }, deviceScaleFactor: 2 }, async (page) => {
+      assert.deepEqual(await page.evaluate(inPage.overflow), []);
+      assert.deepEqual(await page.evaluate(inPage.cutText), []);
+    });
+  });
+});
+
+describe("charts", () => {
+  test("are there, and each has drawn something", async () => {
+    await open({}, async (page) => {
+      const charts = await page.evaluate(inPage.charts);
+      assert.ok(charts.length > 0, "the page has no chart");
+      for (const chart of charts) {
+        assert.ok(chart.width > 100 && chart.height > 50, `${chart.name} is ${chart.width} × ${chart.height}`);
+        assert.equal(chart.emptyPanels, 0, `every panel of ${chart.name} has drawn a mark`);
+      }
+    });
+  });
+
+  test("show every figure of the results, with every series", async () => {
+    const figures = JSON.parse(readFileSync(RESULTS, "utf8")).experiments.flatMap((e) =>
+      e.figures.filter((f) => f.series.some((s) => s.points.length > 0)),
+    );
+    assert.ok(figures.length > 0, "the run has no figure");
+    await open({}, async (page) => {
+      const charts = await page.evaluate(inPage.charts);
+      for (const figure of figures) {
+        const chart = charts.find((c) => c.text.includes(figure.title));
+        assert.ok(chart, `no chart is titled "${figure.title}"`);
+        const series = figure.series.filter((s) => s.points.length > 0);
+        assert.ok(chart.marks >= series.length, `${figure.title}: ${series.length} series, ${chart.marks} marks`);
+        for (const { name } of series) {
+          assert.ok(chart.text.includes(name), `${figure.title}: the legend does not name "${name}"`);
+        }
+      }
+    });
+  });
+});
+
+describe("by keyboard", () => {
+  test("every fold opens and closes", async () => {
+    await open({}, async (page) => {
+      const folds = await page.evaluateHandle(inPage.foldsToTry);
+      const count = await folds.evaluate((all) => all.length);
+      assert.ok(count > 0, "the page folds nothing away");
+      for (let i = 0; i < count; i++) {
+        const { was, name, hasFocus } = await folds.evaluate(inPage.focusFold, i);
+        assert.ok(hasFocus, `"${name}" takes the focus`);
+        const isOpen = () => folds.evaluate((all, i) => all[i].open, i);
+        await page.keyboard.press("Enter");
+        assert.equal(await isOpen(), !was, `Enter on "${name}"`);
+        await page.keyboard.press("Space");
+        assert.equal(await isOpen(), was, `Space on "${name}"`);
+      }
+    });
+  });
+
+  test("the focus can be seen", async () => {
+    await open({}, async (page) => {
+      await page.keyboard.press("Tab");
+      assert.ok(await page.evaluate(inPage.focusIsVisible), "the first thing reached by Tab shows it");
+    });
+  });
+});
+
+describe("raw samples", () => {
+  test("are folded away at first and appear on demand", async () => {
+    await open({}, async (page) => {
+      const fold = page.locator("details", { has: page.locator("> summary", { hasText: /samples/i }) }).first();
+      const row = fold.locator("tbody tr").first();
+      assert.ok(!(await row.isVisible()), "the samples are folded away");
+      await fold.locator("> summary").click();
+      // Where there are many cases, each has a fold of its own.
+      const ofCase = fold.locator("details > summary").first();
+      if (await ofCase.isVisible()) await ofCase.click();
+      await row.waitFor({ state: "visible" });
+      assert.match(await row.innerText(), /\d/, "a sample has figures");
+    });
+  });
+});
+
+describe("elsewhere", () => {
+  test("without scripts everything is there", async () => {
+    const lines = async (page) =>
+      (await page.locator("body").innerText()).split("\n").map((line) => line.trim()).filter((line) => line !== "");
+    let withScripts;
+    await open({}, async (page) => (withScripts = await lines(page)));
+    await open({ javaScriptEnabled: false }, async (page) => {
+      const without = new Set(await lines(page));
+      assert.deepEqual(withScripts.filter((line) => !without.has(line)), []);
+      await page.locator("details:not([open]) > summary").first().click();
+      await page.locator("details[open]").first().waitFor();
+    });
+  });
+
+  test("on paper it is dark on white and keeps within the sheet", async () => {
+    for (const colorScheme of ["light", "dark"]) {
+      await open({ viewport: { width: 718, height: 1000 }, colorScheme }, async (page) => {
+        await page.emulateMedia({ media: "print", colorScheme });
+        assert.deepEqual(await page.evaluate(inPage.overflow), []);
+        assert.ok(await page.evaluate(inPage.groundIsLight), `printed from ${colorScheme}, the ground is light`);
+        assert.deepEqual(await page.evaluate(inPage.faintText), []);
+        const sheet = await page.pdf({ format: "A4" });
+        assert.equal(sheet.subarray(0, 5).toString(), "%PDF-");
+      });
+    }
+  });
+});
+
+describe("for a screen reader", () => {
+  test("it has a language, a title and headings in order", async () => {
+    await open({}, async (page) => {
+      assert.match(await page.evaluate(() => document.documentElement.lang), /^\w/);
+      assert.notEqual(await page.title(), "");
+      const levels = await page.evaluate(() =>
+        [...document.querySelectorAll("h1,h2,h3,h4,h5,h6")].map((h) => Number(h.tagName[1])),
+      );
+      assert.equal(levels.filter((level) => level === 1).length, 1, "one heading of the first rank");
+      levels.reduce((above, level) => {
+        assert.ok(level <= above + 1, `a heading of rank ${level} follows one of rank ${above}`);
+        return level;
+      }, 0);
+    });
+  });
+
+  test("every id is unique and every link within the page arrives", async () => {
+    await open({}, async (page) => {
+      assert.deepEqual(await page.evaluate(inPage.repeatedIds), []);
+      assert.deepEqual(await page.evaluate(inPage.deadLinks), []);
+    });
+  });
+
+  test("every picture has a name and every table its heads", async () => {
+    await open({}, async (page) => {
+      assert.deepEqual(await page.evaluate(inPage.namelessPictures), []);
+      assert.deepEqual(await page.evaluate(inPage.headlessTables), []);
+    });
+  });
+});

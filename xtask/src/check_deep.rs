@@ -1,0 +1,135 @@
+//! `cargo xtask check-deep`: what takes too long for every change.
+//!
+//! Valgrind's memcheck over the tests of the unsafe leaves, then every fuzz target for a while. Both
+//! look for what the tests themselves cannot see.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+
+use crate::{deps, shell};
+
+/// A crate with unsafe leaves, and what the names of the tests that reach them contain.
+struct Leaves {
+    package: &'static str,
+    tests: &'static str,
+}
+
+const LEAVES: &[Leaves] = &[
+    // Its one leaf is tested through the modules that use it.
+    Leaves {
+        package: "threadgauge-machine",
+        tests: "",
+    },
+    Leaves {
+        package: "threadgauge-lab",
+        tests: "sys::",
+    },
+];
+/// Valgrind hides the kernel's vDSO, which rustix finds all the same and follows into nothing; through the
+/// C library it does not look for it. A folder of its own, since the flag would rebuild everything else.
+const FLAGS: &str = "--cfg rustix_use_libc";
+const TARGET: &str = "target/memcheck";
+/// The status by which valgrind says that it found something, so that a failed test is told from it.
+const FOUND: &str = "99";
+
+/// How deep.
+#[derive(Args)]
+pub struct Options {
+    /// Seconds for each fuzz target
+    #[arg(long, default_value_t = 600, value_name = "SECONDS")]
+    fuzz_seconds: u32,
+    /// Only valgrind
+    #[arg(long, conflicts_with = "fuzz_only")]
+    valgrind_only: bool,
+    /// Only the fuzz targets
+    #[arg(long)]
+    fuzz_only: bool,
+}
+
+/// Runs both, or the one asked for.
+pub fn run(options: &Options) -> Result<()> {
+    if !options.fuzz_only {
+        deps::install(deps::Need::Deep)?;
+        memcheck()?;
+    }
+    if !options.valgrind_only {
+        fuzz(options.fuzz_seconds)?;
+    }
+    Ok(())
+}
+
+fn memcheck() -> Result<()> {
+    for leaves in LEAVES {
+        let messages = shell::output(
+            shell::cargo()
+                .args([
+                    "test",
+                    "--locked",
+                    "--no-run",
+                    "--lib",
+                    "--message-format=json",
+                    "--package",
+                    leaves.package,
+                ])
+                .env("CARGO_TARGET_DIR", TARGET)
+                .env("RUSTFLAGS", FLAGS),
+        )?;
+        let [binary] = &shell::executables(&messages)?[..] else {
+            bail!("{} has not exactly one test binary", leaves.package);
+        };
+        let listed =
+            shell::output(shell::command_at(binary).args([leaves.tests, "--list", "--format=terse"]))?;
+        let tests = listed.lines().filter(|line| line.ends_with(": test")).count();
+        ensure!(
+            tests > 0,
+            "{} has no tests named {}…: nothing would be checked",
+            leaves.package,
+            leaves.tests
+        );
+        eprintln!("== memcheck: {tests} tests of {}", leaves.package);
+        shell::run(
+            shell::command("valgrind")
+                // Forked children leave without freeing what the test harness holds: that is no leak of ours.
+                .args(["--quiet", "--tool=memcheck", "--leak-check=no"])
+                .arg(format!("--error-exitcode={FOUND}"))
+                .arg(binary)
+                .args([leaves.tests, "--test-threads=1"]),
+        )
+        .with_context(|| format!("status {FOUND} is valgrind's, any other a failed test's"))?;
+    }
+    Ok(())
+}
+
+fn fuzz(seconds: u32) -> Result<()> {
+    if shell::find("cargo-fuzz").is_none() {
+        bail!(
+            "the fuzz targets need cargo-fuzz and a nightly toolchain:\n  rustup toolchain install nightly\n  cargo install cargo-fuzz\nor skip them with --valgrind-only"
+        );
+    }
+    for target in fuzz_targets(Path::new("fuzz/fuzz_targets"))? {
+        eprintln!("== fuzz: {target} for {seconds} s");
+        shell::run(
+            // The cargo on the path, since the one that started us may be no rustup proxy and knows no `+nightly`.
+            shell::command("cargo")
+                .args(["+nightly", "fuzz", "run", &target, "--", "-rss_limit_mb=1024"])
+                .arg(format!("-max_total_time={seconds}")),
+        )
+        .with_context(|| format!("the input that did it is in fuzz/artifacts/{target}; make a test of it"))?;
+    }
+    Ok(())
+}
+
+fn fuzz_targets(folder: &Path) -> Result<Vec<String>> {
+    let mut targets = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "rs") {
+            targets.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
+        }
+    }
+    targets.sort();
+    Ok(targets)
+}

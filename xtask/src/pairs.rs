@@ -1,0 +1,238 @@
+//! `cargo xtask pairs`: the harness's self test on this machine, by pairs of quick runs.
+//!
+//! Two runs of the same program on the same machine must be called the same (does it cry wolf?), and
+//! with a hidden handicap in the second they must be called slower (does it see anything?). The runs
+//! are interleaved, so that a drift of the machine does not pass for a difference.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+use serde_json::Value;
+
+use crate::shell;
+
+/// The largest median share of cases that may be called faster or slower where nothing changed.
+const FALSE_ALARMS: f64 = 0.05;
+/// The least median share of affected cases that must be called slower under a handicap.
+const FOUND: f64 = 0.80;
+
+/// How many, and of what.
+#[derive(Args)]
+pub struct Options {
+    /// How many pairs
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    pairs: u32,
+    /// Hide this much extra work, in per cent, in the second run of each pair
+    #[arg(long, default_value_t = 0, value_name = "PERCENT")]
+    handicap: u32,
+    /// Run only these experiments; all without it
+    #[arg(value_name = "EXPERIMENT")]
+    experiments: Vec<String>,
+    /// Where the runs go; a new folder under target/pairs without it
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+/// Runs the pairs, prints a table, fails beyond the limits.
+pub fn run(options: &Options) -> Result<()> {
+    let threadgauge = shell::build("threadgauge", shell::Profile::Release)?;
+    let out = match &options.out {
+        Some(out) => out.clone(),
+        None => default_out()?,
+    };
+    fs::create_dir_all(&out).with_context(|| format!("cannot make {}", out.display()))?;
+
+    println!("| pair | cases | faster | slower | same | small | unknown |");
+    println!("|---|---|---|---|---|---|---|");
+    let mut counts = Vec::new();
+    for pair in 1..=options.pairs {
+        let a = measure(
+            &threadgauge,
+            &out.join(format!("{pair}a")),
+            &options.experiments,
+            0,
+        )?;
+        let b = measure(
+            &threadgauge,
+            &out.join(format!("{pair}b")),
+            &options.experiments,
+            options.handicap,
+        )?;
+        let comparison = shell::output(
+            shell::command_at(&threadgauge)
+                .arg("compare")
+                .arg(&a)
+                .arg(&b)
+                .arg("--json"),
+        )?;
+        let count =
+            Counts::of(&serde_json::from_str(&comparison).context("compare --json printed no JSON")?)?;
+        println!("| {pair} | {} |", count.cells());
+        counts.push(count);
+    }
+    eprintln!("the runs are kept in {}", out.display());
+    judge(&counts, options.handicap)
+}
+
+fn judge(counts: &[Counts], handicap: u32) -> Result<()> {
+    let median_share = |part: fn(&Counts) -> usize| {
+        median(counts.iter().map(|c| part(c) as f64 / c.cases() as f64).collect())
+    };
+    println!();
+    println!(
+        "- unknown, median share: {:.1} %",
+        100.0 * median_share(|c| c.unknown)
+    );
+    if handicap == 0 {
+        let share = median_share(|c| c.faster + c.slower);
+        println!("- called faster or slower, median share: {:.1} %", 100.0 * share);
+        ensure!(
+            share <= FALSE_ALARMS,
+            "nothing changed, and over {:.0} % were called faster or slower",
+            100.0 * FALSE_ALARMS
+        );
+    } else {
+        let share = median_share(|c| c.slower);
+        println!(
+            "- called slower with {handicap} % more work, median share: {:.1} %",
+            100.0 * share
+        );
+        ensure!(
+            share >= FOUND,
+            "{handicap} % more work was found in under {:.0} % of the cases",
+            100.0 * FOUND
+        );
+    }
+    Ok(())
+}
+
+fn default_out() -> Result<PathBuf> {
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .context("the clock stands before 1970")?;
+    Ok(PathBuf::from("target/pairs").join(now.as_secs().to_string()))
+}
+
+fn measure(threadgauge: &Path, out: &Path, experiments: &[String], handicap: u32) -> Result<PathBuf> {
+    let mut run = shell::command_at(threadgauge);
+    run.arg("run")
+        .args(experiments)
+        .args(["--profile", "quick", "--out"])
+        .arg(out)
+        .stdout(Stdio::null());
+    if handicap > 0 {
+        run.args(["--handicap", &handicap.to_string()]);
+    }
+    shell::run(&mut run)?;
+    Ok(out.to_owned())
+}
+
+/// How the cases of one pair were called.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Counts {
+    faster: usize,
+    slower: usize,
+    same: usize,
+    small: usize,
+    unknown: usize,
+}
+
+impl Counts {
+    /// Counts the rows of `threadgauge compare --json`.
+    fn of(comparison: &Value) -> Result<Self> {
+        let rows = comparison["rows"]
+            .as_array()
+            .context("compare --json has no rows")?;
+        let mut counts = Self::default();
+        for row in rows {
+            match row["verdict"].as_str() {
+                Some("faster") => counts.faster += 1,
+                Some("slower") => counts.slower += 1,
+                Some("same") => counts.same += 1,
+                Some("small") => counts.small += 1,
+                Some("unknown") => counts.unknown += 1,
+                other => bail!("a row of compare --json has the verdict {other:?}"),
+            }
+        }
+        ensure!(counts.cases() > 0, "the two runs have no case in common");
+        Ok(counts)
+    }
+
+    const fn cases(&self) -> usize {
+        self.faster + self.slower + self.same + self.small + self.unknown
+    }
+
+    fn cells(&self) -> String {
+        [
+            self.cases(),
+            self.faster,
+            self.slower,
+            self.same,
+            self.small,
+            self.unknown,
+        ]
+        .map(|n| n.to_string())
+        .join(" | ")
+    }
+}
+
+/// The middle value, or the mean of the two in the middle.
+pub fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let n = values.len();
+    match n {
+        0 => f64::NAN,
+        _ if n % 2 == 1 => values[n / 2],
+        _ => f64::midpoint(values[n / 2 - 1], values[n / 2]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn pair(changed: usize, unknown: usize, same: usize) -> Counts {
+        Counts {
+            slower: changed,
+            unknown,
+            same,
+            ..Counts::default()
+        }
+    }
+
+    #[test]
+    fn rows_are_counted_by_verdict() {
+        let comparison = json!({"rows": [{"verdict": "same"}, {"verdict": "slower"}, {"verdict": "same"}]});
+        assert_eq!(Counts::of(&comparison).unwrap(), pair(1, 0, 2));
+    }
+
+    #[test]
+    fn a_verdict_it_does_not_know_is_an_error() {
+        assert!(Counts::of(&json!({"rows": [{"verdict": "quicker"}]})).is_err());
+        assert!(Counts::of(&json!({"rows": []})).is_err());
+        assert!(Counts::of(&json!({})).is_err());
+    }
+
+    #[test]
+    fn one_bad_pair_in_three_is_forgiven_and_two_are_not() {
+        assert!(judge(&[pair(9, 0, 11), pair(1, 0, 19), pair(0, 0, 20)], 0).is_ok());
+        assert!(judge(&[pair(9, 0, 11), pair(2, 0, 18), pair(0, 0, 20)], 0).is_err());
+    }
+
+    #[test]
+    fn a_handicap_must_be_found() {
+        assert!(judge(&[pair(16, 4, 0)], 15).is_ok());
+        assert!(judge(&[pair(15, 5, 0)], 15).is_err());
+    }
+
+    #[test]
+    fn the_median_of_an_even_number_lies_between() {
+        assert!((median(vec![4.0, 1.0, 2.0, 3.0]) - 2.5).abs() < 1e-12);
+        assert!((median(vec![3.0, 1.0, 2.0]) - 2.0).abs() < 1e-12);
+    }
+}

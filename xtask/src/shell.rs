@@ -1,0 +1,122 @@
+//! Starting other programs, and finding where things are.
+//!
+//! Every child runs without standard input: a chore never asks, so it never hangs in a pipeline.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+/// The folder that holds the workspace.
+pub fn root() -> Result<PathBuf> {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .map(Path::to_owned)
+        .context("xtask lies in the workspace")
+}
+
+/// The cargo that started us, or the one on the path.
+pub fn cargo() -> Command {
+    command(&std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()))
+}
+
+/// A program on the path, without standard input.
+pub fn command(program: &str) -> Command {
+    command_at(Path::new(program))
+}
+
+/// The program at `path`, without standard input.
+pub fn command_at(path: &Path) -> Command {
+    let mut command = Command::new(path);
+    command.stdin(Stdio::null());
+    command
+}
+
+/// Runs to the end, with output going where ours goes.
+pub fn run(command: &mut Command) -> Result<()> {
+    let status = command
+        .status()
+        .with_context(|| format!("cannot start {}", line(command)))?;
+    ensure!(status.success(), "{} ended with {status}", line(command));
+    Ok(())
+}
+
+/// Runs to the end and gives back standard output; standard error goes where ours goes.
+pub fn output(command: &mut Command) -> Result<String> {
+    let output = command
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("cannot start {}", line(command)))?;
+    ensure!(
+        output.status.success(),
+        "{} ended with {}",
+        line(command),
+        output.status
+    );
+    String::from_utf8(output.stdout)
+        .with_context(|| format!("{} printed something else than UTF-8", line(command)))
+}
+
+/// The command as a person would type it.
+pub fn line(command: &Command) -> String {
+    let mut line = command.get_program().to_string_lossy().into_owned();
+    for argument in command.get_args() {
+        line.push(' ');
+        line.push_str(&argument.to_string_lossy());
+    }
+    line
+}
+
+/// Where `program` is found on the path.
+pub fn find(program: &str) -> Option<PathBuf> {
+    std::env::split_paths(&std::env::var_os("PATH")?)
+        .map(|folder| folder.join(program))
+        .find(|candidate| candidate.is_file())
+}
+
+/// What cargo knows of the workspace and everything it depends on.
+pub fn metadata() -> Result<Value> {
+    let text = output(cargo().args(["metadata", "--format-version", "1", "--locked"]))?;
+    serde_json::from_str(&text).context("cargo metadata is not JSON")
+}
+
+/// How a build is optimised.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Profile {
+    /// What the tests build anyway.
+    Debug,
+    /// What users run, and the only one that may be timed.
+    Release,
+}
+
+/// Builds `package` and gives back the path of its program of the same name.
+pub fn build(package: &str, profile: Profile) -> Result<PathBuf> {
+    let mut build = cargo();
+    build.args([
+        "build",
+        "--quiet",
+        "--locked",
+        "--package",
+        package,
+        "--message-format=json",
+    ]);
+    if profile == Profile::Release {
+        build.arg("--release");
+    }
+    match executables(&output(&mut build)?)?.pop() {
+        Some(program) => Ok(program),
+        None => bail!("{package} built no program"),
+    }
+}
+
+/// The programs that cargo's JSON messages name.
+pub fn executables(messages: &str) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for message in messages.lines().filter(|line| line.starts_with('{')) {
+        let message: Value =
+            serde_json::from_str(message).context("cargo printed a message that is not JSON")?;
+        found.extend(message["executable"].as_str().map(PathBuf::from));
+    }
+    Ok(found)
+}

@@ -1,0 +1,95 @@
+//! `cargo xtask test`: everything that must pass before a change lands.
+//!
+//! Owns the order, cheapest first, and the words for the step that failed. What a step does is in
+//! its own file, or is a cargo command.
+
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+
+use crate::{browser, deps, folders, licences, shell};
+
+/// One thing to pass.
+struct Step {
+    name: &'static str,
+    /// How a person runs this step and no other.
+    alone: &'static str,
+    run: fn() -> Result<()>,
+}
+
+const STEPS: &[Step] = &[
+    Step {
+        name: "formatting",
+        alone: "cargo fmt --all --check",
+        run: || cargo("fmt --all --check"),
+    },
+    Step {
+        name: "folder map",
+        alone: "cargo xtask folders",
+        run: folders::check,
+    },
+    Step {
+        name: "licences",
+        alone: "cargo xtask licences",
+        run: licences::check,
+    },
+    Step {
+        name: "tools",
+        alone: "cargo xtask deps",
+        run: || deps::install(deps::Need::Tests),
+    },
+    Step {
+        name: "lints",
+        alone: "cargo clippy --workspace --all-targets --locked -- -D warnings",
+        run: || cargo("clippy --workspace --all-targets --locked -- -D warnings"),
+    },
+    Step {
+        name: "documentation",
+        alone: "RUSTDOCFLAGS='-D warnings' cargo doc --no-deps --workspace --locked",
+        run: || {
+            shell::run(
+                shell::cargo()
+                    .args(["doc", "--no-deps", "--workspace", "--locked"])
+                    .env("RUSTDOCFLAGS", "-D warnings"),
+            )
+        },
+    },
+    Step {
+        name: "tests",
+        alone: "cargo test --workspace --locked",
+        run: || cargo("test --workspace --locked"),
+    },
+    Step {
+        name: "browser",
+        alone: "cargo xtask browser",
+        run: || browser::run(None, None),
+    },
+];
+
+/// Runs every step, stopping at the first that fails.
+pub fn run() -> Result<()> {
+    let start = Instant::now();
+    for (i, step) in STEPS.iter().enumerate() {
+        eprintln!("== {}/{} {}", i + 1, STEPS.len(), step.name);
+        let began = Instant::now();
+        (step.run)()
+            .with_context(|| format!("step \"{}\" failed; run it alone with: {}", step.name, step.alone))?;
+        eprintln!(
+            "== {}/{} {}: passed in {:.1} s",
+            i + 1,
+            STEPS.len(),
+            step.name,
+            began.elapsed().as_secs_f64()
+        );
+    }
+    eprintln!(
+        "== all {} steps passed in {:.0} s",
+        STEPS.len(),
+        start.elapsed().as_secs_f64()
+    );
+    Ok(())
+}
+
+fn cargo(arguments: &str) -> Result<()> {
+    shell::run(shell::cargo().args(arguments.split(' ')))
+}
