@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use threadgauge_results::{
     CaseResult, ComparisonResult, Diagnostic, ExperimentResult, Finding, MetricSummary, Params, Ranking,
     RankingEntry, Results, Run, SCHEMA, Status, Store, StoreError, StoredCase, StoredExperiment, StoredSample,
-    claim, decide, null_control, paired,
+    Take, by_round, claim, decide, null_control, paired,
 };
 use threadgauge_stats::{
     Better, Estimate, Interval, Summary, compare_paired, diagnostics, null_band, paired_ratio,
@@ -94,7 +94,7 @@ fn of_experiment(stored: &StoredExperiment, samples: &[StoredSample], profile: P
     let view = View {
         experiment: &stored.id,
         profile,
-        cases: stored.cases.iter().map(|c| view_case(c, &samples, 0)).collect(),
+        cases: stored.cases.iter().map(|c| view_case(c, &samples)).collect(),
     };
     let (method, question, sources, primary, answer) = match experiment(&stored.id) {
         Some(e) => (
@@ -176,36 +176,37 @@ fn last_full_round(stored: &StoredExperiment, samples: &[StoredSample]) -> u32 {
     (1..=last).rev().find(|&round| tried(round) >= wanted).unwrap_or(0)
 }
 
-/// The figures of a case's copy: for each round the last attempt, unless that was disturbed too.
-fn view_case(case: &StoredCase, samples: &[&StoredSample], copy: u32) -> ViewCase {
-    let mut values: BTreeMap<String, BTreeMap<u32, f64>> = BTreeMap::new();
-    let mut units: BTreeMap<String, String> = BTreeMap::new();
-    let mut reason = case.skip.clone();
-    for stored in samples.iter().filter(|s| s.case == case.id && s.copy == copy) {
-        if stored.sample.status != Status::Ok {
-            reason = reason.or_else(|| stored.sample.reason.clone());
-        }
-        if stored.gated {
-            continue;
-        }
-        for metric in &stored.sample.metrics {
-            units.insert(metric.name.clone(), metric.unit.clone());
-            values.entry(metric.name.clone()).or_default().insert(stored.round, metric.value);
+/// A case's figures: all rounds for its summaries, the undisturbed ones for whatever is paired.
+fn view_case(case: &StoredCase, samples: &[&StoredSample]) -> ViewCase {
+    let of_case: Vec<&StoredSample> = samples
+        .iter()
+        .copied()
+        .filter(|s| s.case == case.id && s.copy == 0)
+        .collect();
+    let mut metrics: Vec<(&str, &str)> = Vec::new();
+    for metric in of_case.iter().flat_map(|s| &s.sample.metrics) {
+        if !metrics.iter().any(|(name, _)| *name == metric.name) {
+            metrics.push((&metric.name, &metric.unit));
         }
     }
-    let summaries = values
-        .iter()
-        .filter_map(|(name, rounds)| {
-            let rounds: Vec<f64> = rounds.values().copied().collect();
-            let summary = summarise(&rounds, ALPHA).ok()?;
-            Some((name.clone(), metric_summary(&units[name], summary)))
-        })
-        .collect();
+    let rounds = |metric: &str, take| by_round(of_case.iter().copied(), &case.id, 0, metric, take);
+    let failure = of_case.iter().find(|s| s.sample.status != Status::Ok);
+    let failure = failure.and_then(|s| s.sample.reason.clone());
     ViewCase {
         params: case.params.clone(),
-        reason,
-        values,
-        summaries,
+        reason: case.skip.clone().or(failure),
+        values: metrics
+            .iter()
+            .map(|(name, _)| ((*name).to_owned(), rounds(name, Take::Undisturbed)))
+            .collect(),
+        summaries: metrics
+            .iter()
+            .filter_map(|(name, unit)| {
+                let values: Vec<f64> = rounds(name, Take::All).into_values().collect();
+                let summary = summarise(&values, ALPHA).ok()?;
+                Some(((*name).to_owned(), metric_summary(unit, summary)))
+            })
+            .collect(),
     }
 }
 
@@ -229,30 +230,25 @@ const fn bounds(ci: &Interval) -> [f64; 2] {
 }
 
 fn case_result(case: &StoredCase, view: ViewCase, samples: &[&StoredSample]) -> CaseResult {
-    let of_case = || samples.iter().filter(|s| s.case == case.id && s.copy == 0);
-    let status = if case.skip.is_some() {
-        Status::Skipped
-    } else if !view.summaries.is_empty() {
+    let of_case: Vec<&&StoredSample> = samples.iter().filter(|s| s.case == case.id && s.copy == 0).collect();
+    let status = if !view.summaries.is_empty() {
         Status::Ok
-    } else if of_case().any(|s| s.sample.status == Status::Skipped) {
+    } else if case.skip.is_some() || of_case.iter().any(|s| s.sample.status == Status::Skipped) {
         Status::Skipped
     } else {
         Status::Failed
     };
-    let disturbed = of_case().any(|s| s.gated);
-    let mut tags: BTreeSet<String> = of_case()
-        .filter(|s| !s.gated)
-        .flat_map(|s| s.sample.tags.iter().cloned())
-        .collect();
+    // A disturbed sample that was repeated well says nothing about the figures; one that stayed so does.
+    let kept = of_case.iter().filter(|s| {
+        let repeated = of_case.iter().any(|o| o.round == s.round && o.attempt > s.attempt);
+        !repeated
+    });
+    let mut tags: BTreeSet<String> = kept.flat_map(|s| s.sample.tags.iter().cloned()).collect();
     let mut reason = view.reason;
     if status == Status::Ok && reason.is_some() {
         tags.insert("some-rounds-failed".to_owned());
     } else if status == Status::Failed && reason.is_none() {
-        reason = Some(if disturbed {
-            "every sample of it was disturbed by other programs".to_owned()
-        } else {
-            "the run ended before it was measured".to_owned()
-        });
+        reason = Some("the run ended before it was measured".to_owned());
     }
     CaseResult {
         id: case.id.clone(),

@@ -1,6 +1,6 @@
 //! Two result folders: what changed, by how much, how sure.
 //!
-//! The rounds of two runs cannot be paired, so cases are compared by the Hodges–Lehmann shift of their
+//! The rounds of two runs cannot be paired, so cases are compared, disturbed samples included, by the Hodges–Lehmann shift of their
 //! logarithms with the Mann–Whitney interval, against the larger noise band of the two (METHOD rules 5, 6).
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use threadgauge_stats::{
     Better, Comparison, Estimate, Outcome, SAME_BAND, StatsError, compare_unpaired, null_band, paired_ratio,
 };
 
-use crate::{ComparisonResult, ExperimentResult, Results, StoredSample, by_round};
+use crate::{ComparisonResult, ExperimentResult, Results, StoredSample, Take, by_round};
 
 const ALPHA: f64 = 0.05;
 
@@ -72,7 +72,7 @@ fn of_experiment(
     let rows: Vec<ComparisonResult> = shared
         .map(|case| {
             let values = |samples| -> Vec<f64> {
-                by_round(samples, &case.id, 0, metric).into_values().collect()
+                by_round(samples, &case.id, 0, metric, Take::All).into_values().collect()
             };
             let compared = compare_unpaired(&values(samples_a), &values(samples_b), Better::Lower, band);
             ComparisonResult::new(&case.id, &case.id, metric, compared.ok().as_ref())
@@ -108,8 +108,8 @@ pub fn null_control<'a>(
     reference: &str,
     metric: &str,
 ) -> Result<Estimate, StatsError> {
-    let first = by_round(samples.clone(), reference, 0, metric);
-    let second = by_round(samples, reference, 1, metric);
+    let first = by_round(samples.clone(), reference, 0, metric, Take::Undisturbed);
+    let second = by_round(samples, reference, 1, metric, Take::Undisturbed);
     let (a, b) = paired(&first, &second);
     paired_ratio(&a, &b, ALPHA)
 }

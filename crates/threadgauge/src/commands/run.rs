@@ -20,13 +20,14 @@ use crate::progress::Shown;
 
 /// Runs what was asked for, or goes on with it, and writes the report.
 pub fn run(options: &RunOptions) -> Done {
+    let interrupts = interrupts()?;
     let begun = match &options.resume {
         Some(dir) => resume(dir)?,
         None => begin(options)?,
     };
     let Begun { dir, mut store, chosen, profile } = begun;
     say(&format!("Results go to {}", dir.display()));
-    let mut launcher = Launcher::new("/proc/self/exe", ["worker"], interrupts()?)
+    let mut launcher = Launcher::new("/proc/self/exe", ["worker"], interrupts)
         .context("this process cannot become the parent of its workers' children")?;
     let ending = {
         let mut shown = Shown::new();
