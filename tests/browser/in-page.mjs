@@ -8,7 +8,7 @@ export function overflow() {
   const wide = [...document.body.querySelectorAll("*")].filter((e) => e.getBoundingClientRect().right > width + 1);
   return [
     `the page is ${document.documentElement.scrollWidth} px wide in a window of ${width}`,
-    ...wide.slice(0, 5).map((e) => `${e.tagName.toLowerCase()}.${e.className} ${e.id}`),
+    ...wide.slice(0, 5).map((e) => `${e.tagName.toLowerCase()} ${e.id} ends at ${e.getBoundingClientRect().right} px`),
   ];
 }
 
@@ -77,29 +77,54 @@ export function faintText() {
   return [...faults].slice(0, 10);
 }
 
-/** Every chart: how large, how many marks it has drawn, and the words in it and around it. */
+/** Every figure's charts: how large the smallest, how many marks they have drawn, and the words in and around them. */
 export function charts() {
+  // Axes and grids are lines; a mark is what only data can put there.
+  const drawnMarks = (svg) =>
+    [...svg.querySelectorAll("path,circle,polyline,polygon,ellipse,rect")].filter((mark) => {
+      if (mark.closest("defs,clipPath,marker,symbol")) return false;
+      const { width, height } = mark.getBoundingClientRect();
+      const style = getComputedStyle(mark);
+      const drawn = style.visibility === "visible" && (style.stroke !== "none" || style.fill !== "none");
+      return drawn && width + height > 0;
+    }).length;
   return [...document.querySelectorAll("figure")]
-    .filter((figure) => figure.querySelector("svg"))
-    .map((figure) => {
-      const svg = figure.querySelector("svg");
-      const box = svg.getBoundingClientRect();
+    .map((figure) => ({ figure, panels: [...figure.querySelectorAll("svg:not([aria-hidden='true'])")] }))
+    .filter(({ panels }) => panels.length > 0)
+    .map(({ figure, panels }) => {
       const text = figure.textContent.replace(/\s+/g, " ");
-      // Axes and grids are lines; a mark is what only data can put there.
-      const marks = [...svg.querySelectorAll("path,circle,polyline,polygon,ellipse")].filter((mark) => {
-        if (mark.closest("defs")) return false;
-        const { width, height } = mark.getBoundingClientRect();
-        const style = getComputedStyle(mark);
-        const drawn = style.visibility === "visible" && (style.stroke !== "none" || style.fill !== "none");
-        return drawn && width + height > 0;
-      });
-      return { name: figure.id || text.slice(0, 60), text, width: box.width, height: box.height, marks: marks.length };
+      const boxes = panels.map((svg) => svg.getBoundingClientRect());
+      return {
+        name: figure.id || text.slice(0, 60),
+        text,
+        width: Math.min(...boxes.map((box) => box.width)),
+        height: Math.min(...boxes.map((box) => box.height)),
+        emptyPanels: panels.filter((svg) => drawnMarks(svg) === 0).length,
+        marks: panels.reduce((sum, svg) => sum + drawnMarks(svg), 0),
+      };
     });
 }
 
 /** Opens every fold. */
 export function unfold() {
   for (const fold of document.querySelectorAll("details")) fold.open = true;
+}
+
+/** Every kind of fold: of those that lie side by side the first and the last. */
+export function foldsToTry() {
+  const isFold = (e) => e?.tagName === "DETAILS";
+  return [...document.querySelectorAll("details")].filter(
+    (fold) => !isFold(fold.previousElementSibling) || !isFold(fold.nextElementSibling),
+  );
+}
+
+/** Puts the focus on a fold, after opening those around it. */
+export function focusFold(folds, i) {
+  const fold = folds[i];
+  for (let outer = fold.parentElement.closest("details"); outer; outer = outer.parentElement.closest("details")) outer.open = true;
+  const summary = fold.querySelector(":scope > summary");
+  summary.focus();
+  return { was: fold.open, name: summary.textContent, hasFocus: document.activeElement === summary };
 }
 
 /** Whether what has the focus is marked by an outline or a shadow. */

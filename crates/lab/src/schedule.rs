@@ -389,7 +389,7 @@ impl<'a> Session<'a> {
         let order = Order {
             experiment: self.chosen.experiment.id().to_owned(),
             params: slot.case.params.clone(),
-            cpus: cpus.clone(),
+            cpus,
             handicap_percent: self.record.handicap_percent,
             launched_ns: 0,
         };
@@ -406,7 +406,7 @@ impl<'a> Session<'a> {
         let Some(mut sample) = outcome.sample else {
             return Ok(false);
         };
-        let noise = self.noise(before, after);
+        let noise = self.noise(before, &after);
         let gated = sample.status == Status::Ok && disturbed(&noise);
         note(&mut sample, &noise, gated);
         let stored = StoredSample {
@@ -426,12 +426,12 @@ impl<'a> Session<'a> {
     }
 
     /// The disturbance over the sample, but over at least [`FOREIGN_WINDOW`] where readings reach back so far.
-    fn noise(&mut self, before: Reading, after: Reading) -> Noise {
+    fn noise(&mut self, before: Reading, after: &Reading) -> Noise {
         self.readings.push_back(before);
-        while self.readings.len() > 1 && reaches_back(&after, &self.readings[1]) {
+        while self.readings.len() > 1 && reaches_back(after, &self.readings[1]) {
             self.readings.pop_front();
         }
-        noise_between(&self.readings[0], &after, None)
+        noise_between(&self.readings[0], after, None)
     }
 
     /// The relative half-widths of the primary metrics' intervals, case by case.

@@ -137,8 +137,8 @@ pub fn experiments(names: &[String]) -> Result<Vec<&'static dyn Experiment>, Sel
             });
         }
     }
-    let wanted = |e: &&dyn Experiment| names.is_empty() || names.iter().any(|n| n == e.id());
-    Ok(catalogue().iter().copied().filter(|e| wanted(&e)).collect())
+    let wanted = |e: &&'static dyn Experiment| names.is_empty() || names.iter().any(|n| n == e.id());
+    Ok(catalogue().iter().copied().filter(wanted).collect())
 }
 
 /// The cases chosen of `experiments` on `site`. An experiment of which no case is picked is left out.

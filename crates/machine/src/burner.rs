@@ -135,22 +135,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn twice_the_iterations_take_twice_the_cpu_time() {
+    fn eight_times_the_iterations_take_eight_times_the_cpu_time() {
         // A chain that the compiler had shortened would take the same, or nothing.
         let cpu_ns = |iterations| {
             let start = thread_cpu_ns();
             Burner::burn_units(iterations);
             thread_cpu_ns() - start
         };
-        let n = Burner::calibrate().iterations(Duration::from_micros(200));
+        let n = Burner::calibrate().iterations(Duration::from_micros(100));
         // Interleaved, and the least of many, so that what disturbs one disturbs the other.
-        let (mut once, mut twice) = (u64::MAX, u64::MAX);
-        for _ in 0..200 {
+        let (mut once, mut eight) = (u64::MAX, u64::MAX);
+        for _ in 0..100 {
             once = once.min(cpu_ns(n));
-            twice = twice.min(cpu_ns(2 * n));
+            eight = eight.min(cpu_ns(8 * n));
         }
-        let ratio = twice as f64 / once as f64;
-        assert!((1.7..2.3).contains(&ratio), "ratio {ratio}");
+        let ratio = eight as f64 / once as f64;
+        // Wide, because a core that others share changes its rate by up to two within a millisecond.
+        assert!((4.0..16.0).contains(&ratio), "ratio {ratio}");
     }
 
     #[test]

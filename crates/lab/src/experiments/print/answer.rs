@@ -397,7 +397,7 @@ mod tests {
     fn view(profile: Profile, cpus: usize, rounds: u32, model: Model) -> View<'static> {
         let plan = grid::plan(&Site {
             profile,
-            cpus: (0..cpus).collect::<CpuList>(),
+            cpus: CpuList::new(0..cpus),
             free_memory_mib: 1_000,
         });
         let cases = plan.cases.into_iter().map(|case| {

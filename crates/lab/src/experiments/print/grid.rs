@@ -208,7 +208,7 @@ mod tests {
     fn planned(profile: Profile, cpus: usize) -> Plan {
         plan(&Site {
             profile,
-            cpus: (0..cpus).collect::<CpuList>(),
+            cpus: CpuList::new(0..cpus),
             free_memory_mib: 1_000,
         })
     }

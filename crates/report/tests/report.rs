@@ -1,0 +1,335 @@
+//! What people read, held still; and what a page, a workbook and a folder must be whatever is in them.
+
+mod fixture;
+
+use std::collections::HashSet;
+use std::fs;
+
+use fixture::{claim_rows, compared, results, samples};
+use threadgauge_report::{
+    Style, claims_table, comparison_json, comparison_markdown, comparison_text, html, markdown, samples_csv,
+    terminal, terminal_summary, write_all, xlsx, xlsx_buffer,
+};
+use threadgauge_results::Results;
+
+const WIDE: Style = Style {
+    width: 80,
+    colour: false,
+};
+const NARROW: Style = Style {
+    width: 40,
+    colour: false,
+};
+
+fn page() -> String {
+    let results = results();
+    html(&results, &samples(&results))
+}
+
+/// The values of `attribute` in the order of the page.
+fn attributes<'p>(page: &'p str, attribute: &str) -> Vec<&'p str> {
+    let start = format!(" {attribute}=\"");
+    page.split(&start)
+        .skip(1)
+        .filter_map(|rest| rest.split('"').next())
+        .collect()
+}
+
+// ------------------------------------------------------------------------------------ what people read
+
+#[test]
+fn the_markdown_reads_as_agreed() {
+    insta::assert_snapshot!(markdown(&results()));
+}
+
+#[test]
+fn an_experiment_reads_as_agreed_on_80_and_on_40_columns() {
+    let results = results();
+    for (name, style) in [("80", WIDE), ("40", NARROW)] {
+        for e in &results.experiments {
+            insta::assert_snapshot!(format!("terminal_{}_{name}", e.id), terminal(e, &style));
+        }
+        insta::assert_snapshot!(format!("summary_{name}"), terminal_summary(&results, &style));
+    }
+}
+
+#[test]
+fn claims_and_comparisons_read_as_agreed() {
+    for (name, style) in [("80", WIDE), ("40", NARROW)] {
+        insta::assert_snapshot!(format!("claims_{name}"), claims_table(&claim_rows(), &style));
+        insta::assert_snapshot!(format!("comparison_{name}"), comparison_text(&compared(), &style));
+    }
+    insta::assert_snapshot!("comparison_markdown", comparison_markdown(&compared()));
+    insta::assert_snapshot!("comparison_json", comparison_json(&compared()));
+}
+
+#[test]
+fn nothing_is_wider_than_the_terminal() {
+    let results = results();
+    for width in [40, 60, 80, 100, 132, 200] {
+        let style = Style { width, colour: false };
+        let experiments = results.experiments.iter().map(|e| terminal(e, &style));
+        let rest = [
+            terminal_summary(&results, &style),
+            claims_table(&claim_rows(), &style),
+            comparison_text(&compared(), &style),
+        ];
+        for text in experiments.chain(rest) {
+            let widest = text.lines().map(|l| l.chars().count()).max().unwrap_or(0);
+            assert!(widest <= width, "{widest} > {width}:\n{text}");
+        }
+    }
+}
+
+#[test]
+fn colour_is_used_only_where_it_is_wanted_and_changes_no_word() {
+    let results = results();
+    let coloured = Style { colour: true, ..WIDE };
+    for e in &results.experiments {
+        let plain = terminal(e, &WIDE);
+        assert!(
+            !plain.contains('\u{1b}'),
+            "a test program's escape reached the terminal: {plain:?}"
+        );
+        let painted = terminal(e, &coloured);
+        let mut bare = String::new();
+        let mut rest = painted.as_str();
+        while let Some((before, after)) = rest.split_once('\u{1b}') {
+            bare.push_str(before);
+            rest = after.split_once('m').map_or("", |(_, r)| r);
+        }
+        bare.push_str(rest);
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(words(&bare), words(&plain));
+    }
+    assert!(terminal_summary(&results, &coloured).contains("\u{1b}[32m"));
+}
+
+// ------------------------------------------------------------------------------------------- the page
+
+#[test]
+fn every_id_is_unique_and_every_anchor_leads_somewhere() {
+    let page = page();
+    let ids = attributes(&page, "id");
+    let unique: HashSet<&str> = ids.iter().copied().collect();
+    assert_eq!(ids.len(), unique.len());
+    for anchor in attributes(&page, "href")
+        .iter()
+        .filter_map(|h| h.strip_prefix('#'))
+    {
+        assert!(unique.contains(anchor), "#{anchor} leads nowhere");
+    }
+    for named in attributes(&page, "aria-labelledby") {
+        for id in named.split(' ') {
+            assert!(unique.contains(id), "aria-labelledby={id} names nothing");
+        }
+    }
+    for raw in attributes(&page, "data-raw") {
+        assert!(unique.contains(raw));
+    }
+}
+
+#[test]
+fn the_page_asks_nothing_of_the_network() {
+    let page = page();
+    for outside in [
+        "http:",
+        "https:",
+        "//cdn",
+        "url(",
+        "@import",
+        "<iframe",
+        "<link rel=\"style",
+    ] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    assert!(attributes(&page, "src").is_empty());
+    assert!(
+        attributes(&page, "href")
+            .iter()
+            .all(|h| h.starts_with('#') || *h == "data:,")
+    );
+}
+
+#[test]
+fn hostile_text_stays_text() {
+    let mut results = results();
+    let evil = "<script>alert(1)</script></style><img src=x onerror=alert(1)>\" onclick=\"x\u{0}";
+    results.warnings.push(evil.into());
+    results.run.id = evil.into();
+    let e = &mut results.experiments[0];
+    e.question = evil.into();
+    e.id = evil.into();
+    e.figures[0].title = evil.into();
+    e.figures[0].series[0].name = evil.into();
+    e.cases[0].tags = vec![evil.into()];
+    let page = html(&results, &samples(&results));
+    assert!(!page.contains("<script>alert"));
+    assert!(!page.contains("<img"));
+    assert!(!page.contains('\u{0}'));
+    // In the raw samples' JSON a quote is escaped its own way.
+    assert!(!page.replace("\\\" onclick=", "").contains("\" onclick="));
+    assert_eq!(page.matches("<script").count(), 1 + results.experiments.len());
+}
+
+#[test]
+fn every_table_and_chart_says_what_it_is() {
+    let page = page();
+    assert_eq!(page.matches("<table").count(), page.matches("<caption").count());
+    assert_eq!(page.matches("<th ").count(), page.matches("<th scope=").count());
+    let charts = page.matches("<svg class=\"chart\"").count();
+    assert!(
+        charts >= 8,
+        "two figures, one of two panels, each drawn for page and phone: {charts}"
+    );
+    assert_eq!(charts, page.matches("<desc ").count());
+    assert!(page.contains("No data: "));
+}
+
+#[test]
+fn findings_come_before_experiments_and_warnings_before_both() {
+    let page = page();
+    let place = |id: &str| page.find(&format!("id=\"{id}\"")).unwrap();
+    assert!(place("machine") < place("warnings"));
+    assert!(place("warnings") < place("findings"));
+    assert!(place("findings") < place("e-create"));
+    assert!(place("e-create") < place("e-oversubscription"));
+}
+
+#[test]
+fn what_is_not_known_is_said_with_its_reason() {
+    assert!(page().contains("not known: no cpufreq in /sys: a virtual machine"));
+}
+
+#[test]
+fn a_standard_run_stays_under_three_megabytes() {
+    let mut results = results();
+    let template = results.experiments[0].clone();
+    let e = &mut results.experiments[0];
+    while e.cases.len() < 400 {
+        let copy = e.cases.len() as u64;
+        e.cases.extend(template.cases.iter().cloned().map(|mut c| {
+            c.params.set("copy", copy);
+            c.id = c.params.case_id("create");
+            c
+        }));
+    }
+    let few = samples(&results);
+    // Seven rounds are in the fixture; twenty are wanted.
+    let mut many = Vec::new();
+    for again in 0..3 {
+        many.extend(few.iter().map(|s| threadgauge_report::SampleRow {
+            round: s.round + 7 * again,
+            ..*s
+        }));
+    }
+    let page = html(&results, &many);
+    assert!(page.len() < 3_000_000, "{} bytes", page.len());
+}
+
+#[test]
+fn an_empty_run_is_a_page_all_the_same() {
+    let mut results = results();
+    results.experiments.clear();
+    results.warnings.clear();
+    results.machine = serde_json::Value::Null;
+    let page = html(&results, &[]);
+    assert!(page.contains("no facts about the machine"));
+    assert!(!page.contains("id=\"warnings\""));
+    assert!(markdown(&results).contains("no findings"));
+    assert!(xlsx_buffer(&results).unwrap().starts_with(b"PK"));
+}
+
+// ------------------------------------------------------------------------------------------ the files
+
+#[test]
+fn samples_csv_has_a_row_for_every_value() {
+    let results = results();
+    let samples = samples(&results);
+    let mut out = Vec::new();
+    samples_csv(&samples, &mut out).unwrap();
+    let mut reader = csv::Reader::from_reader(out.as_slice());
+    let heads = reader.headers().unwrap().clone();
+    let column = |name: &str| heads.iter().position(|h| h == name).unwrap();
+    let rows: Vec<csv::StringRecord> = reader.records().collect::<Result<_, _>>().unwrap();
+    assert_eq!(rows.len(), samples.len());
+    for (row, sample) in rows.iter().zip(&samples) {
+        assert_eq!(&row[column("case")], sample.case);
+        assert_eq!(row[column("value")].parse().ok(), sample.value);
+        let cpus = sample
+            .params
+            .get("cpus")
+            .map(ToString::to_string)
+            .unwrap_or_default();
+        assert_eq!(&row[column("param_cpus")], cpus);
+    }
+}
+
+#[test]
+fn the_workbook_is_a_zip_file_with_charts() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("results.xlsx");
+    xlsx(&results(), &path).unwrap();
+    let bytes = fs::read(path).unwrap();
+    assert!(bytes.starts_with(b"PK"));
+    let holds = |name: &[u8]| bytes.windows(name.len()).any(|w| w == name);
+    assert!(
+        holds(b"xl/worksheets/sheet5.xml"),
+        "findings, machine and three experiments"
+    );
+    assert!(holds(b"xl/charts/chart3.xml"), "one for each figure with data");
+}
+
+#[test]
+fn write_all_writes_five_files_and_leaves_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let results = results();
+    let paths = write_all(&results, &samples(&results), dir.path()).unwrap();
+    let names: Vec<_> = paths.iter().filter_map(|p| p.file_name()?.to_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "results.json",
+            "report.html",
+            "results.xlsx",
+            "samples.csv",
+            "report.md"
+        ]
+    );
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 5);
+    let read: Results = serde_json::from_slice(&fs::read(&paths[0]).unwrap()).unwrap();
+    assert_eq!(read.run, results.run);
+    assert_eq!(read.experiments.len(), results.experiments.len());
+}
+
+#[test]
+fn a_file_that_cannot_be_written_leaves_the_old_one_and_names_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    // A folder stands where the page should go: renaming onto it fails, as for root it would not
+    // if the folder were read-only.
+    fs::create_dir(dir.path().join("report.html")).unwrap();
+    fs::write(dir.path().join("report.html/keep"), "old").unwrap();
+    let error = write_all(&results(), &[], dir.path()).unwrap_err().to_string();
+    assert!(error.contains("report.html"), "{error}");
+    assert_eq!(fs::read(dir.path().join("report.html/keep")).unwrap(), b"old");
+    let left: Vec<_> = fs::read_dir(dir.path())
+        .unwrap()
+        .map(|f| f.unwrap().file_name())
+        .collect();
+    assert!(
+        left.iter().all(|n| !n.to_string_lossy().ends_with(".tmp")),
+        "{left:?}"
+    );
+}
+
+#[test]
+fn a_folder_that_is_not_there_is_said_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let error = write_all(&results(), &[], &dir.path().join("nowhere"))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("results.json") && error.contains("create the folder"),
+        "{error}"
+    );
+}
