@@ -20,7 +20,10 @@ const MOST_ARGUMENTS: usize = 3;
 
 /// Arguments as the kernel wants them: pointers, then null. No allocation, since a child may hold it.
 fn pointers(arguments: &[&CStr]) -> [*const c_char; MOST_ARGUMENTS + 1] {
-    assert!(arguments.len() <= MOST_ARGUMENTS, "our programs take no more arguments");
+    assert!(
+        arguments.len() <= MOST_ARGUMENTS,
+        "our programs take no more arguments"
+    );
     let mut pointers = [null(); MOST_ARGUMENTS + 1];
     for (pointer, argument) in pointers.iter_mut().zip(arguments) {
         *pointer = argument.as_ptr();
