@@ -3,7 +3,7 @@
 //! Pure: it reads the store and the catalogue and computes. It never measures, and it knows nothing of
 //! how a report looks.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use threadgauge_results::{
     CaseResult, ComparisonResult, Diagnostic, ExperimentResult, Finding, MetricSummary, Params, Ranking,
