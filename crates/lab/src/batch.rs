@@ -26,6 +26,8 @@ const WINDOW: usize = 5;
 const AGREEMENT: f64 = 0.02;
 /// The share of the budget that may be spent on batches that are dropped.
 const WARM_UP_SHARE: f64 = 0.2;
+/// A batch shorter than this share of the shortest allowed is made longer, while warming up.
+const TOO_SHORT: f64 = 0.9;
 /// A batch that is too short grows by this factor at most, since its first operations may be slow ones.
 const GROWTH_LIMIT: f64 = 16.0;
 
@@ -81,26 +83,41 @@ impl Batches {
 /// assert!(batches.steady && (batches.ns_per_operation() - 100.0).abs() < 1e-9);
 /// ```
 pub fn measure(shortest: Duration, budget: Duration, mut batch: impl FnMut(u64) -> f64) -> Batches {
-    let (operations, mut spent_ns) = size(shortest, &mut batch);
+    let shortest_ns = shortest.as_nanos() as f64;
     let budget_ns = budget.as_nanos() as f64;
-    let mut all = Vec::new();
+    let (mut operations, mut spent_ns) = size(1, shortest_ns, &mut batch);
+    let mut all: Vec<f64> = Vec::new();
+    let mut outgrown = 0;
     let mut first = WARM_UP;
-    let mut steady = false;
-    let mut open = true;
+    let mut dropped_ns = 0.0;
+    let mut steady = None;
     loop {
-        if open && all.len() >= first + 2 * WINDOW {
-            if agree(&all[first..]) {
-                (steady, open) = (true, false);
-            } else if all[..=first].iter().sum::<f64>() > WARM_UP_SHARE * budget_ns {
-                open = false;
+        let may_drop = dropped_ns <= WARM_UP_SHARE * budget_ns;
+        // Warming up made it so much faster that batches became too short: begin again with larger ones.
+        if steady.is_none() && may_drop && all.last().is_some_and(|&last| last < TOO_SHORT * shortest_ns) {
+            dropped_ns += all.iter().sum::<f64>();
+            outgrown += all.len();
+            all.clear();
+            first = WARM_UP;
+            let sizing_ns;
+            (operations, sizing_ns) = size(operations, shortest_ns, &mut batch);
+            spent_ns += sizing_ns;
+        }
+        if all.len() >= first + 2 * WINDOW {
+            if steady.is_some() {
+                if spent_ns >= budget_ns {
+                    break;
+                }
+            } else if agree(&all[first..]) {
+                steady = Some(true);
+                continue;
+            } else if dropped_ns + all[..=first].iter().sum::<f64>() > WARM_UP_SHARE * budget_ns {
+                steady = Some(false);
+                continue;
             } else {
                 first += 1;
                 continue;
             }
-        }
-        let enough = all.len() >= first + 2 * WINDOW;
-        if enough && !open && spent_ns >= budget_ns {
-            break;
         }
         let took_ns = batch(operations);
         spent_ns += took_ns;
@@ -108,25 +125,23 @@ pub fn measure(shortest: Duration, budget: Duration, mut batch: impl FnMut(u64) 
     }
     Batches {
         operations,
-        dropped: first,
-        steady,
+        dropped: outgrown + first,
+        steady: steady == Some(true),
         kept_ns: all.split_off(first),
     }
 }
 
-/// The number of operations that lasts `shortest`, and the time spent on finding it.
-fn size(shortest: Duration, batch: &mut impl FnMut(u64) -> f64) -> (u64, f64) {
-    let wanted_ns = shortest.as_nanos() as f64;
-    let mut operations = 1;
+/// The number of operations, from `operations` up, that lasts `shortest_ns`, and the time spent on finding it.
+fn size(mut operations: u64, shortest_ns: f64, batch: &mut impl FnMut(u64) -> f64) -> (u64, f64) {
     let mut spent_ns = 0.0;
     loop {
         let took_ns = batch(operations);
         spent_ns += took_ns;
-        if took_ns >= wanted_ns || operations >= u64::MAX / 32 {
+        if took_ns >= shortest_ns || operations >= u64::MAX / 32 {
             return (operations, spent_ns);
         }
         // A tenth more than needed, so that small changes do not fall short again.
-        let factor = (1.1 * wanted_ns / took_ns.max(1.0)).clamp(1.1, GROWTH_LIMIT);
+        let factor = (1.1 * shortest_ns / took_ns.max(1.0)).clamp(1.1, GROWTH_LIMIT);
         operations = (operations as f64 * factor).ceil() as u64;
     }
 }
@@ -153,7 +168,7 @@ mod tests {
         let mut full = 0;
         let batches = measure(SHORT, BUDGET, |operations| {
             let took = operations as f64 * cost_ns(full);
-            full += usize::from(took >= 1e7);
+            full += usize::from(took >= 0.6e7);
             took
         });
         (batches, full)
@@ -164,7 +179,10 @@ mod tests {
         let (batches, full) = simulated(|_| 50.0);
         assert!(batches.steady);
         assert_eq!(batches.dropped, 3);
-        assert!(batches.kept_ns.iter().all(|ns| (1e7..1.3e7).contains(ns)), "{batches:?}");
+        assert!(
+            batches.kept_ns.iter().all(|ns| (1e7..1.3e7).contains(ns)),
+            "{batches:?}"
+        );
         assert!((batches.ns_per_operation() - 50.0).abs() < 1e-9);
         // All batches of full size are accounted for; the first of them ended the sizing.
         assert_eq!(batches.kept_ns.len() + batches.dropped + 1, full);
@@ -174,11 +192,19 @@ mod tests {
 
     #[test]
     fn a_drift_that_ends_is_dropped_as_warm_up() {
-        // 30 % slower at first, settled after the sixth batch.
-        let (batches, _) = simulated(|n| if n < 7 { 65.0 - 2.0 * n as f64 } else { 50.0 });
+        // A sixth slower at first, settled after the seventh batch.
+        let (batches, _) = simulated(|n| if n < 7 { 58.0 - n as f64 } else { 50.0 });
         assert!(batches.steady);
         assert!(batches.dropped > 3, "{batches:?}");
         assert!((batches.ns_per_operation() - 50.0).abs() < 1.0, "{batches:?}");
+    }
+
+    #[test]
+    fn an_operation_that_becomes_much_faster_gets_larger_batches() {
+        let (batches, _) = simulated(|n| if n < 2 { 100.0 } else { 25.0 });
+        assert!(batches.steady);
+        assert!(batches.kept_ns.iter().all(|&ns| ns >= 0.9e7), "{batches:?}");
+        assert!((batches.ns_per_operation() - 25.0).abs() < 1e-9);
     }
 
     #[test]
@@ -211,7 +237,10 @@ mod tests {
             call_ns: 25,
         };
         assert_eq!(fine.shortest_batch(), SHORTEST);
-        let slow = ClockCost { call_ns: 8_000, ..fine };
+        let slow = ClockCost {
+            call_ns: 8_000,
+            ..fine
+        };
         assert_eq!(slow.shortest_batch(), Duration::from_millis(16));
         let coarse = ClockCost {
             resolution_ns: 4_000_000,

@@ -279,7 +279,14 @@ fn answer(view: &View<'_>) -> String {
     let parts: Vec<String> = TARGETS[..3]
         .iter()
         .filter_map(|target| Some((target, shown(view, target)?.0)))
-        .map(|(target, value)| format!("{} {} {}", target.name.to_lowercase(), figures(value), target.unit))
+        .map(|(target, value)| {
+            format!(
+                "{} {} {}",
+                target.name.to_lowercase(),
+                figures(value),
+                target.unit
+            )
+        })
         .collect();
     if parts.is_empty() {
         return "The harness's own cost was not measured in this run.".to_owned();
@@ -334,7 +341,9 @@ fn figure(view: &View<'_>) -> Figure {
     Figure {
         id: "own-cost".to_owned(),
         title: "What the laboratory itself costs".to_owned(),
-        note: "Whatever an experiment finds must be large against these. A batch lasts at least 10,000,000 ns.".to_owned(),
+        note:
+            "Whatever an experiment finds must be large against these. A batch lasts at least 10,000,000 ns."
+                .to_owned(),
         x: Axis {
             label: "what".to_owned(),
             scale: Scale::Category,
@@ -359,7 +368,9 @@ fn table(view: &View<'_>) -> Table {
             value.map_or_else(String::new, |(median, _)| figures(median)),
             value
                 .and_then(|(_, ci95)| ci95)
-                .map_or_else(String::new, |[low, high]| format!("{} … {}", figures(low), figures(high))),
+                .map_or_else(String::new, |[low, high]| {
+                    format!("{} … {}", figures(low), figures(high))
+                }),
             target.most.map_or_else(String::new, |most| most.to_string()),
         ]
     };
@@ -367,7 +378,9 @@ fn table(view: &View<'_>) -> Table {
         id: "own-cost".to_owned(),
         title: "The harness's own cost".to_owned(),
         note: "Targets of this project; no source has such figures.".to_owned(),
-        columns: ["what", "median", "95 % interval", "at most"].map(str::to_owned).to_vec(),
+        columns: ["what", "median", "95 % interval", "at most"]
+            .map(str::to_owned)
+            .to_vec(),
         rows: TARGETS.iter().map(row).collect(),
     }
 }
@@ -405,7 +418,10 @@ mod tests {
         ] {
             let sample = sample(what);
             assert_eq!(sample.status, Status::Ok, "{sample:?}");
-            assert!(sample.value("ns").unwrap() > 0.0 && sample.value(own).is_some(), "{sample:?}");
+            assert!(
+                sample.value("ns").unwrap() > 0.0 && sample.value(own).is_some(),
+                "{sample:?}"
+            );
         }
         // Launched a millisecond before it began.
         assert!(sample("start").value("ns").unwrap() >= 1e6);
@@ -432,7 +448,13 @@ mod tests {
         let round: Duration = plan.cases.iter().map(|c| c.estimate).sum();
         assert!(round <= Duration::from_millis(420), "{round:?}");
         assert!(round * 8 < plan.budget);
-        assert_eq!(plan.cases.iter().filter(|c| c.params.matches(&plan.reference)).count(), 1);
+        assert_eq!(
+            plan.cases
+                .iter()
+                .filter(|c| c.params.matches(&plan.reference))
+                .count(),
+            1
+        );
     }
 
     fn view(cases: &[(&str, &str, f64)]) -> View<'static> {
@@ -490,7 +512,10 @@ mod tests {
     #[test]
     fn without_figures_nothing_is_said() {
         let view = view(&[]);
-        assert_eq!(answer(&view), "The harness's own cost was not measured in this run.");
+        assert_eq!(
+            answer(&view),
+            "The harness's own cost was not measured in this run."
+        );
         assert!(facts(&view).is_empty());
         assert!(table(&view).rows.iter().all(|row| row[1].is_empty()));
     }

@@ -35,7 +35,11 @@ const TWO: Group = threads(Mode::Yield, 2);
 
 /// What the samples say of each claim.
 pub(super) fn evidence(view: &View<'_>) -> Vec<ClaimEvidence> {
-    let all = |claim: &'static str, unit, evidence| ClaimEvidence { claim, unit, evidence };
+    let all = |claim: &'static str, unit, evidence| ClaimEvidence {
+        claim,
+        unit,
+        evidence,
+    };
     let one_cpu_only = only_one_cpu(view);
     let on_two = |evidence: Evidence| match &one_cpu_only {
         Some(reason) => Evidence::NotTestable {
@@ -46,12 +50,16 @@ pub(super) fn evidence(view: &View<'_>) -> Vec<ClaimEvidence> {
     };
     IDS.map(|id| match id {
         "two-threads-optimal-on-two-cpus" => all(id, "ratio", on_two(two_threads(view))),
-        "more-threads-cost-10pct-on-two-cpus" => {
-            all(id, "overhead", on_two(overheads(view, Quote::Smallest, TWO, &COUNTS[2..])))
-        }
-        "up-to-32-threads-free-on-one-cpu" => {
-            all(id, "overhead", overheads(view, Quote::Largest, ONE, &COUNTS[1..=5]))
-        }
+        "more-threads-cost-10pct-on-two-cpus" => all(
+            id,
+            "overhead",
+            on_two(overheads(view, Quote::Smallest, TWO, &COUNTS[2..])),
+        ),
+        "up-to-32-threads-free-on-one-cpu" => all(
+            id,
+            "overhead",
+            overheads(view, Quote::Largest, ONE, &COUNTS[1..=5]),
+        ),
         "jump-between-32-and-128-on-one-cpu" => all(id, "overhead", jump(view)),
         "growth-smooth-after-128-on-one-cpu" => all(id, "overhead", smooth(view)),
         "yield-overhead-below-60pct-to-8192" => all(id, "overhead", bound(view)),
@@ -73,7 +81,11 @@ pub(super) fn evidence(view: &View<'_>) -> Vec<ClaimEvidence> {
 
 /// Why nothing can be said of two CPUs, where every such case was skipped for want of one.
 fn only_one_cpu(view: &View<'_>) -> Option<String> {
-    let mut pairs = view.cases.iter().filter(|c| c.params.int("cpus") == Some(2)).peekable();
+    let mut pairs = view
+        .cases
+        .iter()
+        .filter(|c| c.params.int("cpus") == Some(2))
+        .peekable();
     let first = pairs.peek()?.reason.clone()?;
     let wanting = needs(2);
     pairs
@@ -113,7 +125,9 @@ fn two_threads(view: &View<'_>) -> Evidence {
 }
 
 fn overheads(view: &View<'_>, quote: Quote, group: Group, counts: &[u64]) -> Evidence {
-    let cells = counts.iter().map(|&n| (named(group, n), [group.time(n), group.base()]));
+    let cells = counts
+        .iter()
+        .map(|&n| (named(group, n), [group.time(n), group.base()]));
     each(view, quote, cells, |t| overhead(t[0], t[1]))
 }
 
@@ -126,7 +140,11 @@ fn jump(view: &View<'_>) -> Evidence {
     let cells = growth(&[32, 128, 512, 2048, 8192]);
     let split = |f: fn(&[f64], f64) -> f64| move |t: &[f64]| f(&t[..t.len() - 1], t[t.len() - 1]);
     Evidence::With {
-        main: Box::new(statistic(view, &cells, split(|times, base| rises(times, base)[0]))),
+        main: Box::new(statistic(
+            view,
+            &cells,
+            split(|times, base| rises(times, base)[0]),
+        )),
         also: vec![Condition {
             says: "the rise from 32 to 128 is the largest of the four equal steps to 8,192".to_owned(),
             range: Range {
@@ -174,7 +192,9 @@ fn sleeping(view: &View<'_>, two_cpus: bool) -> Evidence {
             (format!("count={n},cpus={cpus}"), cells)
         })
     });
-    each(view, Quote::Largest, cells, |t| overhead(t[0], t[2]) / overhead(t[1], t[2]))
+    each(view, Quote::Largest, cells, |t| {
+        overhead(t[0], t[2]) / overhead(t[1], t[2])
+    })
 }
 
 fn below_twofold(view: &View<'_>) -> Evidence {
@@ -213,9 +233,19 @@ mod tests {
 
     #[test]
     fn all_claims_of_the_source_are_decided_here() {
-        let of_source: Vec<&str> = claims().iter().filter(|c| c.source == "001").map(|c| c.id.as_str()).collect();
+        let of_source: Vec<&str> = claims()
+            .iter()
+            .filter(|c| c.source == "001")
+            .map(|c| c.id.as_str())
+            .collect();
         assert_eq!(of_source, IDS);
-        assert_eq!(evidence(&as_published(7)).iter().map(|e| e.claim).collect::<Vec<_>>(), IDS);
+        assert_eq!(
+            evidence(&as_published(7))
+                .iter()
+                .map(|e| e.claim)
+                .collect::<Vec<_>>(),
+            IDS
+        );
     }
 
     #[test]
@@ -232,13 +262,14 @@ mod tests {
             assert_eq!(verdict, expected, "{id}: {measured:?}");
         }
         let (_, measured, _) = verdict(&view, "second-cpu-gain-about-85pct");
-        assert!((measured.unwrap() - 0.845).abs() < 0.000_6, "{measured:?}");
+        assert!((measured.unwrap() - 0.845).abs() < 0.001, "{measured:?}");
     }
 
     #[test]
     fn a_machine_that_behaves_otherwise_contradicts_them() {
-        // Every count above the base costs 80 % more on either number of CPUs.
-        let view = overheads_of(7, |count, cpus| if count <= cpus { 0.0 } else { 0.8 });
+        // Every count above the base costs 80 % more on either number of CPUs. Seven rounds would not do: the bound is
+        // about 25 cells at once.
+        let view = overheads_of(12, |count, cpus| if count <= cpus { 0.0 } else { 0.8 });
         for id in [
             "up-to-32-threads-free-on-one-cpu",
             "jump-between-32-and-128-on-one-cpu",
@@ -246,7 +277,10 @@ mod tests {
         ] {
             assert_eq!(verdict(&view, id).0, Verdict::DoesNotHold, "{id}");
         }
-        assert_eq!(verdict(&view, "growth-smooth-after-128-on-one-cpu").0, Verdict::Holds);
+        assert_eq!(
+            verdict(&view, "growth-smooth-after-128-on-one-cpu").0,
+            Verdict::Holds
+        );
         assert_eq!(verdict(&view, "more-threads-cost-10pct-on-two-cpus").1, Some(0.8));
     }
 
@@ -268,7 +302,10 @@ mod tests {
         let view = as_published(3);
         for id in IDS {
             let verdict = verdict(&view, id).0;
-            assert!(matches!(verdict, Verdict::Inconclusive | Verdict::NotTestable), "{id}: {verdict:?}");
+            assert!(
+                matches!(verdict, Verdict::Inconclusive | Verdict::NotTestable),
+                "{id}: {verdict:?}"
+            );
         }
     }
 
@@ -293,6 +330,9 @@ mod tests {
         let (open, _, reason) = verdict(&view, "growth-smooth-after-128-on-one-cpu");
         assert_eq!(open, Verdict::Inconclusive);
         assert!(reason.unwrap().contains("thread 501 of 8192"));
-        assert_eq!(verdict(&view, "up-to-32-threads-free-on-one-cpu").0, Verdict::Holds);
+        assert_eq!(
+            verdict(&view, "up-to-32-threads-free-on-one-cpu").0,
+            Verdict::Holds
+        );
     }
 }

@@ -351,8 +351,14 @@ mod tests {
                 for count in [1, 2, 32] {
                     let case = case(unit, mode, count);
                     let measured = measure(case, &worker(0)).unwrap();
-                    assert!(measured.elapsed_ns > 0.0 && measured.elapsed_ns < measured.total_ns, "{case:?}");
-                    assert!(measured.alive <= count as f64 && measured.alive > 0.0, "{case:?} {measured:?}");
+                    assert!(
+                        measured.elapsed_ns > 0.0 && measured.elapsed_ns < measured.total_ns,
+                        "{case:?}"
+                    );
+                    assert!(
+                        measured.alive <= count as f64 && measured.alive > 0.0,
+                        "{case:?} {measured:?}"
+                    );
                 }
             }
         }

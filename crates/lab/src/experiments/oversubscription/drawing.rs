@@ -39,12 +39,17 @@ fn overheads(view: &View<'_>) -> Chart {
     for mode in [Mode::Yield, Mode::Neither] {
         for cpus in [1, 2] {
             let group = threads(mode, cpus);
-            series.push(measured(&format!("{}, {}", mode.name(), cpus_in_words(cpus)), |n| {
-                overhead_at(view, group, n)
-            }));
+            series.push(measured(
+                &format!("{}, {}", mode.name(), cpus_in_words(cpus)),
+                |n| overhead_at(view, group, n),
+            ));
         }
     }
-    series.extend(CONFIGURATIONS[..4].iter().map(|&(name, os, cpus)| published_overheads(name, os, cpus)));
+    series.extend(
+        CONFIGURATIONS[..4]
+            .iter()
+            .map(|&(name, os, cpus)| published_overheads(name, os, cpus)),
+    );
     Chart {
         id: "overhead".to_owned(),
         title: "What sharing a fixed amount of work among more threads costs".to_owned(),
@@ -110,9 +115,10 @@ fn sleeping(view: &View<'_>) -> Chart {
     for mode in [Mode::Sleep, Mode::Yield, Mode::Neither] {
         for cpus in [1, 2] {
             let group = threads(mode, cpus);
-            series.push(measured(&format!("{}, {}", mode.name(), cpus_in_words(cpus)), |n| {
-                scaled(figure(view, &[group.of(n, "cpu_ns")], |v| v[0]), 1e-6)
-            }));
+            series.push(measured(
+                &format!("{}, {}", mode.name(), cpus_in_words(cpus)),
+                |n| scaled(figure(view, &[group.of(n, "cpu_ns")], |v| v[0]), 1e-6),
+            ));
         }
     }
     Chart {
@@ -170,7 +176,9 @@ fn first_table(view: &View<'_>) -> Table {
         for cpus in [2, 1] {
             let group = threads(Mode::Yield, cpus);
             row.push(in_ms(view, group, count));
-            row.push(overhead_at(view, group, count).map_or_else(String::new, |f| format!("{:.1}", f.median)));
+            row.push(
+                overhead_at(view, group, count).map_or_else(String::new, |f| format!("{:.1}", f.median)),
+            );
         }
         row
     };
@@ -197,7 +205,8 @@ fn second_table(view: &View<'_>) -> Table {
     ];
     let row = |count: u64| {
         let (two, one) = (averaged(count, 2), averaged(count, 1));
-        let ms = |row: Option<&ContextSwitch>| row.map_or_else(String::new, |r| format!("{:.0}", r.elapsed_ms));
+        let ms =
+            |row: Option<&ContextSwitch>| row.map_or_else(String::new, |r| format!("{:.0}", r.elapsed_ms));
         let gain = two.and_then(|r| r.gain_over_1_cpu_pct);
         let ours = percent(gain_at(view, Mode::Yield, count));
         vec![
@@ -227,7 +236,9 @@ fn overhead_at(view: &View<'_>, group: Group, count: u64) -> Option<Figure> {
     if count < group.cpus {
         return None;
     }
-    percent(figure(view, &[group.time(count), group.base()], |t| overhead(t[0], t[1])))
+    percent(figure(view, &[group.time(count), group.base()], |t| {
+        overhead(t[0], t[1])
+    }))
 }
 
 fn in_ms(view: &View<'_>, group: Group, count: u64) -> String {
@@ -236,9 +247,9 @@ fn in_ms(view: &View<'_>, group: Group, count: u64) -> String {
 }
 
 fn published(os: &str, cpus: u64, count: u64) -> Option<&'static ContextSwitch> {
-    context_switches()
-        .iter()
-        .find(|r| r.published_table == "per_configuration" && r.os == os && r.cpus == cpus && r.threads == count)
+    context_switches().iter().find(|r| {
+        r.published_table == "per_configuration" && r.os == os && r.cpus == cpus && r.threads == count
+    })
 }
 
 fn averaged(count: u64, cpus: u64) -> Option<&'static ContextSwitch> {
@@ -337,7 +348,11 @@ mod tests {
     fn the_drawn_overheads_are_the_printed_ones() {
         let charts = figures(&as_published(7));
         for (name, os, cpus) in CONFIGURATIONS {
-            let id = if os.ends_with("98 SE") { "overhead-windows-98" } else { "overhead" };
+            let id = if os.ends_with("98 SE") {
+                "overhead-windows-98"
+            } else {
+                "overhead"
+            };
             let line = series(&charts, id, &format!("source, {name}, {}", cpus_in_words(cpus)));
             for p in &line.points {
                 let printed = published(os, cpus, p.x as u64).unwrap().overhead_pct.unwrap();
@@ -352,30 +367,54 @@ mod tests {
         let row = |table: &Table, count: &str| table.rows.iter().find(|r| r[0] == count).unwrap().clone();
         for table in &tables {
             assert_eq!(table.rows.len(), 14);
-            assert!(table.rows.iter().all(|r| r.len() == table.columns.len()), "{}", table.id);
+            assert!(
+                table.rows.iter().all(|r| r.len() == table.columns.len()),
+                "{}",
+                table.id
+            );
         }
         let first = row(&tables[0], "1");
         assert_eq!(first[1..5], ["10703", "", "10563", ""].map(str::to_owned));
         assert_eq!(row(&tables[0], "8192")[9..11], ["", ""].map(str::to_owned));
         let second = row(&tables[1], "2");
-        assert_eq!(second, ["2", "5399", "96", "10581", "5399.0", "96.0", "10581.0"].map(str::to_owned));
+        assert_eq!(
+            second,
+            ["2", "5399", "96", "10581", "5399.0", "96.0", "10581.0"].map(str::to_owned)
+        );
     }
 
     #[test]
     fn without_our_figures_the_sources_remain() {
         let view = run(7, 1, |_| None);
         let charts = figures(&view);
-        assert!(charts.iter().flat_map(|c| &c.series).all(|s| s.origin != Origin::Measured));
-        assert_eq!(charts.iter().find(|c| c.id == "overhead").unwrap().series.len(), 4);
+        assert!(
+            charts
+                .iter()
+                .flat_map(|c| &c.series)
+                .all(|s| s.origin != Origin::Measured)
+        );
+        assert_eq!(
+            charts.iter().find(|c| c.id == "overhead").unwrap().series.len(),
+            4
+        );
         assert!(tables(&view)[1].rows.iter().all(|r| r[4].is_empty()));
     }
 
     #[test]
     fn every_figure_of_a_full_run_has_ours_and_points_in_order() {
         for chart in figures(&as_published(7)) {
-            assert!(chart.series.iter().any(|s| s.origin == Origin::Measured), "{}", chart.id);
+            assert!(
+                chart.series.iter().any(|s| s.origin == Origin::Measured),
+                "{}",
+                chart.id
+            );
             for s in &chart.series {
-                assert!(s.points.windows(2).all(|p| p[0].x < p[1].x), "{} {}", chart.id, s.name);
+                assert!(
+                    s.points.windows(2).all(|p| p[0].x < p[1].x),
+                    "{} {}",
+                    chart.id,
+                    s.name
+                );
             }
         }
     }

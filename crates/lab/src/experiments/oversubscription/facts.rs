@@ -23,8 +23,13 @@ pub(super) fn answer(view: &View<'_>) -> String {
             growth.join(", ")
         ));
     }
-    if let Some(cost) = switch_cost(view, one, 64).filter(|_| resolved(view, &one.time(64), &neither(one).time(64))) {
-        parts.push(format!("A switch among 64 of them costs {:.2} µs.", cost.median / 1e3));
+    if let Some(cost) =
+        switch_cost(view, one, 64).filter(|_| resolved(view, &one.time(64), &neither(one).time(64)))
+    {
+        parts.push(format!(
+            "A switch among 64 of them costs {:.2} µs.",
+            cost.median / 1e3
+        ));
     }
     if let Some(gain) = average_gain(view) {
         parts.push(format!(
@@ -65,7 +70,10 @@ pub(super) fn comparisons() -> Vec<Pair> {
         for count in [64, 1024] {
             let yielding = threads(Mode::Yield, cpus);
             pairs.push(pair(neither(yielding).pattern(count), yielding.pattern(count)));
-            pairs.push(pair(yielding.pattern(count), processes(Mode::Yield, cpus).pattern(count)));
+            pairs.push(pair(
+                yielding.pattern(count),
+                processes(Mode::Yield, cpus).pattern(count),
+            ));
         }
     }
     let one = threads(Mode::Yield, 1);
@@ -101,7 +109,8 @@ fn switching(view: &View<'_>, group: Group, count: u64) -> Option<Finding> {
     };
     let cost = switch_cost(view, group, count)?;
     if !resolved(view, &group.time(count), &neither(group).time(count)) {
-        let says = format!("What a switch among {count} yielding {units} on one CPU costs is below resolution.");
+        let says =
+            format!("What a switch among {count} yielding {units} on one CPU costs is below resolution.");
         return Some(fact(says, None, "ns"));
     }
     let says = format!(
@@ -118,7 +127,11 @@ fn really_switched(view: &View<'_>) -> Option<Finding> {
     let per_slice = |group: Group, n| figure(view, &[group.of(n, "switches_per_slice")], |v| v[0]);
     let measured = COUNTS[1..].iter().filter_map(|&n| Some((n, per_slice(one, n)?)));
     let (count, least) = measured.min_by(|a, b| a.1.median.total_cmp(&b.1.median))?;
-    let verdict = if least.median >= 0.9 { "Yields really switched" } else { "The scheduler ignored yields" };
+    let verdict = if least.median >= 0.9 {
+        "Yields really switched"
+    } else {
+        "The scheduler ignored yields"
+    };
     let alone = per_slice(threads(Mode::Yield, 2), 2).map_or_else(String::new, |f| {
         format!(
             " Two threads on two CPUs switched {:.3} times a slice: each has a CPU to itself, so the base of all overheads on \
@@ -136,7 +149,9 @@ fn really_switched(view: &View<'_>) -> Option<Finding> {
 /// The source says that two threads are best on two CPUs.
 fn best_count(view: &View<'_>) -> Option<Finding> {
     let two = threads(Mode::Yield, 2);
-    let measured = COUNTS.iter().filter_map(|&n| Some((n, figure(view, &[two.time(n)], |t| t[0])?)));
+    let measured = COUNTS
+        .iter()
+        .filter_map(|&n| Some((n, figure(view, &[two.time(n)], |t| t[0])?)));
     let (best, time) = measured.min_by(|a, b| a.1.median.total_cmp(&b.1.median))?;
     let says = format!(
         "Of the counts measured {best} {} on two CPUs finished first, in {:.2} ms{}.",
@@ -189,7 +204,10 @@ fn a_sleep(view: &View<'_>) -> Option<Finding> {
 
 fn average_gain(view: &View<'_>) -> Option<Figure> {
     let (one, two) = (threads(Mode::Yield, 1), threads(Mode::Yield, 2));
-    let cells: Vec<Cell> = COUNTS[1..].iter().flat_map(|&n| [one.time(n), two.time(n)]).collect();
+    let cells: Vec<Cell> = COUNTS[1..]
+        .iter()
+        .flat_map(|&n| [one.time(n), two.time(n)])
+        .collect();
     figure(view, &cells, |times| {
         let pairs: Vec<[f64; 2]> = times.chunks_exact(2).map(|pair| [pair[0], pair[1]]).collect();
         mean_gain(&pairs)
@@ -231,12 +249,22 @@ mod tests {
     fn a_switch_costs_the_extra_time_over_the_switches() {
         // 50 ms with 10,000 switches against 30 ms without: 2 µs.
         let view = run(7, 2, |case| {
-            Some(if case.mode == Mode::Yield { (50.0, 10_000.0) } else { (30.0, 0.0) })
+            Some(if case.mode == Mode::Yield {
+                (50.0, 10_000.0)
+            } else {
+                (30.0, 0.0)
+            })
         });
         let cost = switch_cost(&view, threads(Mode::Yield, 1), 64).unwrap();
         assert!((cost.median - 2_000.0).abs() < 1e-6, "{cost:?}");
         let says = facts(&view);
-        assert!(says[1].says.contains("64 yielding threads on one CPU costs 2.00 µs"), "{}", says[1].says);
+        assert!(
+            says[1]
+                .says
+                .contains("64 yielding threads on one CPU costs 2.00 µs"),
+            "{}",
+            says[1].says
+        );
     }
 
     #[test]
@@ -245,27 +273,43 @@ mod tests {
             Some((30.0, if case.mode == Mode::Yield { 10_000.0 } else { 0.0 }))
         });
         let first = &facts(&view)[0];
-        assert!(first.says.contains("below resolution") && first.measured.is_none(), "{first:?}");
+        assert!(
+            first.says.contains("below resolution") && first.measured.is_none(),
+            "{first:?}"
+        );
     }
 
     #[test]
     fn a_scheduler_that_ignores_yields_is_found_out() {
         let view = run(7, 2, |_| Some((30.0, 12.0)));
-        let fact = facts(&view).into_iter().find(|f| f.unit == "switches per slice").unwrap();
-        assert!(fact.says.starts_with("The scheduler ignored yields"), "{}", fact.says);
+        let fact = facts(&view)
+            .into_iter()
+            .find(|f| f.unit == "switches per slice")
+            .unwrap();
+        assert!(
+            fact.says.starts_with("The scheduler ignored yields"),
+            "{}",
+            fact.says
+        );
     }
 
     #[test]
     fn the_answer_has_its_numbers() {
         let says = answer(&as_published(7));
         assert!(says.starts_with("On one CPU threads that yield"), "{says}");
-        assert!(says.contains("+54 % at 8192") && says.contains("A second CPU adds 84 %"), "{says}");
+        assert!(
+            says.contains("+54 % at 8192") && says.contains("A second CPU adds 84 %"),
+            "{says}"
+        );
     }
 
     #[test]
     fn without_figures_nothing_is_said() {
         let view = run(7, 1, |_| None);
-        assert_eq!(answer(&view), "The cells that would answer this have no figures in this run.");
+        assert_eq!(
+            answer(&view),
+            "The cells that would answer this have no figures in this run."
+        );
         assert!(facts(&view).is_empty());
     }
 

@@ -161,7 +161,9 @@ impl Case {
 }
 
 fn wrong(params: &Params, name: &str, wanted: &str) -> CaseError {
-    let given = params.get(name).map_or_else(|| "missing".to_owned(), ToString::to_string);
+    let given = params
+        .get(name)
+        .map_or_else(|| "missing".to_owned(), ToString::to_string);
     CaseError::Failed(format!("the parameter {name} is {given}; it must be {wanted}"))
 }
 
@@ -212,7 +214,11 @@ fn groups(profile: Profile) -> Vec<(Unit, Mode, Vec<u64>)> {
     let all = COUNTS.to_vec();
     let (processes, sleeping, sleeping_processes) = match profile {
         Profile::Quick => (vec![1, 64, 1024], vec![64, 1024], vec![]),
-        Profile::Standard => (vec![1, 2, 4, 16, 64, 256, 1024], vec![1, 2, 16, 64, 256, 1024, 4096], vec![64, 1024]),
+        Profile::Standard => (
+            vec![1, 2, 4, 16, 64, 256, 1024],
+            vec![1, 2, 16, 64, 256, 1024, 4096],
+            vec![64, 1024],
+        ),
         Profile::Paper => (all.clone(), all.clone(), all.clone()),
     };
     let mut groups = vec![
@@ -245,18 +251,47 @@ mod tests {
 
     #[test]
     fn a_round_fits_the_profile() {
-        assert!(round(Profile::Quick) < Duration::from_millis(6_400), "{:?}", round(Profile::Quick));
-        assert!(round(Profile::Standard) < Duration::from_secs(16), "{:?}", round(Profile::Standard));
-        assert!(round(Profile::Paper) * 40 < Duration::from_secs(2 * 60 * 60), "{:?}", round(Profile::Paper));
+        assert!(
+            round(Profile::Quick) < Duration::from_millis(6_400),
+            "{:?}",
+            round(Profile::Quick)
+        );
+        assert!(
+            round(Profile::Standard) < Duration::from_secs(16),
+            "{:?}",
+            round(Profile::Standard)
+        );
+        assert!(
+            round(Profile::Paper) * 40 < Duration::from_secs(2 * 60 * 60),
+            "{:?}",
+            round(Profile::Paper)
+        );
     }
 
     #[test]
     fn quick_has_every_cell_of_the_source_twice_and_the_reference_once() {
         let plan = plan(&site(Profile::Quick, 2));
-        let count = |pattern: &str| plan.cases.iter().filter(|c| c.params.matches(&params(pattern))).count();
-        assert_eq!((count("unit=thread,mode=yield"), count("unit=thread,mode=neither")), (28, 28));
-        assert_eq!((count("mode=sleep,count=64"), count("unit=process,count=1024")), (2, 4));
-        assert_eq!(plan.cases.iter().filter(|c| c.params.matches(&plan.reference)).count(), 1);
+        let count = |pattern: &str| {
+            plan.cases
+                .iter()
+                .filter(|c| c.params.matches(&params(pattern)))
+                .count()
+        };
+        assert_eq!(
+            (count("unit=thread,mode=yield"), count("unit=thread,mode=neither")),
+            (28, 28)
+        );
+        assert_eq!(
+            (count("mode=sleep,count=64"), count("unit=process,count=1024")),
+            (2, 4)
+        );
+        assert_eq!(
+            plan.cases
+                .iter()
+                .filter(|c| c.params.matches(&plan.reference))
+                .count(),
+            1
+        );
         assert!(plan.cases.iter().all(|c| c.skip.is_none()));
     }
 
@@ -275,7 +310,10 @@ mod tests {
             assert_eq!(case.params(), planned.params);
             // The pieces of all units are the whole work, and each is at least one slice.
             let share = case.slices / case.count;
-            assert!(case.pieces_per_unit() >= 1 && share.is_multiple_of(case.pieces_per_unit()), "{case:?}");
+            assert!(
+                case.pieces_per_unit() >= 1 && share.is_multiple_of(case.pieces_per_unit()),
+                "{case:?}"
+            );
         }
     }
 

@@ -43,13 +43,19 @@ fn view_case(params: Params, rounds: u32, figures: Option<(f64, f64)>) -> ViewCa
             ("total_ns", ms * 1e6 + count * 50e3),
             ("start_ns", count * 20e3),
             ("end_ns", count * 30e3),
-            ("cpu_ns", ms * 1e6 * params.int("cpus").unwrap().min(count as u64) as f64),
+            (
+                "cpu_ns",
+                ms * 1e6 * params.int("cpus").unwrap().min(count as u64) as f64,
+            ),
             ("voluntary_switches", 0.0),
             ("involuntary_switches", switches),
             ("switches_per_slice", switches / 16_384.0),
         ];
         for (name, value) in metrics {
-            values.insert(name.to_owned(), (1..=rounds).map(|round| (round, value)).collect());
+            values.insert(
+                name.to_owned(),
+                (1..=rounds).map(|round| (round, value)).collect(),
+            );
         }
     }
     let summaries = values
@@ -87,7 +93,9 @@ fn summary(values: &[f64]) -> MetricSummary {
 pub(super) fn as_published(rounds: u32) -> View<'static> {
     run(rounds, 2, |case| {
         let time = |count| {
-            let mut rows = context_switches().iter().filter(|r| r.published_table == "averaged");
+            let mut rows = context_switches()
+                .iter()
+                .filter(|r| r.published_table == "averaged");
             let row = rows.find(|r| r.threads == count && r.cpus == case.cpus);
             row.map(|r| r.elapsed_ms).unwrap()
         };
@@ -98,7 +106,11 @@ pub(super) fn as_published(rounds: u32) -> View<'static> {
             (_, Mode::Neither) => alone * 0.95 / case.cpus as f64,
             (_, Mode::Sleep) => alone * 0.955 / case.cpus as f64,
         };
-        let switches = if case.mode == Mode::Yield && case.count > case.cpus { 16_384.0 } else { 0.0 };
+        let switches = if case.mode == Mode::Yield && case.count > case.cpus {
+            16_384.0
+        } else {
+            0.0
+        };
         Some((ms, switches))
     })
 }
@@ -107,7 +119,11 @@ pub(super) fn as_published(rounds: u32) -> View<'static> {
 pub(super) fn overheads_of(rounds: u32, overhead: impl Fn(u64, u64) -> f64) -> View<'static> {
     run(rounds, 2, |case| {
         let busy = case.cpus.min(case.count) as f64;
-        let over = if case.mode == Mode::Yield { overhead(case.count, case.cpus) } else { 0.0 };
+        let over = if case.mode == Mode::Yield {
+            overhead(case.count, case.cpus)
+        } else {
+            0.0
+        };
         Some((100.0 / busy * (1.0 + over), 0.0))
     })
 }
