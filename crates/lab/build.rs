@@ -27,7 +27,14 @@ fn main() {
 fn compile(source: &Path, out: &Path) -> Result<(), String> {
     let compiler = compiler();
     let made = Command::new(&compiler)
-        .args(["-O2", "-static", "-nostdlib", "-ffreestanding", "-fno-pie", "-no-pie"])
+        .args([
+            "-O2",
+            "-static",
+            "-nostdlib",
+            "-ffreestanding",
+            "-fno-pie",
+            "-no-pie",
+        ])
         .args(["-fno-stack-protector", "-fno-asynchronous-unwind-tables"])
         .args(["-Wl,--build-id=none", "-s", "-o"])
         .arg(out)

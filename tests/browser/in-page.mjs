@@ -89,9 +89,10 @@ export function charts() {
       return drawn && width + height > 0;
     }).length;
   return [...document.querySelectorAll("figure")]
-    .map((figure) => ({ figure, panels: [...figure.querySelectorAll("svg:not([aria-hidden='true'])")] }))
-    .filter(({ panels }) => panels.length > 0)
-    .map(({ figure, panels }) => {
+    .filter((figure) => figure.querySelector("svg"))
+    .map((figure) => {
+      // A chart may have a wide and a narrow form, of which one is shown; swatches of a legend are hidden from readers.
+      const panels = [...figure.querySelectorAll("svg:not([aria-hidden='true'])")].filter((svg) => svg.checkVisibility());
       const text = figure.textContent.replace(/\s+/g, " ");
       const boxes = panels.map((svg) => svg.getBoundingClientRect());
       return {
@@ -99,6 +100,7 @@ export function charts() {
         text,
         width: Math.min(...boxes.map((box) => box.width)),
         height: Math.min(...boxes.map((box) => box.height)),
+        panels: panels.length,
         emptyPanels: panels.filter((svg) => drawnMarks(svg) === 0).length,
         marks: panels.reduce((sum, svg) => sum + drawnMarks(svg), 0),
       };

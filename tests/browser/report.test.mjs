@@ -97,21 +97,24 @@ describe("at every width and in both colour schemes", () => {
 
 describe("charts", () => {
   test("are there, and each has drawn something", async () => {
-    await open({}, async (page) => {
-      const charts = await page.evaluate(inPage.charts);
-      assert.ok(charts.length > 0, "the page has no chart");
-      for (const chart of charts) {
-        assert.ok(chart.width > 100 && chart.height > 50, `${chart.name} is ${chart.width} × ${chart.height}`);
-        assert.equal(chart.emptyPanels, 0, `every panel of ${chart.name} has drawn a mark`);
-      }
-    });
+    for (const viewport of [PHONE, DESK]) {
+      await open({ viewport }, async (page) => {
+        const charts = await page.evaluate(inPage.charts);
+        assert.ok(charts.length > 0, "the page has a chart");
+        for (const chart of charts) {
+          assert.ok(chart.panels > 0, `${chart.name} shows a panel at ${viewport.width} px`);
+          assert.ok(chart.width > 100 && chart.height > 50, `${chart.name} is ${chart.width} × ${chart.height}`);
+          assert.equal(chart.emptyPanels, 0, `every panel of ${chart.name} has drawn a mark`);
+        }
+      });
+    }
   });
 
   test("show every figure of the results, with every series", async () => {
     const figures = JSON.parse(readFileSync(RESULTS, "utf8")).experiments.flatMap((e) =>
       e.figures.filter((f) => f.series.some((s) => s.points.length > 0)),
     );
-    assert.ok(figures.length > 0, "the run has no figure");
+    assert.ok(figures.length > 0, "the run has a figure (if not: were all samples disturbed?)");
     await open({}, async (page) => {
       const charts = await page.evaluate(inPage.charts);
       for (const figure of figures) {

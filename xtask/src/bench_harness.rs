@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde_json::Value;
 
@@ -17,6 +17,9 @@ use crate::shell;
 
 /// Repetitions of what is measured here; `null` runs as many rounds.
 const REPETITIONS: usize = 9;
+
+/// Where dated measurements are kept.
+pub const RUNS: &str = "runs";
 
 /// What `null` calls the two figures that have a limit.
 const WORKER_START: &str = "worker_start";
@@ -37,7 +40,9 @@ pub struct Options {
 pub fn run(options: &Options) -> Result<()> {
     let standard = match &options.results {
         Some(folder) => folder.clone(),
-        None => newest_standard_run(Path::new("runs"))?,
+        None => newest_standard_run(Path::new(RUNS))?.context(
+            "there is no standard run with its store under runs/; make one and name it:\n  cargo run --release -- run --profile standard --out target/standard\n  cargo xtask bench-harness --results target/standard",
+        )?,
     };
     let mut rows = Vec::new();
     if options.build {
@@ -266,7 +271,7 @@ fn report(threadgauge: &Path, standard: &Path) -> Result<[Row; 2]> {
 }
 
 /// The last folder by name whose results say that it was a standard run and whose store is there.
-fn newest_standard_run(runs: &Path) -> Result<PathBuf> {
+pub fn newest_standard_run(runs: &Path) -> Result<Option<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(runs).into_iter().flatten() {
         let folder = entry?.path();
@@ -279,14 +284,7 @@ fn newest_standard_run(runs: &Path) -> Result<PathBuf> {
             found.push(folder);
         }
     }
-    found.sort();
-    match found.pop() {
-        Some(folder) => Ok(folder),
-        None => bail!(
-            "there is no standard run with its store under {}; make one and name it:\n  cargo run --release -- run --profile standard --out target/standard\n  cargo xtask bench-harness --results target/standard",
-            runs.display()
-        ),
-    }
+    Ok(found.into_iter().max())
 }
 
 #[cfg(test)]
@@ -320,7 +318,7 @@ mod tests {
     #[test]
     fn only_a_standard_run_with_its_store_will_do() {
         let runs = tempfile::tempdir().unwrap();
-        assert!(newest_standard_run(runs.path()).is_err());
+        assert_eq!(newest_standard_run(runs.path()).unwrap(), None);
         for (name, profile) in [
             ("2026-01-01", "standard"),
             ("2026-01-02", "standard"),
@@ -336,6 +334,11 @@ mod tests {
             fs::write(folder.join("results.sqlite"), "").unwrap();
         }
         fs::remove_file(runs.path().join("2026-01-02/results.sqlite")).unwrap();
-        assert!(newest_standard_run(runs.path()).unwrap().ends_with("2026-01-01"));
+        assert!(
+            newest_standard_run(runs.path())
+                .unwrap()
+                .unwrap()
+                .ends_with("2026-01-01")
+        );
     }
 }

@@ -1,19 +1,26 @@
 //! `cargo xtask browser`: the report of a real run, opened in a headless Chromium.
 //!
-//! Makes the page with the command itself, a run of seconds. What must be true of it is written in
+//! The page is made by today's code from the newest standard run under `runs/`: real samples, enough
+//! rounds for intervals, and the same on a busy machine as on a quiet one. Where there is none, from a run
+//! of seconds, whose charts a busy machine may leave empty. What must be true of it is written in
 //! `tests/browser/report.test.mjs`.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{deps, shell};
+use crate::{bench_harness, deps, shell};
 
-/// Small counts keep it to seconds. Two rounds give no intervals, and some cases cannot be so small and
-/// fail: the page must bear both.
+/// Seconds: no large parent, nobody computing beside. Two rounds give no intervals.
 const RUN: &[&str] = &[
-    "run", "null", "create", "--rounds", "2", "--only", "cpus=1", "--set", "count=20",
+    "run",
+    "create",
+    "--rounds",
+    "2",
+    "--only",
+    "cpus=1,parent_mib=0,busy=0",
 ];
 
 /// Tests `page`, or the report of a run made for it, and leaves pictures of it in a folder if one is named.
@@ -38,17 +45,21 @@ pub fn run(page: Option<&Path>, pictures: Option<&Path>) -> Result<()> {
     shell::run(&mut node)
 }
 
-fn make_page(out: &Path) -> Result<std::path::PathBuf> {
+fn make_page(out: &Path) -> Result<PathBuf> {
     // The tests have built this already; a debug build measures badly and draws the same page.
     let threadgauge = shell::build("threadgauge", shell::Profile::Debug)?;
-    shell::run(
-        shell::command_at(&threadgauge)
-            .args(RUN)
-            .arg("--out")
-            .arg(out)
-            .stdout(std::process::Stdio::null()),
-    )?;
+    let mut make = shell::command_at(&threadgauge);
+    match bench_harness::newest_standard_run(Path::new(bench_harness::RUNS))? {
+        Some(run) => make.arg("report").arg(run),
+        None => make.args(RUN),
+    };
+    shell::run(make.arg("--out").arg(out).stdout(Stdio::null()))?;
     let page = out.join("report.html");
-    ensure!(page.is_file(), "the run wrote no {}", page.display());
+    ensure!(
+        page.is_file(),
+        "{} wrote no {}",
+        shell::line(&make),
+        page.display()
+    );
     Ok(page)
 }

@@ -3,16 +3,16 @@
 //! Pure: it reads the store and the catalogue and computes. It never measures, and it knows nothing of
 //! how a report looks.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use threadgauge_results::{
     CaseResult, ComparisonResult, Diagnostic, ExperimentResult, Finding, MetricSummary, Params, Ranking,
-    RankingEntry, Results, Run, SCHEMA, Status, Store, StoreError, StoredCase, StoredExperiment, StoredSample,
-    claim, decide, null_control, paired,
+    RankingEntry, Results, Run, SCHEMA, Status, Store, StoreError, StoredCase, StoredExperiment,
+    StoredSample, Take, by_round, claim, decide, null_control, paired,
 };
 use threadgauge_stats::{
-    Better, Estimate, Interval, Summary, compare_paired, diagnostics, null_band, paired_ratio,
-    rank, summarise,
+    Better, Estimate, Interval, Summary, compare_paired, diagnostics, null_band, paired_ratio, rank,
+    summarise,
 };
 
 use crate::catalogue::experiment;
@@ -94,7 +94,7 @@ fn of_experiment(stored: &StoredExperiment, samples: &[StoredSample], profile: P
     let view = View {
         experiment: &stored.id,
         profile,
-        cases: stored.cases.iter().map(|c| view_case(c, &samples, 0)).collect(),
+        cases: stored.cases.iter().map(|c| view_case(c, &samples)).collect(),
     };
     let (method, question, sources, primary, answer) = match experiment(&stored.id) {
         Some(e) => (
@@ -108,7 +108,9 @@ fn of_experiment(stored: &StoredExperiment, samples: &[StoredSample], profile: P
     };
     let metric = primary.first().copied().unwrap_or_default();
     let null = null(stored, &samples, metric);
-    let band = null.as_ref().map_or(threadgauge_stats::SAME_BAND, |n| null_band(&n.estimate));
+    let band = null
+        .as_ref()
+        .map_or(threadgauge_stats::SAME_BAND, |n| null_band(&n.estimate));
     ExperimentResult {
         id: stored.id.clone(),
         question,
@@ -117,7 +119,10 @@ fn of_experiment(stored: &StoredExperiment, samples: &[StoredSample], profile: P
         method,
         rounds,
         discarded: u32::try_from(samples.iter().filter(|s| s.gated).count()).unwrap_or(u32::MAX),
-        stopped_because: stored.stopped_because.clone().unwrap_or_else(|| "interrupted".to_owned()),
+        stopped_because: stored
+            .stopped_because
+            .clone()
+            .unwrap_or_else(|| "interrupted".to_owned()),
         primary_metrics: primary.iter().map(ToString::to_string).collect(),
         reference: stored.reference.clone(),
         comparisons: comparisons(&view, &answer.comparisons, metric, band),
@@ -135,7 +140,13 @@ fn of_experiment(stored: &StoredExperiment, samples: &[StoredSample], profile: P
     }
 }
 
-type Described = (threadgauge_results::Method, String, Vec<String>, Vec<&'static str>, Answer);
+type Described = (
+    threadgauge_results::Method,
+    String,
+    Vec<String>,
+    Vec<&'static str>,
+    Answer,
+);
 
 /// A store may hold an experiment that this version does not know; its figures are shown all the same.
 fn unknown(id: &str) -> Described {
@@ -171,41 +182,49 @@ fn last_full_round(stored: &StoredExperiment, samples: &[StoredSample]) -> u32 {
         .count();
     let tried = |round| {
         let of_round = samples.iter().filter(|s| s.round == round && s.copy == 0);
-        of_round.map(|s| s.case.as_str()).filter(|c| !failing.contains(c)).collect::<BTreeSet<_>>().len()
+        of_round
+            .map(|s| s.case.as_str())
+            .filter(|c| !failing.contains(c))
+            .collect::<BTreeSet<_>>()
+            .len()
     };
-    (1..=last).rev().find(|&round| tried(round) >= wanted).unwrap_or(0)
+    (1..=last)
+        .rev()
+        .find(|&round| tried(round) >= wanted)
+        .unwrap_or(0)
 }
 
-/// The figures of a case's copy: for each round the last attempt, unless that was disturbed too.
-fn view_case(case: &StoredCase, samples: &[&StoredSample], copy: u32) -> ViewCase {
-    let mut values: BTreeMap<String, BTreeMap<u32, f64>> = BTreeMap::new();
-    let mut units: BTreeMap<String, String> = BTreeMap::new();
-    let mut reason = case.skip.clone();
-    for stored in samples.iter().filter(|s| s.case == case.id && s.copy == copy) {
-        if stored.sample.status != Status::Ok {
-            reason = reason.or_else(|| stored.sample.reason.clone());
-        }
-        if stored.gated {
-            continue;
-        }
-        for metric in &stored.sample.metrics {
-            units.insert(metric.name.clone(), metric.unit.clone());
-            values.entry(metric.name.clone()).or_default().insert(stored.round, metric.value);
+/// A case's figures: all rounds for its summaries, the undisturbed ones for whatever is paired.
+fn view_case(case: &StoredCase, samples: &[&StoredSample]) -> ViewCase {
+    let of_case: Vec<&StoredSample> = samples
+        .iter()
+        .copied()
+        .filter(|s| s.case == case.id && s.copy == 0)
+        .collect();
+    let mut metrics: Vec<(&str, &str)> = Vec::new();
+    for metric in of_case.iter().flat_map(|s| &s.sample.metrics) {
+        if !metrics.iter().any(|(name, _)| *name == metric.name) {
+            metrics.push((&metric.name, &metric.unit));
         }
     }
-    let summaries = values
-        .iter()
-        .filter_map(|(name, rounds)| {
-            let rounds: Vec<f64> = rounds.values().copied().collect();
-            let summary = summarise(&rounds, ALPHA).ok()?;
-            Some((name.clone(), metric_summary(&units[name], summary)))
-        })
-        .collect();
+    let rounds = |metric: &str, take| by_round(of_case.iter().copied(), &case.id, 0, metric, take);
+    let failure = of_case.iter().find(|s| s.sample.status != Status::Ok);
+    let failure = failure.and_then(|s| s.sample.reason.clone());
     ViewCase {
         params: case.params.clone(),
-        reason,
-        values,
-        summaries,
+        reason: case.skip.clone().or(failure),
+        values: metrics
+            .iter()
+            .map(|(name, _)| ((*name).to_owned(), rounds(name, Take::Undisturbed)))
+            .collect(),
+        summaries: metrics
+            .iter()
+            .filter_map(|(name, unit)| {
+                let values: Vec<f64> = rounds(name, Take::All).into_values().collect();
+                let summary = summarise(&values, ALPHA).ok()?;
+                Some(((*name).to_owned(), metric_summary(unit, summary)))
+            })
+            .collect(),
     }
 }
 
@@ -229,30 +248,30 @@ const fn bounds(ci: &Interval) -> [f64; 2] {
 }
 
 fn case_result(case: &StoredCase, view: ViewCase, samples: &[&StoredSample]) -> CaseResult {
-    let of_case = || samples.iter().filter(|s| s.case == case.id && s.copy == 0);
-    let status = if case.skip.is_some() {
-        Status::Skipped
-    } else if !view.summaries.is_empty() {
+    let of_case: Vec<&&StoredSample> = samples
+        .iter()
+        .filter(|s| s.case == case.id && s.copy == 0)
+        .collect();
+    let status = if !view.summaries.is_empty() {
         Status::Ok
-    } else if of_case().any(|s| s.sample.status == Status::Skipped) {
+    } else if case.skip.is_some() || of_case.iter().any(|s| s.sample.status == Status::Skipped) {
         Status::Skipped
     } else {
         Status::Failed
     };
-    let disturbed = of_case().any(|s| s.gated);
-    let mut tags: BTreeSet<String> = of_case()
-        .filter(|s| !s.gated)
-        .flat_map(|s| s.sample.tags.iter().cloned())
-        .collect();
+    // A disturbed sample that was repeated well says nothing about the figures; one that stayed so does.
+    let kept = of_case.iter().filter(|s| {
+        let repeated = of_case
+            .iter()
+            .any(|o| o.round == s.round && o.attempt > s.attempt);
+        !repeated
+    });
+    let mut tags: BTreeSet<String> = kept.flat_map(|s| s.sample.tags.iter().cloned()).collect();
     let mut reason = view.reason;
     if status == Status::Ok && reason.is_some() {
         tags.insert("some-rounds-failed".to_owned());
     } else if status == Status::Failed && reason.is_none() {
-        reason = Some(if disturbed {
-            "every sample of it was disturbed by other programs".to_owned()
-        } else {
-            "the run ended before it was measured".to_owned()
-        });
+        reason = Some("the run ended before it was measured".to_owned());
     }
     CaseResult {
         id: case.id.clone(),
@@ -321,7 +340,10 @@ fn ranking(view: &View<'_>, title: &str, wanted: &[Params], metric: &str) -> Opt
         .filter(|round| columns.iter().all(|c| c.contains_key(round)))
         .copied()
         .collect();
-    let groups: Vec<Vec<f64>> = columns.iter().map(|c| shared.iter().map(|r| c[r]).collect()).collect();
+    let groups: Vec<Vec<f64>> = columns
+        .iter()
+        .map(|c| shared.iter().map(|r| c[r]).collect())
+        .collect();
     let ranked = rank(&groups, Better::Lower).ok()?;
     let best = ranked.first()?.index;
     let entries = ranked
@@ -381,10 +403,17 @@ fn diagnostic(name: &str, warning: bool, says: String) -> Diagnostic {
 
 fn null_diagnostic(null: Option<&Null>) -> Diagnostic {
     let Some(Null { estimate, metric }) = null else {
-        return diagnostic("null-control", true, "The reference case has no second copy to compare with.".to_owned());
+        return diagnostic(
+            "null-control",
+            true,
+            "The reference case has no second copy to compare with.".to_owned(),
+        );
     };
     let Some(ci) = &estimate.ci else {
-        let says = format!("Too few rounds ({}) to compare the reference with its own copy.", estimate.n);
+        let says = format!(
+            "Too few rounds ({}) to compare the reference with its own copy.",
+            estimate.n
+        );
         return diagnostic("null-control", true, says);
     };
     let band = null_band(estimate) * 100.0;
@@ -395,14 +424,22 @@ fn null_diagnostic(null: Option<&Null>) -> Diagnostic {
         estimate.estimate,
         ci.low,
         ci.high,
-        if honest { "includes 1, as it must" } else { "does not include 1: something disturbs the order" },
+        if honest {
+            "includes 1, as it must"
+        } else {
+            "does not include 1: something disturbs the order"
+        },
     );
     diagnostic("null-control", !honest, says)
 }
 
 fn drift(series: &[f64]) -> Diagnostic {
     if series.len() < 4 {
-        return diagnostic("drift", false, "Too few rounds to see a drift of the reference case.".to_owned());
+        return diagnostic(
+            "drift",
+            false,
+            "Too few rounds to see a drift of the reference case.".to_owned(),
+        );
     }
     let trend = diagnostics::mann_kendall(series);
     let drifts = trend.p < ALPHA;
@@ -454,7 +491,11 @@ fn modes(view: &View<'_>, metric: &str) -> Diagnostic {
     let says = if several.is_empty() {
         format!("No case has more than one mode in {metric}.")
     } else {
-        format!("{} cases have several modes in {metric}; their median hides it. {}", several.len(), shortened(&several))
+        format!(
+            "{} cases have several modes in {metric}; their median hides it. {}",
+            several.len(),
+            shortened(&several)
+        )
     };
     diagnostic("modes", !several.is_empty(), says)
 }
@@ -472,7 +513,11 @@ fn outliers(view: &View<'_>, metric: &str) -> Diagnostic {
     let says = if with.is_empty() {
         format!("No outliers in {metric}.")
     } else {
-        format!("{} cases have outliers in {metric}; all are kept. {}", with.len(), shortened(&with))
+        format!(
+            "{} cases have outliers in {metric}; all are kept. {}",
+            with.len(),
+            shortened(&with)
+        )
     };
     diagnostic("outliers", false, says)
 }
@@ -489,7 +534,13 @@ fn shortened(lines: &[String]) -> String {
 }
 
 fn noise(samples: &[&StoredSample]) -> Diagnostic {
-    let of_noise = |name: &str| samples.iter().filter_map(|s| s.sample.noise.get(name)).copied().fold(0.0, f64::max);
+    let of_noise = |name: &str| {
+        samples
+            .iter()
+            .filter_map(|s| s.sample.noise.get(name))
+            .copied()
+            .fold(0.0, f64::max)
+    };
     let gated = samples.iter().filter(|s| s.gated).count();
     let says = format!(
         "{gated} of {} samples were disturbed (steal above 1 %, throttling, or foreign processes above 5 % of a CPU) and \
@@ -510,10 +561,15 @@ fn overlap(samples: &[&StoredSample]) -> Option<Diagnostic> {
     let measured = samples.iter().any(|s| s.sample.noise.contains_key("overlap"));
     measured.then(|| {
         let says = if low.is_empty() {
-            "Where there were no more units than CPUs, all were on a CPU at least 95 % of the time.".to_owned()
+            "Where there were no more units than CPUs, all were on a CPU at least 95 % of the time."
+                .to_owned()
         } else {
             let names: Vec<String> = low.iter().map(ToString::to_string).collect();
-            format!("{} cases had units that did not run together all the time: {}", low.len(), shortened(&names))
+            format!(
+                "{} cases had units that did not run together all the time: {}",
+                low.len(),
+                shortened(&names)
+            )
         };
         diagnostic("overlap", !low.is_empty(), says)
     })

@@ -46,12 +46,7 @@ const PLANNED: &[(&str, &[&str])] = &[
             "short-concurrent-io-differs-between-systems",
         ],
     ),
-    (
-        "foreground",
-        &[
-            "background-work-keeps-foreground-responsive",
-        ],
-    ),
+    ("foreground", &["background-work-keeps-foreground-responsive"]),
     (
         "server-designs",
         &[
@@ -84,12 +79,7 @@ const PLANNED: &[(&str, &[&str])] = &[
             "process-memory-heavier-than-thread",
         ],
     ),
-    (
-        "calibration",
-        &[
-            "loop-calibration-differs-up-to-20pct",
-        ],
-    ),
+    ("calibration", &["loop-calibration-differs-up-to-20pct"]),
     (
         "multicast",
         &[
@@ -104,12 +94,7 @@ const PLANNED: &[(&str, &[&str])] = &[
             "unoptimised-server-does-not-scale",
         ],
     ),
-    (
-        "pipelining",
-        &[
-            "pipelining-beats-request-response",
-        ],
-    ),
+    ("pipelining", &["pipelining-beats-request-response"]),
     (
         "ring",
         &[
@@ -132,23 +117,10 @@ const PLANNED: &[(&str, &[&str])] = &[
     ),
     (
         "crash",
-        &[
-            "crashing-thread-kills-process",
-            "crashing-process-spares-others",
-        ],
+        &["crashing-thread-kills-process", "crashing-process-spares-others"],
     ),
-    (
-        "handover",
-        &[
-            "thread-sharing-faster-than-ipc",
-        ],
-    ),
-    (
-        "placement",
-        &[
-            "threads-on-distinct-cpus",
-        ],
-    ),
+    ("handover", &["thread-sharing-faster-than-ipc"]),
+    ("placement", &["threads-on-distinct-cpus"]),
     (
         "compute",
         &[
@@ -177,10 +149,7 @@ const PLANNED: &[(&str, &[&str])] = &[
     ),
     (
         "identity",
-        &[
-            "threads-share-process-id",
-            "old-library-threads-are-processes",
-        ],
+        &["threads-share-process-id", "old-library-threads-are-processes"],
     ),
 ];
 
@@ -209,7 +178,11 @@ mod tests {
     #[test]
     fn every_claim_has_one_experiment_and_every_experiment_decides_known_claims() {
         let mut experiments: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        for (id, claims) in catalogue().iter().map(|e| (e.id(), e.claims())).chain(PLANNED.iter().copied()) {
+        for (id, claims) in catalogue()
+            .iter()
+            .map(|e| (e.id(), e.claims()))
+            .chain(PLANNED.iter().copied())
+        {
             for claim in claims {
                 experiments.entry(claim).or_default().push(id);
             }

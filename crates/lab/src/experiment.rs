@@ -63,7 +63,9 @@ impl Profile {
     /// The profile of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
-        [Self::Quick, Self::Standard, Self::Paper].into_iter().find(|p| p.name() == name)
+        [Self::Quick, Self::Standard, Self::Paper]
+            .into_iter()
+            .find(|p| p.name() == name)
     }
 
     /// Its name on the command line.

@@ -143,7 +143,10 @@ impl Launcher {
 
     fn watch(&mut self, mut child: Child, order: &Order, deadline: Duration) -> Option<Sample> {
         let pid = Pid::from_child(&child);
-        let mut answer = Gatherer::new(child.stdout.take().expect("standard output is piped"), Keep::First);
+        let mut answer = Gatherer::new(
+            child.stdout.take().expect("standard output is piped"),
+            Keep::First,
+        );
         let mut complaint = Gatherer::new(child.stderr.take().expect("standard error is piped"), Keep::Last);
         let pidfd = match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(pidfd) => pidfd,
@@ -312,7 +315,10 @@ impl Gatherer {
     }
 
     fn poll_fd(&self) -> Option<PollFd<'_>> {
-        Some(PollFd::from_borrowed_fd(self.pipe.as_ref()?.as_fd(), PollFlags::IN))
+        Some(PollFd::from_borrowed_fd(
+            self.pipe.as_ref()?.as_fd(),
+            PollFlags::IN,
+        ))
     }
 
     fn take_what_is_there(&mut self) {

@@ -19,7 +19,11 @@ const NEAR: u64 = 32;
 /// before the units that were made are ended: it looks at what is in use.
 pub fn refused(what: impl fmt::Display, error: &io::Error) -> CaseError {
     let about_units = matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOMEM));
-    let why = if about_units { explain(&levels()) } else { String::new() };
+    let why = if about_units {
+        explain(&levels())
+    } else {
+        String::new()
+    };
     CaseError::Failed(format!("{what} was refused: {error}{why}"))
 }
 
@@ -67,7 +71,10 @@ fn levels() -> Vec<Level> {
             name: name.to_owned(),
             limit: read(file)?.trim().parse().ok()?,
             used: used?,
-            mend: format!("raise it with `sysctl {}=N`", file.trim_start_matches("/proc/sys/").replace('/', ".")),
+            mend: format!(
+                "raise it with `sysctl {}=N`",
+                file.trim_start_matches("/proc/sys/").replace('/', ".")
+            ),
         })
     };
     let mappings = read("/proc/self/maps").map(|text| text.lines().count() as u64);
@@ -142,7 +149,9 @@ fn tasks_of(status: &str, uid: u32) -> Option<u64> {
         let line = status.lines().find_map(|l| l.strip_prefix(name))?;
         line.split_whitespace().next()?.parse::<u64>().ok()
     };
-    (field("Uid:")? == u64::from(uid)).then(|| field("Threads:")).flatten()
+    (field("Uid:")? == u64::from(uid))
+        .then(|| field("Threads:"))
+        .flatten()
 }
 
 /// Where the pids controller lies and the group in it: version 1 names it, version 2 has one tree.
@@ -186,7 +195,10 @@ mod tests {
     #[test]
     fn without_a_limit_reached_those_known_are_shown() {
         let says = explain(&[level("pid_max", 32_768, 300)]);
-        assert!(says.contains("pid_max 300 of 32768") && says.contains("memory"), "{says}");
+        assert!(
+            says.contains("pid_max 300 of 32768") && says.contains("memory"),
+            "{says}"
+        );
         assert!(explain(&[]).contains("can be read"));
     }
 
@@ -217,7 +229,10 @@ mod tests {
         let group = |text: &str| pids_group(text).map(|(root, group)| (root.display().to_string(), group));
         let v1 = "12:pids:/jobs/7\n3:cpu,cpuacct:/\n0::/x\n";
         assert_eq!(group(v1), Some(("/sys/fs/cgroup/pids".into(), "/jobs/7".into())));
-        assert_eq!(group("0::/user.slice\n"), Some(("/sys/fs/cgroup".into(), "/user.slice".into())));
+        assert_eq!(
+            group("0::/user.slice\n"),
+            Some(("/sys/fs/cgroup".into(), "/user.slice".into()))
+        );
         assert_eq!(group("rubbish"), None);
     }
 }

@@ -116,7 +116,10 @@ impl Chosen {
         let [experiment] = experiments(std::slice::from_ref(&stored.id))?[..] else {
             unreachable!("one name picks one experiment");
         };
-        let reference = stored.cases.iter().find(|c| Some(&c.id) == stored.reference.as_ref());
+        let reference = stored
+            .cases
+            .iter()
+            .find(|c| Some(&c.id) == stored.reference.as_ref());
         Ok(Self {
             experiment,
             plan: Plan {
@@ -190,8 +193,15 @@ pub fn run(
     let record = store.run()?;
     let rule = stopping_rule(profile, record.rounds);
     let rounds = f64::from(expected_rounds(&rule));
-    let whole: f64 = chosen.iter().map(|c| c.round_estimate().as_secs_f64() * rounds).sum();
-    let mut pace = Pace { whole, done: 0.0, spent: 0.0 };
+    let whole: f64 = chosen
+        .iter()
+        .map(|c| c.round_estimate().as_secs_f64() * rounds)
+        .sum();
+    let mut pace = Pace {
+        whole,
+        done: 0.0,
+        spent: 0.0,
+    };
     let mut meter = Meter::new()?;
     for chosen in chosen {
         let id = chosen.experiment.id();
@@ -230,11 +240,19 @@ struct Pace {
 
 impl Pace {
     fn share(&self) -> f64 {
-        if self.whole > 0.0 { (self.done / self.whole).min(1.0) } else { 1.0 }
+        if self.whole > 0.0 {
+            (self.done / self.whole).min(1.0)
+        } else {
+            1.0
+        }
     }
 
     fn left(&self) -> Duration {
-        let factor = if self.done > 0.5 { self.spent / self.done } else { 1.0 };
+        let factor = if self.done > 0.5 {
+            self.spent / self.done
+        } else {
+            1.0
+        };
         Duration::try_from_secs_f64((self.whole - self.done).max(0.0) * factor).unwrap_or_default()
     }
 }
@@ -341,7 +359,10 @@ impl<'a> Session<'a> {
         let total = slots.len();
         for (done, slot) in slots.iter().enumerate() {
             let id = slot.case.params.case_id(self.chosen.experiment.id());
-            let known = self.history.attempts.contains_key(&(round, id.clone(), slot.copy));
+            let known = self
+                .history
+                .attempts
+                .contains_key(&(round, id.clone(), slot.copy));
             if known || self.history.gave_up(&id) {
                 self.pace.done += slot.case.estimate.as_secs_f64();
                 continue;

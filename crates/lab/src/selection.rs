@@ -154,7 +154,10 @@ pub fn choose(
 ) -> Result<Vec<Chosen>, SelectionError> {
     let mut chosen: Vec<Chosen> = experiments
         .iter()
-        .map(|e| Chosen { experiment: *e, plan: e.plan(site) })
+        .map(|e| Chosen {
+            experiment: *e,
+            plan: e.plan(site),
+        })
         .collect();
     for (option, selector) in [("--set", set), ("--only", only)] {
         let known = keys(&chosen);
@@ -194,7 +197,10 @@ fn cases(chosen: &[Chosen]) -> impl Iterator<Item = &Params> {
 }
 
 fn keys(chosen: &[Chosen]) -> BTreeSet<String> {
-    cases(chosen).flat_map(Params::iter).map(|(name, _)| name.to_owned()).collect()
+    cases(chosen)
+        .flat_map(Params::iter)
+        .map(|(name, _)| name.to_owned())
+        .collect()
 }
 
 /// Replaces parameters where cases have them; cases that become the same are one.
@@ -230,7 +236,8 @@ fn scaled(case: &PlannedCase, old: &Value, new: &Value) -> Duration {
     match (old, new) {
         (Value::Int(old), Value::Int(new)) if new > old => {
             let factor = new / (*old).max(1) + 1;
-            case.estimate.saturating_mul(u32::try_from(factor).unwrap_or(u32::MAX))
+            case.estimate
+                .saturating_mul(u32::try_from(factor).unwrap_or(u32::MAX))
         }
         _ => case.estimate,
     }
@@ -246,7 +253,10 @@ mod tests {
 
     fn plan() -> Plan {
         let case = |unit: &str, count: u64| {
-            PlannedCase::new(Params::new().with("unit", unit).with("count", count), Duration::from_millis(10))
+            PlannedCase::new(
+                Params::new().with("unit", unit).with("count", count),
+                Duration::from_millis(10),
+            )
         };
         Plan {
             cases: vec![case("thread", 1), case("thread", 64), case("process", 1)],
@@ -266,7 +276,10 @@ mod tests {
     #[test]
     fn what_is_not_name_and_value_is_refused() {
         for text in ["", "unit", "=3", "unit=", "unit=thread,,count=1"] {
-            assert!(matches!(text.parse::<Selector>(), Err(SelectionError::Malformed(_))), "{text:?}");
+            assert!(
+                matches!(text.parse::<Selector>(), Err(SelectionError::Malformed(_))),
+                "{text:?}"
+            );
         }
     }
 
@@ -288,7 +301,10 @@ mod tests {
     #[test]
     fn a_mistyped_name_is_answered_with_the_nearest() {
         let known = vec!["create".to_owned(), "print".to_owned()];
-        let refused = SelectionError::UnknownExperiment { name: "craete".to_owned(), known };
+        let refused = SelectionError::UnknownExperiment {
+            name: "craete".to_owned(),
+            known,
+        };
         assert_eq!(
             refused.to_string(),
             "there is no experiment `craete` (did you mean `create`?); `threadgauge list` shows them"

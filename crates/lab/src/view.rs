@@ -1,7 +1,7 @@
 //! The samples of one experiment, by case and round: what an experiment reads its answer off.
 //!
-//! Owns finding cells and pairing rounds. Samples that the noise rules rejected are not here; a round
-//! in which any of the wanted cells is missing is left out of that statistic.
+//! Owns finding cells and pairing rounds. Rounds that stayed disturbed are in the summaries and not in the
+//! statistics; a round in which any of the wanted cells is missing is left out of that statistic.
 
 use std::collections::BTreeMap;
 
@@ -23,8 +23,9 @@ pub struct View<'a> {
 pub(crate) struct ViewCase {
     pub(crate) params: Params,
     pub(crate) reason: Option<String>,
-    /// Metric name → round → value.
+    /// Metric name → undisturbed round → value.
     pub(crate) values: BTreeMap<String, BTreeMap<u32, f64>>,
+    /// Metric name → summary of all rounds.
     pub(crate) summaries: BTreeMap<String, MetricSummary>,
 }
 
@@ -91,7 +92,8 @@ impl View<'_> {
         });
         let rounds: Vec<f64> = rounds.filter(|v| v.is_finite()).collect();
         if rounds.is_empty() {
-            return Err("no round has figures for all the cells this needs".to_owned());
+            let says = "no round has undisturbed figures for all the cells this needs; a quieter machine would give them";
+            return Err(says.to_owned());
         }
         Ok(rounds)
     }

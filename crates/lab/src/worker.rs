@@ -73,7 +73,10 @@ fn obey(order: &Order) -> Sample {
         .map_err(|e| CaseError::failed("pinning the worker", e))
         .and_then(|()| {
             let experiment = experiment(&order.experiment).ok_or_else(|| {
-                CaseError::Failed(format!("there is no experiment {} in this version", order.experiment))
+                CaseError::Failed(format!(
+                    "there is no experiment {} in this version",
+                    order.experiment
+                ))
             })?;
             experiment.run(&order.params, &mut worker)
         });

@@ -45,7 +45,10 @@ fn reason(outcome: Outcome) -> String {
 }
 
 fn processes_with(mark: &str) -> usize {
-    let found = Command::new("pgrep").args(["-fc", mark]).output().expect("pgrep is there");
+    let found = Command::new("pgrep")
+        .args(["-fc", mark])
+        .output()
+        .expect("pgrep is there");
     String::from_utf8_lossy(&found.stdout).trim().parse().unwrap()
 }
 
@@ -121,7 +124,10 @@ fn a_worker_that_exhausts_its_memory_fails_alone() {
         ..GENEROUS
     };
     let reason = reason(run("cat > /dev/null; exec tail /dev/zero", allowance));
-    assert!(reason.contains("exit code 1") && reason.contains("memory"), "{reason}");
+    assert!(
+        reason.contains("exit code 1") && reason.contains("memory"),
+        "{reason}"
+    );
 }
 
 #[test]
@@ -151,6 +157,9 @@ fn one_interrupt_lets_the_case_finish_and_two_end_it() {
     write.write_all(&[1, 1]).unwrap();
     let begun = Instant::now();
     assert!(launcher.run(&order(), GENEROUS).sample.is_none());
-    assert!(begun.elapsed() < GENEROUS.deadline, "it was not ended by the interrupt");
+    assert!(
+        begun.elapsed() < GENEROUS.deadline,
+        "it was not ended by the interrupt"
+    );
     assert_eq!(processes_with("^sleep 31536003"), 0);
 }

@@ -18,6 +18,8 @@ pub(crate) struct Cases<'a> {
     pub metrics: Vec<Metric<'a>>,
     /// How many of `metrics` are primary.
     pub primary: usize,
+    /// Tags all measured cases share, said once.
+    tags: Vec<&'a str>,
     experiment: &'a ExperimentResult,
 }
 
@@ -85,6 +87,13 @@ impl<'a> Cases<'a> {
             }
         }
         metrics[primary..].sort_unstable();
+        let ok: Vec<&CaseResult> = cases.iter().filter(|c| c.status == Status::Ok).collect();
+        let tags = ok
+            .first()
+            .into_iter()
+            .flat_map(|c| c.tags.iter().map(String::as_str));
+        let everywhere = |tag: &&str| ok.len() > 1 && ok.iter().all(|c| c.tags.iter().any(|t| t == tag));
+        let tags = tags.filter(everywhere).collect();
         let metrics = metrics.into_iter().map(|name| {
             let summaries = || cases.iter().filter_map(|c| c.summaries.get(name));
             let unit = summaries().next().map_or("", |s| s.unit.as_str());
@@ -99,6 +108,7 @@ impl<'a> Cases<'a> {
             params,
             metrics: metrics.collect(),
             primary,
+            tags,
             experiment,
         }
     }
@@ -114,11 +124,14 @@ impl<'a> Cases<'a> {
 
     /// What the cases share, in a sentence; empty where they share nothing.
     pub fn shared_line(&self) -> String {
-        if self.shared.is_empty() {
-            return String::new();
+        let params = self.shared.iter().map(|(n, v)| format!("{n}={v}"));
+        let tags = self.tags.iter().map(|t| (*t).to_owned());
+        let list: Vec<String> = params.chain(tags).collect();
+        if list.is_empty() {
+            String::new()
+        } else {
+            format!("In every case: {}.", list.join(", "))
         }
-        let list: Vec<String> = self.shared.iter().map(|(n, v)| format!("{n}={v}")).collect();
-        format!("In every case: {}.", list.join(", "))
     }
 
     /// What the figures are, in a sentence.
@@ -152,6 +165,13 @@ impl<'a> Cases<'a> {
             let reason = case.reason.as_deref().unwrap_or("no reason was stored");
             parts.push(format!("{}: {reason}", words::status(case.status)));
         }
+        parts.extend(self.remarks(case));
+        parts.join("; ")
+    }
+
+    /// The same without a failure's reason.
+    pub fn remarks(&self, case: &CaseResult) -> Vec<String> {
+        let mut parts = Vec::new();
         if self.experiment.reference.as_deref() == Some(case.id.as_str()) {
             parts.push("reference".to_owned());
         }
@@ -160,8 +180,13 @@ impl<'a> Cases<'a> {
         if let Some(n) = n.filter(|n| *n < rounds) {
             parts.push(format!("{n} of {rounds} rounds"));
         }
-        parts.extend(case.tags.iter().cloned());
-        parts.join("; ")
+        parts.extend(
+            case.tags
+                .iter()
+                .filter(|t| !self.tags.contains(&t.as_str()))
+                .cloned(),
+        );
+        parts
     }
 
     /// Whether any case has a note.

@@ -1,9 +1,10 @@
 //! Draws a figure as SVG that takes its colours from the page.
 //!
-//! Drawn here by hand, after trying two libraries. `kuva` 0.6 places ticks of a logarithmic axis at powers of
-//! ten only (our counts are powers of two), lets long category names overlap, cuts the outermost label,
-//! gives every chart of a page the same clip id, and its legend shows a line or a marker, not both.
-//! `plotters` has colours as fixed RGB, so a chart could not follow the page into the dark.
+//! Drawn here by hand. `kuva` 0.6 was tried: over a range like ours it put ticks of a logarithmic axis at powers of
+//! ten only (our counts are powers of two), let long category names overlap, cut the outermost label and the
+//! foot of the legend, and its legend shows a line or a marker, not both; every chart gets the same clip id,
+//! so a page can hold one. `plotters` was not tried: its colours are fixed RGB by type, so its charts could not
+//! follow the page into the dark.
 //!
 //! Numbers against a number become lines ([`lines`]); numbers by name become a dot plot with the
 //! names down the side, where they can be read ([`dots`]). Many series are spread over panels. Legends

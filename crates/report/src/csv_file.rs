@@ -16,6 +16,21 @@ const AFTER: [&str; 9] = [
 /// Writes every raw value as a row of CSV, with a head: `experiment, case`, a column for each parameter
 /// (`param_cpus`, …), `round, copy, attempt, status, reason, tags, metric, unit, value`. Tags are joined by spaces.
 ///
+/// ```
+/// use threadgauge_report::{SampleRow, samples_csv};
+/// use threadgauge_results::{Params, Status};
+///
+/// let params = Params::new().with("cpus", 1);
+/// let sample = SampleRow {
+///     experiment: "create", case: "create/cpus=1", params: &params, round: 1, copy: 0, attempt: 0,
+///     status: Status::Ok, reason: None, tags: &[], metric: "elapsed", unit: "ns", value: Some(12.5),
+/// };
+/// let mut out = Vec::new();
+/// samples_csv(&[sample], &mut out)?;
+/// assert!(String::from_utf8_lossy(&out).ends_with("create,create/cpus=1,1,1,0,0,ok,,,elapsed,ns,12.5\n"));
+/// # Ok::<(), threadgauge_report::ReportError>(())
+/// ```
+///
 /// # Errors
 /// When `out` refuses.
 pub fn samples_csv(samples: &[SampleRow<'_>], out: impl Write) -> Result<(), ReportError> {

@@ -1,9 +1,223 @@
-//! The report as Markdown.
+//! The report as Markdown, in the order of the page: for a README, an issue, a commit.
+//!
+//! Primary metrics only, and charts as the tables they stand for in the source's layout; the page has the rest.
 
-use threadgauge_results::Results;
+use std::fmt::Write as _;
+
+use threadgauge_results::{ExperimentResult, Finding, Results};
+
+use crate::cases::Cases;
+use crate::facts::{facts, headline};
+use crate::units::Scale;
+use crate::words;
 
 /// The report as Markdown, in the order of the page.
 #[must_use]
-pub fn markdown(_results: &Results) -> String {
-    String::new()
+pub fn markdown(results: &Results) -> String {
+    let run = &results.run;
+    let mut out = String::from("# What running things at once costs here\n\n");
+    let _ = writeln!(
+        out,
+        "{}. Profile **{}**, {}, threadgauge {}, seed {}.\n",
+        cell(&headline(&results.machine)),
+        cell(&run.profile),
+        cell(&run.started),
+        cell(&run.version),
+        run.seed
+    );
+    if !run.complete {
+        out.push_str("> **Warning:** this run is not complete: planned rounds are missing.\n\n");
+    }
+    out.push_str("## This machine\n\n| fact | value |\n|---|---|\n");
+    for fact in facts(&results.machine) {
+        let _ = writeln!(out, "| {} | {} |", cell(&fact.name), cell(&fact.value));
+    }
+    out.push('\n');
+    for warning in &results.warnings {
+        let _ = writeln!(out, "> **Warning:** {}\n", cell(warning));
+    }
+    findings(&mut out, results);
+    for e in &results.experiments {
+        experiment(&mut out, e);
+    }
+    out
+}
+
+fn findings(out: &mut String, results: &Results) {
+    let tally = words::tally(results.experiments.iter().flat_map(|e| &e.findings));
+    let _ = writeln!(out, "## Findings\n\n{}\n", words::tally_line(tally));
+    let all: Vec<(&ExperimentResult, &Finding)> = (results.experiments.iter())
+        .flat_map(|e| words::in_order(&e.findings).into_iter().map(move |f| (e, f)))
+        .collect();
+    if all.is_empty() {
+        return;
+    }
+    out.push_str("| verdict | finding | here | published | experiment |\n|---|---|---|---|---|\n");
+    for (e, f) in all {
+        let verdict = f.verdict.map_or_else(
+            || "• fact".to_owned(),
+            |v| format!("{} {}", words::sign(v), words::word(v)),
+        );
+        let mut says = cell(&f.says);
+        if let Some(reason) = &f.reason {
+            let _ = write!(says, " Why: {}", cell(reason));
+        }
+        if let Some(claim) = &f.claim {
+            let _ = write!(says, " (`{}`)", cell(claim));
+        }
+        let figure = |text: Option<String>| text.map_or_else(|| "–".to_owned(), |t| cell(&t));
+        let (ours, theirs) = (figure(words::measured(f)), figure(words::published(f)));
+        let _ = writeln!(
+            out,
+            "| {verdict} | {says} | {ours} | {theirs} | {} |",
+            cell(&e.id)
+        );
+    }
+    out.push('\n');
+}
+
+fn experiment(out: &mut String, e: &ExperimentResult) {
+    let _ = writeln!(out, "## {}\n\n*{}*\n", cell(&e.id), cell(&e.question));
+    if !e.answer.is_empty() {
+        let _ = writeln!(out, "**{}**\n", cell(&e.answer));
+    }
+    for table in &e.tables {
+        let _ = writeln!(out, "### {}\n", cell(&table.title));
+        if !table.note.is_empty() {
+            let _ = writeln!(out, "{}\n", cell(&table.note));
+        }
+        rows(out, &table.columns, table.rows.iter().cloned());
+    }
+    cases(out, e);
+    rankings(out, e);
+    comparisons(out, e);
+    let m = &e.method;
+    let _ = writeln!(out, "### Method of {}\n", cell(&e.id));
+    let _ = writeln!(out, "- How: {}", cell(&m.how));
+    let _ = writeln!(out, "- Control: {}", cell(&m.control));
+    for trap in &m.traps {
+        let _ = writeln!(out, "- Trap: {}", cell(trap));
+    }
+    let _ = writeln!(out, "- The source: {}", cell(&m.source));
+    for d in &e.diagnostics {
+        let warning = if d.warning { "**Warning**, " } else { "" };
+        let _ = writeln!(out, "- {warning}{}: {}", cell(&d.name), cell(&d.says));
+    }
+    out.push('\n');
+}
+
+fn cases(out: &mut String, e: &ExperimentResult) {
+    let columns = Cases::of(e);
+    let notes = columns.has_notes();
+    let _ = writeln!(out, "### Cases of {}\n", cell(&e.id));
+    let line = format!(
+        "{}; {} {}; {}. {} {}",
+        words::case_counts(e),
+        e.rounds,
+        words::plural(e.rounds as usize, "round", "rounds"),
+        words::stopped(&e.stopped_because),
+        columns.figures_line(),
+        columns.shared_line()
+    );
+    let _ = writeln!(out, "{}\n", cell(line.trim_end()));
+    let mut heads: Vec<String> = columns.params.iter().map(|p| (*p).to_owned()).collect();
+    heads.extend(columns.main_metrics().iter().map(crate::cases::Metric::head));
+    if notes {
+        heads.push("note".to_owned());
+    }
+    let body = e.cases.iter().map(|case| {
+        let params = columns.params.iter().map(|p| Cases::param(case, p));
+        let figures = columns.main_metrics().iter().map(|m| match m.of(case) {
+            Some(s) => m.scale.estimate_number(s.median, s.ci95),
+            None => "–".to_owned(),
+        });
+        params
+            .chain(figures)
+            .chain(notes.then(|| columns.note(case)))
+            .collect()
+    });
+    rows(out, &heads, body);
+}
+
+fn rankings(out: &mut String, e: &ExperimentResult) {
+    let columns = Cases::of(e);
+    for ranking in &e.rankings {
+        let ids: Vec<&str> = ranking.entries.iter().map(|entry| entry.case.as_str()).collect();
+        let (names, shared) = columns.names(&ids);
+        let _ = writeln!(out, "### {}\n", cell(&ranking.title));
+        let shared = if shared.is_empty() {
+            shared
+        } else {
+            format!(" All: {shared}.")
+        };
+        let _ = writeln!(
+            out,
+            "Best first; what shares a letter cannot be told apart.{}\n",
+            cell(&shared)
+        );
+        let heads = ["case", "against the best", "letters"].map(str::to_owned);
+        let body = ranking.entries.iter().zip(names).map(|(entry, name)| {
+            let ratio = Scale::of("ratio", entry.ratio).estimate(entry.ratio, entry.ci95);
+            vec![name, ratio, entry.letters.clone()]
+        });
+        rows(out, &heads, body);
+    }
+}
+
+fn comparisons(out: &mut String, e: &ExperimentResult) {
+    if e.comparisons.is_empty() {
+        return;
+    }
+    let columns = Cases::of(e);
+    let _ = writeln!(out, "### Comparisons of {}\n", cell(&e.id));
+    let heads = ["case", "against", "both", "metric", "ratio", "verdict"].map(str::to_owned);
+    let body = e.comparisons.iter().map(|c| {
+        let (mut names, shared) = columns.names(&[&c.b, &c.a]);
+        let ratio = c.ratio.map(|r| Scale::of("ratio", r).estimate(r, c.ci95));
+        let settle = c
+            .rounds_needed
+            .map_or_else(String::new, |n| format!(" ({n} rounds would settle it)"));
+        let against = names.pop().unwrap_or_default();
+        let case = names.pop().unwrap_or_default();
+        let verdict = format!("{} {}{settle}", words::comparison_sign(&c.verdict), c.verdict);
+        vec![
+            case,
+            against,
+            shared,
+            c.metric.clone(),
+            ratio.unwrap_or_else(|| "–".to_owned()),
+            verdict,
+        ]
+    });
+    rows(out, &heads, body);
+}
+
+fn rows(out: &mut String, heads: &[String], body: impl Iterator<Item = Vec<String>>) {
+    let line = |cells: &[String]| {
+        let cells: Vec<String> = cells.iter().map(|c| cell(c)).collect();
+        format!("| {} |\n", cells.join(" | "))
+    };
+    out.push_str(&line(heads));
+    out.push_str(&format!("|{}\n", "---|".repeat(heads.len())));
+    for row in body {
+        out.push_str(&line(&row));
+    }
+    out.push('\n');
+}
+
+/// Text that is neither markup nor the end of a cell.
+pub(crate) fn cell(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '|' => out.push_str("\\|"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '*' => out.push_str("\\*"),
+            '\n' | '\r' | '\t' => out.push(' '),
+            c if c.is_control() => {}
+            c => out.push(c),
+        }
+    }
+    out
 }

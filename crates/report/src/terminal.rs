@@ -1,11 +1,22 @@
-//! What a terminal shows.
+//! What a terminal shows: an experiment, the whole run in short, the claims.
+//!
+//! Returns text; whoever calls it writes it and copes with a closed pipe. Fits down to 40 columns.
+//! Beside it: [`text`] wraps and colours, [`grid`] lays out cases.
 
-use threadgauge_results::{ExperimentResult, Results};
+mod grid;
+pub(crate) mod text;
+
+use std::fmt::Write as _;
+
+use threadgauge_results::{ExperimentResult, Finding, Results, Verdict};
+
+use crate::words;
+use text::{Ink, clean, paint, paragraph};
 
 /// How wide the terminal is and whether it shows colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
-    /// Columns; anything below 20 is taken as 20.
+    /// Columns; meant for 40 and more.
     pub width: usize,
     /// Whether to write ANSI sequences.
     pub colour: bool,
@@ -40,20 +51,176 @@ pub struct ClaimRow {
     pub reason: Option<String>,
 }
 
-/// One experiment: question, answer, table of cases, findings.
+/// One experiment: question, answer, table of cases, doubts, findings.
 #[must_use]
-pub fn terminal(_experiment: &ExperimentResult, _style: &Style) -> String {
-    String::new()
+pub fn terminal(experiment: &ExperimentResult, style: &Style) -> String {
+    let e = experiment;
+    let mut out = paint(style, Ink::Bold, &clean(&e.id));
+    out.push('\n');
+    out.push_str(&paragraph(&e.question, style.width, "  "));
+    if !e.answer.is_empty() {
+        out.push_str(&paragraph(&e.answer, style.width, "  → "));
+    }
+    out.push('\n');
+    out.push_str(&grid::cases(e, style));
+    for d in e.diagnostics.iter().filter(|d| d.warning) {
+        out.push_str(&paint(
+            style,
+            Ink::Doubt,
+            paragraph(&format!("{}: {}", d.name, d.says), style.width, "  ! ").trim_end(),
+        ));
+        out.push('\n');
+    }
+    if !e.findings.is_empty() {
+        out.push('\n');
+        for f in words::in_order(&e.findings) {
+            out.push_str(&finding(f, style));
+        }
+    }
+    out
 }
 
-/// The whole run in a screen: warnings first, then the findings in plain words.
+/// The whole run in a screen: warnings first, then how the claims fared, then the findings in plain words.
 #[must_use]
-pub fn terminal_summary(_results: &Results, _style: &Style) -> String {
-    String::new()
+pub fn terminal_summary(results: &Results, style: &Style) -> String {
+    let mut out = String::new();
+    for warning in &results.warnings {
+        out.push_str(&paint(
+            style,
+            Ink::Doubt,
+            paragraph(warning, style.width, "! ").trim_end(),
+        ));
+        out.push('\n');
+    }
+    if !results.run.complete {
+        out.push_str(&paragraph(
+            "This run is not complete: planned rounds are missing.",
+            style.width,
+            "! ",
+        ));
+    }
+    if !out.is_empty() {
+        out.push('\n');
+    }
+    let tally = words::tally(results.experiments.iter().flat_map(|e| &e.findings));
+    out.push_str(&paragraph(&words::tally_line(tally), style.width, ""));
+    for e in results
+        .experiments
+        .iter()
+        .filter(|e| !e.findings.is_empty() || !e.answer.is_empty())
+    {
+        let _ = write!(out, "\n{}\n", paint(style, Ink::Bold, &clean(&e.id)));
+        if !e.answer.is_empty() {
+            out.push_str(&paragraph(&e.answer, style.width, "  "));
+        }
+        for f in words::in_order(&e.findings) {
+            out.push_str(&finding(f, style));
+        }
+    }
+    out
+}
+
+fn finding(f: &Finding, style: &Style) -> String {
+    let (sign, word, ink) = match f.verdict {
+        Some(v) => (words::sign(v), words::word(v), ink(v)),
+        None => ("•", "fact", Ink::Faint),
+    };
+    let mut body = clean(&f.says);
+    let mut figures = Vec::new();
+    figures.extend(words::measured(f).map(|m| format!("here {m}")));
+    figures.extend(words::published(f).map(|p| format!("published {p}")));
+    if !figures.is_empty() {
+        let _ = write!(body, " ({})", figures.join("; "));
+    }
+    if let Some(reason) = &f.reason {
+        let _ = write!(body, " Why: {reason}.");
+        body = body.replace("..", ".");
+    }
+    let lines = text::wrap(&format!("{word}: {body}"), style.width, &format!("  {sign} "));
+    let mut out = lines.join("\n");
+    // The verdict leads the first line, so that painting it there changes no width.
+    if style.colour {
+        out = out.replacen(
+            &format!("{sign} {word}:"),
+            &paint(style, ink, &format!("{sign} {word}:")),
+            1,
+        );
+    }
+    out.push('\n');
+    out
+}
+
+const fn ink(verdict: Verdict) -> Ink {
+    match verdict {
+        Verdict::Holds => Ink::Good,
+        Verdict::DoesNotHold => Ink::Bad,
+        Verdict::Inconclusive => Ink::Doubt,
+        Verdict::NotTestable => Ink::Faint,
+    }
 }
 
 /// Every claim and what this machine says of it.
 #[must_use]
-pub fn claims_table(_rows: &[ClaimRow], _style: &Style) -> String {
-    String::new()
+pub fn claims_table(rows: &[ClaimRow], style: &Style) -> String {
+    let mut out: String = rows.iter().map(|row| claim(row, style)).collect();
+    let known = |v: Verdict| rows.iter().filter(|r| r.state == words::key(v)).count();
+    let mut parts: Vec<String> = (words::VERDICTS.into_iter().map(|v| (v, known(v))))
+        .filter(|(_, n)| *n > 0)
+        .map(|(v, n)| format!("{} {n} {}", words::sign(v), words::plural_word(v, n)))
+        .collect();
+    let rest = rows.len() - words::VERDICTS.into_iter().map(known).sum::<usize>();
+    if rest > 0 {
+        parts.push(format!("{rest} not measured"));
+    }
+    parts.insert(
+        0,
+        format!("{} {}", rows.len(), words::plural(rows.len(), "claim", "claims")),
+    );
+    out.push('\n');
+    out.push_str(&paragraph(&parts.join(" · "), style.width, ""));
+    out
+}
+
+/// A claim beside its state; below it where there is no room beside.
+fn claim(row: &ClaimRow, style: &Style) -> String {
+    let (state, ink) = state(row);
+    let indent = if style.width < 64 { 2 } else { STATE };
+    let mut figures = Vec::new();
+    figures.extend(row.measured.as_ref().map(|m| format!("here {m}")));
+    figures.extend(row.published.as_ref().map(|p| format!("published {p}")));
+    let mut lines = vec![row.claim.clone(), figures.join(" · ")];
+    lines.extend(row.reason.as_ref().map(|r| format!("Why: {r}")));
+    lines.push(format!("{} ({})", row.id, row.source));
+    let indent = " ".repeat(indent);
+    let body = lines
+        .iter()
+        .filter(|l| !l.is_empty())
+        .map(|l| paragraph(l, style.width, &indent));
+    let body: String = body.collect();
+    if state.chars().count() < indent.len() {
+        // Painted last, so that its width is that of its characters.
+        let pad = " ".repeat(indent.len() - state.chars().count());
+        format!(
+            "{}{pad}{}",
+            paint(style, ink, &state),
+            body.strip_prefix(&indent).unwrap_or(&body)
+        )
+    } else {
+        format!("{}\n{body}", paint(style, ink, state.trim_start()))
+    }
+}
+
+/// The width of the longest verdict and the space after it.
+const STATE: usize = 18;
+
+/// The verdict a claim's state stands for, if it is one.
+fn verdict(row: &ClaimRow) -> Option<Verdict> {
+    words::VERDICTS.into_iter().find(|v| words::key(*v) == row.state)
+}
+
+fn state(row: &ClaimRow) -> (String, Ink) {
+    match verdict(row) {
+        Some(v) => (format!("{} {}", words::sign(v), words::word(v)), ink(v)),
+        None => (format!("  {}", clean(&row.state)), Ink::Faint),
+    }
 }

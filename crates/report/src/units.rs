@@ -90,15 +90,34 @@ impl<'a> Scale<'a> {
         self.named(self.number(value))
     }
 
-    /// The interval alone, to the decimals of `median`: `[12.1, 12.8]`.
-    pub fn interval(&self, median: f64, [low, high]: [f64; 2]) -> String {
-        let (median, low, high) = (median / self.per, low / self.per, high / self.per);
-        let mut decimals = self.decimals(median);
+    /// The number that stands beside its interval: no finer than the interval makes sense of.
+    pub fn number_beside(&self, median: f64, ci95: Option<[f64; 2]>) -> String {
+        fixed(median / self.per, self.shared_decimals(median, ci95))
+    }
+
+    /// The interval alone, to the decimals of its median: `[12.1, 12.8]`.
+    pub fn interval(&self, median: f64, ci95: [f64; 2]) -> String {
+        let mut decimals = self.shared_decimals(median, Some(ci95));
+        let [low, high] = ci95.map(|v| v / self.per);
         // An interval that is not empty must not look empty, within reason.
         while low < high && decimals < 4 && fixed(low, decimals) == fixed(high, decimals) {
             decimals += 1;
         }
         format!("[{}, {}]", fixed(low, decimals), fixed(high, decimals))
+    }
+
+    /// Three digits of the median, but for one near zero in a wide interval: its digits are noise.
+    fn shared_decimals(&self, median: f64, ci95: Option<[f64; 2]>) -> usize {
+        let of_median = self.decimals(median / self.per);
+        let Some(ci) = ci95 else { return of_median };
+        let widest = ci.into_iter().map(f64::abs).fold(median.abs(), f64::max);
+        let of_widest = if widest.is_finite() {
+            significant(widest / self.per)
+        } else {
+            0
+        };
+        let of_median = if median == 0.0 { of_widest } else { of_median };
+        of_median.min(of_widest + 1)
     }
 
     /// Median, interval and unit: `12.4 [12.1, 12.8] µs`.
@@ -109,7 +128,11 @@ impl<'a> Scale<'a> {
     /// Median and interval without the unit, for a column whose head has it.
     pub fn estimate_number(&self, median: f64, ci95: Option<[f64; 2]>) -> String {
         match ci95 {
-            Some(ci) => format!("{} {}", self.number(median), self.interval(median, ci)),
+            Some(ci) => format!(
+                "{} {}",
+                self.number_beside(median, ci95),
+                self.interval(median, ci)
+            ),
             None => self.number(median),
         }
     }
@@ -141,7 +164,12 @@ impl<'a> Scale<'a> {
     }
 }
 
-/// A figure with its interval and unit, in the unit that suits it: `12.4 [12.1, 12.8] µs`.
+/// A figure with its interval and unit, in the unit that suits it.
+///
+/// ```
+/// let text = threadgauge_report::figure(12_430.0, Some([12_100.0, 12_800.0]), "ns");
+/// assert_eq!(text, "12.4 [12.1, 12.8] µs");
+/// ```
 #[must_use]
 pub fn figure(value: f64, ci95: Option<[f64; 2]>, unit: &str) -> String {
     Scale::of(unit, value).estimate(value, ci95)
@@ -312,6 +340,16 @@ mod tests {
             Scale::of("ratio", 1.0).interval(1.0, [-0.001, 1.0]),
             "[0.00, 1.00]"
         );
+    }
+
+    #[test]
+    fn a_median_lost_in_its_interval_has_no_digits_to_spare() {
+        assert_eq!(
+            figure(0.001_3, Some([-3.809, 2.9]), "%"),
+            "0.001 [−3.809, 2.900] %"
+        );
+        assert_eq!(figure(0.0, Some([0.0, 0.0]), "units"), "0 [0, 0] units");
+        assert_eq!(figure(92.3, Some([89.9, 103.1]), "%"), "92.3 [89.9, 103.1] %");
     }
 
     #[test]

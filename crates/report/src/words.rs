@@ -48,7 +48,7 @@ pub(crate) const VERDICTS: [Verdict; 4] = [
 
 /// Findings in the order they are told.
 pub(crate) fn in_order(findings: &[Finding]) -> Vec<&Finding> {
-    let place = |f: &&Finding| f.verdict.map_or(VERDICTS.len(), |v| position(v));
+    let place = |f: &&Finding| f.verdict.map_or(VERDICTS.len(), position);
     let mut sorted: Vec<&Finding> = findings.iter().collect();
     sorted.sort_by_key(place);
     sorted

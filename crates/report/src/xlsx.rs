@@ -1,10 +1,23 @@
-//! The workbook.
+//! The workbook: findings, the machine, and a sheet an experiment, with real numbers and native charts.
+//!
+//! Owns which sheets there are and their first two; [`sheet`] is an experiment's. Numbers are in the stored
+//! units and in full, because a spreadsheet calculates with them.
 
+mod sheet;
+
+use std::collections::HashSet;
 use std::path::Path;
 
+use rust_xlsxwriter::{Format, FormatAlign, FormatBorder, Workbook, Worksheet, XlsxError};
 use threadgauge_results::Results;
 
-use crate::ReportError;
+use crate::facts::facts;
+use crate::{ReportError, words};
+
+/// The most characters a name of a sheet may have.
+const NAME: usize = 31;
+/// The most characters a cell may have.
+const CELL: usize = 32_767;
 
 /// Writes the workbook: findings, machine, and one sheet an experiment with native charts.
 ///
@@ -12,14 +25,188 @@ use crate::ReportError;
 ///
 /// # Errors
 /// When the workbook cannot be built or the file cannot be written.
-pub fn xlsx(_results: &Results, _path: &Path) -> Result<(), ReportError> {
-    Ok(())
+pub fn xlsx(results: &Results, path: &Path) -> Result<(), ReportError> {
+    let bytes = xlsx_buffer(results)?;
+    std::fs::write(path, bytes).map_err(|source| ReportError::File {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 /// The same workbook, in memory.
 ///
 /// # Errors
 /// When the workbook cannot be built.
-pub fn xlsx_buffer(_results: &Results) -> Result<Vec<u8>, ReportError> {
-    Ok(Vec::new())
+pub fn xlsx_buffer(results: &Results) -> Result<Vec<u8>, ReportError> {
+    let mut workbook = Workbook::new();
+    let mut taken = HashSet::new();
+    findings(
+        workbook.add_worksheet().set_name(name("Findings", &mut taken))?,
+        results,
+    )?;
+    machine(
+        workbook.add_worksheet().set_name(name("Machine", &mut taken))?,
+        results,
+    )?;
+    for e in &results.experiments {
+        let name = name(&e.id, &mut taken);
+        sheet::write(workbook.add_worksheet().set_name(&name)?, &name, e)?;
+    }
+    Ok(workbook.save_to_buffer()?)
+}
+
+fn findings(sheet: &mut Worksheet, results: &Results) -> Result<(), XlsxError> {
+    let heads = [
+        ("experiment", 18.0),
+        ("verdict", 16.0),
+        ("finding", 70.0),
+        ("here", 12.0),
+        ("low", 12.0),
+        ("high", 12.0),
+        ("published", 12.0),
+        ("unit", 9.0),
+        ("as published", 24.0),
+        ("claim", 40.0),
+        ("why", 60.0),
+    ];
+    head(sheet, 0, &heads.map(|(text, _)| text.to_owned()))?;
+    for (column, (_, width)) in (0..).zip(heads) {
+        sheet.set_column_width(column, width)?;
+    }
+    let wrap = Format::new().set_text_wrap().set_align(FormatAlign::Top);
+    let mut row = 1;
+    for e in &results.experiments {
+        for f in words::in_order(&e.findings) {
+            text(sheet, row, 0, &e.id)?;
+            text(sheet, row, 1, f.verdict.map_or("fact", words::word))?;
+            sheet.write_with_format(row, 2, clip(&f.says), &wrap)?;
+            number(sheet, row, 3, f.measured)?;
+            number(sheet, row, 4, f.ci95.map(|c| c[0]))?;
+            number(sheet, row, 5, f.ci95.map(|c| c[1]))?;
+            number(sheet, row, 6, f.published)?;
+            text(sheet, row, 7, &f.unit)?;
+            text(sheet, row, 8, f.published_text.as_deref().unwrap_or_default())?;
+            text(sheet, row, 9, f.claim.as_deref().unwrap_or_default())?;
+            sheet.write_with_format(row, 10, clip(f.reason.as_deref().unwrap_or_default()), &wrap)?;
+            row += 1;
+        }
+    }
+    sheet.autofilter(0, 0, (row - 1).max(1), 10)?;
+    for warning in &results.warnings {
+        row += 1;
+        text(sheet, row, 0, "warning")?;
+        text(sheet, row, 2, warning)?;
+    }
+    Ok(())
+}
+
+fn machine(sheet: &mut Worksheet, results: &Results) -> Result<(), XlsxError> {
+    head(sheet, 0, &["fact".to_owned(), "value".to_owned()])?;
+    sheet.set_column_width(0, 34)?.set_column_width(1, 90)?;
+    let run = &results.run;
+    let about = [
+        ("run", run.id.clone()),
+        ("started", run.started.clone()),
+        ("profile", run.profile.clone()),
+        ("options", run.options.join(" ")),
+        ("seed", run.seed.to_string()),
+        ("program", format!("threadgauge {}", run.version)),
+        ("complete", if run.complete { "yes" } else { "no" }.to_owned()),
+    ];
+    let about = about.map(|(name, value)| (name.to_owned(), value)).into_iter();
+    let facts = facts(&results.machine).into_iter().map(|f| (f.name, f.value));
+    for (row, (name, value)) in (1..).zip(facts.chain(about)) {
+        text(sheet, row, 0, &name)?;
+        text(sheet, row, 1, &value)?;
+    }
+    Ok(())
+}
+
+/// A row of heads that stays in sight.
+fn head(sheet: &mut Worksheet, row: u32, heads: &[String]) -> Result<(), XlsxError> {
+    let format = Format::new()
+        .set_bold()
+        .set_text_wrap()
+        .set_align(FormatAlign::Top)
+        .set_border_bottom(FormatBorder::Thin);
+    for (column, text) in (0..).zip(heads) {
+        sheet.write_with_format(row, column, clip(text), &format)?;
+    }
+    sheet.set_freeze_panes(row + 1, 0)?;
+    Ok(())
+}
+
+fn text(sheet: &mut Worksheet, row: u32, column: u16, text: &str) -> Result<(), XlsxError> {
+    if !text.is_empty() {
+        sheet.write_string(row, column, clip(text))?;
+    }
+    Ok(())
+}
+
+/// A number, or nothing where there is none.
+fn number(sheet: &mut Worksheet, row: u32, column: u16, value: Option<f64>) -> Result<(), XlsxError> {
+    if let Some(value) = value.filter(|v| v.is_finite()) {
+        sheet.write_number(row, column, value)?;
+    }
+    Ok(())
+}
+
+/// Text a cell can hold.
+fn clip(text: &str) -> String {
+    text.chars()
+        .filter(|c| !c.is_control() || *c == '\n')
+        .take(CELL)
+        .collect()
+}
+
+/// A name a sheet may have and none has yet.
+fn name(wanted: &str, taken: &mut HashSet<String>) -> String {
+    let allowed = |c: char| {
+        if c.is_control() || "[]:*?/\\'".contains(c) {
+            '-'
+        } else {
+            c
+        }
+    };
+    let base: String = wanted.chars().map(allowed).take(NAME).collect();
+    let base = if base.trim().is_empty() {
+        "sheet".to_owned()
+    } else {
+        base
+    };
+    let mut name = base.clone();
+    let mut n = 2;
+    // Names differ in more than case, and `History` is Excel's own.
+    while name.eq_ignore_ascii_case("history") || !taken.insert(name.to_lowercase()) {
+        let suffix = format!(" {n}");
+        let kept: String = base.chars().take(NAME - suffix.len()).collect();
+        name = kept + &suffix;
+        n += 1;
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sheets_have_names_excel_takes() {
+        let mut taken = HashSet::new();
+        let long = "x".repeat(40);
+        let names: Vec<String> = [
+            "create",
+            "Create",
+            "a/b:c",
+            "",
+            long.as_str(),
+            long.as_str(),
+            "History",
+        ]
+        .map(|n| name(n, &mut taken))
+        .into();
+        assert_eq!(names[..4], ["create", "Create 2", "a-b-c", "sheet"]);
+        assert_eq!(names[6], "History 2");
+        assert!(names.iter().all(|n| n.chars().count() <= NAME));
+    }
 }

@@ -1,6 +1,6 @@
 //! Two result folders: what changed, by how much, how sure.
 //!
-//! The rounds of two runs cannot be paired, so cases are compared by the Hodges–Lehmann shift of their
+//! The rounds of two runs cannot be paired, so cases are compared, disturbed samples included, by the Hodges–Lehmann shift of their
 //! logarithms with the Mann–Whitney interval, against the larger noise band of the two (METHOD rules 5, 6).
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use threadgauge_stats::{
     Better, Comparison, Estimate, Outcome, SAME_BAND, StatsError, compare_unpaired, null_band, paired_ratio,
 };
 
-use crate::{ComparisonResult, ExperimentResult, Results, StoredSample, by_round};
+use crate::{ComparisonResult, ExperimentResult, Results, StoredSample, Take, by_round};
 
 const ALPHA: f64 = 0.05;
 
@@ -41,7 +41,10 @@ pub fn compare(a: &RunData, b: &RunData) -> Compared {
     let mut rows = Vec::new();
     for of_a in &a.results.experiments {
         let Some(of_b) = b.results.experiments.iter().find(|e| e.id == of_a.id) else {
-            warnings.push(format!("{} has no experiment {}; it is left out", b.name, of_a.id));
+            warnings.push(format!(
+                "{} has no experiment {}; it is left out",
+                b.name, of_a.id
+            ));
             continue;
         };
         let (rows_of, warning) = of_experiment((a, of_a), (b, of_b));
@@ -50,7 +53,10 @@ pub fn compare(a: &RunData, b: &RunData) -> Compared {
     }
     for of_b in &b.results.experiments {
         if !a.results.experiments.iter().any(|e| e.id == of_b.id) {
-            warnings.push(format!("{} has no experiment {}; it is left out", a.name, of_b.id));
+            warnings.push(format!(
+                "{} has no experiment {}; it is left out",
+                a.name, of_b.id
+            ));
         }
     }
     Compared { warnings, rows }
@@ -72,7 +78,9 @@ fn of_experiment(
     let rows: Vec<ComparisonResult> = shared
         .map(|case| {
             let values = |samples| -> Vec<f64> {
-                by_round(samples, &case.id, 0, metric).into_values().collect()
+                by_round(samples, &case.id, 0, metric, Take::All)
+                    .into_values()
+                    .collect()
             };
             let compared = compare_unpaired(&values(samples_a), &values(samples_b), Better::Lower, band);
             ComparisonResult::new(&case.id, &case.id, metric, compared.ok().as_ref())
@@ -80,7 +88,10 @@ fn of_experiment(
         .collect();
     let alone = of_a.cases.len() + of_b.cases.len() - 2 * rows.len();
     let warning = (alone > 0).then(|| {
-        format!("{}: {alone} cases are in one of the two runs only and are left out", of_a.id)
+        format!(
+            "{}: {alone} cases are in one of the two runs only and are left out",
+            of_a.id
+        )
     });
     (rows, warning)
 }
@@ -108,8 +119,8 @@ pub fn null_control<'a>(
     reference: &str,
     metric: &str,
 ) -> Result<Estimate, StatsError> {
-    let first = by_round(samples.clone(), reference, 0, metric);
-    let second = by_round(samples, reference, 1, metric);
+    let first = by_round(samples.clone(), reference, 0, metric, Take::Undisturbed);
+    let second = by_round(samples, reference, 1, metric, Take::Undisturbed);
     let (a, b) = paired(&first, &second);
     paired_ratio(&a, &b, ALPHA)
 }
@@ -117,7 +128,9 @@ pub fn null_control<'a>(
 /// The values of the rounds that both have, in order.
 #[must_use]
 pub fn paired(a: &BTreeMap<u32, f64>, b: &BTreeMap<u32, f64>) -> (Vec<f64>, Vec<f64>) {
-    a.iter().filter_map(|(round, x)| Some((*x, *b.get(round)?))).unzip()
+    a.iter()
+        .filter_map(|(round, x)| Some((*x, *b.get(round)?)))
+        .unzip()
 }
 
 impl ComparisonResult {

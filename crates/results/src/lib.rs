@@ -17,6 +17,6 @@ pub use claims::{Claim, Condition, Evidence, Quote, Range, claim, claims};
 pub use compare::{Compared, RunData, compare, null_control, paired};
 pub use model::*;
 pub use params::{Params, Value};
-pub use sample::{Metric, Sample, StoredSample, by_round};
+pub use sample::{Metric, Sample, StoredSample, Take, by_round};
 pub use store::{RunRecord, STORE_FILE, Store, StoreError, StoredCase, StoredExperiment};
 pub use verdict::decide;

@@ -81,17 +81,28 @@ pub struct StoredSample {
     pub sample: Sample,
 }
 
-/// The figures of one copy of a case, round by round: of each round the attempt that was not disturbed.
+/// Which of a case's figures to take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Take {
+    /// The last attempt of every round, also where it was disturbed to the end: for a single figure.
+    All,
+    /// Undisturbed attempts alone: a disturbed round is not paired with another (METHOD rule 10).
+    Undisturbed,
+}
+
+/// The figures of one copy of a case, round by round.
 #[must_use]
 pub fn by_round<'a>(
     samples: impl IntoIterator<Item = &'a StoredSample>,
     case: &str,
     copy: u32,
     metric: &str,
+    take: Take,
 ) -> BTreeMap<u32, f64> {
+    // Attempts come in order, so a later one replaces an earlier one of its round.
     samples
         .into_iter()
-        .filter(|s| s.case == case && s.copy == copy && !s.gated)
+        .filter(|s| s.case == case && s.copy == copy && (take == Take::All || !s.gated))
         .filter_map(|s| Some((s.round, s.sample.value(metric)?)))
         .collect()
 }

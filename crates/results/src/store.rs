@@ -567,10 +567,12 @@ fn explain(path: &Path, error: rusqlite::Error) -> StoreError {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::InUse(path),
         Some(ErrorCode::DiskFull) => StoreError::Full(path),
-        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => StoreError::ReadOnly {
-            path,
-            why: error.to_string(),
-        },
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
+            StoreError::ReadOnly {
+                path,
+                why: error.to_string(),
+            }
+        }
         Some(ErrorCode::NotADatabase) => StoreError::Foreign {
             path,
             why: "not an SQLite file".to_owned(),

@@ -126,7 +126,10 @@ fn outside([low, high]: [f64; 2], range: Range) -> bool {
 
 /// Every cell's interval inside: holds. One wholly outside, after Holm's adjustment: does not hold.
 fn of_cells(quote: Quote, cells: &[(String, Vec<f64>)], range: Range) -> Judgement {
-    let medians: Vec<f64> = cells.iter().filter_map(|(_, rounds)| median(rounds).ok()).collect();
+    let medians: Vec<f64> = cells
+        .iter()
+        .filter_map(|(_, rounds)| median(rounds).ok())
+        .collect();
     if medians.is_empty() || medians.len() < cells.len() {
         return inconclusive("a cell has no figures".to_owned());
     }
@@ -228,7 +231,9 @@ fn rounds_for(cells: usize) -> u32 {
 fn of_conditions(main: Judgement, also: &[Condition]) -> Judgement {
     also.iter().fold(main, |so_far, condition| {
         let besides = judge(&condition.evidence, condition.range);
-        let figure = besides.measured.map_or_else(String::new, |m| format!(" ({m:.3})"));
+        let figure = besides
+            .measured
+            .map_or_else(String::new, |m| format!(" ({m:.3})"));
         let reason = match besides.verdict {
             Verdict::Holds => return so_far,
             Verdict::DoesNotHold => format!("it is not so that {}{figure}", condition.says),
@@ -280,7 +285,10 @@ mod tests {
 
     #[test]
     fn a_ratio_is_judged_by_its_signed_rank_interval() {
-        let range = Range { min: 10.0, max: f64::INFINITY };
+        let range = Range {
+            min: 10.0,
+            max: f64::INFINITY,
+        };
         let judgement = judge(&Evidence::Ratio(around(12.0, 7)), range);
         assert_eq!(judgement.verdict, Verdict::Holds);
         assert!((judgement.measured.unwrap() - 12.036).abs() < 0.01);
@@ -320,7 +328,10 @@ mod tests {
             main: Box::new(Evidence::Statistic(around(0.3, 7))),
             also: vec![Condition {
                 says: "the step is the largest".to_owned(),
-                range: Range { min: 1.0, max: f64::INFINITY },
+                range: Range {
+                    min: 1.0,
+                    max: f64::INFINITY,
+                },
                 evidence: Evidence::Statistic(around(condition, 7)),
             }],
         };
@@ -333,8 +344,14 @@ mod tests {
     #[test]
     fn missing_cells_and_missing_preconditions_say_why() {
         let missing = judge(&Evidence::Missing("needs 5000".to_owned()), AT_MOST_60_PERCENT);
-        assert_eq!((missing.verdict, missing.reason.as_deref()), (Verdict::Inconclusive, Some("needs 5000")));
-        let evidence = Evidence::NotTestable { reason: "needs SMT".to_owned(), measured: Some(1.0) };
+        assert_eq!(
+            (missing.verdict, missing.reason.as_deref()),
+            (Verdict::Inconclusive, Some("needs 5000"))
+        );
+        let evidence = Evidence::NotTestable {
+            reason: "needs SMT".to_owned(),
+            measured: Some(1.0),
+        };
         assert_eq!(judge(&evidence, AT_MOST_60_PERCENT).verdict, Verdict::NotTestable);
     }
 }

@@ -74,7 +74,11 @@ fn what_was_stored_is_read_back() {
         sample: Sample::without_figures(Status::Failed, "the limit nproc is 500"),
         ..sample("create/count=2", 1, 0.0)
     };
-    let samples = [sample("create/count=1", 1, 1.5), failed, sample("create/count=1", 2, 2.5)];
+    let samples = [
+        sample("create/count=1", 1, 1.5),
+        failed,
+        sample("create/count=1", 2, 2.5),
+    ];
     for sample in &samples {
         store.add(sample).unwrap();
     }
@@ -94,7 +98,10 @@ fn what_was_stored_is_read_back() {
 fn a_closed_store_is_one_file() {
     let dir = tempfile::tempdir().unwrap();
     create(dir.path()).close().unwrap();
-    let files: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    let files: Vec<_> = fs::read_dir(dir.path())
+        .unwrap()
+        .map(|e| e.unwrap().file_name())
+        .collect();
     assert_eq!(files, [STORE_FILE]);
 }
 
@@ -109,7 +116,10 @@ fn a_store_that_was_never_closed_keeps_every_sample() {
         let entry = entry.unwrap();
         fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
     }
-    assert_eq!(Store::read(copy.path()).unwrap().samples("create").unwrap().len(), 1);
+    assert_eq!(
+        Store::read(copy.path()).unwrap().samples("create").unwrap().len(),
+        1
+    );
     let mut again = Store::resume(copy.path()).unwrap();
     again.add(&sample("create/count=1", 2, 1.5)).unwrap();
     assert_eq!(again.samples("create").unwrap().len(), 2);
@@ -127,7 +137,14 @@ fn a_second_run_on_the_same_folder_is_refused() {
     assert!(matches!(Store::read(dir.path()), Err(StoreError::InUse(_))));
     first.add(&sample("create/count=1", 1, 1.0)).unwrap();
     drop(first);
-    assert_eq!(Store::resume(dir.path()).unwrap().samples("create").unwrap().len(), 1);
+    assert_eq!(
+        Store::resume(dir.path())
+            .unwrap()
+            .samples("create")
+            .unwrap()
+            .len(),
+        1
+    );
 }
 
 #[test]
@@ -136,19 +153,27 @@ fn the_same_sample_is_not_stored_twice() {
     let mut store = create(dir.path());
     store.add(&sample("create/count=1", 1, 1.0)).unwrap();
     assert!(store.add(&sample("create/count=1", 1, 2.0)).is_err());
-    assert_eq!(store.samples("create").unwrap()[0].sample.value("ns_per_unit"), Some(1.0));
+    assert_eq!(
+        store.samples("create").unwrap()[0].sample.value("ns_per_unit"),
+        Some(1.0)
+    );
 }
 
 #[test]
 fn files_that_are_not_ours_are_left_alone() {
     let cases: [(&str, Vec<u8>); 3] = [
-        ("rubbish", b"this is not a database, and longer than a header of SQLite is, so that it is read".repeat(20)),
+        (
+            "rubbish",
+            b"this is not a database, and longer than a header of SQLite is, so that it is read".repeat(20),
+        ),
         ("empty", Vec::new()),
         ("another program's", {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("x");
             let other = rusqlite::Connection::open(&path).unwrap();
-            other.execute_batch("CREATE TABLE t(a); INSERT INTO t VALUES(1)").unwrap();
+            other
+                .execute_batch("CREATE TABLE t(a); INSERT INTO t VALUES(1)")
+                .unwrap();
             drop(other);
             fs::read(path).unwrap()
         }),
@@ -158,7 +183,10 @@ fn files_that_are_not_ours_are_left_alone() {
         let path = dir.path().join(STORE_FILE);
         fs::write(&path, &bytes).unwrap();
         for result in [Store::read(dir.path()), Store::resume(dir.path())] {
-            assert!(matches!(result, Err(StoreError::Foreign { .. })), "{name}: {result:?}");
+            assert!(
+                matches!(result, Err(StoreError::Foreign { .. })),
+                "{name}: {result:?}"
+            );
         }
         assert!(matches!(
             Store::create(dir.path(), &record(), &serde_json::Value::Null, &plan()),
@@ -195,7 +223,10 @@ fn a_newer_schema_is_refused_by_name() {
     newer.pragma_update(None, "user_version", 9).unwrap();
     drop(newer);
     let refused = Store::read(dir.path()).unwrap_err();
-    assert!(matches!(refused, StoreError::Newer { found: 9, .. }), "{refused:?}");
+    assert!(
+        matches!(refused, StoreError::Newer { found: 9, .. }),
+        "{refused:?}"
+    );
     assert!(refused.to_string().contains("schema 9"));
 }
 
@@ -209,7 +240,12 @@ fn a_folder_without_results_says_so() {
 
 #[test]
 fn a_place_that_cannot_be_written_says_so() {
-    let refused = Store::create(Path::new("/proc/nowhere"), &record(), &serde_json::Value::Null, &plan());
+    let refused = Store::create(
+        Path::new("/proc/nowhere"),
+        &record(),
+        &serde_json::Value::Null,
+        &plan(),
+    );
     assert!(matches!(refused, Err(StoreError::ReadOnly { .. })), "{refused:?}");
 }
 
@@ -229,6 +265,9 @@ fn a_full_disk_is_said_and_what_was_stored_is_kept() {
     let kept = store.samples("create").unwrap();
     assert!(!kept.is_empty());
     drop(store);
-    assert_eq!(Store::resume(dir.path()).unwrap().samples("create").unwrap(), kept);
+    assert_eq!(
+        Store::resume(dir.path()).unwrap().samples("create").unwrap(),
+        kept
+    );
     assert!(path.exists());
 }

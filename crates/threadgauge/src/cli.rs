@@ -11,7 +11,11 @@ use threadgauge_machine::CpuList;
 /// Measures, on your own machine, what processes, threads and oversubscription cost, with error bars,
 /// beside what has been published about them.
 #[derive(Debug, Parser)]
-#[command(version, about, max_term_width = 100, after_help = "\
+#[command(
+    version,
+    about,
+    max_term_width = 100,
+    after_help = "\
 Examples:
   threadgauge                           two minutes of measuring, then a report
   threadgauge run create --profile standard
@@ -19,7 +23,8 @@ Examples:
   threadgauge compare before/ after/ --fail-on slower:5%
 
 Exit codes: 0 done, 1 a check you asked for failed, 2 used wrongly or it could not be done.
-Results go to standard output, everything else to standard error.")]
+Results go to standard output, everything else to standard error."
+)]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Option<Command>,
@@ -210,7 +215,9 @@ impl std::str::FromStr for Threshold {
         if !percent.is_finite() || percent < 0.0 {
             return Err(wrong());
         }
-        Ok(Self { ratio: 1.0 + percent / 100.0 })
+        Ok(Self {
+            ratio: 1.0 + percent / 100.0,
+        })
     }
 }
 

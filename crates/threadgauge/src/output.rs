@@ -38,7 +38,9 @@ pub fn print(text: &str) -> Result<(), Failure> {
     match write!(out, "{text}{newline}").and_then(|()| out.flush()) {
         Ok(()) => Ok(()),
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Err(Failure::ReaderLeft),
-        Err(e) => Err(Failure::Other(anyhow::anyhow!("standard output cannot be written: {e}"))),
+        Err(e) => Err(Failure::Other(anyhow::anyhow!(
+            "standard output cannot be written: {e}"
+        ))),
     }
 }
 
@@ -65,5 +67,8 @@ pub fn style() -> Style {
 
 fn width() -> usize {
     let size = rustix::termios::tcgetwinsize(io::stdout());
-    size.ok().map(|s| usize::from(s.ws_col)).filter(|&w| w > 0).unwrap_or(80)
+    size.ok()
+        .map(|s| usize::from(s.ws_col))
+        .filter(|&w| w > 0)
+        .unwrap_or(80)
 }

@@ -25,7 +25,9 @@ impl Shown {
             let plain = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
             let colour = if plain { "" } else { ".cyan" };
             let template = format!("{{bar:20{colour}}} {{wide_msg}}");
-            bar.set_style(ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar()));
+            bar.set_style(
+                ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar()),
+            );
             bar
         });
         Self {
@@ -73,7 +75,10 @@ impl Observer for Shown {
             progress.rounds,
             progress.done + 1,
             progress.total,
-            progress.case.split_once('/').map_or(progress.case, |(_, params)| params),
+            progress
+                .case
+                .split_once('/')
+                .map_or(progress.case, |(_, params)| params),
         ));
     }
 

@@ -1,18 +1,24 @@
 //! The command as a user has it: real runs, bad input, interruptions.
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
+use threadgauge_results::{
+    Metric, Params, RunRecord, Sample, Status, Store, StoredCase, StoredExperiment, StoredSample,
+};
 
 /// The cheapest real run: one experiment without side conditions.
 const TINY: [&str; 5] = ["run", "null", "--only", "what=clock", "--rounds"];
 
 fn threadgauge(dir: &Path, arguments: &[&str]) -> Output {
-    command(dir, arguments).output().expect("the command can be started")
+    command(dir, arguments)
+        .output()
+        .expect("the command can be started")
 }
 
 fn command(dir: &Path, arguments: &[&str]) -> Command {
@@ -39,7 +45,11 @@ fn refused(arguments: &[&str]) -> String {
     let error = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
     assert_eq!(text(&output.stdout), "", "{arguments:?}");
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "{arguments:?} left something behind");
+    assert_eq!(
+        fs::read_dir(dir.path()).unwrap().count(),
+        0,
+        "{arguments:?} left something behind"
+    );
     error
 }
 
@@ -67,8 +77,18 @@ fn a_run_writes_every_file_and_its_json_meets_the_schema() {
     assert!(faults.is_empty(), "{faults:#?}");
     assert_eq!(printed["experiments"][0]["stopped_because"], "rounds");
     assert_eq!(printed["experiments"][0]["cases"][0]["status"], "ok");
-    for file in ["results.sqlite", "results.json", "report.html", "report.md", "results.xlsx", "samples.csv"] {
-        assert!(dir.path().join("r").join(file).metadata().unwrap().len() > 0, "{file}");
+    for file in [
+        "results.sqlite",
+        "results.json",
+        "report.html",
+        "report.md",
+        "results.xlsx",
+        "samples.csv",
+    ] {
+        assert!(
+            dir.path().join("r").join(file).metadata().unwrap().len() > 0,
+            "{file}"
+        );
     }
 }
 
@@ -79,7 +99,9 @@ fn the_default_folder_is_under_the_current_one_and_nothing_else_is_written() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let names = |path: &Path| -> Vec<String> {
         let entries = fs::read_dir(path).unwrap();
-        entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect()
+        entries
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .collect()
     };
     assert_eq!(names(dir.path()), ["threadgauge-results"]);
     let [folder] = &names(&dir.path().join("threadgauge-results"))[..] else {
@@ -120,20 +142,30 @@ fn folders_without_results_are_named() {
         &["compare", "nowhere", "nowhere"],
         &["run", "--resume", "nowhere"],
     ] {
-        assert!(refused(arguments).contains("no results in nowhere"), "{arguments:?}");
+        assert!(
+            refused(arguments).contains("no results in nowhere"),
+            "{arguments:?}"
+        );
     }
 }
 
 #[test]
 fn a_folder_that_cannot_be_written_is_named() {
     let error = refused(&["run", "null", "--out", "/proc/nowhere"]);
-    assert!(error.contains("/proc/nowhere") && error.contains("--out"), "{error}");
+    assert!(
+        error.contains("/proc/nowhere") && error.contains("--out"),
+        "{error}"
+    );
 }
 
 #[test]
 fn results_are_never_overwritten() {
     let dir = tempfile::tempdir().unwrap();
-    assert!(threadgauge(dir.path(), &tiny("1", &["--out", "r"])).status.success());
+    assert!(
+        threadgauge(dir.path(), &tiny("1", &["--out", "r"]))
+            .status
+            .success()
+    );
     let before = fs::read(dir.path().join("r/results.sqlite")).unwrap();
     let again = threadgauge(dir.path(), &tiny("1", &["--out", "r"]));
     assert_eq!(again.status.code(), Some(2));
@@ -145,7 +177,16 @@ fn results_are_never_overwritten() {
 fn a_case_that_fails_is_reported_and_fatal_only_when_asked() {
     let dir = tempfile::tempdir().unwrap();
     let run = |out, more: &[&str]| {
-        let mut arguments = vec!["run", "null", "--set", "what=nonsense", "--rounds", "1", "--out", out];
+        let mut arguments = vec![
+            "run",
+            "null",
+            "--set",
+            "what=nonsense",
+            "--rounds",
+            "1",
+            "--out",
+            out,
+        ];
         arguments.extend(more);
         threadgauge(dir.path(), &arguments)
     };
@@ -164,43 +205,133 @@ fn the_report_can_be_written_again_and_elsewhere() {
     fs::remove_file(dir.path().join("r/report.html")).unwrap();
     let output = threadgauge(dir.path(), &["report", "r"]);
     assert!(text(&output.stdout).contains("report.html"));
-    assert_eq!(fs::read_to_string(dir.path().join("r/report.html")).unwrap(), first);
-    assert!(threadgauge(dir.path(), &["report", "r", "--out", "elsewhere"]).status.success());
-    assert_eq!(fs::read_to_string(dir.path().join("elsewhere/report.html")).unwrap(), first);
+    assert_eq!(
+        fs::read_to_string(dir.path().join("r/report.html")).unwrap(),
+        first
+    );
+    assert!(
+        threadgauge(dir.path(), &["report", "r", "--out", "elsewhere"])
+            .status
+            .success()
+    );
+    assert_eq!(
+        fs::read_to_string(dir.path().join("elsewhere/report.html")).unwrap(),
+        first
+    );
+}
+
+/// A stored run of seven rounds whose one case took `ns` a time, so that nothing depends on the machine.
+fn stored(dir: &Path, handicap_percent: u32, ns: f64) {
+    let case = StoredCase {
+        id: "null/what=clock".to_owned(),
+        params: Params::new().with("what", "clock"),
+        estimate_ms: 1,
+        skip: None,
+    };
+    let plan = StoredExperiment {
+        id: "null".to_owned(),
+        reference: Some(case.id.clone()),
+        stopped_because: Some("rounds".to_owned()),
+        cases: vec![case.clone()],
+    };
+    let record = RunRecord {
+        id: "1".to_owned(),
+        started: "2026-01-01T00:00:00Z".to_owned(),
+        profile: "quick".to_owned(),
+        seed: 1,
+        version: "0.1.0".to_owned(),
+        rounds: None,
+        cpus: vec![0],
+        handicap_percent,
+        options: Vec::new(),
+    };
+    let mut store = Store::create(dir, &record, &serde_json::json!({"kernel": dir}), &[plan]).unwrap();
+    for (round, copy) in (1..=7).flat_map(|round| [(round, 0), (round, 1)]) {
+        let metric = threadgauge_lab::catalogue::experiment("null")
+            .unwrap()
+            .primary_metrics()[0];
+        let value = ns * (1.0 + 0.001 * f64::from((round * 3 + copy) % 7));
+        let sample = StoredSample {
+            experiment: "null".to_owned(),
+            case: case.id.clone(),
+            round,
+            copy,
+            attempt: 0,
+            gated: false,
+            started: record.started.clone(),
+            wall_ns: 1,
+            sample: Sample {
+                status: Status::Ok,
+                reason: None,
+                tags: Vec::new(),
+                metrics: vec![Metric {
+                    name: metric.to_owned(),
+                    unit: "ns".to_owned(),
+                    value,
+                }],
+                noise: BTreeMap::new(),
+            },
+        };
+        store.add(&sample).unwrap();
+    }
+    store.close().unwrap();
 }
 
 #[test]
-fn a_run_compared_with_itself_has_no_difference_and_a_slower_one_fails_the_check() {
+fn a_slower_run_fails_the_check_and_an_equal_one_does_not() {
     let dir = tempfile::tempdir().unwrap();
-    threadgauge(dir.path(), &tiny("7", &["--out", "a"]));
-    let same = json(&threadgauge(dir.path(), &["compare", "a", "a", "--json"]));
-    let verdicts: Vec<&str> = same["rows"].as_array().unwrap().iter().filter_map(|r| r["verdict"].as_str()).collect();
-    assert!(!verdicts.is_empty());
-    assert!(verdicts.iter().all(|v| !["faster", "slower"].contains(v)), "{verdicts:?}");
-    let check = |fail_on| threadgauge(dir.path(), &["compare", "a", "b", "--fail-on", fail_on]).status.code();
-    threadgauge(dir.path(), &tiny("7", &["--handicap", "100", "--out", "b"]));
-    assert_eq!(check("slower:5%"), Some(1));
-    assert_eq!(check("slower:100000%"), Some(0));
-    let warned = threadgauge(dir.path(), &["compare", "a", "b"]);
-    assert!(text(&warned.stdout).contains("THE RUNS DIFFER"), "{}", text(&warned.stdout));
+    stored(&dir.path().join("a"), 0, 100.0);
+    stored(&dir.path().join("b"), 0, 110.0);
+    let rows = |a, b| json(&threadgauge(dir.path(), &["compare", a, b, "--json"]))["rows"].clone();
+    assert_eq!(rows("a", "a")[0]["verdict"], "same");
+    assert_eq!(rows("a", "b")[0]["verdict"], "slower");
+    assert_eq!(rows("b", "a")[0]["verdict"], "faster");
+    let check = |b, fail_on| {
+        threadgauge(dir.path(), &["compare", "a", b, "--fail-on", fail_on])
+            .status
+            .code()
+    };
+    assert_eq!(check("b", "slower:5%"), Some(1));
+    assert_eq!(check("b", "slower:20%"), Some(0));
+    assert_eq!(check("a", "slower:5%"), Some(0));
+    for format in ["text", "markdown"] {
+        let compared = threadgauge(dir.path(), &["compare", "a", "b", "--format", format]);
+        let compared = text(&compared.stdout);
+        assert!(compared.contains("THE MACHINES DIFFER: kernel"), "{compared}");
+    }
 }
 
 /// A run that takes its time, in a folder of its own.
 struct Slow {
     dir: TempDir,
     child: Child,
+    said: BufReader<ChildStderr>,
 }
 
 impl Slow {
     fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let child = command(dir.path(), &tiny("1000", &["--seed", "5", "--out", "r"]))
-            .stdout(Stdio::piped())
+        Self::with(dir, &tiny("1000", &["--seed", "5", "--out", "r"]))
+    }
+
+    /// Starts the run and waits until its first line says that a third round has begun.
+    fn with(dir: TempDir, arguments: &[&str]) -> Self {
+        let mut child = command(dir.path(), arguments)
+            .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let slow = Self { dir, child };
-        slow.wait_for_samples(3);
+        let said = BufReader::new(child.stderr.take().unwrap());
+        let mut slow = Self { dir, child, said };
+        let mut rounds = 0;
+        while rounds < 3 {
+            let mut line = String::new();
+            assert!(
+                slow.said.read_line(&mut line).unwrap() > 0,
+                "it ended before its third round"
+            );
+            rounds += usize::from(line.contains(": round "));
+        }
         slow
     }
 
@@ -208,31 +339,21 @@ impl Slow {
         self.dir.path().join("r")
     }
 
-    /// Waits until the write-ahead log has grown by some samples.
-    fn wait_for_samples(&self, samples: u64) {
-        let log = self.folder().join("results.sqlite-wal");
-        let size = || fs::metadata(&log).map_or(0, |m| m.len());
-        let begun = loop {
-            if size() > 0 {
-                break size();
-            }
-            std::thread::yield_now();
-        };
-        while size() < begun + samples * 4096 {
-            std::thread::yield_now();
-        }
-    }
-
     fn signal(&self, signal: &str) {
         let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+        assert!(
+            Command::new("kill")
+                .args([signal, &pid])
+                .status()
+                .unwrap()
+                .success()
+        );
     }
 
     fn end(&mut self) -> (Option<i32>, String) {
-        let status = self.child.wait().unwrap();
         let mut said = String::new();
-        self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-        (status.code(), said)
+        self.said.read_to_string(&mut said).unwrap();
+        (self.child.wait().unwrap().code(), said)
     }
 }
 
@@ -243,8 +364,9 @@ impl Drop for Slow {
     }
 }
 
+/// How many samples the folder's store holds.
 fn samples(folder: &Path) -> usize {
-    fs::read_to_string(folder.join("samples.csv")).unwrap().lines().count()
+    Store::read(folder).unwrap().samples("null").unwrap().len()
 }
 
 #[test]
@@ -254,7 +376,7 @@ fn an_interrupt_keeps_everything_and_says_how_to_go_on() {
     let (code, said) = slow.end();
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("--resume r"), "{said}");
-    assert!(samples(&slow.folder()) > 3);
+    assert!(samples(&slow.folder()) >= 2 * 2);
     let results = results(&slow.folder());
     assert_eq!(results["run"]["complete"], false);
     assert_eq!(results["experiments"][0]["stopped_because"], "interrupted");
@@ -267,24 +389,25 @@ fn a_killed_run_is_resumed_with_the_same_cases_and_loses_nothing() {
     slow.end();
     assert!(threadgauge(slow.dir.path(), &["report", "r"]).status.success());
     let (before, kept) = (results(&slow.folder()), samples(&slow.folder()));
-    assert!(kept > 3);
+    assert!(
+        kept >= 2 * 2,
+        "two rounds of a case and its copy were over: {kept}"
+    );
 
-    slow.child = command(slow.dir.path(), &["run", "--resume", "r"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    slow.wait_for_samples(3);
-    slow.signal("-INT");
-    slow.end();
-    let after = results(&slow.folder());
+    let mut again = Slow::with(
+        std::mem::replace(&mut slow.dir, tempfile::tempdir().unwrap()),
+        &["run", "--resume", "r"],
+    );
+    again.signal("-INT");
+    again.end();
+    let after = results(&again.folder());
     let cases = |of: &Value| -> Vec<String> {
         let cases = of["experiments"][0]["cases"].as_array().unwrap().iter();
         cases.map(|c| c["id"].to_string()).collect()
     };
     assert_eq!(cases(&before), cases(&after));
     assert_eq!(before["run"]["seed"], after["run"]["seed"]);
-    assert!(samples(&slow.folder()) > kept);
+    assert!(samples(&again.folder()) > kept);
 }
 
 #[test]
@@ -293,7 +416,11 @@ fn a_second_run_on_a_folder_in_use_is_refused() {
     for arguments in [&["run", "--resume", "r"][..], &["report", "r"]] {
         let output = threadgauge(slow.dir.path(), arguments);
         assert_eq!(output.status.code(), Some(2));
-        assert!(text(&output.stderr).contains("in use by another run"), "{}", text(&output.stderr));
+        assert!(
+            text(&output.stderr).contains("in use by another run"),
+            "{}",
+            text(&output.stderr)
+        );
     }
 }
 
@@ -321,10 +448,23 @@ fn without_a_terminal_there_are_no_escape_codes() {
 fn the_list_adds_up_and_quick_fits_in_two_minutes() {
     let dir = tempfile::tempdir().unwrap();
     let list = json(&threadgauge(dir.path(), &["list", "--json"]));
-    let seconds: f64 = list.as_array().unwrap().iter().filter_map(|e| e["seconds"].as_f64()).sum();
+    let seconds: f64 = list
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|e| e["seconds"].as_f64())
+        .sum();
     assert!(seconds > 10.0 && seconds <= 120.0, "{seconds}");
-    let standard = json(&threadgauge(dir.path(), &["list", "--profile", "standard", "--json"]));
-    let seconds: f64 = standard.as_array().unwrap().iter().filter_map(|e| e["seconds"].as_f64()).sum();
+    let standard = json(&threadgauge(
+        dir.path(),
+        &["list", "--profile", "standard", "--json"],
+    ));
+    let seconds: f64 = standard
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|e| e["seconds"].as_f64())
+        .sum();
     assert!(seconds <= 900.0, "{seconds}");
 }
 
@@ -333,7 +473,10 @@ fn every_command_has_help_with_an_example() {
     let dir = tempfile::tempdir().unwrap();
     for command in ["run", "list", "explain", "claims", "compare", "report", "doctor"] {
         let help = text(&threadgauge(dir.path(), &[command, "--help"]).stdout);
-        assert!(help.contains(&format!("threadgauge {command}")) && help.contains("Example"), "{help}");
+        assert!(
+            help.contains(&format!("threadgauge {command}")) && help.contains("Example"),
+            "{help}"
+        );
     }
     insta::assert_snapshot!("help", text(&threadgauge(dir.path(), &["--help"]).stdout));
 }
@@ -357,7 +500,10 @@ fn every_claim_is_listed_with_where_it_stands() {
     assert_eq!(claims.len(), 117);
     for claim in claims {
         let state = claim["state"].as_str().unwrap();
-        assert!(state.starts_with("planned: ") || state.starts_with("not run: "), "{claim}");
+        assert!(
+            state.starts_with("planned: ") || state.starts_with("not run: "),
+            "{claim}"
+        );
     }
 }
 

@@ -86,6 +86,9 @@ mod tests {
         let after = resident_kib();
         drop(memory);
         // Other tests run beside this one, so the figure is a bound.
-        assert!(after >= before + 20 * 1024, "{before} KiB before, {after} KiB after");
+        assert!(
+            after >= before + 20 * 1024,
+            "{before} KiB before, {after} KiB after"
+        );
     }
 }

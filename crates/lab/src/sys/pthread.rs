@@ -36,12 +36,7 @@ impl Thread {
         // SAFETY: `id` can be written, null asks for default attributes, `unit` gets the gate it expects,
         // and the handle keeps that gate until the thread is joined.
         let refused = unsafe {
-            libc::pthread_create(
-                id.as_mut_ptr(),
-                null(),
-                unit,
-                Arc::as_ptr(gate).cast_mut().cast(),
-            )
+            libc::pthread_create(id.as_mut_ptr(), null(), unit, Arc::as_ptr(gate).cast_mut().cast())
         };
         if refused != 0 {
             return Err(io::Error::from_raw_os_error(refused));

@@ -50,7 +50,9 @@ impl Reaper {
     /// When there is one already, or the kernel refuses.
     pub fn install() -> io::Result<Self> {
         if INSTALLED.swap(true, Ordering::SeqCst) {
-            return Err(io::Error::other("children are already being reaped by a signal handler"));
+            return Err(io::Error::other(
+                "children are already being reaped by a signal handler",
+            ));
         }
         REAPED.store(0, Ordering::Relaxed);
         UNSUCCESSFUL.store(0, Ordering::Relaxed);

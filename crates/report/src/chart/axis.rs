@@ -46,17 +46,21 @@ impl Axis {
             let room = if from == 0.0 { 1.0 } else { from.abs() * 0.1 };
             (from, to) = (from - room, to + room);
         }
-        let step = nice((to - from) / 5.0);
-        let first = (from / step + 1e-9).floor();
-        let last = (to / step - 1e-9).ceil();
-        let ticks = (0..)
+        let pad = (to - from) * 0.04;
+        let (from, to) = (
+            if from == 0.0 { from } else { from - pad },
+            if to == 0.0 { to } else { to + pad },
+        );
+        let step = nice((to - from) / 6.0);
+        let first = (from / step - 1e-9).ceil();
+        let ticks = (0..50)
             .map(|i| (first + f64::from(i)) * step)
-            .take_while(|t| *t <= (last + 0.5) * step);
+            .take_while(|t| *t <= to + step * 1e-9);
         Self {
             log: false,
-            low: first * step,
-            high: last * step,
-            ticks: ticks.take(50).collect(),
+            low: from,
+            high: to,
+            ticks: ticks.collect(),
         }
     }
 
@@ -118,9 +122,21 @@ impl Axis {
             })
         };
         let every = (1..).find(|n| fits(*n)).unwrap_or(1);
+        let is_decade = |t: f64| (t.log10() - t.log10().round()).abs() < 1e-9;
+        let decades = self.ticks.iter().filter(|t| is_decade(**t)).count();
+        // Of 1, 2, 5, 10, 20, … the powers of ten are the ones to keep.
+        let by_decade =
+            self.log && every > 1 && decades > 1 && self.ticks.iter().any(|t| t.log2().fract() != 0.0);
+        let shown = |i: usize, t: f64| {
+            if by_decade {
+                is_decade(t)
+            } else {
+                i.is_multiple_of(every)
+            }
+        };
         let numbered = labels.into_iter().enumerate();
         numbered
-            .map(|(i, (t, text))| (t, (i % every == 0).then_some(text)))
+            .map(|(i, (t, text))| (t, shown(i, t).then_some(text)))
             .collect()
     }
 }
@@ -161,10 +177,9 @@ mod tests {
 
     #[test]
     fn a_linear_axis_starts_at_zero_when_that_costs_little() {
-        assert_eq!(
-            Axis::of(Scale::Linear, [3.0, 57.0].into_iter()).ticks,
-            [0.0, 20.0, 40.0, 60.0]
-        );
+        let axis = Axis::of(Scale::Linear, [3.0, 57.0].into_iter());
+        assert_eq!(axis.ticks, [0.0, 10.0, 20.0, 30.0, 40.0, 50.0]);
+        assert_eq!(axis.place(0.0), 0.0);
         assert!(Axis::of(Scale::Linear, [95.0, 105.0].into_iter()).ticks[0] > 0.0);
     }
 

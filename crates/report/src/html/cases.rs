@@ -108,7 +108,7 @@ fn cell(metric: &Metric<'_>, summary: Option<&MetricSummary>) -> Markup {
 /// A figure, and beside it its interval.
 pub(super) fn figure_cells(scale: &Scale<'_>, value: f64, ci95: Option<[f64; 2]>) -> Markup {
     markup! {
-        td.n { (scale.number(value)) }
+        td.n { (scale.number_beside(value, ci95)) }
         td.ci { @if let Some(ci) = ci95 { (scale.interval(value, ci)) } }
     }
 }

@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn six_digits_are_kept_and_whole_numbers_stay_whole() {
-        assert_eq!(number(1234.567_89).to_string(), "1234.57");
+        assert_eq!(number(1_234.567_89).to_string(), "1234.57");
         assert_eq!(number(123_456_789.0).to_string(), "123456789");
         assert_eq!(number(f64::NAN).to_string(), "null");
     }

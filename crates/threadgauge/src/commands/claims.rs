@@ -51,7 +51,9 @@ fn state(claim: &Claim, finding: Option<&Finding>) -> String {
 
 fn row(claim: &Claim, finding: Option<&Finding>) -> ClaimRow {
     let figure = |f: &Finding| {
-        let ci = f.ci95.map_or_else(String::new, |[low, high]| format!(" [{low:.3}, {high:.3}]"));
+        let ci = f
+            .ci95
+            .map_or_else(String::new, |[low, high]| format!(" [{low:.3}, {high:.3}]"));
         f.measured.map(|m| format!("{m:.3}{ci} {}", f.unit))
     };
     ClaimRow {

@@ -20,7 +20,11 @@ pub fn compare(options: &CompareOptions) -> Done {
         warnings: compared.warnings,
         rows: compared.rows,
     };
-    let format = if options.json { Format::Json } else { options.format };
+    let format = if options.json {
+        Format::Json
+    } else {
+        options.format
+    };
     print(&match format {
         Format::Text => comparison_text(&report, &style()),
         Format::Markdown => comparison_markdown(&report),
@@ -37,7 +41,11 @@ pub fn compare(options: &CompareOptions) -> Done {
             row.ratio.unwrap_or(f64::NAN)
         ));
     }
-    Ok(if beyond.is_empty() { Verdict::Done } else { Verdict::CheckFailed })
+    Ok(if beyond.is_empty() {
+        Verdict::Done
+    } else {
+        Verdict::CheckFailed
+    })
 }
 
 /// The whole interval lies above the threshold.

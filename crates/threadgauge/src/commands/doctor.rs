@@ -32,6 +32,9 @@ fn line(advice: &Advice) -> String {
         Severity::Note => "· ",
         Severity::Fine => "ok",
     };
-    let mend = advice.mend.as_ref().map_or_else(String::new, |m| format!("\n     mend: {m}"));
+    let mend = advice
+        .mend
+        .as_ref()
+        .map_or_else(String::new, |m| format!("\n     mend: {m}"));
     format!("{mark} {}: {}{mend}", advice.subject, advice.says)
 }

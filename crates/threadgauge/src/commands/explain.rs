@@ -18,9 +18,21 @@ pub fn explain(id: &str) -> Done {
         section(&mut text, "Control", &method.control);
         section(&mut text, "Traps", &method.traps.join("\n"));
         section(&mut text, "The sources, and where this differs", &method.source);
-        section(&mut text, "Metrics that decide", &experiment.primary_metrics().join(", "));
-        let claims: Vec<String> = experiment.claims().iter().filter_map(|id| published(id)).collect();
-        section(&mut text, "Claims it decides, and what was published", &claims.join("\n"));
+        section(
+            &mut text,
+            "Metrics that decide",
+            &experiment.primary_metrics().join(", "),
+        );
+        let claims: Vec<String> = experiment
+            .claims()
+            .iter()
+            .filter_map(|id| published(id))
+            .collect();
+        section(
+            &mut text,
+            "Claims it decides, and what was published",
+            &claims.join("\n"),
+        );
     }
     print(text.trim_end())?;
     Ok(Verdict::Done)
@@ -44,5 +56,8 @@ fn published(id: &str) -> Option<String> {
     } else {
         format!("published: {}", claim.published_value)
     };
-    Some(format!("{id} (source {}): {} ({value})", claim.source, claim.claim))
+    Some(format!(
+        "{id} (source {}): {} ({value})",
+        claim.source, claim.claim
+    ))
 }

@@ -17,7 +17,15 @@ pub fn list(options: &ListOptions) -> Done {
     let site = site(options.profile.into(), None)?;
     let entries: Vec<Entry> = catalogue()
         .iter()
-        .map(|e| Entry::new(&Chosen { experiment: *e, plan: e.plan(&site) }, &site))
+        .map(|e| {
+            Entry::new(
+                &Chosen {
+                    experiment: *e,
+                    plan: e.plan(&site),
+                },
+                &site,
+            )
+        })
         .collect();
     let text = if options.json {
         serde_json::to_string_pretty(&entries.iter().map(Entry::json).collect::<Vec<_>>())?
@@ -83,7 +91,9 @@ fn text(entries: &[Entry], options: &ListOptions) -> String {
             minutes(entry.takes),
         );
         for (params, skip) in entry.cases.iter().filter(|_| options.cases) {
-            let skip = skip.as_ref().map_or_else(String::new, |why| format!("   (skipped: {why})"));
+            let skip = skip
+                .as_ref()
+                .map_or_else(String::new, |why| format!("   (skipped: {why})"));
             let _ = writeln!(text, "      {params}{skip}");
         }
     }

@@ -20,13 +20,19 @@ use crate::progress::Shown;
 
 /// Runs what was asked for, or goes on with it, and writes the report.
 pub fn run(options: &RunOptions) -> Done {
+    let interrupts = interrupts()?;
     let begun = match &options.resume {
         Some(dir) => resume(dir)?,
         None => begin(options)?,
     };
-    let Begun { dir, mut store, chosen, profile } = begun;
+    let Begun {
+        dir,
+        mut store,
+        chosen,
+        profile,
+    } = begun;
     say(&format!("Results go to {}", dir.display()));
-    let mut launcher = Launcher::new("/proc/self/exe", ["worker"], interrupts()?)
+    let mut launcher = Launcher::new("/proc/self/exe", ["worker"], interrupts)
         .context("this process cannot become the parent of its workers' children")?;
     let ending = {
         let mut shown = Shown::new();
@@ -38,7 +44,9 @@ pub fn run(options: &RunOptions) -> Done {
     let files = folder::write(&data, &dir);
     let ending = ending?;
     show(&data, options.json)?;
-    let report = files?.into_iter().find(|f| f.extension().is_some_and(|e| e == "html"));
+    let report = files?
+        .into_iter()
+        .find(|f| f.extension().is_some_and(|e| e == "html"));
     if let Some(report) = report {
         say(&format!("Report: {}", report.display()));
     }
@@ -83,7 +91,10 @@ fn begin(options: &RunOptions) -> Result<Begun> {
     let chosen = choose(&experiments(&options.experiments)?, &site, &only, &set)?;
     let started = Timestamp::now().round(jiff::Unit::Second)?.to_string();
     let id = format!("{:06x}", fastrand::u32(..1 << 24));
-    let dir = options.out.clone().unwrap_or_else(|| folder::default_out(&started, &id));
+    let dir = options
+        .out
+        .clone()
+        .unwrap_or_else(|| folder::default_out(&started, &id));
     let record = RunRecord {
         id,
         started,
@@ -98,14 +109,18 @@ fn begin(options: &RunOptions) -> Result<Begun> {
     let machine = serde_json::to_value(fingerprint())?;
     let plan: Vec<StoredExperiment> = chosen.iter().map(Chosen::record).collect();
     let store = Store::create(&dir, &record, &machine, &plan)?;
-    Ok(Begun { dir, store, chosen, profile })
+    Ok(Begun {
+        dir,
+        store,
+        chosen,
+        profile,
+    })
 }
 
 /// The choices that change what is measured, as typed; two runs that differ in them are not alike.
 fn typed(options: &RunOptions) -> Vec<String> {
-    let selectors = |name: &str, all: &[Selector]| -> Vec<String> {
-        all.iter().map(|s| format!("{name} {s}")).collect()
-    };
+    let selectors =
+        |name: &str, all: &[Selector]| -> Vec<String> { all.iter().map(|s| format!("{name} {s}")).collect() };
     let mut typed = options.experiments.clone();
     typed.extend(selectors("--only", &options.only));
     typed.extend(selectors("--set", &options.set));

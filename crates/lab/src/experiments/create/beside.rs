@@ -139,7 +139,11 @@ impl Drop for Processes {
 fn compute() {
     let mut value = 1_u64;
     for step in 0..STEPS {
-        value = std::hint::black_box(value.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(step.into()));
+        value = std::hint::black_box(
+            value
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(step.into()),
+        );
     }
 }
 
@@ -170,7 +174,10 @@ mod tests {
             ..Case::base(Way::Fork, 1)
         };
         let beside = Beside::start(&case).unwrap();
-        let processes = beside.processes.as_ref().expect("beside processes compute processes");
+        let processes = beside
+            .processes
+            .as_ref()
+            .expect("beside processes compute processes");
         let children = processes.0.clone();
         assert_eq!(children.len(), 2);
         drop(beside);

@@ -207,8 +207,14 @@ pub mod by_hand {
         ViewCase {
             params: case.params(cpus),
             reason: None,
-            values: metrics.iter().map(|(name, v)| ((*name).to_owned(), rounds(v))).collect(),
-            summaries: metrics.iter().map(|(name, v)| ((*name).to_owned(), summary(v))).collect(),
+            values: metrics
+                .iter()
+                .map(|(name, v)| ((*name).to_owned(), rounds(v)))
+                .collect(),
+            summaries: metrics
+                .iter()
+                .map(|(name, v)| ((*name).to_owned(), summary(v)))
+                .collect(),
         }
     }
 
@@ -289,7 +295,10 @@ mod tests {
             lacking(Case::base(Way::Pthread, 200).params(1), "the limit nproc is 5"),
         ]);
         let error = ratio(&view, base(Way::Fork), base(Way::Pthread)).unwrap_err();
-        assert!(error.contains("method=pthread") && error.contains("the limit nproc is 5"), "{error}");
+        assert!(
+            error.contains("method=pthread") && error.contains("the limit nproc is 5"),
+            "{error}"
+        );
         assert_eq!(all_cpus(&view), None);
     }
 

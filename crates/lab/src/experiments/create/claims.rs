@@ -27,7 +27,11 @@ pub fn evidence(view: &View<'_>) -> Vec<ClaimEvidence> {
         .iter()
         .map(|claim| ClaimEvidence {
             claim,
-            unit: if *claim == "process-create-destroy-takes-0.18-ms" { "ms" } else { "ratio" },
+            unit: if *claim == "process-create-destroy-takes-0.18-ms" {
+                "ms"
+            } else {
+                "ratio"
+            },
             evidence: of(claim, view),
         })
         .collect()
@@ -142,7 +146,11 @@ mod tests {
                 about.unit,
                 &about.evidence,
             );
-            assert!(finding.reason.is_some_and(|r| r.len() > 20), "{} says too little", about.claim);
+            assert!(
+                finding.reason.is_some_and(|r| r.len() > 20),
+                "{} says too little",
+                about.claim
+            );
         }
     }
 
@@ -159,7 +167,10 @@ mod tests {
 
     #[test]
     fn milliseconds_a_process() {
-        let found = decided(&view(run(Way::Fork, 1, 112_000.0, None)), "process-create-destroy-takes-0.18-ms");
+        let found = decided(
+            &view(run(Way::Fork, 1, 112_000.0, None)),
+            "process-create-destroy-takes-0.18-ms",
+        );
         assert_eq!((found.verdict, found.unit.as_str()), (Some(Verdict::Holds), "ms"));
         assert!((found.measured.unwrap() - 0.112).abs() < 1e-3);
     }

@@ -64,7 +64,10 @@ fn ratios(view: &View<'_>) -> Figure {
             let thread = base(Way::Pthread).cpus(cpus);
             if way == Way::Pthread {
                 // The yardstick itself, where there is one.
-                return figure(view, thread, PRIMARY).map(|_| Figured { value: 1.0, ci95: None });
+                return figure(view, thread, PRIMARY).map(|_| Figured {
+                    value: 1.0,
+                    ci95: None,
+                });
             }
             ratio(view, base(way).cpus(cpus), thread).ok()
         }
@@ -77,9 +80,12 @@ fn ratios(view: &View<'_>) -> Figure {
     series.push(Series {
         name: "source 003, one core".to_owned(),
         origin: Origin::Published,
-        points: [(Way::ForkSigchld, published.process_s / published.thread_s), (Way::Pthread, 1.0)]
-            .map(|(way, y)| point(place(way), Some(way.name()), Figured { value: y, ci95: None }))
-            .into(),
+        points: [
+            (Way::ForkSigchld, published.process_s / published.thread_s),
+            (Way::Pthread, 1.0),
+        ]
+        .map(|(way, y)| point(place(way), Some(way.name()), Figured { value: y, ci95: None }))
+        .into(),
     });
     Figure {
         id: "ways-ratio".to_owned(),
@@ -134,7 +140,11 @@ fn alive(view: &View<'_>) -> Figure {
 }
 
 fn beside(view: &View<'_>) -> Figure {
-    let ways = || Way::ALL.into_iter().filter(|way| base(*way).busy(BUSY).planned(view).is_some());
+    let ways = || {
+        Way::ALL
+            .into_iter()
+            .filter(|way| base(*way).busy(BUSY).planned(view).is_some())
+    };
     let line = |name: String, pick: fn(Pick) -> Pick| {
         let points = ways().enumerate().filter_map(|(i, way)| {
             let figure = figure(view, pick(base(way)), CREATION)?;
@@ -203,14 +213,21 @@ mod tests {
     #[test]
     fn the_ratio_chart_has_the_published_ratio_beside_ours() {
         let view = view(vec![
-            cell(&Case::base(Way::ForkSigchld, 200), 1, &[(PRIMARY, &[110_000.0; 7])]),
+            cell(
+                &Case::base(Way::ForkSigchld, 200),
+                1,
+                &[(PRIMARY, &[110_000.0; 7])],
+            ),
             cell(&Case::base(Way::Pthread, 200), 1, &[(PRIMARY, &[20_000.0; 7])]),
         ]);
         let figures = all(&view);
         let ours = line(&figures, "ways-ratio", "one CPU");
         let theirs = line(&figures, "ways-ratio", "source 003, one core");
         let at = |s: &Series| {
-            let point = s.points.iter().find(|p| p.label.as_deref() == Some("fork-sigchld"));
+            let point = s
+                .points
+                .iter()
+                .find(|p| p.label.as_deref() == Some("fork-sigchld"));
             point.map(|p| (p.x, p.y)).unwrap()
         };
         assert_eq!(at(ours).0, at(theirs).0);
@@ -231,10 +248,21 @@ mod tests {
         });
         let figures = all(&view(cases.into_iter().collect()));
         let fork = line(&figures, "parent-memory", "fork, small pages");
-        assert_eq!(fork.points.iter().map(|p| p.x).collect::<Vec<_>>(), [0.0, 100.0, 1024.0]);
+        assert_eq!(
+            fork.points.iter().map(|p| p.x).collect::<Vec<_>>(),
+            [0.0, 100.0, 1024.0]
+        );
         assert!(fork.points.is_sorted_by(|a, b| a.y < b.y));
         assert!(fork.points.iter().all(|p| p.ci95.is_some()));
-        assert_eq!(figures.iter().find(|f| f.id == "parent-memory").unwrap().series.len(), 1);
+        assert_eq!(
+            figures
+                .iter()
+                .find(|f| f.id == "parent-memory")
+                .unwrap()
+                .series
+                .len(),
+            1
+        );
     }
 
     #[test]

@@ -34,7 +34,8 @@ pub fn measure(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
     let _memory = parent_memory(&case, worker)?;
     warm_up(&case)?;
     let mut units = units(&case)?;
-    let beside = Beside::start(&case).map_err(|e| CaseError::failed("starting those who compute beside", e))?;
+    let beside =
+        Beside::start(&case).map_err(|e| CaseError::failed("starting those who compute beside", e))?;
     let before = Spent::so_far(&beside);
     let stopwatch = worker.stopwatch();
     let work = work(&case, units.as_mut());
@@ -51,7 +52,11 @@ fn parent_memory(case: &Case, worker: &mut Worker) -> Result<Option<Touched>, Ca
     if case.parent_mib == 0 {
         return Ok(None);
     }
-    let pages = if case.huge_pages { HugePages::Yes } else { HugePages::No };
+    let pages = if case.huge_pages {
+        HugePages::Yes
+    } else {
+        HugePages::No
+    };
     let memory = usize::try_from(case.parent_mib)
         .map_err(io::Error::other)
         .and_then(|mib| Touched::new(mib, pages))
@@ -136,8 +141,16 @@ fn work(case: &Case, units: &mut dyn Units) -> Result<Work, CaseError> {
         ..Work::default()
     };
     // The source's way reaps while it makes, and waits once, at the end.
-    let batch = if case.way == Way::ForkSigchld { case.count } else { case.alive };
-    let give_up_ns = if case.busy > 0 { nanos(busy_limit(case.count)) } else { u64::MAX };
+    let batch = if case.way == Way::ForkSigchld {
+        case.count
+    } else {
+        case.alive
+    };
+    let give_up_ns = if case.busy > 0 {
+        nanos(busy_limit(case.count))
+    } else {
+        u64::MAX
+    };
     let started_ns = clock::monotonic_ns();
     let mut now_ns = started_ns;
     let mut tried = 0;
@@ -237,11 +250,22 @@ mod tests {
         assert_eq!(sample.status, Status::Ok, "{case:?}: {:?}", sample.reason);
         assert_eq!(sample.value("units_done"), Some(case.count as f64), "{case:?}");
         assert_eq!(sample.value("failed"), Some(0.0), "{case:?}");
-        for name in ["ns_per_unit", "cpu_ns_per_unit", "create_ns_per_unit", "create_ns_median"] {
-            assert!(sample.value(name).is_some_and(|v| v > 0.0), "{case:?} has no {name}");
+        for name in [
+            "ns_per_unit",
+            "cpu_ns_per_unit",
+            "create_ns_per_unit",
+            "create_ns_median",
+        ] {
+            assert!(
+                sample.value(name).is_some_and(|v| v > 0.0),
+                "{case:?} has no {name}"
+            );
         }
         let parts = sample.value("create_ns_per_unit").unwrap() + sample.value("reap_ns_per_unit").unwrap();
-        assert!(parts <= sample.value("ns_per_unit").unwrap(), "{case:?}: parts exceed the whole");
+        assert!(
+            parts <= sample.value("ns_per_unit").unwrap(),
+            "{case:?}: parts exceed the whole"
+        );
     }
 
     #[test]
@@ -255,7 +279,10 @@ mod tests {
     #[test]
     fn many_are_alive_together() {
         for way in Way::ALL.into_iter().filter(|w| w.can_hold()) {
-            let case = Case { alive: 16, ..Case::base(way, 32) };
+            let case = Case {
+                alive: 16,
+                ..Case::base(way, 32)
+            };
             let sample = run(&case);
             assert_done(&case, &sample);
             let alive = sample.noise["mean_alive"];
@@ -266,7 +293,10 @@ mod tests {
     #[test]
     fn others_compute_beside_and_their_cpu_time_is_not_counted() {
         for way in [Way::Fork, Way::Pthread] {
-            let case = Case { busy: 3, ..Case::base(way, 12) };
+            let case = Case {
+                busy: 3,
+                ..Case::base(way, 12)
+            };
             let sample = run(&case);
             assert_eq!(sample.status, Status::Ok, "{:?}", sample.reason);
             let done = sample.value("units_done").unwrap();
@@ -277,11 +307,17 @@ mod tests {
 
     #[test]
     fn a_parent_of_some_size_has_it_in_the_pages_asked_for() {
-        let case = Case { parent_mib: 8, ..Case::base(Way::Fork, 5) };
+        let case = Case {
+            parent_mib: 8,
+            ..Case::base(Way::Fork, 5)
+        };
         let sample = run(&case);
         assert_done(&case, &sample);
         assert_eq!(sample.value("parent_huge_mib"), Some(0.0));
-        let sample = run(&Case { huge_pages: true, ..case });
+        let sample = run(&Case {
+            huge_pages: true,
+            ..case
+        });
         match sample.status {
             Status::Ok => assert!(sample.value("parent_huge_mib").unwrap() >= 7.2),
             // A machine without huge pages must say so.
@@ -304,7 +340,10 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_a_failed_sample_with_its_reason() {
-        let case = Case { alive: 64, ..Case::base(Way::Vfork, 100) };
+        let case = Case {
+            alive: 64,
+            ..Case::base(Way::Vfork, 100)
+        };
         let sample = run(&case);
         assert_eq!(sample.status, Status::Failed);
         assert!(sample.reason.unwrap().contains("set alive=1"));
@@ -329,7 +368,10 @@ mod tests {
 
     #[test]
     fn huge_pages_are_read_from_the_kernels_text() {
-        assert_eq!(huge_kib("Rss: 12 kB\nAnonHugePages:    204800 kB\nShmem: 0 kB\n"), 204_800);
+        assert_eq!(
+            huge_kib("Rss: 12 kB\nAnonHugePages:    204800 kB\nShmem: 0 kB\n"),
+            204_800
+        );
         assert_eq!(huge_kib("Rss: 12 kB\n"), 0);
     }
 }

@@ -19,7 +19,9 @@
 //! those of a measuring program that keeps a long record: this one keeps a page of it. With others
 //! computing on the same CPU every wait for a unit waits for their time slices, so such a case stops after
 //! 1.25 ms a unit asked for, and divides by the units it made. A transparent huge page that was asked for
-//! may not be there: the pages are counted, and a case that did not get them is skipped.
+//! may not be there: the pages are counted, and a case that did not get them is skipped. A virtual machine
+//! that hands free memory back to its host takes seconds to touch a large parent; that is before the clock
+//! runs, and no part of a figure.
 //!
 //! **The source and where this differs.** Source 003 made 100,000 processes without waiting for any, reaped
 //! them in a `SIGCHLD` handler, and joined 100,000 threads one by one, so its two figures do not compare the

@@ -56,7 +56,10 @@ mod tests {
     #[test]
     fn the_printed_means_follow_from_the_runs() {
         let published = Published::source_003();
-        assert_eq!((published.process_runs_s.len(), published.thread_runs_s.len()), (5, 5));
+        assert_eq!(
+            (published.process_runs_s.len(), published.thread_runs_s.len()),
+            (5, 5)
+        );
         assert_eq!(published.units, 100_000.0);
         assert!((published.process_s - 8.684).abs() < 5e-4, "printed as 8.684 s");
         assert!((published.thread_s - 0.661).abs() < 5e-4, "printed as 0.661 s");

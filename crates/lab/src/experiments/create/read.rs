@@ -4,7 +4,8 @@ use threadgauge_results::{Finding, Params};
 
 use crate::experiment::{Answer, Pair};
 use crate::experiments::create::cells::{
-    Figured, PRIMARY, Pick, all_cpus, base, digits, figure, ratio, ratio_between, statistic, time, time_between,
+    Figured, PRIMARY, Pick, all_cpus, base, digits, figure, ratio, ratio_between, statistic, time,
+    time_between,
 };
 use crate::experiments::create::grid::{ALIVE, BUSY, PARENT_MIB};
 use crate::experiments::create::way::Way;
@@ -42,10 +43,16 @@ fn sentence(view: &View<'_>) -> String {
         (None, None) => {}
     }
     if let Some(pool) = figure(view, base(Way::Pool), PRIMARY) {
-        parts.push(format!("handing a job to a waiting thread takes {}", time(pool.value)));
+        parts.push(format!(
+            "handing a job to a waiting thread takes {}",
+            time(pool.value)
+        ));
     }
     if let Some(large) = figure(view, process.parent(PARENT_MIB[1], false), PRIMARY) {
-        parts.push(format!("a fork from a parent of 1 GiB takes {}", time(large.value)));
+        parts.push(format!(
+            "a fork from a parent of 1 GiB takes {}",
+            time(large.value)
+        ));
     }
     if parts.is_empty() {
         return "No case of this run says what making a process or a thread costs.".to_owned();
@@ -110,8 +117,9 @@ fn count_behind_the_claims(view: &View<'_>) -> Option<Finding> {
 fn the_sources_way(view: &View<'_>) -> Option<Finding> {
     let way = base(Way::ForkSigchld);
     let ratio = ratio(view, way, base(Way::Fork)).ok()?;
-    let [created, failed, reaped, most] = ["created", "failed", "reaped", "most_unreaped"]
-        .map(|metric| figure(view, way, metric).map_or_else(|| "?".to_owned(), |f| format!("{:.0}", f.value)));
+    let [created, failed, reaped, most] = ["created", "failed", "reaped", "most_unreaped"].map(|metric| {
+        figure(view, way, metric).map_or_else(|| "?".to_owned(), |f| format!("{:.0}", f.value))
+    });
     Some(fact(
         format!(
             "Reaping in a SIGCHLD handler, as source 003 did, takes {} times waiting for each child. At the median {created} \
@@ -172,7 +180,8 @@ fn parents(view: &View<'_>) -> Vec<Finding> {
     for way in [Way::Fork, Way::Vfork, Way::PosixSpawn, Way::Pthread] {
         for (parent_mib, huge_pages) in parent_kinds() {
             let pick = base(way).parent(parent_mib, huge_pages);
-            let (Some(figure), Ok(times)) = (figure(view, pick, PRIMARY), ratio(view, pick, base(way))) else {
+            let (Some(figure), Ok(times)) = (figure(view, pick, PRIMARY), ratio(view, pick, base(way)))
+            else {
                 continue;
             };
             let pages = if huge_pages { "huge" } else { "small" };
@@ -268,7 +277,10 @@ fn rankings(view: &View<'_>) -> Vec<(String, Vec<Params>)> {
             .filter_map(|way| base(way).cpus(cpus).planned(view))
             .collect()
     };
-    let mut rankings = vec![("Making and ending one unit at a time, on one CPU".to_owned(), on(1))];
+    let mut rankings = vec![(
+        "Making and ending one unit at a time, on one CPU".to_owned(),
+        on(1),
+    )];
     if let Some(all) = all_cpus(view) {
         let title = format!("Making and ending one unit at a time, on {all} CPUs");
         rankings.push((title, on(all)));
@@ -307,7 +319,10 @@ mod tests {
              threads; handing a job to a waiting thread takes 5.01 µs; a fork from a parent of 1 GiB takes 32.1 ms."
         );
         let little = view(vec![cell(&Case::base(Way::Pool, 200), 1, 5_000.0)]);
-        assert_eq!(sentence(&little), "Handing a job to a waiting thread takes 5.01 µs.");
+        assert_eq!(
+            sentence(&little),
+            "Handing a job to a waiting thread takes 5.01 µs."
+        );
         assert!(sentence(&view(Vec::new())).starts_with("No case of this run"));
     }
 
@@ -316,7 +331,12 @@ mod tests {
         let skipped = Way::ALL.map(|way| lacking(Case::base(way, 200).params(1), "not here"));
         let answer = answer(&view(skipped.into_iter().collect()));
         assert!(answer.facts.is_empty());
-        assert!(answer.figures.iter().all(|f| f.series.iter().all(|s| !s.points.is_empty())));
+        assert!(
+            answer
+                .figures
+                .iter()
+                .all(|f| f.series.iter().all(|s| !s.points.is_empty()))
+        );
     }
 
     #[test]
@@ -332,7 +352,11 @@ mod tests {
         let per_mib = fork_per_mib(&view).unwrap();
         assert!((per_mib.measured.unwrap() - 30_000.0).abs() < 1e-6);
         let grown = parents(&view);
-        assert!(grown[0].says.starts_with("fork from a parent with 1024 MiB in small pages takes 30.8 ms, 308 times"));
+        assert!(
+            grown[0]
+                .says
+                .starts_with("fork from a parent with 1024 MiB in small pages takes 30.8 ms, 308 times")
+        );
     }
 
     #[test]

@@ -25,14 +25,22 @@ pub fn source_003(view: &View<'_>) -> Table {
         row.extend([&published.process_runs_s, &published.thread_runs_s].map(|runs| seconds(runs.get(run))));
         let java = published.java_s.filter(|_| run == 0);
         row.push(seconds(java.as_ref()));
-        row.extend(rounds.iter().map(|ns| ns.get(run).map_or_else(String::new, |ns| time(*ns))));
+        row.extend(
+            rounds
+                .iter()
+                .map(|ns| ns.get(run).map_or_else(String::new, |ns| time(*ns))),
+        );
         rows.push(row);
     }
     let of_all = |say: &dyn Fn(Pick) -> Option<String>| OURS.map(|way| say(base(way)).unwrap_or_default());
     let trimmed = |pick: Pick| Some(time(view.summary(&pick.cell(PRIMARY))?.trimmed_mean?));
     rows.push(row(
         "trimmed mean",
-        [seconds(Some(&published.process_s)), seconds(Some(&published.thread_s)), String::new()],
+        [
+            seconds(Some(&published.process_s)),
+            seconds(Some(&published.thread_s)),
+            String::new(),
+        ],
         of_all(&trimmed),
     ));
     rows.push(row(
@@ -67,17 +75,25 @@ pub fn source_003(view: &View<'_>) -> Table {
              not give; its processes are reaped in a signal handler (fork-sigchld here), its threads joined one by one.",
             count.map_or_else(|| "not measured".to_owned(), |n| format!("{n} of a kind"))
         ),
-        columns: ["", "processes (003), s", "threads (003), s", "Java threads (003), s"]
-            .into_iter()
-            .map(str::to_owned)
-            .chain(OURS.map(|way| format!("{} here", way.name())))
-            .collect(),
+        columns: [
+            "",
+            "processes (003), s",
+            "threads (003), s",
+            "Java threads (003), s",
+        ]
+        .into_iter()
+        .map(str::to_owned)
+        .chain(OURS.map(|way| format!("{} here", way.name())))
+        .collect(),
         rows,
     }
 }
 
 fn row(head: &str, theirs: [String; 3], ours: [String; 3]) -> Vec<String> {
-    std::iter::once(head.to_owned()).chain(theirs).chain(ours).collect()
+    std::iter::once(head.to_owned())
+        .chain(theirs)
+        .chain(ours)
+        .collect()
 }
 
 fn seconds(value: Option<&f64>) -> String {
@@ -118,6 +134,9 @@ mod tests {
         );
         let table = source_003(&view(vec![fork]));
         let ours: Vec<&str> = table.rows.iter().map(|row| row[5].as_str()).collect();
-        assert_eq!(ours, ["100 µs", "110 µs", "150 µs", "", "", "110 µs", "110 µs", ""]);
+        assert_eq!(
+            ours,
+            ["100 µs", "110 µs", "150 µs", "", "", "110 µs", "110 µs", ""]
+        );
     }
 }

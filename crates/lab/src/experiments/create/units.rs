@@ -204,7 +204,9 @@ struct Vforked {
 
 impl Units for Vforked {
     fn hold(&mut self) -> io::Result<()> {
-        Err(io::Error::other("a vforked child holds up its parent: none can be kept alive"))
+        Err(io::Error::other(
+            "a vforked child holds up its parent: none can be kept alive",
+        ))
     }
 
     fn create(&mut self) -> io::Result<()> {

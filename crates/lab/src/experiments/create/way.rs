@@ -141,7 +141,10 @@ impl Case {
             wrong(format!("there is no method {method:?}; there are {names}"))
         })?;
         if params.text("unit") != Some(way.unit()) {
-            return Err(wrong(format!("method={method} makes a {0}: set unit={0}", way.unit())));
+            return Err(wrong(format!(
+                "method={method} makes a {0}: set unit={0}",
+                way.unit()
+            )));
         }
         let huge_pages = match params.text("huge_pages") {
             Some("yes") => true,
@@ -204,7 +207,10 @@ mod tests {
     fn what_cannot_be_is_refused_in_words() {
         let good = Case::base(Way::Vfork, 200).params(1);
         for (params, says) in [
-            (good.clone().with("method", "spork"), "there is no method \"spork\""),
+            (
+                good.clone().with("method", "spork"),
+                "there is no method \"spork\"",
+            ),
             (good.clone().with("unit", "thread"), "set unit=process"),
             (good.clone().with("alive", 64), "set alive=1"),
             (good.clone().with("alive", 0), "at least 1"),

@@ -4,7 +4,7 @@
 //! **Method.** A fixed amount of work, 16,384 slices of about 1.6 µs, is shared equally by 1 to 8,192 units. After
 //! each slice but its last a unit yields (its end gives the CPU up anyway). The clock runs from the moment at which
 //! all units stand ready to run to the last one's finish; what starting and ending them takes is measured apart
-//! ([`crowd`]). Slices are a fixed number of steps, not a time, so every case and every round does the same work.
+//! (`crowd`). Slices are a fixed number of steps, not a time, so every case and every round does the same work.
 //!
 //! **Control.** The same units with the same shares that do not yield, at every count: only the difference is the
 //! price of switching. Switches are counted (`getrusage`), since a scheduler is free to ignore a yield; one that

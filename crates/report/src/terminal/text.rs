@@ -1,0 +1,121 @@
+//! Lines for a terminal: wrapping, colour, and nothing that could steer it.
+//!
+//! Texts of a run can hold what a program under test printed; control characters never get through.
+
+use super::Style;
+
+/// A colour, used beside a word or sign, never in its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ink {
+    Bold,
+    Faint,
+    Good,
+    Bad,
+    Doubt,
+}
+
+impl Ink {
+    const fn code(self) -> &'static str {
+        match self {
+            Self::Bold => "1",
+            Self::Faint => "2",
+            Self::Good => "32",
+            Self::Bad => "31",
+            Self::Doubt => "33",
+        }
+    }
+}
+
+/// `text` in a colour, where there is any.
+pub(crate) fn paint(style: &Style, ink: Ink, text: &str) -> String {
+    if style.colour && !text.is_empty() {
+        format!("\u{1b}[{}m{text}\u{1b}[0m", ink.code())
+    } else {
+        text.to_owned()
+    }
+}
+
+/// `text` without control characters; line ends become spaces.
+pub(crate) fn clean(text: &str) -> String {
+    let kept = text.chars().map(|c| {
+        if c.is_whitespace() && c != '\u{202f}' {
+            ' '
+        } else {
+            c
+        }
+    });
+    kept.filter(|c| !c.is_control()).collect()
+}
+
+/// `text` in lines of at most `width`, the first after `first`, the others after as many spaces.
+/// Words longer than a line are broken.
+pub(crate) fn wrap(text: &str, width: usize, first: &str) -> Vec<String> {
+    let indent = first.chars().count();
+    let room = width.saturating_sub(indent).max(10);
+    let mut lines: Vec<String> = Vec::new();
+    let (mut line, mut used) = (String::new(), 0);
+    for word in clean(text).split(' ').filter(|w| !w.is_empty()) {
+        let mut word: Vec<char> = word.chars().collect();
+        if used > 0 && used + 1 + word.len() > room {
+            lines.push(std::mem::take(&mut line));
+            used = 0;
+        }
+        while word.len() > room {
+            // Ids break where their parts join.
+            let joint = word[..room]
+                .iter()
+                .rposition(|c| ",/-_".contains(*c))
+                .filter(|at| *at > room / 2);
+            let rest = word.split_off(joint.map_or(room, |at| at + 1));
+            lines.push(word.into_iter().collect());
+            word = rest;
+        }
+        if used > 0 {
+            line.push(' ');
+            used += 1;
+        }
+        used += word.len();
+        line.extend(word);
+    }
+    if !line.is_empty() || lines.is_empty() {
+        lines.push(line);
+    }
+    let starts = std::iter::once(first.to_owned()).chain(std::iter::repeat(" ".repeat(indent)));
+    starts
+        .zip(lines)
+        .map(|(start, line)| format!("{start}{line}").trim_end().to_owned())
+        .collect()
+}
+
+/// The same, as one text with line ends.
+pub(crate) fn paragraph(text: &str, width: usize, first: &str) -> String {
+    let mut out = wrap(text, width, first).join("\n");
+    out.push('\n');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_steers_a_terminal_does_not_reach_it() {
+        assert_eq!(clean("\u{1b}[2Jgone\r\nnext\u{7}"), "[2Jgone  next");
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_is_wider_than_the_terminal(text in "[a-zé ]{0,200}", width in 14usize..120) {
+            for line in wrap(&text, width, "  * ") {
+                prop_assert!(line.chars().count() <= width, "{line:?}");
+            }
+        }
+
+        #[test]
+        fn wrapping_keeps_every_character(text in "[a-z ]{0,200}", width in 14usize..60) {
+            let kept: String = wrap(&text, width, "").concat().replace(' ', "");
+            prop_assert_eq!(kept, text.replace(' ', ""));
+        }
+    }
+}
