@@ -1,14 +1,19 @@
-//! Many threads at once, bare: `pthread_create` with default attributes for all of them, something done
-//! while they are there, `pthread_join` for all of them.
+//! Many threads at once, bare: `pthread_create` for all of them, something done while they are there,
+//! `pthread_join` for all of them.
 //!
-//! `std::thread` is not used: it chooses a stack size of its own and maps an alternate signal stack for every
-//! thread, which doubles the mappings of 8,192 threads and the time it takes to start them.
+//! `std::thread` is not used: it maps an alternate signal stack for every thread, which doubles the mappings of
+//! 8,192 threads and the time it takes to start them. Stacks are small and of one size: the C library's default
+//! follows `ulimit -s`, so the same machine would give other figures in another shell, and 8,192 times 8 MiB are
+//! refused where memory may not be overcommitted.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
 use std::io;
 use std::mem::MaybeUninit;
-use std::ptr::{from_ref, null, null_mut};
+use std::ptr::{from_ref, null_mut};
+
+/// Bytes of each stack, with a guard page below.
+const STACK_BYTES: usize = 64 * 1024;
 
 /// Why there are fewer threads than wanted.
 #[derive(Debug)]
@@ -23,8 +28,9 @@ pub struct Refused {
 struct Threads(Vec<libc::pthread_t>);
 
 /// Creates `count` threads that run `body`, calls `meanwhile` when all are there (or when one was refused),
-/// and returns its value when all have ended. Stacks are the C library's default, taken from the soft limit
-/// `stack`: reserved address space, not memory.
+/// and returns its value when all have ended.
+///
+/// `body` has a stack of 64 KiB, and a guard page that ends the process when that is not enough.
 ///
 /// Blocks until every thread has ended, so `meanwhile` must let them go, also after a refusal.
 ///
@@ -46,14 +52,15 @@ pub fn with_threads<F: Fn() + Sync, R>(
 impl Threads {
     /// The caller drops `self`, and so joins the threads, before `body`'s borrow ends.
     fn create<F: Fn() + Sync>(&mut self, count: usize, body: &F) -> Result<(), Refused> {
+        let attributes = Attributes::small_stack().map_err(|error| Refused { created: 0, error })?;
         for created in 0..count {
             let mut thread = MaybeUninit::uninit();
-            // SAFETY: `thread` can be written, null asks for default attributes, and `enter::<F>` gets the `&F` it
+            // SAFETY: `thread` can be written, the attributes are initialised, and `enter::<F>` gets the `&F` it
             // expects, which outlives the thread: `with_threads` joins it before it gives `body` back.
             let refused = unsafe {
                 libc::pthread_create(
                     thread.as_mut_ptr(),
-                    null(),
+                    &raw const attributes.0,
                     enter::<F>,
                     from_ref(body).cast_mut().cast(),
                 )
@@ -66,6 +73,34 @@ impl Threads {
             self.0.push(unsafe { thread.assume_init() });
         }
         Ok(())
+    }
+}
+
+/// What a thread is created with.
+struct Attributes(libc::pthread_attr_t);
+
+impl Attributes {
+    fn small_stack() -> io::Result<Self> {
+        let mut raw = MaybeUninit::uninit();
+        // SAFETY: `raw` can be written.
+        let error = unsafe { libc::pthread_attr_init(raw.as_mut_ptr()) };
+        if error != 0 {
+            return Err(io::Error::from_raw_os_error(error));
+        }
+        // SAFETY: the call above returned 0, so it has initialised them.
+        let mut attributes = Self(unsafe { raw.assume_init() });
+        // SAFETY: they are initialised, and ours alone.
+        match unsafe { libc::pthread_attr_setstacksize(&raw mut attributes.0, STACK_BYTES) } {
+            0 => Ok(attributes),
+            error => Err(io::Error::from_raw_os_error(error)),
+        }
+    }
+}
+
+impl Drop for Attributes {
+    fn drop(&mut self) {
+        // SAFETY: they were initialised in `small_stack`, and no thread needs them once it is created.
+        unsafe { libc::pthread_attr_destroy(&raw mut self.0) };
     }
 }
 
