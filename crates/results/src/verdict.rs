@@ -89,7 +89,12 @@ fn inconclusive(reason: String) -> Judgement {
 
 fn of_interval(measured: Option<f64>, ci: Option<Interval>, rounds: usize, range: Range) -> Judgement {
     let judgement = ci.map_or_else(
-        || inconclusive(format!("6 rounds are needed for an interval, and there {}", are(rounds))),
+        || {
+            inconclusive(format!(
+                "6 rounds are needed for an interval, and there {}",
+                are(rounds)
+            ))
+        },
         |ci| Judgement {
             ci95: Some([ci.low, ci.high]),
             ..place([ci.low, ci.high], range)
@@ -102,7 +107,11 @@ fn of_interval(measured: Option<f64>, ci: Option<Interval>, rounds: usize, range
 }
 
 fn are(rounds: usize) -> String {
-    if rounds == 1 { "is 1".to_owned() } else { format!("are {rounds}") }
+    if rounds == 1 {
+        "is 1".to_owned()
+    } else {
+        format!("are {rounds}")
+    }
 }
 
 /// Whole interval inside: holds; none of it: does not hold; else open.

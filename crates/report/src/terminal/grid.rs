@@ -36,7 +36,11 @@ enum Naming {
 pub(super) fn cases(e: &ExperimentResult, style: &Style) -> String {
     let columns = Cases::of(e);
     let all = columns.main_metrics().len();
-    let detail = |naming, metrics, ends| Detail { metrics, ends, naming };
+    let detail = |naming, metrics, ends| Detail {
+        metrics,
+        ends,
+        naming,
+    };
     let details = [
         detail(Naming::Columns, all, true),
         detail(Naming::Columns, all, false),
@@ -68,7 +72,9 @@ pub(super) fn cases(e: &ExperimentResult, style: &Style) -> String {
     let left_out = fitting
         .as_ref()
         .map_or(all.saturating_sub(1), |(_, d)| all.saturating_sub(d.metrics));
-    let differences = fitting.as_ref().is_some_and(|(_, d)| d.naming == Naming::Differences);
+    let differences = fitting
+        .as_ref()
+        .is_some_and(|(_, d)| d.naming == Naming::Differences);
     let mut out = fitting.map_or_else(|| blocks(e, &columns, style), |(text, _)| text);
     let mut line = columns.figures_line();
     if short {
@@ -82,7 +88,11 @@ pub(super) fn cases(e: &ExperimentResult, style: &Style) -> String {
         );
     }
     if let (true, Some(reference)) = (differences, reference(e)) {
-        let _ = write!(line, " A case is named by what differs from {}.", reference.params);
+        let _ = write!(
+            line,
+            " A case is named by what differs from {}.",
+            reference.params
+        );
     }
     let shared = columns.shared_line();
     out.push_str(&paragraph(&format!("{line} {shared}"), style.width, "  "));
@@ -152,9 +162,16 @@ fn differences(e: &ExperimentResult, case: &CaseResult) -> String {
     let Some(reference) = reference(e) else {
         return case.params.to_string();
     };
-    let differs = case.params.iter().filter(|(name, value)| reference.params.get(name) != Some(value));
+    let differs = case
+        .params
+        .iter()
+        .filter(|(name, value)| reference.params.get(name) != Some(value));
     let differs: Vec<String> = differs.map(|(name, value)| format!("{name}={value}")).collect();
-    if differs.is_empty() { "the reference".to_owned() } else { differs.join(" ") }
+    if differs.is_empty() {
+        "the reference".to_owned()
+    } else {
+        differs.join(" ")
+    }
 }
 
 /// A long head, broken near its middle.

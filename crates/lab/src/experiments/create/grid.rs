@@ -74,8 +74,8 @@ pub fn plan(site: &Site) -> Plan {
         cases,
         reference: Case::base(Way::Pthread, base_count(profile, Way::Pthread)).params(1),
         budget: match profile {
-            Profile::Quick => Duration::from_secs(30),
-            Profile::Standard => Duration::from_secs(240),
+            Profile::Quick => Duration::from_secs(60),
+            Profile::Standard => Duration::from_secs(220),
             Profile::Paper => Duration::from_secs(2 * 3600),
         },
     }

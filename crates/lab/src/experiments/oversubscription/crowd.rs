@@ -14,7 +14,7 @@ use std::thread::{sleep, yield_now};
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, setpgid, waitpgid};
 use threadgauge_machine::{Burner, clock, usage_self};
 
 use super::grid::{Case, Mode, Unit};
@@ -121,7 +121,14 @@ fn run_processes(yard: &Yard) -> Result<u64, CaseError> {
             0
         });
         match child {
-            Ok(pid) => children.push(pid),
+            Ok(pid) => {
+                children.push(pid);
+                // A group of their own, so that waiting for any of them is waiting for one of them.
+                if let Err(error) = setpgid(Some(pid), Some(children[0])) {
+                    end_all(&children);
+                    return Err(CaseError::failed("making a process group of them", error));
+                }
+            }
             Err(error) => {
                 let failure = refused(format!("process {} of {}", created + 1, yard.case.count), &error);
                 end_all(&children);
@@ -134,7 +141,7 @@ fn run_processes(yard: &Yard) -> Result<u64, CaseError> {
     // Whoever ends first is waited for first: if one was killed, the others wait for it at the exit for ever.
     let mut reaped = Vec::with_capacity(children.len());
     while reaped.len() < children.len() {
-        let (pid, fate) = match wait(WaitOptions::empty()) {
+        let (pid, fate) = match waitpgid(children[0], WaitOptions::empty()) {
             Ok(Some((pid, status))) => (pid, status.exit_status()),
             Ok(None) | Err(Errno::INTR) => continue,
             Err(error) => return Err(CaseError::failed("waiting for the processes", error)),

@@ -179,7 +179,7 @@ fn wrong(params: &Params, name: &str, wanted: &str) -> CaseError {
 pub(super) fn plan(site: &Site) -> Plan {
     let budget = match site.profile {
         Profile::Quick => Duration::from_secs(75),
-        Profile::Standard => Duration::from_secs(330),
+        Profile::Standard => Duration::from_secs(320),
         Profile::Paper => Duration::from_secs(2 * 60 * 60),
     };
     let mut cases = Vec::new();

@@ -41,31 +41,33 @@ pub(super) fn read(view: &View<'_>) -> Answer {
 }
 
 fn answer(view: &View<'_>) -> String {
-    let row = DECIDING.row(view);
-    let (Some(first), Some(last)) = (row.first(), row.last()) else {
-        return "No count of lines has been measured for both processes and threads on one CPU into a pipe, so \
-                there is no answer."
-            .to_owned();
-    };
     let ratio = |point: &Point| {
         let rounds = DECIDING.rounds(view, &process_over_thread(*point)).ok()?;
         ratio_of(&rounds)
     };
-    let says = |point: &Point| {
-        ratio(point).map_or_else(String::new, |r| {
-            format!(
-                "{:.2} times as long with {} lines each",
-                r.value,
+    let row: Vec<String> = DECIDING
+        .row(view)
+        .iter()
+        .filter_map(|point| {
+            let times = ratio(point)?.value;
+            Some(format!(
+                "{times:.2} times as long with {} lines each",
                 count(point.prints)
-            )
+            ))
         })
+        .collect();
+    let ends = match &row[..] {
+        [] => None,
+        [only] => Some(only.clone()),
+        [first, .., last] => Some(format!("{first} and {last}")),
+    };
+    let Some(ends) = ends else {
+        return "No count of lines has undisturbed figures for both processes and threads on one CPU into a pipe, so \
+                there is no answer."
+            .to_owned();
     };
     let level = lead(view, DECIDING).map_or_else(String::new, |lead| format!("; {}", lead.says));
-    format!(
-        "Into a pipe on one CPU, 255 processes take {} and {} as 255 threads{level}.",
-        says(first),
-        says(last)
-    )
+    format!("Into a pipe on one CPU, 255 processes take {ends} as 255 threads{level}.")
 }
 
 fn evidence_for(view: &View<'_>, claim: &str) -> (Evidence, &'static str) {

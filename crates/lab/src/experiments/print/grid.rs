@@ -125,8 +125,8 @@ pub(super) fn plan(site: &Site) -> Plan {
             "unit=thread,units=255,prints=100,payload_bytes=11,sink=pipe,buffering=line,cpus=1",
         ),
         budget: Duration::from_secs(match site.profile {
-            Profile::Quick => 40,
-            Profile::Standard => 330,
+            Profile::Quick => 75,
+            Profile::Standard => 320,
             Profile::Paper => 3 * 3_600,
         }),
     }
