@@ -100,6 +100,14 @@ fn own_tasks() -> Option<Level> {
     let used = fs::read_dir("/proc")
         .ok()?
         .flatten()
+        // The others, such as `self`, are second names.
+        .filter(|entry| {
+            entry
+                .file_name()
+                .as_encoded_bytes()
+                .iter()
+                .all(u8::is_ascii_digit)
+        })
         .filter_map(|entry| read(entry.path().join("status")))
         .filter_map(|status| tasks_of(&status, uid.as_raw()))
         .sum();

@@ -51,7 +51,7 @@ pub struct ClaimRow {
     pub reason: Option<String>,
 }
 
-/// One experiment: question, answer, table of cases, doubts, findings.
+/// One experiment: question, answer, table of cases, doubts. What it finds is the summary's.
 #[must_use]
 pub fn terminal(experiment: &ExperimentResult, style: &Style) -> String {
     let e = experiment;
@@ -70,12 +70,6 @@ pub fn terminal(experiment: &ExperimentResult, style: &Style) -> String {
             paragraph(&format!("{}: {}", d.name, d.says), style.width, "  ! ").trim_end(),
         ));
         out.push('\n');
-    }
-    if !e.findings.is_empty() {
-        out.push('\n');
-        for f in words::in_order(&e.findings) {
-            out.push_str(&finding(f, style));
-        }
     }
     out
 }
@@ -127,14 +121,15 @@ fn finding(f: &Finding, style: &Style) -> String {
     };
     let mut body = clean(&f.says);
     let mut figures = Vec::new();
-    figures.extend(words::measured(f).map(|m| format!("here {m}")));
+    // A fact has its figure in its words.
+    let measured = f.verdict.and_then(|_| words::measured(f));
+    figures.extend(measured.map(|m| format!("here {m}")));
     figures.extend(words::published(f).map(|p| format!("published {p}")));
     if !figures.is_empty() {
         let _ = write!(body, " ({})", figures.join("; "));
     }
     if let Some(reason) = &f.reason {
-        let _ = write!(body, " Why: {reason}.");
-        body = body.replace("..", ".");
+        let _ = write!(body, " Why: {}.", reason.trim_end_matches('.'));
     }
     let lines = text::wrap(&format!("{word}: {body}"), style.width, &format!("  {sign} "));
     let mut out = lines.join("\n");

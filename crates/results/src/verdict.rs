@@ -89,7 +89,7 @@ fn inconclusive(reason: String) -> Judgement {
 
 fn of_interval(measured: Option<f64>, ci: Option<Interval>, rounds: usize, range: Range) -> Judgement {
     let judgement = ci.map_or_else(
-        || inconclusive(format!("{rounds} rounds give no interval; 6 are needed")),
+        || inconclusive(format!("6 rounds are needed for an interval, and there {}", are(rounds))),
         |ci| Judgement {
             ci95: Some([ci.low, ci.high]),
             ..place([ci.low, ci.high], range)
@@ -99,6 +99,10 @@ fn of_interval(measured: Option<f64>, ci: Option<Interval>, rounds: usize, range
         measured,
         ..judgement
     }
+}
+
+fn are(rounds: usize) -> String {
+    if rounds == 1 { "is 1".to_owned() } else { format!("are {rounds}") }
 }
 
 /// Whole interval inside: holds; none of it: does not hold; else open.
@@ -280,7 +284,7 @@ mod tests {
         let judgement = judge(&Evidence::Statistic(around(0.3, 5)), AT_MOST_60_PERCENT);
         assert_eq!(judgement.verdict, Verdict::Inconclusive);
         assert!(judgement.measured.is_some());
-        assert!(judgement.reason.unwrap().contains("6 are needed"));
+        assert!(judgement.reason.unwrap().contains("6 rounds are needed"));
     }
 
     #[test]

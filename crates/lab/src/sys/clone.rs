@@ -6,7 +6,7 @@
 //! threads were made before NPTL, each with a process id of its own.
 //!
 //! Such a child shares its parent's thread-local data, so it may not allocate, use `errno` or panic.
-//! It therefore runs nothing but [`unit`] below.
+//! It therefore runs nothing but [`unit()`] below.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
@@ -21,7 +21,7 @@ use rustix::process::Pid;
 use crate::sys::gate::Gate;
 use crate::sys::reap::{Ending, reap};
 
-/// Enough for [`unit`] and the system call below it.
+/// Enough for [`unit()`] and the system call below it.
 const STACK_BYTES: usize = 64 * 1024;
 
 /// A stack for one child at a time.

@@ -1,7 +1,8 @@
 //! The cases as a grid that fits, or, where none does, as blocks of `key: value`.
 //!
 //! What gives way as the terminal narrows: the interval's two ends for its half-width in percent, then every
-//! metric but the first, then the grid itself.
+//! metric but the first, then a column a parameter (a case is named by what differs from the reference), then
+//! the grid itself.
 
 use std::fmt::Write as _;
 
@@ -19,29 +20,31 @@ use crate::words;
 struct Detail {
     metrics: usize,
     ends: bool,
+    naming: Naming,
+}
+
+/// How a case is told from the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Naming {
+    /// A column a parameter.
+    Columns,
+    /// What differs from the reference case, in one column.
+    Differences,
 }
 
 /// All cases, with the sentences that explain them.
 pub(super) fn cases(e: &ExperimentResult, style: &Style) -> String {
     let columns = Cases::of(e);
     let all = columns.main_metrics().len();
+    let detail = |naming, metrics, ends| Detail { metrics, ends, naming };
     let details = [
-        Detail {
-            metrics: all,
-            ends: true,
-        },
-        Detail {
-            metrics: all,
-            ends: false,
-        },
-        Detail {
-            metrics: 1,
-            ends: true,
-        },
-        Detail {
-            metrics: 1,
-            ends: false,
-        },
+        detail(Naming::Columns, all, true),
+        detail(Naming::Columns, all, false),
+        detail(Naming::Differences, all, true),
+        detail(Naming::Columns, 1, true),
+        detail(Naming::Columns, 1, false),
+        detail(Naming::Differences, 1, true),
+        detail(Naming::Differences, 1, false),
     ];
     let reasons: Vec<String> = words::reasons(e).into_iter().map(|(reason, _)| reason).collect();
     let fitting = details.into_iter().find_map(|detail| {
@@ -65,6 +68,7 @@ pub(super) fn cases(e: &ExperimentResult, style: &Style) -> String {
     let left_out = fitting
         .as_ref()
         .map_or(all.saturating_sub(1), |(_, d)| all.saturating_sub(d.metrics));
+    let differences = fitting.as_ref().is_some_and(|(_, d)| d.naming == Naming::Differences);
     let mut out = fitting.map_or_else(|| blocks(e, &columns, style), |(text, _)| text);
     let mut line = columns.figures_line();
     if short {
@@ -76,6 +80,9 @@ pub(super) fn cases(e: &ExperimentResult, style: &Style) -> String {
             " {left_out} more {} in the report.",
             words::plural(left_out, "metric is", "metrics are")
         );
+    }
+    if let (true, Some(reference)) = (differences, reference(e)) {
+        let _ = write!(line, " A case is named by what differs from {}.", reference.params);
     }
     let shared = columns.shared_line();
     out.push_str(&paragraph(&format!("{line} {shared}"), style.width, "  "));
@@ -103,19 +110,25 @@ fn grid(
     } else {
         table.force_no_tty();
     }
-    let heads = columns.params.iter().map(|p| clean(&p.replace('_', " ")));
+    let params: &[_] = match detail.naming {
+        Naming::Columns => &columns.params,
+        Naming::Differences => &[],
+    };
+    let named = (detail.naming == Naming::Differences).then(|| "case".to_owned());
+    let heads = params.iter().map(|p| clean(&p.replace('_', " "))).chain(named);
     let heads = heads.chain(metrics.iter().map(|m| in_two_lines(&clean(&m.head()))));
     table.set_header(heads.chain(notes.then(|| "note".to_owned())));
     for case in &e.cases {
-        let params = columns
-            .params
+        let named = (detail.naming == Naming::Differences).then(|| Cell::new(clean(&differences(e, case))));
+        let params = params
             .iter()
-            .map(|p| Cell::new(clean(&Cases::param(case, p))));
+            .map(|p| Cell::new(clean(&Cases::param(case, p))))
+            .chain(named);
         let figures = metrics.iter().map(|m| Cell::new(figure(m, case, detail.ends)));
         let note = notes.then(|| note_cell(columns, case, reasons));
         table.add_row(params.chain(figures).chain(note));
     }
-    for (i, param) in columns.params.iter().enumerate() {
+    for (i, param) in params.iter().enumerate() {
         let is_number = |c: &CaseResult| c.params.get(param).is_none() || c.params.int(param).is_some();
         if let Some(column) = table.column_mut(i).filter(|_| e.cases.iter().all(is_number)) {
             column.set_cell_alignment(CellAlignment::Right);
@@ -127,6 +140,21 @@ fn grid(
     let mut out: String = table.lines().map(|l| format!(" {}\n", l.trim_end())).collect();
     out.push('\n');
     out
+}
+
+fn reference(e: &ExperimentResult) -> Option<&CaseResult> {
+    let id = e.reference.as_ref()?;
+    e.cases.iter().find(|c| c.id == *id)
+}
+
+/// The parameters in which a case differs from the reference; the reference by its word.
+fn differences(e: &ExperimentResult, case: &CaseResult) -> String {
+    let Some(reference) = reference(e) else {
+        return case.params.to_string();
+    };
+    let differs = case.params.iter().filter(|(name, value)| reference.params.get(name) != Some(value));
+    let differs: Vec<String> = differs.map(|(name, value)| format!("{name}={value}")).collect();
+    if differs.is_empty() { "the reference".to_owned() } else { differs.join(" ") }
 }
 
 /// A long head, broken near its middle.

@@ -45,7 +45,7 @@ pub fn plan(site: &Site) -> Plan {
             add(
                 Case {
                     alive,
-                    ..Case::base(*way, count)
+                    ..Case::base(way, count)
                 },
                 1,
             );
@@ -132,18 +132,15 @@ fn memory_count(profile: Profile, parent_mib: u64) -> u64 {
     }
 }
 
-fn kept_alive(profile: Profile) -> &'static [Way] {
+/// A thread of the standard library is a pthread and a little more: the paper profile alone keeps it alive.
+fn kept_alive(profile: Profile) -> Vec<Way> {
+    let ways = Way::ALL.into_iter().filter(|way| way.can_hold());
     match profile {
-        Profile::Quick => &[Way::Fork, Way::CloneVm, Way::Pthread, Way::Pool],
-        Profile::Standard | Profile::Paper => &[
-            Way::Fork,
-            Way::PosixSpawn,
-            Way::ForkExec,
-            Way::CloneVm,
-            Way::Pthread,
-            Way::Std,
-            Way::Pool,
-        ],
+        Profile::Quick => ways
+            .filter(|way| *way != Way::Std && !way.runs_program())
+            .collect(),
+        Profile::Standard => ways.filter(|way| *way != Way::Std).collect(),
+        Profile::Paper => ways.collect(),
     }
 }
 
@@ -208,13 +205,15 @@ fn estimate(case: &Case, cpus: u64) -> Duration {
     let start = Duration::from_millis(7);
     let touch_us = case.parent_mib * if case.huge_pages { 2_500 } else { 500 };
     let work = if case.busy > 0 {
-        busy_limit(case.count) + Duration::from_millis(110)
+        // Those beside are started and ended, each in its turn.
+        busy_limit(case.count) + Duration::from_millis(130)
     } else {
         let copied_us = match case.way {
             Way::Fork | Way::ForkSigchld | Way::ForkExec if !case.huge_pages => case.parent_mib * 31,
             _ => 0,
         };
-        Duration::from_micros(case.count * (unit_us(case, cpus) + copied_us))
+        let pool_us = if case.way == Way::Pool { 60 * case.alive } else { 0 };
+        Duration::from_micros(case.count * (unit_us(case, cpus) + copied_us) + pool_us)
     };
     start + Duration::from_micros(touch_us) + work
 }

@@ -159,12 +159,13 @@ fn work(case: &Case, units: &mut dyn Units) -> Result<Work, CaseError> {
         if case.alive > 1 {
             units.hold().map_err(broken)?;
         }
-        let mut births_ns = 0;
-        for _ in 0..size {
+        let (mut made, mut births_ns) = (0, 0);
+        // The source's way is one batch, which the limit ends as well.
+        while made < size && (made == 0 || now_ns - started_ns < give_up_ns) {
             let before_ns = clock::monotonic_ns();
-            let made = units.create();
+            let created = units.create();
             now_ns = clock::monotonic_ns();
-            if let Err(error) = made {
+            if let Err(error) = created {
                 let number = work.created + units.unreaped() + 1;
                 let what = format!("{} {number} by {}", case.way.unit(), case.way.name());
                 // While those that were made are there: the limit is looked for among what is in use.
@@ -176,6 +177,7 @@ fn work(case: &Case, units: &mut dyn Units) -> Result<Work, CaseError> {
             work.latencies.push(now_ns - before_ns);
             work.create_ns += now_ns - before_ns;
             births_ns += before_ns - started_ns;
+            made += 1;
             if case.way == Way::ForkSigchld {
                 work.most_unreaped = work.most_unreaped.max(units.unreaped());
             }
@@ -184,8 +186,8 @@ fn work(case: &Case, units: &mut dyn Units) -> Result<Work, CaseError> {
         units.reap().map_err(broken)?;
         now_ns = clock::monotonic_ns();
         work.reap_ns += now_ns - filled_ns;
-        work.lives_ns += size * (now_ns - started_ns) - births_ns;
-        tried += size;
+        work.lives_ns += made * (now_ns - started_ns) - births_ns;
+        tried += made;
         work.created = tried - units.refused();
     }
     work.refused = units.refused();

@@ -63,7 +63,10 @@ pub fn source_003(view: &View<'_>) -> Table {
                 .java_s
                 .map_or_else(String::new, |s| digits(s / published.thread_s)),
         ],
-        of_all(&|pick| Some(ratio_between(ratio(view, pick, base(Way::Pthread)).ok()?))),
+        OURS.map(|way| match way {
+            Way::Pthread => "1".to_owned(),
+            way => ratio(view, base(way), base(Way::Pthread)).map_or_else(|_| String::new(), ratio_between),
+        }),
     ));
     let count = base(Way::Pthread).planned(view).and_then(|p| p.int("count"));
     Table {
