@@ -133,11 +133,12 @@ fn really_switched(view: &View<'_>) -> Option<Finding> {
         "The scheduler ignored yields"
     };
     let alone = per_slice(threads(Mode::Yield, 2), 2).map_or_else(String::new, |f| {
-        format!(
-            " Two threads on two CPUs switched {:.3} times a slice: each has a CPU to itself, so the base of all overheads on \
-             two CPUs has hardly a switch in it.",
-            f.median
-        )
+        let why = if f.median < 0.1 {
+            "each has a CPU to itself, so the base of all overheads on two CPUs has hardly a switch in it"
+        } else {
+            "they shared a CPU, so the base of all overheads on two CPUs is not what it should be; look for other programs"
+        };
+        format!(" Two threads on two CPUs switched {:.3} times a slice: {why}.", f.median)
     });
     let says = format!(
         "{verdict}: on one CPU at least {:.3} switches a slice from 2 threads on (least at {count}).{alone}",
@@ -192,9 +193,13 @@ fn a_sleep(view: &View<'_>) -> Option<Finding> {
         let says = format!("What a sleep of 1 ms costs {count} threads in CPU time is below resolution.");
         return Some(fact(says, None, "ns"));
     }
+    let lesson = if sleep.median > turn.median {
+        ": sleeping threads lose less where they switch less often, not because a sleep is cheaper"
+    } else {
+        ""
+    };
     let says = format!(
-        "Among {count} threads on one CPU a sleep of 1 ms costs {:.2} µs of CPU time{}, a yield {:.2} µs: sleeping threads \
-         lose less where they switch less often, not because a sleep is cheaper.",
+        "Among {count} threads on one CPU a sleep of 1 ms costs {:.2} µs of CPU time{}, a yield {:.2} µs{lesson}.",
         sleep.median / 1e3,
         within(sleep, 1e3, 2),
         turn.median / 1e3,
@@ -291,6 +296,19 @@ mod tests {
             "{}",
             fact.says
         );
+    }
+
+    #[test]
+    fn a_base_whose_two_threads_shared_a_cpu_is_found_out() {
+        let says = |switches| {
+            let view = run(7, 2, |case| {
+                Some((30.0, if case.cpus == 2 { switches } else { 16_384.0 }))
+            });
+            let mut facts = facts(&view).into_iter();
+            facts.find(|f| f.unit == "switches per slice").unwrap().says
+        };
+        assert!(says(16.0).contains("a CPU to itself"), "{}", says(16.0));
+        assert!(says(16_000.0).contains("they shared a CPU"), "{}", says(16_000.0));
     }
 
     #[test]
