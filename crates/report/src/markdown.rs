@@ -58,7 +58,7 @@ fn findings(out: &mut String, results: &Results) {
             || "• fact".to_owned(),
             |v| format!("{} {}", words::sign(v), words::word(v)),
         );
-        let mut says = cell(&f.says);
+        let mut says = cell(&words::statement(f));
         if let Some(reason) = &f.reason {
             let _ = write!(says, " Why: {}", cell(reason));
         }

@@ -119,14 +119,9 @@ fn finding(f: &Finding, style: &Style) -> String {
         Some(v) => (words::sign(v), words::word(v), ink(v)),
         None => ("•", "fact", Ink::Faint),
     };
-    let mut body = clean(&f.says);
-    let mut figures = Vec::new();
-    // A fact has its figure in its words.
-    let measured = f.verdict.and_then(|_| words::measured(f));
-    figures.extend(measured.map(|m| format!("here {m}")));
-    figures.extend(words::published(f).map(|p| format!("published {p}")));
-    if !figures.is_empty() {
-        let _ = write!(body, " ({})", figures.join("; "));
+    let mut body = clean(&words::statement(f));
+    if let Some(published) = words::published(f) {
+        let _ = write!(body, " (published {published})");
     }
     if let Some(reason) = &f.reason {
         let _ = write!(body, " Why: {}.", reason.trim_end_matches('.'));

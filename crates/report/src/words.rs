@@ -61,6 +61,14 @@ fn position(verdict: Verdict) -> usize {
         .unwrap_or(VERDICTS.len())
 }
 
+/// A finding in full: the claim in its own words, then what the figures say of it.
+pub(crate) fn statement(f: &Finding) -> String {
+    match f.claim.as_deref().and_then(threadgauge_results::claim) {
+        Some(claim) => format!("{} {}", claim.claim, f.says),
+        None => f.says.clone(),
+    }
+}
+
 /// How many claims have which verdict, and how many findings are facts.
 pub(crate) fn tally<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> ([usize; 4], usize) {
     let (mut counts, mut facts) = ([0; 4], 0);

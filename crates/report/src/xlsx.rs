@@ -79,7 +79,7 @@ fn findings(sheet: &mut Worksheet, results: &Results) -> Result<(), XlsxError> {
         for f in words::in_order(&e.findings) {
             text(sheet, row, 0, &e.id)?;
             text(sheet, row, 1, f.verdict.map_or("fact", words::word))?;
-            sheet.write_with_format(row, 2, clip(&f.says), &wrap)?;
+            sheet.write_with_format(row, 2, clip(&words::statement(f)), &wrap)?;
             number(sheet, row, 3, f.measured)?;
             number(sheet, row, 4, f.ci95.map(|c| c[0]))?;
             number(sheet, row, 5, f.ci95.map(|c| c[1]))?;

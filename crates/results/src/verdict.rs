@@ -19,7 +19,7 @@ pub fn decide(claim: &Claim, unit: &str, evidence: &Evidence) -> Finding {
     Finding {
         claim: Some(claim.id.clone()),
         verdict: Some(verdict),
-        says: claim.claim.clone(),
+        says: says(claim, measured, ci95, unit),
         published: published(claim),
         published_text: (!claim.published_value.is_empty()).then(|| claim.published_value.clone()),
         measured,
@@ -27,6 +27,60 @@ pub fn decide(claim: &Claim, unit: &str, evidence: &Evidence) -> Finding {
         unit: unit.to_owned(),
         reason,
     }
+}
+
+/// The statistic, what it is here, and what the rule asks of it.
+fn says(claim: &Claim, measured: Option<f64>, ci95: Option<[f64; 2]>, unit: &str) -> String {
+    let unit = if unit == "ratio" || unit.is_empty() {
+        String::new()
+    } else {
+        format!(" {unit}")
+    };
+    let ci = ci95.map_or_else(String::new, |[low, high]| {
+        format!(" [{}, {}]", short(low), short(high))
+    });
+    let here = measured.map_or_else(
+        || "no figure here".to_owned(),
+        |m| format!("{}{ci}{unit} here", short(m)),
+    );
+    format!(
+        "{}: {here}; the rule asks for {}.",
+        capitalised(&claim.statistic),
+        asks(claim.range())
+    )
+}
+
+fn asks(Range { min, max }: Range) -> String {
+    match (min.is_finite(), max.is_finite()) {
+        (true, true) if min == max => short(min),
+        (true, true) => format!("{} to {}", short(min), short(max)),
+        (true, false) => format!("at least {}", short(min)),
+        (false, true) => format!("at most {}", short(max)),
+        (false, false) => "any value".to_owned(),
+    }
+}
+
+/// Three significant digits, no more decimals than they need.
+fn short(value: f64) -> String {
+    let magnitude = if value == 0.0 {
+        0.0
+    } else {
+        value.abs().log10().floor()
+    };
+    let decimals = (2.0 - magnitude).clamp(0.0, 6.0) as usize;
+    let text = format!("{value:.decimals$}");
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
+}
+
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters
+        .next()
+        .map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// One number for what was published: the statistic, where it is one value; the middle of its range else.
@@ -286,6 +340,21 @@ mod tests {
         assert_eq!(verdict(0.3), Verdict::Holds);
         assert_eq!(verdict(0.7), Verdict::DoesNotHold);
         assert_eq!(verdict(0.599), Verdict::Inconclusive);
+    }
+
+    #[test]
+    fn a_finding_says_the_statistic_the_figure_and_the_rule() {
+        let claim = crate::claim("process-create-destroy-over-10x-thread").unwrap();
+        let finding = decide(
+            claim,
+            "ratio",
+            &Evidence::Ratio(vec![7.0, 7.1, 7.2, 7.3, 7.4, 7.5, 7.6]),
+        );
+        assert_eq!(
+            finding.says,
+            "Process / thread: 7.3 [7.1, 7.5] here; the rule asks for at least 10."
+        );
+        assert_eq!(finding.verdict, Some(Verdict::DoesNotHold));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What was found, before everything else: verdicts on claims, then facts.
+//! What was found, before everything else: verdicts on claims; the facts beside them, folded.
 
 use maud::{Markup, html as markup};
 use threadgauge_results::{ExperimentResult, Finding, Results, Verdict};
@@ -13,7 +13,14 @@ pub(super) fn section(results: &Results) -> Markup {
         section #findings aria-labelledby="findings-h" {
             h2 #findings-h { "Findings" }
             (counts(tally))
-            @for e in results.experiments.iter().filter(|e| !e.findings.is_empty()) { (of(e)) }
+            @for e in results.experiments.iter().filter(|e| e.findings.iter().any(|f| f.verdict.is_some())) { (of(e)) }
+            @let facts = tally.1;
+            @if facts > 0 {
+                details open[tally.0 == [0; 4]] {
+                    summary { (facts) " " (words::plural(facts, "fact", "facts")) " beside the claims" }
+                    @for e in &results.experiments { (facts_of(e)) }
+                }
+            }
         }
     }
 }
@@ -31,9 +38,20 @@ fn counts((counts, facts): ([usize; 4], usize)) -> Markup {
     }
 }
 
+fn facts_of(e: &ExperimentResult) -> Markup {
+    let facts: Vec<&Finding> = e.findings.iter().filter(|f| f.verdict.is_none()).collect();
+    markup! {
+        @if !facts.is_empty() {
+            h3 { (clean(&e.id)) }
+            ul.findings { @for f in facts { (finding(f)) } }
+        }
+    }
+}
+
 fn of(e: &ExperimentResult) -> Markup {
     let (later, first): (Vec<&Finding>, Vec<&Finding>) = words::in_order(&e.findings)
         .into_iter()
+        .filter(|f| f.verdict.is_some())
         .partition(|f| f.verdict == Some(Verdict::NotTestable));
     markup! {
         h3 { a href=(format!("#{}", section_id(&e.id))) { (clean(&e.id)) } }
@@ -51,7 +69,9 @@ fn of(e: &ExperimentResult) -> Markup {
 
 fn finding(f: &Finding) -> Markup {
     let claim = f.claim.as_deref().and_then(threadgauge_results::claim);
-    let (ours, theirs) = (words::measured(f), words::published(f));
+    // A fact has its figure in its words.
+    let ours = f.verdict.and_then(|_| words::measured(f));
+    let theirs = words::published(f);
     markup! {
         li class=(f.verdict.map_or("fact", words::key)) {
             div.verdict {
