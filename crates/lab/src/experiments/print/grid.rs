@@ -158,7 +158,6 @@ fn cells(profile: Profile) -> Vec<(Point, Sink, Buffering)> {
             on(Sink::Pipe, Line, &all),
             on(Sink::Null, Line, &row),
             on(Sink::Pipe, Block, &two),
-            on(Sink::File, Line, &|p| row(p) && p.prints == 1_000),
         ]
         .concat(),
         // Of the terminal and the file no more than 1,000 lines: 10,000 take 5 s and 2 s a case.
