@@ -97,7 +97,7 @@ pub struct Plan {
     pub cases: Vec<PlannedCase>,
     /// Picks the reference case: the first that matches. It runs twice a round, the second as null control.
     pub reference: Params,
-    /// No new round is begun when it would end beyond this.
+    /// No new round is begun when it would end beyond this, once there are the six that an interval needs.
     pub budget: Duration,
 }
 

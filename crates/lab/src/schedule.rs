@@ -20,8 +20,11 @@ use crate::worker::Order;
 /// Beyond these a sample is disturbed and repeated (rule 10).
 const STEAL_LIMIT: f64 = 0.01;
 const FOREIGN_LIMIT_CPUS: f64 = 0.05;
-/// `/proc/stat` counts in steps of 10 ms: foreign load is judged over at least this.
-const FOREIGN_WINDOW: Duration = Duration::from_secs(1);
+/// `/proc/stat` counts in steps of 10 ms, and a short sample may lie anywhere in them: foreign load is judged over at
+/// least this.
+const FOREIGN_WINDOW: Duration = Duration::from_secs(2);
+/// The time budget ends no experiment before it has the rounds that an interval needs.
+const FEWEST_ROUNDS: u32 = 6;
 /// How often a disturbed sample is repeated.
 const REPEATS: u32 = 2;
 /// A case that failed this often, and never ran, is not tried again.
@@ -342,7 +345,8 @@ impl<'a> Session<'a> {
                     Step::Continue => {}
                 }
                 let per_round = self.history.spent / begun_rounds;
-                if self.record.rounds.is_none() && self.history.spent + per_round > budget {
+                let enough = begun_rounds >= FEWEST_ROUNDS && self.record.rounds.is_none();
+                if enough && self.history.spent + per_round > budget {
                     return Ok(Some("time-budget"));
                 }
             }

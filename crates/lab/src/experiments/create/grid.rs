@@ -74,7 +74,7 @@ pub fn plan(site: &Site) -> Plan {
         cases,
         reference: Case::base(Way::Pthread, base_count(profile, Way::Pthread)).params(1),
         budget: match profile {
-            Profile::Quick => Duration::from_secs(60),
+            Profile::Quick => Duration::from_secs(30),
             Profile::Standard => Duration::from_secs(220),
             Profile::Paper => Duration::from_secs(2 * 3600),
         },
@@ -115,7 +115,14 @@ fn busy_count(profile: Profile) -> u64 {
 fn memory_count(profile: Profile, parent_mib: u64) -> u64 {
     let large = parent_mib >= PARENT_MIB[1];
     match profile {
-        Profile::Quick | Profile::Standard => {
+        Profile::Quick => {
+            if large {
+                20
+            } else {
+                50
+            }
+        }
+        Profile::Standard => {
             if large {
                 20
             } else {

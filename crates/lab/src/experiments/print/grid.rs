@@ -125,7 +125,7 @@ pub(super) fn plan(site: &Site) -> Plan {
             "unit=thread,units=255,prints=100,payload_bytes=11,sink=pipe,buffering=line,cpus=1",
         ),
         budget: Duration::from_secs(match site.profile {
-            Profile::Quick => 75,
+            Profile::Quick => 34,
             Profile::Standard => 320,
             Profile::Paper => 3 * 3_600,
         }),
