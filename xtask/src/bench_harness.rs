@@ -22,8 +22,8 @@ const REPETITIONS: usize = 9;
 pub const RUNS: &str = "runs";
 
 /// What `null` calls the two figures that have a limit.
-const WORKER_START: &str = "worker_start";
-const BATCH_OVERHEAD: &str = "batch_overhead";
+const WORKER_START: &str = "worker_start_ns";
+const BATCH_OVERHEAD: &str = "batch_overhead_share";
 
 /// What to measure, and from what.
 #[derive(Args)]

@@ -141,6 +141,15 @@ struct Counts {
     unknown: usize,
 }
 
+/// Whether the case has figures in both runs and does timed work: starting a worker is timed from outside, so nothing
+/// can be hidden in it.
+fn is_affected(row: &Value) -> bool {
+    let starts_a_worker = row["b"]
+        .as_str()
+        .is_some_and(|id| id.starts_with("null/what=start"));
+    !row["ratio"].is_null() && !starts_a_worker
+}
+
 impl Counts {
     /// Counts the rows of `threadgauge compare --json`.
     fn of(comparison: &Value) -> Result<Self> {
@@ -148,7 +157,7 @@ impl Counts {
             .as_array()
             .context("compare --json has no rows")?;
         let mut counts = Self::default();
-        for row in rows {
+        for row in rows.iter().filter(|row| is_affected(row)) {
             match row["verdict"].as_str() {
                 Some("faster") => counts.faster += 1,
                 Some("slower") => counts.slower += 1,
@@ -207,13 +216,21 @@ mod tests {
 
     #[test]
     fn rows_are_counted_by_verdict() {
-        let comparison = json!({"rows": [{"verdict": "same"}, {"verdict": "slower"}, {"verdict": "same"}]});
+        let comparison = json!({"rows": [
+            {"b": "print/a", "ratio": 1.0, "verdict": "same"},
+            {"b": "print/b", "ratio": 1.2, "verdict": "slower"},
+            {"b": "print/c", "ratio": 1.0, "verdict": "same"},
+            {"b": "print/d", "ratio": null, "verdict": "unknown"},
+            {"b": "null/what=start,cpus=1", "ratio": 1.0, "verdict": "same"},
+        ]});
         assert_eq!(Counts::of(&comparison).unwrap(), pair(1, 0, 2));
     }
 
     #[test]
     fn a_verdict_it_does_not_know_is_an_error() {
-        assert!(Counts::of(&json!({"rows": [{"verdict": "quicker"}]})).is_err());
+        assert!(
+            Counts::of(&json!({"rows": [{"b": "print/a", "ratio": 1.0, "verdict": "quicker"}]})).is_err()
+        );
         assert!(Counts::of(&json!({"rows": []})).is_err());
         assert!(Counts::of(&json!({})).is_err());
     }

@@ -7,19 +7,20 @@ use std::collections::BTreeSet;
 
 use threadgauge_results::{
     CaseResult, ComparisonResult, Diagnostic, ExperimentResult, Finding, MetricSummary, Params, Ranking,
-    RankingEntry, Results, Run, SCHEMA, Status, Store, StoreError, StoredCase, StoredExperiment,
-    StoredSample, Take, by_round, claim, decide, null_control, paired,
+    RankingEntry, Results, Run, SCHEMA, SOME_ROUNDS_FAILED, Status, Store, StoreError, StoredCase,
+    StoredExperiment, StoredSample, Take, by_round, claim, decide, null_control, paired,
 };
 use threadgauge_stats::{
-    Better, Estimate, Interval, Summary, compare_paired, diagnostics, null_band, paired_ratio, rank,
-    summarise,
+    Better, Estimate, Interval, Pairing, Summary, Terms, compare_with, diagnostics, null_band, paired_ratio,
+    rank, summarise,
 };
 
 use crate::catalogue::experiment;
 use crate::experiment::{Answer, Pair, Profile};
+use crate::schedule::stopping_rule;
 use crate::view::{View, ViewCase};
 
-/// The level of every single figure's interval is 1 − ALPHA or better.
+/// The level of a diagnostic's test.
 const ALPHA: f64 = 0.05;
 /// Above this share of disturbed samples the report leads with it (METHOD rule 10).
 const TOO_NOISY: f64 = 0.25;
@@ -32,6 +33,8 @@ const TOO_NOISY: f64 = 0.25;
 pub fn analyse(store: &Store) -> Result<Results, StoreError> {
     let record = store.run()?;
     let profile = Profile::named(&record.profile).unwrap_or(Profile::Quick);
+    // Looking several times costs certainty: each look has its share (METHOD rule 7).
+    let alpha = stopping_rule(profile, record.rounds).alpha_per_look();
     let mut warnings = Vec::new();
     let mut experiments = Vec::new();
     let mut measured_ns = 0;
@@ -39,7 +42,7 @@ pub fn analyse(store: &Store) -> Result<Results, StoreError> {
         let samples = store.samples(&stored.id)?;
         measured_ns += samples.iter().map(|s| s.wall_ns).sum::<u64>();
         warnings.extend(noise_warning(&stored.id, &samples));
-        experiments.push(of_experiment(&stored, &samples, profile));
+        experiments.push(of_experiment(&stored, &samples, profile, alpha));
     }
     let complete = experiments.iter().all(|e| e.stopped_because != "interrupted");
     if !complete {
@@ -88,13 +91,22 @@ fn noise_warning(id: &str, samples: &[StoredSample]) -> Option<String> {
     })
 }
 
-fn of_experiment(stored: &StoredExperiment, samples: &[StoredSample], profile: Profile) -> ExperimentResult {
+fn of_experiment(
+    stored: &StoredExperiment,
+    samples: &[StoredSample],
+    profile: Profile,
+    alpha: f64,
+) -> ExperimentResult {
     let rounds = last_full_round(stored, samples);
     let samples: Vec<&StoredSample> = samples.iter().filter(|s| s.round <= rounds.max(1)).collect();
     let view = View {
         experiment: &stored.id,
         profile,
-        cases: stored.cases.iter().map(|c| view_case(c, &samples)).collect(),
+        cases: stored
+            .cases
+            .iter()
+            .map(|c| view_case(c, &samples, alpha))
+            .collect(),
     };
     let (method, question, sources, primary, answer) = match experiment(&stored.id) {
         Some(e) => (
@@ -118,17 +130,17 @@ fn of_experiment(stored: &StoredExperiment, samples: &[StoredSample], profile: P
         answer: answer.answer.clone(),
         method,
         rounds,
-        discarded: u32::try_from(samples.iter().filter(|s| s.gated).count()).unwrap_or(u32::MAX),
+        discarded: u32::try_from(samples.iter().filter(|s| s.attempt > 0).count()).unwrap_or(u32::MAX),
         stopped_because: stored
             .stopped_because
             .clone()
             .unwrap_or_else(|| "interrupted".to_owned()),
         primary_metrics: primary.iter().map(ToString::to_string).collect(),
         reference: stored.reference.clone(),
-        comparisons: comparisons(&view, &answer.comparisons, metric, band),
+        comparisons: comparisons(&view, &answer.comparisons, metric, (band, alpha)),
         rankings: rankings(&view, &answer.rankings, metric),
         diagnostics: diagnose(&view, stored, &samples, metric, null.as_ref()),
-        findings: findings(&answer),
+        findings: findings(&answer, alpha),
         figures: answer.figures,
         tables: answer.tables,
         cases: stored
@@ -195,7 +207,7 @@ fn last_full_round(stored: &StoredExperiment, samples: &[StoredSample]) -> u32 {
 }
 
 /// A case's figures: all rounds for its summaries, the undisturbed ones for whatever is paired.
-fn view_case(case: &StoredCase, samples: &[&StoredSample]) -> ViewCase {
+fn view_case(case: &StoredCase, samples: &[&StoredSample], alpha: f64) -> ViewCase {
     let of_case: Vec<&StoredSample> = samples
         .iter()
         .copied()
@@ -221,7 +233,7 @@ fn view_case(case: &StoredCase, samples: &[&StoredSample]) -> ViewCase {
             .iter()
             .filter_map(|(name, unit)| {
                 let values: Vec<f64> = rounds(name, Take::All).into_values().collect();
-                let summary = summarise(&values, ALPHA).ok()?;
+                let summary = summarise(&values, alpha).ok()?;
                 Some(((*name).to_owned(), metric_summary(unit, summary)))
             })
             .collect(),
@@ -260,16 +272,19 @@ fn case_result(case: &StoredCase, view: ViewCase, samples: &[&StoredSample]) -> 
         Status::Failed
     };
     // A disturbed sample that was repeated well says nothing about the figures; one that stayed so does.
-    let kept = of_case.iter().filter(|s| {
-        let repeated = of_case
+    let repeated = |s: &StoredSample| {
+        of_case
             .iter()
-            .any(|o| o.round == s.round && o.attempt > s.attempt);
-        !repeated
-    });
-    let mut tags: BTreeSet<String> = kept.flat_map(|s| s.sample.tags.iter().cloned()).collect();
+            .any(|o| o.round == s.round && o.attempt > s.attempt)
+    };
+    let kept: Vec<_> = of_case.iter().filter(|s| !repeated(s)).collect();
+    let mut tags: BTreeSet<String> = kept.iter().flat_map(|s| s.sample.tags.iter().cloned()).collect();
+    // What is so of a few samples is not so of the case.
+    let with = |tag: &String| kept.iter().filter(|s| s.sample.tags.contains(tag)).count();
+    tags.retain(|tag| 2 * with(tag) >= kept.len());
     let mut reason = view.reason;
     if status == Status::Ok && reason.is_some() {
-        tags.insert("some-rounds-failed".to_owned());
+        tags.insert(SOME_ROUNDS_FAILED.to_owned());
     } else if status == Status::Failed && reason.is_none() {
         reason = Some("the run ended before it was measured".to_owned());
     }
@@ -283,10 +298,10 @@ fn case_result(case: &StoredCase, view: ViewCase, samples: &[&StoredSample]) -> 
     }
 }
 
-fn findings(answer: &Answer) -> Vec<Finding> {
+fn findings(answer: &Answer, alpha: f64) -> Vec<Finding> {
     let decided = answer.claims.iter().filter_map(|evidence| {
         let claim = claim(evidence.claim)?;
-        Some(decide(claim, evidence.unit, &evidence.evidence))
+        Some(decide(claim, evidence.unit, &evidence.evidence, alpha))
     });
     decided.chain(answer.facts.iter().cloned()).collect()
 }
@@ -306,13 +321,24 @@ fn null(stored: &StoredExperiment, samples: &[&StoredSample], metric: &str) -> O
     })
 }
 
-fn comparisons(view: &View<'_>, pairs: &[Pair], metric: &str, band: f64) -> Vec<ComparisonResult> {
+fn comparisons(
+    view: &View<'_>,
+    pairs: &[Pair],
+    metric: &str,
+    (delta, alpha): (f64, f64),
+) -> Vec<ComparisonResult> {
+    let terms = Terms {
+        pairing: Pairing::Paired,
+        better: Better::Lower,
+        delta,
+        alpha,
+    };
     let find = |params: &Params| view.cases.iter().find(|c| c.params.matches(params));
     let of_pair = |pair: &Pair| {
         let (a, b) = (find(&pair.a)?, find(&pair.b)?);
         let compared = a.values.get(metric).zip(b.values.get(metric)).and_then(|(x, y)| {
             let (x, y) = paired(x, y);
-            compare_paired(&x, &y, Better::Lower, band).ok()
+            compare_with(&x, &y, terms).ok()
         });
         let id = |case: &ViewCase| case.params.case_id(view.experiment);
         Some(ComparisonResult::new(&id(a), &id(b), metric, compared.as_ref()))
@@ -541,36 +567,41 @@ fn noise(samples: &[&StoredSample]) -> Diagnostic {
             .copied()
             .fold(0.0, f64::max)
     };
-    let gated = samples.iter().filter(|s| s.gated).count();
+    let tried = samples.iter().filter(|s| s.attempt == 0).count();
+    let gated = samples.iter().filter(|s| s.gated && s.attempt == 0).count();
+    let repeats = samples.iter().filter(|s| s.attempt > 0).count();
     let says = format!(
-        "{gated} of {} samples were disturbed (steal above 1 %, throttling, or foreign processes above 5 % of a CPU) and \
-         repeated. The most seen: {:.1} % steal, {:.2} CPUs of foreign load.",
-        samples.len(),
+        "{gated} of {tried} samples were disturbed (steal above 1 %, throttling, or foreign processes above 5 % of a CPU), \
+         which led to {repeats} repeats. The most seen: {:.1} % steal, {:.2} CPUs of foreign load.",
         of_noise("steal_share") * 100.0,
         of_noise("foreign_cpus"),
     );
-    diagnostic("noise", gated as f64 > TOO_NOISY * samples.len() as f64, says)
+    diagnostic("noise", gated as f64 > TOO_NOISY * tried as f64, says)
 }
 
 fn overlap(samples: &[&StoredSample]) -> Option<Diagnostic> {
-    let low: BTreeSet<&str> = samples
+    let measured: Vec<_> = samples
+        .iter()
+        .filter(|s| s.sample.noise.contains_key("overlap"))
+        .collect();
+    let low: Vec<_> = measured
         .iter()
         .filter(|s| s.sample.tags.iter().any(|t| t == "low-overlap"))
-        .map(|s| s.case.as_str())
         .collect();
-    let measured = samples.iter().any(|s| s.sample.noise.contains_key("overlap"));
-    measured.then(|| {
+    let cases: BTreeSet<&str> = low.iter().map(|s| s.case.as_str()).collect();
+    (!measured.is_empty()).then(|| {
         let says = if low.is_empty() {
             "Where there were no more units than CPUs, all were on a CPU at least 95 % of the time."
                 .to_owned()
         } else {
-            let names: Vec<String> = low.iter().map(ToString::to_string).collect();
+            let names: Vec<String> = cases.iter().map(ToString::to_string).collect();
             format!(
-                "{} cases had units that did not run together all the time: {}",
+                "In {} of {} samples with no more units than CPUs, they did not all run 95 % of the time: {}",
                 low.len(),
+                measured.len(),
                 shortened(&names)
             )
         };
-        diagnostic("overlap", !low.is_empty(), says)
+        diagnostic("overlap", 4 * low.len() > measured.len(), says)
     })
 }

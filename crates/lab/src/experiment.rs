@@ -126,7 +126,7 @@ impl PlannedCase {
     /// How long a worker may take before it is ended: generous, since machines differ.
     #[must_use]
     pub fn deadline(&self) -> Duration {
-        Duration::from_secs(20).max(self.estimate * 20)
+        Duration::from_secs(20).max(self.estimate.saturating_mul(20))
     }
 }
 

@@ -149,17 +149,21 @@ impl Chosen {
             .or_else(|| able.next())
     }
 
+    /// What so many rounds are expected to take: no more than the time budget, but the rounds of an interval at least.
+    #[must_use]
+    pub fn expected(&self, rounds: u32) -> Duration {
+        let of = |rounds| self.round_estimate().saturating_mul(rounds);
+        of(rounds)
+            .min(self.plan.budget)
+            .max(of(rounds.min(FEWEST_ROUNDS)))
+    }
+
     /// What one round is expected to take.
     #[must_use]
     pub fn round_estimate(&self) -> Duration {
-        let cases: Duration = self
-            .plan
-            .cases
-            .iter()
-            .filter(|c| c.skip.is_none())
-            .map(|c| c.estimate)
-            .sum();
-        cases + self.reference().map_or(Duration::ZERO, |c| c.estimate)
+        let able = self.plan.cases.iter().filter(|c| c.skip.is_none());
+        able.chain(self.reference())
+            .fold(Duration::ZERO, |sum, c| sum.saturating_add(c.estimate))
     }
 }
 
@@ -202,8 +206,7 @@ pub fn run(
         .sum();
     let mut pace = Pace {
         whole,
-        done: 0.0,
-        spent: 0.0,
+        ..Pace::default()
     };
     let mut meter = Meter::new()?;
     for chosen in chosen {
@@ -223,25 +226,47 @@ pub fn run(
             observer,
             pace: &mut pace,
         };
+        session.pace.ceiling = floor + planned;
         let Some(because) = session.rounds()? else {
             return Ok(Ending::Interrupted);
         };
         store.set_stopped(id, Some(because))?;
-        pace.done = floor + planned;
+        pace.close(floor + planned);
         observer.experiment_ends(id, because);
     }
     Ok(Ending::Complete)
 }
 
 /// How the estimates do, in seconds.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Pace {
+    /// Of the whole run.
     whole: f64,
+    /// Of what is behind us, measured or not.
     done: f64,
+    /// Where the experiment under way should end: more rounds than expected do not count beyond it.
+    ceiling: f64,
+    /// Of what this session has measured.
+    measured: f64,
+    /// What that really took.
     spent: f64,
 }
 
 impl Pace {
+    fn advance(&mut self, estimate: Duration) {
+        self.measured += estimate.as_secs_f64();
+        self.skip(estimate);
+    }
+
+    /// What was measured before counts as done and says nothing about the pace.
+    fn skip(&mut self, estimate: Duration) {
+        self.done = (self.done + estimate.as_secs_f64()).min(self.ceiling);
+    }
+
+    fn close(&mut self, done: f64) {
+        self.done = done;
+    }
+
     fn share(&self) -> f64 {
         if self.whole > 0.0 {
             (self.done / self.whole).min(1.0)
@@ -251,8 +276,8 @@ impl Pace {
     }
 
     fn left(&self) -> Duration {
-        let factor = if self.done > 0.5 {
-            self.spent / self.done
+        let factor = if self.measured > 0.5 {
+            self.spent / self.measured
         } else {
             1.0
         };
@@ -302,6 +327,10 @@ impl History {
         }
     }
 
+    fn has_begun(&self, round: u32) -> bool {
+        self.attempts.keys().any(|(begun, ..)| *begun == round)
+    }
+
     fn gave_up(&self, case: &str) -> bool {
         !self.successes.contains(case) && self.failures.get(case).is_some_and(|&n| n >= FAILURES)
     }
@@ -338,7 +367,8 @@ impl<'a> Session<'a> {
                 return Ok(None);
             }
             let begun_rounds = round - 1;
-            if begun_rounds > 0 {
+            // A round that is half done already is finished first: what was decided before it stays decided.
+            if begun_rounds > 0 && !self.history.has_begun(round) {
                 match self.rule.decide(begun_rounds, &self.half_widths()) {
                     Step::Stop(Reason::Precision) => return Ok(Some("precision")),
                     Step::Stop(Reason::Rounds) => return Ok(Some("rounds")),
@@ -368,7 +398,7 @@ impl<'a> Session<'a> {
                 .attempts
                 .contains_key(&(round, id.clone(), slot.copy));
             if known || self.history.gave_up(&id) {
-                self.pace.done += slot.case.estimate.as_secs_f64();
+                self.pace.skip(slot.case.estimate);
                 continue;
             }
             let share = self.pace.share();
@@ -385,7 +415,7 @@ impl<'a> Session<'a> {
             if !self.sample(*slot, &id, round, 0)? {
                 return Ok(false);
             }
-            self.pace.done += slot.case.estimate.as_secs_f64();
+            self.pace.advance(slot.case.estimate);
         }
         for attempt in 1..=REPEATS {
             for slot in &slots {
@@ -431,7 +461,11 @@ impl<'a> Session<'a> {
         let Some(mut sample) = outcome.sample else {
             return Ok(false);
         };
-        let noise = self.noise(before, &after);
+        let throttled = noise_between(&before, &after, None).throttled;
+        let noise = Noise {
+            throttled,
+            ..self.noise(before, &after)
+        };
         let gated = sample.status == Status::Ok && disturbed(&noise);
         note(&mut sample, &noise, gated);
         let stored = StoredSample {

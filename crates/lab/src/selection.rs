@@ -48,6 +48,9 @@ pub enum SelectionError {
         /// What there is.
         known: Vec<String>,
     },
+    /// Nothing runs on no CPU.
+    #[error("--set: cpus is at least 1")]
+    NoCpu,
     /// Each value exists, but not together.
     #[error("--only: no case of this profile has all of {0}; `threadgauge list --cases` shows them")]
     NoCase(String),
@@ -171,6 +174,9 @@ pub fn choose(
     }
     for c in &mut chosen {
         replace(&mut c.plan, set)?;
+        if set.keys().contains("cpus") {
+            fit(&mut c.plan, site.cpus.len())?;
+        }
     }
     for (key, value) in &only.0 {
         let known: BTreeSet<&Value> = cases(&chosen).filter_map(|p| p.get(key)).collect();
@@ -231,13 +237,34 @@ fn replace(plan: &mut Plan, set: &Selector) -> Result<(), SelectionError> {
     Ok(())
 }
 
-/// More work takes longer, at most in proportion.
+/// A case on more CPUs than there are cannot run; one that was planned so and no longer is, can.
+fn fit(plan: &mut Plan, there: usize) -> Result<(), SelectionError> {
+    for case in &mut plan.cases {
+        let Some(wanted) = case.params.int("cpus") else {
+            continue;
+        };
+        if wanted == 0 {
+            return Err(SelectionError::NoCpu);
+        }
+        let lacking = usize::try_from(wanted).map_or(true, |wanted| wanted > there);
+        let about_cpus = |why: &String| why.starts_with("needs ") && why.contains(" CPUs, this run has ");
+        if lacking {
+            case.skip = Some(format!("needs {wanted} CPUs, this run has {there}"));
+        } else if case.skip.as_ref().is_some_and(about_cpus) {
+            case.skip = None;
+        }
+    }
+    Ok(())
+}
+
+/// More work takes longer, at most in proportion; a day is the most that is believed.
 fn scaled(case: &PlannedCase, old: &Value, new: &Value) -> Duration {
     match (old, new) {
         (Value::Int(old), Value::Int(new)) if new > old => {
-            let factor = new / (*old).max(1) + 1;
+            let factor = (new / (*old).max(1)).saturating_add(1);
             case.estimate
                 .saturating_mul(u32::try_from(factor).unwrap_or(u32::MAX))
+                .min(Duration::from_secs(24 * 3600))
         }
         _ => case.estimate,
     }

@@ -118,11 +118,12 @@ impl View<'_> {
                 self.experiment, cell.pattern
             )
         })?;
-        debug_assert!(
-            found.next().is_none(),
-            "{} picks more than one case",
-            cell.pattern
-        );
+        if found.next().is_some() {
+            return Err(format!(
+                "{}/{} picks several cases of this run",
+                self.experiment, cell.pattern
+            ));
+        }
         Ok(case)
     }
 

@@ -52,6 +52,9 @@ impl CaseError {
 ///
 /// When the order cannot be read or the answer not written; a case that fails is an answer.
 pub fn serve(mut input: impl Read, mut output: impl Write) -> Result<(), String> {
+    // A command that is killed takes its worker along. One killed before this line leaves an empty order.
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
+        .map_err(|e| format!("the parent's death cannot be heard of: {e}"))?;
     let mut order = String::new();
     input
         .read_to_string(&mut order)

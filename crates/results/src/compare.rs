@@ -77,12 +77,19 @@ fn of_experiment(
         .filter(|case| of_b.cases.iter().any(|other| other.id == case.id));
     let rows: Vec<ComparisonResult> = shared
         .map(|case| {
-            let values = |samples| -> Vec<f64> {
-                by_round(samples, &case.id, 0, metric, Take::All)
+            let values = |samples: &[StoredSample], rounds: u32| -> Vec<f64> {
+                // Of an interrupted run the round that was not finished is no round.
+                let finished = samples.iter().filter(|s| s.round <= rounds);
+                by_round(finished, &case.id, 0, metric, Take::All)
                     .into_values()
                     .collect()
             };
-            let compared = compare_unpaired(&values(samples_a), &values(samples_b), Better::Lower, band);
+            let compared = compare_unpaired(
+                &values(samples_a, of_a.rounds),
+                &values(samples_b, of_b.rounds),
+                Better::Lower,
+                band,
+            );
             ComparisonResult::new(&case.id, &case.id, metric, compared.ok().as_ref())
         })
         .collect();
@@ -152,9 +159,10 @@ impl ComparisonResult {
     }
 }
 
-/// What differs in the setting, loudly.
-fn guard(a: &Results, b: &Results) -> Vec<String> {
-    const FACTS: [&str; 10] = [
+/// The facts of two fingerprints that make their figures incomparable where they differ.
+#[must_use]
+pub fn machine_differences(a: &Value, b: &Value) -> Vec<String> {
+    const FACTS: [&str; 13] = [
         "cpu_model",
         "cpus",
         "smt",
@@ -165,12 +173,26 @@ fn guard(a: &Results, b: &Results) -> Vec<String> {
         "hypervisor",
         "governor",
         "transparent_huge_pages",
+        "mitigations",
+        "clocksource",
+        "effective_cpus",
     ];
-    let fact = |of: &Results, name: &str| of.machine.get(name).cloned().unwrap_or(Value::Null);
-    let machine = FACTS.iter().filter_map(|name| {
-        let (x, y) = (fact(a, name), fact(b, name));
-        (x != y).then(|| format!("THE MACHINES DIFFER: {name} is {x} in A and {y} in B"))
-    });
+    let fact = |of: &Value, name: &str| of.get(name).cloned().unwrap_or(Value::Null);
+    FACTS
+        .iter()
+        .filter_map(|name| {
+            let (x, y) = (fact(a, name), fact(b, name));
+            (x != y).then(|| format!("{name} is {x} in A and {y} in B"))
+        })
+        .collect()
+}
+
+/// What differs in the setting, loudly.
+fn guard(a: &Results, b: &Results) -> Vec<String> {
+    let machine = machine_differences(&a.machine, &b.machine);
+    let machine = machine
+        .into_iter()
+        .map(|says| format!("THE MACHINES DIFFER: {says}"));
     let run = [
         ("version", a.run.version.clone(), b.run.version.clone()),
         ("profile", a.run.profile.clone(), b.run.profile.clone()),

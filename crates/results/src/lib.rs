@@ -14,7 +14,7 @@ mod store;
 mod verdict;
 
 pub use claims::{Claim, Condition, Evidence, Quote, Range, claim, claims};
-pub use compare::{Compared, RunData, compare, null_control, paired};
+pub use compare::{Compared, RunData, compare, machine_differences, null_control, paired};
 pub use model::*;
 pub use params::{Params, Value};
 pub use sample::{Metric, Sample, StoredSample, Take, by_round};

@@ -119,6 +119,9 @@ pub struct CaseResult {
     pub summaries: BTreeMap<String, MetricSummary>,
 }
 
+/// The tag of a case that has figures from some rounds and failed in others.
+pub const SOME_ROUNDS_FAILED: &str = "some-rounds-failed";
+
 /// Whether a case, or one sample of it, has figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -202,7 +205,7 @@ pub struct RankingEntry {
 /// What the protocol says of its own figures.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Diagnostic {
-    /// `drift`, `autocorrelation`, `modes`, `outliers`, `noise`, `overlap`, `resolution`.
+    /// `null-control`, `drift`, `autocorrelation`, `modes`, `outliers`, `noise`, `overlap`.
     pub name: String,
     /// In words, with the numbers.
     pub says: String,

@@ -185,10 +185,16 @@ impl Store {
             }
             Err(e) => return Err(read_only(e)),
         }
-        let store = Self::connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        store.hold()?;
-        store.wrap(store.fill(run, machine, plan))?;
-        Ok(store)
+        let filled = Self::connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE).and_then(|store| {
+            store.hold()?;
+            store.wrap(store.fill(run, machine, plan))?;
+            Ok(store)
+        });
+        if filled.is_err() {
+            // It is ours and holds nothing: left there, it would only stand in the way.
+            let _ = std::fs::remove_file(&path);
+        }
+        filled
     }
 
     /// Opens the store of an interrupted run, to go on.

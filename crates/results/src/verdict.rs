@@ -4,18 +4,16 @@ use threadgauge_stats::{Interval, holm, median, paired_ratio, sign_interval, sig
 
 use crate::{Claim, Condition, Evidence, Finding, Quote, Range, Verdict};
 
-/// The level of every claim's interval is 1 − ALPHA or better.
-const ALPHA: f64 = 0.05;
-
-/// The finding on `claim`. `unit` is the unit of its statistic.
+/// The finding on `claim`. `unit` is the unit of its statistic; every interval's level is 1 − `alpha` or better, `alpha`
+/// being what the stopping rule leaves for one look.
 #[must_use]
-pub fn decide(claim: &Claim, unit: &str, evidence: &Evidence) -> Finding {
+pub fn decide(claim: &Claim, unit: &str, evidence: &Evidence, alpha: f64) -> Finding {
     let Judgement {
         verdict,
         measured,
         ci95,
         reason,
-    } = judge(evidence, claim.range());
+    } = judge(evidence, claim.range(), alpha);
     Finding {
         claim: Some(claim.id.clone()),
         verdict: Some(verdict),
@@ -97,17 +95,17 @@ struct Judgement {
     reason: Option<String>,
 }
 
-fn judge(evidence: &Evidence, range: Range) -> Judgement {
+fn judge(evidence: &Evidence, range: Range, alpha: f64) -> Judgement {
     match evidence {
         Evidence::Statistic(rounds) => of_interval(
             median(rounds).ok(),
-            sign_interval(rounds, ALPHA),
+            sign_interval(rounds, alpha),
             rounds.len(),
             range,
         ),
         Evidence::Ratio(rounds) => {
             let ones = vec![1.0; rounds.len()];
-            match paired_ratio(&ones, rounds, ALPHA) {
+            match paired_ratio(&ones, rounds, alpha) {
                 Ok(ratio) => of_interval(Some(ratio.estimate), ratio.ci, rounds.len(), range),
                 Err(e) => inconclusive(format!("its ratio cannot be estimated: {e}")),
             }
@@ -120,8 +118,8 @@ fn judge(evidence: &Evidence, range: Range) -> Judgement {
                 |ci| place(ci, range),
             )
         },
-        Evidence::Cells { quote, cells } => of_cells(*quote, cells, range),
-        Evidence::With { main, also } => of_conditions(judge(main, range), also),
+        Evidence::Cells { quote, cells } => of_cells(*quote, cells, range, alpha),
+        Evidence::With { main, also } => of_conditions(judge(main, range, alpha), also, alpha),
         Evidence::Missing(reason) => inconclusive(reason.clone()),
         Evidence::NotTestable { reason, measured } => Judgement {
             verdict: Verdict::NotTestable,
@@ -192,7 +190,7 @@ fn outside([low, high]: [f64; 2], range: Range) -> bool {
 }
 
 /// Every cell's interval inside: holds. One wholly outside, after Holm's adjustment: does not hold.
-fn of_cells(quote: Quote, cells: &[(String, Vec<f64>)], range: Range) -> Judgement {
+fn of_cells(quote: Quote, cells: &[(String, Vec<f64>)], range: Range, alpha: f64) -> Judgement {
     let medians: Vec<f64> = cells
         .iter()
         .filter_map(|(_, rounds)| median(rounds).ok())
@@ -202,7 +200,7 @@ fn of_cells(quote: Quote, cells: &[(String, Vec<f64>)], range: Range) -> Judgeme
     }
     let intervals: Vec<Option<[f64; 2]>> = cells
         .iter()
-        .map(|(_, rounds)| sign_interval(rounds, ALPHA).map(|ci| [ci.low, ci.high]))
+        .map(|(_, rounds)| sign_interval(rounds, alpha).map(|ci| [ci.low, ci.high]))
         .collect();
     let quoted = quoted(quote, &medians);
     let about = |i: usize| {
@@ -234,12 +232,12 @@ fn of_cells(quote: Quote, cells: &[(String, Vec<f64>)], range: Range) -> Judgeme
     let p: Vec<f64> = cells
         .iter()
         .zip(&medians)
-        .map(|((_, rounds), &median)| sign_test(rounds, nearest_edge(median, range)))
+        .map(|((_, rounds), &median)| against(rounds, median, range))
         .collect();
     let adjusted = holm(&p);
     if let Some(&worst) = outside
         .iter()
-        .filter(|&&i| adjusted[i] <= ALPHA)
+        .filter(|&&i| adjusted[i] <= alpha)
         .max_by(|&&a, &&b| distance(medians[a], range).total_cmp(&distance(medians[b], range)))
     {
         return judgement(Verdict::DoesNotHold, worst, Some(about(worst)));
@@ -257,7 +255,7 @@ fn of_cells(quote: Quote, cells: &[(String, Vec<f64>)], range: Range) -> Judgeme
                 about(i),
                 cells.len(),
                 cells[i].1.len(),
-                rounds_for(cells.len()),
+                rounds_for(cells.len(), alpha),
             )
         },
     );
@@ -278,26 +276,33 @@ fn quoted(quote: Quote, medians: &[f64]) -> usize {
     found.unwrap_or(0)
 }
 
-fn nearest_edge(value: f64, range: Range) -> f64 {
-    if value < range.min { range.min } else { range.max }
+/// How surprising these rounds would be if the cell satisfied the rule; not at all where its median does.
+fn against(rounds: &[f64], median: f64, range: Range) -> f64 {
+    if median < range.min {
+        sign_test(rounds, range.min)
+    } else if median > range.max {
+        sign_test(rounds, range.max)
+    } else {
+        1.0
+    }
 }
 
 fn distance(value: f64, range: Range) -> f64 {
     (range.min - value).max(value - range.max)
 }
 
-/// The fewest rounds at which a sign test of `cells` cells can reach ALPHA after Holm's adjustment.
-fn rounds_for(cells: usize) -> u32 {
+/// The fewest rounds at which a sign test of `cells` cells can reach `alpha` after Holm's adjustment.
+fn rounds_for(cells: usize, alpha: f64) -> u32 {
     let cells = u32::try_from(cells).unwrap_or(u32::MAX);
     (6..64)
-        .find(|&n| f64::from(cells) * 2.0 * 0.5_f64.powf(f64::from(n)) <= ALPHA)
+        .find(|&n| f64::from(cells) * 2.0 * 0.5_f64.powf(f64::from(n)) <= alpha)
         .unwrap_or(64)
 }
 
 /// The main rule's verdict, unless a condition overturns or weakens it.
-fn of_conditions(main: Judgement, also: &[Condition]) -> Judgement {
+fn of_conditions(main: Judgement, also: &[Condition], alpha: f64) -> Judgement {
     also.iter().fold(main, |so_far, condition| {
-        let besides = judge(&condition.evidence, condition.range);
+        let besides = judge(&condition.evidence, condition.range, alpha);
         let figure = besides
             .measured
             .map_or_else(String::new, |m| format!(" ({m:.3})"));
@@ -328,6 +333,7 @@ fn of_conditions(main: Judgement, also: &[Condition]) -> Judgement {
 mod tests {
     use super::*;
 
+    const ALPHA: f64 = 0.05;
     const AT_MOST_60_PERCENT: Range = Range { min: -0.05, max: 0.6 };
 
     fn around(value: f64, n: usize) -> Vec<f64> {
@@ -336,7 +342,8 @@ mod tests {
 
     #[test]
     fn an_interval_inside_holds_outside_does_not_and_across_is_open() {
-        let verdict = |value| judge(&Evidence::Statistic(around(value, 7)), AT_MOST_60_PERCENT).verdict;
+        let verdict =
+            |value| judge(&Evidence::Statistic(around(value, 7)), AT_MOST_60_PERCENT, ALPHA).verdict;
         assert_eq!(verdict(0.3), Verdict::Holds);
         assert_eq!(verdict(0.7), Verdict::DoesNotHold);
         assert_eq!(verdict(0.599), Verdict::Inconclusive);
@@ -349,6 +356,7 @@ mod tests {
             claim,
             "ratio",
             &Evidence::Ratio(vec![7.0, 7.1, 7.2, 7.3, 7.4, 7.5, 7.6]),
+            ALPHA,
         );
         assert_eq!(
             finding.says,
@@ -359,7 +367,7 @@ mod tests {
 
     #[test]
     fn five_rounds_give_a_figure_and_no_verdict() {
-        let judgement = judge(&Evidence::Statistic(around(0.3, 5)), AT_MOST_60_PERCENT);
+        let judgement = judge(&Evidence::Statistic(around(0.3, 5)), AT_MOST_60_PERCENT, ALPHA);
         assert_eq!(judgement.verdict, Verdict::Inconclusive);
         assert!(judgement.measured.is_some());
         assert!(judgement.reason.unwrap().contains("6 rounds are needed"));
@@ -371,7 +379,7 @@ mod tests {
             min: 10.0,
             max: f64::INFINITY,
         };
-        let judgement = judge(&Evidence::Ratio(around(12.0, 7)), range);
+        let judgement = judge(&Evidence::Ratio(around(12.0, 7)), range, ALPHA);
         assert_eq!(judgement.verdict, Verdict::Holds);
         assert!((judgement.measured.unwrap() - 12.036).abs() < 0.01);
     }
@@ -384,13 +392,30 @@ mod tests {
                 .map(|i| (format!("N={i}"), around(if i == 24 { 4.0 } else { 0.1 }, n)))
                 .collect(),
         };
-        let few = judge(&cells(7), AT_MOST_60_PERCENT);
+        let few = judge(&cells(7), AT_MOST_60_PERCENT, ALPHA);
         assert_eq!(few.verdict, Verdict::Inconclusive);
         assert!(few.reason.unwrap().contains("10 could"));
-        let enough = judge(&cells(10), AT_MOST_60_PERCENT);
+        let enough = judge(&cells(10), AT_MOST_60_PERCENT, ALPHA);
         assert_eq!(enough.verdict, Verdict::DoesNotHold);
         assert!(enough.reason.unwrap().starts_with("N=24"));
         assert!(enough.measured.unwrap() > 3.9);
+    }
+
+    #[test]
+    fn cells_inside_do_not_lend_their_certainty_to_one_outside() {
+        let mut rounds = around(4.0, 10);
+        rounds[0] = 0.1;
+        let outside = [("N=24".to_owned(), rounds)];
+        let inside = (0..24).map(|i| (format!("N={i}"), around(0.1, 10)));
+        let cells = inside.chain(outside).collect();
+        let evidence = Evidence::Cells {
+            quote: Quote::Largest,
+            cells,
+        };
+        assert_eq!(
+            judge(&evidence, AT_MOST_60_PERCENT, ALPHA).verdict,
+            Verdict::Inconclusive
+        );
     }
 
     #[test]
@@ -399,7 +424,7 @@ mod tests {
             quote: Quote::Smallest,
             cells: vec![("a".to_owned(), around(0.2, 7)), ("b".to_owned(), around(0.1, 7))],
         };
-        let judgement = judge(&evidence, AT_MOST_60_PERCENT);
+        let judgement = judge(&evidence, AT_MOST_60_PERCENT, ALPHA);
         assert_eq!(judgement.verdict, Verdict::Holds);
         assert!(judgement.measured.unwrap() < 0.11);
     }
@@ -417,7 +442,7 @@ mod tests {
                 evidence: Evidence::Statistic(around(condition, 7)),
             }],
         };
-        let verdict = |condition| judge(&with(condition), AT_MOST_60_PERCENT).verdict;
+        let verdict = |condition| judge(&with(condition), AT_MOST_60_PERCENT, ALPHA).verdict;
         assert_eq!(verdict(1.5), Verdict::Holds);
         assert_eq!(verdict(0.5), Verdict::DoesNotHold);
         assert_eq!(verdict(0.998), Verdict::Inconclusive);
@@ -425,7 +450,11 @@ mod tests {
 
     #[test]
     fn missing_cells_and_missing_preconditions_say_why() {
-        let missing = judge(&Evidence::Missing("needs 5000".to_owned()), AT_MOST_60_PERCENT);
+        let missing = judge(
+            &Evidence::Missing("needs 5000".to_owned()),
+            AT_MOST_60_PERCENT,
+            ALPHA,
+        );
         assert_eq!(
             (missing.verdict, missing.reason.as_deref()),
             (Verdict::Inconclusive, Some("needs 5000"))
@@ -434,6 +463,9 @@ mod tests {
             reason: "needs SMT".to_owned(),
             measured: Some(1.0),
         };
-        assert_eq!(judge(&evidence, AT_MOST_60_PERCENT).verdict, Verdict::NotTestable);
+        assert_eq!(
+            judge(&evidence, AT_MOST_60_PERCENT, ALPHA).verdict,
+            Verdict::NotTestable
+        );
     }
 }

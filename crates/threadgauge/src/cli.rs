@@ -23,6 +23,7 @@ Examples:
   threadgauge compare before/ after/ --fail-on slower:5%
 
 Exit codes: 0 done, 1 a check you asked for failed, 2 used wrongly or it could not be done.
+An interrupted run is done as far as it went: exit code 0, and `run.complete` is false in results.json.
 Results go to standard output, everything else to standard error."
 )]
 pub struct Cli {
@@ -211,7 +212,8 @@ impl std::str::FromStr for Threshold {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let wrong = || format!("`{text}` is not slower:N%, as in slower:5%");
         let percent = text.strip_prefix("slower:").ok_or_else(wrong)?;
-        let percent: f64 = percent.trim_end_matches('%').parse().map_err(|_| wrong())?;
+        let percent = percent.strip_suffix('%').ok_or_else(wrong)?;
+        let percent: f64 = percent.parse().map_err(|_| wrong())?;
         if !percent.is_finite() || percent < 0.0 {
             return Err(wrong());
         }

@@ -3,15 +3,36 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use threadgauge_lab::analysis::analyse;
 use threadgauge_report::{SampleRow, write_all};
-use threadgauge_results::{Params, Results, RunData, Store, StoredSample};
+use threadgauge_results::{Params, Results, RunData, STORE_FILE, Store, StoredSample};
 
 /// Where a run goes that was not told: `threadgauge-results/<date>-<id>` under the current folder.
 pub fn default_out(started: &str, id: &str) -> PathBuf {
     let date = started.split('T').next().unwrap_or(started);
     PathBuf::from("threadgauge-results").join(format!("{date}-{id}"))
+}
+
+/// A folder without a store may hold somebody's own files of our names: they are not replaced.
+pub fn refuse_foreign_files(dir: &Path) -> Result<()> {
+    const OURS: [&str; 5] = [
+        "results.json",
+        "report.html",
+        "report.md",
+        "results.xlsx",
+        "samples.csv",
+    ];
+    if dir.join(STORE_FILE).exists() {
+        return Ok(());
+    }
+    if let Some(file) = OURS.iter().map(|name| dir.join(name)).find(|path| path.exists()) {
+        bail!(
+            "{} is there already and would be replaced; choose another --out",
+            file.display()
+        );
+    }
+    Ok(())
 }
 
 /// Reads a results folder back.

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::cli::{Cli, Command};
-use crate::output::{Failure, Verdict};
+use crate::output::Verdict;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -34,8 +34,7 @@ fn main() -> ExitCode {
     match done {
         Ok(Verdict::Done) => ExitCode::SUCCESS,
         Ok(Verdict::CheckFailed) => ExitCode::from(1),
-        Err(Failure::ReaderLeft) => ExitCode::SUCCESS,
-        Err(Failure::Other(error)) => {
+        Err(error) => {
             output::complain(&error);
             ExitCode::from(2)
         }

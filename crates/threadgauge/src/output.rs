@@ -13,34 +13,17 @@ pub enum Verdict {
     CheckFailed,
 }
 
-/// Why a command could not do it.
-#[derive(Debug)]
-pub enum Failure {
-    /// Whoever read our output has had enough (`| head`): no failure of ours.
-    ReaderLeft,
-    /// Exit code 2, with the reason.
-    Other(anyhow::Error),
-}
+/// What every command returns; an error is exit code 2, with the reason.
+pub type Done = anyhow::Result<Verdict>;
 
-impl<E: Into<anyhow::Error>> From<E> for Failure {
-    fn from(error: E) -> Self {
-        Self::Other(error.into())
-    }
-}
-
-/// What every command returns.
-pub type Done = Result<Verdict, Failure>;
-
-/// Writes results.
-pub fn print(text: &str) -> Result<(), Failure> {
+/// Writes results. Whoever read them and has had enough (`| head`) is no failure of ours.
+pub fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     let newline = if text.ends_with('\n') { "" } else { "\n" };
     match write!(out, "{text}{newline}").and_then(|()| out.flush()) {
         Ok(()) => Ok(()),
-        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Err(Failure::ReaderLeft),
-        Err(e) => Err(Failure::Other(anyhow::anyhow!(
-            "standard output cannot be written: {e}"
-        ))),
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(e) => Err(anyhow::anyhow!("standard output cannot be written: {e}")),
     }
 }
 

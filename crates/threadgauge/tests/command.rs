@@ -174,6 +174,38 @@ fn results_are_never_overwritten() {
 }
 
 #[test]
+fn more_cpus_than_there_are_skip_the_case_and_say_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let set = ["run", "null", "--set", "cpus=4000", "--rounds", "1", "--out", "r"];
+    let output = threadgauge(dir.path(), &set);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let case = &results(&dir.path().join("r"))["experiments"][0]["cases"][0];
+    assert_eq!(case["status"], "skipped");
+    assert!(
+        case["reason"]
+            .as_str()
+            .unwrap()
+            .starts_with("needs 4000 CPUs, this run has "),
+        "{case}"
+    );
+    assert!(refused(&["run", "null", "--set", "cpus=0"]).contains("at least 1"));
+}
+
+#[test]
+fn files_of_our_names_that_are_not_ours_are_not_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("report.md"), "mine").unwrap();
+    let output = threadgauge(dir.path(), &tiny("1", &["--out", "."]));
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        text(&output.stderr).contains("report.md"),
+        "{}",
+        text(&output.stderr)
+    );
+    assert_eq!(fs::read_to_string(dir.path().join("report.md")).unwrap(), "mine");
+}
+
+#[test]
 fn a_case_that_fails_is_reported_and_fatal_only_when_asked() {
     let dir = tempfile::tempdir().unwrap();
     let run = |out, more: &[&str]| {
@@ -294,6 +326,20 @@ fn a_slower_run_fails_the_check_and_an_equal_one_does_not() {
     assert_eq!(check("b", "slower:5%"), Some(1));
     assert_eq!(check("b", "slower:20%"), Some(0));
     assert_eq!(check("a", "slower:5%"), Some(0));
+    let shell = format!(
+        "set -o pipefail; {} compare a b --fail-on slower:5% | head -n 1",
+        env!("CARGO_BIN_EXE_threadgauge")
+    );
+    let piped = Command::new("bash")
+        .args(["-c", &shell])
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    assert_eq!(
+        piped.status.code(),
+        Some(1),
+        "a reader that leaves does not hide the verdict"
+    );
     for format in ["text", "markdown"] {
         let compared = threadgauge(dir.path(), &["compare", "a", "b", "--format", format]);
         let compared = text(&compared.stdout);

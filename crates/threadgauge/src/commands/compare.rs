@@ -1,7 +1,7 @@
 //! Two result folders side by side.
 
 use threadgauge_report::{CompareReport, comparison_json, comparison_markdown, comparison_text};
-use threadgauge_results::{ComparisonResult, compare as compare_runs};
+use threadgauge_results::{ComparisonResult, Results, Status, compare as compare_runs};
 
 use crate::cli::{CompareOptions, Format, Threshold};
 use crate::folder;
@@ -12,11 +12,14 @@ pub fn compare(options: &CompareOptions) -> Done {
     let (a, b) = (folder::read(&options.a)?, folder::read(&options.b)?);
     let compared = compare_runs(&a, &b);
     if compared.rows.is_empty() {
-        return Err(anyhow::anyhow!("{} and {} have no case in common", a.name, b.name).into());
+        return Err(
+            anyhow::anyhow!("{} and {} have no case in common", a.name, b.name)
+                .context("nothing can be compared"),
+        );
     }
     let report = CompareReport {
-        a_name: a.name,
-        b_name: b.name,
+        a_name: a.name.clone(),
+        b_name: b.name.clone(),
         warnings: compared.warnings,
         rows: compared.rows,
     };
@@ -33,6 +36,18 @@ pub fn compare(options: &CompareOptions) -> Done {
     let Some(threshold) = options.fail_on else {
         return Ok(Verdict::Done);
     };
+    let lost = lost(&a.results, &b.results);
+    for case in &lost {
+        say(&format!("B has no figures of a case that A has: {case}"));
+    }
+    let open = report.rows.iter().filter(|r| r.ci95.is_none()).count();
+    if open > 0 {
+        say(&format!(
+            "{open} of {} cases have no interval and could not be judged",
+            report.rows.len()
+        ));
+    }
+    let none_judged = open == report.rows.len();
     let beyond: Vec<&ComparisonResult> = report.rows.iter().filter(|r| is_beyond(r, threshold)).collect();
     for row in &beyond {
         say(&format!(
@@ -41,11 +56,29 @@ pub fn compare(options: &CompareOptions) -> Done {
             row.ratio.unwrap_or(f64::NAN)
         ));
     }
-    Ok(if beyond.is_empty() {
+    let passed = beyond.is_empty() && lost.is_empty() && !none_judged;
+    Ok(if passed {
         Verdict::Done
     } else {
         Verdict::CheckFailed
     })
+}
+
+/// The cases that have figures in A and none in B: what cannot run any more is no success.
+fn lost(a: &Results, b: &Results) -> Vec<String> {
+    let cases = |of: &Results| -> Vec<(String, Status)> {
+        let cases = of.experiments.iter().flat_map(|e| &e.cases);
+        cases.map(|c| (c.id.clone(), c.status)).collect()
+    };
+    let of_b = cases(b);
+    let has_none = |id: &String| {
+        of_b.iter()
+            .any(|(other, status)| other == id && *status != Status::Ok)
+    };
+    let of_a = cases(a)
+        .into_iter()
+        .filter(|(id, status)| *status == Status::Ok && has_none(id));
+    of_a.map(|(id, _)| id).collect()
 }
 
 /// The whole interval lies above the threshold.

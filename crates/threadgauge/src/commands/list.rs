@@ -60,7 +60,7 @@ impl Entry {
                 .map(|c| (c.params.to_string(), c.skip.clone()))
                 .collect(),
             rounds,
-            takes: (chosen.round_estimate() * rounds).min(chosen.plan.budget),
+            takes: chosen.expected(rounds),
         }
     }
 

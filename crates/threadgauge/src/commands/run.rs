@@ -9,9 +9,11 @@ use threadgauge_lab::experiment::{Profile, Site};
 use threadgauge_lab::launch::{Interrupts, Launcher};
 use threadgauge_lab::schedule::{self, Chosen, Ending};
 use threadgauge_lab::selection::{Selector, choose, experiments};
-use threadgauge_machine::{CpuList, allowed_cpus, available_memory_mib, fingerprint};
+use threadgauge_machine::{CpuList, Fingerprint, allowed_cpus, available_memory_mib, fingerprint};
 use threadgauge_report::{terminal, terminal_summary};
-use threadgauge_results::{RunData, RunRecord, Status, Store, StoredExperiment};
+use threadgauge_results::{
+    CaseResult, RunData, RunRecord, SOME_ROUNDS_FAILED, Status, Store, StoredExperiment, machine_differences,
+};
 
 use crate::cli::RunOptions;
 use crate::folder;
@@ -40,9 +42,10 @@ pub fn run(options: &RunOptions) -> Done {
     };
     // Whatever stopped it, what was measured is reported.
     let data = folder::from_store(&dir, &store)?;
-    store.close()?;
+    let closed = store.close();
     let files = folder::write(&data, &dir);
     let ending = ending?;
+    closed?;
     show(&data, options.json)?;
     let report = files?
         .into_iter()
@@ -73,7 +76,8 @@ struct Begun {
 /// Where to run: the CPUs this process may use, or those the user chose among them.
 pub fn site(profile: Profile, cpus: Option<&CpuList>) -> Result<Site> {
     let allowed = allowed_cpus().context("the CPUs this process may use cannot be read")?;
-    let cpus = cpus.unwrap_or(&allowed);
+    let spread = cores_first(&allowed, &fingerprint());
+    let cpus = cpus.unwrap_or(&spread);
     if let Some(absent) = cpus.iter().find(|cpu| !allowed.contains(*cpu)) {
         bail!("--cpus: CPU {absent} is not one this process may use; those are {allowed}");
     }
@@ -82,6 +86,17 @@ pub fn site(profile: Profile, cpus: Option<&CpuList>) -> Result<Site> {
         cpus: cpus.clone(),
         free_memory_mib: available_memory_mib().unwrap_or(0),
     })
+}
+
+/// CPUs of different cores before the second CPU of any: "two CPUs" are two cores wherever there are two.
+fn cores_first(allowed: &CpuList, machine: &Fingerprint) -> CpuList {
+    let siblings = machine.topology.smt_siblings.as_deref().unwrap_or_default();
+    let is_second = |cpu: &usize| {
+        let mut cores = siblings.iter().filter(|core| core.contains(*cpu));
+        cores.any(|core| core.intersection(allowed).iter().next() != Some(*cpu))
+    };
+    let (seconds, firsts): (Vec<usize>, Vec<usize>) = allowed.iter().partition(is_second);
+    CpuList::new(firsts.into_iter().chain(seconds))
 }
 
 fn begin(options: &RunOptions) -> Result<Begun> {
@@ -95,6 +110,7 @@ fn begin(options: &RunOptions) -> Result<Begun> {
         .out
         .clone()
         .unwrap_or_else(|| folder::default_out(&started, &id));
+    folder::refuse_foreign_files(&dir)?;
     let record = RunRecord {
         id,
         started,
@@ -144,10 +160,16 @@ fn resume(dir: &Path) -> Result<Begun> {
     }
     let profile = Profile::named(&record.profile)
         .with_context(|| format!("{} has the unknown profile {}", dir.display(), record.profile))?;
-    let site = Site {
-        cpus: CpuList::new(record.cpus.iter().copied()),
-        ..site(profile, None)?
-    };
+    let differences = machine_differences(&store.machine()?, &serde_json::to_value(fingerprint())?);
+    if !differences.is_empty() {
+        bail!(
+            "{} was begun on another machine or kernel ({}); its figures cannot be mixed with this one's: begin a new run",
+            dir.display(),
+            differences.join("; ")
+        );
+    }
+    let site = site(profile, Some(&CpuList::new(record.cpus.iter().copied())))
+        .context("the run cannot go on on the CPUs it was begun on")?;
     let chosen = store
         .experiments()?
         .iter()
@@ -165,13 +187,14 @@ fn resume(dir: &Path) -> Result<Begun> {
 /// Ctrl-C and a request to end, as bytes on a stream: once is "finish the case", twice "stop now".
 fn interrupts() -> Result<Interrupts> {
     let (read, write) = UnixStream::pair()?;
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
     }
     Ok(Interrupts::new(read)?)
 }
 
-fn show(data: &RunData, json: bool) -> Result<(), crate::output::Failure> {
+fn show(data: &RunData, json: bool) -> Result<()> {
     if json {
         return print(&serde_json::to_string_pretty(&data.results)?);
     }
@@ -184,5 +207,7 @@ fn show(data: &RunData, json: bool) -> Result<(), crate::output::Failure> {
 
 fn any_failed(data: &RunData) -> bool {
     let cases = data.results.experiments.iter().flat_map(|e| &e.cases);
-    cases.into_iter().any(|c| c.status == Status::Failed)
+    let failed =
+        |c: &CaseResult| c.status == Status::Failed || c.tags.iter().any(|t| t == SOME_ROUNDS_FAILED);
+    cases.into_iter().any(failed)
 }

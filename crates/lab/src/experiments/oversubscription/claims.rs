@@ -227,7 +227,7 @@ mod tests {
     fn verdict(view: &View<'_>, id: &str) -> (Verdict, Option<f64>, Option<String>) {
         let all = evidence(view);
         let of_claim = all.iter().find(|e| e.claim == id).unwrap();
-        let finding = decide(claim(id).unwrap(), of_claim.unit, &of_claim.evidence);
+        let finding = decide(claim(id).unwrap(), of_claim.unit, &of_claim.evidence, 0.05);
         (finding.verdict.unwrap(), finding.measured, finding.reason)
     }
 

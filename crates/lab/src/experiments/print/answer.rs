@@ -456,7 +456,7 @@ mod tests {
 
     fn verdict(answer: &Answer, id: &str) -> (Option<Verdict>, String) {
         let found = answer.claims.iter().find(|c| c.claim == id).unwrap();
-        let finding = decide(claim(id).unwrap(), found.unit, &found.evidence);
+        let finding = decide(claim(id).unwrap(), found.unit, &found.evidence, 0.05);
         (finding.verdict, finding.reason.unwrap_or_default())
     }
 
