@@ -153,7 +153,11 @@ mod tests {
     const NOISE: [f64; 7] = [1.0, 1.01, 0.99, 1.02, 0.98, 1.005, 0.995];
 
     fn run(way: Way, cpus: u64, ns: f64, busy: Option<f64>) -> Vec<crate::view::ViewCase> {
-        let case = Case::base(way, 200);
+        run_of(200, way, cpus, ns, busy)
+    }
+
+    fn run_of(count: u64, way: Way, cpus: u64, ns: f64, busy: Option<f64>) -> Vec<crate::view::ViewCase> {
+        let case = Case::base(way, count);
         let values = NOISE.map(|n| n * ns);
         let mut cases = vec![measured(&case, cpus, &[(PRIMARY, &values), (CREATION, &values)])];
         if let Some(ns) = busy {
@@ -185,9 +189,15 @@ mod tests {
     #[test]
     fn a_process_of_twelve_threads_holds_and_one_of_five_does_not() {
         for (process_ns, verdict) in [(240_000.0, Verdict::Holds), (100_000.0, Verdict::DoesNotHold)] {
-            let mut cases = run(Way::Fork, 1, process_ns, None);
-            cases.extend(run(Way::Pthread, 1, 20_000.0, None));
-            let found = decided(&view(cases), "process-create-destroy-over-10x-thread");
+            let of = |count| {
+                let mut cases = run_of(count, Way::Fork, 1, process_ns, None);
+                cases.extend(run_of(count, Way::Pthread, 1, 20_000.0, None));
+                decided(&view(cases), "process-create-destroy-over-10x-thread")
+            };
+            let few = of(200);
+            assert_eq!(few.verdict, Some(Verdict::Inconclusive));
+            assert!(few.reason.unwrap().contains("--profile paper"));
+            let found = of(100_000);
             assert_eq!(found.verdict, Some(verdict));
             assert!((found.measured.unwrap() - process_ns / 20_000.0).abs() < 0.1);
         }
@@ -196,7 +206,7 @@ mod tests {
     #[test]
     fn milliseconds_a_process() {
         let found = decided(
-            &view(run(Way::Fork, 1, 112_000.0, None)),
+            &view(run_of(100_000, Way::Fork, 1, 112_000.0, None)),
             "process-create-destroy-takes-0.18-ms",
         );
         assert_eq!((found.verdict, found.unit.as_str()), (Some(Verdict::Holds), "ms"));
