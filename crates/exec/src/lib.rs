@@ -1,0 +1,1 @@
+//! threadgauge-exec
