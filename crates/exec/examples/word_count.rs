@@ -18,12 +18,16 @@ fn main() -> ExitCode {
     let four = NonZeroUsize::new(4).expect("not zero");
     // Local state that only this thread touches, though four read.
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-    let tried = ConcurrentExecution::new(four).try_for_each(&files, std::fs::read_to_string, |done| {
-        for word in done.result.split_whitespace() {
-            *counts.entry(word.to_lowercase()).or_default() += 1;
-        }
-        eprintln!("{} of {}: {}", done.order + 1, files.len(), done.object.display());
-    });
+    let tried = ConcurrentExecution::new(four).try_for_each(
+        &files,
+        |file| std::fs::read_to_string(file),
+        |done| {
+            for word in done.result.split_whitespace() {
+                *counts.entry(word.to_lowercase()).or_default() += 1;
+            }
+            eprintln!("{} of {}: {}", done.order + 1, files.len(), done.object.display());
+        },
+    );
     for failed in &tried.failed {
         eprintln!("{}: {}", failed.object.display(), failed.error);
     }

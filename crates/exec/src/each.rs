@@ -23,6 +23,9 @@ enum Slot<O, R> {
     Ended(Raw<O, R>),
 }
 
+/// A slot, shared by the caller and the thread at work in it.
+type SharedSlot<O, R> = Arc<Mutex<Slot<O, R>>>;
+
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -105,7 +108,7 @@ where
         let shared = &threads.shared;
         let _leaving = Leaving(threads);
         let mut shortage: Option<io::Error> = None;
-        let mut slots: Vec<Arc<Mutex<Slot<I::Item, W::Output>>>> = Vec::new();
+        let mut slots: Vec<SharedSlot<I::Item, W::Output>> = Vec::new();
         let mut free = Vec::new();
         let mut ended = Vec::new();
         let mut objects = Vec::new();

@@ -32,8 +32,10 @@ pub enum Carrier {
 #[non_exhaustive]
 pub enum Mode {
     /// The caller runs processors itself while the service times it sees are small against the cost of waking a
-    /// thread (20 µs), and at the first long one it stops. So a result waits for its finisher no longer than the
-    /// processor that the caller is at, and that one is short unless it is the first long one after many.
+    /// thread (20 µs): after 16 short ones in a row it begins, at a long one it stops and then asks for twice as many.
+    /// So a result waits for its finisher no longer than the processor that the caller is at, and that one is
+    /// short. The exception: a single long one among 256 is taken for the scheduler's doing and does not stop it; so
+    /// where the work turns from short to long, a result may wait for two long ones.
     ///
     /// While the caller works there may be fewer processors at work than the degree allows, so one that waits for
     /// *another object's* processor or finisher needs [`FreeCaller`](Self::FreeCaller).

@@ -13,8 +13,8 @@
 //! The caller is *idle* (asleep until a bell rings), *finishing*, or *working*: it holds one of the *k* permits
 //! and runs processors itself between two looks at the rings. Working saves the wake-up for each result, but while
 //! the caller runs a processor, results of others wait. So it works only after a streak of service times that are
-//! small against a wake-up ([`SMALL_NS`]), stops at the first long one, and asks for a longer streak each time that
-//! it had to stop soon. While it works there is one worker a CPU beside it, the rest is benched: more could only
+//! small against a wake-up ([`SMALL_NS`]) and stops at a long one, unless that was the first in [`PARDON`]; each time
+//! that it had to stop it asks for a longer streak. While it works there is one worker a CPU beside it, the rest is benched: more could only
 //! take CPUs from those. A worker that sees a long service time recalls the others by itself.
 //!
 //! Batches: a claim costs a lock, so short objects are claimed together, as many as make up [`BATCH_NS`]; the count
@@ -45,6 +45,10 @@ const FEW_RESULTS: usize = 4;
 /// Short service times in a row before the caller works.
 const STREAK: u32 = 16;
 const LONGEST_STREAK: u32 = 1 << 12;
+/// After so many short ones a long one does not stop the caller.
+const PARDON: u32 = 256;
+/// After so many short ones the caller's streak need not be longer than at first.
+const FORGIVEN: u32 = 1 << 13;
 /// A worker whose ring is full looks this often before it sleeps: under the cost of a wake-up.
 const LOOKS: u32 = 200;
 const NO_OBJECT: usize = usize::MAX;
@@ -59,9 +63,12 @@ struct Lane<O, R> {
     current: AtomicUsize,
 }
 
+/// A lane, shared by the caller and its worker.
+type SharedLane<O, R> = Arc<Lane<O, R>>;
+
 struct Pool<'c, I: Iterator, W: Work<I::Item>> {
     shared: Shared<'c, I, W>,
-    lanes: Mutex<Vec<Arc<Lane<I::Item, W::Output>>>>,
+    lanes: Mutex<Vec<SharedLane<I::Item, W::Output>>>,
     /// The caller works and workers are benched for it.
     narrowed: AtomicBool,
     /// News for the caller other than a result.
@@ -330,20 +337,24 @@ impl Policy {
         if service_ns <= SMALL_NS {
             self.streak = self.streak.saturating_add(1);
             self.since = self.since.saturating_add(1);
-            if self.streak == self.needed && !self.working {
+            if self.streak >= self.needed && !self.working {
                 self.working = true;
                 self.since = 0;
             }
+            if self.since == FORGIVEN {
+                self.needed = STREAK;
+            }
         } else {
             self.streak = 0;
-            if self.working {
+            if !self.working {
+                return;
+            }
+            if self.since >= PARDON {
+                // Rare ones are the scheduler's: leaving and coming back would cost more wake-ups than it saves.
+                self.since = 0;
+            } else {
                 self.working = false;
-                // Soon: long ones are part of the work. Rare ones are the scheduler's.
-                self.needed = if self.since < 256 {
-                    (self.needed * 2).min(LONGEST_STREAK)
-                } else {
-                    STREAK
-                };
+                self.needed = (self.needed * 2).min(LONGEST_STREAK);
             }
         }
     }
@@ -363,7 +374,7 @@ struct Caller<'p, 'c, 'd, I: Iterator, W: Work<I::Item>, F, B> {
     pool: &'p Pool<'c, I, W>,
     settings: &'p Settings,
     desk: &'d mut Desk<I::Item, W::Output, F, B>,
-    lanes: Vec<Arc<Lane<I::Item, W::Output>>>,
+    lanes: Vec<SharedLane<I::Item, W::Output>>,
     policy: Policy,
     /// What the workers have last been told.
     told_working: bool,
@@ -507,11 +518,16 @@ where
 
     /// Tells the workers whether the caller works.
     fn tell(&mut self) {
-        if self.policy.working == self.told_working {
+        let pool = self.pool;
+        // A worker may have widened after a long one that the caller pardoned.
+        let narrow_again = self.policy.working
+            && self.policy.mode == Mode::Prompt
+            && self.policy.streak >= STREAK
+            && !pool.narrowed.load(Ordering::Relaxed);
+        if self.policy.working == self.told_working && !narrow_again {
             return;
         }
         self.told_working = self.policy.working;
-        let pool = self.pool;
         if self.policy.working {
             let workers = self.policy.workers(pool.shared.degree);
             pool.shared.source().allowed = workers;
