@@ -7,29 +7,28 @@
 //! What must never exist: a condition for which an owner waits, changed by anything but a sequentially
 //! consistent exchange (`sync::publish`) or under a lock released before the ring.
 
-use std::sync::OnceLock;
 use std::time::Instant;
 
-use crate::sync::{AtomicBool, Ordering, Thread, current, park, park_timeout, publish_flag};
+use crate::sync::{AtomicBool, Ordering, Parker, publish_flag};
 
 #[derive(Debug)]
 pub(crate) struct Bell {
     /// Set by the owner before its last look; taken back by the one ringer that wakes it.
     asleep: AtomicBool,
-    owner: OnceLock<Thread>,
+    owner: Parker,
 }
 
 impl Bell {
     pub(crate) fn new() -> Self {
         Self {
             asleep: AtomicBool::new(false),
-            owner: OnceLock::new(),
+            owner: Parker::default(),
         }
     }
 
     /// Names the thread that sleeps here. Once, by that thread, before it waits.
     pub(crate) fn attach(&self) {
-        let _ = self.owner.set(current());
+        self.owner.attach();
     }
 
     /// Wakes the owner if it sleeps. The caller has published its news with a `SeqCst` exchange or under a lock.
@@ -43,10 +42,8 @@ impl Bell {
     #[cold]
     fn wake(&self) {
         // AcqRel: pairs with the owner's loads of `asleep`; only the one that takes the flag pays for a wake-up.
-        if self.asleep.swap(false, Ordering::AcqRel)
-            && let Some(owner) = self.owner.get()
-        {
-            owner.unpark();
+        if self.asleep.swap(false, Ordering::AcqRel) {
+            self.owner.unpark();
         }
     }
 
@@ -65,14 +62,14 @@ impl Bell {
             // token: none runs between the flag and the park.
             while self.asleep.load(Ordering::Acquire) {
                 match until {
-                    None => park(),
+                    None => self.owner.park(None),
                     Some(until) => {
                         let left = until.saturating_duration_since(Instant::now());
                         if left.is_zero() {
                             self.asleep.store(false, Ordering::Release);
                             return ready();
                         }
-                        park_timeout(left);
+                        self.owner.park(Some(left));
                     }
                 }
             }

@@ -252,7 +252,10 @@ mod loom_models {
 
     #[test]
     fn loom_a_full_producer_sleeps_until_there_is_room() {
-        loom::model(|| {
+        // At most three preemptions a run: without a bound it had not ended after two minutes.
+        let mut bounded = loom::model::Builder::new();
+        bounded.preemption_bound = Some(3);
+        bounded.check(|| {
             let shared = Arc::new((Ring::new(1), Bell::new(), Bell::new()));
             let theirs = Arc::clone(&shared);
             shared.1.attach();

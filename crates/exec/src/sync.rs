@@ -1,21 +1,62 @@
 //! What the lock-free leaves stand on: the standard library, or loom's model of it under `cfg(loom)`.
 
 #[cfg(not(loom))]
-pub(crate) use std::{
-    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
-    thread::{Thread, current, park, park_timeout},
-};
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 #[cfg(loom)]
-pub(crate) use loom::{
-    sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence},
-    thread::{Thread, current, park},
-};
+pub(crate) use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
-/// loom has no clock: a timed park is a park there.
+/// Where one thread parks: the standard library's park and unpark, with its token.
+#[cfg(not(loom))]
+#[derive(Debug, Default)]
+pub(crate) struct Parker(std::sync::OnceLock<std::thread::Thread>);
+
+#[cfg(not(loom))]
+impl Parker {
+    /// Names the thread that parks here. Once, by that thread, before it does.
+    pub(crate) fn attach(&self) {
+        let _ = self.0.set(std::thread::current());
+    }
+
+    /// Until unparked, or for the time given, or without cause.
+    pub(crate) fn park(&self, at_most: Option<std::time::Duration>) {
+        match at_most {
+            None => std::thread::park(),
+            Some(time) => std::thread::park_timeout(time),
+        }
+    }
+
+    pub(crate) fn unpark(&self) {
+        if let Some(owner) = self.0.get() {
+            owner.unpark();
+        }
+    }
+}
+
+/// The same token from a lock and a condition. It has no clock.
 #[cfg(loom)]
-pub(crate) fn park_timeout(_: std::time::Duration) {
-    park();
+#[derive(Debug, Default)]
+pub(crate) struct Parker {
+    token: loom::sync::Mutex<bool>,
+    given: loom::sync::Condvar,
+}
+
+#[cfg(loom)]
+impl Parker {
+    pub(crate) fn attach(&self) {}
+
+    pub(crate) fn park(&self, _: Option<std::time::Duration>) {
+        let mut token = self.token.lock().unwrap();
+        while !*token {
+            token = self.given.wait(token).unwrap();
+        }
+        *token = false;
+    }
+
+    pub(crate) fn unpark(&self) {
+        *self.token.lock().unwrap() = true;
+        self.given.notify_one();
+    }
 }
 
 #[cfg(loom)]
@@ -64,7 +105,8 @@ pub(crate) fn publish_flag(cell: &AtomicBool, value: bool) {
     cell.swap(value, Ordering::SeqCst);
     #[cfg(loom)]
     {
-        cell.store(value, Ordering::Release);
+        // An exchange here too: loom does not know that a store comes after the exchange it follows.
+        cell.swap(value, Ordering::AcqRel);
         fence(Ordering::SeqCst);
     }
 }
