@@ -32,10 +32,11 @@ pub enum Carrier {
 #[non_exhaustive]
 pub enum Mode {
     /// The caller runs processors itself while the service times it sees are small against the cost of waking a
-    /// thread (20 µs): after 16 short ones in a row it begins, at a long one it stops and then asks for twice as many.
-    /// So a result waits for its finisher no longer than the processor that the caller is at, and that one is
-    /// short. The exception: a single long one among 256 is taken for the scheduler's doing and does not stop it; so
-    /// where the work turns from short to long, a result may wait for two long ones.
+    /// thread (20 µs): after some eight short ones it begins (a long one takes eight off); at a long one it stops,
+    /// and then asks for twice as many. So a result waits for its finisher no longer than the processor that the
+    /// caller is at, and that one is short. The exception: a single long one among 64 is taken for the scheduler's
+    /// doing and does not stop it; so where the work turns from short to long, a result may wait for two long ones.
+    /// To see how short the work is, the caller listens for 150 µs before it makes the last of the workers.
     ///
     /// While the caller works there may be fewer processors at work than the degree allows, so one that waits for
     /// *another object's* processor or finisher needs [`FreeCaller`](Self::FreeCaller).
@@ -45,7 +46,7 @@ pub enum Mode {
     /// a wake-up.
     FreeCaller,
     /// The caller is one of the carriers from the first object to the last. Cheapest; but a result may wait for as
-    /// long as one processor takes.
+    /// long as one processor takes, and a processor must not wait for another object's finisher.
     Throughput,
 }
 

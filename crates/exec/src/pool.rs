@@ -24,6 +24,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{Builder, Scope};
+use std::time::{Duration, Instant};
 use std::{io, mem};
 
 use std::ops::ControlFlow;
@@ -42,11 +43,16 @@ const BATCH_NS: u64 = 4_000;
 const MAX_BATCH: usize = 256;
 /// Results of long processors that may wait for the finisher, for each worker.
 const FEW_RESULTS: usize = 4;
-/// Short service times in a row before the caller works.
-const STREAK: u32 = 16;
+/// By how many the short service times must outweigh the long ones (each counts [`SETBACK`]) before the caller works.
+const STREAK: u32 = 8;
+/// How long the caller listens with one CPU to itself before it makes the workers for that CPU as well: once all CPUs
+/// are busy, a caller that is woken may have to wait a scheduler's slice (milliseconds) to see how short the work is.
+const TRIAL: Duration = Duration::from_micros(150);
 const LONGEST_STREAK: u32 = 1 << 12;
+/// What a long one takes off the streak of short ones: waking the caller itself makes some seem long.
+const SETBACK: u32 = 8;
 /// After so many short ones a long one does not stop the caller.
-const PARDON: u32 = 256;
+const PARDON: u32 = 64;
 /// After so many short ones the caller's streak need not be longer than at first.
 const FORGIVEN: u32 = 1 << 13;
 /// A worker whose ring is full looks this often before it sleeps: under the cost of a wake-up.
@@ -337,7 +343,8 @@ impl Policy {
         if service_ns <= SMALL_NS {
             self.streak = self.streak.saturating_add(1);
             self.since = self.since.saturating_add(1);
-            if self.streak >= self.needed && !self.working {
+            self.streak = self.streak.min(self.needed);
+            if self.streak == self.needed && !self.working {
                 self.working = true;
                 self.since = 0;
             }
@@ -345,7 +352,7 @@ impl Policy {
                 self.needed = STREAK;
             }
         } else {
-            self.streak = 0;
+            self.streak = self.streak.saturating_sub(SETBACK);
             if !self.working {
                 return;
             }
@@ -354,6 +361,7 @@ impl Policy {
                 self.since = 0;
             } else {
                 self.working = false;
+                self.streak = 0;
                 self.needed = (self.needed * 2).min(LONGEST_STREAK);
             }
         }
@@ -432,8 +440,22 @@ where
             .map_or(usize::MAX, |n| n.max(1));
         let mut shortage = None;
         let mut over = false;
+        let mut trial: Option<Instant> = None;
         loop {
             self.tell();
+            if self.policy.mode == Mode::Prompt
+                && !self.policy.working
+                && self.lanes.len() == cpus().saturating_sub(1).max(1)
+                && !shared.source().over()
+            {
+                let until = *trial.get_or_insert_with(|| Instant::now() + TRIAL);
+                if Instant::now() < until {
+                    if self.drain() == 0 {
+                        self.listen(Some(until));
+                    }
+                    continue;
+                }
+            }
             let wanted = self.policy.workers(shared.degree).min(at_most);
             let mut made = false;
             if self.lanes.len() < wanted && !over && shortage.is_none() {
@@ -641,6 +663,14 @@ where
         self.batch.adapt(longest_ns, took_ns);
     }
 
+    /// Sleeps until a result or other news comes, or until then: `false` if nothing has come.
+    fn listen(&self, until: Option<Instant>) -> bool {
+        let pool = self.pool;
+        let news =
+            || pool.nudged.swap(false, Ordering::SeqCst) || self.lanes.iter().any(|lane| lane.ring.len() > 0);
+        pool.shared.caller.wait(news, until)
+    }
+
     /// Until a result or other news comes; at the deadline, names whoever still runs.
     fn sleep(&mut self) {
         let pool = self.pool;
@@ -654,7 +684,7 @@ where
         }
         self.warned = true;
         shared.halt(Halt::Deadline);
-        for lane in lanes {
+        for lane in &self.lanes {
             let index = lane.current.load(Ordering::Relaxed);
             if index != NO_OBJECT {
                 self.settings.warn(Warning::Overrun { index });
