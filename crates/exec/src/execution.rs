@@ -36,7 +36,8 @@ pub enum Mode {
     /// and then asks for twice as many. So a result waits for its finisher no longer than the processor that the
     /// caller is at, and that one is short. The exception: a single long one among 64 is taken for the scheduler's
     /// doing and does not stop it; so where the work turns from short to long, a result may wait for two long ones.
-    /// To see how short the work is, the caller listens for 150 µs before it makes the last of the workers.
+    /// To see how short the work is, the caller listens for 200 µs, and for a millisecond if it looks short, before
+    /// it makes more workers than leave it a CPU.
     ///
     /// While the caller works there may be fewer processors at work than the degree allows, so one that waits for
     /// *another object's* processor or finisher needs [`FreeCaller`](Self::FreeCaller).

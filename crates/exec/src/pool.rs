@@ -47,7 +47,9 @@ const FEW_RESULTS: usize = 4;
 const STREAK: u32 = 8;
 /// How long the caller listens with one CPU to itself before it makes the workers for that CPU as well: once all CPUs
 /// are busy, a caller that is woken may have to wait a scheduler's slice (milliseconds) to see how short the work is.
-const TRIAL: Duration = Duration::from_micros(150);
+const TRIAL: Duration = Duration::from_micros(200);
+/// The same, once it has seen short ones.
+const PROMISING_TRIAL: Duration = Duration::from_millis(1);
 const LONGEST_STREAK: u32 = 1 << 12;
 /// What a long one takes off the streak of short ones: waking the caller itself makes some seem long.
 const SETBACK: u32 = 8;
@@ -448,7 +450,13 @@ where
                 && self.lanes.len() == cpus().saturating_sub(1).max(1)
                 && !shared.source().over()
             {
-                let until = *trial.get_or_insert_with(|| Instant::now() + TRIAL);
+                let since = *trial.get_or_insert_with(Instant::now);
+                let until = since
+                    + if self.policy.streak > 0 {
+                        PROMISING_TRIAL
+                    } else {
+                        TRIAL
+                    };
                 if Instant::now() < until {
                     if self.drain() == 0 {
                         self.listen(Some(until));
