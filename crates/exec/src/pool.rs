@@ -13,7 +13,7 @@
 //! The caller is *idle* (asleep until a bell rings), *finishing*, or *working*: it holds one of the *k* permits
 //! and runs processors itself between two looks at the rings. Working saves the wake-up for each result, but while
 //! the caller runs a processor, results of others wait. So it works only after a streak of service times that are
-//! small against a wake-up ([`SMALL_NS`]) and stops at a long one, unless that was the first in [`PARDON`]; each time
+//! small against a wake-up ([`SMALL_NS`]) and stops at a long one, unless enough short ones ([`PARDON`]) outweigh it; each time
 //! that it had to stop it asks for a longer streak. While it works there is one worker a CPU beside it, the rest is benched: more could only
 //! take CPUs from those. A worker that sees a long service time recalls the others by itself.
 //!
@@ -53,10 +53,11 @@ const PROMISING_TRIAL: Duration = Duration::from_millis(1);
 const LONGEST_STREAK: u32 = 1 << 12;
 /// What a long one takes off the streak of short ones: waking the caller itself makes some seem long.
 const SETBACK: u32 = 8;
-/// After so many short ones a long one does not stop the caller.
+/// So many short ones outweigh a long one: it does not stop the caller.
 const PARDON: u32 = 64;
-/// After so many short ones the caller's streak need not be longer than at first.
-const FORGIVEN: u32 = 1 << 13;
+/// More short ones than this do not count: three long ones are pardoned in a row, a fourth is not. And after so many
+/// the caller's streak need not be longer than at first.
+const FORGIVEN: u32 = 3 * PARDON;
 /// A worker whose ring is full looks this often before it sleeps: under the cost of a wake-up.
 const LOOKS: u32 = 200;
 const NO_OBJECT: usize = usize::MAX;
@@ -316,7 +317,7 @@ struct Policy {
     working: bool,
     streak: u32,
     needed: u32,
-    /// Short ones since it works.
+    /// Short ones since it works, less what long ones took off.
     since: u32,
 }
 
@@ -344,7 +345,7 @@ impl Policy {
         }
         if service_ns <= SMALL_NS {
             self.streak = self.streak.saturating_add(1);
-            self.since = self.since.saturating_add(1);
+            self.since = (self.since + 1).min(FORGIVEN);
             self.streak = self.streak.min(self.needed);
             if self.streak == self.needed && !self.working {
                 self.working = true;
@@ -360,7 +361,7 @@ impl Policy {
             }
             if self.since >= PARDON {
                 // Rare ones are the scheduler's: leaving and coming back would cost more wake-ups than it saves.
-                self.since = 0;
+                self.since -= PARDON;
             } else {
                 self.working = false;
                 self.streak = 0;
