@@ -34,9 +34,10 @@ pub enum Mode {
     /// The caller runs processors itself while the service times it sees are small against the cost of waking a
     /// thread (20 µs): after some eight short ones it begins (a long one takes eight off); at a long one it stops,
     /// and then asks for twice as many. So a result waits for its finisher no longer than the processor that the
-    /// caller is at, and that one is short. The exception: long ones that are outweighed by 64 short ones each, up to three
-    /// in a row, are taken for the scheduler's doing and do not stop it; so where the work turns from short to long, a
-    /// result may wait for four long ones.
+    /// caller is at, and that one is short.
+    /// The exception: long ones that are outweighed by 64 short ones each, up to three in a row, are taken for the
+    /// scheduler's doing and do not stop it; so where the work turns from short to long, a result may wait for
+    /// four long ones.
     /// To see how short the work is, the caller listens for 200 µs, and for a millisecond if it looks short, before
     /// it makes more workers than leave it a CPU.
     ///
