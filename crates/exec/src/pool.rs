@@ -14,8 +14,9 @@
 //! and runs processors itself between two looks at the rings. Working saves the wake-up for each result, but while
 //! the caller runs a processor, results of others wait. So it works only after a streak of service times that are
 //! small against a wake-up ([`SMALL_NS`]) and stops at a long one, unless enough short ones ([`PARDON`]) outweigh it; each time
-//! that it had to stop it asks for a longer streak. While it works there is one worker a CPU beside it, the rest is benched: more could only
-//! take CPUs from those. A worker that sees a long service time recalls the others by itself.
+//! that it had to stop it asks for a longer streak. While it works in the default mode there are as many workers
+//! beside it as leave it a CPU, the rest is benched: more could only take CPUs from those. A worker that sees a long
+//! service time recalls the others by itself.
 //!
 //! Batches: a claim costs a lock, so short objects are claimed together, as many as make up [`BATCH_NS`]; the count
 //! doubles only while every object is short and falls to one at the first that is not. Results leave one by one.
