@@ -1,0 +1,581 @@
+//! `ConcurrentExecution`: the settings of a call, and the calls.
+
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::desk::Desk;
+use crate::outcome::{Done, Ended, Failed, Report, Rest, Tried, Verdict, Warning};
+use crate::pool::Ran;
+use crate::shared::{Claim, Halt, Raw, Shared, Source, Who, Work};
+use crate::stop::StopToken;
+use crate::{each, pool};
+
+/// Who runs the processors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Carrier {
+    /// As many threads as the degree, made for the call, each taking object after object.
+    #[default]
+    Pool,
+    /// A thread for each object, made when its turn comes and ended with it. Dear (35 µs and more each), but no
+    /// object sees what another left in its thread.
+    ThreadPerObject,
+}
+
+/// What the caller does while it waits for results. For [`Carrier::Pool`]; with a thread for each object the
+/// caller is always free, and in a call with a deadline it is too: somebody has to watch the clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Mode {
+    /// The caller runs processors itself while the service times it sees are small against the cost of waking a
+    /// thread (20 µs): after some eight short ones it begins (a long one takes eight off); at a long one it stops,
+    /// and then asks for twice as many. So a result waits for its finisher no longer than the processor that the
+    /// caller is at, and that one is short.
+    /// The exception: long ones that are outweighed by 64 short ones each, up to three in a row, are taken for the
+    /// scheduler's doing and do not stop it; so where the work turns from short to long, a result may wait for
+    /// four long ones.
+    /// To see how short the work is, the caller listens for 200 µs, and for a millisecond if it looks short, before
+    /// it makes more workers than leave it a CPU.
+    ///
+    /// While the caller works there may be fewer processors at work than the degree allows, so one that waits for
+    /// *another object's* processor or finisher needs [`FreeCaller`](Self::FreeCaller).
+    #[default]
+    Prompt,
+    /// The caller runs no processor: it finishes results and sleeps. Each result is finished at once; each may cost
+    /// a wake-up.
+    FreeCaller,
+    /// The caller is one of the carriers from the first object to the last. Cheapest; but a result may wait for as
+    /// long as one processor takes, and a processor must not wait for another object's finisher.
+    Throughput,
+}
+
+/// What [`try_for_each`](ConcurrentExecution::try_for_each) does when a processor returns an error.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnError {
+    /// Nothing more starts, the stop token is set, those that run are waited for and finished.
+    #[default]
+    StopAtFirst,
+    /// The error is kept and the rest goes on.
+    Collect,
+}
+
+type Warn = Arc<dyn Fn(Warning) + Send + Sync>;
+
+#[derive(Clone)]
+pub(crate) struct Settings {
+    pub(crate) degree: NonZeroUsize,
+    carrier: Carrier,
+    pub(crate) mode: Mode,
+    on_error: OnError,
+    pub(crate) look_ahead: Option<NonZeroUsize>,
+    pub(crate) deadline: Option<Duration>,
+    pub(crate) token: StopToken,
+    given_token: bool,
+    warn: Option<Warn>,
+}
+
+impl Settings {
+    pub(crate) fn warn(&self, warning: Warning) {
+        if let Some(warn) = &self.warn {
+            warn(warning);
+        }
+    }
+}
+
+/// Runs objects, at most *k* at a time, and finishes each on the caller's own thread as soon as it is done.
+///
+/// It holds the settings only; threads are made for a call and are gone when it returns. A call may be made from
+/// many threads at once, and from within a processor: each has threads and permits of its own, so nesting cannot
+/// deadlock (and multiplies the degrees).
+///
+/// # The contract
+///
+/// - The **iterator** is asked for an object only when a carrier is free to run it; so it may be endless.
+///   [`Carrier::Pool`] asks from its workers, hence `Send`, one at a time. Several objects are taken at once only
+///   if they are short and the iterator's lower size bound promises them.
+/// - At no time do more than *k* **processors** run. They run on any thread, in any order, started in
+///   the order of the objects.
+/// - The **finisher** runs on the caller's thread, one at a time, for each object exactly once, as soon as the
+///   object is done, and needs neither `Send` nor `Sync`. A slow one holds the processors up: a worker with
+///   results waiting (4, or as many as fit into 64 KiB while processors are short) waits for it.
+/// - The call **returns** when the last object is finished. No thread is left behind, however it ends.
+/// - A call **ends early** when its token is set, its deadline passes, its finisher breaks, a processor fails under
+///   [`OnError::StopAtFirst`], or something panics. Then nothing more starts, the token is set, running processors
+///   are waited for and, unless the finisher itself broke or panicked, finished. What was never started comes back
+///   in [`Report::rest`].
+/// - A **panic** in a processor or in the iterator ends the call early and then goes on in the caller; of several,
+///   the first. A panic in the finisher goes on at once when the running processors have ended.
+/// - A thread cannot be ended while it borrows from the caller. So a **processor that never returns** keeps
+///   the call from returning, deadline or not; [`on_warning`](Self::on_warning) names its object.
+///
+/// ```
+/// use std::num::NonZeroUsize;
+/// use threadgauge_exec::ConcurrentExecution;
+///
+/// let texts = ["one two", "three", "four five six"];
+/// let mut words = 0;
+/// let four = NonZeroUsize::new(4).unwrap();
+/// let report = ConcurrentExecution::new(four).for_each(
+///     &texts,
+///     |text| text.split(' ').count(),
+///     |done| words += done.result,
+/// );
+/// assert_eq!((words, report.finished), (6, 3));
+/// ```
+///
+/// A degree of zero does not exist:
+///
+/// ```compile_fail
+/// threadgauge_exec::ConcurrentExecution::new(0);
+/// ```
+///
+/// Objects go to other threads, so what may not does not compile; the finisher may use it:
+///
+/// ```compile_fail
+/// # use std::num::NonZeroUsize;
+/// # use threadgauge_exec::ConcurrentExecution;
+/// let objects = vec![std::rc::Rc::new(1)];
+/// ConcurrentExecution::new(NonZeroUsize::MIN).for_each(objects, |o| **o, |_| ());
+/// ```
+///
+/// Results may borrow from the caller, but not from their object, which the finisher gets as well:
+///
+/// ```compile_fail
+/// # use std::num::NonZeroUsize;
+/// # use threadgauge_exec::ConcurrentExecution;
+/// let objects = vec![String::new()];
+/// ConcurrentExecution::new(NonZeroUsize::MIN).for_each(objects, |o| o.as_str(), |_| ());
+/// ```
+#[derive(Clone)]
+pub struct ConcurrentExecution {
+    settings: Settings,
+}
+
+impl fmt::Debug for ConcurrentExecution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let s = &self.settings;
+        f.debug_struct("ConcurrentExecution")
+            .field("degree", &s.degree)
+            .field("carrier", &s.carrier)
+            .field("mode", &s.mode)
+            .field("on_error", &s.on_error)
+            .field("look_ahead", &s.look_ahead)
+            .field("deadline", &s.deadline)
+            .finish_non_exhaustive()
+    }
+}
+
+/// One processor for all.
+struct ForAll<P>(P);
+
+impl<O, R: Send, P: Fn(&mut O) -> R + Sync> Work<O> for ForAll<P> {
+    type Output = R;
+    #[inline]
+    fn run(&self, object: &mut O) -> R {
+        (self.0)(object)
+    }
+    #[inline]
+    fn halts(&self, _: &R) -> bool {
+        false
+    }
+}
+
+/// One processor for all, which may fail.
+struct Trying<P>(P, OnError);
+
+impl<O, T: Send, E: Send, P: Fn(&mut O) -> Result<T, E> + Sync> Work<O> for Trying<P> {
+    type Output = Result<T, E>;
+    #[inline]
+    fn run(&self, object: &mut O) -> Result<T, E> {
+        (self.0)(object)
+    }
+    #[inline]
+    fn halts(&self, output: &Result<T, E>) -> bool {
+        output.is_err() && self.1 == OnError::StopAtFirst
+    }
+}
+
+impl ConcurrentExecution {
+    /// At most `degree` processors at work, on a pool made for each call.
+    #[must_use]
+    pub fn new(degree: NonZeroUsize) -> Self {
+        Self {
+            settings: Settings {
+                degree,
+                carrier: Carrier::default(),
+                mode: Mode::default(),
+                on_error: OnError::default(),
+                look_ahead: None,
+                deadline: None,
+                token: StopToken::new(),
+                given_token: false,
+                warn: None,
+            },
+        }
+    }
+
+    /// Who runs the processors. Default: [`Carrier::Pool`].
+    #[must_use]
+    pub fn carrier(mut self, carrier: Carrier) -> Self {
+        self.settings.carrier = carrier;
+        self
+    }
+
+    /// What the caller does while it waits. Default: [`Mode::Prompt`].
+    #[must_use]
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.settings.mode = mode;
+        self
+    }
+
+    /// What an error from a processor means. Default: [`OnError::StopAtFirst`].
+    #[must_use]
+    pub fn on_error(mut self, on_error: OnError) -> Self {
+        self.settings.on_error = on_error;
+        self
+    }
+
+    /// Finishes in the order of the objects rather than of completion. An object is started only when fewer than
+    /// `look_ahead` before it are unfinished, so no more than that many results are ever held.
+    ///
+    /// ```
+    /// # use std::num::NonZeroUsize;
+    /// # use threadgauge_exec::ConcurrentExecution;
+    /// let (two, ten) = (NonZeroUsize::new(2).unwrap(), NonZeroUsize::new(10).unwrap());
+    /// let mut squares = Vec::new();
+    /// ConcurrentExecution::new(two).in_order(ten).for_each(1..=5, |n| *n * *n, |done| squares.push(done.result));
+    /// assert_eq!(squares, [1, 4, 9, 16, 25]);
+    /// ```
+    #[must_use]
+    pub fn in_order(mut self, look_ahead: NonZeroUsize) -> Self {
+        self.settings.look_ahead = Some(look_ahead);
+        self
+    }
+
+    /// How long after its start a call starts its last object. At that time the token is set, and the call
+    /// returns when the running processors have.
+    #[must_use]
+    pub fn deadline(mut self, after: Duration) -> Self {
+        self.settings.deadline = Some(after);
+        self
+    }
+
+    /// Ends a call early when `token` is set; the call sets it too when it ends early for another reason.
+    ///
+    /// ```
+    /// use std::num::NonZeroUsize;
+    /// use threadgauge_exec::{ConcurrentExecution, Ended, StopToken};
+    ///
+    /// let token = StopToken::new();
+    /// let report = ConcurrentExecution::new(NonZeroUsize::MIN).stop(&token).for_each(
+    ///     0.., // without end
+    ///     |n| if *n == 10 { token.stop() },
+    ///     |_| (),
+    /// );
+    /// assert_eq!(report.ended, Ended::Stopped);
+    /// ```
+    #[must_use]
+    pub fn stop(mut self, token: &StopToken) -> Self {
+        self.settings.token = token.clone();
+        self.settings.given_token = true;
+        self
+    }
+
+    /// Calls `warn` on the caller's thread for what the caller of a library should know while it happens.
+    #[must_use]
+    pub fn on_warning(mut self, warn: impl Fn(Warning) + Send + Sync + 'static) -> Self {
+        self.settings.warn = Some(Arc::new(warn));
+        self
+    }
+
+    /// Runs `processor` on each object, concurrently, and `finisher` on each result, here. See the
+    /// [contract](Self#the-contract). Blocks until the last object is finished.
+    ///
+    /// The finisher returns nothing, or a [`ControlFlow`] that may break.
+    ///
+    /// # Panics
+    ///
+    /// Goes on with a panic of the processor, the finisher or the iterator, when no thread of the call runs any more.
+    pub fn for_each<I, R, P, F, V>(
+        &self,
+        objects: I,
+        processor: P,
+        mut finisher: F,
+    ) -> Report<I::IntoIter, R, V::Break>
+    where
+        I: IntoIterator,
+        I::IntoIter: Send,
+        I::Item: Send,
+        R: Send,
+        P: Fn(&mut I::Item) -> R + Sync,
+        F: FnMut(Done<I::Item, R>) -> V,
+        V: Verdict,
+    {
+        self.concurrent(objects.into_iter(), &ForAll(processor), |done| {
+            finisher(done).flow()
+        })
+    }
+
+    /// As [`for_each`](Self::for_each), but one after the other, on the caller's thread: processor, finisher, next
+    /// object. What concurrency is to be compared with. The carrier and the mode mean nothing here.
+    ///
+    /// # Panics
+    ///
+    /// Goes on with a panic of the processor, the finisher or the iterator.
+    pub fn serial<I, R, P, F, V>(
+        &self,
+        objects: I,
+        processor: P,
+        mut finisher: F,
+    ) -> Report<I::IntoIter, R, V::Break>
+    where
+        I: IntoIterator,
+        P: Fn(&mut I::Item) -> R,
+        F: FnMut(Done<I::Item, R>) -> V,
+        V: Verdict,
+    {
+        let mut settings = self.settings_of_a_call();
+        settings.look_ahead = None;
+        let epoch = Instant::now();
+        let shared = Shared::new(objects.into_iter(), &(), &settings, epoch);
+        let mut desk = Desk::new(|done| finisher(done).flow(), epoch, false);
+        let mut held = false;
+        let mut objects = Vec::new();
+        while shared.claim(Who::Caller, &mut held, 1, &mut objects) == Claim::Got {
+            for (index, mut object) in objects.drain(..) {
+                let started_ns = shared.now_ns();
+                match catch_unwind(AssertUnwindSafe(|| processor(&mut object))) {
+                    Ok(result) => {
+                        let ended_ns = shared.now_ns();
+                        desk.deliver(Raw {
+                            index,
+                            started_ns,
+                            ended_ns,
+                            object,
+                            result,
+                        });
+                    }
+                    Err(panic) => shared.panicked(panic),
+                }
+            }
+            if desk.broken.is_some() {
+                shared.halt(Halt::Broken);
+            }
+        }
+        report(
+            shared.into_source(),
+            None,
+            desk.finished,
+            desk.broken,
+            desk.unfinished,
+            epoch,
+        )
+    }
+
+    /// As [`for_each`](Self::for_each), with a processor that may fail. The finisher is called for successes;
+    /// the failures come back, and [`on_error`](Self::on_error) says whether the first ends the call.
+    ///
+    /// ```
+    /// use std::num::NonZeroUsize;
+    /// use threadgauge_exec::{ConcurrentExecution, OnError};
+    ///
+    /// let mut sum = 0;
+    /// let tried = ConcurrentExecution::new(NonZeroUsize::MIN).on_error(OnError::Collect).try_for_each(
+    ///     ["1", "2", "x", "4"],
+    ///     |text| text.parse::<i32>(),
+    ///     |done| sum += done.result,
+    /// );
+    /// assert_eq!((sum, tried.failed[0].object, tried.failed[0].index), (7, "x", 2));
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// As [`for_each`](Self::for_each).
+    pub fn try_for_each<I, T, E, P, F, V>(
+        &self,
+        objects: I,
+        processor: P,
+        mut finisher: F,
+    ) -> Tried<I::IntoIter, T, E, V::Break>
+    where
+        I: IntoIterator,
+        I::IntoIter: Send,
+        I::Item: Send,
+        T: Send,
+        E: Send,
+        P: Fn(&mut I::Item) -> Result<T, E> + Sync,
+        F: FnMut(Done<I::Item, T>) -> V,
+        V: Verdict,
+    {
+        let mut failed = Vec::new();
+        let mut order = 0;
+        let work = Trying(processor, self.settings.on_error);
+        let mut report = self.concurrent(objects.into_iter(), &work, |done: Done<I::Item, Result<T, E>>| {
+            let Done {
+                object,
+                result,
+                index,
+                times,
+                ..
+            } = done;
+            match result {
+                Ok(result) => {
+                    order += 1;
+                    finisher(Done {
+                        object,
+                        result,
+                        index,
+                        order: order - 1,
+                        times,
+                    })
+                    .flow()
+                }
+                Err(error) => {
+                    failed.push(Failed {
+                        object,
+                        error,
+                        index,
+                        times,
+                    });
+                    ControlFlow::Continue(())
+                }
+            }
+        });
+        report.finished = order;
+        Tried { report, failed }
+    }
+
+    /// As [`for_each`](Self::for_each), with a processor of its own for each object: the objects come in pairs.
+    ///
+    /// ```
+    /// use std::num::NonZeroUsize;
+    /// use threadgauge_exec::ConcurrentExecution;
+    ///
+    /// let twice: fn(&mut i32) -> i32 = |n| *n * 2;
+    /// let square: fn(&mut i32) -> i32 = |n| *n * *n;
+    /// let mut results = Vec::new();
+    /// ConcurrentExecution::new(NonZeroUsize::MIN)
+    ///     .for_each_own([(5, twice), (7, square)], |done| results.push((done.object, done.result)));
+    /// assert_eq!(results, [(5, 10), (7, 49)]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// As [`for_each`](Self::for_each).
+    pub fn for_each_own<I, O, R, P, F, V>(
+        &self,
+        objects: I,
+        mut finisher: F,
+    ) -> Report<I::IntoIter, R, V::Break>
+    where
+        I: IntoIterator<Item = (O, P)>,
+        I::IntoIter: Send,
+        O: Send,
+        R: Send,
+        P: FnMut(&mut O) -> R + Send,
+        F: FnMut(Done<O, R>) -> V,
+        V: Verdict,
+    {
+        let work = ForAll(|(object, processor): &mut (O, P)| processor(object));
+        self.concurrent(objects.into_iter(), &work, |done: Done<(O, P), R>| {
+            let Done {
+                object: (object, _),
+                result,
+                index,
+                order,
+                times,
+            } = done;
+            finisher(Done {
+                object,
+                result,
+                index,
+                order,
+                times,
+            })
+            .flow()
+        })
+    }
+
+    /// Without a token of the caller's, each call has its own.
+    fn settings_of_a_call(&self) -> Settings {
+        let mut settings = self.settings.clone();
+        if !settings.given_token {
+            settings.token = StopToken::new();
+        }
+        settings
+    }
+
+    fn concurrent<I, W, F, B>(&self, objects: I, work: &W, finisher: F) -> Report<I, W::Output, B>
+    where
+        I: Iterator + Send,
+        I::Item: Send,
+        W: Work<I::Item>,
+        F: FnMut(Done<I::Item, W::Output>) -> ControlFlow<B>,
+    {
+        let settings = self.settings_of_a_call();
+        let epoch = Instant::now();
+        let shared = Shared::new(objects, work, &settings, epoch);
+        let mut desk = Desk::new(finisher, epoch, settings.look_ahead.is_some());
+        let Ran {
+            source,
+            thread_shortage,
+        } = match settings.carrier {
+            Carrier::Pool => pool::run(shared, &settings, &mut desk),
+            Carrier::ThreadPerObject => each::run(shared, &settings, &mut desk),
+        };
+        desk.flush();
+        report(
+            source,
+            thread_shortage,
+            desk.finished,
+            desk.broken,
+            desk.unfinished,
+            epoch,
+        )
+    }
+}
+
+/// What became of it; goes on with a panic if there was one.
+fn report<I: Iterator, R, B>(
+    source: Source<I>,
+    thread_shortage: Option<std::io::Error>,
+    finished: usize,
+    broken: Option<B>,
+    unfinished: Vec<Done<I::Item, R>>,
+    epoch: Instant,
+) -> Report<I, R, B> {
+    let Source {
+        iterator,
+        exhausted,
+        returned,
+        most_running,
+        halt,
+        panic,
+        ..
+    } = source;
+    if let Some(panic) = panic {
+        drop((iterator, returned, unfinished));
+        resume_unwind(panic);
+    }
+    let all_started = exhausted && returned.is_empty();
+    let ended = match (broken, halt) {
+        (Some(with), _) => Ended::Broken(with),
+        (None, Some(Halt::Failed)) => Ended::Failed,
+        (None, Some(Halt::Deadline)) if !all_started => Ended::Deadline,
+        (None, Some(Halt::Stopped)) if !all_started => Ended::Stopped,
+        (None, _) => Ended::All,
+    };
+    Report {
+        ended,
+        finished,
+        rest: Rest::new(returned, (!exhausted).then_some(iterator)),
+        unfinished,
+        most_running,
+        elapsed: epoch.elapsed(),
+        thread_shortage,
+    }
+}

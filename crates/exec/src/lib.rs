@@ -1,0 +1,96 @@
+//! Bounded concurrent execution: at most *k* objects at work, each finished on the caller's own thread as soon as it
+//! is done.
+//!
+//! # The problem
+//!
+//! There are many independent objects to process (files, pages, children, points of a grid), each takes long or waits,
+//! and with every result something has to be done that touches local state: add to a total, fill a table, draw a
+//! progress bar, write a line. One after the other is slow. All at once is too many. So one builds a pool and a
+//! channel, puts the state behind a lock or at the end of the channel, and then gets to know what is not in the
+//! first draft: the bound that counts the wrong thing, the panic that leaves a thread and a caller waiting
+//! forever, the results that pile up because nobody takes them, the error after which everything goes on.
+//!
+//! # The type
+//!
+//! [`ConcurrentExecution`] is the loop that one wanted to write. The *processor* runs on other threads, never more
+//! than *k* at a time; the *finisher* runs here, one at a time, so it may use whatever the caller may:
+//!
+//! ```
+//! use std::num::NonZeroUsize;
+//! use threadgauge_exec::ConcurrentExecution;
+//!
+//! # fn call_the_service(n: &mut u32) -> String { n.to_string() }
+//! let four = NonZeroUsize::new(4).unwrap();
+//! let mut answers = Vec::new(); // no Arc, no Mutex, no channel
+//! ConcurrentExecution::new(four).for_each(
+//!     1..=100,
+//!     |n| call_the_service(n),            // at most four at once
+//!     |done| {
+//!         answers.push(done.result);      // here, as soon as each is done
+//!         let percent = answers.len();    // and so a progress bar is one line
+//! #       let _ = percent;
+//!     },
+//! );
+//! assert_eq!(answers.len(), 100);
+//! ```
+//!
+//! Objects come from any iterator and are taken from it only when there is somebody to run them. Objects, results,
+//! processor and finisher may borrow from the caller. What happens when something stops early, fails or panics is a
+//! [written contract](ConcurrentExecution#the-contract).
+//!
+//! # Cancel, and go on later
+//!
+//! ```
+//! use std::num::NonZeroUsize;
+//! use std::ops::ControlFlow;
+//! use threadgauge_exec::{ConcurrentExecution, Ended, StopToken};
+//!
+//! let two = NonZeroUsize::new(2).unwrap();
+//! let token = StopToken::new();
+//! let report = ConcurrentExecution::new(two).stop(&token).for_each(
+//!     0..1_000,
+//!     |n| {
+//!         // A long processor looks now and then whether it is still wanted.
+//!         if token.is_stopped() { 0 } else { *n }
+//!     },
+//!     |done| if done.result == 10 { ControlFlow::Break("found") } else { ControlFlow::Continue(()) },
+//! );
+//! assert_eq!(report.ended, Ended::Broken("found"));
+//! // Nothing is lost: finished here, or processed too late, or never started.
+//! assert_eq!(report.finished + report.unfinished.len() + report.rest.count(), 1_000);
+//! ```
+//!
+//! # Who runs where
+//!
+//! | [`Carrier`] | for |
+//! |---|---|
+//! | `Pool` | everything else |
+//! | `ThreadPerObject` | processors that must not share a thread |
+//!
+//! | [`Mode`] | the caller | a result waits at most for |
+//! |---|---|---|
+//! | `Prompt` | helps while processors are shorter than a wake-up | one such short processor |
+//! | `FreeCaller` | only finishes | a wake-up |
+//! | `Throughput` | is one of the *k* | one processor, however long |
+//!
+//! # What it is not
+//!
+//! It does not split one object's work (that is rayon's), has no futures (that is an async runtime's `buffer_unordered`)
+//! and keeps no threads between calls: a call makes its threads and ends them, about 35 µs each.
+
+mod bell;
+mod desk;
+mod each;
+mod execution;
+mod order;
+mod outcome;
+mod pool;
+mod ring;
+mod shared;
+mod stop;
+mod sync;
+
+pub use execution::{Carrier, ConcurrentExecution, Mode, OnError};
+pub use order::{longest_first, shortest_first, shuffled};
+pub use outcome::{Done, Ended, Failed, Report, Rest, Times, Tried, Verdict, Warning};
+pub use stop::StopToken;

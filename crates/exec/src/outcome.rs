@@ -1,0 +1,222 @@
+//! What a call hands to the finisher, and what it hands back.
+
+use std::convert::Infallible;
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+/// An object that was processed, as the finisher gets it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Done<O, R> {
+    /// The object, as its processor left it.
+    pub object: O,
+    /// What the processor returned.
+    pub result: R,
+    /// The object's place among the objects as they came from the iterator, from 0.
+    pub index: usize,
+    /// The finishing order: how many objects of this call were finished before it.
+    pub order: usize,
+    /// When it was processed.
+    pub times: Times,
+}
+
+/// When an object was processed, counted from the start of the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    pub(crate) epoch: Instant,
+    pub(crate) started_ns: u64,
+    pub(crate) ended_ns: u64,
+}
+
+impl Times {
+    /// From the start of the call to the start of the object's processor.
+    #[must_use]
+    pub fn queue_wait(&self) -> Duration {
+        Duration::from_nanos(self.started_ns)
+    }
+
+    /// How long the processor ran, in elapsed time. Within a batch of very short processors it includes the few
+    /// nanoseconds between one and the next.
+    #[must_use]
+    pub fn service(&self) -> Duration {
+        Duration::from_nanos(self.ended_ns - self.started_ns)
+    }
+
+    /// From the start of the call to the end of the object's processor: queue wait and service.
+    #[must_use]
+    pub fn completion(&self) -> Duration {
+        Duration::from_nanos(self.ended_ns)
+    }
+
+    /// Completion over service: 1 for an object that did not wait. Infinite if no service time was seen.
+    #[must_use]
+    pub fn turnaround(&self) -> f64 {
+        self.ended_ns as f64 / (self.ended_ns - self.started_ns) as f64
+    }
+
+    /// The instant at which the processor ended. How long the finisher took to come is `elapsed()` of it.
+    #[must_use]
+    pub fn ended_at(&self) -> Instant {
+        self.epoch + self.completion()
+    }
+}
+
+/// What a finisher may return: nothing, or whether to go on.
+///
+/// Implemented for `()` and for [`ControlFlow`]; it is sealed.
+pub trait Verdict: sealed::Sealed {
+    /// What a finisher that breaks leaves with.
+    type Break;
+    #[doc(hidden)]
+    fn flow(self) -> ControlFlow<Self::Break>;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for () {}
+    impl<B> Sealed for std::ops::ControlFlow<B> {}
+}
+
+impl Verdict for () {
+    type Break = Infallible;
+    fn flow(self) -> ControlFlow<Infallible> {
+        ControlFlow::Continue(())
+    }
+}
+
+impl<B> Verdict for ControlFlow<B> {
+    type Break = B;
+    fn flow(self) -> Self {
+        self
+    }
+}
+
+/// Why a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended<B = Infallible> {
+    /// Every object was processed and finished.
+    All,
+    /// The finisher broke off, with this.
+    Broken(B),
+    /// The stop token was set before every object was started.
+    Stopped,
+    /// The deadline passed before every object was started.
+    Deadline,
+    /// A processor returned an error and the rest was not started
+    /// ([`OnError::StopAtFirst`](crate::OnError::StopAtFirst)).
+    Failed,
+}
+
+/// What became of a call.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Report<I: Iterator, R, B = Infallible> {
+    /// Why it ended.
+    pub ended: Ended<B>,
+    /// How many objects the finisher was called for.
+    pub finished: usize,
+    /// The objects that were never started, in their order: those already taken from the iterator, then the
+    /// iterator itself.
+    pub rest: Rest<I>,
+    /// Objects that were processed after the finisher had broken off; it was not called for them.
+    pub unfinished: Vec<Done<I::Item, R>>,
+    /// The most objects that were ever in the hands of a carrier at once, counted from the claim to the carrier's
+    /// next one. Never above the degree.
+    pub most_running: usize,
+    /// From the call to its return.
+    pub elapsed: Duration,
+    /// Why fewer threads than wanted could be made, if so. The call goes on with those it has, and with the
+    /// caller's own if it has none.
+    pub thread_shortage: Option<std::io::Error>,
+}
+
+/// An object whose processor returned an error.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Failed<O, E> {
+    /// The object, as its processor left it.
+    pub object: O,
+    /// What the processor returned.
+    pub error: E,
+    /// The object's place among the objects, from 0.
+    pub index: usize,
+    /// When it was processed.
+    pub times: Times,
+}
+
+/// What became of a call whose processors may fail.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Tried<I: Iterator, T, E, B = Infallible> {
+    /// What became of the call.
+    pub report: Report<I, Result<T, E>, B>,
+    /// The objects whose processors returned an error, in the order in which they ended. With
+    /// [`OnError::StopAtFirst`](crate::OnError::StopAtFirst) it may hold more than one: others may fail while they
+    /// are being waited for.
+    pub failed: Vec<Failed<I::Item, E>>,
+}
+
+impl<I: Iterator, T, E, B> Tried<I, T, E, B> {
+    /// The report, or the first error.
+    ///
+    /// # Errors
+    ///
+    /// The first of [`failed`](Self::failed), if any.
+    pub fn ok(mut self) -> Result<Report<I, Result<T, E>, B>, E> {
+        if self.failed.is_empty() {
+            Ok(self.report)
+        } else {
+            Err(self.failed.swap_remove(0).error)
+        }
+    }
+}
+
+/// The objects that were never started: an iterator over them, in their order.
+#[derive(Debug)]
+pub struct Rest<I: Iterator> {
+    taken: std::vec::IntoIter<(usize, I::Item)>,
+    iterator: Option<I>,
+}
+
+impl<I: Iterator> Rest<I> {
+    pub(crate) fn new(mut taken: Vec<(usize, I::Item)>, iterator: Option<I>) -> Self {
+        taken.sort_unstable_by_key(|(index, _)| *index);
+        Self {
+            taken: taken.into_iter(),
+            iterator,
+        }
+    }
+}
+
+impl<I: Iterator> Iterator for Rest<I> {
+    type Item = I::Item;
+
+    fn next(&mut self) -> Option<I::Item> {
+        if let Some((_, object)) = self.taken.next() {
+            return Some(object);
+        }
+        let object = self.iterator.as_mut()?.next();
+        if object.is_none() {
+            self.iterator = None;
+        }
+        object
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let (low, high) = self.iterator.as_ref().map_or((0, Some(0)), Iterator::size_hint);
+        let taken = self.taken.len();
+        (low.saturating_add(taken), high.and_then(|h| h.checked_add(taken)))
+    }
+}
+
+/// Something that a call noticed while it ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Warning {
+    /// The deadline has passed and this object's processor still runs. The call returns when it has ended: a
+    /// thread cannot be ended while it borrows from the caller.
+    Overrun {
+        /// The object's place among the objects, from 0.
+        index: usize,
+    },
+}

@@ -1,0 +1,289 @@
+//! A bounded one-to-one ring: one producer, one consumer, no lock.
+//!
+//! `tail` is written by the producer alone, `head` by the consumer alone; each keeps its last look at the other's
+//! index, so that the line travels between CPUs only when the ring seems full or empty. Indices grow without end and
+//! wrap at the word; a slot is `index & mask`.
+//!
+//! What must never exist: two threads in `push`, or two in `pop`. The type cannot say so (both take `&self`, as both
+//! ends live in one shared lane), so both are `unsafe` and the lane's owner vouches.
+#![allow(unsafe_code)]
+
+use std::mem::MaybeUninit;
+
+use crate::sync::{AtomicUsize, Ordering, UnsafeCell, publish};
+
+/// Keeps what one side writes off the line that the other side reads.
+#[repr(align(128))]
+#[derive(Debug)]
+struct Apart<T>(T);
+
+pub(crate) struct Ring<T> {
+    slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
+    /// Next index to write. Published by the producer, read by the consumer.
+    tail: Apart<AtomicUsize>,
+    /// The producer's last look at `head`.
+    seen_head: Apart<UnsafeCell<usize>>,
+    /// Next index to read. Published by the consumer, read by the producer.
+    head: Apart<AtomicUsize>,
+}
+
+// SAFETY: the ring hands each `T` from one thread to another, never a reference to one, so `T: Send` is enough. The
+// cells are reached by the one producer (free slots, `seen_head`) and the one consumer (full slots) only, as `push`
+// and `pop` demand; who owns a slot is decided by the acquire/release pairs on `tail` and `head`.
+unsafe impl<T: Send> Sync for Ring<T> {}
+
+impl<T> Ring<T> {
+    /// A ring for `capacity` items, a power of two.
+    pub(crate) fn new(capacity: usize) -> Self {
+        assert!(capacity.is_power_of_two());
+        Self {
+            slots: (0..capacity)
+                .map(|_| UnsafeCell::new(MaybeUninit::uninit()))
+                .collect(),
+            tail: Apart(AtomicUsize::new(0)),
+            seen_head: Apart(UnsafeCell::new(0)),
+            head: Apart(AtomicUsize::new(0)),
+        }
+    }
+
+    pub(crate) fn capacity(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// How many items lie in the ring, for either side: exact about its own end, a moment old about the other's.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        // SeqCst: the second look of a sleeper (`Bell::wait`) must come after its flag. Acquire, as part of it,
+        // pairs with the other side's `publish`.
+        let head = self.head.0.load(Ordering::SeqCst);
+        self.tail.0.load(Ordering::SeqCst).wrapping_sub(head)
+    }
+
+    /// Adds an item unless `limit` items lie there (at most the capacity): then it comes back.
+    ///
+    /// # Safety
+    ///
+    /// Only one thread at a time pushes.
+    #[inline]
+    pub(crate) unsafe fn push(&self, item: T, limit: usize) -> Result<(), T> {
+        debug_assert!(limit <= self.capacity());
+        // Relaxed: only this thread writes `tail`.
+        let tail = self.tail.0.load(Ordering::Relaxed);
+        let seen = self.seen_head.0.with(|p| {
+            // SAFETY: `seen_head` belongs to the producer, and the caller is the only one.
+            unsafe { *p }
+        });
+        if tail.wrapping_sub(seen) >= limit {
+            // Acquire: pairs with the consumer's `publish` of `head`; its read of the slot is over.
+            let head = self.head.0.load(Ordering::Acquire);
+            self.seen_head.0.with_mut(|p| {
+                // SAFETY: as above.
+                unsafe { *p = head }
+            });
+            if tail.wrapping_sub(head) >= limit {
+                return Err(item);
+            }
+        }
+        self.slots[tail & (self.slots.len() - 1)].with_mut(|slot| {
+            // SAFETY: fewer than `capacity` items lie in the ring, so this slot is free: the consumer left it
+            // (acquired above or at an earlier look) and will not come back before `tail` is published.
+            unsafe { (*slot).write(item) };
+        });
+        publish(&self.tail.0, tail.wrapping_add(1));
+        Ok(())
+    }
+
+    /// Takes every item that lay there at the start, oldest first, and gives the room back in two halves. Returns
+    /// how many. If `each` unwinds, the items not yet passed to it stay.
+    ///
+    /// # Safety
+    ///
+    /// Only one thread at a time drains, and `each` does not drain this ring.
+    #[inline]
+    pub(crate) unsafe fn drain(&self, mut each: impl FnMut(T)) -> usize {
+        // Relaxed: only this thread writes `head`. Acquire: pairs with the producer's `publish` of `tail`.
+        let start = self.head.0.load(Ordering::Relaxed);
+        let end = self.tail.0.load(Ordering::Acquire);
+        if start == end {
+            return 0;
+        }
+        /// Gives the room back, also when `each` unwinds.
+        struct Room<'r> {
+            head: &'r AtomicUsize,
+            at: usize,
+        }
+        impl Drop for Room<'_> {
+            fn drop(&mut self) {
+                publish(self.head, self.at);
+            }
+        }
+        let half = (self.slots.len() / 2).max(1);
+        let mut room = Room {
+            head: &self.head.0,
+            at: start,
+        };
+        while room.at != end {
+            let item = self.slots[room.at & (self.slots.len() - 1)].with(|slot| {
+                // SAFETY: `head <= at < tail`, so the slot was written before `tail` was published (acquired above)
+                // and nobody reads it but us; `at` moves on, so it is read once.
+                unsafe { (*slot).assume_init_read() }
+            });
+            room.at = room.at.wrapping_add(1);
+            if room.at & (half - 1) == 0 {
+                // Release: the reads above are over before the producer writes there again.
+                self.head.0.store(room.at, Ordering::Release);
+            }
+            each(item);
+        }
+        end.wrapping_sub(start)
+    }
+}
+
+impl<T> Drop for Ring<T> {
+    fn drop(&mut self) {
+        // SAFETY: `&mut self`: nobody else drains.
+        unsafe { self.drain(drop) };
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_full_ring_gives_the_item_back() {
+        let ring = Ring::new(4);
+        for i in 0..3 {
+            // SAFETY: one thread.
+            assert_eq!(unsafe { ring.push(i, 3) }, Ok(()));
+        }
+        // SAFETY: one thread.
+        assert_eq!(unsafe { ring.push(9, 3) }, Err(9));
+        let mut seen = Vec::new();
+        // SAFETY: one thread.
+        assert_eq!(unsafe { ring.drain(|i| seen.push(i)) }, 3);
+        assert_eq!(seen, [0, 1, 2]);
+        assert_eq!(ring.len(), 0);
+    }
+
+    #[test]
+    fn what_is_left_is_dropped_once() {
+        let item = Arc::new(());
+        let ring = Ring::new(8);
+        for _ in 0..5 {
+            // SAFETY: one thread.
+            assert!(unsafe { ring.push(Arc::clone(&item), 8) }.is_ok());
+        }
+        let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            // SAFETY: one thread.
+            unsafe { ring.drain(|_| std::panic::resume_unwind(Box::new(()))) }
+        }));
+        assert!(unwound.is_err());
+        assert_eq!((ring.len(), Arc::strong_count(&item)), (4, 5));
+        drop(ring);
+        assert_eq!(Arc::strong_count(&item), 1);
+    }
+
+    #[test]
+    fn items_cross_threads_in_order() {
+        let ring = Ring::new(8);
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                for i in 0..5_000_u32 {
+                    let mut item = Box::new(i);
+                    // SAFETY: this thread alone pushes.
+                    while let Err(back) = unsafe { ring.push(item, 8) } {
+                        item = back;
+                        std::thread::yield_now();
+                    }
+                }
+            });
+            let mut next = 0;
+            while next < 5_000 {
+                // SAFETY: this thread alone drains.
+                let n = unsafe {
+                    ring.drain(|i| {
+                        assert_eq!(*i, next);
+                        next += 1;
+                    })
+                };
+                if n == 0 {
+                    std::thread::yield_now();
+                }
+            }
+        });
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_models {
+    use super::*;
+    use crate::bell::Bell;
+    use loom::sync::Arc;
+
+    #[test]
+    fn loom_items_cross_once_and_in_order_and_a_sleeper_is_woken() {
+        loom::model(|| {
+            let shared = Arc::new((Ring::new(2), Bell::new()));
+            let theirs = Arc::clone(&shared);
+            shared.1.attach();
+            let producer = loom::thread::spawn(move || {
+                for i in 0..2 {
+                    // SAFETY: this thread alone pushes; never more than the capacity in all.
+                    assert!(unsafe { theirs.0.push(i, 2) }.is_ok());
+                    theirs.1.ring();
+                }
+            });
+            let mut next = 0;
+            while next < 2 {
+                shared.1.wait(|| shared.0.len() > 0, None);
+                // SAFETY: this thread alone drains.
+                unsafe {
+                    shared.0.drain(|i| {
+                        assert_eq!(i, next);
+                        next += 1;
+                    })
+                };
+            }
+            producer.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn loom_a_full_producer_sleeps_until_there_is_room() {
+        // At most three preemptions a run: without a bound it had not ended after two minutes.
+        let mut bounded = loom::model::Builder::new();
+        bounded.preemption_bound = Some(3);
+        bounded.check(|| {
+            let shared = Arc::new((Ring::new(1), Bell::new(), Bell::new()));
+            let theirs = Arc::clone(&shared);
+            shared.1.attach();
+            let producer = loom::thread::spawn(move || {
+                theirs.2.attach();
+                for i in 0..2 {
+                    let mut item = i;
+                    // SAFETY: this thread alone pushes.
+                    while let Err(back) = unsafe { theirs.0.push(item, 1) } {
+                        item = back;
+                        theirs.2.wait(|| theirs.0.len() == 0, None);
+                    }
+                    theirs.1.ring();
+                }
+            });
+            let mut next = 0;
+            while next < 2 {
+                shared.1.wait(|| shared.0.len() > 0, None);
+                // SAFETY: this thread alone drains.
+                unsafe {
+                    shared.0.drain(|i| {
+                        assert_eq!(i, next);
+                        next += 1;
+                    })
+                };
+                shared.2.ring();
+            }
+            producer.join().unwrap();
+        });
+    }
+}

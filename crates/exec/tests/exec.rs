@@ -1,0 +1,521 @@
+//! The conformance suite: a common part, run on every carrier in every mode, and a part for each capability.
+//!
+//! Failure classes covered: the bound, promptness, laziness, order, borrowing, early ends of each kind, panics at
+//! each place, back-pressure, nesting. Nothing here waits for time: processors wait for what another part of the
+//! test has done, so that a broken promise hangs or asserts.
+#![cfg(not(loom))]
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Barrier, Mutex};
+use std::time::Duration;
+
+use proptest::prelude::*;
+use threadgauge_exec::{
+    Carrier, ConcurrentExecution, Ended, Mode, OnError, StopToken, Warning, longest_first, shortest_first,
+    shuffled,
+};
+
+fn at_most(degree: usize) -> ConcurrentExecution {
+    ConcurrentExecution::new(NonZeroUsize::new(degree).unwrap())
+}
+
+fn until(condition: impl Fn() -> bool) {
+    while !condition() {
+        std::thread::yield_now();
+    }
+}
+
+/// Runs a test on every carrier in every mode.
+macro_rules! on_every_carrier {
+    ($($(#[$meta:meta])* fn $name:ident($with:ident) $body:block)+) => {
+        mod pool_prompt { use super::*; $($(#[$meta])* #[test] fn $name() {
+            let $with = |k| at_most(k); $body })+ }
+        mod pool_free_caller { use super::*; $($(#[$meta])* #[test] fn $name() {
+            let $with = |k| at_most(k).mode(Mode::FreeCaller); $body })+ }
+        mod pool_throughput { use super::*; $($(#[$meta])* #[test] fn $name() {
+            let $with = |k| at_most(k).mode(Mode::Throughput); $body })+ }
+        mod thread_per_object { use super::*; $($(#[$meta])* #[test] fn $name() {
+            let $with = |k| at_most(k).carrier(Carrier::ThreadPerObject); $body })+ }
+    };
+}
+
+on_every_carrier! {
+    fn every_object_is_finished_once(with) {
+        for (n, k) in [(0, 1), (1, 1), (1, 5), (7, 3), (300, 2), (500, 8)] {
+            let mut seen = BTreeSet::new();
+            let mut orders = Vec::new();
+            let report = with(k).for_each(0..n, |i| *i * 2, |done| {
+                assert_eq!(done.result, done.object * 2);
+                assert_eq!(done.index, done.object);
+                assert!(done.times.completion() >= done.times.service());
+                orders.push(done.order);
+                assert!(seen.insert(done.index));
+            });
+            assert_eq!((seen.len(), report.finished), (n, n));
+            assert!(orders.into_iter().eq(0..n));
+            assert_eq!(report.ended, Ended::All);
+            assert_eq!(report.rest.count(), 0);
+            assert!(report.most_running <= k && (report.most_running > 0) == (n > 0));
+        }
+    }
+
+    fn at_no_time_more_than_k_run(with) {
+        for k in [1, 2, 3, 8] {
+            let (running, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            let report = with(k).for_each(
+                0..400,
+                |i| {
+                    most.fetch_max(running.fetch_add(1, SeqCst) + 1, SeqCst);
+                    for _ in 0..*i % 7 {
+                        std::thread::yield_now();
+                    }
+                    running.fetch_sub(1, SeqCst);
+                },
+                |_| (),
+            );
+            assert!(most.load(SeqCst) <= k, "{most:?} of {k}");
+            assert!(most.load(SeqCst) <= report.most_running && report.most_running <= k);
+        }
+    }
+
+    fn the_finisher_stays_here_and_needs_no_send(with) {
+        let here = std::thread::current().id();
+        let seen = Rc::new(RefCell::new(Vec::new()));
+        with(3).for_each(0..50, |i| *i, |done| {
+            assert_eq!(std::thread::current().id(), here);
+            seen.borrow_mut().push(done.result);
+        });
+        assert_eq!(seen.borrow().len(), 50);
+    }
+
+    fn everything_may_borrow(with) {
+        let mut numbers = vec![1, 2, 3, 4];
+        let texts = [String::from("a"), String::from("b")];
+        let mut firsts: Vec<&str> = Vec::new();
+        with(2).for_each(numbers.iter_mut(), |n| { **n *= 10; &texts[0] }, |done| firsts.push(done.result));
+        assert_eq!(numbers, [10, 20, 30, 40]);
+        assert_eq!(firsts, ["a"; 4]);
+    }
+
+    fn an_endless_iterator_is_pulled_lazily(with) {
+        let pulled = AtomicUsize::new(0);
+        let endless = std::iter::from_fn(|| Some(pulled.fetch_add(1, SeqCst)));
+        let report = with(2).for_each(endless, |i| *i, |done| {
+            if done.order == 99 { ControlFlow::Break(done.object) } else { ControlFlow::Continue(()) }
+        });
+        let Ended::Broken(_) = report.ended else { panic!("{:?}", report.ended) };
+        assert_eq!(report.finished, 100);
+        let started = report.finished + report.unfinished.len();
+        let mut rest = report.rest;
+        // The first that was not started comes first, and nothing was lost between.
+        assert_eq!(rest.next(), Some(started));
+    }
+
+    fn results_that_wait_are_bounded(with) {
+        // 64 KiB each: a ring holds four.
+        let (pulled, finished) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let objects = std::iter::from_fn(|| {
+            let ahead = pulled.fetch_add(1, SeqCst) - finished.load(SeqCst);
+            assert!(ahead <= 3 * 8 + 3, "{ahead} ahead of the finisher");
+            Some(())
+        });
+        let report = with(3).for_each(objects.take(500), |()| [7_u8; 64 << 10], |done| {
+            std::thread::yield_now();
+            assert_eq!(done.result[9], 7);
+            finished.fetch_add(1, SeqCst);
+        });
+        assert_eq!(report.finished, 500);
+    }
+
+    fn in_order_within_the_look_ahead(with) {
+        for look_ahead in [1, 2, 7] {
+            let finished = AtomicUsize::new(0);
+            let mut next = 0;
+            with(3).in_order(NonZeroUsize::new(look_ahead).unwrap()).for_each(
+                0..300,
+                |i| assert!(*i < finished.load(SeqCst) + look_ahead),
+                |done| {
+                    assert_eq!(done.index, next);
+                    next += 1;
+                    finished.store(next, SeqCst);
+                },
+            );
+            assert_eq!(next, 300);
+        }
+    }
+
+    fn a_stop_token_ends_it_and_the_rest_comes_back(with) {
+        let token = StopToken::new();
+        let started = Mutex::new(BTreeSet::new());
+        let report = with(3).stop(&token).for_each(
+            0..1000,
+            |i| {
+                started.lock().unwrap().insert(*i);
+                if *i == 20 {
+                    token.stop();
+                } else if *i > 20 {
+                    until(|| token.is_stopped());
+                }
+            },
+            |_| (),
+        );
+        assert_eq!(report.ended, Ended::Stopped);
+        let started = started.into_inner().unwrap();
+        assert_eq!(report.finished, started.len());
+        let rest: Vec<_> = report.rest.collect();
+        assert!(rest.iter().all(|i| !started.contains(i)), "started and handed back");
+        assert_eq!(rest.len() + started.len(), 1000);
+        assert!(rest.is_sorted());
+    }
+
+    fn a_token_set_before_starts_nothing(with) {
+        let token = StopToken::new();
+        token.stop();
+        let report = with(2).stop(&token.child()).for_each(0..5, |_| panic!(), |_| ());
+        assert_eq!((report.ended, report.finished, report.rest.count()), (Ended::Stopped, 0, 5));
+    }
+
+    fn a_deadline_names_those_who_still_run(with) {
+        let token = StopToken::new();
+        let warned = Arc::new(Mutex::new(Vec::new()));
+        let theirs = Arc::clone(&warned);
+        let report = with(2)
+            .deadline(Duration::from_millis(5))
+            .stop(&token)
+            .on_warning(move |w| theirs.lock().unwrap().push(w))
+            .for_each(
+                0..,
+                |i| match *i {
+                    0 => until(|| !warned.lock().unwrap().is_empty()),
+                    _ => until(|| token.is_stopped()),
+                },
+                |_| (),
+            );
+        assert_eq!(report.ended, Ended::Deadline);
+        assert!(report.finished >= 1);
+        assert!(warned.lock().unwrap().contains(&Warning::Overrun { index: 0 }));
+    }
+
+    fn errors_are_collected(with) {
+        let mut sum = 0;
+        let tried = with(3).on_error(OnError::Collect).try_for_each(
+            0..100,
+            |i| if *i % 10 == 3 { Err(*i) } else { Ok(*i) },
+            |done| sum += done.result,
+        );
+        assert_eq!(sum, (0..100).filter(|i| i % 10 != 3).sum::<i32>());
+        let mut failed: Vec<_> = tried.failed.iter().map(|f| f.error).collect();
+        failed.sort_unstable();
+        assert!(failed.into_iter().eq((3..100).step_by(10)));
+        assert_eq!((tried.report.finished, tried.report.ended), (90, Ended::All));
+        assert!(tried.ok().is_err());
+    }
+
+    fn the_first_error_stops(with) {
+        let token = StopToken::new();
+        let tried = with(2).stop(&token).try_for_each(
+            0..,
+            |i| {
+                if *i == 7 {
+                    return Err("seven");
+                }
+                if *i > 7 {
+                    until(|| token.is_stopped());
+                }
+                Ok(*i)
+            },
+            |_| (),
+        );
+        assert_eq!(tried.report.ended, Ended::Failed);
+        assert!(tried.report.finished >= 7);
+        assert_eq!((tried.failed.len(), tried.failed[0].index), (1, 7));
+        assert_eq!(tried.ok().err(), Some("seven"));
+    }
+
+    fn a_panic_in_the_processor_arrives_here(with) {
+        let token = StopToken::new();
+        let mut finished = 0;
+        let caught = catch_unwind(AssertUnwindSafe(|| {
+            with(2).stop(&token).for_each(
+                0..,
+                |i| {
+                    assert!(*i != 5, "five");
+                    if *i > 5 {
+                        until(|| token.is_stopped());
+                    }
+                },
+                |_| finished += 1,
+            );
+        }));
+        let message = *caught.unwrap_err().downcast::<&str>().unwrap();
+        assert_eq!(message, "five");
+        assert!(finished >= 5);
+    }
+
+    fn a_panic_in_the_finisher_arrives_here(with) {
+        let running = AtomicUsize::new(0);
+        let token = StopToken::new();
+        let caught = catch_unwind(AssertUnwindSafe(|| {
+            with(3).stop(&token).for_each(
+                0..,
+                |i| {
+                    running.fetch_add(1, SeqCst);
+                    if *i == 1 || *i == 2 {
+                        until(|| token.is_stopped() || running.load(SeqCst) < 3);
+                    }
+                    running.fetch_sub(1, SeqCst);
+                },
+                |done| assert!(done.order != 10, "tenth"),
+            );
+        }));
+        assert_eq!(*caught.unwrap_err().downcast::<&str>().unwrap(), "tenth");
+        assert_eq!(running.load(SeqCst), 0, "a thread stayed");
+        assert!(token.is_stopped());
+    }
+
+    fn a_panic_in_the_iterator_arrives_here(with) {
+        let mut finished = 0;
+        let caught = catch_unwind(AssertUnwindSafe(|| {
+            let objects = (0..).inspect(|i| assert!(*i < 50, "fifty"));
+            with(2).for_each(objects, |_| (), |_| finished += 1);
+        }));
+        assert_eq!(*caught.unwrap_err().downcast::<&str>().unwrap(), "fifty");
+        assert!(finished <= 50);
+    }
+
+    fn nothing_is_dropped_twice_or_lost(with) {
+        let item = Arc::new(());
+        let objects: Vec<_> = (0..200).map(|_| Arc::clone(&item)).collect();
+        let report = with(3).for_each(objects, |o| Arc::clone(o), |done| {
+            if done.order == 60 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        drop(report);
+        assert_eq!(Arc::strong_count(&item), 1);
+    }
+
+    fn a_call_within_a_processor_does_not_deadlock(with) {
+        let mut sum = 0;
+        with(2).for_each(
+            0..6,
+            |i| {
+                let mut inner = 0;
+                with(2).for_each(0..10, |j| *i * *j, |done| inner += done.result);
+                inner
+            },
+            |done| sum += done.result,
+        );
+        assert_eq!(sum, 15 * 45);
+    }
+
+    fn a_call_within_the_finisher_does_not_deadlock(with) {
+        let mut sum = 0;
+        with(2).for_each(0..6, |i| *i, |done| {
+            with(2).for_each(0..4, |j| *j, |inner| sum += inner.result * done.result);
+        });
+        assert_eq!(sum, 15 * 6);
+    }
+
+    fn one_setting_serves_many_calls_at_once(with) {
+        let execution = with(2);
+        std::thread::scope(|s| {
+            for _ in 0..3 {
+                s.spawn(|| {
+                    let mut n = 0;
+                    execution.for_each(0..200, |_| (), |_| n += 1);
+                    assert_eq!(n, 200);
+                });
+            }
+        });
+    }
+
+    fn an_object_may_have_its_own_processor(with) {
+        let mut got = Vec::new();
+        with(3).for_each_own((0..40).map(|i| (i, move |o: &mut i32| *o + i)), |done| got.push(done.result));
+        got.sort_unstable();
+        assert!(got.into_iter().eq((0..40).map(|i| i * 2)));
+    }
+}
+
+/// Both carriers, with the caller free: a result is finished while others run, though slots are free.
+#[test]
+fn a_result_is_finished_while_others_run() {
+    for with in [
+        at_most(3),
+        at_most(3).mode(Mode::FreeCaller),
+        at_most(3).carrier(Carrier::ThreadPerObject),
+    ] {
+        let finished = AtomicUsize::new(0);
+        let report = with.for_each(
+            0..9,
+            // Each but the first needs all before it to be finished.
+            |i| until(|| finished.load(SeqCst) == *i),
+            |done| assert_eq!(finished.fetch_add(1, SeqCst), done.index),
+        );
+        assert_eq!(report.finished, 9);
+    }
+}
+
+#[test]
+fn all_k_run_at_once() {
+    for with in [
+        at_most(6),
+        at_most(6).mode(Mode::FreeCaller),
+        at_most(6).mode(Mode::Throughput),
+        at_most(6).carrier(Carrier::ThreadPerObject),
+    ] {
+        let barrier = Barrier::new(6);
+        let report = with.for_each(0..6, |_| barrier.wait().is_leader(), |_| ());
+        assert_eq!((report.finished, report.most_running), (6, 6));
+    }
+}
+
+/// Short objects bring the caller to work and bench workers; then all of them must come back.
+#[test]
+fn after_short_objects_all_k_run_at_once_with_the_caller_free() {
+    let barrier = Barrier::new(4);
+    let report = at_most(4).mode(Mode::FreeCaller).for_each(
+        0..4004,
+        |i| {
+            if *i >= 4000 {
+                barrier.wait();
+            }
+        },
+        |_| (),
+    );
+    assert_eq!(report.finished, 4004);
+}
+
+/// A long object calls benched workers back, in the default mode as well: two at work, both long, and then the
+/// rest of the long ones at once.
+#[test]
+fn short_and_long_ones_mixed_lose_nothing() {
+    let report = at_most(4).for_each(
+        0..3000_u32,
+        |i| {
+            if i.is_multiple_of(200) {
+                std::thread::sleep(Duration::from_micros(300));
+            }
+        },
+        |_| (),
+    );
+    assert_eq!(report.finished, 3000);
+}
+
+#[test]
+fn a_finisher_that_blocks_holds_the_workers_up() {
+    let (started, go) = (AtomicUsize::new(0), AtomicBool::new(false));
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            // The workers fill what may wait, and no more; see `results_that_wait_are_bounded` for the bound.
+            until(|| started.load(SeqCst) > 4);
+            go.store(true, SeqCst);
+        });
+        at_most(2).mode(Mode::FreeCaller).for_each(
+            0..3000,
+            |_| started.fetch_add(1, SeqCst),
+            |done| {
+                if done.order == 0 {
+                    until(|| go.load(SeqCst));
+                }
+            },
+        );
+    });
+    assert_eq!(started.load(SeqCst), 3000);
+}
+
+#[test]
+fn serial_is_the_same_one_by_one() {
+    let log = RefCell::new(Vec::new());
+    let local = Rc::new(2);
+    let report = at_most(3).serial(
+        0..5,
+        |i| {
+            log.borrow_mut().push(*i);
+            *local * *i
+        },
+        |done| {
+            log.borrow_mut().push(100 + done.result);
+            if done.index == 2 {
+                ControlFlow::Break("enough")
+            } else {
+                ControlFlow::Continue(())
+            }
+        },
+    );
+    assert_eq!(*log.borrow(), [0, 100, 1, 102, 2, 104]);
+    assert_eq!(
+        (report.ended, report.finished, report.most_running),
+        (Ended::Broken("enough"), 3, 1)
+    );
+    assert!(report.rest.eq([3, 4]));
+    let caught = catch_unwind(|| at_most(1).serial(0..5, |i| assert!(*i < 3, "three"), |_| ()));
+    assert_eq!(*caught.err().unwrap().downcast::<&str>().unwrap(), "three");
+}
+
+/// A processor of many short ones in a row: batches, rings that wrap, the caller at work.
+#[test]
+fn many_short_ones() {
+    let n = if cfg!(debug_assertions) { 30_000 } else { 300_000 };
+    for k in [1, 2, 8] {
+        for mode in [Mode::Prompt, Mode::FreeCaller, Mode::Throughput] {
+            let mut sum = 0;
+            let report = at_most(k)
+                .mode(mode)
+                .for_each(0..n, |i| *i, |done| sum += done.result);
+            assert_eq!((sum, report.finished), (n * (n - 1) / 2, n));
+            assert!(report.most_running <= k);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn in_order_gives_what_serial_gives(
+        objects in proptest::collection::vec(0_u64..300, 0..60),
+        degree in 1_usize..6,
+        look_ahead in 1_usize..9,
+        mode in prop_oneof![Just(Mode::Prompt), Just(Mode::FreeCaller), Just(Mode::Throughput)],
+    ) {
+        let work = |o: &mut u64| (0..*o).fold(*o, |a, b| a.wrapping_mul(31) ^ b);
+        let (mut expected, mut got) = (Vec::new(), Vec::new());
+        at_most(1).serial(objects.iter().copied(), work, |done| expected.push(done.result));
+        at_most(degree).mode(mode).in_order(NonZeroUsize::new(look_ahead).unwrap())
+            .for_each(objects.iter().copied(), work, |done| got.push(done.result));
+        prop_assert_eq!(expected, got);
+    }
+
+    #[test]
+    fn started_and_handed_back_are_all(n in 0_usize..400, at in 0_usize..400, degree in 1_usize..6) {
+        let mut finished = BTreeSet::new();
+        let report = at_most(degree).for_each(0..n, |_| (), |done| {
+            finished.insert(done.object);
+            if done.order == at { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        prop_assert_eq!(report.finished, n.min(at + 1));
+        let all: Vec<_> = finished.iter().copied()
+            .chain(report.unfinished.iter().map(|d| d.object)).chain(report.rest).collect();
+        prop_assert_eq!(all.len(), n);
+        prop_assert_eq!(all.into_iter().collect::<BTreeSet<_>>().len(), n);
+    }
+
+    #[test]
+    fn orders_are_permutations(objects in proptest::collection::vec(0_u8..9, 0..50), seed: u64) {
+        let mut sorted = objects.clone();
+        sorted.sort_unstable();
+        prop_assert!(shortest_first(objects.clone(), |o| *o).eq(sorted.iter().copied()));
+        prop_assert!(longest_first(objects.clone(), |o| *o).eq(sorted.iter().rev().copied()));
+        let once: Vec<_> = shuffled(objects.clone(), seed).collect();
+        prop_assert!(shuffled(objects, seed).eq(once.iter().copied()));
+        let mut back = once;
+        back.sort_unstable();
+        prop_assert_eq!(back, sorted);
+    }
+}
