@@ -46,7 +46,7 @@ enum Chore {
     Folders,
     /// May every dependency be shipped under its licence?
     Licences,
-    /// The report of a real, tiny run in a headless Chromium
+    /// The report of the newest run under runs/, or of a tiny one, in a headless Chromium
     Browser {
         /// Test this page instead of making one
         #[arg(long, value_name = "FILE")]
