@@ -98,7 +98,7 @@ fn fewer_units(view: &View<'_>) -> String {
         },
     );
     format!(
-        "is about 100,000 units, which --profile paper makes (alone: --only count=100000,method=fork,method=pthread){ours}"
+        "the claim is about 100,000 units, which --profile paper makes (alone: --only count=100000,method=fork,method=pthread){ours}"
     )
 }
 
