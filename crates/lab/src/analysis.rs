@@ -240,7 +240,7 @@ fn view_case(case: &StoredCase, samples: &[&StoredSample], alpha: f64) -> ViewCa
     }
 }
 
-fn metric_summary(unit: &str, summary: Summary) -> MetricSummary {
+pub(crate) fn metric_summary(unit: &str, summary: Summary) -> MetricSummary {
     MetricSummary {
         unit: unit.to_owned(),
         n: summary.n,

@@ -250,6 +250,24 @@ pub struct Finding {
     pub reason: Option<String>,
 }
 
+impl Finding {
+    /// A fact: an answer that no claim asked for.
+    #[must_use]
+    pub fn fact(says: String, measured: Option<f64>, ci95: Option<[f64; 2]>, unit: &str) -> Self {
+        Self {
+            claim: None,
+            verdict: None,
+            says,
+            published: None,
+            published_text: None,
+            measured,
+            ci95,
+            unit: unit.to_owned(),
+            reason: None,
+        }
+    }
+}
+
 /// A chart, as data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figure {

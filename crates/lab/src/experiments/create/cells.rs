@@ -194,6 +194,7 @@ pub fn digits(value: f64) -> String {
 pub mod by_hand {
     use std::collections::BTreeMap;
 
+    use crate::analysis::metric_summary;
     use threadgauge_results::{MetricSummary, Params};
     use threadgauge_stats::summarise;
 
@@ -238,19 +239,7 @@ pub mod by_hand {
     }
 
     fn summary(values: &[f64]) -> MetricSummary {
-        let s = summarise(values, 0.05).unwrap();
-        MetricSummary {
-            unit: "ns".to_owned(),
-            n: s.n,
-            median: s.median,
-            ci95: s.ci.map(|ci| [ci.low, ci.high]),
-            ci_level: s.ci.map(|ci| ci.level),
-            mean: s.mean,
-            trimmed_mean: s.trimmed_mean,
-            min: s.min,
-            max: s.max,
-            cv: s.cv,
-        }
+        metric_summary("ns", summarise(values, 0.05).unwrap())
     }
 }
 

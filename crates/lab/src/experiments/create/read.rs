@@ -64,17 +64,7 @@ fn sentence(view: &View<'_>) -> String {
 }
 
 fn fact(says: String, measured: Figured, unit: &str) -> Finding {
-    Finding {
-        claim: None,
-        verdict: None,
-        says,
-        published: None,
-        published_text: None,
-        measured: Some(measured.value),
-        ci95: measured.ci95,
-        unit: unit.to_owned(),
-        reason: None,
-    }
+    Finding::fact(says, Some(measured.value), measured.ci95, unit)
 }
 
 fn facts(view: &View<'_>) -> Vec<Finding> {

@@ -232,17 +232,7 @@ fn within(figure: Figure, unit: f64, digits: usize) -> String {
 }
 
 fn fact(says: String, figure: Option<Figure>, unit: &str) -> Finding {
-    Finding {
-        claim: None,
-        verdict: None,
-        says,
-        published: None,
-        published_text: None,
-        measured: figure.map(|f| f.median),
-        ci95: figure.and_then(|f| f.ci95),
-        unit: unit.to_owned(),
-        reason: None,
-    }
+    Finding::fact(says, figure.map(|f| f.median), figure.and_then(|f| f.ci95), unit)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::analysis::metric_summary;
 use threadgauge_results::published::context_switches;
 use threadgauge_results::{MetricSummary, Params};
 use threadgauge_stats::summarise;
@@ -74,19 +75,7 @@ fn view_case(params: Params, rounds: u32, figures: Option<(f64, f64)>) -> ViewCa
 }
 
 fn summary(values: &[f64]) -> MetricSummary {
-    let s = summarise(values, 0.05).unwrap();
-    MetricSummary {
-        unit: "ns".to_owned(),
-        n: s.n,
-        median: s.median,
-        ci95: s.ci.map(|ci| [ci.low, ci.high]),
-        ci_level: s.ci.map(|ci| ci.level),
-        mean: s.mean,
-        trimmed_mean: s.trimmed_mean,
-        min: s.min,
-        max: s.max,
-        cv: s.cv,
-    }
+    metric_summary("ns", summarise(values, 0.05).unwrap())
 }
 
 /// A machine with the source's averaged times. Sleeping costs a tenth of what yielding does.

@@ -231,17 +231,7 @@ fn facts(view: &View<'_>) -> Vec<Finding> {
 }
 
 fn fact(says: String, figured: Option<Figured>, unit: &str) -> Finding {
-    Finding {
-        claim: None,
-        verdict: None,
-        says,
-        published: None,
-        published_text: None,
-        measured: figured.map(|f| f.value),
-        ci95: figured.and_then(|f| f.ci95),
-        unit: unit.to_owned(),
-        reason: None,
-    }
+    Finding::fact(says, figured.map(|f| f.value), figured.and_then(|f| f.ci95), unit)
 }
 
 fn crossover_of(view: &View<'_>, way: Way) -> Option<Finding> {
@@ -371,6 +361,7 @@ fn rankings(view: &View<'_>) -> Vec<(String, Vec<Params>)> {
 mod tests {
     use std::collections::BTreeMap;
 
+    use crate::analysis::metric_summary;
     use threadgauge_machine::CpuList;
     use threadgauge_results::{MetricSummary, Quote, Verdict, claim, decide};
     use threadgauge_stats::summarise;
@@ -385,19 +376,7 @@ mod tests {
     type Model = fn(&Params) -> f64;
 
     fn summary(unit: &str, rounds: &[f64]) -> MetricSummary {
-        let s = summarise(rounds, 0.05).unwrap();
-        MetricSummary {
-            unit: unit.to_owned(),
-            n: s.n,
-            median: s.median,
-            ci95: s.ci.map(|ci| [ci.low, ci.high]),
-            ci_level: s.ci.map(|ci| ci.level),
-            mean: s.mean,
-            trimmed_mean: s.trimmed_mean,
-            min: s.min,
-            max: s.max,
-            cv: s.cv,
-        }
+        metric_summary(unit, summarise(rounds, 0.05).unwrap())
     }
 
     /// What a run would give if each case took what `model` says, with the same slight drift for all.
