@@ -20,6 +20,19 @@ pub struct Done<O, R> {
     pub times: Times,
 }
 
+impl<O, P, R> Done<(O, P), R> {
+    /// For an object that came with its own processor.
+    pub(crate) fn without_processor(self) -> Done<O, R> {
+        Done {
+            object: self.object.0,
+            result: self.result,
+            index: self.index,
+            order: self.order,
+            times: self.times,
+        }
+    }
+}
+
 /// When an object was processed, counted from the start of the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
@@ -113,7 +126,8 @@ pub enum Ended<B = Infallible> {
 pub struct Report<I: Iterator, R, B = Infallible> {
     /// Why it ended.
     pub ended: Ended<B>,
-    /// How many objects the finisher was called for.
+    /// How many objects the finisher was called for. Where processors may fail those are the successes:
+    /// the failures are in [`Tried::failed`].
     pub finished: usize,
     /// The objects that were never started, in their order: those already taken from the iterator, then the
     /// iterator itself.
@@ -127,7 +141,7 @@ pub struct Report<I: Iterator, R, B = Infallible> {
     pub elapsed: Duration,
     /// Why fewer threads than wanted could be made, if so. The call goes on with those it has, and with the
     /// caller's own if it has none.
-    pub thread_shortage: Option<std::io::Error>,
+    pub shortage: Option<std::io::Error>,
 }
 
 /// An object whose processor returned an error.

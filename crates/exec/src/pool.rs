@@ -24,7 +24,6 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::thread::{Builder, Scope};
 use std::time::{Duration, Instant};
 use std::{io, mem};
 
@@ -33,9 +32,12 @@ use std::ops::ControlFlow;
 use crate::bell::Bell;
 use crate::desk::Desk;
 use crate::execution::{Mode, Settings};
+use crate::hands::Hands;
+use crate::lent;
 use crate::outcome::{Done, Warning};
 use crate::ring::Ring;
 use crate::shared::{Claim, Halt, Raw, Shared, Source, Who, Work};
+use crate::thread_pool::ThreadPool;
 
 /// A service time up to this is small: what waking a thread on another CPU costs.
 const SMALL_NS: u64 = 20_000;
@@ -92,10 +94,11 @@ pub(crate) struct Ran<I: Iterator> {
     pub(crate) thread_shortage: Option<io::Error>,
 }
 
-/// Runs a call.
+/// Runs a call, on threads made for it or on those of a pool.
 pub(crate) fn run<I, W, F, B>(
     shared: Shared<'_, I, W>,
     settings: &Settings,
+    threads: Option<&ThreadPool>,
     desk: &mut Desk<I::Item, W::Output, F, B>,
 ) -> Ran<I>
 where
@@ -111,10 +114,16 @@ where
         nudged: AtomicBool::new(false),
         abandoned: AtomicBool::new(false),
     };
-    let thread_shortage = std::thread::scope(|scope| {
-        let _leaving = Leaving(&pool);
-        Caller::new(&pool, settings, desk).drive(scope)
-    });
+    let thread_shortage = match threads {
+        None => std::thread::scope(|scope| {
+            let _leaving = Leaving(&pool);
+            Caller::new(&pool, settings, desk).drive(scope)
+        }),
+        Some(threads) => lent::scope(threads, |scope| {
+            let _leaving = Leaving(&pool);
+            Caller::new(&pool, settings, desk).drive(scope)
+        }),
+    };
     Ran {
         source: pool.shared.into_source(),
         thread_shortage,
@@ -388,6 +397,8 @@ struct Caller<'p, 'c, 'd, I: Iterator, W: Work<I::Item>, F, B> {
     desk: &'d mut Desk<I::Item, W::Output, F, B>,
     lanes: Vec<SharedLane<I::Item, W::Output>>,
     policy: Policy,
+    /// There are no workers, though there should be: the caller is the only carrier.
+    alone: bool,
     /// What the workers have last been told.
     told_working: bool,
     /// The caller holds a permit.
@@ -416,6 +427,7 @@ where
             desk,
             lanes: Vec::new(),
             policy: Policy::new(settings),
+            alone: false,
             told_working: false,
             held: false,
             batch: Batch {
@@ -429,7 +441,7 @@ where
     }
 
     /// Until the last object is finished. Returns why there are fewer threads than wanted, if so.
-    fn drive<'scope>(mut self, scope: &'scope Scope<'scope, '_>) -> Option<io::Error>
+    fn drive<'scope, H: Hands<'scope>>(mut self, hands: &'scope H) -> Option<io::Error>
     where
         'p: 'scope,
     {
@@ -466,21 +478,25 @@ where
                     continue;
                 }
             }
-            let wanted = self.policy.workers(shared.degree).min(at_most);
+            let wanted = if self.alone {
+                1
+            } else {
+                self.policy.workers(shared.degree).min(at_most)
+            };
             let mut made = false;
-            if self.lanes.len() < wanted && !over && shortage.is_none() {
+            if self.lanes.len() < wanted && !over {
                 over = shared.source().over();
-                if !over {
-                    match self.hire(scope) {
-                        Ok(()) => made = true,
+                if !over && shortage.is_none() && hands.any_free() {
+                    match self.hire(hands) {
+                        Ok(hired) => made = hired,
                         Err(error) => shortage = Some(error),
                     }
                 }
-            }
-            if shortage.is_some() && self.lanes.is_empty() {
-                // Nobody else is there to do it.
-                self.policy.working = true;
-                self.policy.mode = Mode::Throughput;
+                if made {
+                    self.stand_in(false);
+                } else if self.lanes.is_empty() && !over {
+                    self.stand_in(true);
+                }
             }
             let drained = self.drain();
             // All carriers first: a processor may wait for another's.
@@ -515,8 +531,21 @@ where
         }
     }
 
-    /// Makes one more worker.
-    fn hire<'scope>(&mut self, scope: &'scope Scope<'scope, '_>) -> io::Result<()>
+    /// The caller becomes the only carrier, or no longer is.
+    fn stand_in(&mut self, alone: bool) {
+        if self.alone == alone {
+            return;
+        }
+        self.alone = alone;
+        self.policy = Policy::new(self.settings);
+        if alone {
+            self.policy.working = true;
+            self.policy.mode = Mode::Throughput;
+        }
+    }
+
+    /// Makes one more worker; `false` if there is no thread for it now.
+    fn hire<'scope, H: Hands<'scope>>(&mut self, hands: &'scope H) -> io::Result<bool>
     where
         'p: 'scope,
     {
@@ -533,19 +562,13 @@ where
             .unwrap_or_else(PoisonError::into_inner)
             .push(Arc::clone(&lane));
         let theirs = Arc::clone(&lane);
-        let spawned = Builder::new()
-            .name("exec".into())
-            .spawn_scoped(scope, move || pool.worker(number, &theirs));
-        match spawned {
-            Ok(_) => {
-                self.lanes.push(lane);
-                Ok(())
-            }
-            Err(error) => {
-                pool.lanes.lock().unwrap_or_else(PoisonError::into_inner).pop();
-                Err(error)
-            }
+        let started = hands.start(move || pool.worker(number, &theirs));
+        if let Ok(true) = started {
+            self.lanes.push(lane);
+        } else {
+            pool.lanes.lock().unwrap_or_else(PoisonError::into_inner).pop();
         }
+        started
     }
 
     /// Tells the workers whether the caller works.
