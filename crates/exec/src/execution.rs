@@ -460,12 +460,19 @@ impl ConcurrentExecution {
         UpFront::new(self)
     }
 
+    /// Helper processes instead of threads; see [`Processes`](crate::process::Processes).
+    #[cfg(all(feature = "process", unix))]
+    #[must_use]
+    pub fn processes(self) -> crate::process::Processes {
+        crate::process::Processes::new(self)
+    }
+
     pub(crate) fn when_failing(&self) -> OnError {
         self.settings.on_error
     }
 
     /// Without a token of the caller's, each call has its own.
-    fn settings_of_a_call(&self) -> Settings {
+    pub(crate) fn settings_of_a_call(&self) -> Settings {
         let mut settings = self.settings.clone();
         if !settings.given_token {
             settings.token = StopToken::new();
@@ -493,17 +500,16 @@ impl ConcurrentExecution {
     }
 
     /// A call on the carriers that `run` brings.
-    pub(crate) fn call<I, W, F, B>(
+    pub(crate) fn call<I, W, R, F, B>(
         &self,
         objects: I,
         work: &W,
         finisher: F,
-        run: impl FnOnce(Shared<'_, I, W>, &Settings, &mut Desk<I::Item, W::Output, F, B>) -> Ran<I>,
-    ) -> Report<I, W::Output, B>
+        run: impl FnOnce(Shared<'_, I, W>, &Settings, &mut Desk<I::Item, R, F, B>) -> Ran<I>,
+    ) -> Report<I, R, B>
     where
         I: Iterator,
-        W: Work<I::Item>,
-        F: FnMut(Done<I::Item, W::Output>) -> ControlFlow<B>,
+        F: FnMut(Done<I::Item, R>) -> ControlFlow<B>,
     {
         let settings = self.settings_of_a_call();
         let epoch = Instant::now();
@@ -592,6 +598,8 @@ pub(crate) fn report<I: Iterator, R, F, B>(
         (None, Some(Halt::Failed)) => Ended::Failed,
         (None, Some(Halt::Deadline)) if !all_started => Ended::Deadline,
         (None, Some(Halt::Stopped)) if !all_started => Ended::Stopped,
+        #[cfg(all(feature = "process", unix))]
+        (None, Some(Halt::NoCarrier)) if !all_started => Ended::NoCarrier,
         (None, _) => Ended::All,
     };
     Report {

@@ -20,6 +20,19 @@ pub struct Done<O, R> {
     pub times: Times,
 }
 
+impl<O, R> Done<O, R> {
+    /// The same with another result, made of this one.
+    pub fn map<T>(self, make: impl FnOnce(R) -> T) -> Done<O, T> {
+        Done {
+            object: self.object,
+            result: make(self.result),
+            index: self.index,
+            order: self.order,
+            times: self.times,
+        }
+    }
+}
+
 impl<O, P, R> Done<(O, P), R> {
     /// For an object that came with its own processor.
     pub(crate) fn without_processor(self) -> Done<O, R> {
@@ -118,6 +131,9 @@ pub enum Ended<B = Infallible> {
     /// A processor returned an error and the rest was not started
     /// ([`OnError::StopAtFirst`](crate::OnError::StopAtFirst)).
     Failed,
+    /// No helper process could be started, or none any more, before every object was started;
+    /// [`Report::shortage`] says why. Threads are never missing altogether: there is the caller's own.
+    NoCarrier,
 }
 
 /// What became of a call.
@@ -139,8 +155,8 @@ pub struct Report<I: Iterator, R, B = Infallible> {
     pub most_running: usize,
     /// From the call to its return.
     pub elapsed: Duration,
-    /// Why fewer threads than wanted could be made, if so. The call goes on with those it has, and with the
-    /// caller's own if it has none.
+    /// Why fewer threads, or helper processes, than wanted could be made, if so. The call goes on with those it
+    /// has, and without threads on the caller's own.
     pub shortage: Option<std::io::Error>,
 }
 

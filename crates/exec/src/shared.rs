@@ -40,6 +40,9 @@ pub(crate) enum Halt {
     Failed,
     Broken,
     Panicked,
+    /// No helper process is left, nor can one be started.
+    #[cfg(all(feature = "process", unix))]
+    NoCarrier,
 }
 
 /// What a claim brought.

@@ -5,7 +5,7 @@
 //! test has done, so that a broken promise hangs or asserts.
 #![cfg(not(loom))]
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
@@ -15,6 +15,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
+#[cfg(feature = "async")]
+mod futures;
 mod shared_pool;
 mod up_front;
 
@@ -510,6 +512,35 @@ fn serial_is_the_same_one_by_one() {
     assert!(report.rest.eq([3, 4]));
     let caught = catch_unwind(|| at_most(1).serial(0..5, |i| assert!(*i < 3, "three"), |_| ()));
     assert_eq!(*caught.err().unwrap().downcast::<&str>().unwrap(), "three");
+}
+
+#[test]
+fn try_serial_is_try_for_each_one_by_one() {
+    let local = Cell::new(0);
+    let work = |i: &mut i32| {
+        local.set(local.get() + 1);
+        if *i % 4 == 2 { Err(*i) } else { Ok(*i) }
+    };
+    let mut orders = Vec::new();
+    let collected = at_most(3)
+        .on_error(OnError::Collect)
+        .try_serial(0..10, work, |done| orders.push((done.order, done.result)));
+    assert_eq!(
+        orders,
+        [(0, 0), (1, 1), (2, 3), (3, 4), (4, 5), (5, 7), (6, 8), (7, 9)]
+    );
+    assert_eq!(
+        (collected.report.finished, collected.report.ended),
+        (8, Ended::All)
+    );
+    assert!(collected.failed.iter().map(|f| f.index).eq([2, 6]));
+    local.set(0);
+    let stopped = at_most(3).try_serial(0..10, work, |_| ());
+    assert_eq!(
+        (stopped.report.ended, stopped.report.finished, local.get()),
+        (Ended::Failed, 2, 3)
+    );
+    assert!(stopped.report.rest.eq(3..10));
 }
 
 /// A processor of many short ones in a row: batches, rings that wrap, the caller at work.

@@ -197,8 +197,12 @@ fn idle_threads_use_no_cpu() {
             })
             .collect()
     };
-    let asleep = || read("status").iter().all(|status| status.contains("State:\tS"));
-    until(asleep);
+    // Until all sleep, and have come to rest: they may sleep on the way there, too.
+    until(|| {
+        let before = read("schedstat");
+        (0..100).for_each(|_| std::thread::yield_now());
+        read("status").iter().all(|status| status.contains("State:\tS")) && read("schedstat") == before
+    });
     // Time on a CPU in ns, time waiting for one, and how often it got one.
     let before = read("schedstat");
     let mut on_others = 0_u64;
