@@ -11,7 +11,7 @@ use threadgauge_exec::{Ended, OnError, StopToken};
 
 use crate::carrier::{ALL, Kind, at_most};
 use crate::script::{Object, Step, object};
-use crate::{Test, test};
+use crate::{Test, test, until};
 
 /// A folder for the files by which processors wait for each other.
 fn folder() -> tempfile::TempDir {
@@ -81,7 +81,32 @@ pub fn tests() -> Vec<Test> {
             each.iter()
                 .map(move |(name, run)| test(format!("{kind:?}::{name}"), move || run(*kind)))
         })
+        .chain([test(
+            "UpFront::every_thread_is_there_before_the_second_runs",
+            every_thread_is_there,
+        )])
         .collect()
+}
+
+/// Here, where no other test makes threads meanwhile. The first object waits for the threads of all: a new thread
+/// gives itself its name a little later.
+fn every_thread_is_there() {
+    let threads = || {
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+        let names = tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")));
+        names.filter(|name| name.as_ref().is_ok_and(|name| name.trim_end() == "exec-object")).count()
+    };
+    let report = at_most(1).up_front().for_each(
+        0..60,
+        |id| {
+            if *id == 0 {
+                until(|| threads() == 60);
+            }
+        },
+        |_| (),
+    );
+    assert_eq!((report.finished, report.most_running), (60, 1));
+    assert!(report.shortage.is_none());
 }
 
 fn each_is_finished_once_and_here(kind: Kind) {

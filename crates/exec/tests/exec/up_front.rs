@@ -1,41 +1,11 @@
 //! What threads made up front promise beyond the common part.
 
-use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use threadgauge_exec::{Ended, StopToken};
 
 use crate::at_most;
-
-/// The threads of this process that were made for an object. Other tests make some as well, hence "at least".
-fn threads_for_objects() -> usize {
-    fs::read_dir("/proc/self/task")
-        .unwrap()
-        .filter(|task| {
-            let name = task.as_ref().unwrap().path().join("comm");
-            fs::read_to_string(name).is_ok_and(|name| name.trim_end() == "exec-object")
-        })
-        .count()
-}
-
-#[test]
-fn every_thread_is_there_before_the_first_runs() {
-    let most = AtomicUsize::new(0);
-    let report = at_most(1).up_front().for_each(
-        0..60,
-        |i| {
-            if *i == 0 {
-                most.store(threads_for_objects(), SeqCst);
-            }
-            std::thread::current().id()
-        },
-        |_| (),
-    );
-    assert!(most.load(SeqCst) >= 60, "{most:?}");
-    assert_eq!((report.finished, report.most_running), (60, 1));
-    assert!(report.shortage.is_none());
-}
 
 #[test]
 fn objects_are_released_in_their_order() {
