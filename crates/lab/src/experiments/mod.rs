@@ -4,3 +4,4 @@ pub mod create;
 pub mod null;
 pub mod oversubscription;
 pub mod print;
+pub mod turnaround;
