@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
-use threadgauge_machine::{MachineError, Meter, Noise, Reading, noise_between};
+use threadgauge_machine::{CpuList, MachineError, Meter, Noise, Reading, noise_between};
 use threadgauge_results::{
     RunRecord, Sample, Status, Store, StoreError, StoredCase, StoredExperiment, StoredSample,
 };
@@ -218,6 +218,7 @@ pub fn run(
             chosen,
             record: &record,
             rule: &rule,
+            cpus: CpuList::new(record.cpus.iter().copied()),
             history: History::new(&samples),
             readings: VecDeque::new(),
             launcher,
@@ -341,6 +342,8 @@ struct Session<'a> {
     chosen: &'a Chosen,
     record: &'a RunRecord,
     rule: &'a StoppingRule,
+    /// The run's CPUs: what others do on the rest of the machine is not gated.
+    cpus: CpuList,
     history: History,
     readings: VecDeque<Reading>,
     launcher: &'a mut Launcher,
@@ -461,7 +464,7 @@ impl<'a> Session<'a> {
         let Some(mut sample) = outcome.sample else {
             return Ok(false);
         };
-        let throttled = noise_between(&before, &after, None).throttled;
+        let throttled = noise_between(&before, &after, Some(&self.cpus)).throttled;
         let noise = Noise {
             throttled,
             ..self.noise(before, &after)
@@ -490,7 +493,7 @@ impl<'a> Session<'a> {
         while self.readings.len() > 1 && reaches_back(after, &self.readings[1]) {
             self.readings.pop_front();
         }
-        noise_between(&self.readings[0], after, None)
+        noise_between(&self.readings[0], after, Some(&self.cpus))
     }
 
     /// The relative half-widths of the primary metrics' intervals, case by case.
