@@ -30,6 +30,7 @@ pub(super) fn plan(site: &Site) -> Plan {
             .collect(),
         reference: params("count=5,base_ms=10,mode=concurrent,cpus=1"),
         budget,
+        least_of_tries: false,
     }
 }
 
