@@ -216,7 +216,10 @@ mod tests {
 
     #[test]
     fn short_cases_are_tried_often_and_long_ones_once() {
-        assert_eq!([0, 5, 10, 16, 25, 26, 51].map(|ms| tries(true, ms)), [5, 5, 5, 3, 2, 1, 1]);
+        assert_eq!(
+            [0, 5, 10, 16, 25, 26, 51].map(|ms| tries(true, ms)),
+            [5, 5, 5, 3, 2, 1, 1]
+        );
         assert_eq!([5, 51].map(|ms| tries(false, ms)), [1, 1]);
     }
 }

@@ -162,10 +162,9 @@ impl Chosen {
     #[must_use]
     pub fn round_estimate(&self) -> Duration {
         let able = self.plan.cases.iter().filter(|c| c.skip.is_none());
-        able.chain(self.reference())
-            .fold(Duration::ZERO, |sum, c| {
-                sum.saturating_add(self.plan.sample_estimate(c))
-            })
+        able.chain(self.reference()).fold(Duration::ZERO, |sum, c| {
+            sum.saturating_add(self.plan.sample_estimate(c))
+        })
     }
 }
 
