@@ -1,7 +1,7 @@
 //! Helper processes as carriers: a crash costs one object, and a processor that does not return can be ended.
 //!
-//! Owns what the caller sees. [`frame`] is what goes over the channel, [`helper`](mod@helper) the far end of it, [`child`] the
-//! near one, and [`crew`] the call itself.
+//! Owns what the caller sees. `frame` is what goes over the channel, `helper` the far end of it, `child` the near
+//! one, and `crew` the call itself.
 
 mod child;
 mod crew;

@@ -94,7 +94,9 @@ fn every_thread_is_there() {
     let threads = || {
         let tasks = std::fs::read_dir("/proc/self/task").unwrap();
         let names = tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")));
-        names.filter(|name| name.as_ref().is_ok_and(|name| name.trim_end() == "exec-object")).count()
+        names
+            .filter(|name| name.as_ref().is_ok_and(|name| name.trim_end() == "exec-object"))
+            .count()
     };
     let report = at_most(1).up_front().for_each(
         0..60,
