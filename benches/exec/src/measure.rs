@@ -83,8 +83,7 @@ impl Measured {
 
 impl fmt::Display for Measured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let elapsed_ns = finisher.took_ns.unwrap_or(elapsed_ns);
-        Self {
+        let Self {
             elapsed_ns,
             cpu_ns,
             peak_rss_kib,

@@ -36,6 +36,7 @@ use crate::execution::{Mode, Settings};
 use crate::outcome::{Done, Warning};
 use crate::ring::Ring;
 use crate::shared::{Claim, Halt, Raw, Shared, Source, Who, Work};
+use crate::watch::Watch;
 
 /// A service time up to this is small: what waking a thread on another CPU costs.
 const SMALL_NS: u64 = 20_000;
@@ -44,6 +45,8 @@ const BATCH_NS: u64 = 4_000;
 const MAX_BATCH: usize = 256;
 /// Results of long processors that may wait for the finisher, for each worker.
 const FEW_RESULTS: usize = 4;
+/// The same for short ones, if they are small.
+const MOST_RESULTS: usize = 1024;
 /// By how many the short service times must outweigh the long ones (each counts [`SETBACK`]) before the caller works.
 const STREAK: u32 = 8;
 /// How long the caller listens with one CPU to itself before it makes the workers for that CPU as well: once all CPUs
@@ -150,6 +153,7 @@ where
         let mut held = false;
         let mut batch = Batch::new(&lane.ring);
         let mut objects = Vec::new();
+        let mut watch = shared.watch();
         loop {
             match shared.claim(Who::Worker(number), &mut held, batch.want, &mut objects) {
                 Claim::Got => {}
@@ -169,7 +173,7 @@ where
                     return;
                 }
             }
-            let begun_ns = shared.now_ns();
+            let begun_ns = watch.now_ns();
             let mut started_ns = begun_ns;
             let mut longest_ns = 0;
             let mut left = objects.drain(..);
@@ -181,7 +185,7 @@ where
                 lane.current.store(index, Ordering::Relaxed);
                 let output = catch_unwind(AssertUnwindSafe(|| shared.work.run(&mut object)));
                 lane.current.store(NO_OBJECT, Ordering::Relaxed);
-                let ended_ns = shared.now_ns();
+                let ended_ns = watch.now_ns();
                 longest_ns = longest_ns.max(ended_ns - started_ns);
                 match output {
                     Ok(result) => {
@@ -298,12 +302,10 @@ impl Batch {
     }
 }
 
-/// A ring of 64 KiB, as far as that is between 4 and 256 results.
+/// A ring of 64 KiB, as far as that is between 4 and 1,024 results.
 fn ring_capacity<T>() -> usize {
-    ((64 << 10) / size_of::<T>().max(1))
-        .clamp(FEW_RESULTS, MAX_BATCH)
-        .next_power_of_two()
-        .min(MAX_BATCH)
+    let fit = (64 << 10) / size_of::<T>().max(1);
+    1 << fit.clamp(FEW_RESULTS, MOST_RESULTS).ilog2()
 }
 
 /// CPUs that this process may use; read once, it costs a hundred microseconds.
@@ -395,6 +397,7 @@ struct Caller<'p, 'c, 'd, I: Iterator, W: Work<I::Item>, F, B> {
     batch: Batch,
     objects: Vec<(usize, I::Item)>,
     results: Vec<Raw<I::Item, W::Output>>,
+    watch: Watch,
     warned: bool,
 }
 
@@ -420,10 +423,11 @@ where
             held: false,
             batch: Batch {
                 want: 1,
-                most: ring_capacity::<Raw<I::Item, W::Output>>(),
+                most: ring_capacity::<Raw<I::Item, W::Output>>().min(MAX_BATCH),
             },
             objects: Vec::new(),
             results: Vec::new(),
+            watch: pool.shared.watch(),
             warned: false,
         }
     }
@@ -626,7 +630,7 @@ where
         let mut next = left.next();
         let (mut longest_ns, mut took_ns) = (0, 0);
         while next.is_some() {
-            let begun_ns = shared.now_ns();
+            let begun_ns = self.watch.now_ns();
             let mut started_ns = begun_ns;
             while let Some((index, mut object)) = next.take() {
                 if shared.must_stop(started_ns) {
@@ -634,7 +638,7 @@ where
                     break;
                 }
                 let output = catch_unwind(AssertUnwindSafe(|| shared.work.run(&mut object)));
-                let ended_ns = shared.now_ns();
+                let ended_ns = self.watch.now_ns();
                 self.policy.observe(ended_ns - started_ns);
                 longest_ns = longest_ns.max(ended_ns - started_ns);
                 match output {
