@@ -85,9 +85,7 @@ impl Watch {
         if ns >= LEARN_NS && ticks > ns / 10 && ticks / 100 < ns && ns < 1 << 32 {
             self.rate = (ns << 32) / ticks;
         }
-        if self.rate > 0 {
-            self.reach = (REACH_NS << 32) / self.rate;
-        }
+        self.reach = (REACH_NS << 32).checked_div(self.rate).unwrap_or(0);
     }
 }
 
@@ -151,7 +149,13 @@ mod tests {
     fn a_counter_that_stands_or_an_anchor_that_was_disturbed_is_not_trusted() {
         let mut watch = watch();
         watch.anchor(Anchor { ns: 0, ticks: 5 }, true);
-        watch.anchor(Anchor { ns: 1 << 20, ticks: 5 }, true);
+        watch.anchor(
+            Anchor {
+                ns: 1 << 20,
+                ticks: 5,
+            },
+            true,
+        );
         assert_eq!(watch.reach, 0);
         watch.anchor(
             Anchor {
