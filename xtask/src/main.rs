@@ -62,7 +62,7 @@ enum Chore {
         #[arg(value_name = "DIR", default_value = "target/man")]
         dir: PathBuf,
     },
-    /// The longer checks: valgrind on the unsafe leaves, then every fuzz target
+    /// The longer checks: valgrind on the unsafe leaves, loom on the lock-free parts, then every fuzz target
     CheckDeep(check_deep::Options),
     /// Compare threadgauge-exec with other ways of bounded concurrent execution, in interleaved runs
     BenchExec(bench_exec::Options),

@@ -7,8 +7,10 @@ package main
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"sort"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -120,6 +122,11 @@ func group(c *call, f *finisher) {
 	out := 0
 	for object := range c.objects {
 		for !g.TryGo(func() error { results <- c.process(object); return nil }) {
+			if out == 0 {
+				// Every result is here, and a goroutine has yet to give its place back.
+				runtime.Gosched()
+				continue
+			}
 			f.finish(<-results)
 			out--
 		}
@@ -138,10 +145,19 @@ var peers = map[string]func(*call, *finisher){
 	"go-errgroup":     group,
 }
 
-func usage() (cpuNs int64, peakRssKib int64) {
+func cpuNs() int64 {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
-	return u.Utime.Nano() + u.Stime.Nano(), u.Maxrss
+	return u.Utime.Nano() + u.Stime.Nano()
+}
+
+// Not by getrusage, whose peak begins with that of the program that started this one.
+func peakRssKib() (kib int64) {
+	status, _ := os.ReadFile("/proc/self/status")
+	if _, after, found := strings.Cut(string(status), "VmHWM:"); found {
+		_, _ = fmt.Sscan(after, &kib)
+	}
+	return kib
 }
 
 func main() {
@@ -182,15 +198,15 @@ func main() {
 	warmUp.objects = max(c.objects/10, 1)
 	run(&warmUp, newFinisher())
 	f := newFinisher()
-	cpuBefore, _ := usage()
+	cpuBefore := cpuNs()
 	start := time.Now()
 	run(&c, f)
 	elapsed := time.Since(start)
-	cpu, rss := usage()
+	cpu := cpuNs() - cpuBefore
 	if f.count != c.objects {
 		panic("objects lost or finished twice")
 	}
-	fmt.Printf("{\"elapsed_ns\": %d, \"cpu_ns\": %d, \"peak_rss_kib\": %d", elapsed.Nanoseconds(), cpu-cpuBefore, rss)
+	fmt.Printf("{\"elapsed_ns\": %d, \"cpu_ns\": %d, \"peak_rss_kib\": %d", elapsed.Nanoseconds(), cpu, peakRssKib())
 	if n := len(f.waitsNs); n > 0 {
 		w := f.waitsNs
 		sort.Slice(w, func(i, j int) bool { return w[i] < w[j] })

@@ -53,11 +53,16 @@ def run(pool, objects, iterations, sleep_us, finisher):
 POOLS = {"python-threads": ThreadPoolExecutor, "python-processes": ProcessPoolExecutor}
 
 
-def usage():
-    """CPU seconds so far, of ended children as well, and the peak of resident memory in KiB, without them."""
+def cpu_s():
+    """So far, of ended children as well."""
     mine, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu_s = mine.ru_utime + mine.ru_stime + children.ru_utime + children.ru_stime
-    return cpu_s, mine.ru_maxrss
+    return mine.ru_utime + mine.ru_stime + children.ru_utime + children.ru_stime
+
+
+def peak_rss_kib():
+    """Without children; not by getrusage, whose peak begins with that of the program that started this one."""
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM:"))
 
 
 def main(words):
@@ -74,16 +79,16 @@ def main(words):
         sys.exit("usage: PEER DEGREE OBJECTS ITERATIONS SLEEP_US | calibrate")
     degree, objects, iterations, sleep_us = map(int, words[1:])
     finisher = Finisher()
-    cpu_before_s, _ = usage()
+    cpu_before_s = cpu_s()
     # A pool made before the clock starts and warmed up; the processes' CPU time is known when they have ended.
     with POOLS[words[0]](degree) as pool:
         run(pool, max(objects // 10, 1), iterations, sleep_us, Finisher())
         start_ns = time.monotonic_ns()
         run(pool, objects, iterations, sleep_us, finisher)
         elapsed_ns = time.monotonic_ns() - start_ns
-    cpu_s, peak_rss_kib = usage()
+    cpu_ns = round((cpu_s() - cpu_before_s) * 1e9)
     assert finisher.count == objects, "objects lost or finished twice"
-    line = {"elapsed_ns": elapsed_ns, "cpu_ns": round((cpu_s - cpu_before_s) * 1e9), "peak_rss_kib": peak_rss_kib}
+    line = {"elapsed_ns": elapsed_ns, "cpu_ns": cpu_ns, "peak_rss_kib": peak_rss_kib()}
     waits_ns = sorted(finisher.waits_ns)
     if waits_ns:
         line["wait_p50_ns"] = waits_ns[len(waits_ns) // 2]

@@ -49,7 +49,7 @@ impl Finisher {
 pub struct Measured {
     elapsed_ns: u64,
     cpu_ns: u64,
-    peak_rss_kib: i64,
+    peak_rss_kib: u64,
     waits_ns: Vec<u64>,
 }
 
@@ -63,19 +63,19 @@ impl Measured {
         };
         run(warm_up, &mut Finisher::new(warm_up));
         let mut finisher = Finisher::new(call);
-        let cpu_before = usage().0;
+        let cpu_before = cpu_ns();
         let start = Instant::now();
         run(call, &mut finisher);
         let elapsed_ns = start.elapsed().as_nanos() as u64;
-        let (cpu, peak_rss_kib) = usage();
+        let cpu_ns = cpu_ns() - cpu_before;
         assert_eq!(finisher.count, call.objects, "objects lost or finished twice");
         std::hint::black_box(finisher.sum);
         finisher.waits_ns.sort_unstable();
         let elapsed_ns = finisher.took_ns.unwrap_or(elapsed_ns);
         Self {
             elapsed_ns,
-            cpu_ns: cpu - cpu_before,
-            peak_rss_kib,
+            cpu_ns,
+            peak_rss_kib: peak_rss_kib(),
             waits_ns: finisher.waits_ns,
         }
     }
@@ -107,12 +107,20 @@ impl fmt::Display for Measured {
     }
 }
 
-/// CPU time of this process so far, in ns, and its peak resident memory in KiB.
-fn usage() -> (u64, i64) {
+/// CPU time of this process so far.
+fn cpu_ns() -> u64 {
     // SAFETY: rusage is plain numbers, for which zero is a value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: the pointer is to a live rusage.
     unsafe { libc::getrusage(libc::RUSAGE_SELF, &mut usage) };
     let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1_000;
-    (ns(usage.ru_utime) + ns(usage.ru_stime), usage.ru_maxrss)
+    ns(usage.ru_utime) + ns(usage.ru_stime)
+}
+
+/// Not by getrusage, whose peak begins with that of the program that started this one. 0 where it cannot be read.
+fn peak_rss_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|kib| kib.trim().trim_end_matches(" kB").parse().ok())
+        .unwrap_or(0)
 }

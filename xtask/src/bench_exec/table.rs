@@ -151,7 +151,8 @@ pub fn markdown(measured: &Measured, chosen: &[&Peer]) -> String {
     let rounds = measured.rounds;
     let _ = writeln!(
         text,
-        "{rounds} interleaved rounds; each figure is the median over them (least – most). Ours in bold.\n"
+        "{rounds} interleaved rounds; each figure is the median over them (least – most). Ours in bold, what keeps no contract in italics.
+Names end in the most objects that are out at once (`k` or 1,024). The JVM counts its CPU time in steps of 10 ms; Python's memory is without its child processes.\n"
     );
     targets(&mut text, measured, chosen);
     empty(&mut text, measured, chosen);
