@@ -89,6 +89,7 @@ mod ring;
 mod shared;
 mod stop;
 mod sync;
+mod watch;
 
 pub use execution::{Carrier, ConcurrentExecution, Mode, OnError};
 pub use order::{longest_first, shortest_first, shuffled};
