@@ -114,6 +114,7 @@ mod sync;
 mod thread_pool;
 mod trying;
 mod up_front;
+mod watch;
 
 pub use execution::{Carrier, ConcurrentExecution, Mode, OnError};
 #[cfg(feature = "async")]
