@@ -12,9 +12,12 @@ use self::case::{Case, Kind};
 use self::measure::Measured;
 
 mod case;
+mod disk;
 mod grid;
 mod ideal;
 mod measure;
+mod server;
+mod work;
 
 /// Computations one after the other and all at once.
 #[derive(Debug, Clone, Copy)]
