@@ -1,31 +1,32 @@
 //! The experiments there are, in the order they run and are reported, and those still to come.
 
 use crate::experiment::Experiment;
+use crate::experiments::calibration::Calibration;
 use crate::experiments::create::Create;
+use crate::experiments::foreground::Foreground;
 use crate::experiments::null::Null;
 use crate::experiments::oversubscription::Oversubscription;
 use crate::experiments::print::Print;
+use crate::experiments::probes::Probes;
 use crate::experiments::turnaround::Turnaround;
 
 /// Every experiment.
 #[must_use]
 pub fn catalogue() -> &'static [&'static dyn Experiment] {
-    &[&Null, &Create, &Oversubscription, &Print, &Turnaround]
+    &[
+        &Null,
+        &Create,
+        &Oversubscription,
+        &Print,
+        &Turnaround,
+        &Calibration,
+        &Foreground,
+        &Probes,
+    ]
 }
 
 /// Experiments still to come, and the claims they will decide.
 const PLANNED: &[(&str, &[&str])] = &[
-    (
-        "probes",
-        &[
-            "io-threads-do-not-slow-others",
-            "slicing-long-matrix-work-loses",
-            "clock-reading-yields-cpu",
-            "timer-thread-is-suspended",
-            "empty-loop-removed-by-compiler",
-        ],
-    ),
-    ("foreground", &["background-work-keeps-foreground-responsive"]),
     (
         "server-designs",
         &[
@@ -58,7 +59,6 @@ const PLANNED: &[(&str, &[&str])] = &[
             "process-memory-heavier-than-thread",
         ],
     ),
-    ("calibration", &["loop-calibration-differs-up-to-20pct"]),
     (
         "multicast",
         &[

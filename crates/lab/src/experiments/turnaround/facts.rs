@@ -13,7 +13,7 @@ use crate::view::View;
 /// The answer to the question.
 pub(super) fn answer(view: &View<'_>) -> String {
     let mut parts = Vec::new();
-    for (kind, name) in [(Kind::Cpu, "computing"), (Kind::Io, "waiting")] {
+    for (kind, name) in [(Kind::Cpu, "CPU-bound"), (Kind::Io, "I/O-bound")] {
         let Some(base_ms) = longest_base(view, kind) else {
             continue;
         };
@@ -27,7 +27,7 @@ pub(super) fn answer(view: &View<'_>) -> String {
             continue;
         };
         parts.push(format!(
-            "{n} computations of {base_ms} to {} ms, {name}, longest first, on one CPU: threads change the elapsed time by \
+            "{n} {name} computations of {base_ms} to {} ms, longest first, on one CPU: threads change the elapsed time by \
              {elapsed:+.1} % and the mean turnaround by {turnaround:+.0} %.",
             n * base_ms
         ));
