@@ -103,6 +103,7 @@ impl Experiment for Calibration {
             cases: [("source", 120), ("ours", 210)].map(case).to_vec(),
             reference: params("way=source"),
             budget: Duration::from_secs(budget),
+            least_of_tries: false,
         }
     }
 
