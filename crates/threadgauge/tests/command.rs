@@ -515,7 +515,7 @@ fn listed(profile: &str) -> Vec<(String, f64)> {
         dir.path(),
         &["list", "--profile", profile, "--json"],
     ));
-    let entry = |e: &serde_json::Value| {
+    let entry = |e: &Value| {
         (
             e["id"].as_str().unwrap().to_owned(),
             e["seconds"].as_f64().unwrap(),
