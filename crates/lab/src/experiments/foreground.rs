@@ -110,7 +110,7 @@ impl Experiment for Foreground {
         };
         let planned = |(how, cpus): (How, u64)| {
             let params = Params::new().with("how", how.name()).with("cpus", cpus);
-            let mut planned = PlannedCase::new(params, Duration::from_millis(115));
+            let mut planned = PlannedCase::new(params, Duration::from_millis(112));
             if cpus > site.cpus.len() as u64 {
                 planned.skip = Some(format!("needs {cpus} CPUs, this run has {}", site.cpus.len()));
             }

@@ -9,6 +9,8 @@ use crate::worker::{CaseError, Lap, Worker};
 
 /// Context switches in a million readings.
 pub(super) const SWITCHES: &str = "switches";
+/// Those of them in which the thread gave up the CPU itself.
+pub(super) const VOLUNTARY: &str = "voluntary";
 
 const READINGS: u64 = 1_000_000;
 /// About what the readings take, for the control.
@@ -22,6 +24,7 @@ pub(super) fn reading(worker: &mut Worker) -> Result<(), CaseError> {
     });
     worker.metric(super::NS, "ns", lap.wall_ns as f64);
     worker.metric(SWITCHES, "switches", switches.total() as f64);
+    worker.metric(VOLUNTARY, "switches", switches.voluntary as f64);
     worker.metric("ns_per_reading", "ns", lap.wall_ns as f64 / READINGS as f64);
     Ok(())
 }

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use threadgauge_results::{Condition, Evidence, Finding, Method, Params, Range, Table};
+use threadgauge_results::{Condition, Evidence, Finding, Method, Params, Range};
 
 use crate::experiment::{Answer, ClaimEvidence, Experiment, Pair, Plan, PlannedCase, Profile, Site};
 use crate::view::{Cell, View, cell, params};
@@ -33,17 +33,17 @@ struct Case {
 }
 
 const CASES: [Case; 11] = [
-    case("neighbours", "alone", 25, neighbours::alone),
-    case("neighbours", "sleeping", 30, neighbours::sleeping),
-    case("neighbours", "computing", 200, neighbours::computing),
-    case("matrix", "serial", 40, matrix::serial),
-    case("matrix", "threads", 40, matrix::threads),
-    case("clock", "reading", 35, clock_reading::reading),
-    case("clock", "computing", 40, clock_reading::computing),
-    case("timer", "armed", 30, timer::armed),
-    case("timer", "unarmed", 30, timer::unarmed),
-    case("empty-loop", "plain", 100, empty_loop::plain),
-    case("empty-loop", "optimised", 90, empty_loop::optimised),
+    case("neighbours", "alone", 20, neighbours::alone),
+    case("neighbours", "sleeping", 27, neighbours::sleeping),
+    case("neighbours", "computing", 210, neighbours::computing),
+    case("matrix", "serial", 45, matrix::serial),
+    case("matrix", "threads", 45, matrix::threads),
+    case("clock", "reading", 27, clock_reading::reading),
+    case("clock", "computing", 36, clock_reading::computing),
+    case("timer", "armed", 24, timer::armed),
+    case("timer", "unarmed", 24, timer::unarmed),
+    case("empty-loop", "plain", 48, empty_loop::plain),
+    case("empty-loop", "optimised", 52, empty_loop::optimised),
 ];
 
 const fn case(
@@ -94,8 +94,8 @@ impl Experiment for Probes {
     fn method(&self) -> Method {
         Method {
             how: "Each on one CPU, in a worker of its own, timed as `ns`. neighbours: 10 ms of fixed work alone, beside 16 threads \
-                  that sleep 5 ms at a time, beside 16 that compute. matrix: four products of 192 × 192 matrices (0.9 MiB \
-                  each) one after the other, and in four threads. clock: a million readings in a row, and the switches \
+                  that sleep 10 ms at a time, beside 16 that compute. matrix: four products of 192 × 192 matrices (0.8 MiB \
+                  each), eight times over, one after the other and in four threads. clock: a million readings in a row, and the switches \
                   meanwhile. timer: computing until a timer of 20 ms expires, and the share of that time on the CPU. \
                   empty-loop: a C program that counts to 20 million and does nothing else, compiled in the worker by the \
                   machine's C compiler without and with optimisation."
@@ -104,7 +104,8 @@ impl Experiment for Probes {
                       compilation: the first or second case of each pair."
                 .to_owned(),
             traps: [
-                "A switch that happens to fall into the readings is not one that they caused: the control has as many.",
+                "A switch that falls into the readings is not one that they caused: the control has as many, and only a voluntary one is \
+                 the thread's own.",
                 "What slicing costs depends on the caches and on how long a scheduler lets each run.",
             ]
             .map(str::to_owned)
@@ -153,7 +154,6 @@ impl Experiment for Probes {
             claims: evidence(view),
             facts,
             comparisons: comparisons(),
-            tables: vec![table(view)],
             ..Answer::default()
         }
     }
@@ -178,10 +178,7 @@ fn evidence(view: &View<'_>) -> Vec<ClaimEvidence> {
                 "ratio",
                 ratio(view, "matrix", ["threads", "serial"]).map_or_else(Evidence::Missing, Evidence::Ratio),
             ),
-            "clock-reading-yields-cpu" => (
-                "switches",
-                statistic(view.by_round(&[of("clock", "reading", clock_reading::SWITCHES)], |v| v[0])),
-            ),
+            "clock-reading-yields-cpu" => ("switches", gives_up(view)),
             "timer-thread-is-suspended" => (
                 "share",
                 statistic(view.by_round(&[of("timer", "armed", timer::ON_CPU)], |v| v[0])),
@@ -217,6 +214,25 @@ fn sleepers(view: &View<'_>) -> Evidence {
             }],
         },
         (Err(reason), _) | (_, Err(reason)) => Evidence::Missing(reason),
+    }
+}
+
+/// Switches, of which some must be the thread's own doing: a scheduler that takes the CPU away does so from everybody.
+fn gives_up(view: &View<'_>) -> Evidence {
+    let rounds = |metric| match view.by_round(&[of("clock", "reading", metric)], |v| v[0]) {
+        Ok(rounds) => Evidence::Statistic(rounds),
+        Err(reason) => Evidence::Missing(reason),
+    };
+    Evidence::With {
+        main: Box::new(rounds(clock_reading::SWITCHES)),
+        also: vec![Condition {
+            says: "the thread itself gave up the CPU".to_owned(),
+            range: Range {
+                min: 1.0,
+                max: f64::INFINITY,
+            },
+            evidence: rounds(clock_reading::VOLUNTARY),
+        }],
     }
 }
 
@@ -301,30 +317,6 @@ fn answer(facts: &[Finding]) -> String {
     sentences.join(" ")
 }
 
-fn table(view: &View<'_>) -> Table {
-    let row = |case: &Case| {
-        let summary = view.summary(&of(case.what, case.how, NS));
-        let ms = |ns: f64| format!("{:.4}", ns / 1e6);
-        vec![
-            case.what.to_owned(),
-            case.how.to_owned(),
-            summary.map_or_else(String::new, |s| ms(s.median)),
-            summary
-                .and_then(|s| s.ci95)
-                .map_or_else(String::new, |[low, high]| format!("{} … {}", ms(low), ms(high))),
-        ]
-    };
-    Table {
-        id: "probes".to_owned(),
-        title: "The probes".to_owned(),
-        note: "Medians over rounds. The source has no figures for these.".to_owned(),
-        columns: ["what", "how", "time, ms", "95 % interval"]
-            .map(str::to_owned)
-            .to_vec(),
-        rows: CASES.iter().map(row).collect(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -407,8 +399,9 @@ mod tests {
             ("neighbours", "computing", NS, 170e6),
             ("matrix", "serial", NS, 20e6),
             ("matrix", "threads", NS, 20.2e6),
-            ("clock", "reading", clock_reading::SWITCHES, 0.0),
-            ("clock", "computing", clock_reading::SWITCHES, 0.0),
+            ("clock", "reading", clock_reading::SWITCHES, 3.0),
+            ("clock", "reading", clock_reading::VOLUNTARY, 0.0),
+            ("clock", "computing", clock_reading::SWITCHES, 3.0),
             ("timer", "armed", timer::ON_CPU, 0.99),
         ]);
         let expected = [
@@ -425,7 +418,7 @@ mod tests {
             answer(&facts(&view)),
             "Beside 16 threads that mostly sleep, fixed work on one CPU takes 0.990 times as long as alone, beside 16 that \
              compute 17.0 times. Four matrix products in four threads on one CPU take 1.010 times as long as one after the \
-             other. A million readings of the clock see 0 context switches, computing for as long 0. A thread that has armed a \
+             other. A million readings of the clock see 3 context switches, computing for as long 3. A thread that has armed a \
              timer goes on computing: it is on the CPU for 99.0 % of the time until it expires."
         );
     }

@@ -13,7 +13,7 @@ use crate::worker::{CaseError, Worker};
 const NEIGHBOURS: usize = 16;
 const WORK: Duration = Duration::from_millis(10);
 /// How long a sleeper sleeps at a time.
-const NAP: Duration = Duration::from_millis(5);
+const NAP: Duration = Duration::from_millis(10);
 /// After how many steps a computing neighbour looks whether it is over.
 const STEPS: u64 = 20_000;
 

@@ -50,10 +50,10 @@ fn source_chart(view: &View<'_>, kind: Kind, base_ms: u64, measure: Measure) -> 
         line("concurrent", Origin::Measured, &COUNTS, |n| {
             of(pair(n).concurrent, measure.metric())
         }),
-        line("serial, theory", Origin::Ideal, &COUNTS, |n| {
+        line("serial at no cost", Origin::Ideal, &COUNTS, |n| {
             of(pair(n).serial, measure.ideal())
         }),
-        line("concurrent, theory", Origin::Ideal, &COUNTS, |n| {
+        line("concurrent at no cost", Origin::Ideal, &COUNTS, |n| {
             of(pair(n).concurrent, measure.ideal())
         }),
     ];
@@ -62,7 +62,7 @@ fn source_chart(view: &View<'_>, kind: Kind, base_ms: u64, measure: Measure) -> 
         title: format!("{kind_name} computations of {base_ms} ms and its multiples: {measure_name}"),
         note: format!(
             "Lengths from {base_ms} ms to {base_ms} ms × the number of computations, longest first, on one CPU, a thread for \
-             each. Theory: first come, first served, and sharing the CPU equally at no cost. The source's charts have the same \
+             each. Theory: first come, first served, and sharing the CPU equally, both at no cost. The source's charts have the same \
              axes; their figures are not in its text."
         ),
         x: axis("computations", Scale::Linear),
@@ -118,7 +118,8 @@ fn by_length(view: &View<'_>) -> Chart {
         note: "A constant cost becomes a smaller share of longer work: the source says so of I/O-bound computations.".to_owned(),
         x: axis("base length, ms", Scale::Log),
         y: axis("elapsed time over theory, %", Scale::Linear),
-        series: drawn(series),
+        // One length alone shows nothing of lengths.
+        series: series.into_iter().filter(|s| s.points.len() > 1).collect(),
     }
 }
 
@@ -136,16 +137,20 @@ fn mixes(view: &View<'_>) -> Chart {
         points: kinds()
             .filter_map(|kind| {
                 let pair = Pair::of(kind, MIDDLE, SHORT_MS).on(cpus);
-                Some(point(kind.computes_percent() as f64, ratio(pair, [metric; 2])?))
+                let drawn = point(kind.computes_percent() as f64, ratio(pair, [metric; 2])?);
+                Some(Point {
+                    ci95: drawn.ci95.filter(|_| origin == Origin::Measured),
+                    ..drawn
+                })
             })
             .collect(),
     };
     let series = vec![
         of("elapsed", Origin::Measured, Measure::Elapsed.metric(), 1),
         of("turnaround", Origin::Measured, Measure::Turnaround.metric(), 1),
-        of("elapsed, theory", Origin::Ideal, Measure::Elapsed.ideal(), 1),
+        of("elapsed at no cost", Origin::Ideal, Measure::Elapsed.ideal(), 1),
         of(
-            "turnaround, theory",
+            "turnaround at no cost",
             Origin::Ideal,
             Measure::Turnaround.ideal(),
             1,
@@ -284,9 +289,9 @@ fn matrix(view: &View<'_>, kind: Kind, name: &str) -> Option<Table> {
             "concurrent, ms",
             "concurrent / serial",
             "turnaround, serial",
-            "theory",
+            "serial at no cost",
             "turnaround, concurrent",
-            "theory",
+            "concurrent at no cost",
         ]
         .map(str::to_owned)
         .to_vec(),
@@ -308,13 +313,18 @@ fn scaled(figure: Option<Figure>, factor: f64) -> Option<Figure> {
 }
 
 fn line(name: &str, origin: Origin, xs: &[u64], figure: impl Fn(u64) -> Option<Figure>) -> Series {
+    let point = |&x: &u64| {
+        let figure = figure(x)?;
+        Some(Point {
+            // Theory varies with a chance order alone, and is not a measurement of it.
+            ci95: figure.ci95.filter(|_| origin == Origin::Measured),
+            ..point(x as f64, figure)
+        })
+    };
     Series {
         name: name.to_owned(),
         origin,
-        points: xs
-            .iter()
-            .filter_map(|&x| Some(point(x as f64, figure(x)?)))
-            .collect(),
+        points: xs.iter().filter_map(point).collect(),
     }
 }
 
@@ -336,4 +346,78 @@ fn axis(label: &str, scale: Scale) -> Axis {
 
 fn drawn(series: Vec<Series>) -> Vec<Series> {
     series.into_iter().filter(|s| !s.points.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::as_in_theory;
+    use super::*;
+    use crate::experiment::Profile;
+
+    fn chart(charts: &[Chart], id: &str) -> Chart {
+        charts
+            .iter()
+            .find(|c| c.id == id)
+            .unwrap_or_else(|| panic!("no chart {id}"))
+            .clone()
+    }
+
+    #[test]
+    fn the_sources_eight_charts_and_ours_are_drawn_from_the_paper_profile() {
+        let charts = figures(&as_in_theory(Profile::Paper, 7, 2, 0.0));
+        for kind in ["cpu", "io"] {
+            for base in [10, 2430] {
+                for measure in ["elapsed", "turnaround"] {
+                    let chart = chart(&charts, &format!("{measure}-{kind}-{base}"));
+                    assert_eq!(chart.series.len(), 4);
+                    assert!(chart.series.iter().all(|s| s.points.len() == 6));
+                }
+            }
+        }
+        let longest = &chart(&charts, "elapsed-cpu-2430").series[0].points[5];
+        assert_eq!((longest.x, longest.y), (17.0, 153.0 * 2430.0));
+        for id in ["over-ideal", "over-ideal-by-length", "mixes", "ways"] {
+            chart(&charts, id);
+        }
+    }
+
+    #[test]
+    fn at_no_cost_nothing_is_over_theory() {
+        let charts = figures(&as_in_theory(Profile::Standard, 7, 2, 0.0));
+        let over = chart(&charts, "over-ideal");
+        assert!(
+            over.series
+                .iter()
+                .flat_map(|s| &s.points)
+                .all(|p| p.y.abs() < 1e-9)
+        );
+        // Half of the computing computed at once on one CPU: the sleeping overlaps, theory says how much.
+        let mixes = chart(&charts, "mixes");
+        assert_eq!(mixes.series[0].points.len(), 7);
+        assert_eq!(mixes.series[0].points[6].y, 1.0);
+    }
+
+    #[test]
+    fn what_was_not_measured_is_not_drawn() {
+        let charts = figures(&as_in_theory(Profile::Quick, 7, 1, 0.0));
+        assert!(
+            charts.iter().all(|c| c.id != "mixes" && c.id != "ways"),
+            "too few cells"
+        );
+        assert!(
+            charts
+                .iter()
+                .all(|c| c.series.iter().all(|s| !s.points.is_empty()))
+        );
+        assert!(figures(&super::super::testing::run(Profile::Quick, 7, 1, |_| None)).is_empty());
+    }
+
+    #[test]
+    fn the_table_is_the_sources_matrix() {
+        let tables = tables(&as_in_theory(Profile::Paper, 7, 1, 0.0));
+        assert_eq!((tables.len(), tables[0].rows.len()), (2, 36));
+        let last = tables[0].rows.last().unwrap();
+        assert_eq!(last[..4], ["2430", "17", "371790.0", "371790.0"]);
+        assert_eq!(last[4..], ["1.000", "26.96", "26.96", "13.00", "13.00"]);
+    }
 }
