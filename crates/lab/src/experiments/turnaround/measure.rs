@@ -2,23 +2,15 @@
 
 use std::num::NonZeroUsize;
 use std::sync::{Condvar, Mutex, PoisonError};
-use std::thread;
 use std::time::Duration;
 
 use threadgauge_exec::{Carrier as ExecCarrier, ConcurrentExecution, Done, Mode};
 use threadgauge_machine::{Burner, Switches, clock, switches_self};
 
-use super::case::{Carrier, Case, Extra, Kind, as_usize};
+use super::case::{Carrier, Case, Extra, as_usize};
+use super::work::{Computation, Means};
 use crate::refusal::refused;
 use crate::worker::{CaseError, Lap, Worker};
-
-/// A computation as it is given to its processor.
-#[derive(Debug, Clone, Copy)]
-struct Computation {
-    length: Duration,
-    /// What `length` of CPU time is in steps.
-    steps: u64,
-}
 
 /// What was written down about a computation. Times in ns since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -74,22 +66,15 @@ impl Chain {
 /// Runs the case; `seed` decides a shuffled order.
 pub(super) fn measure(case: Case, seed: u64, worker: &mut Worker) -> Result<Measured, CaseError> {
     let burner = *worker.burner();
+    let means = Means::of(case.kind, burner)?;
     let lengths = case.given(seed);
     let computations: Vec<(usize, Computation)> = lengths
         .iter()
-        .map(|&length| Computation {
-            length,
-            steps: burner.iterations(length),
-        })
+        .map(|&length| means.computation(length))
         .enumerate()
         .collect();
-    let mut records: Vec<Record> = lengths
-        .iter()
-        .map(|length| Record {
-            length_ns: length.as_nanos() as f64,
-            ..Record::default()
-        })
-        .collect();
+    let mut records = vec![Record::default(); lengths.len()];
+    let mut refusal: Option<String> = None;
 
     let chain = (case.extra == Extra::Chain).then(Chain::default);
     let finisher_steps = match case.extra {
@@ -100,7 +85,7 @@ pub(super) fn measure(case: Case, seed: u64, worker: &mut Worker) -> Result<Meas
         if let Some(chain) = &chain {
             chain.wait_for(*index);
         }
-        let cpu_ns = compute(case.kind, *computation);
+        let cpu_ns = means.run(computation);
         if let Some(chain) = &chain {
             chain.end();
         }
@@ -111,13 +96,21 @@ pub(super) fn measure(case: Case, seed: u64, worker: &mut Worker) -> Result<Meas
     let before = switches_self();
     let watch = worker.stopwatch();
     let begun_ns = clock::monotonic_ns();
-    let finisher = |done: Done<(usize, Computation), u64>| {
+    let finisher = |done: Done<(usize, Computation), Result<u64, String>>| {
         Burner::burn_units(finisher_steps);
-        let record = &mut records[done.index];
-        record.started_ns = done.times.queue_wait().as_nanos() as f64;
-        record.ended_ns = done.times.completion().as_nanos() as f64;
-        record.finished_ns = (clock::monotonic_ns() - begun_ns) as f64;
-        record.cpu_ns = done.result as f64;
+        let finished_ns = (clock::monotonic_ns() - begun_ns) as f64;
+        match done.result {
+            Ok(cpu_ns) => {
+                records[done.index] = Record {
+                    length_ns: done.object.1.length().as_nanos() as f64,
+                    started_ns: done.times.queue_wait().as_nanos() as f64,
+                    ended_ns: done.times.completion().as_nanos() as f64,
+                    finished_ns,
+                    cpu_ns: cpu_ns as f64,
+                };
+            }
+            Err(reason) => refusal = Some(reason),
+        }
     };
     let report = match case.carrier {
         Carrier::Caller => execution.serial(computations, processor, finisher),
@@ -136,6 +129,9 @@ pub(super) fn measure(case: Case, seed: u64, worker: &mut Worker) -> Result<Meas
 
     if let Some(error) = &report.thread_shortage {
         return Err(refused("a thread for a computation", error));
+    }
+    if let Some(reason) = refusal {
+        return Err(CaseError::Failed(reason));
     }
     if report.finished != lengths.len() {
         return Err(CaseError::Failed(format!(
@@ -163,15 +159,4 @@ pub(super) fn measure(case: Case, seed: u64, worker: &mut Worker) -> Result<Meas
 
 fn degree(case: Case) -> NonZeroUsize {
     NonZeroUsize::new(as_usize(case.degree)).unwrap_or(NonZeroUsize::MIN)
-}
-
-/// Does what the computation is, and returns the CPU time it took, ns.
-fn compute(kind: Kind, computation: Computation) -> u64 {
-    let before_ns = clock::thread_cpu_ns();
-    match kind {
-        // A fixed number of steps: being interrupted makes it late, never shorter.
-        Kind::Cpu => Burner::burn_units(computation.steps),
-        Kind::Io => thread::sleep(computation.length),
-    }
-    clock::thread_cpu_ns() - before_ns
 }
