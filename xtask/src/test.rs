@@ -40,24 +40,24 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "lints",
-        alone: "cargo clippy --workspace --all-targets --locked -- -D warnings",
-        run: || cargo("clippy --workspace --all-targets --locked -- -D warnings"),
+        alone: "cargo clippy --workspace --all-features --all-targets --locked -- -D warnings",
+        run: || cargo("clippy --workspace --all-features --all-targets --locked -- -D warnings"),
     },
     Step {
         name: "documentation",
-        alone: "RUSTDOCFLAGS='-D warnings' cargo doc --no-deps --workspace --locked",
+        alone: "RUSTDOCFLAGS='-D warnings' cargo doc --no-deps --workspace --all-features --locked",
         run: || {
             shell::run(
                 shell::cargo()
-                    .args(["doc", "--no-deps", "--workspace", "--locked"])
+                    .args(["doc", "--no-deps", "--workspace", "--all-features", "--locked"])
                     .env("RUSTDOCFLAGS", "-D warnings"),
             )
         },
     },
     Step {
         name: "tests",
-        alone: "cargo test --workspace --locked",
-        run: || cargo("test --workspace --locked"),
+        alone: "cargo test --workspace --all-features --locked",
+        run: || cargo("test --workspace --all-features --locked"),
     },
     Step {
         name: "browser",

@@ -24,7 +24,6 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::thread::{Builder, Scope};
 use std::time::{Duration, Instant};
 use std::{io, mem};
 
@@ -33,21 +32,30 @@ use std::ops::ControlFlow;
 use crate::bell::Bell;
 use crate::desk::Desk;
 use crate::execution::{Mode, Settings};
+use crate::hands::Hands;
+use crate::lent;
 use crate::outcome::{Done, Warning};
 use crate::ring::Ring;
 use crate::shared::{Claim, Halt, Raw, Shared, Source, Who, Work};
+use crate::thread_pool::ThreadPool;
+use crate::watch::Watch;
 
 /// A service time up to this is small: what waking a thread on another CPU costs.
 const SMALL_NS: u64 = 20_000;
 /// What a batch is meant to take.
 const BATCH_NS: u64 = 4_000;
+/// The same where a result may wait: then the lines that carry claims and results change CPUs less often.
+const LONG_BATCH_NS: u64 = 50_000;
 const MAX_BATCH: usize = 256;
 /// Results of long processors that may wait for the finisher, for each worker.
 const FEW_RESULTS: usize = 4;
+/// The same for short ones, if they are small.
+const MOST_RESULTS: usize = 1024;
 /// By how many the short service times must outweigh the long ones (each counts [`SETBACK`]) before the caller works.
 const STREAK: u32 = 8;
-/// How long the caller listens with one CPU to itself before it makes the workers for that CPU as well: once all CPUs
-/// are busy, a caller that is woken may have to wait a scheduler's slice (milliseconds) to see how short the work is.
+/// How long the caller listens with one CPU to itself before it lets workers have that CPU as well: once all CPUs are
+/// busy, a caller that is woken may have to wait a scheduler's slice (milliseconds) to see how short the work is. So it
+/// does at first, and whenever it has stopped working.
 const TRIAL: Duration = Duration::from_micros(200);
 /// The same, once it has seen short ones.
 const PROMISING_TRIAL: Duration = Duration::from_millis(1);
@@ -78,6 +86,7 @@ type SharedLane<O, R> = Arc<Lane<O, R>>;
 
 struct Pool<'c, I: Iterator, W: Work<I::Item>> {
     shared: Shared<'c, I, W>,
+    mode: Mode,
     lanes: Mutex<Vec<SharedLane<I::Item, W::Output>>>,
     /// The caller works and workers are benched for it.
     narrowed: AtomicBool,
@@ -92,10 +101,11 @@ pub(crate) struct Ran<I: Iterator> {
     pub(crate) thread_shortage: Option<io::Error>,
 }
 
-/// Runs a call.
+/// Runs a call, on threads made for it or on those of a pool.
 pub(crate) fn run<I, W, F, B>(
     shared: Shared<'_, I, W>,
     settings: &Settings,
+    threads: Option<&ThreadPool>,
     desk: &mut Desk<I::Item, W::Output, F, B>,
 ) -> Ran<I>
 where
@@ -106,15 +116,22 @@ where
 {
     let pool = Pool {
         shared,
+        mode: settings.mode,
         lanes: Mutex::new(Vec::new()),
         narrowed: AtomicBool::new(false),
         nudged: AtomicBool::new(false),
         abandoned: AtomicBool::new(false),
     };
-    let thread_shortage = std::thread::scope(|scope| {
-        let _leaving = Leaving(&pool);
-        Caller::new(&pool, settings, desk).drive(scope)
-    });
+    let thread_shortage = match threads {
+        None => std::thread::scope(|scope| {
+            let _leaving = Leaving(&pool);
+            Caller::new(&pool, settings, desk).drive(scope)
+        }),
+        Some(threads) => lent::scope(threads, |scope| {
+            let _leaving = Leaving(&pool);
+            Caller::new(&pool, settings, desk).drive(scope)
+        }),
+    };
     Ran {
         source: pool.shared.into_source(),
         thread_shortage,
@@ -148,8 +165,11 @@ where
         lane.bell.attach();
         let shared = &self.shared;
         let mut held = false;
-        let mut batch = Batch::new(&lane.ring);
+        let mut batch = Batch::new::<Raw<I::Item, W::Output>>(self.mode);
+        // Whether a long one is the second in short time; one alone is taken for the scheduler's doing.
+        let mut suspicion = 0_u32;
         let mut objects = Vec::new();
+        let mut watch = shared.watch();
         loop {
             match shared.claim(Who::Worker(number), &mut held, batch.want, &mut objects) {
                 Claim::Got => {}
@@ -169,9 +189,10 @@ where
                     return;
                 }
             }
-            let begun_ns = shared.now_ns();
+            let begun_ns = watch.now_ns();
             let mut started_ns = begun_ns;
             let mut longest_ns = 0;
+            let count = objects.len() as u32;
             let mut left = objects.drain(..);
             while let Some((index, mut object)) = left.next() {
                 if shared.must_stop(started_ns) {
@@ -181,7 +202,7 @@ where
                 lane.current.store(index, Ordering::Relaxed);
                 let output = catch_unwind(AssertUnwindSafe(|| shared.work.run(&mut object)));
                 lane.current.store(NO_OBJECT, Ordering::Relaxed);
-                let ended_ns = shared.now_ns();
+                let ended_ns = watch.now_ns();
                 longest_ns = longest_ns.max(ended_ns - started_ns);
                 match output {
                     Ok(result) => {
@@ -211,10 +232,15 @@ where
             }
             drop(left);
             batch.adapt(longest_ns, started_ns - begun_ns);
+            if longest_ns <= SMALL_NS {
+                suspicion = suspicion.saturating_sub(count);
+                continue;
+            }
             // Relaxed: a hint; the truth is under the lock.
-            if longest_ns > SMALL_NS && self.narrowed.load(Ordering::Relaxed) {
+            if suspicion > 0 && self.narrowed.load(Ordering::Relaxed) {
                 self.widen();
             }
+            suspicion = PARDON;
         }
     }
 
@@ -275,22 +301,28 @@ where
 struct Batch {
     want: usize,
     most: usize,
+    ns: u64,
 }
 
 impl Batch {
-    fn new<T>(ring: &Ring<T>) -> Self {
+    fn new<R>(mode: Mode) -> Self {
         Self {
             want: 1,
-            most: ring.capacity().min(MAX_BATCH),
+            most: ring_capacity::<R>().min(MAX_BATCH),
+            ns: if mode == Mode::Throughput {
+                LONG_BATCH_NS
+            } else {
+                BATCH_NS
+            },
         }
     }
 
     fn adapt(&mut self, longest_ns: u64, took_ns: u64) {
-        self.want = if longest_ns > BATCH_NS {
+        self.want = if longest_ns > self.ns {
             1
-        } else if took_ns <= BATCH_NS / 2 {
+        } else if took_ns <= self.ns / 2 {
             (self.want * 2).min(self.most)
-        } else if took_ns > BATCH_NS * 2 {
+        } else if took_ns > self.ns * 2 {
             (self.want / 2).max(1)
         } else {
             self.want
@@ -298,12 +330,10 @@ impl Batch {
     }
 }
 
-/// A ring of 64 KiB, as far as that is between 4 and 256 results.
+/// A ring of 64 KiB, as far as that is between 4 and 1,024 results.
 fn ring_capacity<T>() -> usize {
-    ((64 << 10) / size_of::<T>().max(1))
-        .clamp(FEW_RESULTS, MAX_BATCH)
-        .next_power_of_two()
-        .min(MAX_BATCH)
+    let fit = (64 << 10) / size_of::<T>().max(1);
+    1 << fit.clamp(FEW_RESULTS, MOST_RESULTS).ilog2()
 }
 
 /// CPUs that this process may use; read once, it costs a hundred microseconds.
@@ -371,13 +401,9 @@ impl Policy {
         }
     }
 
-    /// How many workers there should be.
-    fn workers(&self, degree: usize) -> usize {
-        match (self.working, self.mode) {
-            (false, _) => degree,
-            (true, Mode::Prompt) => degree.min(cpus()) - 1,
-            (true, _) => degree - 1,
-        }
+    /// When the time to listen ends that began then.
+    fn trial(&self, since: Instant) -> Instant {
+        since + if self.streak > 0 { PROMISING_TRIAL } else { TRIAL }
     }
 }
 
@@ -388,13 +414,18 @@ struct Caller<'p, 'c, 'd, I: Iterator, W: Work<I::Item>, F, B> {
     desk: &'d mut Desk<I::Item, W::Output, F, B>,
     lanes: Vec<SharedLane<I::Item, W::Output>>,
     policy: Policy,
-    /// What the workers have last been told.
-    told_working: bool,
+    /// There are no workers, though there should be: the caller is the only carrier.
+    alone: bool,
+    /// Since when the caller listens, if it does.
+    listening: Option<Instant>,
+    /// How many workers have last been told that they may claim.
+    told: usize,
     /// The caller holds a permit.
     held: bool,
     batch: Batch,
     objects: Vec<(usize, I::Item)>,
     results: Vec<Raw<I::Item, W::Output>>,
+    watch: Watch,
     warned: bool,
 }
 
@@ -410,26 +441,27 @@ where
         settings: &'p Settings,
         desk: &'d mut Desk<I::Item, W::Output, F, B>,
     ) -> Self {
+        let policy = Policy::new(settings);
         Self {
             pool,
             settings,
             desk,
             lanes: Vec::new(),
-            policy: Policy::new(settings),
-            told_working: false,
+            alone: false,
+            listening: (policy.mode == Mode::Prompt).then(Instant::now),
+            policy,
+            told: usize::MAX,
             held: false,
-            batch: Batch {
-                want: 1,
-                most: ring_capacity::<Raw<I::Item, W::Output>>(),
-            },
+            batch: Batch::new::<Raw<I::Item, W::Output>>(settings.mode),
             objects: Vec::new(),
             results: Vec::new(),
+            watch: pool.shared.watch(),
             warned: false,
         }
     }
 
     /// Until the last object is finished. Returns why there are fewer threads than wanted, if so.
-    fn drive<'scope>(mut self, scope: &'scope Scope<'scope, '_>) -> Option<io::Error>
+    fn drive<'scope, H: Hands<'scope>>(mut self, hands: &'scope H) -> Option<io::Error>
     where
         'p: 'scope,
     {
@@ -444,43 +476,42 @@ where
             .map_or(usize::MAX, |n| n.max(1));
         let mut shortage = None;
         let mut over = false;
-        let mut trial: Option<Instant> = None;
         loop {
             self.tell();
-            if self.policy.mode == Mode::Prompt
-                && !self.policy.working
-                && self.lanes.len() == cpus().saturating_sub(1).max(1)
+            if let Some(since) = self.listening
+                && self.lanes.len() >= self.told.min(at_most)
                 && !shared.source().over()
             {
-                let since = *trial.get_or_insert_with(Instant::now);
-                let until = since
-                    + if self.policy.streak > 0 {
-                        PROMISING_TRIAL
-                    } else {
-                        TRIAL
-                    };
-                if Instant::now() < until {
-                    if self.drain() == 0 {
-                        self.listen(Some(until));
-                    }
-                    continue;
+                let until = self.policy.trial(since);
+                if Instant::now() >= until {
+                    self.listening = None;
+                } else if self.drain() == 0 {
+                    self.listen(Some(until));
                 }
+                continue;
             }
-            let wanted = self.policy.workers(shared.degree).min(at_most);
+            let wanted = if self.alone {
+                1
+            } else {
+                self.workers().min(at_most)
+            };
             let mut made = false;
-            if self.lanes.len() < wanted && !over && shortage.is_none() {
+            if self.lanes.len() < wanted && !over {
                 over = shared.source().over();
-                if !over {
-                    match self.hire(scope) {
-                        Ok(()) => made = true,
-                        Err(error) => shortage = Some(error),
+                if !over && shortage.is_none() && hands.any_free() {
+                    match self.hire(hands) {
+                        Ok(hired) => made = hired,
+                        Err(error) => {
+                            shortage = Some(error);
+                            self.listening = None;
+                        }
                     }
                 }
-            }
-            if shortage.is_some() && self.lanes.is_empty() {
-                // Nobody else is there to do it.
-                self.policy.working = true;
-                self.policy.mode = Mode::Throughput;
+                if made {
+                    self.stand_in(false);
+                } else if self.lanes.is_empty() && !over {
+                    self.stand_in(true);
+                }
             }
             let drained = self.drain();
             // All carriers first: a processor may wait for another's.
@@ -494,7 +525,7 @@ where
                     Claim::Wait => {}
                 }
             }
-            if made || drained > 0 || self.policy.working != self.told_working {
+            if made || drained > 0 || self.workers() != self.told {
                 continue;
             }
             let running = {
@@ -515,8 +546,21 @@ where
         }
     }
 
-    /// Makes one more worker.
-    fn hire<'scope>(&mut self, scope: &'scope Scope<'scope, '_>) -> io::Result<()>
+    /// The caller becomes the only carrier, or no longer is.
+    fn stand_in(&mut self, alone: bool) {
+        if self.alone == alone {
+            return;
+        }
+        self.alone = alone;
+        self.policy = Policy::new(self.settings);
+        if alone {
+            self.policy.working = true;
+            self.policy.mode = Mode::Throughput;
+        }
+    }
+
+    /// Makes one more worker; `false` if there is no thread for it now.
+    fn hire<'scope, H: Hands<'scope>>(&mut self, hands: &'scope H) -> io::Result<bool>
     where
         'p: 'scope,
     {
@@ -533,42 +577,50 @@ where
             .unwrap_or_else(PoisonError::into_inner)
             .push(Arc::clone(&lane));
         let theirs = Arc::clone(&lane);
-        let spawned = Builder::new()
-            .name("exec".into())
-            .spawn_scoped(scope, move || pool.worker(number, &theirs));
-        match spawned {
-            Ok(_) => {
-                self.lanes.push(lane);
-                Ok(())
-            }
-            Err(error) => {
-                pool.lanes.lock().unwrap_or_else(PoisonError::into_inner).pop();
-                Err(error)
-            }
+        let started = hands.start(move || pool.worker(number, &theirs));
+        if let Ok(true) = started {
+            self.lanes.push(lane);
+        } else {
+            pool.lanes.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        }
+        started
+    }
+
+    /// How many workers may claim now.
+    fn workers(&self) -> usize {
+        let degree = self.pool.shared.degree;
+        match self.policy.mode {
+            Mode::Prompt if self.policy.working => degree.min(cpus()) - 1,
+            Mode::Prompt if self.listening.is_some() => degree.min(cpus()).max(2) - 1,
+            _ if self.policy.working => degree - 1,
+            _ => degree,
         }
     }
 
-    /// Tells the workers whether the caller works.
+    /// Tells the workers how many of them may claim, and starts or ends the time to listen.
     fn tell(&mut self) {
         let pool = self.pool;
-        // A worker may have widened after a long one that the caller pardoned.
-        let narrow_again = self.policy.working
-            && self.policy.mode == Mode::Prompt
-            && self.policy.streak >= STREAK
-            && !pool.narrowed.load(Ordering::Relaxed);
-        if self.policy.working == self.told_working && !narrow_again {
+        if self.policy.working {
+            self.listening = None;
+        } else if mem::take(&mut self.held) {
+            pool.shared.source().running -= 1;
+            if self.policy.mode == Mode::Prompt {
+                self.listening = Some(Instant::now());
+            }
+        }
+        let workers = self.workers();
+        let all = workers == pool.shared.degree;
+        // A worker may have widened after long ones that the caller pardoned.
+        let narrow_again = !all && self.policy.streak >= STREAK && !pool.narrowed.load(Ordering::Relaxed);
+        if workers == self.told && !narrow_again {
             return;
         }
-        self.told_working = self.policy.working;
-        if self.policy.working {
-            let workers = self.policy.workers(pool.shared.degree);
+        self.told = workers;
+        if all {
+            pool.widen();
+        } else {
             pool.shared.source().allowed = workers;
             pool.narrowed.store(true, Ordering::Relaxed);
-        } else {
-            if mem::take(&mut self.held) {
-                pool.shared.source().running -= 1;
-            }
-            pool.widen();
         }
     }
 
@@ -617,7 +669,7 @@ where
         }
     }
 
-    /// Runs the claimed objects. After each stretch of [`BATCH_NS`] their results are finished, and the others'.
+    /// Runs the claimed objects. After each stretch of a batch's time their results are finished, and the others'.
     fn work(&mut self) {
         let pool = self.pool;
         let shared = &pool.shared;
@@ -626,7 +678,7 @@ where
         let mut next = left.next();
         let (mut longest_ns, mut took_ns) = (0, 0);
         while next.is_some() {
-            let begun_ns = shared.now_ns();
+            let begun_ns = self.watch.now_ns();
             let mut started_ns = begun_ns;
             while let Some((index, mut object)) = next.take() {
                 if shared.must_stop(started_ns) {
@@ -634,7 +686,7 @@ where
                     break;
                 }
                 let output = catch_unwind(AssertUnwindSafe(|| shared.work.run(&mut object)));
-                let ended_ns = shared.now_ns();
+                let ended_ns = self.watch.now_ns();
                 self.policy.observe(ended_ns - started_ns);
                 longest_ns = longest_ns.max(ended_ns - started_ns);
                 match output {
@@ -654,7 +706,7 @@ where
                 }
                 started_ns = ended_ns;
                 next = left.next();
-                if started_ns - begun_ns >= BATCH_NS {
+                if started_ns - begun_ns >= self.batch.ns {
                     break;
                 }
             }

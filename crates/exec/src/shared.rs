@@ -15,6 +15,7 @@ use std::time::Instant;
 use crate::bell::Bell;
 use crate::execution::Settings;
 use crate::stop::StopToken;
+use crate::watch::Watch;
 
 /// How an object is processed. One for all, or its own, with errors or without: all look the same from here.
 pub(crate) trait Work<O>: Sync {
@@ -40,6 +41,9 @@ pub(crate) enum Halt {
     Failed,
     Broken,
     Panicked,
+    /// No helper process is left, nor can one be started.
+    #[cfg(all(feature = "process", unix))]
+    NoCarrier,
 }
 
 /// What a claim brought.
@@ -146,6 +150,11 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
     #[inline]
     pub(crate) fn now_ns(&self) -> u64 {
         self.epoch.elapsed().as_nanos() as u64
+    }
+
+    /// The same, for one thread that asks often.
+    pub(crate) fn watch(&self) -> Watch {
+        Watch::new(self.epoch)
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
