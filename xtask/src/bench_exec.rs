@@ -41,7 +41,7 @@ pub struct Options {
 }
 
 /// The ideal is in every ratio, so it is tried as often as the most important cells.
-const IDEAL_TRIES: usize = 3;
+const IDEAL_TRIES: usize = 2;
 
 /// What one run said of itself.
 #[derive(Clone, Copy, Debug, PartialEq)]

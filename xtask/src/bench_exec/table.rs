@@ -151,7 +151,7 @@ pub fn markdown(measured: &Measured, chosen: &[&Peer]) -> String {
     let rounds = measured.rounds;
     let _ = writeln!(
         text,
-        "{rounds} interleaved rounds; each figure is the median over them (least – most). A round has one run of a cell; of 10 µs, of threads and of the ideal the quickest of three. Ours in bold, what keeps no contract in italics.
+        "{rounds} interleaved rounds; each figure is the median over them (least – most). A round has one run of a cell; of 10 µs, of threads and of the ideal the quicker of two. Ours in bold, what keeps no contract in italics.
 Names end in the most objects that are out at once (`k` or 1,024). The JVM counts its CPU time in steps of 10 ms; Python's memory is without its child processes.\n"
     );
     targets(&mut text, measured, chosen);

@@ -51,7 +51,7 @@ pub const BURN_10_US: Workload = Workload {
     name: "10 µs, k = 2",
     burn_ns: 10e3,
     size: Size::Objects(10_000),
-    tries: 3,
+    tries: 2,
     ..EMPTY_2
 };
 /// 1 ms each.
@@ -77,7 +77,7 @@ pub const THREADS: Workload = Workload {
     name: "a thread an object, k = 1",
     degree: 1,
     size: Size::Objects(2_000),
-    tries: 3,
+    tries: 2,
     ..EMPTY_2
 };
 
