@@ -558,6 +558,39 @@ fn each_part_of_the_quick_and_standard_profiles_keeps_to_its_time() {
 }
 
 #[test]
+fn computations_run_in_threads_up_front_in_a_pool_and_in_helper_processes() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = threadgauge(
+        dir.path(),
+        &[
+            "run",
+            "turnaround",
+            "--profile",
+            "standard",
+            "--rounds",
+            "1",
+            "--only",
+            "carrier=up-front,carrier=pool,carrier=process,kind=io,cpus=1,degree=25",
+            "--out",
+            "r",
+        ],
+    );
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let results = results(&dir.path().join("r"));
+    let cases = results["experiments"][0]["cases"].as_array().unwrap();
+    assert_eq!(cases.len(), 3);
+    for case in cases {
+        assert_eq!(case["status"], "ok", "{case}");
+        assert_eq!(case["summaries"]["most_running"]["median"], 8.0, "{case}");
+        // Sleepers that overlap: the longest alone takes 80 ms.
+        assert!(
+            case["summaries"]["elapsed_ns"]["median"].as_f64().unwrap() >= 80e6,
+            "{case}"
+        );
+    }
+}
+
+#[test]
 fn every_command_has_help_with_an_example() {
     let dir = tempfile::tempdir().unwrap();
     for command in ["run", "list", "explain", "claims", "compare", "report", "doctor"] {

@@ -57,8 +57,12 @@ pub(super) enum Carrier {
     Caller,
     /// A thread for each.
     Thread,
+    /// A thread for each, all made before any begins and released in turn: the source's way.
+    UpFront,
     /// As many threads as the degree.
     Pool,
+    /// As many helper processes as the degree.
+    Process,
 }
 
 /// What is special about it.
@@ -91,7 +95,7 @@ names! {
     }
     Lengths { Steps = "steps", Equal = "equal", Random = "random" }
     Order { Descending = "descending", Ascending = "ascending", Shuffled = "shuffled" }
-    Carrier { Caller = "caller", Thread = "thread", Pool = "pool" }
+    Carrier { Caller = "caller", Thread = "thread", UpFront = "up-front", Pool = "pool", Process = "process" }
     Extra { None = "none", Chain = "chain", Finisher = "finisher" }
 }
 
@@ -181,7 +185,7 @@ impl Case {
     pub(super) const fn mode(self) -> &'static str {
         match self.carrier {
             Carrier::Caller => "serial",
-            Carrier::Thread | Carrier::Pool => "concurrent",
+            Carrier::Thread | Carrier::UpFront | Carrier::Pool | Carrier::Process => "concurrent",
         }
     }
 

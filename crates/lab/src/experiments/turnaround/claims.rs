@@ -121,7 +121,9 @@ fn ratio(rounds: Result<Vec<f64>, String>) -> Evidence {
 fn each(quote: Quote, cells: impl IntoIterator<Item = (String, Result<Vec<f64>, String>)>) -> Evidence {
     let cells = cells.into_iter().map(|(name, rounds)| Ok((name, rounds?)));
     match cells.collect::<Result<Vec<_>, String>>() {
-        Ok(cells) if cells.is_empty() => Evidence::Missing("no cell that this needs was measured".to_owned()),
+        Ok(cells) if cells.is_empty() => {
+            Evidence::Missing("no cell that this needs was measured; --profile standard has them".to_owned())
+        }
         Ok(cells) => Evidence::Cells { quote, cells },
         Err(reason) => Evidence::Missing(reason),
     }

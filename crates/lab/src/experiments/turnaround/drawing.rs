@@ -183,6 +183,10 @@ fn ways(view: &View<'_>) -> Chart {
             carrier: Carrier::Pool,
             ..at_most(degree)
         };
+        let by = |carrier| Case {
+            carrier,
+            ..concurrent
+        };
         let extra = |extra| Case { extra, ..concurrent };
         let lengths = |lengths| Case {
             lengths,
@@ -204,8 +208,10 @@ fn ways(view: &View<'_>) -> Chart {
             ("random lengths, a thread for each", lengths(Lengths::Random)),
             ("a thread for each, at most 4", at_most(4)),
             ("a thread for each, as many as CPUs", at_most(all)),
+            ("threads made up front", by(Carrier::UpFront)),
             ("pool of 25", pool(DEGREE)),
             ("pool of 1", pool(1)),
+            ("helper processes", by(Carrier::Process)),
             ("each needs the one before", extra(Extra::Chain)),
             ("finishing takes 10 ms each", extra(Extra::Finisher)),
         ];

@@ -162,23 +162,31 @@ fn real_waiting(view: &View<'_>, kind: Kind, what: &str) -> Option<Finding> {
     Some(fact(says, times, "ratio"))
 }
 
+/// What each carrier takes, against a thread made for each when its turn comes.
 fn carriers(view: &View<'_>) -> Option<Finding> {
     let thread = Case::concurrent(Kind::Io, MIDDLE, SHORT_MS);
-    let pool = Case {
-        carrier: Carrier::Pool,
-        ..thread
+    let over = |carrier| {
+        let other = Case { carrier, ..thread };
+        figure(
+            view,
+            &[thread.of(Measure::Elapsed), other.of(Measure::Elapsed)],
+            |v| v[1] / v[0],
+        )
     };
-    let ratio = figure(
-        view,
-        &[thread.of(Measure::Elapsed), pool.of(Measure::Elapsed)],
-        |v| v[1] / v[0],
-    )?;
-    let says = format!(
-        "A pool made for the call takes {:.3}{} of the elapsed time of a thread for each of {MIDDLE} waiting computations.",
-        ratio.median,
-        within(ratio, 1.0, 3),
+    let (pool, up_front, process) = (
+        over(Carrier::Pool)?,
+        over(Carrier::UpFront)?,
+        over(Carrier::Process)?,
     );
-    Some(fact(says, ratio, "ratio"))
+    let says = format!(
+        "{MIDDLE} waiting computations take, of the elapsed time with a thread made for each when its turn comes: {:.3}{} with a \
+         pool made for the call, {:.3} with threads made up front, the source's way, {:.3} with helper processes.",
+        pool.median,
+        within(pool, 1.0, 3),
+        up_front.median,
+        process.median,
+    );
+    Some(fact(says, pool, "ratio"))
 }
 
 /// As many threads as CPUs, against all at once.
@@ -278,11 +286,12 @@ pub(super) fn comparisons() -> Vec<Compared> {
         ..case
     });
     pairs.push(compared(equal.serial, equal.concurrent));
-    let pool = |case: Case| Case {
-        carrier: Carrier::Pool,
-        ..case
-    };
-    pairs.push(compared(cpu.concurrent, pool(cpu.concurrent)));
+    for carrier in [Carrier::UpFront, Carrier::Pool, Carrier::Process] {
+        for kind in [Kind::Cpu, Kind::Io] {
+            let thread = short(kind).concurrent;
+            pairs.push(compared(thread, Case { carrier, ..thread }));
+        }
+    }
     pairs.push(compared(
         cpu.concurrent,
         Case {

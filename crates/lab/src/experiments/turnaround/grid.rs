@@ -25,7 +25,7 @@ pub(super) fn plan(site: &Site) -> Plan {
     // Claims about several CPUs are about all of them; where there is one, about a second.
     let all = (site.cpus.len() as u64).max(2);
     let (cases, budget_s) = match site.profile {
-        Profile::Quick => (quick(all), 32),
+        Profile::Quick => (quick(all), 40),
         Profile::Standard => (standard(all), 600),
         Profile::Paper => (paper(all), 14 * 60 * 60),
     };
@@ -88,8 +88,14 @@ fn factors(all: u64) -> Vec<Case> {
     cases.extend(orders(&COUNTS));
     cases.extend(on(all, orders(&[MIDDLE])));
     cases.extend(degrees(all));
-    cases.extend(KINDS.map(|kind| pool(Case::concurrent(kind, MIDDLE, SHORT_MS))));
-    cases.extend(on(all, vec![pool(Case::concurrent(Kind::Cpu, MIDDLE, SHORT_MS))]));
+    for carrier in [Carrier::UpFront, Carrier::Pool, Carrier::Process] {
+        let of = |kind| Case {
+            carrier,
+            ..Case::concurrent(kind, MIDDLE, SHORT_MS)
+        };
+        cases.extend(KINDS.map(of));
+        cases.extend(on(all, [of(Kind::Cpu)]));
+    }
     cases.push(background(MIDDLE, all));
     cases.extend(matrix(&Kind::MIXES, &[MIDDLE], &[SHORT_MS]));
     cases.extend(matrix(&[Kind::File, Kind::Server], &[MIDDLE], &[SHORT_MS]));
@@ -166,19 +172,13 @@ fn degrees(all: u64) -> Vec<Case> {
     cases
 }
 
-fn pool(case: Case) -> Case {
-    Case {
-        carrier: Carrier::Pool,
-        ..case
-    }
-}
-
 /// One background thread for everything.
 fn background(count: u64, cpus: u64) -> Case {
     Case {
+        carrier: Carrier::Pool,
         degree: 1,
         cpus,
-        ..pool(Case::concurrent(Kind::Cpu, count, SHORT_MS))
+        ..Case::concurrent(Kind::Cpu, count, SHORT_MS)
     }
 }
 
@@ -222,9 +222,10 @@ pub(super) fn needs(cpus: u64) -> String {
 
 /// What a sample takes: what theory says, and starting the worker, calibrating and ending.
 fn estimate(case: Case) -> Duration {
-    let worker = Duration::from_millis(match case.kind {
+    let worker = Duration::from_millis(match (case.kind, case.carrier) {
         // The file is written and read before the clock runs.
-        Kind::File => 150,
+        (Kind::File, _) => 150,
+        (_, Carrier::Process) => 12 + 3 * case.count,
         _ => 12,
     });
     let lengths = case.given(1);

@@ -12,7 +12,7 @@
 //! is the price of threads.
 //!
 //! **Other factors**, one at a time, at the shortest base: equal and random lengths; ascending and chance order; degrees;
-//! a pool; computing and sleeping by turns; reads past the page cache; a server on the loopback network; finishers that
+//! threads made up front, a pool, helper processes; computing and sleeping by turns; reads past the page cache; a server on the loopback network; finishers that
 //! take long; computations that need the one before; all CPUs.
 //!
 //! **Traps.** Steps are calibrated at the CPU's fastest, so work takes some per cent more than its length, serial and
@@ -31,6 +31,8 @@ use crate::worker::{CaseError, Worker};
 
 use self::case::{Case, Kind};
 use self::measure::Measured;
+
+pub(crate) use self::work::IN_A_HELPER;
 
 mod case;
 mod cells;
@@ -80,8 +82,8 @@ impl Experiment for Turnaround {
     fn method(&self) -> Method {
         Method {
             how: "So many independent computations are given to one executor (threadgauge-exec): one after the other \
-                  (serial), or at most `degree` at a time (concurrent; carrier thread makes a thread for each, pool as many \
-                  as the degree). Lengths are base × 1 … base × count (steps), all the base (equal), or drawn (random); they \
+                  (serial), or at most `degree` at a time (concurrent; carrier thread makes a thread for each when its turn \
+                  comes, up-front all before any begins, pool as many as the degree, process as many helper processes). Lengths are base × 1 … base × count (steps), all the base (equal), or drawn (random); they \
                   come longest first, shortest first or by chance, drawn anew for each sample. Kind cpu does a fixed number \
                   of steps, calibrated in the worker to use its length of CPU time; io sleeps for it; mixN computes for N % \
                   and sleeps for the rest, in turns of 5 ms together; file reads as many blocks past the page cache as take \
@@ -109,7 +111,7 @@ impl Experiment for Turnaround {
             source: "Source 000: Windows NT 3.51 and 95 on a 486/33; an executor of degree 25 with threads made in advance and \
                      suspended; empty loops calibrated by the wall clock (up to 20 % off) and sleeps; 2 to 17 computations of \
                      10 to 2,430 ms. The rule for their lengths is that of the program's public copy. We make each thread when \
-                     its turn comes, do fixed work calibrated by the CPU's clock, pin to one CPU and shuffle the cases; all \
+                     its turn comes (up-front is the source's way), do fixed work calibrated by the CPU's clock, pin to one CPU and shuffle the cases; all \
                      factors besides its matrix are ours."
                 .to_owned(),
         }
@@ -186,7 +188,7 @@ fn write_down(case: Case, measured: &Measured, worker: &mut Worker) {
         "ns",
         mean(&mut records.iter().map(|r| r.finished_ns - r.ended_ns)),
     );
-    worker.metric("cpu_ns", "ns", measured.lap.cpu_ns as f64);
+    worker.metric("cpu_ns", "ns", measured.cpu_ns);
     worker.metric("computed_ns", "ns", computed_ns);
     worker.metric(
         "voluntary_switches",

@@ -3,6 +3,8 @@
 use std::thread;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+use threadgauge_exec::process::Processor;
 use threadgauge_machine::{Burner, clock};
 
 use super::case::Kind;
@@ -21,14 +23,14 @@ pub(super) struct Means {
 }
 
 /// A computation, made ready.
-#[derive(Debug)]
-pub(super) struct Computation {
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Computation {
     length: Duration,
     /// Fixed amounts of work: being interrupted makes it late, never shorter.
     pieces: Vec<Piece>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 enum Piece {
     Burn { steps: u64 },
     Sleep(Duration),
@@ -75,9 +77,26 @@ impl Means {
     ///
     /// What the disk or the server refused, in words.
     pub(super) fn run(&self, computation: &Computation) -> Result<u64, String> {
+        computation.run(self.disk.as_ref(), self.server.as_ref())
+    }
+}
+
+/// A computation in a helper process, which has no disk and no server.
+pub(crate) static IN_A_HELPER: Processor<(usize, Computation), Result<u64, String>> =
+    Processor::new("turnaround computation", |(_, computation)| {
+        computation.run(None, None)
+    });
+
+impl Computation {
+    /// How long it is to take, alone.
+    pub(super) const fn length(&self) -> Duration {
+        self.length
+    }
+
+    fn run(&self, disk: Option<&Disk>, server: Option<&Server>) -> Result<u64, String> {
         let before_ns = clock::thread_cpu_ns();
-        for piece in &computation.pieces {
-            match (piece, &self.disk, &self.server) {
+        for piece in &self.pieces {
+            match (piece, disk, server) {
                 (Piece::Burn { steps }, ..) => Burner::burn_units(*steps),
                 (Piece::Read { blocks }, Some(disk), _) => disk.read(*blocks)?,
                 (Piece::Ask(after), _, Some(server)) => server.ask(*after)?,
@@ -88,13 +107,6 @@ impl Means {
             }
         }
         Ok(clock::thread_cpu_ns() - before_ns)
-    }
-}
-
-impl Computation {
-    /// How long it is to take, alone.
-    pub(super) const fn length(&self) -> Duration {
-        self.length
     }
 }
 

@@ -176,7 +176,10 @@ pub(super) fn break_even(view: &View<'_>) -> Evidence {
         let Some(&last) = counts.last() else {
             return (
                 format!("kind={}", kind.name()),
-                Err("no count was measured both ways".to_owned()),
+                Err(format!(
+                    "no number of {} computations was measured both ways at {SHORT_MS} ms",
+                    kind.name()
+                )),
             );
         };
         let cells: Vec<Cell> = counts
