@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 use std::{io, mem};
 
+use crate::adaptive::Governor;
 use crate::desk::Desk;
 use crate::execution::Settings;
 use crate::outcome::{Done, Warning};
@@ -48,9 +49,11 @@ where
             return;
         };
         *locked(slot) = Slot::Running(index);
+        let mut meter = self.shared.cpu.meter();
         let started_ns = self.shared.now_ns();
         let output = catch_unwind(AssertUnwindSafe(|| self.shared.work.run(&mut object)));
         let ended_ns = self.shared.now_ns();
+        meter.read();
         match output {
             Ok(result) => {
                 if self.shared.work.halts(&result) {
@@ -91,6 +94,7 @@ impl<I: Iterator, W: Work<I::Item>> Drop for Leaving<'_, '_, I, W> {
 pub(crate) fn run<I, W, F, B>(
     shared: Shared<'_, I, W>,
     settings: &Settings,
+    mut governor: Governor,
     desk: &mut Desk<I::Item, W::Output, F, B>,
 ) -> Ran<I>
 where
@@ -121,9 +125,11 @@ where
                 let slot = mem::replace(&mut *locked(&slots[number]), Slot::Free);
                 free.push(number);
                 if let Slot::Ended(raw) = slot {
+                    governor.observe(raw.started_ns, raw.ended_ns, &shared.cpu);
                     desk.deliver(raw);
                 }
             }
+            shared.source().degree = governor.degree();
             if desk.broken.is_some() {
                 shared.halt(Halt::Broken);
             }

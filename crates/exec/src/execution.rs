@@ -7,6 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::adaptive::Governor;
+use crate::degree::Degree;
 use crate::desk::Desk;
 use crate::outcome::{Done, Ended, Failed, Report, Rest, Tried, Verdict, Warning};
 use crate::pool::Ran;
@@ -67,7 +69,7 @@ type Warn = Arc<dyn Fn(Warning) + Send + Sync>;
 
 #[derive(Clone)]
 pub(crate) struct Settings {
-    pub(crate) degree: NonZeroUsize,
+    pub(crate) degree: Degree,
     carrier: Carrier,
     pub(crate) mode: Mode,
     on_error: OnError,
@@ -200,12 +202,13 @@ impl<O, T: Send, E: Send, P: Fn(&mut O) -> Result<T, E> + Sync> Work<O> for Tryi
 }
 
 impl ConcurrentExecution {
-    /// At most `degree` processors at work, on a pool made for each call.
+    /// At most `degree` processors at work, on a pool made for each call. A [`NonZeroUsize`], or a [`Degree`] that
+    /// the call finds by itself.
     #[must_use]
-    pub fn new(degree: NonZeroUsize) -> Self {
+    pub fn new(degree: impl Into<Degree>) -> Self {
         Self {
             settings: Settings {
-                degree,
+                degree: degree.into(),
                 carrier: Carrier::default(),
                 mode: Mode::default(),
                 on_error: OnError::default(),
@@ -341,7 +344,7 @@ impl ConcurrentExecution {
         let mut settings = self.settings_of_a_call();
         settings.look_ahead = None;
         let epoch = Instant::now();
-        let shared = Shared::new(objects.into_iter(), &(), &settings, epoch);
+        let shared = Shared::new(objects.into_iter(), &(), &settings, 1, epoch);
         let mut desk = Desk::new(|done| finisher(done).flow(), epoch, false);
         let mut held = false;
         let mut objects = Vec::new();
@@ -518,14 +521,15 @@ impl ConcurrentExecution {
     {
         let settings = self.settings_of_a_call();
         let epoch = Instant::now();
-        let shared = Shared::new(objects, work, &settings, epoch);
+        let governor = Governor::new(settings.degree);
+        let shared = Shared::new(objects, work, &settings, governor.degree(), epoch);
         let mut desk = Desk::new(finisher, epoch, settings.look_ahead.is_some());
         let Ran {
             source,
             thread_shortage,
         } = match settings.carrier {
-            Carrier::Pool => pool::run(shared, &settings, &mut desk),
-            Carrier::ThreadPerObject => each::run(shared, &settings, &mut desk),
+            Carrier::Pool => pool::run(shared, &settings, governor, &mut desk),
+            Carrier::ThreadPerObject => each::run(shared, &settings, governor, &mut desk),
         };
         desk.flush();
         report(
@@ -553,6 +557,7 @@ fn report<I: Iterator, R, B>(
         exhausted,
         returned,
         most_running,
+        degree,
         halt,
         panic,
         ..
@@ -575,6 +580,7 @@ fn report<I: Iterator, R, B>(
         rest: Rest::new(returned, (!exhausted).then_some(iterator)),
         unfinished,
         most_running,
+        last_degree: degree,
         elapsed: epoch.elapsed(),
         thread_shortage,
     }

@@ -78,7 +78,9 @@
 //! It does not split one object's work (that is rayon's), has no futures (that is an async runtime's `buffer_unordered`)
 //! and keeps no threads between calls: a call makes its threads and ends them, about 35 µs each.
 
+mod adaptive;
 mod bell;
+mod degree;
 mod desk;
 mod each;
 mod execution;
@@ -90,6 +92,7 @@ mod shared;
 mod stop;
 mod sync;
 
+pub use degree::Degree;
 pub use execution::{Carrier, ConcurrentExecution, Mode, OnError};
 pub use order::{longest_first, shortest_first, shuffled};
 pub use outcome::{Done, Ended, Failed, Report, Rest, Times, Tried, Verdict, Warning};

@@ -23,14 +23,16 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, Scope};
 use std::time::{Duration, Instant};
 use std::{io, mem};
 
 use std::ops::ControlFlow;
 
+use crate::adaptive::{Governor, Meter};
 use crate::bell::Bell;
+use crate::degree::cpus;
 use crate::desk::Desk;
 use crate::execution::{Mode, Settings};
 use crate::outcome::{Done, Warning};
@@ -96,6 +98,7 @@ pub(crate) struct Ran<I: Iterator> {
 pub(crate) fn run<I, W, F, B>(
     shared: Shared<'_, I, W>,
     settings: &Settings,
+    governor: Governor,
     desk: &mut Desk<I::Item, W::Output, F, B>,
 ) -> Ran<I>
 where
@@ -113,7 +116,7 @@ where
     };
     let thread_shortage = std::thread::scope(|scope| {
         let _leaving = Leaving(&pool);
-        Caller::new(&pool, settings, desk).drive(scope)
+        Caller::new(&pool, settings, governor, desk).drive(scope)
     });
     Ran {
         source: pool.shared.into_source(),
@@ -150,6 +153,7 @@ where
         let mut held = false;
         let mut batch = Batch::new(&lane.ring);
         let mut objects = Vec::new();
+        let mut meter = shared.cpu.meter();
         loop {
             match shared.claim(Who::Worker(number), &mut held, batch.want, &mut objects) {
                 Claim::Got => {}
@@ -182,6 +186,7 @@ where
                 let output = catch_unwind(AssertUnwindSafe(|| shared.work.run(&mut object)));
                 lane.current.store(NO_OBJECT, Ordering::Relaxed);
                 let ended_ns = shared.now_ns();
+                meter.tick(ended_ns);
                 longest_ns = longest_ns.max(ended_ns - started_ns);
                 match output {
                     Ok(result) => {
@@ -258,6 +263,28 @@ where
     /// Recalls whoever is benched; who still has nothing to claim goes back there.
     fn recall(&self) {
         let benched = mem::take(&mut self.shared.source().benched);
+        self.wake(benched);
+    }
+
+    /// Another degree from now on. What runs beyond it ends in peace.
+    fn set_degree(&self, degree: usize) {
+        let recalled = {
+            let mut source = self.shared.source();
+            let more = degree.saturating_sub(source.degree);
+            source.degree = degree;
+            // While workers are benched for the caller's sake any of them may have to stay there.
+            let some = if source.allowed == usize::MAX {
+                more
+            } else {
+                usize::MAX
+            };
+            let left = source.benched.len().saturating_sub(some);
+            source.benched.split_off(left)
+        };
+        self.wake(recalled);
+    }
+
+    fn wake(&self, benched: Vec<usize>) {
         if benched.is_empty() {
             return;
         }
@@ -304,12 +331,6 @@ fn ring_capacity<T>() -> usize {
         .clamp(FEW_RESULTS, MAX_BATCH)
         .next_power_of_two()
         .min(MAX_BATCH)
-}
-
-/// CPUs that this process may use; read once, it costs a hundred microseconds.
-fn cpus() -> usize {
-    static CPUS: OnceLock<usize> = OnceLock::new();
-    *CPUS.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
 /// Whether the caller works.
@@ -385,6 +406,7 @@ impl Policy {
 struct Caller<'p, 'c, 'd, I: Iterator, W: Work<I::Item>, F, B> {
     pool: &'p Pool<'c, I, W>,
     settings: &'p Settings,
+    governor: Governor,
     desk: &'d mut Desk<I::Item, W::Output, F, B>,
     lanes: Vec<SharedLane<I::Item, W::Output>>,
     policy: Policy,
@@ -392,6 +414,7 @@ struct Caller<'p, 'c, 'd, I: Iterator, W: Work<I::Item>, F, B> {
     told_working: bool,
     /// The caller holds a permit.
     held: bool,
+    meter: Meter<'p>,
     batch: Batch,
     objects: Vec<(usize, I::Item)>,
     results: Vec<Raw<I::Item, W::Output>>,
@@ -408,11 +431,14 @@ where
     fn new(
         pool: &'p Pool<'c, I, W>,
         settings: &'p Settings,
+        governor: Governor,
         desk: &'d mut Desk<I::Item, W::Output, F, B>,
     ) -> Self {
         Self {
             pool,
             settings,
+            meter: pool.shared.cpu.meter(),
+            governor,
             desk,
             lanes: Vec::new(),
             policy: Policy::new(settings),
@@ -466,7 +492,7 @@ where
                     continue;
                 }
             }
-            let wanted = self.policy.workers(shared.degree).min(at_most);
+            let wanted = self.policy.workers(self.governor.degree()).min(at_most);
             let mut made = false;
             if self.lanes.len() < wanted && !over && shortage.is_none() {
                 over = shared.source().over();
@@ -561,7 +587,7 @@ where
         }
         self.told_working = self.policy.working;
         if self.policy.working {
-            let workers = self.policy.workers(pool.shared.degree);
+            let workers = self.policy.workers(self.governor.degree());
             pool.shared.source().allowed = workers;
             pool.narrowed.store(true, Ordering::Relaxed);
         } else {
@@ -579,8 +605,10 @@ where
             desk,
             lanes,
             policy,
+            governor,
             ..
         } = self;
+        let before = governor.degree();
         let mut drained = 0;
         for lane in lanes.iter() {
             // SAFETY: only the caller drains, and `deliver` reaches no ring.
@@ -588,6 +616,7 @@ where
             let n = unsafe {
                 lane.ring.drain(|raw| {
                     policy.observe(raw.ended_ns - raw.started_ns);
+                    governor.observe(raw.started_ns, raw.ended_ns, &pool.shared.cpu);
                     desk.deliver(raw);
                     if desk.broken.is_some() {
                         pool.shared.token.stop();
@@ -598,6 +627,10 @@ where
                 drained += n;
                 lane.bell.ring();
             }
+        }
+        let now = governor.degree();
+        if now != before {
+            pool.set_degree(now);
         }
         if drained > 0 {
             self.after_delivery();
@@ -636,6 +669,12 @@ where
                 let output = catch_unwind(AssertUnwindSafe(|| shared.work.run(&mut object)));
                 let ended_ns = shared.now_ns();
                 self.policy.observe(ended_ns - started_ns);
+                self.meter.tick(ended_ns);
+                let before = self.governor.degree();
+                self.governor.observe(started_ns, ended_ns, &shared.cpu);
+                if self.governor.degree() != before {
+                    pool.set_degree(self.governor.degree());
+                }
                 longest_ns = longest_ns.max(ended_ns - started_ns);
                 match output {
                     Ok(result) => {

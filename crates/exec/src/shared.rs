@@ -12,6 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use crate::adaptive::CpuTime;
 use crate::bell::Bell;
 use crate::execution::Settings;
 use crate::stop::StopToken;
@@ -71,6 +72,8 @@ pub(crate) struct Source<I: Iterator> {
     pub(crate) returned: Vec<(usize, I::Item)>,
     pub(crate) running: usize,
     pub(crate) most_running: usize,
+    /// So many carriers may hold a permit now; changed by the caller alone, never above the call's bound.
+    pub(crate) degree: usize,
     /// Workers with a lower number may claim.
     pub(crate) allowed: usize,
     /// Objects with a lower index may be claimed.
@@ -96,7 +99,8 @@ impl<I: Iterator> Source<I> {
 pub(crate) struct Shared<'c, I: Iterator, W> {
     source: Mutex<Source<I>>,
     pub(crate) work: &'c W,
-    pub(crate) degree: usize,
+    /// What the carriers have used of the CPUs, where the degree depends on it.
+    pub(crate) cpu: CpuTime,
     pub(crate) token: &'c StopToken,
     pub(crate) epoch: Instant,
     pub(crate) deadline_ns: u64,
@@ -105,7 +109,13 @@ pub(crate) struct Shared<'c, I: Iterator, W> {
 }
 
 impl<'c, I: Iterator, W> Shared<'c, I, W> {
-    pub(crate) fn new(iterator: I, work: &'c W, settings: &'c Settings, epoch: Instant) -> Self {
+    pub(crate) fn new(
+        iterator: I,
+        work: &'c W,
+        settings: &'c Settings,
+        degree: usize,
+        epoch: Instant,
+    ) -> Self {
         let caller = Bell::new();
         caller.attach();
         Self {
@@ -116,6 +126,7 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
                 returned: Vec::new(),
                 running: 0,
                 most_running: 0,
+                degree,
                 allowed: usize::MAX,
                 horizon: settings.look_ahead.map_or(usize::MAX, |n| n.get()),
                 halt: None,
@@ -123,7 +134,7 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
                 benched: Vec::new(),
             }),
             work,
-            degree: settings.degree.get(),
+            cpu: CpuTime::new(settings.degree),
             token: &settings.token,
             epoch,
             deadline_ns: settings
@@ -191,14 +202,14 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
         }
         let iterator = &mut source.iterator;
         let beyond = matches!(who, Who::Worker(number) if number >= source.allowed);
-        if beyond || source.running >= self.degree || source.next >= source.horizon {
+        if beyond || source.running >= source.degree || source.next >= source.horizon {
             if let Who::Worker(number) = who {
                 source.benched.push(number);
             }
             return Claim::Wait;
         }
         let want = if want > 1 {
-            let share = iterator.size_hint().0 / (2 * self.degree);
+            let share = iterator.size_hint().0 / (2 * source.degree);
             want.min(share).min(source.horizon - source.next).max(1)
         } else {
             1

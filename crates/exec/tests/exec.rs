@@ -17,12 +17,16 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use threadgauge_exec::{
-    Carrier, ConcurrentExecution, Ended, Mode, OnError, StopToken, Warning, longest_first, shortest_first,
-    shuffled,
+    Carrier, ConcurrentExecution, Degree, Ended, Mode, OnError, StopToken, Warning, longest_first,
+    shortest_first, shuffled,
 };
 
 fn at_most(degree: usize) -> ConcurrentExecution {
     ConcurrentExecution::new(NonZeroUsize::new(degree).unwrap())
+}
+
+fn adaptive(most: usize) -> ConcurrentExecution {
+    ConcurrentExecution::new(Degree::adaptive(..=NonZeroUsize::new(most).unwrap()))
 }
 
 fn until(condition: impl Fn() -> bool) {
@@ -42,6 +46,12 @@ macro_rules! on_every_carrier {
             let $with = |k| at_most(k).mode(Mode::Throughput); $body })+ }
         mod thread_per_object { use super::*; $($(#[$meta])* #[test] fn $name() {
             let $with = |k| at_most(k).carrier(Carrier::ThreadPerObject); $body })+ }
+        mod pool_adaptive { use super::*; $($(#[$meta])* #[test] fn $name() {
+            let $with = |k| adaptive(k); $body })+ }
+        mod pool_adaptive_throughput { use super::*; $($(#[$meta])* #[test] fn $name() {
+            let $with = |k| adaptive(k).mode(Mode::Throughput); $body })+ }
+        mod thread_per_object_adaptive { use super::*; $($(#[$meta])* #[test] fn $name() {
+            let $with = |k| adaptive(k).carrier(Carrier::ThreadPerObject); $body })+ }
     };
 }
 
@@ -372,6 +382,31 @@ fn all_k_run_at_once() {
         let barrier = Barrier::new(6);
         let report = with.for_each(0..6, |_| barrier.wait().is_leader(), |_| ());
         assert_eq!((report.finished, report.most_running), (6, 6));
+    }
+}
+
+/// Objects that wait for each other ask for more and more; those that compute give it back. What it comes to is the
+/// controller's, tested on simulated time.
+#[test]
+fn an_adaptive_degree_moves_within_its_bounds() {
+    for with in [
+        ConcurrentExecution::new(Degree::adaptive(..=NonZeroUsize::new(40).unwrap())),
+        ConcurrentExecution::new(Degree::adaptive(..=NonZeroUsize::new(40).unwrap()))
+            .carrier(Carrier::ThreadPerObject),
+    ] {
+        let (running, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let report = with.for_each(
+            0..3000,
+            |_| {
+                most.fetch_max(running.fetch_add(1, SeqCst) + 1, SeqCst);
+                std::thread::sleep(Duration::from_micros(500));
+                running.fetch_sub(1, SeqCst);
+            },
+            |_| (),
+        );
+        assert_eq!((report.finished, report.ended), (3000, Ended::All));
+        assert!(most.load(SeqCst) <= report.most_running && report.most_running <= 40);
+        assert!((1..=40).contains(&report.last_degree));
     }
 }
 
