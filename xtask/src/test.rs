@@ -44,12 +44,17 @@ const STEPS: &[Step] = &[
         run: || cargo("clippy --workspace --all-targets --locked -- -D warnings"),
     },
     Step {
+        name: "lints of features",
+        alone: "cargo clippy --workspace --all-targets --all-features --locked -- -D warnings",
+        run: || cargo("clippy --workspace --all-targets --all-features --locked -- -D warnings"),
+    },
+    Step {
         name: "documentation",
-        alone: "RUSTDOCFLAGS='-D warnings' cargo doc --no-deps --workspace --locked",
+        alone: "RUSTDOCFLAGS='-D warnings' cargo doc --no-deps --workspace --all-features --locked",
         run: || {
             shell::run(
                 shell::cargo()
-                    .args(["doc", "--no-deps", "--workspace", "--locked"])
+                    .args(["doc", "--no-deps", "--workspace", "--all-features", "--locked"])
                     .env("RUSTDOCFLAGS", "-D warnings"),
             )
         },
@@ -58,6 +63,11 @@ const STEPS: &[Step] = &[
         name: "tests",
         alone: "cargo test --workspace --locked",
         run: || cargo("test --workspace --locked"),
+    },
+    Step {
+        name: "tests of features",
+        alone: "cargo test -p threadgauge-exec --all-features --locked",
+        run: || cargo("test -p threadgauge-exec --all-features --locked"),
     },
     Step {
         name: "browser",

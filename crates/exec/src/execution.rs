@@ -12,8 +12,10 @@ use crate::degree::Degree;
 use crate::desk::Desk;
 use crate::outcome::{Done, Ended, Failed, Report, Rest, Tried, Verdict, Warning};
 use crate::pool::Ran;
+use crate::progress::{Listener, Progress, Reporter};
 use crate::shared::{Claim, Halt, Raw, Shared, Source, Who, Work};
 use crate::stop::StopToken;
+use crate::trace::{self, Traced};
 use crate::{each, pool};
 
 /// Who runs the processors.
@@ -78,13 +80,22 @@ pub(crate) struct Settings {
     pub(crate) token: StopToken,
     given_token: bool,
     warn: Option<Warn>,
+    pub(crate) listener: Option<Listener>,
 }
 
 impl Settings {
     pub(crate) fn warn(&self, warning: Warning) {
+        let Warning::Overrun { index } = warning;
+        trace::overrun(index);
         if let Some(warn) = &self.warn {
             warn(warning);
         }
+    }
+
+    fn reporter(&self, size_hint: (usize, Option<usize>), epoch: Instant) -> Option<Reporter> {
+        self.listener
+            .as_ref()
+            .map(|listener| Reporter::new(listener, size_hint, epoch))
     }
 }
 
@@ -217,6 +228,7 @@ impl ConcurrentExecution {
                 token: StopToken::new(),
                 given_token: false,
                 warn: None,
+                listener: None,
             },
         }
     }
@@ -295,6 +307,32 @@ impl ConcurrentExecution {
         self
     }
 
+    /// Calls `tell` on the caller's thread when objects are finished: after the first, then after one that ended at
+    /// least `every` later than the last one told of ([`Duration::ZERO`]: after each), and at the end of the call. While
+    /// nothing is finished nothing is told. It holds the call up as the finisher does, and a panic in it is one in the
+    /// finisher.
+    ///
+    /// A progress bar that only counts finished objects needs no more than a line in the finisher; this is for
+    /// calls that may fail, for the total, and for not drawing a million times.
+    ///
+    /// ```
+    /// use std::num::NonZeroUsize;
+    /// use std::time::Duration;
+    /// use threadgauge_exec::ConcurrentExecution;
+    ///
+    /// ConcurrentExecution::new(NonZeroUsize::new(3).unwrap())
+    ///     .on_progress(Duration::from_millis(100), |progress| {
+    ///         assert_eq!(progress.total, Some(50));
+    ///         eprint!("\r{} of 50", progress.finished);
+    ///     })
+    ///     .for_each(0..50, |n| *n, |_| ());
+    /// ```
+    #[must_use]
+    pub fn on_progress(mut self, every: Duration, tell: impl Fn(Progress) + Send + Sync + 'static) -> Self {
+        self.settings.listener = Some(Listener::new(every, Arc::new(tell)));
+        self
+    }
+
     /// Runs `processor` on each object, concurrently, and `finisher` on each result, here. See the
     /// [contract](Self#the-contract). Blocks until the last object is finished.
     ///
@@ -343,9 +381,12 @@ impl ConcurrentExecution {
     {
         let mut settings = self.settings_of_a_call();
         settings.look_ahead = None;
+        let _within = Traced::new(&(), &settings).enter();
         let epoch = Instant::now();
-        let shared = Shared::new(objects.into_iter(), &(), &settings, 1, epoch);
-        let mut desk = Desk::new(|done| finisher(done).flow(), epoch, false);
+        let objects = objects.into_iter();
+        let reporter = settings.reporter(objects.size_hint(), epoch);
+        let shared = Shared::new(objects, &(), &settings, 1, epoch);
+        let mut desk = Desk::new(|done| finisher(done).flow(), epoch, false, reporter);
         let mut held = false;
         let mut objects = Vec::new();
         while shared.claim(Who::Caller, &mut held, 1, &mut objects) == Claim::Got {
@@ -369,6 +410,7 @@ impl ConcurrentExecution {
                 shared.halt(Halt::Broken);
             }
         }
+        desk.flush();
         report(
             shared.into_source(),
             None,
@@ -509,6 +551,7 @@ impl ConcurrentExecution {
         if !settings.given_token {
             settings.token = StopToken::new();
         }
+        settings.listener = settings.listener.as_ref().map(Listener::for_a_call);
         settings
     }
 
@@ -522,8 +565,11 @@ impl ConcurrentExecution {
         let settings = self.settings_of_a_call();
         let epoch = Instant::now();
         let governor = Governor::new(settings.degree);
+        let reporter = settings.reporter(objects.size_hint(), epoch);
+        let work = &Traced::new(work, &settings);
+        let _within = work.enter();
         let shared = Shared::new(objects, work, &settings, governor.degree(), epoch);
-        let mut desk = Desk::new(finisher, epoch, settings.look_ahead.is_some());
+        let mut desk = Desk::new(finisher, epoch, settings.look_ahead.is_some(), reporter);
         let Ran {
             source,
             thread_shortage,

@@ -9,12 +9,14 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crate::adaptive::CpuTime;
 use crate::bell::Bell;
 use crate::execution::Settings;
+use crate::progress::Listener;
 use crate::stop::StopToken;
 
 /// How an object is processed. One for all, or its own, with errors or without: all look the same from here.
@@ -99,6 +101,8 @@ impl<I: Iterator> Source<I> {
 pub(crate) struct Shared<'c, I: Iterator, W> {
     source: Mutex<Source<I>>,
     pub(crate) work: &'c W,
+    /// Who wants to know how far it is.
+    listener: Option<&'c Listener>,
     /// What the carriers have used of the CPUs, where the degree depends on it.
     pub(crate) cpu: CpuTime,
     pub(crate) token: &'c StopToken,
@@ -134,6 +138,7 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
                 benched: Vec::new(),
             }),
             work,
+            listener: settings.listener.as_ref(),
             cpu: CpuTime::new(settings.degree),
             token: &settings.token,
             epoch,
@@ -234,6 +239,10 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
         }
         if into.is_empty() {
             return Claim::Over;
+        }
+        if let Some(listener) = self.listener {
+            // Relaxed: a figure to look at.
+            listener.started.store(source.next, Ordering::Relaxed);
         }
         *held = true;
         source.running += 1;

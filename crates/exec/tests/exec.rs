@@ -344,6 +344,33 @@ on_every_carrier! {
         });
     }
 
+    fn progress_is_told_here_for_each_object_and_at_the_end(with) {
+        let here = std::thread::current().id();
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let theirs = Arc::clone(&told);
+        let with = with(3).on_error(OnError::Collect).on_progress(Duration::ZERO, move |progress| {
+            assert_eq!(std::thread::current().id(), here);
+            theirs.lock().unwrap().push(progress);
+        });
+        // Failed ones count, and a second call begins anew.
+        for _ in 0..2 {
+            told.lock().unwrap().clear();
+            with.try_for_each(0..40, |i| if *i % 2 == 0 { Ok(()) } else { Err(()) }, |_| ());
+            let told = told.lock().unwrap();
+            assert!(told.iter().map(|p| p.finished).eq((1..=40).chain([40])));
+            assert!(told.iter().all(|p| p.total == Some(40) && p.finished <= p.started && p.started <= 40));
+        }
+    }
+
+    fn progress_is_told_no_more_often_than_wanted(with) {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let theirs = Arc::clone(&told);
+        with(2)
+            .on_progress(Duration::MAX, move |progress| theirs.lock().unwrap().push(progress.finished))
+            .for_each((0..50).filter(|_| true), |_| (), |_| ());
+        assert_eq!(*told.lock().unwrap(), [1, 50]);
+    }
+
     fn an_object_may_have_its_own_processor(with) {
         let mut got = Vec::new();
         with(3).for_each_own((0..40).map(|i| (i, move |o: &mut i32| *o + i)), |done| got.push(done.result));
