@@ -29,6 +29,9 @@ use std::sync::OnceLock;
 /// before it has come so far, in several times the least time: if you know that, say so with a number. A server
 /// that breaks down just beyond its best degree suffers each time the call looks there: then give it a bound.
 ///
+/// A processor that waits for *another object's* processor or finisher needs a fixed degree, or a lower bound that is
+/// high enough.
+///
 /// It lowers the degree by starting nothing until enough have ended, so for a moment more may run than the present
 /// degree; never more than the upper bound. Threads are made when they are first wanted and sleep while the degree is
 /// below their number.

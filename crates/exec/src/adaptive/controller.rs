@@ -4,14 +4,14 @@
 //!
 //! - its **throughput**, finished objects a nanosecond: what is wanted;
 //! - the share of their time that its objects computed, where it is known. For as many as are at work that is the
-//!   **share of the CPUs in use**, and what it leaves free bounds what a higher degree can bring: from one window
-//!   on four it follows that `CPUs × (1 + wait / compute)` fill the CPUs, and at 95 % there is nothing to look for.
+//!   **share of the CPUs in use**. What it leaves free bounds what a higher degree can bring: `CPUs × (1 + wait /
+//!   compute)` fill them, so one window says how far to go at once, and at 95 % there is nothing to look for.
 //!
 //! Degrees stand on a ladder whose rungs are a factor of 1.3 to 2 apart; each remembers its windows.
 //!
-//! At first the degree grows by factors while that pays. Then it climbs: it stays on the *home* rung, the lowest of those within
-//! [`EQUAL`] of the best, and tries a neighbour that it does not know, or has not seen for long. Throughput over
-//! the degree has one hump (it rises with the degree, flattens at a bottleneck, may fall beyond), so looking at
+//! At first the degree grows by factors while that pays. Then it climbs: it stays on the *home* rung, the lowest of those
+//! within [`EQUAL`] of the best, and tries a neighbour that it does not know, or has not seen for long. Throughput
+//! over the degree has one hump (it rises with the degree, flattens at a bottleneck, may fall beyond), so looking at
 //! neighbours is enough (Combes and Proutière 2014, *Unimodal bandits*). If the home rung itself changes, the work has
 //! changed, and all other rungs are forgotten.
 //!
