@@ -1,7 +1,7 @@
 //! `cargo xtask check-deep`: what takes too long for every change.
 //!
-//! Valgrind's memcheck over the tests of the unsafe leaves, then every fuzz target for a while. Both
-//! look for what the tests themselves cannot see.
+//! Valgrind's memcheck over the tests of the unsafe leaves, loom's model checking of the lock-free parts, then every
+//! fuzz target for a while. All look for what the tests themselves cannot see.
 
 use std::fs;
 use std::path::Path;
@@ -24,6 +24,10 @@ const LEAVES: &[Leaves] = &[
         tests: "",
     },
     Leaves {
+        package: "threadgauge-exec",
+        tests: "",
+    },
+    Leaves {
         package: "threadgauge-lab",
         tests: "sys::",
     },
@@ -32,6 +36,10 @@ const LEAVES: &[Leaves] = &[
 /// C library it does not look for it. A folder of its own, since the flag would rebuild everything else.
 const FLAGS: &str = "--cfg rustix_use_libc";
 const TARGET: &str = "target/memcheck";
+/// Crates with models for loom: tests named `loom…`, built with a flag of its own, so in a folder of their own.
+const MODELLED: &[&str] = &["threadgauge-exec"];
+const LOOM_FLAGS: &str = "--cfg loom";
+const LOOM_TARGET: &str = "target/loom";
 /// The status by which valgrind says that it found something, so that a failed test is told from it.
 const FOUND: &str = "99";
 
@@ -42,21 +50,59 @@ pub struct Options {
     #[arg(long, default_value_t = 600, value_name = "SECONDS")]
     fuzz_seconds: u32,
     /// Only valgrind
-    #[arg(long, conflicts_with = "fuzz_only")]
+    #[arg(long, conflicts_with_all = ["loom_only", "fuzz_only"])]
     valgrind_only: bool,
+    /// Only loom's models
+    #[arg(long, conflicts_with = "fuzz_only")]
+    loom_only: bool,
     /// Only the fuzz targets
     #[arg(long)]
     fuzz_only: bool,
 }
 
-/// Runs both, or the one asked for.
+/// Runs all three, or the one asked for.
 pub fn run(options: &Options) -> Result<()> {
-    if !options.fuzz_only {
+    let all = !(options.valgrind_only || options.loom_only || options.fuzz_only);
+    if all || options.valgrind_only {
         deps::install(deps::Need::Deep)?;
         memcheck()?;
     }
-    if !options.valgrind_only {
+    if all || options.loom_only {
+        models()?;
+    }
+    if all || options.fuzz_only {
         fuzz(options.fuzz_seconds)?;
+    }
+    Ok(())
+}
+
+fn models() -> Result<()> {
+    for package in MODELLED {
+        eprintln!("== loom: the models of {package}");
+        let test = |arguments: &[&str]| {
+            let mut command = shell::cargo();
+            command
+                .args([
+                    "test",
+                    "--quiet",
+                    "--locked",
+                    "--release",
+                    "--lib",
+                    "--package",
+                    package,
+                ])
+                .args(["--", "loom"])
+                .args(arguments)
+                .env("CARGO_TARGET_DIR", LOOM_TARGET)
+                .env("RUSTFLAGS", LOOM_FLAGS);
+            command
+        };
+        let listed = shell::output(&mut test(&["--list", "--format=terse"]))?;
+        ensure!(
+            listed.lines().any(|line| line.ends_with(": test")),
+            "{package} has no tests named loom…: nothing would be checked"
+        );
+        shell::run(&mut test(&[]))?;
     }
     Ok(())
 }

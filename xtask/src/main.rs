@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
 
+mod bench_exec;
 mod bench_harness;
 mod browser;
 mod check_deep;
@@ -61,8 +62,10 @@ enum Chore {
         #[arg(value_name = "DIR", default_value = "target/man")]
         dir: PathBuf,
     },
-    /// The longer checks: valgrind on the unsafe leaves, then every fuzz target
+    /// The longer checks: valgrind on the unsafe leaves, loom on the lock-free parts, then every fuzz target
     CheckDeep(check_deep::Options),
+    /// Compare threadgauge-exec with other ways of bounded concurrent execution, in interleaved runs
+    BenchExec(bench_exec::Options),
     /// Measure threadgauge itself against the limits it promises
     BenchHarness(bench_harness::Options),
     /// Pairs of quick runs, compared: does the harness cry wolf, and does it see a real handicap?
@@ -97,6 +100,7 @@ fn run() -> Result<()> {
         Chore::Browser { page, pictures } => browser::run(page.as_deref(), pictures.as_deref()),
         Chore::Man { dir } => man::write(&dir),
         Chore::CheckDeep(options) => check_deep::run(&options),
+        Chore::BenchExec(options) => bench_exec::run(&options),
         Chore::BenchHarness(options) => bench_harness::run(&options),
         Chore::Pairs(options) => pairs::run(&options),
     }

@@ -121,6 +121,7 @@ mod shared;
 mod stop;
 mod sync;
 mod trace;
+mod watch;
 
 pub use degree::Degree;
 pub use execution::{Carrier, ConcurrentExecution, Mode, OnError};

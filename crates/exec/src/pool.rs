@@ -38,18 +38,24 @@ use crate::execution::{Mode, Settings};
 use crate::outcome::{Done, Warning};
 use crate::ring::Ring;
 use crate::shared::{Claim, Halt, Raw, Shared, Source, Who, Work};
+use crate::watch::Watch;
 
 /// A service time up to this is small: what waking a thread on another CPU costs.
 const SMALL_NS: u64 = 20_000;
 /// What a batch is meant to take.
 const BATCH_NS: u64 = 4_000;
+/// The same where a result may wait: then the lines that carry claims and results change CPUs less often.
+const LONG_BATCH_NS: u64 = 50_000;
 const MAX_BATCH: usize = 256;
 /// Results of long processors that may wait for the finisher, for each worker.
 const FEW_RESULTS: usize = 4;
+/// The same for short ones, if they are small.
+const MOST_RESULTS: usize = 1024;
 /// By how many the short service times must outweigh the long ones (each counts [`SETBACK`]) before the caller works.
 const STREAK: u32 = 8;
-/// How long the caller listens with one CPU to itself before it makes the workers for that CPU as well: once all CPUs
-/// are busy, a caller that is woken may have to wait a scheduler's slice (milliseconds) to see how short the work is.
+/// How long the caller listens with one CPU to itself before it lets workers have that CPU as well: once all CPUs are
+/// busy, a caller that is woken may have to wait a scheduler's slice (milliseconds) to see how short the work is. So it
+/// does at first, and whenever it has stopped working.
 const TRIAL: Duration = Duration::from_micros(200);
 /// The same, once it has seen short ones.
 const PROMISING_TRIAL: Duration = Duration::from_millis(1);
@@ -80,6 +86,7 @@ type SharedLane<O, R> = Arc<Lane<O, R>>;
 
 struct Pool<'c, I: Iterator, W: Work<I::Item>> {
     shared: Shared<'c, I, W>,
+    mode: Mode,
     lanes: Mutex<Vec<SharedLane<I::Item, W::Output>>>,
     /// The caller works and workers are benched for it.
     narrowed: AtomicBool,
@@ -109,6 +116,7 @@ where
 {
     let pool = Pool {
         shared,
+        mode: settings.mode,
         lanes: Mutex::new(Vec::new()),
         narrowed: AtomicBool::new(false),
         nudged: AtomicBool::new(false),
@@ -151,8 +159,11 @@ where
         lane.bell.attach();
         let shared = &self.shared;
         let mut held = false;
-        let mut batch = Batch::new(&lane.ring);
+        let mut batch = Batch::new::<Raw<I::Item, W::Output>>(self.mode);
+        // Whether a long one is the second in short time; one alone is taken for the scheduler's doing.
+        let mut suspicion = 0_u32;
         let mut objects = Vec::new();
+        let mut watch = shared.watch();
         let mut meter = shared.cpu.meter();
         loop {
             match shared.claim(Who::Worker(number), &mut held, batch.want, &mut objects) {
@@ -173,9 +184,10 @@ where
                     return;
                 }
             }
-            let begun_ns = shared.now_ns();
+            let begun_ns = watch.now_ns();
             let mut started_ns = begun_ns;
             let mut longest_ns = 0;
+            let count = objects.len() as u32;
             let mut left = objects.drain(..);
             while let Some((index, mut object)) = left.next() {
                 if shared.must_stop(started_ns) {
@@ -185,7 +197,7 @@ where
                 lane.current.store(index, Ordering::Relaxed);
                 let output = catch_unwind(AssertUnwindSafe(|| shared.work.run(&mut object)));
                 lane.current.store(NO_OBJECT, Ordering::Relaxed);
-                let ended_ns = shared.now_ns();
+                let ended_ns = watch.now_ns();
                 meter.tick(ended_ns);
                 longest_ns = longest_ns.max(ended_ns - started_ns);
                 match output {
@@ -216,10 +228,15 @@ where
             }
             drop(left);
             batch.adapt(longest_ns, started_ns - begun_ns);
+            if longest_ns <= SMALL_NS {
+                suspicion = suspicion.saturating_sub(count);
+                continue;
+            }
             // Relaxed: a hint; the truth is under the lock.
-            if longest_ns > SMALL_NS && self.narrowed.load(Ordering::Relaxed) {
+            if suspicion > 0 && self.narrowed.load(Ordering::Relaxed) {
                 self.widen();
             }
+            suspicion = PARDON;
         }
     }
 
@@ -302,22 +319,28 @@ where
 struct Batch {
     want: usize,
     most: usize,
+    ns: u64,
 }
 
 impl Batch {
-    fn new<T>(ring: &Ring<T>) -> Self {
+    fn new<R>(mode: Mode) -> Self {
         Self {
             want: 1,
-            most: ring.capacity().min(MAX_BATCH),
+            most: ring_capacity::<R>().min(MAX_BATCH),
+            ns: if mode == Mode::Throughput {
+                LONG_BATCH_NS
+            } else {
+                BATCH_NS
+            },
         }
     }
 
     fn adapt(&mut self, longest_ns: u64, took_ns: u64) {
-        self.want = if longest_ns > BATCH_NS {
+        self.want = if longest_ns > self.ns {
             1
-        } else if took_ns <= BATCH_NS / 2 {
+        } else if took_ns <= self.ns / 2 {
             (self.want * 2).min(self.most)
-        } else if took_ns > BATCH_NS * 2 {
+        } else if took_ns > self.ns * 2 {
             (self.want / 2).max(1)
         } else {
             self.want
@@ -325,12 +348,10 @@ impl Batch {
     }
 }
 
-/// A ring of 64 KiB, as far as that is between 4 and 256 results.
+/// A ring of 64 KiB, as far as that is between 4 and 1,024 results.
 fn ring_capacity<T>() -> usize {
-    ((64 << 10) / size_of::<T>().max(1))
-        .clamp(FEW_RESULTS, MAX_BATCH)
-        .next_power_of_two()
-        .min(MAX_BATCH)
+    let fit = (64 << 10) / size_of::<T>().max(1);
+    1 << fit.clamp(FEW_RESULTS, MOST_RESULTS).ilog2()
 }
 
 /// Whether the caller works.
@@ -392,13 +413,9 @@ impl Policy {
         }
     }
 
-    /// How many workers there should be.
-    fn workers(&self, degree: usize) -> usize {
-        match (self.working, self.mode) {
-            (false, _) => degree,
-            (true, Mode::Prompt) => degree.min(cpus()) - 1,
-            (true, _) => degree - 1,
-        }
+    /// When the time to listen ends that began then.
+    fn trial(&self, since: Instant) -> Instant {
+        since + if self.streak > 0 { PROMISING_TRIAL } else { TRIAL }
     }
 }
 
@@ -410,14 +427,17 @@ struct Caller<'p, 'c, 'd, I: Iterator, W: Work<I::Item>, F, B> {
     desk: &'d mut Desk<I::Item, W::Output, F, B>,
     lanes: Vec<SharedLane<I::Item, W::Output>>,
     policy: Policy,
-    /// What the workers have last been told.
-    told_working: bool,
+    /// Since when the caller listens, if it does.
+    listening: Option<Instant>,
+    /// How many workers have last been told that they may claim.
+    told: usize,
     /// The caller holds a permit.
     held: bool,
     meter: Meter<'p>,
     batch: Batch,
     objects: Vec<(usize, I::Item)>,
     results: Vec<Raw<I::Item, W::Output>>,
+    watch: Watch,
     warned: bool,
 }
 
@@ -434,6 +454,7 @@ where
         governor: Governor,
         desk: &'d mut Desk<I::Item, W::Output, F, B>,
     ) -> Self {
+        let policy = Policy::new(settings);
         Self {
             pool,
             settings,
@@ -441,15 +462,14 @@ where
             governor,
             desk,
             lanes: Vec::new(),
-            policy: Policy::new(settings),
-            told_working: false,
+            listening: (policy.mode == Mode::Prompt).then(Instant::now),
+            policy,
+            told: usize::MAX,
             held: false,
-            batch: Batch {
-                want: 1,
-                most: ring_capacity::<Raw<I::Item, W::Output>>(),
-            },
+            batch: Batch::new::<Raw<I::Item, W::Output>>(settings.mode),
             objects: Vec::new(),
             results: Vec::new(),
+            watch: pool.shared.watch(),
             warned: false,
         }
     }
@@ -470,36 +490,31 @@ where
             .map_or(usize::MAX, |n| n.max(1));
         let mut shortage = None;
         let mut over = false;
-        let mut trial: Option<Instant> = None;
         loop {
             self.tell();
-            if self.policy.mode == Mode::Prompt
-                && !self.policy.working
-                && self.lanes.len() == cpus().saturating_sub(1).max(1)
+            if let Some(since) = self.listening
+                && self.lanes.len() >= self.told.min(at_most)
                 && !shared.source().over()
             {
-                let since = *trial.get_or_insert_with(Instant::now);
-                let until = since
-                    + if self.policy.streak > 0 {
-                        PROMISING_TRIAL
-                    } else {
-                        TRIAL
-                    };
-                if Instant::now() < until {
-                    if self.drain() == 0 {
-                        self.listen(Some(until));
-                    }
-                    continue;
+                let until = self.policy.trial(since);
+                if Instant::now() >= until {
+                    self.listening = None;
+                } else if self.drain() == 0 {
+                    self.listen(Some(until));
                 }
+                continue;
             }
-            let wanted = self.policy.workers(self.governor.degree()).min(at_most);
+            let wanted = self.workers().min(at_most);
             let mut made = false;
             if self.lanes.len() < wanted && !over && shortage.is_none() {
                 over = shared.source().over();
                 if !over {
                     match self.hire(scope) {
                         Ok(()) => made = true,
-                        Err(error) => shortage = Some(error),
+                        Err(error) => {
+                            shortage = Some(error);
+                            self.listening = None;
+                        }
                     }
                 }
             }
@@ -520,7 +535,7 @@ where
                     Claim::Wait => {}
                 }
             }
-            if made || drained > 0 || self.policy.working != self.told_working {
+            if made || drained > 0 || self.workers() != self.told {
                 continue;
             }
             let running = {
@@ -574,26 +589,43 @@ where
         }
     }
 
-    /// Tells the workers whether the caller works.
+    /// How many workers may claim now.
+    fn workers(&self) -> usize {
+        let degree = self.governor.degree();
+        match self.policy.mode {
+            Mode::Prompt if self.policy.working => degree.min(cpus()) - 1,
+            Mode::Prompt if self.listening.is_some() => degree.min(cpus()).max(2) - 1,
+            _ if self.policy.working => degree - 1,
+            _ => degree,
+        }
+    }
+
+    /// Tells the workers how many of them may claim, and starts or ends the time to listen.
     fn tell(&mut self) {
         let pool = self.pool;
-        // A worker may have widened after a long one that the caller pardoned.
-        let narrow_again = self.policy.working
-            && self.policy.mode == Mode::Prompt
-            && self.policy.streak >= STREAK
-            && !pool.narrowed.load(Ordering::Relaxed);
-        if self.policy.working == self.told_working && !narrow_again {
+        if self.policy.working {
+            self.listening = None;
+        } else if mem::take(&mut self.held) {
+            pool.shared.source().running -= 1;
+            if self.policy.mode == Mode::Prompt {
+                self.listening = Some(Instant::now());
+            }
+        }
+        let workers = self.workers();
+        let all = workers == self.governor.degree();
+        // A worker may have widened after long ones that the caller pardoned.
+        let narrow_again = !all && self.policy.streak >= STREAK && !pool.narrowed.load(Ordering::Relaxed);
+        if workers == self.told && !narrow_again {
             return;
         }
-        self.told_working = self.policy.working;
-        if self.policy.working {
-            let workers = self.policy.workers(self.governor.degree());
+        let before = mem::replace(&mut self.told, workers);
+        if !all {
             pool.shared.source().allowed = workers;
             pool.narrowed.store(true, Ordering::Relaxed);
-        } else {
-            if mem::take(&mut self.held) {
-                pool.shared.source().running -= 1;
+            if workers > before {
+                pool.recall();
             }
+        } else if pool.narrowed.load(Ordering::Relaxed) {
             pool.widen();
         }
     }
@@ -650,7 +682,7 @@ where
         }
     }
 
-    /// Runs the claimed objects. After each stretch of [`BATCH_NS`] their results are finished, and the others'.
+    /// Runs the claimed objects. After each stretch of a batch's time their results are finished, and the others'.
     fn work(&mut self) {
         let pool = self.pool;
         let shared = &pool.shared;
@@ -659,7 +691,7 @@ where
         let mut next = left.next();
         let (mut longest_ns, mut took_ns) = (0, 0);
         while next.is_some() {
-            let begun_ns = shared.now_ns();
+            let begun_ns = self.watch.now_ns();
             let mut started_ns = begun_ns;
             while let Some((index, mut object)) = next.take() {
                 if shared.must_stop(started_ns) {
@@ -667,7 +699,7 @@ where
                     break;
                 }
                 let output = catch_unwind(AssertUnwindSafe(|| shared.work.run(&mut object)));
-                let ended_ns = shared.now_ns();
+                let ended_ns = self.watch.now_ns();
                 self.policy.observe(ended_ns - started_ns);
                 self.meter.tick(ended_ns);
                 let before = self.governor.degree();
@@ -693,7 +725,7 @@ where
                 }
                 started_ns = ended_ns;
                 next = left.next();
-                if started_ns - begun_ns >= BATCH_NS {
+                if started_ns - begun_ns >= self.batch.ns {
                     break;
                 }
             }

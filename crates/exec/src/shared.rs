@@ -18,6 +18,7 @@ use crate::bell::Bell;
 use crate::execution::Settings;
 use crate::progress::Listener;
 use crate::stop::StopToken;
+use crate::watch::Watch;
 
 /// How an object is processed. One for all, or its own, with errors or without: all look the same from here.
 pub(crate) trait Work<O>: Sync {
@@ -162,6 +163,11 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
     #[inline]
     pub(crate) fn now_ns(&self) -> u64 {
         self.epoch.elapsed().as_nanos() as u64
+    }
+
+    /// The same, for one thread that asks often.
+    pub(crate) fn watch(&self) -> Watch {
+        Watch::new(self.epoch)
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {

@@ -5,11 +5,12 @@ use crate::experiments::create::Create;
 use crate::experiments::null::Null;
 use crate::experiments::oversubscription::Oversubscription;
 use crate::experiments::print::Print;
+use crate::experiments::turnaround::Turnaround;
 
 /// Every experiment.
 #[must_use]
 pub fn catalogue() -> &'static [&'static dyn Experiment] {
-    &[&Null, &Create, &Oversubscription, &Print]
+    &[&Null, &Create, &Oversubscription, &Print, &Turnaround]
 }
 
 /// Experiments still to come, and the claims they will decide.

@@ -99,6 +99,27 @@ pub struct Plan {
     pub reference: Params,
     /// No new round is begun when it would end beyond this, once there are the six that an interval needs.
     pub budget: Duration,
+    /// Whether a short case is tried several times a sample, each in a fresh worker, and the least of its first primary
+    /// metric kept: for work of some milliseconds, to which other tenants of the machine can only add.
+    pub least_of_tries: bool,
+}
+
+impl Plan {
+    /// How many workers a sample of this case takes.
+    #[must_use]
+    pub fn tries(&self, case: &PlannedCase) -> u32 {
+        if !self.least_of_tries {
+            return 1;
+        }
+        let fit = TRIES_SPAN.as_millis() / case.estimate.as_millis().max(1);
+        u32::try_from(fit).unwrap_or(MOST_TRIES).clamp(1, MOST_TRIES)
+    }
+
+    /// What a sample of this case is expected to take, with all its tries.
+    #[must_use]
+    pub fn sample_estimate(&self, case: &PlannedCase) -> Duration {
+        case.estimate.saturating_mul(self.tries(case))
+    }
 }
 
 /// A case and what it takes.
@@ -111,6 +132,10 @@ pub struct PlannedCase {
     /// Why it cannot run here, if so.
     pub skip: Option<String>,
 }
+
+/// How long the tries of a short case may take together, and how many there are at most.
+const TRIES_SPAN: Duration = Duration::from_millis(50);
+const MOST_TRIES: u32 = 5;
 
 impl PlannedCase {
     /// A case that can run.
@@ -167,4 +192,34 @@ pub struct Pair {
     pub a: Params,
     /// What is compared with it.
     pub b: Params,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tries(least_of_tries: bool, estimate_ms: u64) -> u32 {
+        let case = PlannedCase::new(Params::default(), Duration::from_millis(estimate_ms));
+        let plan = Plan {
+            cases: vec![case.clone()],
+            reference: Params::default(),
+            budget: Duration::ZERO,
+            least_of_tries,
+        };
+        assert_eq!(
+            plan.sample_estimate(&case),
+            case.estimate * plan.tries(&case),
+            "a sample is all its tries"
+        );
+        plan.tries(&case)
+    }
+
+    #[test]
+    fn short_cases_are_tried_often_and_long_ones_once() {
+        assert_eq!(
+            [0, 5, 10, 16, 25, 26, 51].map(|ms| tries(true, ms)),
+            [5, 5, 5, 3, 2, 1, 1]
+        );
+        assert_eq!([5, 51].map(|ms| tries(false, ms)), [1, 1]);
+    }
 }

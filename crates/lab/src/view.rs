@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use threadgauge_results::{MetricSummary, Params, Value};
+use threadgauge_stats::paired_difference;
 
 use crate::experiment::Profile;
 
@@ -96,6 +97,17 @@ impl View<'_> {
             return Err(says.to_owned());
         }
         Ok(rounds)
+    }
+
+    /// Whether the paired difference between two cells can be told from 0 (METHOD rule 11), by an interval of 95 %.
+    #[must_use]
+    pub fn resolved(&self, with: &Cell, without: &Cell) -> bool {
+        let both = [with.clone(), without.clone()];
+        let column = |i: usize| self.by_round(&both, |v| v[i]);
+        let (Ok(with), Ok(without)) = (column(0), column(1)) else {
+            return false;
+        };
+        paired_difference(&with, &without, 0.05).is_ok_and(|d| !d.below_resolution)
     }
 
     /// The summary of a cell, where it has figures.

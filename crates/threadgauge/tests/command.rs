@@ -457,6 +457,24 @@ fn a_killed_run_is_resumed_with_the_same_cases_and_loses_nothing() {
 }
 
 #[test]
+fn a_short_case_is_the_least_of_some_tries_and_says_of_how_many() {
+    let dir = tempfile::tempdir().unwrap();
+    let only = "method=pool,alive=1,parent_mib=0,cpus=1";
+    let run = ["run", "create", "--only", only, "--rounds", "1", "--out", "run"];
+    assert!(threadgauge(dir.path(), &run).status.success());
+    let samples = Store::read(&dir.path().join("run"))
+        .unwrap()
+        .samples("create")
+        .unwrap();
+    assert!(!samples.is_empty());
+    for stored in samples {
+        let noise = &stored.sample.noise;
+        assert!(noise["tries"] >= 2.0, "{noise:?}");
+        assert!(noise["greatest_to_least"] >= 1.0, "{noise:?}");
+    }
+}
+
+#[test]
 fn a_second_run_on_a_folder_in_use_is_refused() {
     let slow = Slow::start();
     for arguments in [&["run", "--resume", "r"][..], &["report", "r"]] {

@@ -92,6 +92,7 @@ impl Experiment for Null {
             cases: CASES.map(case).to_vec(),
             reference: params("what=burn"),
             budget,
+            least_of_tries: false,
         }
     }
 

@@ -53,6 +53,9 @@ impl Touched {
         // SAFETY: the advice is about our own mapping and changes no byte of it. Refused (EINVAL) only
         // where the kernel has no transparent huge pages, where there is nothing to advise.
         let _ = unsafe { madvise(base, bytes, advice) };
+        // SAFETY: the mapping is ours and fresh: its zeroes are written nowhere else. A kernel before 5.14 refuses, and the
+        // loop below does the work alone.
+        let _ = unsafe { madvise(base, bytes, Advice::LinuxPopulateWrite) };
         for offset in (0..bytes).step_by(PAGE_BYTES) {
             // SAFETY: inside the mapping, writable, and nobody else knows it. Volatile, since nobody reads
             // it either and the write must happen.

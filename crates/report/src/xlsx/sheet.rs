@@ -72,6 +72,8 @@ fn cases(sheet: &mut Worksheet, e: &ExperimentResult) -> Result<u32, XlsxError> 
     }
     heads.extend(["reason".to_owned(), "tags".to_owned(), "id".to_owned()]);
     head(sheet, 0, &heads)?;
+    // Three lines: not every spreadsheet program makes room for wrapped text by itself.
+    sheet.set_row_height(0, 46)?;
     for (column, _) in (0u16..).zip(&heads) {
         sheet.set_column_width(column, 13)?;
     }

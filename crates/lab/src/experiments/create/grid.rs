@@ -78,6 +78,7 @@ pub fn plan(site: &Site) -> Plan {
             Profile::Standard => Duration::from_secs(220),
             Profile::Paper => Duration::from_secs(2 * 3600),
         },
+        least_of_tries: true,
     }
 }
 
@@ -115,14 +116,7 @@ fn busy_count(profile: Profile) -> u64 {
 fn memory_count(profile: Profile, parent_mib: u64) -> u64 {
     let large = parent_mib >= PARENT_MIB[1];
     match profile {
-        Profile::Quick => {
-            if large {
-                20
-            } else {
-                50
-            }
-        }
-        Profile::Standard => {
+        Profile::Quick | Profile::Standard => {
             if large {
                 20
             } else {

@@ -2,7 +2,7 @@
 
 use threadgauge_results::Finding;
 
-use super::figures::{Figure, Group, figure, processes, resolved, threads};
+use super::figures::{Figure, Group, figure, processes, threads};
 use super::grid::{COUNTS, Mode};
 use super::statistic::{gain, mean_gain, overhead, per_switch};
 use crate::experiment::Pair;
@@ -24,7 +24,7 @@ pub(super) fn answer(view: &View<'_>) -> String {
         ));
     }
     if let Some(cost) =
-        switch_cost(view, one, 64).filter(|_| resolved(view, &one.time(64), &neither(one).time(64)))
+        switch_cost(view, one, 64).filter(|_| view.resolved(&one.time(64), &neither(one).time(64)))
     {
         parts.push(format!(
             "A switch among 64 of them costs {:.2} µs.",
@@ -108,7 +108,7 @@ fn switching(view: &View<'_>, group: Group, count: u64) -> Option<Finding> {
         super::grid::Unit::Process => "processes",
     };
     let cost = switch_cost(view, group, count)?;
-    if !resolved(view, &group.time(count), &neither(group).time(count)) {
+    if !view.resolved(&group.time(count), &neither(group).time(count)) {
         let says =
             format!("What a switch among {count} yielding {units} on one CPU costs is below resolution.");
         return Some(fact(says, None, "ns"));
@@ -189,9 +189,11 @@ fn a_sleep(view: &View<'_>) -> Option<Finding> {
     };
     let (sleep, turn) = (cost(Mode::Sleep)?, cost(Mode::Yield)?);
     let cpu = |mode| threads(mode, 1).of(count, "cpu_ns");
-    if !resolved(view, &cpu(Mode::Sleep), &cpu(Mode::Neither)) {
-        let says = format!("What a sleep of 1 ms costs {count} threads in CPU time is below resolution.");
-        return Some(fact(says, None, "ns"));
+    for (mode, what) in [(Mode::Sleep, "sleep of 1 ms"), (Mode::Yield, "yield")] {
+        if !view.resolved(&cpu(mode), &cpu(Mode::Neither)) {
+            let says = format!("What a {what} costs {count} threads in CPU time is below resolution.");
+            return Some(fact(says, None, "ns"));
+        }
     }
     let lesson = if sleep.median > turn.median {
         ": sleeping threads lose less where they switch less often, not because a sleep is cheaper"

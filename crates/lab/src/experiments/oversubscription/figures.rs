@@ -1,6 +1,6 @@
 //! The figures of this experiment's cells, by round: what claims, facts and drawings are made of.
 
-use threadgauge_stats::{paired_difference, summarise};
+use threadgauge_stats::summarise;
 
 use super::grid::{Mode, Unit};
 use crate::view::{Cell, View, cell};
@@ -69,14 +69,4 @@ pub(super) fn figure(view: &View<'_>, cells: &[Cell], f: impl Fn(&[f64]) -> f64)
         median: summary.median,
         ci95: summary.ci.map(|ci| [ci.low, ci.high]),
     })
-}
-
-/// Whether the paired difference between two cells can be told from 0 (METHOD rule 11).
-pub(super) fn resolved(view: &View<'_>, with: &Cell, without: &Cell) -> bool {
-    let both = [with.clone(), without.clone()];
-    let column = |i: usize| view.by_round(&both, |v| v[i]);
-    let (Ok(with), Ok(without)) = (column(0), column(1)) else {
-        return false;
-    };
-    paired_difference(&with, &without, ALPHA).is_ok_and(|d| !d.below_resolution)
 }

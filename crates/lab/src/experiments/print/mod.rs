@@ -28,10 +28,10 @@
 //!
 //! **Where this departs from the protocol.** Units do not start from a barrier: the source's begin to print as
 //! soon as they are made, and that is what its figures hold. How many were alive on average is stored
-//! (`alive`). Each sample is one run from cold, without warm-up.
+//! (`mean_alive`). Each sample is one run from cold, without warm-up.
 //!
 //! **Traps.** On one CPU a unit with few lines has ended before the next one is made, so "255 units" are one or
-//! two at a time (see `alive`). A pipe holds 64 KiB: beyond that writers wait for the reader, so it is a
+//! two at a time (see `mean_alive`). A pipe holds 64 KiB: beyond that writers wait for the reader, so it is a
 //! load of reader and writers together. The source's own series disagree more than its kinds do (N-05).
 //!
 //! **What the source did.** `gcc`, `printf` to a console, `time` of the whole program, five runs, the largest and
@@ -119,7 +119,7 @@ impl Experiment for Print {
                 .to_owned(),
             traps: [
                 "With few lines on one CPU a unit has ended before the next is made: what is compared is the making of \
-                 units. The metric alive tells how many there were on average.",
+                 units. The metric mean_alive tells how many there were on average.",
                 "The reader shares the CPUs. Its work is in the elapsed time, as a console's would be; its CPU time \
                  (reader_cpu_ns) is not in cpu_ns.",
                 "A pipe holds 64 KiB. Beyond that writers wait, and who is woken first is the kernel's choice.",
@@ -173,7 +173,7 @@ impl Experiment for Print {
             "switches",
             measured.switches.involuntary as f64,
         );
-        worker.metric("alive", "units", measured.alive);
+        worker.metric("mean_alive", "units", measured.mean_alive);
         worker.tag("cold");
         for tag in measured.tags {
             worker.tag(tag);

@@ -33,7 +33,7 @@ pub(super) struct Measured {
     /// Context switches of parent and units.
     pub switches: Switches,
     /// Mean number of units between their first and their last instruction.
-    pub alive: f64,
+    pub mean_alive: f64,
     /// What arrived; without a reader, what was written.
     pub received: Received,
     /// What to mark the sample with.
@@ -76,7 +76,7 @@ pub(super) fn measure(setting: &Setting, worker: &Worker) -> Result<Measured, Ca
         cpu: cpu_after.saturating_sub(cpu_before),
         reader_cpu_ns,
         switches: switches_after - switches_before,
-        alive: alive_ns as f64 / lap.wall_ns.max(1) as f64,
+        mean_alive: alive_ns as f64 / lap.wall_ns.max(1) as f64,
         received,
         tags,
     })
@@ -311,7 +311,7 @@ mod tests {
                     if setting.lines_stay_whole() {
                         assert_eq!(lines, 3_000, "{setting:?}");
                     }
-                    assert!(measured.alive > 0.0, "{setting:?}");
+                    assert!(measured.mean_alive > 0.0, "{setting:?}");
                     assert!(measured.lap.wall_ns > 0);
                 }
             }

@@ -68,6 +68,7 @@ pub(super) fn shape_of(claim: &str) -> Option<(Shape, &'static str)> {
             each_ratio(Quote::Largest, Series::Payload, &WIDE_PRINTS, PROCESS_TO_THREAD)
         }
         "linux-threads-not-faster-than-processes" => {
+            // 255 units × 1,000 lines stand in two of the source's tables and count twice in its mean, as here.
             let one_core = [Series::Prints, Series::Units, Series::Payload];
             Shape::Ratio(mean_ratio(one_core.iter().flat_map(|s| s.points()).collect()))
         }

@@ -1,0 +1,293 @@
+//! `cargo xtask bench-exec`: `threadgauge-exec` beside other ways of bounded concurrent execution.
+//!
+//! Owns the order of things: build what can be built, run every cell once a round in an order shuffled anew, each run
+//! a process of its own, and write down what came. What is compared is in [`peers`], on what in [`workload`]; the
+//! summary is in [`table`], its picture in [`chart`]. The programs are in `benches/exec`.
+
+mod chart;
+mod peers;
+mod programs;
+mod table;
+mod workload;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use serde_json::Value;
+
+use crate::shell;
+use peers::{PEERS, Peer, Role};
+use programs::Programs;
+use workload::Workload;
+
+/// How much to measure, of what, and where to put it.
+#[derive(Args)]
+pub struct Options {
+    /// Rounds; each runs every cell once
+    #[arg(long, default_value_t = 7, value_name = "N")]
+    rounds: usize,
+    /// Three rounds of a tenth of the objects: to see that everything runs, not to be believed
+    #[arg(long, conflicts_with = "rounds")]
+    quick: bool,
+    /// Only peers whose name contains one of these; the ideal is always there
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    only: Vec<String>,
+    /// Where exec.md, exec.svg and exec.json (every run) go
+    #[arg(long, value_name = "DIR", default_value = "target/bench-exec")]
+    out: PathBuf,
+}
+
+/// The ideal is in every ratio, so in each round it is the median of so many runs.
+const IDEALS: usize = 3;
+
+/// What one run said of itself.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Sample {
+    elapsed_ns: f64,
+    cpu_ns: f64,
+    peak_rss_kib: f64,
+    /// Median, 99th percentile, maximum; of workloads that are not empty.
+    wait_ns: Option<[f64; 3]>,
+}
+
+/// Samples by round; a round in which the run failed has none.
+type Cell = Vec<Option<Sample>>;
+
+/// Everything measured: by workload and peer.
+#[derive(Default)]
+struct Measured {
+    rounds: usize,
+    cells: BTreeMap<(&'static str, &'static str), Cell>,
+    objects: BTreeMap<(&'static str, &'static str), u64>,
+    /// Peak memory in KiB at some empty objects and at ten times as many.
+    memory: BTreeMap<&'static str, [f64; 2]>,
+    /// Programs that are not here, and why; runs that failed.
+    remarks: Vec<String>,
+}
+
+/// Measures, prints the tables, writes the files.
+pub fn run(options: &Options) -> Result<()> {
+    let (rounds, share) = if options.quick {
+        (3, 10)
+    } else {
+        (options.rounds, 1)
+    };
+    ensure!(rounds > 0, "no round measures nothing: use --rounds 7");
+    let chosen: Vec<&Peer> = PEERS
+        .iter()
+        .filter(|peer| is_chosen(peer, &options.only))
+        .collect();
+    ensure!(
+        chosen.iter().any(|peer| peer.role != Role::Ideal),
+        "no peer's name contains any of {:?}; there are: {}",
+        options.only,
+        PEERS.iter().map(|peer| peer.name).collect::<Vec<_>>().join(", ")
+    );
+    let programs = Programs::build(chosen.iter().map(|peer| peer.program))?;
+    let mut measured = Measured {
+        rounds,
+        remarks: programs.remarks.clone(),
+        ..Measured::default()
+    };
+    let chosen: Vec<&Peer> = chosen
+        .into_iter()
+        .filter(|peer| programs.has(peer.program))
+        .collect();
+
+    let cells: Vec<(&Workload, &Peer)> = workload::ALL
+        .iter()
+        .flat_map(|workload| chosen.iter().map(move |peer| (workload, *peer)))
+        .filter(|(workload, peer)| peer.runs(workload))
+        .collect();
+    let mut dice = Dice(0x5EED);
+    for round in 0..rounds {
+        let mut order = cells.clone();
+        dice.shuffle(&mut order);
+        for (i, (workload, peer)) in order.into_iter().enumerate() {
+            eprint!(
+                "\rround {} of {rounds}: {} of {}   ",
+                round + 1,
+                i + 1,
+                cells.len()
+            );
+            let objects = (peer.objects(workload) / share).max(workload.degree);
+            let sample = measured.sample(&programs, peer, workload, objects);
+            let key = (workload.id, peer.name);
+            measured.objects.insert(key, objects);
+            measured.cells.entry(key).or_default().push(sample);
+        }
+    }
+    for peer in &chosen {
+        if peer.role == Role::Ideal || !peer.runs(&workload::EMPTY_2) {
+            continue;
+        }
+        eprint!("\rmemory of {}              ", peer.name);
+        let few = (peer.objects(&workload::EMPTY_2) / share / 4).max(workload::EMPTY_2.degree);
+        let kib = |objects| {
+            measured_once(&programs, peer, &workload::EMPTY_2, objects).map(|sample| sample.peak_rss_kib)
+        };
+        if let (Ok(few), Ok(many)) = (kib(few), kib(10 * few)) {
+            measured.memory.insert(peer.name, [few, many]);
+        }
+    }
+    eprintln!();
+
+    let text = table::markdown(&measured, &chosen);
+    fs::create_dir_all(&options.out).with_context(|| format!("cannot make {}", options.out.display()))?;
+    let write = |name: &str, content: &str| {
+        let file = options.out.join(name);
+        fs::write(&file, content).with_context(|| format!("cannot write {}", file.display()))
+    };
+    write("exec.md", &text)?;
+    write("exec.svg", &chart::svg(&table::front(&measured, &chosen)))?;
+    write("exec.json", &measured.json())?;
+    println!("{text}");
+    eprintln!(
+        "written: exec.md, exec.svg and exec.json in {}",
+        options.out.display()
+    );
+    Ok(())
+}
+
+fn is_chosen(peer: &Peer, only: &[String]) -> bool {
+    only.is_empty() || peer.role == Role::Ideal || only.iter().any(|word| peer.name.contains(word.as_str()))
+}
+
+impl Measured {
+    /// What a round has of a cell: one run, of the ideal the median one. A failure becomes a remark.
+    fn sample(
+        &mut self,
+        programs: &Programs,
+        peer: &Peer,
+        workload: &Workload,
+        objects: u64,
+    ) -> Option<Sample> {
+        let runs = if peer.role == Role::Ideal { IDEALS } else { 1 };
+        let mut samples = Vec::new();
+        for _ in 0..runs {
+            match measured_once(programs, peer, workload, objects) {
+                Ok(sample) => samples.push(sample),
+                Err(error) => self
+                    .remarks
+                    .push(format!("{} on {}: {error:#}", peer.name, workload.name)),
+            }
+        }
+        samples.sort_by(|a, b| a.elapsed_ns.total_cmp(&b.elapsed_ns));
+        samples.get(samples.len() / 2).copied()
+    }
+
+    fn json(&self) -> String {
+        let runs: Vec<Value> = self
+            .cells
+            .iter()
+            .map(|(key, samples)| {
+                let samples: Vec<Value> = samples.iter().map(|sample| sample.map_or(Value::Null, Sample::json)).collect();
+                serde_json::json!({"workload": key.0, "peer": key.1, "objects": self.objects[key], "samples": samples})
+            })
+            .collect();
+        let document = serde_json::json!({
+            "rounds": self.rounds, "runs": runs, "memory_kib": self.memory, "remarks": self.remarks
+        });
+        format!("{document:#}\n")
+    }
+}
+
+fn measured_once(programs: &Programs, peer: &Peer, workload: &Workload, objects: u64) -> Result<Sample> {
+    let mut command = programs.command(peer.program)?;
+    command.args([
+        peer.name,
+        &workload.degree.to_string(),
+        &objects.to_string(),
+        &programs.iterations(peer.program, workload.burn_ns).to_string(),
+        &workload.sleep_us.to_string(),
+    ]);
+    Sample::parse(&shell::output(&mut command)?)
+}
+
+impl Sample {
+    fn parse(line: &str) -> Result<Self> {
+        let line: Value = serde_json::from_str(line).with_context(|| format!("the peer printed {line:?}"))?;
+        let figure = |name: &str| {
+            line[name]
+                .as_f64()
+                .with_context(|| format!("the peer's answer has no {name}"))
+        };
+        let wait_ns = match line.get("wait_p50_ns") {
+            Some(_) => Some([
+                figure("wait_p50_ns")?,
+                figure("wait_p99_ns")?,
+                figure("wait_max_ns")?,
+            ]),
+            None => None,
+        };
+        Ok(Self {
+            elapsed_ns: figure("elapsed_ns")?,
+            cpu_ns: figure("cpu_ns")?,
+            peak_rss_kib: figure("peak_rss_kib")?,
+            wait_ns,
+        })
+    }
+
+    fn json(self) -> Value {
+        serde_json::json!({
+            "elapsed_ns": self.elapsed_ns, "cpu_ns": self.cpu_ns, "peak_rss_kib": self.peak_rss_kib, "wait_ns": self.wait_ns
+        })
+    }
+}
+
+/// A seeded shuffle; xorshift64 is enough for an order.
+struct Dice(u64);
+
+impl Dice {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn shuffle<T>(&mut self, items: &mut [T]) {
+        for i in (1..items.len()).rev() {
+            let j = (self.next() % (i as u64 + 1)) as usize;
+            items.swap(i, j);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_read_with_and_without_waits() {
+        let empty = Sample::parse(r#"{"elapsed_ns": 10, "cpu_ns": 20, "peak_rss_kib": 30}"#).unwrap();
+        assert_eq!((empty.elapsed_ns, empty.wait_ns), (10.0, None));
+        let burn = r#"{"elapsed_ns": 1, "cpu_ns": 2, "peak_rss_kib": 3, "wait_p50_ns": 4, "wait_p99_ns": 5, "wait_max_ns": 6}"#;
+        assert_eq!(Sample::parse(burn).unwrap().wait_ns, Some([4.0, 5.0, 6.0]));
+        assert!(Sample::parse("{}").is_err() && Sample::parse("no").is_err());
+    }
+
+    #[test]
+    fn a_shuffle_loses_nothing_and_moves_something() {
+        let mut items: Vec<u32> = (0..50).collect();
+        Dice(7).shuffle(&mut items);
+        assert!(!items.is_sorted());
+        items.sort_unstable();
+        assert!(items.into_iter().eq(0..50));
+    }
+
+    #[test]
+    fn peers_are_chosen_by_part_of_their_name_and_the_ideal_always() {
+        let chosen = |word: &str| -> Vec<&str> {
+            PEERS
+                .iter()
+                .filter(|peer| is_chosen(peer, &[word.to_owned()]))
+                .map(|peer| peer.name)
+                .collect()
+        };
+        assert_eq!(chosen("kanal"), ["kanal-k", "kanal-1024", "ideal"]);
+    }
+}

@@ -1,0 +1,168 @@
+//! Who is compared: ours, the peers, and what both are measured against.
+
+use super::programs::Program;
+use super::workload::{Size, Workload};
+
+/// What a row of the tables is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// This library.
+    Ours,
+    /// Others, under the same contract.
+    Peer,
+    /// Bare threads without a bound, a finisher's order or an end.
+    Floor,
+    /// The same burns with nothing between them.
+    Ideal,
+}
+
+/// A way of bounded concurrent execution.
+#[derive(Debug)]
+pub struct Peer {
+    /// As its program knows it.
+    pub name: &'static str,
+    /// Which program.
+    pub program: Program,
+    /// What it is.
+    pub role: Role,
+    /// About what an empty object takes, in ns: decides how many a run has.
+    pub empty_ns: f64,
+    /// Makes a thread for each object.
+    pub threads: bool,
+}
+
+const fn peer(name: &'static str, program: Program, empty_ns: f64) -> Peer {
+    Peer {
+        name,
+        program,
+        role: Role::Peer,
+        empty_ns,
+        threads: false,
+    }
+}
+
+const fn ours(name: &'static str, empty_ns: f64) -> Peer {
+    Peer {
+        role: Role::Ours,
+        ..peer(name, Program::Rust, empty_ns)
+    }
+}
+
+/// In the order of the tables before they are sorted.
+pub const PEERS: &[Peer] = &[
+    ours("ours-prompt", 15.0),
+    ours("ours-throughput", 15.0),
+    ours("ours-free-caller", 100.0),
+    Peer {
+        threads: true,
+        ..ours("ours-thread-per-object", 40e3)
+    },
+    peer("crossbeam-k", Program::Rust, 200.0),
+    peer("crossbeam-1024", Program::Rust, 60.0),
+    peer("kanal-k", Program::Rust, 1_500.0),
+    peer("kanal-1024", Program::Rust, 60.0),
+    peer("std-k", Program::Rust, 20e3),
+    peer("std-1024", Program::Rust, 150.0),
+    peer("rayon-k", Program::Rust, 3e3),
+    peer("rayon-1024", Program::Rust, 250.0),
+    peer("threadpool-k", Program::Rust, 20e3),
+    peer("threadpool-1024", Program::Rust, 200.0),
+    peer("tokio-blocking-k", Program::Rust, 15e3),
+    peer("tokio-blocking-1024", Program::Rust, 1_000.0),
+    peer("tokio-tasks-k", Program::Rust, 15e3),
+    peer("tokio-tasks-1024", Program::Rust, 500.0),
+    peer("go-workers-k", Program::Go, 500.0),
+    peer("go-workers-1024", Program::Go, 170.0),
+    peer("go-goroutines", Program::Go, 500.0),
+    peer("go-errgroup", Program::Go, 700.0),
+    peer("java-queues-k", Program::Java, 20e3),
+    peer("java-queues-1024", Program::Java, 150.0),
+    peer("java-completion-1024", Program::Java, 500.0),
+    peer("java-virtual", Program::Java, 15e3),
+    peer("tbb-k", Program::Tbb, 2e3),
+    peer("tbb-1024", Program::Tbb, 250.0),
+    peer("taskflow-k", Program::Taskflow, 3e3),
+    peer("taskflow-1024", Program::Taskflow, 500.0),
+    peer("python-threads", Program::Python, 20e3),
+    peer("python-processes", Program::Python, 100e3),
+    Peer {
+        threads: true,
+        ..peer("std-thread-per-object", Program::Rust, 50e3)
+    },
+    Peer {
+        role: Role::Floor,
+        threads: true,
+        ..peer("bare-pthread", Program::Rust, 40e3)
+    },
+    Peer {
+        role: Role::Floor,
+        ..peer("floor", Program::Rust, 4.0)
+    },
+    Peer {
+        role: Role::Ideal,
+        ..peer("ideal", Program::Rust, 1.0)
+    },
+];
+
+impl Peer {
+    /// Whether it takes part.
+    pub fn runs(&self, workload: &Workload) -> bool {
+        let makes_threads = workload.id == super::workload::THREADS.id;
+        match self.role {
+            Role::Ideal => workload.burn_ns > 0.0,
+            // It yields where others sleep.
+            Role::Floor if !self.threads => workload.sleep_us == 0 && !makes_threads,
+            _ => self.threads == makes_threads,
+        }
+    }
+
+    /// How many objects a run has: a multiple of the degree, so that the last ones end together.
+    pub fn objects(&self, workload: &Workload) -> u64 {
+        let objects = match workload.size {
+            Size::Objects(objects) => objects,
+            Size::Ns(ns) => ((ns / self.empty_ns) as u64).clamp(1_000, 4_000_000),
+        };
+        objects.next_multiple_of(workload.degree)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::workload::{ALL, BURN_10_US, EMPTY_2, THREADS};
+    use super::*;
+
+    #[test]
+    fn every_peer_takes_part_in_something_and_names_are_one_peers() {
+        for (i, peer) in PEERS.iter().enumerate() {
+            assert!(ALL.iter().any(|workload| peer.runs(workload)), "{}", peer.name);
+            assert!(
+                PEERS[..i].iter().all(|other| other.name != peer.name),
+                "{}",
+                peer.name
+            );
+        }
+    }
+
+    #[test]
+    fn a_fast_peer_gets_more_empty_objects_and_the_same_burns() {
+        let (fast, slow) = (peer("a", Program::Rust, 10.0), peer("b", Program::Rust, 1e6));
+        assert!(fast.objects(&EMPTY_2) > 1_000 && slow.objects(&EMPTY_2) == 1_000);
+        assert_eq!(fast.objects(&BURN_10_US), slow.objects(&BURN_10_US));
+    }
+
+    #[test]
+    fn threads_for_objects_are_compared_with_each_other_only() {
+        let on = |workload: &Workload| {
+            PEERS
+                .iter()
+                .filter(|peer| peer.runs(workload))
+                .map(|peer| peer.name)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            on(&THREADS),
+            ["ours-thread-per-object", "std-thread-per-object", "bare-pthread"]
+        );
+        assert!(!on(&EMPTY_2).contains(&"bare-pthread"));
+    }
+}

@@ -1,0 +1,463 @@
+//! What the runs come to: one statistic a round, its median over the rounds, the least and the most beside it.
+//!
+//! Ratios are taken within a round, so that the machine's drift falls on both sides.
+
+use std::fmt::Write as _;
+
+use super::peers::{Peer, Role};
+use super::workload::{BURN_1_MS, BURN_10_US, EMPTY_2, EMPTY_8, SLEEP, THREADS, Workload};
+use super::{Measured, Sample};
+use crate::pairs::median;
+
+/// A statistic over the rounds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    /// The middle one.
+    pub median: f64,
+    least: f64,
+    most: f64,
+}
+
+impl Spread {
+    fn of(values: Vec<f64>) -> Option<Self> {
+        let least = values.iter().copied().reduce(f64::min)?;
+        let most = values.iter().copied().reduce(f64::max)?;
+        Some(Self {
+            median: median(values),
+            least,
+            most,
+        })
+    }
+
+    fn show(self, one: f64) -> String {
+        let Self { median, least, most } = self;
+        format!(
+            "{} ({} – {})",
+            figure(median / one),
+            figure(least / one),
+            figure(most / one)
+        )
+    }
+}
+
+/// Three digits, and no more than the figure needs.
+fn figure(value: f64) -> String {
+    match value.abs() {
+        v if v >= 99.95 => format!("{value:.0}"),
+        v if v >= 9.995 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+const NS: f64 = 1.0;
+const US: f64 = 1e3;
+const PERCENT: f64 = 0.01;
+
+/// A point of the picture.
+#[derive(Debug)]
+pub struct Point {
+    /// The peer.
+    pub name: &'static str,
+    /// How to draw it.
+    pub role: Role,
+    /// Share over the ideal.
+    pub over: f64,
+    /// The finisher's median wait.
+    pub wait_us: f64,
+}
+
+impl Measured {
+    fn samples(&self, peer: &str, workload: &Workload) -> &[Option<Sample>] {
+        self.cells
+            .iter()
+            .find(|(key, _)| **key == (workload.id, peer))
+            .map_or(&[], |(_, samples)| samples)
+    }
+
+    fn objects(&self, peer: &str, workload: &Workload) -> f64 {
+        self.objects
+            .iter()
+            .find(|(key, _)| **key == (workload.id, peer))
+            .map_or(f64::NAN, |(_, n)| *n as f64)
+    }
+
+    /// A statistic of each round's sample.
+    fn each(&self, peer: &str, workload: &Workload, of: impl Fn(&Sample) -> Option<f64>) -> Option<Spread> {
+        Spread::of(
+            self.samples(peer, workload)
+                .iter()
+                .flatten()
+                .filter_map(of)
+                .collect(),
+        )
+    }
+
+    fn ns_per_object(&self, peer: &str, workload: &Workload) -> Option<Spread> {
+        let objects = self.objects(peer, workload);
+        self.each(peer, workload, |sample| Some(sample.elapsed_ns / objects))
+    }
+
+    fn cpu_per_object(&self, peer: &str, workload: &Workload) -> Option<Spread> {
+        let objects = self.objects(peer, workload);
+        self.each(peer, workload, |sample| Some(sample.cpu_ns / objects))
+    }
+
+    fn wait(&self, peer: &str, workload: &Workload, which: usize) -> Option<Spread> {
+        self.each(peer, workload, |sample| sample.wait_ns.map(|wait| wait[which]))
+    }
+
+    /// An object's time with `a` over that with `b`, round by round.
+    fn ratio(&self, a: &str, b: &str, workload: &Workload) -> Option<Spread> {
+        let scale = self.objects(b, workload) / self.objects(a, workload);
+        let pairs = self.samples(a, workload).iter().zip(self.samples(b, workload));
+        Spread::of(
+            pairs
+                .filter_map(|(a, b)| Some(a.as_ref()?.elapsed_ns / b.as_ref()?.elapsed_ns * scale))
+                .collect(),
+        )
+    }
+
+    /// Share over the ideal.
+    fn over(&self, peer: &str, workload: &Workload) -> Option<Spread> {
+        let Spread { median, least, most } = self.ratio(peer, "ideal", workload)?;
+        Some(Spread {
+            median: median - 1.0,
+            least: least - 1.0,
+            most: most - 1.0,
+        })
+    }
+}
+
+/// The front: over the ideal and the finisher's wait, on 10 µs.
+pub fn front(measured: &Measured, chosen: &[&Peer]) -> Vec<Point> {
+    let point = |peer: &&Peer| {
+        Some(Point {
+            name: peer.name,
+            role: peer.role,
+            over: measured.over(peer.name, &BURN_10_US)?.median,
+            wait_us: measured.wait(peer.name, &BURN_10_US, 0)?.median / US,
+        })
+    };
+    chosen
+        .iter()
+        .filter(|peer| peer.role != Role::Ideal)
+        .filter_map(point)
+        .collect()
+}
+
+/// All tables.
+pub fn markdown(measured: &Measured, chosen: &[&Peer]) -> String {
+    let mut text = String::new();
+    let rounds = measured.rounds;
+    let _ = writeln!(
+        text,
+        "{rounds} interleaved rounds; each figure is the median over them (least – most). Ours in bold, what keeps no contract in italics.
+Names end in the most objects that are out at once (`k` or 1,024). The JVM counts its CPU time in steps of 10 ms; Python's memory is without its child processes.\n"
+    );
+    targets(&mut text, measured, chosen);
+    empty(&mut text, measured, chosen);
+    burns(&mut text, measured, chosen, &BURN_10_US);
+    burns(&mut text, measured, chosen, &BURN_1_MS);
+    threads(&mut text, measured, chosen);
+    sleep(&mut text, measured, chosen);
+    if !measured.remarks.is_empty() {
+        text.push_str("\n## Remarks\n\n");
+        for remark in &measured.remarks {
+            let _ = writeln!(text, "- {remark}");
+        }
+    }
+    text
+}
+
+/// Those that have a figure, least first.
+fn ranked<'p>(chosen: &[&'p Peer], by: impl Fn(&Peer) -> Option<Spread>) -> Vec<(&'p Peer, Spread)> {
+    let mut rows: Vec<_> = chosen
+        .iter()
+        .filter_map(|peer| Some((*peer, by(peer)?)))
+        .collect();
+    rows.sort_by(|a, b| a.1.median.total_cmp(&b.1.median));
+    rows
+}
+
+fn name(peer: &Peer) -> String {
+    match peer.role {
+        Role::Ours => format!("**{}**", peer.name),
+        Role::Peer => peer.name.to_owned(),
+        Role::Floor | Role::Ideal => format!("*{}*", peer.name),
+    }
+}
+
+fn shown(spread: Option<Spread>, one: f64) -> String {
+    spread.map_or_else(|| "–".to_owned(), |spread| spread.show(one))
+}
+
+fn middle(spread: Option<Spread>, one: f64) -> String {
+    spread.map_or_else(|| "–".to_owned(), |spread| figure(spread.median / one))
+}
+
+fn empty(text: &mut String, measured: &Measured, chosen: &[&Peer]) {
+    text.push_str("\n## Empty processors\n\n| | ns an object, k = 2 | CPU | ns an object, k = 8 | CPU | peak memory, MiB: N → 10 N objects |\n|---|---:|---:|---:|---:|---:|\n");
+    for (peer, two) in ranked(chosen, |peer| measured.ns_per_object(peer.name, &EMPTY_2)) {
+        let memory = measured.memory.get(peer.name).map_or_else(
+            || "–".to_owned(),
+            |[few, many]| format!("{:.1} → {:.1}", few / 1024.0, many / 1024.0),
+        );
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {} | {memory} |",
+            name(peer),
+            two.show(NS),
+            middle(measured.cpu_per_object(peer.name, &EMPTY_2), NS),
+            shown(measured.ns_per_object(peer.name, &EMPTY_8), NS),
+            middle(measured.cpu_per_object(peer.name, &EMPTY_8), NS),
+        );
+    }
+}
+
+fn burns(text: &mut String, measured: &Measured, chosen: &[&Peer], workload: &Workload) {
+    let _ = write!(
+        text,
+        "\n## {}\n\nIdeal: {} µs an object.\n\n| | % over ideal | finisher waits, µs: median | 99th percentile | longest | CPU µs an object |\n|---|---:|---:|---:|---:|---:|\n",
+        workload.name,
+        shown(measured.ns_per_object("ideal", workload), US),
+    );
+    for (peer, over) in ranked(chosen, |peer| measured.over(peer.name, workload)) {
+        if peer.role == Role::Ideal {
+            continue;
+        }
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {} | {} |",
+            name(peer),
+            over.show(PERCENT),
+            shown(measured.wait(peer.name, workload, 0), US),
+            middle(measured.wait(peer.name, workload, 1), US),
+            middle(measured.wait(peer.name, workload, 2), US),
+            middle(measured.cpu_per_object(peer.name, workload), US),
+        );
+    }
+}
+
+fn threads(text: &mut String, measured: &Measured, chosen: &[&Peer]) {
+    let _ = write!(
+        text,
+        "\n## {}\n\n| | µs an object | over bare create and join | CPU µs |\n|---|---:|---:|---:|\n",
+        THREADS.name
+    );
+    for (peer, took) in ranked(chosen, |peer| measured.ns_per_object(peer.name, &THREADS)) {
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} |",
+            name(peer),
+            took.show(US),
+            shown(measured.ratio(peer.name, "bare-pthread", &THREADS), 1.0),
+            middle(measured.cpu_per_object(peer.name, &THREADS), US),
+        );
+    }
+}
+
+fn sleep(text: &mut String, measured: &Measured, chosen: &[&Peer]) {
+    let _ = write!(
+        text,
+        "\n## {}\n\nWhoever uses CPU time here spins.\n\n| | CPU µs an object | finisher waits, µs: median | longest |\n|---|---:|---:|---:|\n",
+        SLEEP.name
+    );
+    for (peer, cpu) in ranked(chosen, |peer| measured.cpu_per_object(peer.name, &SLEEP)) {
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} |",
+            name(peer),
+            cpu.show(US),
+            shown(measured.wait(peer.name, &SLEEP, 0), US),
+            middle(measured.wait(peer.name, &SLEEP, 2), US),
+        );
+    }
+}
+
+/// A promise and how it was kept.
+struct Target {
+    what: String,
+    limit: f64,
+    found: Option<Spread>,
+    /// What one of the unit is, and its name.
+    unit: (f64, &'static str),
+}
+
+fn targets(text: &mut String, measured: &Measured, chosen: &[&Peer]) {
+    let mut rows = Vec::new();
+    for workload in [&EMPTY_2, &EMPTY_8] {
+        let peers: Vec<&Peer> = chosen
+            .iter()
+            .copied()
+            .filter(|peer| peer.role == Role::Peer)
+            .collect();
+        if let Some((best, _)) = ranked(&peers, |peer| measured.ns_per_object(peer.name, workload)).first() {
+            rows.push(Target {
+                what: format!(
+                    "{}: ours-prompt over the best peer ({})",
+                    workload.name, best.name
+                ),
+                limit: 0.6,
+                found: measured.ratio("ours-prompt", best.name, workload),
+                unit: (1.0, "×"),
+            });
+        }
+    }
+    let mut push = |what: &str, limit, found, unit| {
+        rows.push(Target {
+            what: what.to_owned(),
+            limit,
+            found,
+            unit,
+        });
+    };
+    let over = |peer| measured.over(peer, &BURN_10_US);
+    push(
+        "10 µs, k = 2: ours-prompt over the ideal",
+        12.0,
+        over("ours-prompt"),
+        (PERCENT, "%"),
+    );
+    push(
+        "10 µs, k = 2: ours-prompt, the finisher's median wait",
+        10.0,
+        measured.wait("ours-prompt", &BURN_10_US, 0),
+        (US, "µs"),
+    );
+    push(
+        "10 µs, k = 2: ours-throughput over the ideal",
+        3.0,
+        over("ours-throughput"),
+        (PERCENT, "%"),
+    );
+    push(
+        "a thread an object, k = 1: over bare create and join",
+        1.1,
+        measured.ratio("ours-thread-per-object", "bare-pthread", &THREADS),
+        (1.0, "×"),
+    );
+    for ours in chosen
+        .iter()
+        .filter(|peer| peer.role == Role::Ours && !peer.threads)
+    {
+        let idle = measured.each(ours.name, &SLEEP, |s| {
+            Some(s.cpu_ns / s.elapsed_ns / SLEEP.degree as f64)
+        });
+        push(
+            &format!("{}: CPU time of a thread that waits", ours.name),
+            1.0,
+            idle,
+            (PERCENT, "% of its time"),
+        );
+        let grown = measured
+            .memory
+            .get(ours.name)
+            .and_then(|[few, many]| Spread::of(vec![(many - few) / 1024.0]));
+        push(
+            &format!("{}: memory at ten times the objects", ours.name),
+            0.5,
+            grown,
+            (1.0, "MiB more"),
+        );
+    }
+    text.push_str("## Targets\n\n| target | limit | measured | met |\n|---|---:|---:|---|\n");
+    for Target {
+        what,
+        limit,
+        found,
+        unit: (one, unit),
+    } in rows
+    {
+        let Some(found) = found else { continue };
+        let met = if found.median / one <= limit {
+            "yes"
+        } else {
+            "**no**"
+        };
+        let _ = writeln!(
+            text,
+            "| {what} | ≤ {limit} {unit} | {} {unit} | {met} |",
+            found.show(one)
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::peers::PEERS;
+    use super::*;
+
+    fn sample(elapsed_ns: f64, wait_ns: Option<[f64; 3]>) -> Option<Sample> {
+        Some(Sample {
+            elapsed_ns,
+            cpu_ns: 2.0 * elapsed_ns,
+            peak_rss_kib: 2048.0,
+            wait_ns,
+        })
+    }
+
+    fn measured() -> Measured {
+        let mut measured = Measured {
+            rounds: 3,
+            ..Measured::default()
+        };
+        let mut cell = |workload: &Workload, peer, objects, samples: [Option<Sample>; 3]| {
+            measured.cells.insert((workload.id, peer), samples.to_vec());
+            measured.objects.insert((workload.id, peer), objects);
+        };
+        let times = |ns: [f64; 3], wait| ns.map(|ns| sample(ns, wait));
+        cell(&EMPTY_2, "ours-prompt", 10, times([100.0, 300.0, 200.0], None));
+        cell(&EMPTY_2, "kanal-1024", 5, times([250.0, 250.0, 250.0], None));
+        cell(&EMPTY_2, "std-1024", 5, times([900.0, 900.0, 900.0], None));
+        cell(
+            &BURN_10_US,
+            "ours-prompt",
+            10,
+            times([110.0, 104.0, 120.0], Some([9e3, 2e4, 3e4])),
+        );
+        cell(
+            &BURN_10_US,
+            "ideal",
+            10,
+            [sample(100.0, None), None, sample(100.0, None)],
+        );
+        measured
+    }
+
+    #[test]
+    fn ratios_are_of_objects_and_of_the_same_round() {
+        let ratio = measured().ratio("ours-prompt", "kanal-1024", &EMPTY_2).unwrap();
+        assert_eq!((ratio.least, ratio.median, ratio.most), (0.2, 0.4, 0.6));
+        // The second round has no ideal.
+        let over = measured().over("ours-prompt", &BURN_10_US).unwrap();
+        assert!((over.median - 0.15).abs() < 1e-9, "{over:?}");
+    }
+
+    #[test]
+    fn the_targets_name_the_best_peer_and_what_was_missed() {
+        let chosen: Vec<&Peer> = PEERS.iter().collect();
+        let text = markdown(&measured(), &chosen);
+        assert!(
+            text.contains("over the best peer (kanal-1024) | ≤ 0.6 × | 0.40 (0.20 – 0.60) × | yes |"),
+            "{text}"
+        );
+        assert!(
+            text.contains("ours-prompt over the ideal | ≤ 12 % | 15.0 (10.0 – 20.0) % | **no** |"),
+            "{text}"
+        );
+        assert!(
+            text.contains("median wait | ≤ 10 µs | 9.00 (9.00 – 9.00) µs | yes |"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn the_front_has_who_has_both_figures() {
+        let chosen: Vec<&Peer> = PEERS.iter().collect();
+        let front = front(&measured(), &chosen);
+        assert_eq!(
+            front.iter().map(|point| point.name).collect::<Vec<_>>(),
+            ["ours-prompt"]
+        );
+    }
+}
