@@ -4,8 +4,9 @@
 //!
 //! - its **throughput**, finished objects a nanosecond: what is wanted;
 //! - the share of their time that its objects computed, where it is known. For as many as are at work that is the
-//!   **share of the CPUs in use**. What it leaves free bounds what a higher degree can bring: `CPUs × (1 + wait /
-//!   compute)` fill them, so one window says how far to go at once, and at 95 % there is nothing to look for.
+//!   **share of the CPUs in use**. What it leaves free bounds what a higher degree can bring, as `CPUs × (1 + wait /
+//!   compute)` fill them; so it says how far to go at once, and that there is nothing to look for where they are full.
+//!   It is believed from a rung's second window on: the first may have missed those that wait for long.
 //!
 //! Degrees stand on a ladder whose rungs are a factor of 1.3 to 2 apart; each remembers its windows.
 //!
@@ -29,7 +30,7 @@ const FEW: f64 = 16.0;
 /// Of two rungs with throughputs as near as this, the lower is as good.
 const EQUAL: f64 = 0.97;
 /// CPUs in use to this share are full.
-const FULL: f64 = 0.95;
+const FULL: f64 = 0.98;
 /// Work that used more than the one share of the CPUs, and now less than the other, has begun to wait.
 const BUSY: f64 = 0.8;
 const IDLE: f64 = 0.5;
@@ -264,9 +265,11 @@ impl Controller {
             tried.patience = (tried.patience * 2).min(MOST_PATIENCE);
         }
         // By what factor the CPUs allow more.
-        let free = self.ladder[home]
-            .used
-            .map_or(f64::INFINITY, |used| 1.0 / used.max(1e-3));
+        let sure = self.ladder[home].weight > 1.0;
+        let free = match self.ladder[home].used {
+            Some(used) if sure => 1.0 / used.max(1e-3),
+            _ => f64::INFINITY,
+        };
         if free > 1.0 / FULL && home + 1 < self.ladder.len() {
             let above_is_known = self.ladder[home + 1..].iter().any(Rung::known);
             // A step up that has paid starts it growing again.

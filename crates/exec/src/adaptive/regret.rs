@@ -71,7 +71,7 @@ const fn cpus(cpus: usize) -> Machine {
 }
 
 fn workloads() -> Vec<Workload> {
-    let all: [(&str, Machine, Make); 25] = [
+    let all: [(&str, Machine, Make); 28] = [
         ("compute 1 ms", PLAIN, |_, _, _| vec![Compute(MS)]),
         ("compute 1 ms, heavy tail", PLAIN, |_, _, r| {
             vec![Compute(MS * r.heavy())]
@@ -147,6 +147,19 @@ fn workloads() -> Vec<Workload> {
             } else {
                 vec![Compute(0.2 * MS)]
             }
+        }),
+        ("one in ten waits 10 ms, others compute 0.5", PLAIN, |i, _, _| {
+            if i % 10 == 0 {
+                vec![Wait(10.0 * MS)]
+            } else {
+                vec![Compute(0.5 * MS)]
+            }
+        }),
+        ("compute 2 ms, wait 0.5", PLAIN, |_, _, r| {
+            vec![Compute(2.0 * MS * (0.9 + 0.2 * r.uniform())), Wait(0.5 * MS)]
+        }),
+        ("compute 0.2 ms, wait 2", PLAIN, |_, _, r| {
+            vec![Compute(0.2 * MS * (0.9 + 0.2 * r.uniform())), Wait(2.0 * MS)]
         }),
         ("first half computes, second waits", PLAIN, |i, n, r| {
             vec![if i < n / 2 {
