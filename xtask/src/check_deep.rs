@@ -23,6 +23,7 @@ const LEAVES: &[Leaves] = &[
         package: "threadgauge-machine",
         tests: "",
     },
+    // The ring between two threads, and the scope on threads that stay.
     Leaves {
         package: "threadgauge-exec",
         tests: "",

@@ -40,13 +40,13 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "lints",
-        alone: "cargo clippy --workspace --all-targets --locked -- -D warnings",
-        run: || cargo("clippy --workspace --all-targets --locked -- -D warnings"),
+        alone: "cargo clippy --workspace --all-features --all-targets --locked -- -D warnings",
+        run: || cargo("clippy --workspace --all-features --all-targets --locked -- -D warnings"),
     },
     Step {
-        name: "lints of features",
-        alone: "cargo clippy --workspace --all-targets --all-features --locked -- -D warnings",
-        run: || cargo("clippy --workspace --all-targets --all-features --locked -- -D warnings"),
+        name: "lints without features",
+        alone: "cargo clippy -p threadgauge-exec --all-targets --locked -- -D warnings",
+        run: || cargo("clippy -p threadgauge-exec --all-targets --locked -- -D warnings"),
     },
     Step {
         name: "documentation",
@@ -61,13 +61,8 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "tests",
-        alone: "cargo test --workspace --locked",
-        run: || cargo("test --workspace --locked"),
-    },
-    Step {
-        name: "tests of features",
-        alone: "cargo test -p threadgauge-exec --all-features --locked",
-        run: || cargo("test -p threadgauge-exec --all-features --locked"),
+        alone: "cargo test --workspace --all-features --locked",
+        run: || cargo("test --workspace --all-features --locked"),
     },
     Step {
         name: "browser",

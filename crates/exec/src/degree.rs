@@ -80,6 +80,14 @@ impl Degree {
             most,
         }
     }
+
+    /// No call has ever more processors at work than this.
+    pub(crate) fn most(self) -> usize {
+        match self {
+            Self::Fixed(degree) => degree.get(),
+            Self::Adaptive { most, .. } => most.get(),
+        }
+    }
 }
 
 impl From<NonZeroUsize> for Degree {

@@ -1,13 +1,16 @@
-//! A thread for each object, made when its turn comes.
+//! A thread for each object, made when its turn comes or before any runs.
 //!
-//! The caller claims an object, puts it into a free slot and makes the thread for it; ended ones are looked for
+//! The caller claims an object, puts it into a free slot and makes the thread for it, or releases the one that was made
+//! for it up front; ended ones are looked for
 //! before each new one is started, so that no finisher is late because slots had to be filled first. A thread takes its
 //! object from the slot, runs it, leaves the result there, names the slot in the list of ended ones and rings.
 
+use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::Builder;
+use std::thread::{Builder, Scope};
 use std::{io, mem};
 
 use crate::adaptive::Governor;
@@ -90,11 +93,35 @@ impl<I: Iterator, W: Work<I::Item>> Drop for Leaving<'_, '_, I, W> {
     }
 }
 
-/// Runs a call.
+/// A thread that was made up front: it sleeps until it gets its slot, and ends if the other end goes.
+type Suspended<O, R> = Sender<(usize, SharedSlot<O, R>)>;
+
+/// Makes a thread for an object that is to come.
+fn suspended<'scope, I, W>(
+    scope: &'scope Scope<'scope, '_>,
+    threads: &'scope Threads<'_, I, W>,
+) -> io::Result<Suspended<I::Item, W::Output>>
+where
+    I: Iterator + Send,
+    I::Item: Send,
+    W: Work<I::Item>,
+{
+    let (release, released) = channel::<(usize, SharedSlot<I::Item, W::Output>)>();
+    Builder::new()
+        .name("exec-object".into())
+        .spawn_scoped(scope, move || {
+            if let Ok((number, slot)) = released.recv() {
+                threads.run(number, &slot);
+            }
+        })?;
+    Ok(release)
+}
+
+/// Runs a call; with so many threads made up front.
 pub(crate) fn run<I, W, F, B>(
     shared: Shared<'_, I, W>,
     settings: &Settings,
-    mut governor: Governor,
+    up_front: usize,
     desk: &mut Desk<I::Item, W::Output, F, B>,
 ) -> Ran<I>
 where
@@ -103,6 +130,8 @@ where
     W: Work<I::Item>,
     F: FnMut(Done<I::Item, W::Output>) -> ControlFlow<B>,
 {
+    let mut governor = Governor::new(settings.degree, true);
+    shared.source().degree = governor.degree();
     let threads = Threads {
         shared,
         ended: Mutex::new(Vec::new()),
@@ -118,6 +147,13 @@ where
         let mut objects = Vec::new();
         let mut warned = false;
         let mut at_work = 0_usize;
+        let mut stock = VecDeque::new();
+        while stock.len() < up_front && shortage.is_none() && !shared.must_stop(shared.now_ns()) {
+            match suspended(scope, threads) {
+                Ok(thread) => stock.push_back(thread),
+                Err(error) => shortage = Some(error),
+            }
+        }
         loop {
             mem::swap(&mut ended, &mut *locked(&threads.ended));
             for number in ended.drain(..) {
@@ -148,6 +184,11 @@ where
                 let slot = Arc::clone(&slots[number]);
                 *locked(&slot) = Slot::Given(index, object);
                 at_work += 1;
+                if let Some(thread) = stock.pop_front()
+                    && thread.send((number, Arc::clone(&slot))).is_ok()
+                {
+                    continue;
+                }
                 let theirs = Arc::clone(&slot);
                 let spawned = Builder::new()
                     .name("exec-object".into())

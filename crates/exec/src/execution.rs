@@ -7,30 +7,40 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::adaptive::Governor;
 use crate::degree::Degree;
 use crate::desk::Desk;
-use crate::outcome::{Done, Ended, Failed, Report, Rest, Tried, Verdict, Warning};
+use crate::outcome::{Done, Ended, Report, Rest, Tried, Verdict, Warning};
 use crate::pool::Ran;
 use crate::progress::{Listener, Progress, Reporter};
 use crate::shared::{Claim, Halt, Raw, Shared, Source, Who, Work};
 use crate::stop::StopToken;
+use crate::thread_pool::ThreadPool;
 use crate::trace::{self, Traced};
+use crate::trying::{Sorter, Trying};
+use crate::up_front::UpFront;
 use crate::{each, pool};
 
 /// Who runs the processors.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Carrier {
     /// As many threads as the degree, made for the call, each taking object after object.
     #[default]
     Pool,
+    /// The same on threads that stay between calls, as far as some are free; see [`ThreadPool`].
+    Shared(ThreadPool),
     /// A thread for each object, made when its turn comes and ended with it. Dear (35 µs and more each), but no
     /// object sees what another left in its thread.
     ThreadPerObject,
 }
 
-/// What the caller does while it waits for results. For [`Carrier::Pool`]; with a thread for each object the
+impl From<&ThreadPool> for Carrier {
+    fn from(pool: &ThreadPool) -> Self {
+        Self::Shared(pool.clone())
+    }
+}
+
+/// What the caller does while it waits for results. For [`Carrier::Pool`] and [`Carrier::Shared`]; with a thread for each object the
 /// caller is always free, and in a call with a deadline it is too: somebody has to watch the clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -92,7 +102,7 @@ impl Settings {
         }
     }
 
-    fn reporter(&self, size_hint: (usize, Option<usize>), epoch: Instant) -> Option<Reporter> {
+    pub(crate) fn reporter(&self, size_hint: (usize, Option<usize>), epoch: Instant) -> Option<Reporter> {
         self.listener
             .as_ref()
             .map(|listener| Reporter::new(listener, size_hint, epoch))
@@ -101,9 +111,9 @@ impl Settings {
 
 /// Runs objects, at most *k* at a time, and finishes each on the caller's own thread as soon as it is done.
 ///
-/// It holds the settings only; threads are made for a call and are gone when it returns. A call may be made from
-/// many threads at once, and from within a processor: each has threads and permits of its own, so nesting cannot
-/// deadlock (and multiplies the degrees).
+/// It holds the settings only; threads are made for a call and are gone when it returns, unless they belong to a
+/// [`ThreadPool`]. A call may be made from many threads at once, and from within a processor: each has permits of its
+/// own, and threads of its own or a caller that works, so nesting cannot deadlock (and multiplies the degrees).
 ///
 /// # The contract
 ///
@@ -115,7 +125,8 @@ impl Settings {
 /// - The **finisher** runs on the caller's thread, one at a time, for each object exactly once, as soon as the
 ///   object is done, and needs neither `Send` nor `Sync`. A slow one holds the processors up: a worker with
 ///   results waiting (4, or as many as fit into 64 KiB while processors are short) waits for it.
-/// - The call **returns** when the last object is finished. No thread is left behind, however it ends.
+/// - The call **returns** when the last object is finished. No thread is left behind, however it ends; those of a
+///   [`ThreadPool`] have let go of all that belongs to the call.
 /// - A call **ends early** when its token is set, its deadline passes, its finisher breaks, a processor fails under
 ///   [`OnError::StopAtFirst`], or something panics. Then nothing more starts, the token is set, running processors
 ///   are waited for and, unless the finisher itself broke or panicked, finished. What was never started comes back
@@ -183,7 +194,7 @@ impl fmt::Debug for ConcurrentExecution {
 }
 
 /// One processor for all.
-struct ForAll<P>(P);
+pub(crate) struct ForAll<P>(pub(crate) P);
 
 impl<O, R: Send, P: Fn(&mut O) -> R + Sync> Work<O> for ForAll<P> {
     type Output = R;
@@ -197,19 +208,9 @@ impl<O, R: Send, P: Fn(&mut O) -> R + Sync> Work<O> for ForAll<P> {
     }
 }
 
-/// One processor for all, which may fail.
-struct Trying<P>(P, OnError);
-
-impl<O, T: Send, E: Send, P: Fn(&mut O) -> Result<T, E> + Sync> Work<O> for Trying<P> {
-    type Output = Result<T, E>;
-    #[inline]
-    fn run(&self, object: &mut O) -> Result<T, E> {
-        (self.0)(object)
-    }
-    #[inline]
-    fn halts(&self, output: &Result<T, E>) -> bool {
-        output.is_err() && self.1 == OnError::StopAtFirst
-    }
+/// Each object comes with its own processor.
+pub(crate) fn own<O, R: Send, P: FnMut(&mut O) -> R>() -> impl Work<(O, P), Output = R> {
+    ForAll(|(object, processor): &mut (O, P)| processor(object))
 }
 
 impl ConcurrentExecution {
@@ -235,8 +236,8 @@ impl ConcurrentExecution {
 
     /// Who runs the processors. Default: [`Carrier::Pool`].
     #[must_use]
-    pub fn carrier(mut self, carrier: Carrier) -> Self {
-        self.settings.carrier = carrier;
+    pub fn carrier(mut self, carrier: impl Into<Carrier>) -> Self {
+        self.settings.carrier = carrier.into();
         self
     }
 
@@ -379,46 +380,41 @@ impl ConcurrentExecution {
         F: FnMut(Done<I::Item, R>) -> V,
         V: Verdict,
     {
-        let mut settings = self.settings_of_a_call();
-        settings.look_ahead = None;
-        let _within = Traced::new(&(), &settings).enter();
-        let epoch = Instant::now();
-        let objects = objects.into_iter();
-        let reporter = settings.reporter(objects.size_hint(), epoch);
-        let shared = Shared::new(objects, &(), &settings, 1, epoch);
-        let mut desk = Desk::new(|done| finisher(done).flow(), epoch, false, reporter);
-        let mut held = false;
-        let mut objects = Vec::new();
-        while shared.claim(Who::Caller, &mut held, 1, &mut objects) == Claim::Got {
-            for (index, mut object) in objects.drain(..) {
-                let started_ns = shared.now_ns();
-                match catch_unwind(AssertUnwindSafe(|| processor(&mut object))) {
-                    Ok(result) => {
-                        let ended_ns = shared.now_ns();
-                        desk.deliver(Raw {
-                            index,
-                            started_ns,
-                            ended_ns,
-                            object,
-                            result,
-                        });
-                    }
-                    Err(panic) => shared.panicked(panic),
-                }
-            }
-            if desk.broken.is_some() {
-                shared.halt(Halt::Broken);
-            }
-        }
-        desk.flush();
-        report(
-            shared.into_source(),
-            None,
-            desk.finished,
-            desk.broken,
-            desk.unfinished,
-            epoch,
+        self.one_by_one(
+            objects.into_iter(),
+            processor,
+            |_| false,
+            |done| finisher(done).flow(),
         )
+    }
+
+    /// As [`serial`](Self::serial), with a processor that may fail, and as
+    /// [`try_for_each`](Self::try_for_each) otherwise.
+    ///
+    /// # Panics
+    ///
+    /// As [`serial`](Self::serial).
+    pub fn try_serial<I, T, E, P, F, V>(
+        &self,
+        objects: I,
+        processor: P,
+        finisher: F,
+    ) -> Tried<I::IntoIter, T, E, V::Break>
+    where
+        I: IntoIterator,
+        P: Fn(&mut I::Item) -> Result<T, E>,
+        F: FnMut(Done<I::Item, T>) -> V,
+        V: Verdict,
+    {
+        let on_error = self.when_failing();
+        let mut sorter = Sorter::new(finisher);
+        let report = self.one_by_one(
+            objects.into_iter(),
+            processor,
+            |output| on_error.halts(output),
+            |done| sorter.finish(done),
+        );
+        sorter.tried(report)
     }
 
     /// As [`for_each`](Self::for_each), with a processor that may fail. The finisher is called for successes;
@@ -444,7 +440,7 @@ impl ConcurrentExecution {
         &self,
         objects: I,
         processor: P,
-        mut finisher: F,
+        finisher: F,
     ) -> Tried<I::IntoIter, T, E, V::Break>
     where
         I: IntoIterator,
@@ -456,42 +452,10 @@ impl ConcurrentExecution {
         F: FnMut(Done<I::Item, T>) -> V,
         V: Verdict,
     {
-        let mut failed = Vec::new();
-        let mut order = 0;
-        let work = Trying(processor, self.settings.on_error);
-        let mut report = self.concurrent(objects.into_iter(), &work, |done: Done<I::Item, Result<T, E>>| {
-            let Done {
-                object,
-                result,
-                index,
-                times,
-                ..
-            } = done;
-            match result {
-                Ok(result) => {
-                    order += 1;
-                    finisher(Done {
-                        object,
-                        result,
-                        index,
-                        order: order - 1,
-                        times,
-                    })
-                    .flow()
-                }
-                Err(error) => {
-                    failed.push(Failed {
-                        object,
-                        error,
-                        index,
-                        times,
-                    });
-                    ControlFlow::Continue(())
-                }
-            }
-        });
-        report.finished = order;
-        Tried { report, failed }
+        let work = Trying(processor, self.when_failing());
+        let mut sorter = Sorter::new(finisher);
+        let report = self.concurrent(objects.into_iter(), &work, |done| sorter.finish(done));
+        sorter.tried(report)
     }
 
     /// As [`for_each`](Self::for_each), with a processor of its own for each object: the objects come in pairs.
@@ -525,34 +489,41 @@ impl ConcurrentExecution {
         F: FnMut(Done<O, R>) -> V,
         V: Verdict,
     {
-        let work = ForAll(|(object, processor): &mut (O, P)| processor(object));
-        self.concurrent(objects.into_iter(), &work, |done: Done<(O, P), R>| {
-            let Done {
-                object: (object, _),
-                result,
-                index,
-                order,
-                times,
-            } = done;
-            finisher(Done {
-                object,
-                result,
-                index,
-                order,
-                times,
-            })
-            .flow()
+        self.concurrent(objects.into_iter(), &own(), |done| {
+            finisher(done.without_processor()).flow()
         })
     }
 
+    /// All threads made, one for each object, before any runs; see [`UpFront`].
+    #[must_use]
+    pub fn up_front(self) -> UpFront {
+        UpFront::new(self)
+    }
+
+    /// Helper processes instead of threads; see [`Processes`](crate::process::Processes).
+    #[cfg(all(feature = "process", unix))]
+    #[must_use]
+    pub fn processes(self) -> crate::process::Processes {
+        crate::process::Processes::new(self)
+    }
+
+    pub(crate) fn when_failing(&self) -> OnError {
+        self.settings.on_error
+    }
+
     /// Without a token of the caller's, each call has its own.
-    fn settings_of_a_call(&self) -> Settings {
+    pub(crate) fn settings_of_a_call(&self) -> Settings {
         let mut settings = self.settings.clone();
         if !settings.given_token {
             settings.token = StopToken::new();
         }
         settings.listener = settings.listener.as_ref().map(Listener::for_a_call);
         settings
+    }
+
+    /// Work in a span of its own, if anybody traces.
+    pub(crate) fn traced<'w, W>(&self, work: &'w W) -> Traced<'w, W> {
+        Traced::new(work, &self.settings)
     }
 
     fn concurrent<I, W, F, B>(&self, objects: I, work: &W, finisher: F) -> Report<I, W::Output, B>
@@ -562,42 +533,105 @@ impl ConcurrentExecution {
         W: Work<I::Item>,
         F: FnMut(Done<I::Item, W::Output>) -> ControlFlow<B>,
     {
+        let work = self.traced(work);
+        let _within = work.enter();
+        self.call(
+            objects,
+            &work,
+            finisher,
+            |shared, settings, desk| match &settings.carrier {
+                Carrier::Pool => pool::run(shared, settings, None, desk),
+                Carrier::Shared(threads) => pool::run(shared, settings, Some(threads), desk),
+                Carrier::ThreadPerObject => each::run(shared, settings, 0, desk),
+            },
+        )
+    }
+
+    /// A call on the carriers that `run` brings.
+    pub(crate) fn call<I, W, R, F, B>(
+        &self,
+        objects: I,
+        work: &W,
+        finisher: F,
+        run: impl FnOnce(Shared<'_, I, W>, &Settings, &mut Desk<I::Item, R, F, B>) -> Ran<I>,
+    ) -> Report<I, R, B>
+    where
+        I: Iterator,
+        F: FnMut(Done<I::Item, R>) -> ControlFlow<B>,
+    {
         let settings = self.settings_of_a_call();
         let epoch = Instant::now();
-        let governor = Governor::new(settings.degree);
         let reporter = settings.reporter(objects.size_hint(), epoch);
-        let work = &Traced::new(work, &settings);
-        let _within = work.enter();
-        let shared = Shared::new(objects, work, &settings, governor.degree(), epoch);
+        let shared = Shared::new(objects, work, &settings, epoch);
         let mut desk = Desk::new(finisher, epoch, settings.look_ahead.is_some(), reporter);
-        let Ran {
-            source,
-            thread_shortage,
-        } = match settings.carrier {
-            Carrier::Pool => pool::run(shared, &settings, governor, &mut desk),
-            Carrier::ThreadPerObject => each::run(shared, &settings, governor, &mut desk),
-        };
+        let ran = run(shared, &settings, &mut desk);
         desk.flush();
-        report(
-            source,
-            thread_shortage,
-            desk.finished,
-            desk.broken,
-            desk.unfinished,
-            epoch,
-        )
+        report(ran, desk, epoch)
+    }
+
+    fn one_by_one<I: Iterator, R, F, B>(
+        &self,
+        objects: I,
+        processor: impl Fn(&mut I::Item) -> R,
+        halts: impl Fn(&R) -> bool,
+        finisher: F,
+    ) -> Report<I, R, B>
+    where
+        F: FnMut(Done<I::Item, R>) -> ControlFlow<B>,
+    {
+        let mut settings = self.settings_of_a_call();
+        settings.look_ahead = None;
+        let epoch = Instant::now();
+        let _within = Traced::new(&(), &settings).enter();
+        let reporter = settings.reporter(objects.size_hint(), epoch);
+        let shared = Shared::new(objects, &(), &settings, epoch);
+        shared.source().degree = 1;
+        let mut desk = Desk::new(finisher, epoch, false, reporter);
+        let mut held = false;
+        let mut objects = Vec::new();
+        while shared.claim(Who::Caller, &mut held, 1, &mut objects) == Claim::Got {
+            for (index, mut object) in objects.drain(..) {
+                let started_ns = shared.now_ns();
+                match catch_unwind(AssertUnwindSafe(|| processor(&mut object))) {
+                    Ok(result) => {
+                        let ended_ns = shared.now_ns();
+                        if halts(&result) {
+                            shared.halt(Halt::Failed);
+                        }
+                        desk.deliver(Raw {
+                            index,
+                            started_ns,
+                            ended_ns,
+                            object,
+                            result,
+                        });
+                    }
+                    Err(panic) => shared.panicked(panic),
+                }
+            }
+            if desk.broken.is_some() {
+                shared.halt(Halt::Broken);
+            }
+        }
+        desk.flush();
+        let ran = Ran {
+            source: shared.into_source(),
+            thread_shortage: None,
+        };
+        report(ran, desk, epoch)
     }
 }
 
 /// What became of it; goes on with a panic if there was one.
-fn report<I: Iterator, R, B>(
-    source: Source<I>,
-    thread_shortage: Option<std::io::Error>,
-    finished: usize,
-    broken: Option<B>,
-    unfinished: Vec<Done<I::Item, R>>,
+pub(crate) fn report<I: Iterator, R, F, B>(
+    ran: Ran<I>,
+    desk: Desk<I::Item, R, F, B>,
     epoch: Instant,
 ) -> Report<I, R, B> {
+    let Ran {
+        source,
+        thread_shortage,
+    } = ran;
     let Source {
         iterator,
         exhausted,
@@ -609,25 +643,27 @@ fn report<I: Iterator, R, B>(
         ..
     } = source;
     if let Some(panic) = panic {
-        drop((iterator, returned, unfinished));
+        drop((iterator, returned, desk));
         resume_unwind(panic);
     }
     let all_started = exhausted && returned.is_empty();
-    let ended = match (broken, halt) {
+    let ended = match (desk.broken, halt) {
         (Some(with), _) => Ended::Broken(with),
         (None, Some(Halt::Failed)) => Ended::Failed,
         (None, Some(Halt::Deadline)) if !all_started => Ended::Deadline,
         (None, Some(Halt::Stopped)) if !all_started => Ended::Stopped,
+        #[cfg(all(feature = "process", unix))]
+        (None, Some(Halt::NoCarrier)) if !all_started => Ended::NoCarrier,
         (None, _) => Ended::All,
     };
     Report {
         ended,
-        finished,
+        finished: desk.finished,
         rest: Rest::new(returned, (!exhausted).then_some(iterator)),
-        unfinished,
+        unfinished: desk.unfinished,
         most_running,
         last_degree: degree,
         elapsed: epoch.elapsed(),
-        thread_shortage,
+        shortage: thread_shortage,
     }
 }

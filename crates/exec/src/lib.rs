@@ -77,12 +77,26 @@
 //!
 //! # Who runs where
 //!
-//! | [`Carrier`] | for |
-//! |---|---|
-//! | `Pool` | nearly everything |
-//! | `ThreadPerObject` | processors that must not share a thread |
+//! | carrier | made by | for |
+//! |---|---|---|
+//! | [`Carrier::Pool`]: threads made for the call | default | nearly everything |
+//! | [`ThreadPool`]: threads that stay between calls | `.carrier(&pool)` | many short calls; one bound over several callers |
+//! | [`Carrier::ThreadPerObject`] | `.carrier(…)` | processors that must not share a thread |
+//! | [`UpFront`]: a thread for each object, all made before any runs | `.up_front()` | making threads while others work is dear |
+//! | `process::Processes`: helper processes (feature `process`) | `.processes()` | processors that crash, leak or do not return |
+//! | futures, polled here or spawned (feature `async`) | `.for_each_async(…)`, `.for_each_spawned(…)` | thousands that wait |
 //!
-//! | [`Mode`] | the caller | a result waits at most for |
+//! What a carrier cannot do does not compile:
+//!
+//! | | objects, results and processor may borrow | an endless iterator | ends a processor that does not return |
+//! |---|---|---|---|
+//! | pools, `ThreadPerObject` | yes | yes | no |
+//! | `UpFront` | yes | no: their number must be known | no |
+//! | helper processes | no: serialised, and a registered function | yes | **yes** |
+//! | futures polled by the caller | yes, and need no `Send` | yes | if it waits: drop the call |
+//! | futures spawned | no: `'static` and `Send` | yes | if it waits: drop the call |
+//!
+//! | [`Mode`], of a pool | the caller | a result waits at most for |
 //! |---|---|---|
 //! | `Prompt` | helps while processors are shorter than a wake-up | one such short processor |
 //! | `FreeCaller` | only finishes | a wake-up |
@@ -93,7 +107,7 @@
 //! Each [`Done`] has its [`Times`]: queue wait, service, completion, turnaround. The [`Report`] says how many were at work
 //! at most, how long it took and why it ended. [`on_progress`](ConcurrentExecution::on_progress) tells how far it
 //! is while it runs. With the cargo feature `tracing` each call is a span and each finished object an event in it,
-//! both with the target `threadgauge_exec`.
+//! both with the target `threadgauge_exec`; for futures there are the events alone, in the caller's own span.
 //!
 //! # Programs to start from
 //!
@@ -103,8 +117,8 @@
 //!
 //! # What it is not
 //!
-//! It does not split one object's work (that is rayon's), has no futures (that is an async runtime's `buffer_unordered`)
-//! and keeps no threads between calls: a call makes its threads and ends them, about 35 µs each.
+//! It does not split one object's work (that is rayon's), is no runtime for futures, and does not end threads: nobody can,
+//! while they borrow. Unless a [`ThreadPool`] is given, a call makes its threads and ends them, about 35 µs each.
 
 mod adaptive;
 mod bell;
@@ -112,20 +126,35 @@ mod degree;
 mod desk;
 mod each;
 mod execution;
+#[cfg(feature = "async")]
+mod futures;
+mod hands;
+mod lent;
 mod order;
 mod outcome;
 mod pool;
+#[cfg(all(feature = "process", unix))]
+pub mod process;
 mod progress;
 mod ring;
 mod shared;
+#[cfg(feature = "async")]
+mod spawned;
 mod stop;
 mod sync;
+mod thread_pool;
 mod trace;
+mod trying;
+mod up_front;
 mod watch;
 
 pub use degree::Degree;
 pub use execution::{Carrier, ConcurrentExecution, Mode, OnError};
+#[cfg(feature = "async")]
+pub use futures::Task;
 pub use order::{longest_first, shortest_first, shuffled};
 pub use outcome::{Done, Ended, Failed, Report, Rest, Times, Tried, Verdict, Warning};
 pub use progress::Progress;
 pub use stop::StopToken;
+pub use thread_pool::ThreadPool;
+pub use up_front::UpFront;

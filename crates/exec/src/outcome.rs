@@ -20,6 +20,32 @@ pub struct Done<O, R> {
     pub times: Times,
 }
 
+impl<O, R> Done<O, R> {
+    /// The same with another result, made of this one.
+    pub fn map<T>(self, make: impl FnOnce(R) -> T) -> Done<O, T> {
+        Done {
+            object: self.object,
+            result: make(self.result),
+            index: self.index,
+            order: self.order,
+            times: self.times,
+        }
+    }
+}
+
+impl<O, P, R> Done<(O, P), R> {
+    /// For an object that came with its own processor.
+    pub(crate) fn without_processor(self) -> Done<O, R> {
+        Done {
+            object: self.object.0,
+            result: self.result,
+            index: self.index,
+            order: self.order,
+            times: self.times,
+        }
+    }
+}
+
 /// When an object was processed, counted from the start of the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
@@ -105,6 +131,9 @@ pub enum Ended<B = Infallible> {
     /// A processor returned an error and the rest was not started
     /// ([`OnError::StopAtFirst`](crate::OnError::StopAtFirst)).
     Failed,
+    /// No helper process could be started, or none any more, before every object was started;
+    /// [`Report::shortage`] says why. Threads are never missing altogether: there is the caller's own.
+    NoCarrier,
 }
 
 /// What became of a call.
@@ -113,7 +142,8 @@ pub enum Ended<B = Infallible> {
 pub struct Report<I: Iterator, R, B = Infallible> {
     /// Why it ended.
     pub ended: Ended<B>,
-    /// How many objects the finisher was called for.
+    /// How many objects the finisher was called for. Where processors may fail those are the successes:
+    /// the failures are in [`Tried::failed`].
     pub finished: usize,
     /// The objects that were never started, in their order: those already taken from the iterator, then the
     /// iterator itself.
@@ -128,9 +158,9 @@ pub struct Report<I: Iterator, R, B = Infallible> {
     pub last_degree: usize,
     /// From the call to its return.
     pub elapsed: Duration,
-    /// Why fewer threads than wanted could be made, if so. The call goes on with those it has, and with the
-    /// caller's own if it has none.
-    pub thread_shortage: Option<std::io::Error>,
+    /// Why fewer threads, or helper processes, than wanted could be made, if so. The call goes on with those it
+    /// has, and without threads on the caller's own.
+    pub shortage: Option<std::io::Error>,
 }
 
 /// An object whose processor returned an error.

@@ -24,7 +24,6 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{Builder, Scope};
 use std::time::{Duration, Instant};
 use std::{io, mem};
 
@@ -35,9 +34,12 @@ use crate::bell::Bell;
 use crate::degree::cpus;
 use crate::desk::Desk;
 use crate::execution::{Mode, Settings};
+use crate::hands::Hands;
+use crate::lent;
 use crate::outcome::{Done, Warning};
 use crate::ring::Ring;
 use crate::shared::{Claim, Halt, Raw, Shared, Source, Who, Work};
+use crate::thread_pool::ThreadPool;
 use crate::watch::Watch;
 
 /// A service time up to this is small: what waking a thread on another CPU costs.
@@ -101,11 +103,11 @@ pub(crate) struct Ran<I: Iterator> {
     pub(crate) thread_shortage: Option<io::Error>,
 }
 
-/// Runs a call.
+/// Runs a call, on threads made for it or on those of a pool.
 pub(crate) fn run<I, W, F, B>(
     shared: Shared<'_, I, W>,
     settings: &Settings,
-    governor: Governor,
+    threads: Option<&ThreadPool>,
     desk: &mut Desk<I::Item, W::Output, F, B>,
 ) -> Ran<I>
 where
@@ -114,6 +116,8 @@ where
     W: Work<I::Item>,
     F: FnMut(Done<I::Item, W::Output>) -> ControlFlow<B>,
 {
+    let governor = Governor::new(settings.degree, true);
+    shared.source().degree = governor.degree();
     let pool = Pool {
         shared,
         mode: settings.mode,
@@ -122,10 +126,16 @@ where
         nudged: AtomicBool::new(false),
         abandoned: AtomicBool::new(false),
     };
-    let thread_shortage = std::thread::scope(|scope| {
-        let _leaving = Leaving(&pool);
-        Caller::new(&pool, settings, governor, desk).drive(scope)
-    });
+    let thread_shortage = match threads {
+        None => std::thread::scope(|scope| {
+            let _leaving = Leaving(&pool);
+            Caller::new(&pool, settings, governor, desk).drive(scope)
+        }),
+        Some(threads) => lent::scope(threads, |scope| {
+            let _leaving = Leaving(&pool);
+            Caller::new(&pool, settings, governor, desk).drive(scope)
+        }),
+    };
     Ran {
         source: pool.shared.into_source(),
         thread_shortage,
@@ -427,6 +437,8 @@ struct Caller<'p, 'c, 'd, I: Iterator, W: Work<I::Item>, F, B> {
     desk: &'d mut Desk<I::Item, W::Output, F, B>,
     lanes: Vec<SharedLane<I::Item, W::Output>>,
     policy: Policy,
+    /// There are no workers, though there should be: the caller is the only carrier.
+    alone: bool,
     /// Since when the caller listens, if it does.
     listening: Option<Instant>,
     /// How many workers have last been told that they may claim.
@@ -462,6 +474,7 @@ where
             governor,
             desk,
             lanes: Vec::new(),
+            alone: false,
             listening: (policy.mode == Mode::Prompt).then(Instant::now),
             policy,
             told: usize::MAX,
@@ -475,7 +488,7 @@ where
     }
 
     /// Until the last object is finished. Returns why there are fewer threads than wanted, if so.
-    fn drive<'scope>(mut self, scope: &'scope Scope<'scope, '_>) -> Option<io::Error>
+    fn drive<'scope, H: Hands<'scope>>(mut self, hands: &'scope H) -> Option<io::Error>
     where
         'p: 'scope,
     {
@@ -504,24 +517,28 @@ where
                 }
                 continue;
             }
-            let wanted = self.workers().min(at_most);
+            let wanted = if self.alone {
+                1
+            } else {
+                self.workers().min(at_most)
+            };
             let mut made = false;
-            if self.lanes.len() < wanted && !over && shortage.is_none() {
+            if self.lanes.len() < wanted && !over {
                 over = shared.source().over();
-                if !over {
-                    match self.hire(scope) {
-                        Ok(()) => made = true,
+                if !over && shortage.is_none() && hands.any_free() {
+                    match self.hire(hands) {
+                        Ok(hired) => made = hired,
                         Err(error) => {
                             shortage = Some(error);
                             self.listening = None;
                         }
                     }
                 }
-            }
-            if shortage.is_some() && self.lanes.is_empty() {
-                // Nobody else is there to do it.
-                self.policy.working = true;
-                self.policy.mode = Mode::Throughput;
+                if made {
+                    self.stand_in(false);
+                } else if self.lanes.is_empty() && !over {
+                    self.stand_in(true);
+                }
             }
             let drained = self.drain();
             // All carriers first: a processor may wait for another's.
@@ -556,8 +573,21 @@ where
         }
     }
 
-    /// Makes one more worker.
-    fn hire<'scope>(&mut self, scope: &'scope Scope<'scope, '_>) -> io::Result<()>
+    /// The caller becomes the only carrier, or no longer is.
+    fn stand_in(&mut self, alone: bool) {
+        if self.alone == alone {
+            return;
+        }
+        self.alone = alone;
+        self.policy = Policy::new(self.settings);
+        if alone {
+            self.policy.working = true;
+            self.policy.mode = Mode::Throughput;
+        }
+    }
+
+    /// Makes one more worker; `false` if there is no thread for it now.
+    fn hire<'scope, H: Hands<'scope>>(&mut self, hands: &'scope H) -> io::Result<bool>
     where
         'p: 'scope,
     {
@@ -574,19 +604,13 @@ where
             .unwrap_or_else(PoisonError::into_inner)
             .push(Arc::clone(&lane));
         let theirs = Arc::clone(&lane);
-        let spawned = Builder::new()
-            .name("exec".into())
-            .spawn_scoped(scope, move || pool.worker(number, &theirs));
-        match spawned {
-            Ok(_) => {
-                self.lanes.push(lane);
-                Ok(())
-            }
-            Err(error) => {
-                pool.lanes.lock().unwrap_or_else(PoisonError::into_inner).pop();
-                Err(error)
-            }
+        let started = hands.start(move || pool.worker(number, &theirs));
+        if let Ok(true) = started {
+            self.lanes.push(lane);
+        } else {
+            pool.lanes.lock().unwrap_or_else(PoisonError::into_inner).pop();
         }
+        started
     }
 
     /// How many workers may claim now.

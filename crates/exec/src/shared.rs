@@ -44,6 +44,9 @@ pub(crate) enum Halt {
     Failed,
     Broken,
     Panicked,
+    /// No helper process is left, nor can one be started.
+    #[cfg(all(feature = "process", unix))]
+    NoCarrier,
 }
 
 /// What a claim brought.
@@ -114,13 +117,7 @@ pub(crate) struct Shared<'c, I: Iterator, W> {
 }
 
 impl<'c, I: Iterator, W> Shared<'c, I, W> {
-    pub(crate) fn new(
-        iterator: I,
-        work: &'c W,
-        settings: &'c Settings,
-        degree: usize,
-        epoch: Instant,
-    ) -> Self {
+    pub(crate) fn new(iterator: I, work: &'c W, settings: &'c Settings, epoch: Instant) -> Self {
         let caller = Bell::new();
         caller.attach();
         Self {
@@ -131,7 +128,7 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
                 returned: Vec::new(),
                 running: 0,
                 most_running: 0,
-                degree,
+                degree: settings.degree.most(),
                 allowed: usize::MAX,
                 horizon: settings.look_ahead.map_or(usize::MAX, |n| n.get()),
                 halt: None,

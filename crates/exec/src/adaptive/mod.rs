@@ -1,6 +1,6 @@
 //! The degree that a call finds by itself: [`controller`] decides, this file brings it what it needs.
 //!
-//! Every carrier meters the CPU time of its thread; the caller tells the [`Governor`] of each result, and where the
+//! Every thread that carries meters its CPU time (processes and futures do not); the caller tells the [`Governor`] of each result, and where the
 //! degree has changed, those who give out permits.
 
 mod controller;
@@ -21,13 +21,14 @@ pub(crate) enum Governor {
 }
 
 impl Governor {
-    pub(crate) fn new(degree: Degree) -> Self {
+    /// `metered`: every carrier adds its CPU time.
+    pub(crate) fn new(degree: Degree, metered: bool) -> Self {
         match degree {
             Degree::Fixed(degree) => Self::Fixed(degree.get()),
             Degree::Adaptive { least, most } => Self::Found(Box::new(Controller::new(
                 &(least.get()..=most.get()),
                 cpus(),
-                thread_cpu_ns().is_some(),
+                metered && thread_cpu_ns().is_some(),
             ))),
         }
     }

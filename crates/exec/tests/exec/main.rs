@@ -5,7 +5,7 @@
 //! test has done, so that a broken promise hangs or asserts.
 #![cfg(not(loom))]
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
@@ -15,10 +15,15 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
+#[cfg(feature = "async")]
+mod futures;
+mod shared_pool;
+mod up_front;
+
 use proptest::prelude::*;
 use threadgauge_exec::{
-    Carrier, ConcurrentExecution, Degree, Ended, Mode, OnError, StopToken, Warning, longest_first,
-    shortest_first, shuffled,
+    Carrier, ConcurrentExecution, Degree, Ended, Mode, OnError, StopToken, ThreadPool, Warning,
+    longest_first, shortest_first, shuffled,
 };
 
 fn at_most(degree: usize) -> ConcurrentExecution {
@@ -35,32 +40,75 @@ fn until(condition: impl Fn() -> bool) {
     }
 }
 
-/// Runs a test on every carrier in every mode.
+/// Runs tests on the carriers named: settings for a degree, and what runs them.
+macro_rules! on_carriers {
+    ([$($module:ident: $settings:expr, $on:expr;)+] $tests:tt) => {
+        $(mod $module {
+            use super::*;
+            tests!($settings, $on, $tests);
+        })+
+    };
+}
+
+macro_rules! tests {
+    ($settings:expr, $on:expr, { $($(#[$meta:meta])* fn $name:ident($with:ident, $on_it:ident) $body:block)+ }) => {
+        $($(#[$meta])* #[test] fn $name() {
+            // Dropped at the end, so that a test waits for its pool's threads.
+            let pools = Pools::default();
+            let $with = |k| $settings(k, &pools);
+            let $on_it = $on;
+            $body
+        })+
+    };
+}
+
+/// The persistent pools of a test: with threads enough for all that runs here at once, and with one.
+struct Pools {
+    large: ThreadPool,
+    one: ThreadPool,
+}
+
+impl Default for Pools {
+    fn default() -> Self {
+        Self {
+            large: ThreadPool::new(NonZeroUsize::new(64).unwrap()),
+            one: ThreadPool::new(NonZeroUsize::MIN),
+        }
+    }
+}
+
+/// The settings run the call themselves.
+fn as_it_is(execution: ConcurrentExecution) -> ConcurrentExecution {
+    execution
+}
+
+/// Tests on every carrier of threads in every mode.
 macro_rules! on_every_carrier {
-    ($($(#[$meta:meta])* fn $name:ident($with:ident) $body:block)+) => {
-        mod pool_prompt { use super::*; $($(#[$meta])* #[test] fn $name() {
-            let $with = |k| at_most(k); $body })+ }
-        mod pool_free_caller { use super::*; $($(#[$meta])* #[test] fn $name() {
-            let $with = |k| at_most(k).mode(Mode::FreeCaller); $body })+ }
-        mod pool_throughput { use super::*; $($(#[$meta])* #[test] fn $name() {
-            let $with = |k| at_most(k).mode(Mode::Throughput); $body })+ }
-        mod thread_per_object { use super::*; $($(#[$meta])* #[test] fn $name() {
-            let $with = |k| at_most(k).carrier(Carrier::ThreadPerObject); $body })+ }
-        mod pool_adaptive { use super::*; $($(#[$meta])* #[test] fn $name() {
-            let $with = |k| adaptive(k); $body })+ }
-        mod pool_adaptive_throughput { use super::*; $($(#[$meta])* #[test] fn $name() {
-            let $with = |k| adaptive(k).mode(Mode::Throughput); $body })+ }
-        mod thread_per_object_adaptive { use super::*; $($(#[$meta])* #[test] fn $name() {
-            let $with = |k| adaptive(k).carrier(Carrier::ThreadPerObject); $body })+ }
+    ($($tests:tt)+) => {
+        on_carriers! { [
+            pool_prompt: |k, _: &Pools| at_most(k), as_it_is;
+            pool_free_caller: |k, _: &Pools| at_most(k).mode(Mode::FreeCaller), as_it_is;
+            pool_throughput: |k, _: &Pools| at_most(k).mode(Mode::Throughput), as_it_is;
+            thread_per_object: |k, _: &Pools| at_most(k).carrier(Carrier::ThreadPerObject), as_it_is;
+            pool_adaptive: |k, _: &Pools| adaptive(k), as_it_is;
+            pool_adaptive_throughput: |k, _: &Pools| adaptive(k).mode(Mode::Throughput), as_it_is;
+            thread_per_object_adaptive: |k, _: &Pools| adaptive(k).carrier(Carrier::ThreadPerObject), as_it_is;
+            shared_adaptive: |k, pools: &Pools| adaptive(k).carrier(&pools.large), as_it_is;
+            all_up_front: |k, _: &Pools| at_most(k), ConcurrentExecution::up_front;
+            shared_prompt: |k, pools: &Pools| at_most(k).carrier(&pools.large), as_it_is;
+            shared_free_caller: |k, pools: &Pools| at_most(k).carrier(&pools.large).mode(Mode::FreeCaller), as_it_is;
+            shared_throughput: |k, pools: &Pools| at_most(k).carrier(&pools.large).mode(Mode::Throughput), as_it_is;
+            shared_of_one: |k, pools: &Pools| at_most(k).carrier(&pools.one), as_it_is;
+        ] { $($tests)+ } }
     };
 }
 
 on_every_carrier! {
-    fn every_object_is_finished_once(with) {
+    fn every_object_is_finished_once(with, on) {
         for (n, k) in [(0, 1), (1, 1), (1, 5), (7, 3), (300, 2), (500, 8)] {
             let mut seen = BTreeSet::new();
             let mut orders = Vec::new();
-            let report = with(k).for_each(0..n, |i| *i * 2, |done| {
+            let report = on(with(k)).for_each(0..n, |i| *i * 2, |done| {
                 assert_eq!(done.result, done.object * 2);
                 assert_eq!(done.index, done.object);
                 assert!(done.times.completion() >= done.times.service());
@@ -75,10 +123,10 @@ on_every_carrier! {
         }
     }
 
-    fn at_no_time_more_than_k_run(with) {
+    fn at_no_time_more_than_k_run(with, on) {
         for k in [1, 2, 3, 8] {
             let (running, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
-            let report = with(k).for_each(
+            let report = on(with(k)).for_each(
                 0..400,
                 |i| {
                     most.fetch_max(running.fetch_add(1, SeqCst) + 1, SeqCst);
@@ -94,48 +142,33 @@ on_every_carrier! {
         }
     }
 
-    fn the_finisher_stays_here_and_needs_no_send(with) {
+    fn the_finisher_stays_here_and_needs_no_send(with, on) {
         let here = std::thread::current().id();
         let seen = Rc::new(RefCell::new(Vec::new()));
-        with(3).for_each(0..50, |i| *i, |done| {
+        on(with(3)).for_each(0..50, |i| *i, |done| {
             assert_eq!(std::thread::current().id(), here);
             seen.borrow_mut().push(done.result);
         });
         assert_eq!(seen.borrow().len(), 50);
     }
 
-    fn everything_may_borrow(with) {
+    fn everything_may_borrow(with, on) {
         let mut numbers = vec![1, 2, 3, 4];
         let texts = [String::from("a"), String::from("b")];
         let mut firsts: Vec<&str> = Vec::new();
-        with(2).for_each(numbers.iter_mut(), |n| { **n *= 10; &texts[0] }, |done| firsts.push(done.result));
+        on(with(2)).for_each(numbers.iter_mut(), |n| { **n *= 10; &texts[0] }, |done| firsts.push(done.result));
         assert_eq!(numbers, [10, 20, 30, 40]);
         assert_eq!(firsts, ["a"; 4]);
     }
 
-    fn an_endless_iterator_is_pulled_lazily(with) {
-        let pulled = AtomicUsize::new(0);
-        let endless = std::iter::from_fn(|| Some(pulled.fetch_add(1, SeqCst)));
-        let report = with(2).for_each(endless, |i| *i, |done| {
-            if done.order == 99 { ControlFlow::Break(done.object) } else { ControlFlow::Continue(()) }
-        });
-        let Ended::Broken(_) = report.ended else { panic!("{:?}", report.ended) };
-        assert_eq!(report.finished, 100);
-        let started = report.finished + report.unfinished.len();
-        let mut rest = report.rest;
-        // The first that was not started comes first, and nothing was lost between.
-        assert_eq!(rest.next(), Some(started));
-    }
-
-    fn results_that_wait_are_bounded(with) {
+    fn results_that_wait_are_bounded(with, on) {
         // 64 KiB each: a ring holds four.
         let (pulled, finished) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let objects = std::iter::from_fn(|| {
+        let objects = (0..500).map(|_| {
             let ahead = pulled.fetch_add(1, SeqCst) - finished.load(SeqCst);
             assert!(ahead <= 3 * 8 + 3, "{ahead} ahead of the finisher");
-            Some(())
         });
-        let report = with(3).for_each(objects.take(500), |()| [7_u8; 64 << 10], |done| {
+        let report = on(with(3)).for_each(objects, |()| [7_u8; 64 << 10], |done| {
             std::thread::yield_now();
             assert_eq!(done.result[9], 7);
             finished.fetch_add(1, SeqCst);
@@ -143,11 +176,11 @@ on_every_carrier! {
         assert_eq!(report.finished, 500);
     }
 
-    fn in_order_within_the_look_ahead(with) {
+    fn in_order_within_the_look_ahead(with, on) {
         for look_ahead in [1, 2, 7] {
             let finished = AtomicUsize::new(0);
             let mut next = 0;
-            with(3).in_order(NonZeroUsize::new(look_ahead).unwrap()).for_each(
+            on(with(3).in_order(NonZeroUsize::new(look_ahead).unwrap())).for_each(
                 0..300,
                 |i| assert!(*i < finished.load(SeqCst) + look_ahead),
                 |done| {
@@ -160,10 +193,10 @@ on_every_carrier! {
         }
     }
 
-    fn a_stop_token_ends_it_and_the_rest_comes_back(with) {
+    fn a_stop_token_ends_it_and_the_rest_comes_back(with, on) {
         let token = StopToken::new();
         let started = Mutex::new(BTreeSet::new());
-        let report = with(3).stop(&token).for_each(
+        let report = on(with(3).stop(&token)).for_each(
             0..1000,
             |i| {
                 started.lock().unwrap().insert(*i);
@@ -184,23 +217,23 @@ on_every_carrier! {
         assert!(rest.is_sorted());
     }
 
-    fn a_token_set_before_starts_nothing(with) {
+    fn a_token_set_before_starts_nothing(with, on) {
         let token = StopToken::new();
         token.stop();
-        let report = with(2).stop(&token.child()).for_each(0..5, |_| panic!(), |_| ());
+        let report = on(with(2).stop(&token.child())).for_each(0..5, |_| panic!(), |_| ());
         assert_eq!((report.ended, report.finished, report.rest.count()), (Ended::Stopped, 0, 5));
     }
 
-    fn a_deadline_names_those_who_still_run(with) {
+    fn a_deadline_names_those_who_still_run(with, on) {
         let token = StopToken::new();
         let warned = Arc::new(Mutex::new(Vec::new()));
         let theirs = Arc::clone(&warned);
-        let report = with(2)
-            .deadline(Duration::from_millis(5))
+        let report = on(with(2)
+            .deadline(Duration::from_millis(100))
             .stop(&token)
-            .on_warning(move |w| theirs.lock().unwrap().push(w))
+            .on_warning(move |w| theirs.lock().unwrap().push(w)))
             .for_each(
-                0..,
+                0..8,
                 |i| match *i {
                     0 => until(|| !warned.lock().unwrap().is_empty()),
                     _ => until(|| token.is_stopped()),
@@ -212,9 +245,9 @@ on_every_carrier! {
         assert!(warned.lock().unwrap().contains(&Warning::Overrun { index: 0 }));
     }
 
-    fn errors_are_collected(with) {
+    fn errors_are_collected(with, on) {
         let mut sum = 0;
-        let tried = with(3).on_error(OnError::Collect).try_for_each(
+        let tried = on(with(3).on_error(OnError::Collect)).try_for_each(
             0..100,
             |i| if *i % 10 == 3 { Err(*i) } else { Ok(*i) },
             |done| sum += done.result,
@@ -227,10 +260,10 @@ on_every_carrier! {
         assert!(tried.ok().is_err());
     }
 
-    fn the_first_error_stops(with) {
+    fn the_first_error_stops(with, on) {
         let token = StopToken::new();
-        let tried = with(2).stop(&token).try_for_each(
-            0..,
+        let tried = on(with(2).stop(&token)).try_for_each(
+            0..300,
             |i| {
                 if *i == 7 {
                     return Err("seven");
@@ -248,12 +281,12 @@ on_every_carrier! {
         assert_eq!(tried.ok().err(), Some("seven"));
     }
 
-    fn a_panic_in_the_processor_arrives_here(with) {
+    fn a_panic_in_the_processor_arrives_here(with, on) {
         let token = StopToken::new();
         let mut finished = 0;
         let caught = catch_unwind(AssertUnwindSafe(|| {
-            with(2).stop(&token).for_each(
-                0..,
+            on(with(2).stop(&token)).for_each(
+                0..300,
                 |i| {
                     assert!(*i != 5, "five");
                     if *i > 5 {
@@ -268,12 +301,12 @@ on_every_carrier! {
         assert!(finished >= 5);
     }
 
-    fn a_panic_in_the_finisher_arrives_here(with) {
+    fn a_panic_in_the_finisher_arrives_here(with, on) {
         let running = AtomicUsize::new(0);
         let token = StopToken::new();
         let caught = catch_unwind(AssertUnwindSafe(|| {
-            with(3).stop(&token).for_each(
-                0..,
+            on(with(3).stop(&token)).for_each(
+                0..300,
                 |i| {
                     running.fetch_add(1, SeqCst);
                     if *i == 1 || *i == 2 {
@@ -289,33 +322,33 @@ on_every_carrier! {
         assert!(token.is_stopped());
     }
 
-    fn a_panic_in_the_iterator_arrives_here(with) {
+    fn a_panic_in_the_iterator_arrives_here(with, on) {
         let mut finished = 0;
         let caught = catch_unwind(AssertUnwindSafe(|| {
-            let objects = (0..).inspect(|i| assert!(*i < 50, "fifty"));
-            with(2).for_each(objects, |_| (), |_| finished += 1);
+            let objects = (0..300).inspect(|i| assert!(*i < 50, "fifty"));
+            on(with(2)).for_each(objects, |_| (), |_| finished += 1);
         }));
         assert_eq!(*caught.unwrap_err().downcast::<&str>().unwrap(), "fifty");
         assert!(finished <= 50);
     }
 
-    fn nothing_is_dropped_twice_or_lost(with) {
+    fn nothing_is_dropped_twice_or_lost(with, on) {
         let item = Arc::new(());
         let objects: Vec<_> = (0..200).map(|_| Arc::clone(&item)).collect();
-        let report = with(3).for_each(objects, |o| Arc::clone(o), |done| {
+        let report = on(with(3)).for_each(objects, |o| Arc::clone(o), |done| {
             if done.order == 60 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         drop(report);
         assert_eq!(Arc::strong_count(&item), 1);
     }
 
-    fn a_call_within_a_processor_does_not_deadlock(with) {
+    fn a_call_within_a_processor_does_not_deadlock(with, on) {
         let mut sum = 0;
-        with(2).for_each(
+        on(with(2)).for_each(
             0..6,
             |i| {
                 let mut inner = 0;
-                with(2).for_each(0..10, |j| *i * *j, |done| inner += done.result);
+                on(with(2)).for_each(0..10, |j| *i * *j, |done| inner += done.result);
                 inner
             },
             |done| sum += done.result,
@@ -323,16 +356,16 @@ on_every_carrier! {
         assert_eq!(sum, 15 * 45);
     }
 
-    fn a_call_within_the_finisher_does_not_deadlock(with) {
+    fn a_call_within_the_finisher_does_not_deadlock(with, on) {
         let mut sum = 0;
-        with(2).for_each(0..6, |i| *i, |done| {
-            with(2).for_each(0..4, |j| *j, |inner| sum += inner.result * done.result);
+        on(with(2)).for_each(0..6, |i| *i, |done| {
+            on(with(2)).for_each(0..4, |j| *j, |inner| sum += inner.result * done.result);
         });
         assert_eq!(sum, 15 * 6);
     }
 
-    fn one_setting_serves_many_calls_at_once(with) {
-        let execution = with(2);
+    fn one_setting_serves_many_calls_at_once(with, on) {
+        let execution = on(with(2));
         std::thread::scope(|s| {
             for _ in 0..3 {
                 s.spawn(|| {
@@ -344,14 +377,14 @@ on_every_carrier! {
         });
     }
 
-    fn progress_is_told_here_for_each_object_and_at_the_end(with) {
+    fn progress_is_told_here_for_each_object_and_at_the_end(with, on) {
         let here = std::thread::current().id();
         let told = Arc::new(Mutex::new(Vec::new()));
         let theirs = Arc::clone(&told);
-        let with = with(3).on_error(OnError::Collect).on_progress(Duration::ZERO, move |progress| {
+        let with = on(with(3).on_error(OnError::Collect).on_progress(Duration::ZERO, move |progress| {
             assert_eq!(std::thread::current().id(), here);
             theirs.lock().unwrap().push(progress);
-        });
+        }));
         // Failed ones count, and a second call begins anew.
         for _ in 0..2 {
             told.lock().unwrap().clear();
@@ -362,22 +395,42 @@ on_every_carrier! {
         }
     }
 
-    fn progress_is_told_no_more_often_than_wanted(with) {
+    fn progress_is_told_no_more_often_than_wanted(with, on) {
         let told = Arc::new(Mutex::new(Vec::new()));
         let theirs = Arc::clone(&told);
-        with(2)
-            .on_progress(Duration::MAX, move |progress| theirs.lock().unwrap().push(progress.finished))
-            .for_each((0..50).filter(|_| true), |_| (), |_| ());
+        on(with(2).on_progress(Duration::MAX, move |progress| theirs.lock().unwrap().push(progress.finished)))
+            .for_each(0..50, |_| (), |_| ());
         assert_eq!(*told.lock().unwrap(), [1, 50]);
     }
 
-    fn an_object_may_have_its_own_processor(with) {
+    fn an_object_may_have_its_own_processor(with, on) {
         let mut got = Vec::new();
-        with(3).for_each_own((0..40).map(|i| (i, move |o: &mut i32| *o + i)), |done| got.push(done.result));
+        on(with(3)).for_each_own((0..40).map(|i| (i, move |o: &mut i32| *o + i)), |done| got.push(done.result));
         got.sort_unstable();
         assert!(got.into_iter().eq((0..40).map(|i| i * 2)));
     }
 }
+
+on_carriers! { [
+    endless_on_a_pool: |k, _: &Pools| at_most(k), as_it_is;
+    endless_on_threads_per_object: |k, _: &Pools| at_most(k).carrier(Carrier::ThreadPerObject), as_it_is;
+    endless_on_a_shared_pool: |k, pools: &Pools| at_most(k).carrier(&pools.large), as_it_is;
+    endless_on_a_shared_pool_of_one: |k, pools: &Pools| at_most(k).carrier(&pools.one), as_it_is;
+] {
+    fn an_endless_iterator_is_pulled_lazily(with, on) {
+        let pulled = AtomicUsize::new(0);
+        let endless = std::iter::from_fn(|| Some(pulled.fetch_add(1, SeqCst)));
+        let report = on(with(2)).for_each(endless, |i| *i, |done| {
+            if done.order == 99 { ControlFlow::Break(done.object) } else { ControlFlow::Continue(()) }
+        });
+        let Ended::Broken(_) = report.ended else { panic!("{:?}", report.ended) };
+        assert_eq!(report.finished, 100);
+        let started = report.finished + report.unfinished.len();
+        let mut rest = report.rest;
+        // The first that was not started comes first, and nothing was lost between.
+        assert_eq!(rest.next(), Some(started));
+    }
+} }
 
 /// Both carriers, with the caller free: a result is finished while others run, though slots are free.
 #[test]
@@ -518,6 +571,35 @@ fn serial_is_the_same_one_by_one() {
     assert!(report.rest.eq([3, 4]));
     let caught = catch_unwind(|| at_most(1).serial(0..5, |i| assert!(*i < 3, "three"), |_| ()));
     assert_eq!(*caught.err().unwrap().downcast::<&str>().unwrap(), "three");
+}
+
+#[test]
+fn try_serial_is_try_for_each_one_by_one() {
+    let local = Cell::new(0);
+    let work = |i: &mut i32| {
+        local.set(local.get() + 1);
+        if *i % 4 == 2 { Err(*i) } else { Ok(*i) }
+    };
+    let mut orders = Vec::new();
+    let collected = at_most(3)
+        .on_error(OnError::Collect)
+        .try_serial(0..10, work, |done| orders.push((done.order, done.result)));
+    assert_eq!(
+        orders,
+        [(0, 0), (1, 1), (2, 3), (3, 4), (4, 5), (5, 7), (6, 8), (7, 9)]
+    );
+    assert_eq!(
+        (collected.report.finished, collected.report.ended),
+        (8, Ended::All)
+    );
+    assert!(collected.failed.iter().map(|f| f.index).eq([2, 6]));
+    local.set(0);
+    let stopped = at_most(3).try_serial(0..10, work, |_| ());
+    assert_eq!(
+        (stopped.report.ended, stopped.report.finished, local.get()),
+        (Ended::Failed, 2, 3)
+    );
+    assert!(stopped.report.rest.eq(3..10));
 }
 
 /// A processor of many short ones in a row: batches, rings that wrap, the caller at work.

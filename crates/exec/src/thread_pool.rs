@@ -1,0 +1,194 @@
+//! The persistent pool: threads that stay between calls and are shared by them.
+//!
+//! Owns the threads and who of them is free. What they may borrow is [`lent`](crate::lent)'s; what they do for
+//! a call is the [`pool`](crate::pool)'s.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+
+use crate::lent::Job;
+
+/// Threads that stay between calls: for many short calls, or to bound what several callers do at once.
+///
+/// Give it to a [`ConcurrentExecution`](crate::ConcurrentExecution) as its [carrier](crate::Carrier::Shared). All that
+/// a call may borrow otherwise it may borrow here too: a call returns only when no thread of the pool touches
+/// anything of it.
+///
+/// - A thread is made when a call wants one, none is free and fewer exist than the pool may have. It stays until the
+///   pool is dropped, which waits for it. Threads without work sleep.
+/// - A call **borrows** up to its degree of threads, keeps each until it has nothing more to start, and takes
+///   more when it wakes and some have become free. It does not wait for them: if it finds **none**, its caller runs the
+///   processors, whatever the [mode](crate::Mode). So a call from within a processor, or from many threads at once,
+///   cannot deadlock, and no more than the pool's threads and the callers are ever at work. But a processor
+///   that waits for *another object's* needs a pool with threads enough for all calls.
+/// - Objects see what others left in thread-local variables.
+///
+/// Clones are the same pool; the last to be dropped ends the threads.
+///
+/// ```
+/// use std::num::NonZeroUsize;
+/// use threadgauge_exec::{ConcurrentExecution, ThreadPool};
+///
+/// let four = NonZeroUsize::new(4).unwrap();
+/// let pool = ThreadPool::new(four);
+/// let execution = ConcurrentExecution::new(four).carrier(&pool);
+/// for text in ["a b", "c d e"] {
+///     let mut letters = String::new();
+///     execution.for_each(text.split(' '), |word| word.to_uppercase(), |done| letters += &done.result);
+///     assert_eq!(letters.len(), text.split(' ').count());
+/// }
+/// ```
+#[derive(Clone)]
+pub struct ThreadPool {
+    owner: Arc<Owner>,
+}
+
+/// What all handles share. The last is never dropped by a thread of the pool: such a thread runs foreign code only
+/// within a call, whose caller holds a handle until the thread has left the call.
+struct Owner {
+    crew: Arc<Crew>,
+    most: usize,
+}
+
+/// What the threads share with the handles.
+#[derive(Default)]
+pub(crate) struct Crew {
+    state: Mutex<State>,
+    news: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Work for threads that are idle; never more than those.
+    jobs: VecDeque<Job>,
+    /// Threads that sleep, or will look for a job without being woken.
+    idle: usize,
+    threads: Vec<JoinHandle<()>>,
+    closing: bool,
+}
+
+impl State {
+    /// Threads without work, and without work on its way to them.
+    fn free(&self) -> usize {
+        self.idle - self.jobs.len()
+    }
+}
+
+impl Crew {
+    /// The lock. No foreign code runs under it.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A thread, from its first job to the end of the pool.
+    fn serve(&self, first: Job) {
+        first(self);
+        while let Some(job) = self.next() {
+            job(self);
+        }
+    }
+
+    /// Said by a job at its end: its thread may be given the next.
+    pub(crate) fn one_is_free(&self) {
+        self.state().idle += 1;
+    }
+
+    /// Sleeps until there is a job; none when the pool ends.
+    fn next(&self) -> Option<Job> {
+        let mut state = self.state();
+        loop {
+            if let Some(job) = state.jobs.pop_front() {
+                state.idle -= 1;
+                return Some(job);
+            }
+            if state.closing {
+                return None;
+            }
+            state = self.news.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl ThreadPool {
+    /// A pool of at most `threads` threads. It makes none yet.
+    #[must_use]
+    pub fn new(threads: NonZeroUsize) -> Self {
+        Self {
+            owner: Arc::new(Owner {
+                crew: Arc::default(),
+                most: threads.get(),
+            }),
+        }
+    }
+
+    /// How many threads it has made so far.
+    #[must_use]
+    pub fn made(&self) -> usize {
+        self.owner.crew.state().threads.len()
+    }
+
+    pub(crate) fn any_free(&self) -> bool {
+        let state = self.owner.crew.state();
+        state.free() > 0 || state.threads.len() < self.owner.most
+    }
+
+    /// Gives the job to a thread, a new one if need be; `false`, with the job dropped, if there may be no more.
+    pub(crate) fn start(&self, job: Job) -> io::Result<bool> {
+        let mut state = self.owner.crew.state();
+        if state.free() > 0 {
+            state.jobs.push_back(job);
+            drop(state);
+            self.owner.crew.news.notify_one();
+            return Ok(true);
+        }
+        if state.threads.len() >= self.owner.most {
+            // A drop is foreign code.
+            drop(state);
+            drop(job);
+            return Ok(false);
+        }
+        let crew = Arc::clone(&self.owner.crew);
+        let thread = Builder::new()
+            .name("exec-pool".into())
+            .spawn(move || crew.serve(job))?;
+        state.threads.push(thread);
+        Ok(true)
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        let threads = {
+            let mut state = self.crew.state();
+            state.closing = true;
+            std::mem::take(&mut state.threads)
+        };
+        self.crew.news.notify_all();
+        for thread in threads {
+            // Jobs let no panic out.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl fmt::Debug for ThreadPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ThreadPool")
+            .field("most", &self.owner.most)
+            .field("made", &self.made())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Whether both are the same pool.
+impl PartialEq for ThreadPool {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.owner, &other.owner)
+    }
+}
+
+impl Eq for ThreadPool {}

@@ -1,0 +1,144 @@
+//! What happens when threads, descriptors or the caller itself run out: in a child of this program, where the limits
+//! are low.
+
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use threadgauge_exec::{Carrier, ConcurrentExecution, Mode, ThreadPool};
+
+use crate::carrier::{PERFORM, at_most};
+use crate::script::{Step, object};
+use crate::{Test, content_of, test, until};
+
+const CHILD: &str = "--child";
+
+type Child = (&'static str, fn(&str));
+
+/// What runs in a child, by name.
+const CHILDREN: &[Child] = &[
+    ("threads", too_few_threads),
+    ("descriptors", too_few_descriptors),
+    ("orphans", helpers_that_hang),
+];
+
+/// The part of `main` that is a child's.
+pub fn child() -> Option<ExitCode> {
+    let mut arguments = std::env::args().skip(1);
+    if arguments.next()? != CHILD {
+        return None;
+    }
+    let name = arguments.next()?;
+    let argument = arguments.next().unwrap_or_default();
+    let (_, run) = CHILDREN.iter().find(|(known, _)| *known == name)?;
+    run(&argument);
+    Some(ExitCode::SUCCESS)
+}
+
+fn again(name: &str, argument: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args([CHILD, name, argument]);
+    command
+}
+
+pub fn tests() -> Vec<Test> {
+    let mut tests: Vec<_> = ["pool", "each", "up_front", "shared"]
+        .into_iter()
+        .map(|carrier| {
+            test(format!("limits::too_few_threads_on_{carrier}"), move || {
+                assert!(again("threads", carrier).status().unwrap().success());
+            })
+        })
+        .collect();
+    tests.push(test("limits::too_few_descriptors_for_helpers", || {
+        assert!(again("descriptors", "").status().unwrap().success());
+    }));
+    tests.push(test(
+        "limits::a_killed_caller_leaves_no_helper",
+        a_killed_caller_leaves_no_helper,
+    ));
+    tests
+}
+
+/// Memory for a few threads, where sixty are wanted (a limit on threads does not hold for root).
+fn too_few_threads(carrier: &str) {
+    let pages: u64 = std::fs::read_to_string("/proc/self/statm")
+        .unwrap()
+        .split(' ')
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap();
+    // The standard library's threads have stacks of 2 MiB.
+    let limit = pages * rustix::param::page_size() as u64 + (9 << 20);
+    let limits = Rlimit {
+        current: Some(limit),
+        maximum: getrlimit(Resource::As).maximum,
+    };
+    setrlimit(Resource::As, limits).unwrap();
+    let work = |n: &mut usize| {
+        // Long enough that each object wants a thread of its own.
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        *n * 2
+    };
+    let with = at_most(60).mode(Mode::FreeCaller);
+    let mut sum = 0;
+    let add = |sum: &mut usize, n: usize| *sum += n;
+    let report = match carrier {
+        "up_front" => with
+            .up_front()
+            .for_each(0..60, work, |done| add(&mut sum, done.result)),
+        "each" => run(&with.carrier(Carrier::ThreadPerObject), work, &mut sum),
+        "shared" => {
+            let pool = ThreadPool::new(std::num::NonZeroUsize::new(60).unwrap());
+            run(&with.carrier(&pool), work, &mut sum)
+        }
+        _ => run(&with, work, &mut sum),
+    };
+    assert_eq!((report.finished, sum), (60, 60 * 59));
+    assert!(report.shortage.is_some(), "there were threads enough");
+}
+
+fn run(
+    with: &ConcurrentExecution,
+    work: impl Fn(&mut usize) -> usize + Sync,
+    sum: &mut usize,
+) -> threadgauge_exec::Report<std::ops::Range<usize>, usize> {
+    with.for_each(0..60, work, |done| *sum += done.result)
+}
+
+/// Descriptors for a few helpers, where twenty are wanted.
+fn too_few_descriptors(_: &str) {
+    let limits = Rlimit {
+        current: Some(10),
+        maximum: getrlimit(Resource::Nofile).maximum,
+    };
+    setrlimit(Resource::Nofile, limits).unwrap();
+    let objects = (0..50).map(|id| object(id, [Step::Burn(50)]));
+    let report = at_most(20).processes().for_each(objects, &PERFORM, |done| {
+        done.result.unwrap().unwrap();
+    });
+    assert_eq!(report.finished, 50);
+    assert!(report.shortage.is_some(), "there were descriptors enough");
+}
+
+fn helpers_that_hang(folder: &str) {
+    let folder = Path::new(folder);
+    let objects = (0..2).map(|id| object(id, [Step::Touch(folder.join(id.to_string())), Step::Hang]));
+    at_most(2).processes().for_each(objects, &PERFORM, |_| ());
+}
+
+fn a_killed_caller_leaves_no_helper() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut caller = again("orphans", folder.path().to_str().unwrap()).spawn().unwrap();
+    let helpers: Vec<String> = ["0", "1"].map(|id| content_of(&folder.path().join(id))).into();
+    caller.kill().unwrap();
+    caller.wait().unwrap();
+    for helper in helpers {
+        // Gone, or a zombie whose new parent is slow.
+        until(|| {
+            let status = std::fs::read_to_string(format!("/proc/{helper}/status")).unwrap_or_default();
+            status.is_empty() || status.contains("State:\tZ")
+        });
+    }
+}
