@@ -44,6 +44,11 @@ const STEPS: &[Step] = &[
         run: || cargo("clippy --workspace --all-features --all-targets --locked -- -D warnings"),
     },
     Step {
+        name: "lints without features",
+        alone: "cargo clippy -p threadgauge-exec --all-targets --locked -- -D warnings",
+        run: || cargo("clippy -p threadgauge-exec --all-targets --locked -- -D warnings"),
+    },
+    Step {
         name: "documentation",
         alone: "RUSTDOCFLAGS='-D warnings' cargo doc --no-deps --workspace --all-features --locked",
         run: || {

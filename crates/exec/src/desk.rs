@@ -5,7 +5,9 @@ use std::ops::ControlFlow;
 use std::time::Instant;
 
 use crate::outcome::{Done, Times};
+use crate::progress::Reporter;
 use crate::shared::Raw;
+use crate::trace;
 
 pub(crate) struct Desk<O, R, F, B> {
     finisher: F,
@@ -17,13 +19,14 @@ pub(crate) struct Desk<O, R, F, B> {
     pub(crate) next: usize,
     pub(crate) broken: Option<B>,
     pub(crate) unfinished: Vec<Done<O, R>>,
+    reporter: Option<Reporter>,
 }
 
 impl<O, R, F, B> Desk<O, R, F, B>
 where
     F: FnMut(Done<O, R>) -> ControlFlow<B>,
 {
-    pub(crate) fn new(finisher: F, epoch: Instant, in_order: bool) -> Self {
+    pub(crate) fn new(finisher: F, epoch: Instant, in_order: bool, reporter: Option<Reporter>) -> Self {
         Self {
             finisher,
             epoch,
@@ -32,6 +35,7 @@ where
             next: 0,
             broken: None,
             unfinished: Vec::new(),
+            reporter,
         }
     }
 
@@ -68,10 +72,14 @@ where
         }
     }
 
-    /// The end: what still waits for an object that will not come goes out in order.
+    /// The end: what still waits for an object that will not come goes out in order, and the
+    /// listener hears of it.
     pub(crate) fn flush(&mut self) {
         for raw in self.waiting.take().into_iter().flatten().flatten() {
             self.finish(raw);
+        }
+        if let Some(reporter) = &self.reporter {
+            reporter.tell(self.finished);
         }
     }
 
@@ -91,9 +99,14 @@ where
             self.unfinished.push(done);
             return;
         }
+        trace::finished(done.index, done.order, &done.times);
         self.finished += 1;
+        let ended_ns = done.times.ended_ns;
         if let ControlFlow::Break(with) = (self.finisher)(done) {
             self.broken = Some(with);
+        }
+        if let Some(reporter) = &mut self.reporter {
+            reporter.finished(self.finished, ended_ns);
         }
     }
 }

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, Scope};
 use std::{io, mem};
 
+use crate::adaptive::Governor;
 use crate::desk::Desk;
 use crate::execution::Settings;
 use crate::outcome::{Done, Warning};
@@ -51,9 +52,11 @@ where
             return;
         };
         *locked(slot) = Slot::Running(index);
+        let mut meter = self.shared.cpu.meter();
         let started_ns = self.shared.now_ns();
         let output = catch_unwind(AssertUnwindSafe(|| self.shared.work.run(&mut object)));
         let ended_ns = self.shared.now_ns();
+        meter.read();
         match output {
             Ok(result) => {
                 if self.shared.work.halts(&result) {
@@ -127,6 +130,8 @@ where
     W: Work<I::Item>,
     F: FnMut(Done<I::Item, W::Output>) -> ControlFlow<B>,
 {
+    let mut governor = Governor::new(settings.degree, true);
+    shared.source().degree = governor.degree();
     let threads = Threads {
         shared,
         ended: Mutex::new(Vec::new()),
@@ -156,9 +161,11 @@ where
                 let slot = mem::replace(&mut *locked(&slots[number]), Slot::Free);
                 free.push(number);
                 if let Slot::Ended(raw) = slot {
+                    governor.observe(raw.started_ns, raw.ended_ns, &shared.cpu);
                     desk.deliver(raw);
                 }
             }
+            shared.source().degree = governor.degree();
             if desk.broken.is_some() {
                 shared.halt(Halt::Broken);
             }

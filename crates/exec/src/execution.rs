@@ -7,12 +7,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::degree::Degree;
 use crate::desk::Desk;
 use crate::outcome::{Done, Ended, Report, Rest, Tried, Verdict, Warning};
 use crate::pool::Ran;
+use crate::progress::{Listener, Progress, Reporter};
 use crate::shared::{Claim, Halt, Raw, Shared, Source, Who, Work};
 use crate::stop::StopToken;
 use crate::thread_pool::ThreadPool;
+use crate::trace::{self, Traced};
 use crate::trying::{Sorter, Trying};
 use crate::up_front::UpFront;
 use crate::{each, pool};
@@ -78,7 +81,7 @@ type Warn = Arc<dyn Fn(Warning) + Send + Sync>;
 
 #[derive(Clone)]
 pub(crate) struct Settings {
-    pub(crate) degree: NonZeroUsize,
+    pub(crate) degree: Degree,
     carrier: Carrier,
     pub(crate) mode: Mode,
     on_error: OnError,
@@ -87,13 +90,22 @@ pub(crate) struct Settings {
     pub(crate) token: StopToken,
     given_token: bool,
     warn: Option<Warn>,
+    pub(crate) listener: Option<Listener>,
 }
 
 impl Settings {
     pub(crate) fn warn(&self, warning: Warning) {
+        let Warning::Overrun { index } = warning;
+        trace::overrun(index);
         if let Some(warn) = &self.warn {
             warn(warning);
         }
+    }
+
+    pub(crate) fn reporter(&self, size_hint: (usize, Option<usize>), epoch: Instant) -> Option<Reporter> {
+        self.listener
+            .as_ref()
+            .map(|listener| Reporter::new(listener, size_hint, epoch))
     }
 }
 
@@ -202,12 +214,13 @@ pub(crate) fn own<O, R: Send, P: FnMut(&mut O) -> R>() -> impl Work<(O, P), Outp
 }
 
 impl ConcurrentExecution {
-    /// At most `degree` processors at work, on a pool made for each call.
+    /// At most `degree` processors at work, on a pool made for each call. A [`NonZeroUsize`], or a [`Degree`] that
+    /// the call finds by itself.
     #[must_use]
-    pub fn new(degree: NonZeroUsize) -> Self {
+    pub fn new(degree: impl Into<Degree>) -> Self {
         Self {
             settings: Settings {
-                degree,
+                degree: degree.into(),
                 carrier: Carrier::default(),
                 mode: Mode::default(),
                 on_error: OnError::default(),
@@ -216,6 +229,7 @@ impl ConcurrentExecution {
                 token: StopToken::new(),
                 given_token: false,
                 warn: None,
+                listener: None,
             },
         }
     }
@@ -291,6 +305,32 @@ impl ConcurrentExecution {
     #[must_use]
     pub fn on_warning(mut self, warn: impl Fn(Warning) + Send + Sync + 'static) -> Self {
         self.settings.warn = Some(Arc::new(warn));
+        self
+    }
+
+    /// Calls `tell` on the caller's thread when objects are finished: after the first, then after one that ended at
+    /// least `every` later than the last one told of ([`Duration::ZERO`]: after each), and at the end of the call. While
+    /// nothing is finished nothing is told. It holds the call up as the finisher does, and a panic in it is one in the
+    /// finisher.
+    ///
+    /// A progress bar that only counts finished objects needs no more than a line in the finisher; this is for
+    /// calls that may fail, for the total, and for not drawing a million times.
+    ///
+    /// ```
+    /// use std::num::NonZeroUsize;
+    /// use std::time::Duration;
+    /// use threadgauge_exec::ConcurrentExecution;
+    ///
+    /// ConcurrentExecution::new(NonZeroUsize::new(3).unwrap())
+    ///     .on_progress(Duration::from_millis(100), |progress| {
+    ///         assert_eq!(progress.total, Some(50));
+    ///         eprint!("\r{} of 50", progress.finished);
+    ///     })
+    ///     .for_each(0..50, |n| *n, |_| ());
+    /// ```
+    #[must_use]
+    pub fn on_progress(mut self, every: Duration, tell: impl Fn(Progress) + Send + Sync + 'static) -> Self {
+        self.settings.listener = Some(Listener::new(every, Arc::new(tell)));
         self
     }
 
@@ -477,7 +517,13 @@ impl ConcurrentExecution {
         if !settings.given_token {
             settings.token = StopToken::new();
         }
+        settings.listener = settings.listener.as_ref().map(Listener::for_a_call);
         settings
+    }
+
+    /// Work in a span of its own, if anybody traces.
+    pub(crate) fn traced<'w, W>(&self, work: &'w W) -> Traced<'w, W> {
+        Traced::new(work, &self.settings)
     }
 
     fn concurrent<I, W, F, B>(&self, objects: I, work: &W, finisher: F) -> Report<I, W::Output, B>
@@ -487,9 +533,11 @@ impl ConcurrentExecution {
         W: Work<I::Item>,
         F: FnMut(Done<I::Item, W::Output>) -> ControlFlow<B>,
     {
+        let work = self.traced(work);
+        let _within = work.enter();
         self.call(
             objects,
-            work,
+            &work,
             finisher,
             |shared, settings, desk| match &settings.carrier {
                 Carrier::Pool => pool::run(shared, settings, None, desk),
@@ -513,8 +561,9 @@ impl ConcurrentExecution {
     {
         let settings = self.settings_of_a_call();
         let epoch = Instant::now();
+        let reporter = settings.reporter(objects.size_hint(), epoch);
         let shared = Shared::new(objects, work, &settings, epoch);
-        let mut desk = Desk::new(finisher, epoch, settings.look_ahead.is_some());
+        let mut desk = Desk::new(finisher, epoch, settings.look_ahead.is_some(), reporter);
         let ran = run(shared, &settings, &mut desk);
         desk.flush();
         report(ran, desk, epoch)
@@ -533,8 +582,11 @@ impl ConcurrentExecution {
         let mut settings = self.settings_of_a_call();
         settings.look_ahead = None;
         let epoch = Instant::now();
+        let _within = Traced::new(&(), &settings).enter();
+        let reporter = settings.reporter(objects.size_hint(), epoch);
         let shared = Shared::new(objects, &(), &settings, epoch);
-        let mut desk = Desk::new(finisher, epoch, false);
+        shared.source().degree = 1;
+        let mut desk = Desk::new(finisher, epoch, false, reporter);
         let mut held = false;
         let mut objects = Vec::new();
         while shared.claim(Who::Caller, &mut held, 1, &mut objects) == Claim::Got {
@@ -561,6 +613,7 @@ impl ConcurrentExecution {
                 shared.halt(Halt::Broken);
             }
         }
+        desk.flush();
         let ran = Ran {
             source: shared.into_source(),
             thread_shortage: None,
@@ -584,6 +637,7 @@ pub(crate) fn report<I: Iterator, R, F, B>(
         exhausted,
         returned,
         most_running,
+        degree,
         halt,
         panic,
         ..
@@ -608,6 +662,7 @@ pub(crate) fn report<I: Iterator, R, F, B>(
         rest: Rest::new(returned, (!exhausted).then_some(iterator)),
         unfinished: desk.unfinished,
         most_running,
+        last_degree: degree,
         elapsed: epoch.elapsed(),
         shortage: thread_shortage,
     }

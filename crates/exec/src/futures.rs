@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 
+use crate::adaptive::Governor;
 use crate::desk::Desk;
 use crate::execution::{ConcurrentExecution, Settings, report};
 use crate::outcome::{Done, Report, Tried, Verdict, Warning};
@@ -219,9 +220,13 @@ impl ConcurrentExecution {
     {
         let settings = self.settings_of_a_call();
         let epoch = Instant::now();
+        let reporter = settings.reporter(objects.size_hint(), epoch);
         let shared = Shared::new(objects, &(), &settings, epoch);
-        let mut desk = Desk::new(finisher, epoch, settings.look_ahead.is_some());
+        let governor = Governor::new(settings.degree, false);
+        shared.source().degree = governor.degree();
+        let mut desk = Desk::new(finisher, epoch, settings.look_ahead.is_some(), reporter);
         let mut crew = Crew {
+            governor,
             settings: &settings,
             shared: &shared,
             desk: &mut desk,
@@ -323,6 +328,7 @@ struct Slot<N> {
 }
 
 struct Crew<'c, 'd, I: Iterator, R, F, B, N, S, H> {
+    governor: Governor,
     settings: &'c Settings,
     shared: &'c Shared<'c, I, ()>,
     desk: &'d mut Desk<I::Item, R, F, B>,
@@ -375,7 +381,7 @@ where
     /// Starts as many as may be at work.
     fn fill(&mut self) -> Claim {
         loop {
-            if self.free.is_empty() && self.slots.len() == self.shared.degree {
+            if self.free.is_empty() && self.slots.len() >= self.governor.degree() {
                 return Claim::Wait;
             }
             let claim = self.shared.claim(Who::Caller, &mut false, 1, &mut self.objects);
@@ -456,10 +462,13 @@ where
             self.shared.halt(Halt::Failed);
         }
         let ended_ns = ended.saturating_duration_since(self.shared.epoch).as_nanos() as u64;
+        let ended_ns = ended_ns.max(started_ns);
+        self.governor.observe(started_ns, ended_ns, &self.shared.cpu);
+        self.shared.source().degree = self.governor.degree();
         self.desk.deliver(Raw {
             index,
             started_ns,
-            ended_ns: ended_ns.max(started_ns),
+            ended_ns,
             object,
             result,
         });

@@ -38,6 +38,21 @@
 //! processor and finisher may borrow from the caller. What happens when something stops early, fails or panics is a
 //! [written contract](ConcurrentExecution#the-contract).
 //!
+//! # How many at once
+//!
+//! A number, or [`Degree::adaptive`], which looks for the number that brings the most objects a second while it
+//! runs: a few for work that computes, many for work that waits, no more than the server bears for work that queues.
+//!
+//! ```
+//! use threadgauge_exec::{ConcurrentExecution, Degree};
+//!
+//! let mut lengths = 0;
+//! let report = ConcurrentExecution::new(Degree::adaptive(..))
+//!     .for_each(["a", "bb", "ccc"], |text| text.len(), |done| lengths += done.result);
+//! assert_eq!(lengths, 6);
+//! println!("{} at once in the end, never more than {}", report.last_degree, report.most_running);
+//! ```
+//!
 //! # Cancel, and go on later
 //!
 //! ```
@@ -64,7 +79,7 @@
 //!
 //! | carrier | made by | for |
 //! |---|---|---|
-//! | [`Carrier::Pool`]: threads made for the call | default | everything else |
+//! | [`Carrier::Pool`]: threads made for the call | default | nearly everything |
 //! | [`ThreadPool`]: threads that stay between calls | `.carrier(&pool)` | many short calls; one bound over several callers |
 //! | [`Carrier::ThreadPerObject`] | `.carrier(…)` | processors that must not share a thread |
 //! | [`UpFront`]: a thread for each object, all made before any runs | `.up_front()` | making threads while others work is dear |
@@ -87,12 +102,27 @@
 //! | `FreeCaller` | only finishes | a wake-up |
 //! | `Throughput` | is one of the *k* | one processor, however long |
 //!
+//! # What one sees of it
+//!
+//! Each [`Done`] has its [`Times`]: queue wait, service, completion, turnaround. The [`Report`] says how many were at work
+//! at most, how long it took and why it ended. [`on_progress`](ConcurrentExecution::on_progress) tells how far it
+//! is while it runs. With the cargo feature `tracing` each call is a span and each finished object an event in it,
+//! both with the target `threadgauge_exec`; for futures there are the events alone, in the caller's own span.
+//!
+//! # Programs to start from
+//!
+//! In the folder `examples`, each without an `Arc`, a `Mutex` or a channel of its own: `word_count` and `parse_files` (files,
+//! with the first error or all), `call_service` (a slow service, adaptive), `children` (a child process an object),
+//! `progress_bar`, `cancel` (Ctrl-C and a deadline). `overhead` and `adaptive` measure.
+//!
 //! # What it is not
 //!
 //! It does not split one object's work (that is rayon's), is no runtime for futures, and does not end threads: nobody can,
 //! while they borrow. Unless a [`ThreadPool`] is given, a call makes its threads and ends them, about 35 µs each.
 
+mod adaptive;
 mod bell;
+mod degree;
 mod desk;
 mod each;
 mod execution;
@@ -105,6 +135,7 @@ mod outcome;
 mod pool;
 #[cfg(all(feature = "process", unix))]
 pub mod process;
+mod progress;
 mod ring;
 mod shared;
 #[cfg(feature = "async")]
@@ -112,15 +143,18 @@ mod spawned;
 mod stop;
 mod sync;
 mod thread_pool;
+mod trace;
 mod trying;
 mod up_front;
 mod watch;
 
+pub use degree::Degree;
 pub use execution::{Carrier, ConcurrentExecution, Mode, OnError};
 #[cfg(feature = "async")]
 pub use futures::Task;
 pub use order::{longest_first, shortest_first, shuffled};
 pub use outcome::{Done, Ended, Failed, Report, Rest, Times, Tried, Verdict, Warning};
+pub use progress::Progress;
 pub use stop::StopToken;
 pub use thread_pool::ThreadPool;
 pub use up_front::UpFront;

@@ -156,6 +156,9 @@ pub struct Report<I: Iterator, R, B = Infallible> {
     /// The most objects that were ever in the hands of a carrier at once, counted from the claim to the carrier's
     /// next one. Never above the degree.
     pub most_running: usize,
+    /// The degree when the call ended: the one given, the one that an [adaptive](crate::Degree) call had come to, or 1
+    /// in a serial one.
+    pub last_degree: usize,
     /// From the call to its return.
     pub elapsed: Duration,
     /// Why fewer threads, or helper processes, than wanted could be made, if so. The call goes on with those it

@@ -24,13 +24,15 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{io, mem};
 
 use std::ops::ControlFlow;
 
+use crate::adaptive::{Governor, Meter};
 use crate::bell::Bell;
+use crate::degree::cpus;
 use crate::desk::Desk;
 use crate::execution::{Mode, Settings};
 use crate::hands::Hands;
@@ -115,6 +117,8 @@ where
     W: Work<I::Item>,
     F: FnMut(Done<I::Item, W::Output>) -> ControlFlow<B>,
 {
+    let governor = Governor::new(settings.degree, true);
+    shared.source().degree = governor.degree();
     let pool = Pool {
         shared,
         mode: settings.mode,
@@ -126,11 +130,11 @@ where
     let thread_shortage = match threads {
         None => std::thread::scope(|scope| {
             let _leaving = Leaving(&pool);
-            Caller::new(&pool, settings, desk).drive(scope)
+            Caller::new(&pool, settings, governor, desk).drive(scope)
         }),
         Some(threads) => lent::scope(threads, |scope| {
             let _leaving = Leaving(&pool);
-            Caller::new(&pool, settings, desk).drive(scope)
+            Caller::new(&pool, settings, governor, desk).drive(scope)
         }),
     };
     Ran {
@@ -171,6 +175,7 @@ where
         let mut suspicion = 0_u32;
         let mut objects = Vec::new();
         let mut watch = shared.watch();
+        let mut meter = shared.cpu.meter();
         loop {
             match shared.claim(Who::Worker(number), &mut held, batch.want, &mut objects) {
                 Claim::Got => {}
@@ -204,6 +209,7 @@ where
                 let output = catch_unwind(AssertUnwindSafe(|| shared.work.run(&mut object)));
                 lane.current.store(NO_OBJECT, Ordering::Relaxed);
                 let ended_ns = watch.now_ns();
+                meter.tick(ended_ns);
                 longest_ns = longest_ns.max(ended_ns - started_ns);
                 match output {
                     Ok(result) => {
@@ -285,6 +291,28 @@ where
     /// Recalls whoever is benched; who still has nothing to claim goes back there.
     fn recall(&self) {
         let benched = mem::take(&mut self.shared.source().benched);
+        self.wake(benched);
+    }
+
+    /// Another degree from now on. What runs beyond it ends in peace.
+    fn set_degree(&self, degree: usize) {
+        let recalled = {
+            let mut source = self.shared.source();
+            let more = degree.saturating_sub(source.degree);
+            source.degree = degree;
+            // While workers are benched for the caller's sake any of them may have to stay there.
+            let some = if source.allowed == usize::MAX {
+                more
+            } else {
+                usize::MAX
+            };
+            let left = source.benched.len().saturating_sub(some);
+            source.benched.split_off(left)
+        };
+        self.wake(recalled);
+    }
+
+    fn wake(&self, benched: Vec<usize>) {
         if benched.is_empty() {
             return;
         }
@@ -335,12 +363,6 @@ impl Batch {
 fn ring_capacity<T>() -> usize {
     let fit = (64 << 10) / size_of::<T>().max(1);
     1 << fit.clamp(FEW_RESULTS, MOST_RESULTS).ilog2()
-}
-
-/// CPUs that this process may use; read once, it costs a hundred microseconds.
-fn cpus() -> usize {
-    static CPUS: OnceLock<usize> = OnceLock::new();
-    *CPUS.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
 /// Whether the caller works.
@@ -412,6 +434,7 @@ impl Policy {
 struct Caller<'p, 'c, 'd, I: Iterator, W: Work<I::Item>, F, B> {
     pool: &'p Pool<'c, I, W>,
     settings: &'p Settings,
+    governor: Governor,
     desk: &'d mut Desk<I::Item, W::Output, F, B>,
     lanes: Vec<SharedLane<I::Item, W::Output>>,
     policy: Policy,
@@ -423,6 +446,7 @@ struct Caller<'p, 'c, 'd, I: Iterator, W: Work<I::Item>, F, B> {
     told: usize,
     /// The caller holds a permit.
     held: bool,
+    meter: Meter<'p>,
     batch: Batch,
     objects: Vec<(usize, I::Item)>,
     results: Vec<Raw<I::Item, W::Output>>,
@@ -440,12 +464,15 @@ where
     fn new(
         pool: &'p Pool<'c, I, W>,
         settings: &'p Settings,
+        governor: Governor,
         desk: &'d mut Desk<I::Item, W::Output, F, B>,
     ) -> Self {
         let policy = Policy::new(settings);
         Self {
             pool,
             settings,
+            meter: pool.shared.cpu.meter(),
+            governor,
             desk,
             lanes: Vec::new(),
             alone: false,
@@ -589,7 +616,7 @@ where
 
     /// How many workers may claim now.
     fn workers(&self) -> usize {
-        let degree = self.pool.shared.degree;
+        let degree = self.governor.degree();
         match self.policy.mode {
             Mode::Prompt if self.policy.working => degree.min(cpus()) - 1,
             Mode::Prompt if self.listening.is_some() => degree.min(cpus()).max(2) - 1,
@@ -610,18 +637,21 @@ where
             }
         }
         let workers = self.workers();
-        let all = workers == pool.shared.degree;
+        let all = workers == self.governor.degree();
         // A worker may have widened after long ones that the caller pardoned.
         let narrow_again = !all && self.policy.streak >= STREAK && !pool.narrowed.load(Ordering::Relaxed);
         if workers == self.told && !narrow_again {
             return;
         }
-        self.told = workers;
-        if all {
-            pool.widen();
-        } else {
+        let before = mem::replace(&mut self.told, workers);
+        if !all {
             pool.shared.source().allowed = workers;
             pool.narrowed.store(true, Ordering::Relaxed);
+            if workers > before {
+                pool.recall();
+            }
+        } else if pool.narrowed.load(Ordering::Relaxed) {
+            pool.widen();
         }
     }
 
@@ -632,8 +662,10 @@ where
             desk,
             lanes,
             policy,
+            governor,
             ..
         } = self;
+        let before = governor.degree();
         let mut drained = 0;
         for lane in lanes.iter() {
             // SAFETY: only the caller drains, and `deliver` reaches no ring.
@@ -641,6 +673,7 @@ where
             let n = unsafe {
                 lane.ring.drain(|raw| {
                     policy.observe(raw.ended_ns - raw.started_ns);
+                    governor.observe(raw.started_ns, raw.ended_ns, &pool.shared.cpu);
                     desk.deliver(raw);
                     if desk.broken.is_some() {
                         pool.shared.token.stop();
@@ -651,6 +684,10 @@ where
                 drained += n;
                 lane.bell.ring();
             }
+        }
+        let now = governor.degree();
+        if now != before {
+            pool.set_degree(now);
         }
         if drained > 0 {
             self.after_delivery();
@@ -689,6 +726,12 @@ where
                 let output = catch_unwind(AssertUnwindSafe(|| shared.work.run(&mut object)));
                 let ended_ns = self.watch.now_ns();
                 self.policy.observe(ended_ns - started_ns);
+                self.meter.tick(ended_ns);
+                let before = self.governor.degree();
+                self.governor.observe(started_ns, ended_ns, &shared.cpu);
+                if self.governor.degree() != before {
+                    pool.set_degree(self.governor.degree());
+                }
                 longest_ns = longest_ns.max(ended_ns - started_ns);
                 match output {
                     Ok(result) => {

@@ -9,11 +9,14 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use crate::adaptive::CpuTime;
 use crate::bell::Bell;
 use crate::execution::Settings;
+use crate::progress::Listener;
 use crate::stop::StopToken;
 use crate::watch::Watch;
 
@@ -75,6 +78,8 @@ pub(crate) struct Source<I: Iterator> {
     pub(crate) returned: Vec<(usize, I::Item)>,
     pub(crate) running: usize,
     pub(crate) most_running: usize,
+    /// So many carriers may hold a permit now; changed by the caller alone, never above the call's bound.
+    pub(crate) degree: usize,
     /// Workers with a lower number may claim.
     pub(crate) allowed: usize,
     /// Objects with a lower index may be claimed.
@@ -100,7 +105,10 @@ impl<I: Iterator> Source<I> {
 pub(crate) struct Shared<'c, I: Iterator, W> {
     source: Mutex<Source<I>>,
     pub(crate) work: &'c W,
-    pub(crate) degree: usize,
+    /// Who wants to know how far it is.
+    listener: Option<&'c Listener>,
+    /// What the carriers have used of the CPUs, where the degree depends on it.
+    pub(crate) cpu: CpuTime,
     pub(crate) token: &'c StopToken,
     pub(crate) epoch: Instant,
     pub(crate) deadline_ns: u64,
@@ -120,6 +128,7 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
                 returned: Vec::new(),
                 running: 0,
                 most_running: 0,
+                degree: settings.degree.most(),
                 allowed: usize::MAX,
                 horizon: settings.look_ahead.map_or(usize::MAX, |n| n.get()),
                 halt: None,
@@ -127,7 +136,8 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
                 benched: Vec::new(),
             }),
             work,
-            degree: settings.degree.get(),
+            listener: settings.listener.as_ref(),
+            cpu: CpuTime::new(settings.degree),
             token: &settings.token,
             epoch,
             deadline_ns: settings
@@ -202,14 +212,14 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
         let beyond = matches!(who, Who::Worker(number) if number >= source.allowed);
         // Until those that are to stand down have done so; else the caller might take the permit of one that is not.
         let early = who == Who::Caller && source.running > source.allowed;
-        if beyond || early || source.running >= self.degree || source.next >= source.horizon {
+        if beyond || early || source.running >= source.degree || source.next >= source.horizon {
             if let Who::Worker(number) = who {
                 source.benched.push(number);
             }
             return Claim::Wait;
         }
         let want = if want > 1 {
-            let share = iterator.size_hint().0 / (2 * self.degree);
+            let share = iterator.size_hint().0 / (2 * source.degree);
             want.min(share).min(source.horizon - source.next).max(1)
         } else {
             1
@@ -234,6 +244,10 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
         }
         if into.is_empty() {
             return Claim::Over;
+        }
+        if let Some(listener) = self.listener {
+            // Relaxed: a figure to look at.
+            listener.started.store(source.next, Ordering::Relaxed);
         }
         *held = true;
         source.running += 1;

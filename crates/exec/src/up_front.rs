@@ -129,8 +129,10 @@ impl UpFront {
         F: FnMut(Done<I::Item, W::Output>) -> ControlFlow<B>,
     {
         let threads = objects.len();
+        let work = self.execution.traced(work);
+        let _within = work.enter();
         self.execution
-            .call(objects, work, finisher, |shared, settings, desk| {
+            .call(objects, &work, finisher, |shared, settings, desk| {
                 each::run(shared, settings, threads, desk)
             })
     }

@@ -17,11 +17,13 @@ use super::Crash;
 use super::child::{Helper, Job, Program, State};
 use super::frame::{Answer, Received, Unsendable, decode, encode};
 use super::helper::monotonic_ns;
+use crate::adaptive::Governor;
 use crate::desk::Desk;
 use crate::execution::Settings;
 use crate::outcome::Done;
 use crate::pool::Ran;
 use crate::shared::{Claim, Halt, Raw, Shared, Who};
+use crate::trace::Traced;
 
 /// How long a helper may take to end when it is told that there is nothing more; then it is killed.
 const GRACE: Duration = Duration::from_secs(1);
@@ -41,11 +43,15 @@ where
     R: DeserializeOwned,
     F: FnMut(Done<I::Item, T>) -> ControlFlow<B>,
 {
+    let _within = Traced::new(&(), settings).enter();
     let epoch_ns = monotonic_ns() - shared.now_ns();
+    let governor = Governor::new(settings.degree, false);
+    shared.source().degree = governor.degree();
     let mut crew = Crew {
         program,
         settings,
-        most: shared.degree,
+        governor,
+        most: settings.degree.most(),
         shared: &shared,
         desk,
         flat,
@@ -69,7 +75,8 @@ where
 struct Crew<'a, 'c, I: Iterator, R, T, F, B, M, H> {
     program: &'a Program,
     settings: &'a Settings,
-    /// As many helpers at most: the degree, less those that could not be started.
+    governor: Governor,
+    /// As many helpers at most: the highest degree, less those that could not be started.
     most: usize,
     shared: &'a Shared<'c, I, ()>,
     desk: &'a mut Desk<I::Item, T, F, B>,
@@ -166,7 +173,7 @@ where
             .count();
         let objects = self.shared.source().iterator.size_hint().1.unwrap_or(usize::MAX);
         // One at least, to find that there are none.
-        if self.helpers.len() >= self.most || starting >= objects.max(1) {
+        if self.helpers.len() >= self.most.min(self.governor.degree()) || starting >= objects.max(1) {
             return false;
         }
         match Helper::start(self.program) {
@@ -332,6 +339,10 @@ where
     }
 
     fn finish(&mut self, job: Job<I::Item>, started_ns: u64, ended_ns: u64, output: Result<R, Crash>) {
+        if output.is_ok() {
+            self.governor.observe(started_ns, ended_ns, &self.shared.cpu);
+            self.shared.source().degree = self.governor.degree();
+        }
         let result = (self.flat)(output);
         if (self.halts)(&result) {
             self.shared.halt(Halt::Failed);

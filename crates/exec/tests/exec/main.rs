@@ -22,12 +22,16 @@ mod up_front;
 
 use proptest::prelude::*;
 use threadgauge_exec::{
-    Carrier, ConcurrentExecution, Ended, Mode, OnError, StopToken, ThreadPool, Warning, longest_first,
-    shortest_first, shuffled,
+    Carrier, ConcurrentExecution, Degree, Ended, Mode, OnError, StopToken, ThreadPool, Warning,
+    longest_first, shortest_first, shuffled,
 };
 
 fn at_most(degree: usize) -> ConcurrentExecution {
     ConcurrentExecution::new(NonZeroUsize::new(degree).unwrap())
+}
+
+fn adaptive(most: usize) -> ConcurrentExecution {
+    ConcurrentExecution::new(Degree::adaptive(..=NonZeroUsize::new(most).unwrap()))
 }
 
 fn until(condition: impl Fn() -> bool) {
@@ -86,6 +90,10 @@ macro_rules! on_every_carrier {
             pool_free_caller: |k, _: &Pools| at_most(k).mode(Mode::FreeCaller), as_it_is;
             pool_throughput: |k, _: &Pools| at_most(k).mode(Mode::Throughput), as_it_is;
             thread_per_object: |k, _: &Pools| at_most(k).carrier(Carrier::ThreadPerObject), as_it_is;
+            pool_adaptive: |k, _: &Pools| adaptive(k), as_it_is;
+            pool_adaptive_throughput: |k, _: &Pools| adaptive(k).mode(Mode::Throughput), as_it_is;
+            thread_per_object_adaptive: |k, _: &Pools| adaptive(k).carrier(Carrier::ThreadPerObject), as_it_is;
+            shared_adaptive: |k, pools: &Pools| adaptive(k).carrier(&pools.large), as_it_is;
             all_up_front: |k, _: &Pools| at_most(k), ConcurrentExecution::up_front;
             shared_prompt: |k, pools: &Pools| at_most(k).carrier(&pools.large), as_it_is;
             shared_free_caller: |k, pools: &Pools| at_most(k).carrier(&pools.large).mode(Mode::FreeCaller), as_it_is;
@@ -369,6 +377,32 @@ on_every_carrier! {
         });
     }
 
+    fn progress_is_told_here_for_each_object_and_at_the_end(with, on) {
+        let here = std::thread::current().id();
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let theirs = Arc::clone(&told);
+        let with = on(with(3).on_error(OnError::Collect).on_progress(Duration::ZERO, move |progress| {
+            assert_eq!(std::thread::current().id(), here);
+            theirs.lock().unwrap().push(progress);
+        }));
+        // Failed ones count, and a second call begins anew.
+        for _ in 0..2 {
+            told.lock().unwrap().clear();
+            with.try_for_each(0..40, |i| if *i % 2 == 0 { Ok(()) } else { Err(()) }, |_| ());
+            let told = told.lock().unwrap();
+            assert!(told.iter().map(|p| p.finished).eq((1..=40).chain([40])));
+            assert!(told.iter().all(|p| p.total == Some(40) && p.finished <= p.started && p.started <= 40));
+        }
+    }
+
+    fn progress_is_told_no_more_often_than_wanted(with, on) {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let theirs = Arc::clone(&told);
+        on(with(2).on_progress(Duration::MAX, move |progress| theirs.lock().unwrap().push(progress.finished)))
+            .for_each(0..50, |_| (), |_| ());
+        assert_eq!(*told.lock().unwrap(), [1, 50]);
+    }
+
     fn an_object_may_have_its_own_processor(with, on) {
         let mut got = Vec::new();
         on(with(3)).for_each_own((0..40).map(|i| (i, move |o: &mut i32| *o + i)), |done| got.push(done.result));
@@ -428,6 +462,31 @@ fn all_k_run_at_once() {
         let barrier = Barrier::new(6);
         let report = with.for_each(0..6, |_| barrier.wait().is_leader(), |_| ());
         assert_eq!((report.finished, report.most_running), (6, 6));
+    }
+}
+
+/// Objects that wait for each other ask for more and more; those that compute give it back. What it comes to is the
+/// controller's, tested on simulated time.
+#[test]
+fn an_adaptive_degree_moves_within_its_bounds() {
+    for with in [
+        ConcurrentExecution::new(Degree::adaptive(..=NonZeroUsize::new(40).unwrap())),
+        ConcurrentExecution::new(Degree::adaptive(..=NonZeroUsize::new(40).unwrap()))
+            .carrier(Carrier::ThreadPerObject),
+    ] {
+        let (running, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let report = with.for_each(
+            0..3000,
+            |_| {
+                most.fetch_max(running.fetch_add(1, SeqCst) + 1, SeqCst);
+                std::thread::sleep(Duration::from_micros(500));
+                running.fetch_sub(1, SeqCst);
+            },
+            |_| (),
+        );
+        assert_eq!((report.finished, report.ended), (3000, Ended::All));
+        assert!(most.load(SeqCst) <= report.most_running && report.most_running <= 40);
+        assert!((1..=40).contains(&report.last_degree));
     }
 }
 

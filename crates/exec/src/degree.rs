@@ -1,0 +1,103 @@
+//! The degree: how many processors may be at work at once.
+
+use std::num::NonZeroUsize;
+use std::ops::{Bound, RangeBounds};
+use std::sync::OnceLock;
+
+/// The most processors at work at once: a number, or one that the call finds by itself.
+///
+/// ```
+/// use std::num::NonZeroUsize;
+/// use threadgauge_exec::{ConcurrentExecution, Degree};
+///
+/// let four = NonZeroUsize::new(4).unwrap();
+/// ConcurrentExecution::new(four).for_each(0..9, |_| (), |_| ());
+/// let report = ConcurrentExecution::new(Degree::adaptive(four..=four)).for_each(0..9, |_| (), |_| ());
+/// assert_eq!(report.last_degree, 4);
+/// ```
+///
+/// # Adaptive
+///
+/// For work of which one does not know, or that is not the same everywhere, whether it computes, waits, or overloads a
+/// server. The call begins with as many as there are CPUs (four at least), and then looks for the lowest degree
+/// within a few percent of the most objects a second: by doubling while that pays, later by trying the neighbours of
+/// the best now and then; and anew when the throughput changes. How much CPU time the processors use tells it how
+/// much room there is (on Linux and Android; elsewhere it goes by the throughput alone).
+///
+/// Expect it within 5 % of the best fixed degree in steady state, and within 10 % over 500 objects of a
+/// millisecond or more where the best is 16 or less. Where hundreds may wait at once a few hundred objects are done
+/// before it has come so far, in several times the least time: if you know that, say so with a number. A server
+/// that breaks down just beyond its best degree suffers each time the call looks there: then give it a bound.
+///
+/// A processor that waits for *another object's* processor or finisher needs a fixed degree, or a lower bound that is
+/// high enough.
+///
+/// It lowers the degree by starting nothing until enough have ended, so for a moment more may run than the present
+/// degree; never more than the upper bound. Threads are made when they are first wanted and sleep while the degree is
+/// below their number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Degree {
+    /// This many.
+    Fixed(NonZeroUsize),
+    /// What brings the most objects a second, within bounds.
+    Adaptive {
+        /// Never fewer.
+        least: NonZeroUsize,
+        /// Never more, and then this many threads.
+        most: NonZeroUsize,
+    },
+}
+
+impl Degree {
+    /// Adaptive within `bounds`. Where one is missing: 1, and 256 or four times the CPUs, whichever is more. If the
+    /// lower is above the upper, the upper counts for both.
+    ///
+    /// ```
+    /// use std::num::NonZeroUsize;
+    /// use threadgauge_exec::Degree;
+    ///
+    /// let sixty = NonZeroUsize::new(60).unwrap();
+    /// assert_eq!(Degree::adaptive(..=sixty), Degree::Adaptive { least: NonZeroUsize::MIN, most: sixty });
+    /// Degree::adaptive(..);
+    /// ```
+    #[must_use]
+    pub fn adaptive(bounds: impl RangeBounds<NonZeroUsize>) -> Self {
+        let least = match bounds.start_bound() {
+            Bound::Included(least) => *least,
+            Bound::Excluded(below) => below.saturating_add(1),
+            Bound::Unbounded => NonZeroUsize::MIN,
+        };
+        let most = match bounds.end_bound() {
+            Bound::Included(most) => *most,
+            Bound::Excluded(above) => NonZeroUsize::new(above.get() - 1).unwrap_or(NonZeroUsize::MIN),
+            Bound::Unbounded => {
+                least.max(NonZeroUsize::MIN.saturating_add(cpus().saturating_mul(4).max(256) - 1))
+            }
+        };
+        Self::Adaptive {
+            least: least.min(most),
+            most,
+        }
+    }
+
+    /// No call has ever more processors at work than this.
+    pub(crate) fn most(self) -> usize {
+        match self {
+            Self::Fixed(degree) => degree.get(),
+            Self::Adaptive { most, .. } => most.get(),
+        }
+    }
+}
+
+impl From<NonZeroUsize> for Degree {
+    fn from(degree: NonZeroUsize) -> Self {
+        Self::Fixed(degree)
+    }
+}
+
+/// CPUs that this process may use; read once, it costs a hundred microseconds.
+pub(crate) fn cpus() -> usize {
+    static CPUS: OnceLock<usize> = OnceLock::new();
+    *CPUS.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
+}
