@@ -199,19 +199,16 @@ fn ways(view: &View<'_>) -> Chart {
             ("serial", pair.serial),
             ("ascending, serial", ordered(pair, Order::Ascending).serial),
             ("concurrent", concurrent),
-            (
-                "ascending, concurrent",
-                ordered(pair, Order::Ascending).concurrent,
-            ),
+            ("ascending", ordered(pair, Order::Ascending).concurrent),
             ("equal lengths", lengths(Lengths::Equal)),
             ("random lengths", lengths(Lengths::Random)),
-            ("at most 4", at_most(4)),
-            ("at most as many as CPUs", at_most(all)),
-            ("threads made up front", by(Carrier::UpFront)),
+            ("degree 4", at_most(4)),
+            ("degree = CPUs", at_most(all)),
+            ("made up front", by(Carrier::UpFront)),
             ("pool of 25", pool(DEGREE)),
             ("pool of 1", pool(1)),
             ("helper processes", by(Carrier::Process)),
-            ("each needs the one before", extra(Extra::Chain)),
+            ("dependent", extra(Extra::Chain)),
             ("finishers of 10 ms", extra(Extra::Finisher)),
         ];
         let points = ways.into_iter().enumerate().filter_map(|(i, (name, case))| {
@@ -238,7 +235,7 @@ fn ways(view: &View<'_>) -> Chart {
     Chart {
         id: "ways".to_owned(),
         title: format!("{MIDDLE} CPU-bound computations run in other ways: elapsed time beyond what theory says of each"),
-        note: "A thread for each, longest first, at most 25 at once, where nothing else is said. Each way against its own \
+        note: "A thread for each, longest first, at most 25 at once, where nothing else is said (dependent: each needs the one before). Each way against its own \
                theory, in which finishing takes no time: so the last one shows the work of its finishers."
             .to_owned(),
         x: axis("way", Scale::Category),
