@@ -165,7 +165,9 @@ fn mixes(view: &View<'_>) -> Chart {
     Chart {
         id: "mixes".to_owned(),
         title: format!("How many times better {MIDDLE} computations do at once, by how much they compute"),
-        note: "One after the other over at once, on one CPU, longest first; computing and sleeping by turns of 5 ms together.".to_owned(),
+        note: "One after the other over at once, on one CPU, longest first; computing and sleeping by turns of 5 ms together. \
+               Theory shares the CPU equally, so that all compute and sleep in step; a scheduler that lets short bursts end does \
+               better, and is above it.".to_owned(),
         x: axis("share of computing, %", Scale::Linear),
         y: axis("serial / concurrent", Scale::Linear),
         series,
@@ -194,26 +196,20 @@ fn ways(view: &View<'_>) -> Chart {
         };
         let all = all_cpus(view).unwrap_or(2);
         let ways = [
-            ("one after the other", pair.serial),
-            (
-                "ascending, one after the other",
-                ordered(pair, Order::Ascending).serial,
-            ),
-            ("a thread for each", concurrent),
-            (
-                "ascending, a thread for each",
-                ordered(pair, Order::Ascending).concurrent,
-            ),
-            ("equal lengths, a thread for each", lengths(Lengths::Equal)),
-            ("random lengths, a thread for each", lengths(Lengths::Random)),
-            ("a thread for each, at most 4", at_most(4)),
-            ("a thread for each, as many as CPUs", at_most(all)),
-            ("threads made up front", by(Carrier::UpFront)),
+            ("serial", pair.serial),
+            ("ascending, serial", ordered(pair, Order::Ascending).serial),
+            ("concurrent", concurrent),
+            ("ascending", ordered(pair, Order::Ascending).concurrent),
+            ("equal lengths", lengths(Lengths::Equal)),
+            ("random lengths", lengths(Lengths::Random)),
+            ("degree 4", at_most(4)),
+            ("degree = CPUs", at_most(all)),
+            ("made up front", by(Carrier::UpFront)),
             ("pool of 25", pool(DEGREE)),
             ("pool of 1", pool(1)),
             ("helper processes", by(Carrier::Process)),
-            ("each needs the one before", extra(Extra::Chain)),
-            ("finishing takes 10 ms each", extra(Extra::Finisher)),
+            ("dependent", extra(Extra::Chain)),
+            ("finishers of 10 ms", extra(Extra::Finisher)),
         ];
         let points = ways.into_iter().enumerate().filter_map(|(i, (name, case))| {
             let figure = overhead(view, case, Measure::Elapsed)?;
@@ -239,8 +235,8 @@ fn ways(view: &View<'_>) -> Chart {
     Chart {
         id: "ways".to_owned(),
         title: format!("{MIDDLE} CPU-bound computations run in other ways: elapsed time beyond what theory says of each"),
-        note: "Each way against its own theory, in which finishing takes no time: so the last one shows the work of its \
-               finishers."
+        note: "A thread for each, longest first, at most 25 at once, where nothing else is said (dependent: each needs the one before). Each way against its own \
+               theory, in which finishing takes no time: so the last one shows the work of its finishers."
             .to_owned(),
         x: axis("way", Scale::Category),
         y: axis("elapsed time over theory, %", Scale::Linear),

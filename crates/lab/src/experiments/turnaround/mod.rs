@@ -102,6 +102,8 @@ impl Experiment for Turnaround {
                 "10 ms are a few turns of a scheduler that lets each run for some milliseconds, so short computations share \
                  the CPU only roughly equally.",
                 "A finisher waits for the CPU like everybody else: finish_wait_ns is what a result waits for it.",
+                "Equal sharing is not the best there is for computations that also sleep: it keeps them in step. A scheduler that \
+                 lets short bursts end does better than this theory.",
                 "The file's blocks are found by calibration, alone; a device that serves many at once makes them faster than \
                  theory, one that serves one at a time makes them slower.",
                 "Source 000 gives no figures for its charts: only what it states in words can be compared.",
