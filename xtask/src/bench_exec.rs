@@ -5,6 +5,7 @@
 //! summary is in [`table`], its picture in [`chart`]. The programs are in `benches/exec`.
 
 mod chart;
+mod foreign;
 mod peers;
 mod programs;
 mod table;
@@ -19,6 +20,7 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::shell;
+use foreign::Reading;
 use peers::{PEERS, Peer, Role};
 use programs::Programs;
 use workload::Workload;
@@ -64,6 +66,8 @@ struct Measured {
     objects: BTreeMap<(&'static str, &'static str), u64>,
     /// Peak memory in KiB at some empty objects and at ten times as many.
     memory: BTreeMap<&'static str, [f64; 2]>,
+    /// By round: the share of all CPUs that others had.
+    foreign: Vec<f64>,
     /// Programs that are not here, and why; runs that failed.
     remarks: Vec<String>,
 }
@@ -106,6 +110,7 @@ pub fn run(options: &Options) -> Result<()> {
     for round in 0..rounds {
         let mut order = cells.clone();
         dice.shuffle(&mut order);
+        let before = Reading::take();
         for (i, (workload, peer)) in order.into_iter().enumerate() {
             eprint!(
                 "\rround {} of {rounds}: {} of {}   ",
@@ -119,6 +124,10 @@ pub fn run(options: &Options) -> Result<()> {
             measured.objects.insert(key, objects);
             measured.cells.entry(key).or_default().push(sample);
         }
+        let share = Reading::take()
+            .zip(before)
+            .map(|(after, before)| after.foreign_since(before));
+        measured.foreign.extend(share);
     }
     for peer in &chosen {
         if peer.role == Role::Ideal || !peer.runs(&workload::EMPTY_2) {
@@ -193,7 +202,7 @@ impl Measured {
             })
             .collect();
         let document = serde_json::json!({
-            "rounds": self.rounds, "runs": runs, "memory_kib": self.memory, "remarks": self.remarks
+            "rounds": self.rounds, "foreign_cpu_share": self.foreign, "runs": runs, "memory_kib": self.memory, "remarks": self.remarks
         });
         format!("{document:#}\n")
     }
