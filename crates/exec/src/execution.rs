@@ -63,7 +63,8 @@ pub enum Mode {
     /// a wake-up.
     FreeCaller,
     /// The caller is one of the carriers from the first object to the last. Cheapest; but a result may wait for as
-    /// long as one processor takes, and a processor must not wait for another object's finisher.
+    /// long as one processor takes, and a processor must not wait for another object's processor or finisher: a worker
+    /// whose results nobody takes waits for the caller.
     Throughput,
 }
 
