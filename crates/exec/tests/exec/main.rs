@@ -34,6 +34,14 @@ fn adaptive(most: usize) -> ConcurrentExecution {
     ConcurrentExecution::new(Degree::adaptive(..=NonZeroUsize::new(most).unwrap()))
 }
 
+/// Not without end: where the caller works, the object that is to stop the call may wait for the caller.
+fn a_while_or_until_stopped(token: &StopToken) {
+    let _ = (0..1_000).find(|_| {
+        std::thread::yield_now();
+        token.is_stopped()
+    });
+}
+
 fn until(condition: impl Fn() -> bool) {
     while !condition() {
         std::thread::yield_now();
@@ -203,11 +211,7 @@ on_every_carrier! {
                 if *i == 20 {
                     token.stop();
                 } else if *i > 20 {
-                    // Not without end: where the caller works, what it waits for may wait for the caller.
-                    let _ = (0..1_000).find(|_| {
-                        std::thread::yield_now();
-                        token.is_stopped()
-                    });
+                    a_while_or_until_stopped(&token);
                 }
             },
             |_| (),
@@ -273,7 +277,7 @@ on_every_carrier! {
                     return Err("seven");
                 }
                 if *i > 7 {
-                    until(|| token.is_stopped());
+                    a_while_or_until_stopped(&token);
                 }
                 Ok(*i)
             },
@@ -294,7 +298,7 @@ on_every_carrier! {
                 |i| {
                     assert!(*i != 5, "five");
                     if *i > 5 {
-                        until(|| token.is_stopped());
+                        a_while_or_until_stopped(&token);
                     }
                 },
                 |_| finished += 1,
