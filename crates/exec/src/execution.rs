@@ -52,8 +52,8 @@ pub enum Mode {
     /// The exception: long ones that are outweighed by 64 short ones each, up to three in a row, are taken for the
     /// scheduler's doing and do not stop it; so where the work turns from short to long, a result may wait for
     /// four long ones.
-    /// To see how short the work is, the caller listens for 200 µs, and for a millisecond if it looks short, before
-    /// it makes more workers than leave it a CPU.
+    /// To see how short the work is, at first and whenever it has stopped working, the caller listens for 200 µs, and
+    /// for a millisecond if it looks short, before it lets more workers run than leave it a CPU.
     ///
     /// While the caller works there may be fewer processors at work than the degree allows, so one that waits for
     /// *another object's* processor or finisher needs [`FreeCaller`](Self::FreeCaller).
@@ -63,7 +63,8 @@ pub enum Mode {
     /// a wake-up.
     FreeCaller,
     /// The caller is one of the carriers from the first object to the last. Cheapest; but a result may wait for as
-    /// long as one processor takes, and a processor must not wait for another object's finisher.
+    /// long as one processor takes, and a processor must not wait for another object's processor or finisher: a worker
+    /// whose results nobody takes waits for the caller.
     Throughput,
 }
 

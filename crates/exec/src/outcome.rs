@@ -47,6 +47,9 @@ impl<O, P, R> Done<(O, P), R> {
 }
 
 /// When an object was processed, counted from the start of the call.
+///
+/// Right to some nanoseconds; for processors shorter than 10 µs on [`Carrier::Pool`](crate::Carrier::Pool) they may come
+/// from the CPU's counter between two readings of the clock, and are then right to 10 µs whatever that counter does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
     pub(crate) epoch: Instant,

@@ -10,16 +10,17 @@
 //! - *benched*: there is nothing for it to claim now: its number is not `allowed`, all permits are out, or the
 //!   objects are too far ahead of the finisher. It sleeps until it is recalled.
 //!
-//! The caller is *idle* (asleep until a bell rings), *finishing*, or *working*: it holds one of the *k* permits
-//! and runs processors itself between two looks at the rings. Working saves the wake-up for each result, but while
-//! the caller runs a processor, results of others wait. So it works only after a streak of service times that are
+//! The caller is *idle* (asleep until a bell rings), *finishing*, *listening* (idle, with workers on all CPUs but
+//! one, to see how short the work is), or *working*: it holds one of the *k* permits and runs processors itself
+//! between two looks at the rings. Working saves the wake-up for each result, but while the caller runs a processor, results of others wait. So it works only after a streak of service times that are
 //! small against a wake-up ([`SMALL_NS`]) and stops at a long one, unless enough short ones ([`PARDON`]) outweigh it; each time
 //! that it had to stop it asks for a longer streak. While it works in the default mode there are as many workers
-//! beside it as leave it a CPU, the rest is benched: more could only take CPUs from those. A worker that sees a long
-//! service time recalls the others by itself.
+//! beside it as leave it a CPU, the rest is benched: more could only take CPUs from those. A worker that sees long
+//! service times recalls the others by itself.
 //!
-//! Batches: a claim costs a lock, so short objects are claimed together, as many as make up [`BATCH_NS`]; the count
-//! doubles only while every object is short and falls to one at the first that is not. Results leave one by one.
+//! Batches: a claim costs a lock, so short objects are claimed together, as many as make up [`BATCH_NS`]
+//! ([`LONG_BATCH_NS`] in the throughput mode); the count doubles only while every object is short and falls to one at the
+//! first that is not. Results leave one by one.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

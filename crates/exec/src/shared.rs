@@ -210,7 +210,9 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
         }
         let iterator = &mut source.iterator;
         let beyond = matches!(who, Who::Worker(number) if number >= source.allowed);
-        if beyond || source.running >= source.degree || source.next >= source.horizon {
+        // Until those that are to stand down have done so; else the caller might take the permit of one that is not.
+        let early = who == Who::Caller && source.running > source.allowed;
+        if beyond || early || source.running >= source.degree || source.next >= source.horizon {
             if let Who::Worker(number) = who {
                 source.benched.push(number);
             }

@@ -1,53 +1,32 @@
 //! The experiments there are, in the order they run and are reported, and those still to come.
 
 use crate::experiment::Experiment;
+use crate::experiments::calibration::Calibration;
 use crate::experiments::create::Create;
+use crate::experiments::foreground::Foreground;
 use crate::experiments::null::Null;
 use crate::experiments::oversubscription::Oversubscription;
 use crate::experiments::print::Print;
+use crate::experiments::probes::Probes;
 use crate::experiments::turnaround::Turnaround;
 
 /// Every experiment.
 #[must_use]
 pub fn catalogue() -> &'static [&'static dyn Experiment] {
-    &[&Null, &Create, &Oversubscription, &Print, &Turnaround]
+    &[
+        &Null,
+        &Create,
+        &Oversubscription,
+        &Print,
+        &Turnaround,
+        &Calibration,
+        &Foreground,
+        &Probes,
+    ]
 }
 
 /// Experiments still to come, and the claims they will decide.
 const PLANNED: &[(&str, &[&str])] = &[
-    (
-        "turnaround",
-        &[
-            "cpu-concurrent-never-faster-on-one-cpu",
-            "short-cpu-concurrent-10pct-slower",
-            "long-cpu-elapsed-converges",
-            "long-cpu-turnaround-gain-up-to-50pct",
-            "short-cpu-serial-better-turnaround",
-            "equal-lengths-serial-better-turnaround",
-            "mixed-lengths-concurrent-better-turnaround",
-            "ascending-serial-beats-concurrent",
-            "descending-is-worst-serial-order",
-            "concurrent-turnaround-ignores-order",
-            "cpu-concurrent-faster-on-smp",
-            "one-cpu-conclusions-fail-on-smp",
-            "io-threads-do-not-slow-others",
-            "io-overhead-fixed-and-small",
-            "long-io-serial-concurrent-difference-vanishes",
-            "short-break-even-at-ten-threads",
-            "short-work-gains-nothing-from-threads",
-            "short-work-has-large-create-overhead",
-            "one-background-thread-for-cpu-work",
-            "long-finalizer-delays-run",
-            "dependencies-hurt-only-concurrent",
-            "slicing-long-matrix-work-loses",
-            "clock-reading-yields-cpu",
-            "timer-thread-is-suspended",
-            "empty-loop-removed-by-compiler",
-            "long-work-same-on-both-systems",
-            "short-concurrent-io-differs-between-systems",
-        ],
-    ),
-    ("foreground", &["background-work-keeps-foreground-responsive"]),
     (
         "server-designs",
         &[
@@ -80,7 +59,6 @@ const PLANNED: &[(&str, &[&str])] = &[
             "process-memory-heavier-than-thread",
         ],
     ),
-    ("calibration", &["loop-calibration-differs-up-to-20pct"]),
     (
         "multicast",
         &[

@@ -51,9 +51,9 @@ pub trait Experiment: Sync {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
-    /// Two minutes for everything: 7 rounds of the cells that the claims name.
+    /// Three minutes for everything: 7 rounds of the cells that the claims name.
     Quick,
-    /// Fifteen minutes: up to 20 rounds.
+    /// Half an hour: up to 20 rounds.
     Standard,
     /// As the sources did, and more rounds: hours.
     Paper,

@@ -12,6 +12,7 @@ use threadgauge_machine::{Burner, CpuList, Switches, clock, pin_self, usage_chil
 use threadgauge_results::{Metric, Params, Sample, Status};
 
 use crate::catalogue::experiment;
+use crate::experiments::turnaround::IN_A_HELPER;
 
 /// What the command asks of a worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -44,6 +45,12 @@ impl CaseError {
     pub fn failed(what: impl std::fmt::Display, error: impl std::fmt::Display) -> Self {
         Self::Failed(format!("{what}: {error}"))
     }
+}
+
+/// In a process that a case started as its helper: does the helper's work and does not return. In any other: returns at
+/// once. To be called first thing in `main` of a program that serves as worker.
+pub fn helper() {
+    threadgauge_exec::process::helper(&[&IN_A_HELPER]);
 }
 
 /// Runs the order on `input` and writes the sample to `output`: all that a worker process does.

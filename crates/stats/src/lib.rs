@@ -70,4 +70,4 @@ pub use pocock::pocock_alpha;
 pub use ranking::{Ranked, holm, rank};
 pub use signed_rank::{hodges_lehmann, paired_ratio, signed_rank_p};
 pub use stopping::{Reason, Step, StoppingRule};
-pub use summary::{Summary, geometric_mean, median, summarise};
+pub use summary::{Summary, geometric_mean, median, nearest_rank, summarise};

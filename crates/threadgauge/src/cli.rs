@@ -17,7 +17,7 @@ use threadgauge_machine::CpuList;
     max_term_width = 100,
     after_help = "\
 Examples:
-  threadgauge                           two minutes of measuring, then a report
+  threadgauge                           three minutes of measuring, then a report
   threadgauge run create --profile standard
   threadgauge doctor                    what on this machine can spoil a measurement
   threadgauge compare before/ after/ --fail-on slower:5%
@@ -88,10 +88,10 @@ impl Default for Command {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum ProfileName {
-    /// Two minutes for everything
+    /// Three minutes for everything
     #[default]
     Quick,
-    /// A quarter of an hour
+    /// Half an hour
     Standard,
     /// As the sources did, and more rounds: hours
     Paper,

@@ -12,12 +12,12 @@ use super::table::Point;
 const WIDTH: f64 = 900.0;
 const HEIGHT: f64 = 620.0;
 const LEFT: f64 = 70.0;
-const RIGHT: f64 = 20.0;
+const RIGHT: f64 = 34.0;
 const TOP: f64 = 46.0;
 const BOTTOM: f64 = 52.0;
 /// Of the text, and about how wide its letters are.
 const TEXT: f64 = 12.0;
-const LETTER: f64 = 6.6;
+const LETTER: f64 = 7.2;
 /// What the default mode is held to.
 const MOST_OVER: f64 = 0.12;
 const MOST_WAIT_US: f64 = 10.0;
@@ -99,7 +99,7 @@ pub fn svg(points: &[Point]) -> String {
 svg {{ --paper: #fff; --ink: #1b1b1b; --faint: #d8d8d8; --ours: #b3261e; --peer: #2456a6; --floor: #666; --goal: #2e7d3222 }}
 @media (prefers-color-scheme: dark) {{ svg {{ --paper: #16181c; --ink: #e8e8e8; --faint: #3a3d42; --ours: #ff8a80; --peer: #8ab4f8; --floor: #aaa; --goal: #66bb6a33 }} }}
 text {{ fill: var(--ink) }} .ours {{ fill: var(--ours); font-weight: 600 }} .peer {{ fill: var(--peer) }} .floor {{ fill: var(--floor) }}
-line {{ stroke: var(--faint) }}
+line {{ stroke: var(--faint) }} .leader {{ stroke: var(--floor) }}
 </style>
 <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"var(--paper)\"/>
 <text x=\"{LEFT}\" y=\"20\" font-weight=\"600\">Processors of 10 µs, k = 2: efficient is left, prompt is down</text>
@@ -168,7 +168,7 @@ line {{ stroke: var(--faint) }}
         if (edge_x - dot.0).hypot(edge_y - dot.1) > 12.0 {
             let _ = writeln!(
                 svg,
-                "<line x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{edge_x:.1}\" y2=\"{edge_y:.1}\"/>",
+                "<line class=\"leader\" x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{edge_x:.1}\" y2=\"{edge_y:.1}\"/>",
                 dot.0, dot.1
             );
         }
@@ -238,7 +238,7 @@ fn labels(points: &[Point], dots: &[(f64, f64)]) -> Vec<Rect> {
         };
         let candidates = (0..60).flat_map(|step| {
             let away = f64::from(step) * 7.0;
-            beside(8.0, away).into_iter().chain(beside(8.0, -away))
+            beside(9.0, away).into_iter().chain(beside(9.0, -away))
         });
         let free = candidates
             .clone()

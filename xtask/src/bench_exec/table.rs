@@ -151,9 +151,21 @@ pub fn markdown(measured: &Measured, chosen: &[&Peer]) -> String {
     let rounds = measured.rounds;
     let _ = writeln!(
         text,
-        "{rounds} interleaved rounds; each figure is the median over them (least – most). Ours in bold, what keeps no contract in italics.
+        "{rounds} interleaved rounds; each figure is the median over them (least – most). A round has one run of a cell; of 10 µs, of threads and of the ideal the quicker of two. Ours in bold, what keeps no contract in italics.
 Names end in the most objects that are out at once (`k` or 1,024). The JVM counts its CPU time in steps of 10 ms; Python's memory is without its child processes.\n"
     );
+    let foreign: Vec<String> = measured
+        .foreign
+        .iter()
+        .map(|share| figure(share / PERCENT))
+        .collect();
+    if !foreign.is_empty() {
+        let _ = writeln!(
+            text,
+            "CPU time that others had meanwhile, by round, in % of all CPUs: {}.\n",
+            foreign.join(", ")
+        );
+    }
     targets(&mut text, measured, chosen);
     empty(&mut text, measured, chosen);
     burns(&mut text, measured, chosen, &BURN_10_US);

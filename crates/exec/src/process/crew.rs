@@ -397,7 +397,8 @@ fn dismiss<O>(helpers: &mut Vec<Helper<O>>) {
     while !helpers.is_empty() {
         let left = until.saturating_duration_since(Instant::now());
         helpers.retain_mut(|helper| !left.is_zero() && !matches!(helper.receive(), Received::Closed));
-        if left.is_zero() {
+        // With nobody left there is nothing to wait for but the time itself.
+        if left.is_zero() || helpers.is_empty() {
             break;
         }
         wait(helpers, Some(left));

@@ -1,9 +1,12 @@
 //! One file an experiment.
 
+pub mod calibration;
 pub mod create;
+pub mod foreground;
 pub mod null;
 pub mod oversubscription;
 pub mod print;
+pub mod probes;
 pub mod turnaround;
 
 /// The worked example of CONTRIBUTING.md.

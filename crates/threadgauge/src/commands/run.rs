@@ -2,12 +2,13 @@
 
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use jiff::Timestamp;
 use threadgauge_lab::experiment::{Profile, Site};
 use threadgauge_lab::launch::{Interrupts, Launcher};
-use threadgauge_lab::schedule::{self, Chosen, Ending};
+use threadgauge_lab::schedule::{self, Chosen, Ending, expected_rounds, stopping_rule};
 use threadgauge_lab::selection::{Selector, choose, experiments};
 use threadgauge_machine::{CpuList, Fingerprint, allowed_cpus, available_memory_mib, fingerprint};
 use threadgauge_report::{terminal, terminal_summary};
@@ -18,14 +19,22 @@ use threadgauge_results::{
 use crate::cli::RunOptions;
 use crate::folder;
 use crate::output::{Done, Verdict, print, say, style};
-use crate::progress::Shown;
+use crate::progress::{Shown, minutes};
 
 /// Runs what was asked for, or goes on with it, and writes the report.
 pub fn run(options: &RunOptions) -> Done {
     let interrupts = interrupts()?;
     let begun = match &options.resume {
         Some(dir) => resume(dir)?,
-        None => begin(options)?,
+        None => {
+            let begun = begin(options)?;
+            // Hours, for some: the user should know before they pass.
+            say(&format!(
+                "Measuring takes about {}",
+                minutes(expected(&begun, options.rounds))
+            ));
+            begun
+        }
     };
     let Begun {
         dir,
@@ -71,6 +80,12 @@ struct Begun {
     store: Store,
     chosen: Vec<Chosen>,
     profile: Profile,
+}
+
+/// What a new run is expected to take.
+fn expected(begun: &Begun, rounds: Option<u32>) -> Duration {
+    let rounds = expected_rounds(&stopping_rule(begun.profile, rounds));
+    begun.chosen.iter().map(|c| c.expected(rounds)).sum()
 }
 
 /// Where to run: the CPUs this process may use, or those the user chose among them.

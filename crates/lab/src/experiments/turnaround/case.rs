@@ -16,6 +16,16 @@ pub(super) enum Kind {
     Cpu,
     /// Sleeps, as the source's do.
     Io,
+    /// Computes and sleeps by turns, one of each in 5 ms; so many per cent of its length it computes.
+    Mix10,
+    Mix25,
+    Mix50,
+    Mix75,
+    Mix90,
+    /// Reads a file past the page cache: a fixed number of blocks that takes its length when read alone.
+    File,
+    /// Asks a server on the loopback network, which answers after its length.
+    Server,
 }
 
 /// How lengths follow from the base.
@@ -47,8 +57,12 @@ pub(super) enum Carrier {
     Caller,
     /// A thread for each.
     Thread,
+    /// A thread for each, all made before any begins and released in turn: the source's way.
+    UpFront,
     /// As many threads as the degree.
     Pool,
+    /// As many helper processes as the degree.
+    Process,
 }
 
 /// What is special about it.
@@ -75,12 +89,55 @@ macro_rules! names {
 }
 
 names! {
-    Kind { Cpu = "cpu", Io = "io" }
+    Kind {
+        Cpu = "cpu", Io = "io", Mix10 = "mix10", Mix25 = "mix25", Mix50 = "mix50", Mix75 = "mix75", Mix90 = "mix90",
+        File = "file", Server = "server",
+    }
     Lengths { Steps = "steps", Equal = "equal", Random = "random" }
     Order { Descending = "descending", Ascending = "ascending", Shuffled = "shuffled" }
-    Carrier { Caller = "caller", Thread = "thread", Pool = "pool" }
+    Carrier { Caller = "caller", Thread = "thread", UpFront = "up-front", Pool = "pool", Process = "process" }
     Extra { None = "none", Chain = "chain", Finisher = "finisher" }
 }
+
+impl Kind {
+    /// The kinds that compute and wait by turns, the least computing first.
+    pub(super) const MIXES: [Self; 5] = [Self::Mix10, Self::Mix25, Self::Mix50, Self::Mix75, Self::Mix90];
+
+    /// What share of its length it computes, per cent, where that is fixed.
+    pub(super) const fn computes_percent(self) -> u64 {
+        match self {
+            Self::Cpu => 100,
+            Self::Mix10 => 10,
+            Self::Mix25 => 25,
+            Self::Mix50 => 50,
+            Self::Mix75 => 75,
+            Self::Mix90 => 90,
+            Self::Io | Self::File | Self::Server => 0,
+        }
+    }
+
+    /// A computation of this length as it goes on: what it computes and waits, in order.
+    pub(super) fn phases(self, length: Duration) -> Vec<Phase> {
+        let percent = self.computes_percent() as f64;
+        let ns = length.as_nanos() as f64;
+        match percent {
+            100.0 => vec![Phase::Compute(ns)],
+            0.0 => vec![Phase::Wait(ns)],
+            _ => {
+                let turn_ns = TURN.as_nanos() as f64;
+                let turns = (ns / turn_ns).ceil() as u64;
+                let lengths_ns = (0..turns).map(|i| (ns - i as f64 * turn_ns).min(turn_ns));
+                let computing = |turn_ns: f64| turn_ns * percent / 100.0;
+                lengths_ns
+                    .flat_map(|ns| [Phase::Compute(computing(ns)), Phase::Wait(ns - computing(ns))])
+                    .collect()
+            }
+        }
+    }
+}
+
+/// How long computing and waiting once take together, where they take turns.
+const TURN: Duration = Duration::from_millis(5);
 
 /// One case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,7 +185,7 @@ impl Case {
     pub(super) const fn mode(self) -> &'static str {
         match self.carrier {
             Carrier::Caller => "serial",
-            Carrier::Thread | Carrier::Pool => "concurrent",
+            Carrier::Thread | Carrier::UpFront | Carrier::Pool | Carrier::Process => "concurrent",
         }
     }
 
@@ -194,21 +251,13 @@ impl Case {
 
     /// When each of these would complete after the start if nothing cost anything but the work itself, ns.
     pub(super) fn ideal(self, lengths: &[Duration]) -> Vec<f64> {
-        let phases: Vec<Vec<Phase>> = lengths.iter().map(|l| self.phases(*l)).collect();
+        let phases: Vec<Vec<Phase>> = lengths.iter().map(|l| self.kind.phases(*l)).collect();
         // A chain is one after the other, however many may.
         let degree = match self.extra {
             Extra::Chain => 1,
             Extra::None | Extra::Finisher => as_usize(self.degree),
         };
         completions(&phases, as_usize(self.cpus), degree)
-    }
-
-    fn phases(self, length: Duration) -> Vec<Phase> {
-        let ns = length.as_nanos() as f64;
-        match self.kind {
-            Kind::Cpu => vec![Phase::Compute(ns)],
-            Kind::Io => vec![Phase::Wait(ns)],
-        }
     }
 }
 
@@ -309,6 +358,24 @@ mod tests {
             "the parameter mode is concurrent; it must be serial, since the carrier is caller"
         );
         assert!(refused("count", Value::Int(1 << 40)).contains("at most"));
+    }
+
+    #[test]
+    fn a_mix_computes_and_waits_by_turns() {
+        use Phase::{Compute, Wait};
+        assert_eq!(
+            Kind::Mix25.phases(Duration::from_millis(12)),
+            [
+                Compute(1.25e6),
+                Wait(3.75e6),
+                Compute(1.25e6),
+                Wait(3.75e6),
+                Compute(0.5e6),
+                Wait(1.5e6)
+            ]
+        );
+        assert_eq!(Kind::Cpu.phases(Duration::from_millis(12)), [Compute(12e6)]);
+        assert_eq!(Kind::Server.phases(Duration::from_millis(12)), [Wait(12e6)]);
     }
 
     #[test]

@@ -2,23 +2,16 @@
 
 use std::num::NonZeroUsize;
 use std::sync::{Condvar, Mutex, PoisonError};
-use std::thread;
 use std::time::Duration;
 
-use threadgauge_exec::{Carrier as ExecCarrier, ConcurrentExecution, Done, Mode};
-use threadgauge_machine::{Burner, Switches, clock, switches_self};
+use threadgauge_exec::process::Crash;
+use threadgauge_exec::{Carrier as ExecCarrier, ConcurrentExecution, Done, Mode, Report, Times};
+use threadgauge_machine::{Burner, Switches, Usage, clock, usage_children, usage_self};
 
-use super::case::{Carrier, Case, Extra, Kind, as_usize};
+use super::case::{Carrier, Case, Extra, as_usize};
+use super::work::{Computation, IN_A_HELPER, Means};
 use crate::refusal::refused;
 use crate::worker::{CaseError, Lap, Worker};
-
-/// A computation as it is given to its processor.
-#[derive(Debug, Clone, Copy)]
-struct Computation {
-    length: Duration,
-    /// What `length` of CPU time is in steps.
-    steps: u64,
-}
 
 /// What was written down about a computation. Times in ns since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -41,6 +34,8 @@ pub(super) struct Measured {
     pub(super) lap: Lap,
     /// In the order in which they were given.
     pub(super) records: Vec<Record>,
+    /// CPU time of the worker and of helpers that it has waited for.
+    pub(super) cpu_ns: f64,
     pub(super) switches: Switches,
     pub(super) most_running: usize,
     /// When each would have completed by theory alone.
@@ -74,22 +69,15 @@ impl Chain {
 /// Runs the case; `seed` decides a shuffled order.
 pub(super) fn measure(case: Case, seed: u64, worker: &mut Worker) -> Result<Measured, CaseError> {
     let burner = *worker.burner();
+    let means = Means::of(case.kind, burner)?;
     let lengths = case.given(seed);
     let computations: Vec<(usize, Computation)> = lengths
         .iter()
-        .map(|&length| Computation {
-            length,
-            steps: burner.iterations(length),
-        })
+        .map(|&length| means.computation(length))
         .enumerate()
         .collect();
-    let mut records: Vec<Record> = lengths
-        .iter()
-        .map(|length| Record {
-            length_ns: length.as_nanos() as f64,
-            ..Record::default()
-        })
-        .collect();
+    let mut records = vec![Record::default(); lengths.len()];
+    let mut refusal: Option<String> = None;
 
     let chain = (case.extra == Extra::Chain).then(Chain::default);
     let finisher_steps = match case.extra {
@@ -100,7 +88,7 @@ pub(super) fn measure(case: Case, seed: u64, worker: &mut Worker) -> Result<Meas
         if let Some(chain) = &chain {
             chain.wait_for(*index);
         }
-        let cpu_ns = compute(case.kind, *computation);
+        let cpu_ns = means.run(computation);
         if let Some(chain) = &chain {
             chain.end();
         }
@@ -108,39 +96,64 @@ pub(super) fn measure(case: Case, seed: u64, worker: &mut Worker) -> Result<Meas
     };
 
     let execution = ConcurrentExecution::new(degree(case)).mode(Mode::FreeCaller);
-    let before = switches_self();
+    let before = used();
     let watch = worker.stopwatch();
     let begun_ns = clock::monotonic_ns();
-    let finisher = |done: Done<(usize, Computation), u64>| {
+    let mut finish = |index: usize, length: Duration, times: Times, result: Result<u64, String>| {
         Burner::burn_units(finisher_steps);
-        let record = &mut records[done.index];
-        record.started_ns = done.times.queue_wait().as_nanos() as f64;
-        record.ended_ns = done.times.completion().as_nanos() as f64;
-        record.finished_ns = (clock::monotonic_ns() - begun_ns) as f64;
-        record.cpu_ns = done.result as f64;
-    };
-    let report = match case.carrier {
-        Carrier::Caller => execution.serial(computations, processor, finisher),
-        Carrier::Thread => {
-            execution
-                .carrier(ExecCarrier::ThreadPerObject)
-                .for_each(computations, processor, finisher)
+        let finished_ns = (clock::monotonic_ns() - begun_ns) as f64;
+        match result {
+            Ok(cpu_ns) => {
+                records[index] = Record {
+                    length_ns: length.as_nanos() as f64,
+                    started_ns: times.queue_wait().as_nanos() as f64,
+                    ended_ns: times.completion().as_nanos() as f64,
+                    finished_ns,
+                    cpu_ns: cpu_ns as f64,
+                };
+            }
+            Err(reason) => refusal = Some(reason),
         }
-        Carrier::Pool => execution
-            .carrier(ExecCarrier::Pool)
-            .for_each(computations, processor, finisher),
+    };
+    let finisher = |done: Done<(usize, Computation), Result<u64, String>>| {
+        finish(done.index, done.object.1.length(), done.times, done.result);
+    };
+    let (finished, most_running, shortage) = match case.carrier {
+        Carrier::Caller => outcome(execution.serial(computations, processor, finisher)),
+        Carrier::Thread => outcome(execution.carrier(ExecCarrier::ThreadPerObject).for_each(
+            computations,
+            processor,
+            finisher,
+        )),
+        Carrier::UpFront => outcome(execution.up_front().for_each(computations, processor, finisher)),
+        Carrier::Pool => outcome(execution.carrier(ExecCarrier::Pool).for_each(
+            computations,
+            processor,
+            finisher,
+        )),
+        Carrier::Process => outcome(execution.processes().for_each(
+            computations,
+            &IN_A_HELPER,
+            |done: Done<(usize, Computation), Result<Result<u64, String>, Crash>>| {
+                let result = done.result.unwrap_or_else(|crash| Err(crash.to_string()));
+                finish(done.index, done.object.1.length(), done.times, result);
+            },
+        )),
     };
     let end_ns = clock::monotonic_ns();
     let lap = watch.stop();
-    let switches = switches_self() - before;
+    let used = used() - before;
 
-    if let Some(error) = &report.thread_shortage {
-        return Err(refused("a thread for a computation", error));
+    if let Some(error) = &shortage {
+        return Err(refused("a carrier for a computation", error));
     }
-    if report.finished != lengths.len() {
+    if let Some(reason) = refusal {
+        return Err(CaseError::Failed(reason));
+    }
+    if finished != lengths.len() {
         return Err(CaseError::Failed(format!(
             "{} of {} computations were finished; this is a defect of the executor",
-            report.finished,
+            finished,
             lengths.len()
         )));
     }
@@ -154,8 +167,9 @@ pub(super) fn measure(case: Case, seed: u64, worker: &mut Worker) -> Result<Meas
     Ok(Measured {
         lap,
         records,
-        switches,
-        most_running: report.most_running,
+        cpu_ns: used.cpu_ns,
+        switches: used.switches,
+        most_running,
         ideal_ns: case.ideal(&lengths),
         ns_per_step: burner.ns_per_iteration(),
     })
@@ -165,13 +179,37 @@ fn degree(case: Case) -> NonZeroUsize {
     NonZeroUsize::new(as_usize(case.degree)).unwrap_or(NonZeroUsize::MIN)
 }
 
-/// Does what the computation is, and returns the CPU time it took, ns.
-fn compute(kind: Kind, computation: Computation) -> u64 {
-    let before_ns = clock::thread_cpu_ns();
-    match kind {
-        // A fixed number of steps: being interrupted makes it late, never shorter.
-        Kind::Cpu => Burner::burn_units(computation.steps),
-        Kind::Io => thread::sleep(computation.length),
+/// What is looked at of a call: how many were finished, the most at once, and why a carrier was missing.
+fn outcome<I: Iterator, R>(report: Report<I, R>) -> (usize, usize, Option<std::io::Error>) {
+    (report.finished, report.most_running, report.shortage)
+}
+
+/// CPU time and switches of this process, its threads and the children that it has waited for.
+#[derive(Debug, Clone, Copy)]
+struct Used {
+    cpu_ns: f64,
+    switches: Switches,
+}
+
+fn used() -> Used {
+    let of = |usage: Usage| (usage.cpu().as_nanos() as f64, usage.switches);
+    let ((own_ns, own), (children_ns, children)) = (of(usage_self()), of(usage_children()));
+    Used {
+        cpu_ns: own_ns + children_ns,
+        switches: Switches {
+            voluntary: own.voluntary + children.voluntary,
+            involuntary: own.involuntary + children.involuntary,
+        },
     }
-    clock::thread_cpu_ns() - before_ns
+}
+
+impl std::ops::Sub for Used {
+    type Output = Self;
+
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            cpu_ns: self.cpu_ns - earlier.cpu_ns,
+            switches: self.switches - earlier.switches,
+        }
+    }
 }

@@ -1,0 +1,171 @@
+//! A server on the loopback network that answers each request after as long as it says.
+//!
+//! One thread and `poll`, so that however many wait, it is itself one thread that mostly sleeps.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// The server; dropping it ends it.
+#[derive(Debug)]
+pub(super) struct Server {
+    address: SocketAddr,
+    /// Closing it is the word to end.
+    stop: Option<UnixStream>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Starts it on a free port.
+    pub(super) fn start() -> std::io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let (stop, stopped) = UnixStream::pair()?;
+        let thread = thread::Builder::new()
+            .name("server".to_owned())
+            .spawn(move || serve(&listener, &stopped))?;
+        Ok(Self {
+            address,
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+
+    /// Connects, asks for an answer after `after` and waits for it.
+    pub(super) fn ask(&self, after: Duration) -> Result<(), String> {
+        let asked = || {
+            let mut stream = TcpStream::connect(self.address)?;
+            stream.set_nodelay(true)?;
+            stream.write_all(&(after.as_nanos() as u64).to_le_bytes())?;
+            stream.read_exact(&mut [0; 1])
+        };
+        asked().map_err(|e| format!("the server on the loopback network did not answer: {e}"))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            // Its end says nothing that a request has not said already.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A client, and when it is to be answered, once it has asked.
+struct Client {
+    stream: TcpStream,
+    due: Option<Instant>,
+}
+
+fn serve(listener: &TcpListener, stopped: &UnixStream) {
+    let mut clients: Vec<Client> = Vec::new();
+    loop {
+        let now = Instant::now();
+        clients.retain_mut(|client| {
+            !client
+                .due
+                .is_some_and(|due| due <= now && answered(&mut client.stream))
+        });
+        let mut fds = vec![
+            PollFd::new(stopped, PollFlags::IN),
+            PollFd::new(listener, PollFlags::IN),
+        ];
+        let asking: Vec<usize> = (0..clients.len()).filter(|&i| clients[i].due.is_none()).collect();
+        fds.extend(
+            asking
+                .iter()
+                .map(|&i| PollFd::new(&clients[i].stream, PollFlags::IN)),
+        );
+        let next = clients.iter().filter_map(|client| client.due).min();
+        let timeout = next.map(|due| timespec(due.saturating_duration_since(now)));
+        // An error here is a signal of somebody's: the loop looks again.
+        if poll(&mut fds, timeout.as_ref()).is_err() {
+            continue;
+        }
+        let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+        drop(fds);
+        if ready[0] {
+            return;
+        }
+        let mut gone = Vec::new();
+        for (&i, _) in asking.iter().zip(&ready[2..]).filter(|(_, ready)| **ready) {
+            match request(&mut clients[i].stream) {
+                Some(after) => clients[i].due = Some(Instant::now() + after),
+                None => gone.push(i),
+            }
+        }
+        for i in gone.into_iter().rev() {
+            clients.swap_remove(i);
+        }
+        if ready[1]
+            && let Ok((stream, _)) = listener.accept()
+        {
+            clients.push(Client { stream, due: None });
+        }
+    }
+}
+
+/// Sends the answer; whether the client is done with, which it is also when it has gone.
+fn answered(stream: &mut TcpStream) -> bool {
+    let _ = stream.write_all(&[1]);
+    true
+}
+
+/// A request is eight bytes that a client sends at once: after how many ns to answer.
+fn request(stream: &mut TcpStream) -> Option<Duration> {
+    let mut bytes = [0; 8];
+    stream.read_exact(&mut bytes).ok()?;
+    Some(Duration::from_nanos(u64::from_le_bytes(bytes)))
+}
+
+fn timespec(duration: Duration) -> Timespec {
+    Timespec {
+        tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: duration.subsec_nanos().into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_answered_when_it_asked_to_be() {
+        let server = Server::start().unwrap();
+        let begun = Instant::now();
+        let longest = Duration::from_millis(60);
+        thread::scope(|scope| {
+            for i in 1..=6 {
+                let (server, after) = (&server, longest / 6 * i);
+                scope.spawn(move || {
+                    server.ask(after).unwrap();
+                    assert!(begun.elapsed() >= after);
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn a_client_that_says_nothing_holds_nobody_up() {
+        let server = Server::start().unwrap();
+        let silent = TcpStream::connect(server.address).unwrap();
+        server.ask(Duration::ZERO).unwrap();
+        drop(silent);
+        server.ask(Duration::from_millis(1)).unwrap();
+    }
+
+    #[test]
+    fn it_ends_with_its_owner() {
+        let server = Server::start().unwrap();
+        let address = server.address;
+        drop(server);
+        assert!(TcpStream::connect(address).is_err());
+    }
+}
