@@ -130,6 +130,7 @@ where
 
     /// Every idle helper gets an object, as far as there are some.
     fn give_objects(&mut self) -> Claim {
+        self.release_idle();
         let mut number = 0;
         while number < self.helpers.len() {
             if !matches!(self.helpers[number].state, State::Idle) {
@@ -162,6 +163,16 @@ where
             }
         }
         Claim::Got
+    }
+
+    /// Idle helpers give their permits back: an adaptive degree may have fallen below the number of those who wait.
+    fn release_idle(&mut self) {
+        let mut source = self.shared.source();
+        for helper in &mut self.helpers {
+            if matches!(helper.state, State::Idle) && std::mem::take(&mut helper.held) {
+                source.running -= 1;
+            }
+        }
     }
 
     /// Starts a helper if one more is allowed and there may be an object for it; `true` if that was tried.

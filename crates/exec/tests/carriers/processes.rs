@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Deserializer, Serialize};
 use threadgauge_exec::process::{Crash, Failure, Processor};
-use threadgauge_exec::{Ended, OnError};
+use threadgauge_exec::{ConcurrentExecution, Degree, Ended, OnError};
 
 use crate::carrier::{PERFORM, at_most};
 use crate::script::{Object, Step, object};
@@ -48,6 +48,10 @@ pub fn tests() -> Vec<Test> {
             each_crash_is_its_objects_error,
         ),
         test("processes::helpers_are_reused", helpers_are_reused),
+        test(
+            "processes::the_degree_may_be_adaptive",
+            the_degree_may_be_adaptive,
+        ),
         test(
             "processes::a_killed_child_is_its_objects_error",
             a_killed_child_is_its_objects_error,
@@ -131,6 +135,18 @@ fn each_crash_is_its_objects_error() {
         );
     });
     assert_eq!(report.finished, 5);
+}
+
+fn the_degree_may_be_adaptive() {
+    let mut sum = 0;
+    let six = NonZeroUsize::new(6).unwrap();
+    let report = ConcurrentExecution::new(Degree::adaptive(..=six))
+        .processes()
+        .for_each((0..300).map(|n| vec![n]), &DOUBLE, |done| {
+            sum += done.result.unwrap()[0];
+        });
+    assert_eq!((report.finished, sum), (300, 299 * 300));
+    assert!(report.most_running <= 6 && (1..=6).contains(&report.last_degree));
 }
 
 fn helpers_are_reused() {

@@ -16,7 +16,7 @@ use threadgauge_exec::{Ended, OnError, StopToken, Task, Warning};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Notify, oneshot};
 
-use crate::at_most;
+use crate::{adaptive, at_most};
 
 fn one_thread() -> Runtime {
     Builder::new_current_thread().enable_time().build().unwrap()
@@ -454,4 +454,21 @@ fn errors_are_collected_or_stop() {
         stopped.report.finished + stopped.failed.len() + stopped.report.rest.count(),
         20
     );
+}
+
+/// Waiting futures that cost nothing: two at once are better than one, and so on to the bound.
+#[test]
+fn an_adaptive_degree_grows_for_futures_that_wait() {
+    let report = one_thread().block_on(adaptive(40).for_each_async(
+        0..2000,
+        async |_| tokio::time::sleep(Duration::from_millis(2)).await,
+        |_| (),
+    ));
+    assert_eq!(report.finished, 2000);
+    assert!(
+        (5..=40).contains(&report.most_running),
+        "{} at most",
+        report.most_running
+    );
+    assert!((1..=40).contains(&report.last_degree));
 }
