@@ -13,6 +13,7 @@ mod workload;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
@@ -112,12 +113,12 @@ pub fn run(options: &Options) -> Result<()> {
         dice.shuffle(&mut order);
         let before = Reading::take();
         for (i, (workload, peer)) in order.into_iter().enumerate() {
-            eprint!(
-                "\rround {} of {rounds}: {} of {}   ",
+            progress(&format!(
+                "round {} of {rounds}: {} of {}",
                 round + 1,
                 i + 1,
                 cells.len()
-            );
+            ));
             let objects = (peer.objects(workload) / share).max(workload.degree);
             let sample = measured.sample(&programs, peer, workload, objects);
             let key = (workload.id, peer.name);
@@ -133,7 +134,7 @@ pub fn run(options: &Options) -> Result<()> {
         if peer.role == Role::Ideal || !peer.runs(&workload::EMPTY_2) {
             continue;
         }
-        eprint!("\rmemory of {}              ", peer.name);
+        progress(&format!("memory of {}", peer.name));
         let few = (peer.objects(&workload::EMPTY_2) / share / 4).max(workload::EMPTY_2.degree);
         let kib = |objects| {
             measured_once(&programs, peer, &workload::EMPTY_2, objects).map(|sample| sample.peak_rss_kib)
@@ -142,7 +143,7 @@ pub fn run(options: &Options) -> Result<()> {
             measured.memory.insert(peer.name, [few, many]);
         }
     }
-    eprintln!();
+    progress("");
 
     let text = table::markdown(&measured, &chosen);
     fs::create_dir_all(&options.out).with_context(|| format!("cannot make {}", options.out.display()))?;
@@ -159,6 +160,13 @@ pub fn run(options: &Options) -> Result<()> {
         options.out.display()
     );
     Ok(())
+}
+
+/// A line that the next one writes over; on a terminal only.
+fn progress(line: &str) {
+    if std::io::stderr().is_terminal() {
+        eprint!("\r\x1b[K{line}");
+    }
 }
 
 fn is_chosen(peer: &Peer, only: &[String]) -> bool {
