@@ -22,7 +22,7 @@ use serde_json::Value;
 
 use crate::shell;
 use foreign::Reading;
-use peers::{PEERS, Peer, Role};
+use peers::{IDEAL, PEERS, Peer};
 use programs::Programs;
 use workload::Workload;
 
@@ -35,16 +35,13 @@ pub struct Options {
     /// Three rounds of a tenth of the objects: to see that everything runs, not to be believed
     #[arg(long, conflicts_with = "rounds")]
     quick: bool,
-    /// Only peers whose name contains one of these; the ideal is always there
+    /// Only peers whose name contains one of these
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     only: Vec<String>,
     /// Where exec.md, exec.svg and exec.json (every run) go
     #[arg(long, value_name = "DIR", default_value = "target/bench-exec")]
     out: PathBuf,
 }
-
-/// The ideal is in every ratio, so it is tried as often as the most important cells.
-const IDEAL_TRIES: usize = 2;
 
 /// What one run said of itself.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,6 +51,8 @@ struct Sample {
     peak_rss_kib: f64,
     /// Median, 99th percentile, maximum; of workloads that are not empty.
     wait_ns: Option<[f64; 3]>,
+    /// What the ideal took beside it, in ns an object; of burns.
+    ideal_ns: Option<f64>,
 }
 
 /// Samples by round; a round in which the run failed has none.
@@ -86,7 +85,7 @@ pub fn run(options: &Options) -> Result<()> {
         .filter(|peer| is_chosen(peer, &options.only))
         .collect();
     ensure!(
-        chosen.iter().any(|peer| peer.role != Role::Ideal),
+        !chosen.is_empty(),
         "no peer's name contains any of {:?}; there are: {}",
         options.only,
         PEERS.iter().map(|peer| peer.name).collect::<Vec<_>>().join(", ")
@@ -131,7 +130,7 @@ pub fn run(options: &Options) -> Result<()> {
         measured.foreign.extend(share);
     }
     for peer in &chosen {
-        if peer.role == Role::Ideal || !peer.runs(&workload::EMPTY_2) {
+        if !peer.runs(&workload::EMPTY_2) {
             continue;
         }
         progress(&format!("memory of {}", peer.name));
@@ -170,11 +169,12 @@ fn progress(line: &str) {
 }
 
 fn is_chosen(peer: &Peer, only: &[String]) -> bool {
-    only.is_empty() || peer.role == Role::Ideal || only.iter().any(|word| peer.name.contains(word.as_str()))
+    only.is_empty() || only.iter().any(|word| peer.name.contains(word.as_str()))
 }
 
 impl Measured {
-    /// What a round has of a cell: of its tries the one that took least. A failure becomes a remark.
+    /// What a round has of a cell: of its tries the one that took least, and the least of the ideals that ran beside
+    /// them. A failure becomes a remark.
     fn sample(
         &mut self,
         programs: &Programs,
@@ -182,14 +182,19 @@ impl Measured {
         workload: &Workload,
         objects: u64,
     ) -> Option<Sample> {
-        let tries = if peer.role == Role::Ideal {
-            IDEAL_TRIES
-        } else {
-            workload.tries
-        };
         let mut least: Option<Sample> = None;
-        for _ in 0..tries {
-            match measured_once(programs, peer, workload, objects) {
+        let mut ideal_ns: Option<f64> = None;
+        for _ in 0..workload.tries {
+            let tried = measured_once(programs, peer, workload, objects).and_then(|sample| {
+                if workload.burn_ns > 0.0 {
+                    let objects = IDEAL.objects(workload);
+                    let ideal = measured_once(programs, &IDEAL, workload, objects)?;
+                    let ns = ideal.elapsed_ns / objects as f64;
+                    ideal_ns = Some(ideal_ns.map_or(ns, |least| least.min(ns)));
+                }
+                Ok(sample)
+            });
+            match tried {
                 Ok(sample) if least.is_some_and(|least| least.elapsed_ns <= sample.elapsed_ns) => {}
                 Ok(sample) => least = Some(sample),
                 Err(error) => self
@@ -197,7 +202,7 @@ impl Measured {
                     .push(format!("{} on {}: {error:#}", peer.name, workload.name)),
             }
         }
-        least
+        least.map(|sample| Sample { ideal_ns, ..sample })
     }
 
     fn json(&self) -> String {
@@ -249,12 +254,13 @@ impl Sample {
             cpu_ns: figure("cpu_ns")?,
             peak_rss_kib: figure("peak_rss_kib")?,
             wait_ns,
+            ideal_ns: None,
         })
     }
 
     fn json(self) -> Value {
         serde_json::json!({
-            "elapsed_ns": self.elapsed_ns, "cpu_ns": self.cpu_ns, "peak_rss_kib": self.peak_rss_kib, "wait_ns": self.wait_ns
+            "elapsed_ns": self.elapsed_ns, "cpu_ns": self.cpu_ns, "peak_rss_kib": self.peak_rss_kib, "wait_ns": self.wait_ns, "ideal_ns": self.ideal_ns
         })
     }
 }
@@ -301,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn peers_are_chosen_by_part_of_their_name_and_the_ideal_always() {
+    fn peers_are_chosen_by_part_of_their_name() {
         let chosen = |word: &str| -> Vec<&str> {
             PEERS
                 .iter()
@@ -309,6 +315,6 @@ mod tests {
                 .map(|peer| peer.name)
                 .collect()
         };
-        assert_eq!(chosen("kanal"), ["kanal-k", "kanal-1024", "ideal"]);
+        assert_eq!(chosen("kanal"), ["kanal-k", "kanal-1024"]);
     }
 }

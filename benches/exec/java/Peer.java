@@ -63,7 +63,7 @@ public final class Peer {
         void on(Call call, Finisher finisher) throws Exception;
     }
 
-    static final long WARM_UP_NS = 300_000_000;
+    static final long WARM_UP_NS = 200_000_000;
     static final long GO_HOME = -1;
 
     static final Map<String, Run> PEERS =

@@ -158,7 +158,7 @@ line {{ stroke: var(--faint) }} .leader {{ stroke: var(--floor) }}
         let class = match point.role {
             Role::Ours => "ours",
             Role::Peer => "peer",
-            Role::Floor | Role::Ideal => "floor",
+            Role::Floor => "floor",
         };
         let middle = label.x + label.w / 2.0;
         let (edge_x, edge_y) = (

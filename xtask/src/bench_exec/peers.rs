@@ -4,7 +4,7 @@ use super::programs::Program;
 use super::workload::{Size, Workload};
 
 /// What the slowest peers may add to the work of a run.
-const LONGEST_NS: f64 = 200e6;
+const LONGEST_NS: f64 = 60e6;
 
 /// What a row of the tables is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,8 +15,6 @@ pub enum Role {
     Peer,
     /// Bare threads without a bound, a finisher's order or an end.
     Floor,
-    /// The same burns with nothing between them.
-    Ideal,
 }
 
 /// A way of bounded concurrent execution.
@@ -50,6 +48,12 @@ const fn ours(name: &'static str, empty_ns: f64) -> Peer {
         ..peer(name, Program::Rust, empty_ns)
     }
 }
+
+/// The same burns on bare pinned threads with nothing between them. Runs beside every burn of the others.
+pub const IDEAL: Peer = Peer {
+    role: Role::Floor,
+    ..peer("ideal", Program::Rust, 1.0)
+};
 
 /// In the order of the tables before they are sorted.
 pub const PEERS: &[Peer] = &[
@@ -101,22 +105,17 @@ pub const PEERS: &[Peer] = &[
         role: Role::Floor,
         ..peer("floor", Program::Rust, 4.0)
     },
-    Peer {
-        role: Role::Ideal,
-        ..peer("ideal", Program::Rust, 1.0)
-    },
 ];
 
 impl Peer {
     /// Whether it takes part.
     pub fn runs(&self, workload: &Workload) -> bool {
         let makes_threads = workload.id == super::workload::THREADS.id;
-        match self.role {
-            Role::Ideal => workload.burn_ns > 0.0,
-            // It yields where others sleep.
-            Role::Floor if !self.threads => workload.sleep_us == 0 && !makes_threads,
-            _ => self.threads == makes_threads,
+        // The floor yields where others sleep.
+        if self.role == Role::Floor && !self.threads {
+            return workload.sleep_us == 0 && !makes_threads;
         }
+        self.threads == makes_threads
     }
 
     /// How many objects a run has: a multiple of the degree, so that the last ones end together.

@@ -117,14 +117,22 @@ impl Measured {
         )
     }
 
-    /// Share over the ideal.
+    /// Share over the ideal that ran beside it.
     fn over(&self, peer: &str, workload: &Workload) -> Option<Spread> {
-        let Spread { median, least, most } = self.ratio(peer, "ideal", workload)?;
-        Some(Spread {
-            median: median - 1.0,
-            least: least - 1.0,
-            most: most - 1.0,
+        let objects = self.objects(peer, workload);
+        self.each(peer, workload, |sample| {
+            Some(sample.elapsed_ns / objects / sample.ideal_ns? - 1.0)
         })
+    }
+
+    /// All ideals of a workload.
+    fn ideal(&self, workload: &Workload) -> Option<Spread> {
+        let cells = self.cells.iter().filter(|((id, _), _)| *id == workload.id);
+        Spread::of(
+            cells
+                .flat_map(|(_, samples)| samples.iter().flatten().filter_map(|sample| sample.ideal_ns))
+                .collect(),
+        )
     }
 }
 
@@ -138,11 +146,7 @@ pub fn front(measured: &Measured, chosen: &[&Peer]) -> Vec<Point> {
             wait_us: measured.wait(peer.name, &BURN_10_US, 0)?.median / US,
         })
     };
-    chosen
-        .iter()
-        .filter(|peer| peer.role != Role::Ideal)
-        .filter_map(point)
-        .collect()
+    chosen.iter().filter_map(point).collect()
 }
 
 /// All tables.
@@ -151,7 +155,7 @@ pub fn markdown(measured: &Measured, chosen: &[&Peer]) -> String {
     let rounds = measured.rounds;
     let _ = writeln!(
         text,
-        "{rounds} interleaved rounds; each figure is the median over them (least – most). A round has one run of a cell; of 10 µs, of threads and of the ideal the quicker of two. Ours in bold, what keeps no contract in italics.
+        "{rounds} interleaved rounds; each figure is the median over them (least – most). A round has one run of a cell; of 10 µs and of threads the quicker of two. The ideal runs beside each burn, as often. Ours in bold, what keeps no contract in italics.
 Names end in the most objects that are out at once (`k` or 1,024). The JVM counts its CPU time in steps of 10 ms; Python's memory is without its child processes.\n"
     );
     let foreign: Vec<String> = measured
@@ -195,7 +199,7 @@ fn name(peer: &Peer) -> String {
     match peer.role {
         Role::Ours => format!("**{}**", peer.name),
         Role::Peer => peer.name.to_owned(),
-        Role::Floor | Role::Ideal => format!("*{}*", peer.name),
+        Role::Floor => format!("*{}*", peer.name),
     }
 }
 
@@ -231,12 +235,9 @@ fn burns(text: &mut String, measured: &Measured, chosen: &[&Peer], workload: &Wo
         text,
         "\n## {}\n\nIdeal: {} µs an object.\n\n| | % over ideal | finisher waits, µs: median | 99th percentile | longest | CPU µs an object |\n|---|---:|---:|---:|---:|---:|\n",
         workload.name,
-        shown(measured.ns_per_object("ideal", workload), US),
+        shown(measured.ideal(workload), US),
     );
     for (peer, over) in ranked(chosen, |peer| measured.over(peer.name, workload)) {
-        if peer.role == Role::Ideal {
-            continue;
-        }
         let _ = writeln!(
             text,
             "| {} | {} | {} | {} | {} | {} |",
@@ -405,6 +406,7 @@ mod tests {
             cpu_ns: 2.0 * elapsed_ns,
             peak_rss_kib: 2048.0,
             wait_ns,
+            ideal_ns: wait_ns.map(|_| 9.0),
         })
     }
 
@@ -427,22 +429,15 @@ mod tests {
             10,
             times([110.0, 104.0, 120.0], Some([9e3, 2e4, 3e4])),
         );
-        cell(
-            &BURN_10_US,
-            "ideal",
-            10,
-            [sample(100.0, None), None, sample(100.0, None)],
-        );
         measured
     }
 
     #[test]
-    fn ratios_are_of_objects_and_of_the_same_round() {
+    fn ratios_are_of_objects_and_by_round() {
         let ratio = measured().ratio("ours-prompt", "kanal-1024", &EMPTY_2).unwrap();
         assert_eq!((ratio.least, ratio.median, ratio.most), (0.2, 0.4, 0.6));
-        // The second round has no ideal.
         let over = measured().over("ours-prompt", &BURN_10_US).unwrap();
-        assert!((over.median - 0.15).abs() < 1e-9, "{over:?}");
+        assert!((over.median - 2.0 / 9.0).abs() < 1e-9, "{over:?}");
     }
 
     #[test]
@@ -454,7 +449,7 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains("ours-prompt over the ideal | ≤ 12 % | 15.0 (10.0 – 20.0) % | **no** |"),
+            text.contains("ours-prompt over the ideal | ≤ 12 % | 22.2 (15.6 – 33.3) % | **no** |"),
             "{text}"
         );
         assert!(

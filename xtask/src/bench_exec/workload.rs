@@ -50,7 +50,7 @@ pub const BURN_10_US: Workload = Workload {
     id: "burn-10us",
     name: "10 µs, k = 2",
     burn_ns: 10e3,
-    size: Size::Objects(10_000),
+    size: Size::Objects(8_000),
     tries: 2,
     ..EMPTY_2
 };
