@@ -146,10 +146,12 @@ mod tests {
     }
 
     #[test]
-    fn a_fast_peer_gets_more_empty_objects_and_as_many_burns() {
-        let (fast, slow) = (peer("a", Program::Rust, 10.0), peer("b", Program::Rust, 2e4));
+    fn a_fast_peer_gets_more_empty_objects_and_only_a_very_slow_one_fewer_burns() {
+        let taking = |empty_ns| peer("a", Program::Rust, empty_ns);
+        let (fast, slow, very_slow) = (taking(10.0), taking(2e3), taking(2e4));
         assert!(fast.objects(&EMPTY_2) > slow.objects(&EMPTY_2));
         assert_eq!(fast.objects(&BURN_10_US), slow.objects(&BURN_10_US));
+        assert!(very_slow.objects(&BURN_10_US) < fast.objects(&BURN_10_US));
     }
 
     #[test]
