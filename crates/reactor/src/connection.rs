@@ -1,0 +1,434 @@
+//! One connection without its socket: a session, the input it has not used, and how far its end has come.
+//!
+//! Every design drives its connections through this one place, so that they agree in what a protocol sees. The design
+//! reads and writes the socket, keeps the time, and does what [`Effects`] ask.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use crate::counters::CloseReason;
+use crate::id::ConnectionId;
+use crate::protocol::{Asked, Effects, End, Io, Protocol, Session};
+
+/// The most offloaded steps of one connection at a time; its further input waits.
+const MOST_JOBS: usize = 64;
+
+/// Where a call into a session puts what it asks for.
+#[derive(Debug)]
+pub(crate) struct Turn<'a> {
+    /// For the own client: appended to.
+    pub output: &'a mut Vec<u8>,
+    /// The length of `output` from which on the client has too much waiting, and its further input is held.
+    pub full_at: usize,
+    /// For everyone else.
+    pub effects: &'a mut Effects,
+}
+
+/// A session and what surrounds it.
+#[derive(Debug)]
+pub(crate) struct Connection<S> {
+    id: ConnectionId,
+    session: S,
+    max_frame: usize,
+    /// What has come and was not used yet.
+    input: Vec<u8>,
+    /// `input` waits for the client to take its output, or for steps to answer.
+    held: bool,
+    /// The client sends no more.
+    peer_ended: bool,
+    /// The session knows that the client sends no more.
+    told_ended: bool,
+    asked: Asked,
+    /// Offloaded steps that have not answered.
+    jobs: usize,
+    /// Messages used.
+    messages: u64,
+    /// Why it ends, once that is decided.
+    reason: Option<CloseReason>,
+}
+
+impl<S: Session> Connection<S> {
+    /// A client has connected.
+    pub fn open<P: Protocol<Session = S>>(protocol: &P, id: ConnectionId, turn: &mut Turn<'_>) -> Self {
+        let mut connection = Self {
+            id,
+            session: protocol.open(id),
+            max_frame: P::MAX_FRAME,
+            input: Vec::new(),
+            held: false,
+            peer_ended: false,
+            told_ended: false,
+            asked: Asked::default(),
+            jobs: 0,
+            messages: 0,
+            reason: None,
+        };
+        connection.call(turn, |session, io| session.opened(io));
+        connection
+    }
+
+    /// Its name.
+    pub fn id(&self) -> ConnectionId {
+        self.id
+    }
+
+    /// How many messages the session has used.
+    pub fn messages(&self) -> u64 {
+        self.messages
+    }
+
+    /// Whether the first message is still to come.
+    pub fn is_new(&self) -> bool {
+        self.messages == 0
+    }
+
+    /// Whether more should be read from the client now.
+    pub fn wants_input(&self) -> bool {
+        !self.held && !self.peer_ended && self.reason.is_none()
+    }
+
+    /// Whether input is held until the client has taken output or a step has answered: then
+    /// [`resume`](Self::resume) goes on.
+    pub fn is_held(&self) -> bool {
+        self.held
+    }
+
+    /// Why it ends, if it does. It is over once its output is sent and [`is_answered`](Self::is_answered); at once
+    /// where the reason is [abrupt](CloseReason::is_abrupt).
+    pub fn ending(&self) -> Option<CloseReason> {
+        self.reason
+    }
+
+    /// Whether every offloaded step has answered.
+    pub fn is_answered(&self) -> bool {
+        self.jobs == 0
+    }
+
+    /// The alarm asked for since the last call of this: `Some(None)` takes it back.
+    pub fn take_alarm(&mut self) -> Option<Option<Duration>> {
+        self.asked.alarm.take()
+    }
+
+    /// Bytes have come from the client.
+    pub fn received(&mut self, bytes: &[u8], turn: &mut Turn<'_>) {
+        if self.reason.is_some() {
+            return;
+        }
+        if self.input.is_empty() {
+            let used = self.pump(bytes, turn);
+            self.input.extend_from_slice(&bytes[used..]);
+        } else {
+            self.input.extend_from_slice(bytes);
+            self.pump_kept(turn);
+        }
+        self.check_frame();
+    }
+
+    /// Goes on with held input: output was taken, or a step has answered.
+    pub fn resume(&mut self, turn: &mut Turn<'_>) {
+        if !self.held || self.reason.is_some() {
+            return;
+        }
+        self.held = false;
+        self.pump_kept(turn);
+        self.check_frame();
+        self.tell_ended(turn);
+    }
+
+    /// The client sends no more.
+    pub fn ended(&mut self, turn: &mut Turn<'_>) {
+        self.peer_ended = true;
+        self.tell_ended(turn);
+    }
+
+    /// The alarm has gone off.
+    pub fn alarm(&mut self, turn: &mut Turn<'_>) {
+        if self.reason.is_none() {
+            self.call(turn, |session, io| session.alarm(io));
+        }
+    }
+
+    /// An offloaded step has answered; `None`: it panicked.
+    pub fn answered(&mut self, bytes: Option<&[u8]>, turn: &mut Turn<'_>) {
+        self.jobs -= 1;
+        match bytes {
+            Some(bytes) => turn.output.extend_from_slice(bytes),
+            None => self.end(CloseReason::Panicked),
+        }
+        self.resume(turn);
+    }
+
+    /// The server is stopping.
+    pub fn stop(&mut self, turn: &mut Turn<'_>) {
+        if self.reason.is_none() {
+            self.call(turn, |session, io| session.stopping(io));
+            if self.reason == Some(CloseReason::Finished) {
+                self.reason = Some(CloseReason::Stopped);
+            }
+        }
+    }
+
+    /// It ends for a reason of the design's: unless it was ending already, or the new reason is abrupt.
+    pub fn end(&mut self, reason: CloseReason) {
+        if self.reason.is_none() || reason.is_abrupt() {
+            self.reason = Some(reason);
+        }
+    }
+
+    /// The connection is gone: the last call. The reason to count, and what the session asks for others in `effects`.
+    pub fn close(mut self, effects: &mut Effects) -> CloseReason {
+        let reason = self.reason.unwrap_or(CloseReason::Lost);
+        if reason != CloseReason::Panicked {
+            let mut nowhere = Vec::new();
+            let mut turn = Turn {
+                output: &mut nowhere,
+                full_at: usize::MAX,
+                effects,
+            };
+            self.call(&mut turn, |session, io| session.closed(io));
+            effects.jobs.clear();
+        }
+        reason
+    }
+
+    fn pump_kept(&mut self, turn: &mut Turn<'_>) {
+        let mut input = std::mem::take(&mut self.input);
+        let used = self.pump(&input, turn);
+        input.drain(..used);
+        if !input.is_empty() {
+            self.input = input;
+        }
+    }
+
+    /// Has the session use what it can of `input`, and says how much that was.
+    fn pump(&mut self, input: &[u8], turn: &mut Turn<'_>) -> usize {
+        let mut used = 0;
+        while used < input.len() && self.reason.is_none() {
+            if turn.output.len() >= turn.full_at || self.jobs >= MOST_JOBS {
+                self.held = true;
+                break;
+            }
+            let rest = &input[used..];
+            let Some(count) = self.call(turn, |session, io| session.received(rest, io)) else {
+                break;
+            };
+            assert!(
+                count <= rest.len(),
+                "a session used {count} of {} bytes",
+                rest.len()
+            );
+            if count == 0 {
+                break;
+            }
+            used += count;
+            self.messages += 1;
+        }
+        used
+    }
+
+    fn check_frame(&mut self) {
+        if !self.held && self.reason.is_none() && self.input.len() > self.max_frame {
+            self.reason = Some(CloseReason::TooLong);
+        }
+    }
+
+    /// The session hears of the client's end after it has used what came before.
+    fn tell_ended(&mut self, turn: &mut Turn<'_>) {
+        if self.peer_ended && !self.told_ended && !self.held && self.reason.is_none() {
+            self.told_ended = true;
+            self.call(turn, |session, io| session.ended(io));
+            if self.reason == Some(CloseReason::Finished) {
+                self.reason = Some(CloseReason::PeerEnded);
+            }
+        }
+    }
+
+    /// Calls the session, and takes note of what it asks for its own connection. `None`: it panicked.
+    fn call<R>(&mut self, turn: &mut Turn<'_>, call: impl FnOnce(&mut S, &mut Io<'_>) -> R) -> Option<R> {
+        let jobs_before = turn.effects.jobs.len();
+        let mut io = Io {
+            id: self.id,
+            output: turn.output,
+            asked: &mut self.asked,
+            effects: turn.effects,
+        };
+        // A session that has panicked is never called again, so nobody sees it half changed.
+        let result = catch_unwind(AssertUnwindSafe(|| call(&mut self.session, &mut io)));
+        self.jobs += turn.effects.jobs.len() - jobs_before;
+        let asked = match self.asked.end {
+            End::Open => None,
+            End::Close => Some(CloseReason::Finished),
+            End::Refuse => Some(CloseReason::Refused),
+        };
+        self.reason = self.reason.or(asked);
+        result.map_err(|_| self.reason = Some(CloseReason::Panicked)).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every line but the last word of a session comes back, in capitals.
+    struct Lines {
+        log: Vec<&'static str>,
+    }
+
+    struct LinesProtocol;
+
+    impl Protocol for LinesProtocol {
+        type Session = Lines;
+        const MAX_FRAME: usize = 16;
+        fn open(&self, _: ConnectionId) -> Lines {
+            Lines { log: Vec::new() }
+        }
+    }
+
+    impl Session for Lines {
+        fn received(&mut self, input: &[u8], io: &mut Io<'_>) -> usize {
+            let Some(end) = input.iter().position(|&byte| byte == b'\n') else {
+                return 0;
+            };
+            match &input[..end] {
+                b"quit" => io.close(),
+                b"panic" => panic!("asked to"),
+                b"slow" => io.offload(|| b"done\n".to_vec()),
+                line => io.send(&line.to_ascii_uppercase()),
+            }
+            end + 1
+        }
+
+        fn ended(&mut self, io: &mut Io<'_>) {
+            self.log.push("ended");
+            io.send(b"bye");
+            io.close();
+        }
+    }
+
+    /// A connection with its surroundings.
+    struct Bench {
+        connection: Connection<Lines>,
+        output: Vec<u8>,
+        effects: Effects,
+        full_at: usize,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let (mut output, mut effects) = (Vec::new(), Effects::default());
+            let mut turn = Turn {
+                output: &mut output,
+                full_at: usize::MAX,
+                effects: &mut effects,
+            };
+            let connection = Connection::open(&LinesProtocol, ConnectionId::new(0, 0, 0), &mut turn);
+            Self {
+                connection,
+                output,
+                effects,
+                full_at: usize::MAX,
+            }
+        }
+
+        fn turn(&mut self, call: impl FnOnce(&mut Connection<Lines>, &mut Turn<'_>)) -> String {
+            let mut turn = Turn {
+                output: &mut self.output,
+                full_at: self.full_at,
+                effects: &mut self.effects,
+            };
+            call(&mut self.connection, &mut turn);
+            String::from_utf8_lossy(&self.output).into_owned()
+        }
+
+        fn received(&mut self, bytes: &[u8]) -> String {
+            self.turn(|connection, turn| connection.received(bytes, turn))
+        }
+    }
+
+    #[test]
+    fn bytes_split_at_every_place_give_the_same() {
+        let input = b"one\ntwo\n\nthree\nquit\nnot used\n";
+        for split in 0..input.len() {
+            let mut bench = Bench::new();
+            for part in [&input[..split], &input[split..]] {
+                if !part.is_empty() {
+                    bench.received(part);
+                }
+            }
+            assert_eq!(bench.output, b"ONETWOTHREE", "split at {split}");
+            assert_eq!(bench.connection.ending(), Some(CloseReason::Finished));
+            assert_eq!(bench.connection.messages(), 5);
+        }
+    }
+
+    #[test]
+    fn a_frame_without_end_is_too_long() {
+        let mut bench = Bench::new();
+        bench.received(&[b'x'; 16]);
+        assert!(bench.connection.wants_input());
+        bench.received(b"x");
+        assert_eq!(bench.connection.ending(), Some(CloseReason::TooLong));
+    }
+
+    #[test]
+    fn input_is_held_while_the_client_takes_nothing() {
+        let mut bench = Bench::new();
+        bench.full_at = 2;
+        assert_eq!(
+            bench.received(b"one\ntwo\nand a very long one without its end"),
+            "ONE"
+        );
+        assert!(bench.connection.is_held() && !bench.connection.wants_input());
+        // The end is heard after what came before it.
+        assert_eq!(bench.turn(|connection, turn| connection.ended(turn)), "ONE");
+        bench.output.clear();
+        assert_eq!(bench.turn(|connection, turn| connection.resume(turn)), "TWO");
+        assert!(bench.connection.is_held());
+    }
+
+    #[test]
+    fn the_end_comes_after_the_input() {
+        let mut bench = Bench::new();
+        bench.full_at = 2;
+        bench.received(b"one\ntwo\n");
+        bench.turn(|connection, turn| connection.ended(turn));
+        bench.full_at = usize::MAX;
+        assert_eq!(
+            bench.turn(|connection, turn| connection.resume(turn)),
+            "ONETWObye"
+        );
+        assert_eq!(bench.connection.session.log, ["ended"]);
+        assert_eq!(bench.connection.ending(), Some(CloseReason::PeerEnded));
+    }
+
+    #[test]
+    fn a_closing_connection_waits_for_its_steps() {
+        let mut bench = Bench::new();
+        bench.received(b"slow\nquit\n");
+        assert!(!bench.connection.is_answered());
+        let step = bench.effects.jobs.pop().expect("one step")();
+        bench.turn(|connection, turn| connection.answered(Some(&step), turn));
+        assert_eq!(bench.output, b"done\n");
+        assert!(bench.connection.is_answered());
+    }
+
+    #[test]
+    fn steps_are_bounded() {
+        let mut bench = Bench::new();
+        bench.received(&b"slow\n".repeat(MOST_JOBS + 1));
+        assert_eq!(bench.effects.jobs.len(), MOST_JOBS);
+        assert!(bench.connection.is_held());
+        bench.effects.jobs.clear();
+        bench.turn(|connection, turn| connection.answered(Some(b""), turn));
+        assert_eq!(bench.effects.jobs.len(), 1);
+        assert!(bench.connection.wants_input());
+    }
+
+    #[test]
+    fn a_panic_ends_one_connection() {
+        let mut bench = Bench::new();
+        bench.received(b"one\npanic\ntwo\n");
+        assert_eq!(bench.connection.ending(), Some(CloseReason::Panicked));
+        assert_eq!(bench.connection.close(&mut bench.effects), CloseReason::Panicked);
+    }
+}

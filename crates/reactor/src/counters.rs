@@ -1,0 +1,238 @@
+//! What a server counts while it runs, and why connections ended.
+//!
+//! Each loop, thread or process counts in a block of its own, so that counting costs no contention; the blocks of a
+//! server lie in memory shared with forked children and are added up when somebody asks.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::shared::{Shareable, Shared};
+
+/// Why a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CloseReason {
+    /// The protocol closed it.
+    Finished,
+    /// The client sent no more, and had its answers.
+    PeerEnded,
+    /// The client reset it, or the network did.
+    Lost,
+    /// The client broke the protocol's rules.
+    Refused,
+    /// A message was longer than [`Protocol::MAX_FRAME`](crate::Protocol::MAX_FRAME).
+    TooLong,
+    /// No whole first message within the server's `handshake` time.
+    Handshake,
+    /// Nothing came for the server's `idle` time.
+    Idle,
+    /// The client did not take its output, and the server drops slow ones.
+    Slow,
+    /// The server stopped, and all was sent.
+    Stopped,
+    /// The server stopped, and its `drain` time passed first.
+    DrainTime,
+    /// The protocol panicked.
+    Panicked,
+}
+
+impl CloseReason {
+    /// All of them, in the order of the enumeration.
+    pub const ALL: [Self; 11] = [
+        Self::Finished,
+        Self::PeerEnded,
+        Self::Lost,
+        Self::Refused,
+        Self::TooLong,
+        Self::Handshake,
+        Self::Idle,
+        Self::Slow,
+        Self::Stopped,
+        Self::DrainTime,
+        Self::Panicked,
+    ];
+
+    /// In words, as a summary shows it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Finished => "finished",
+            Self::PeerEnded => "ended by client",
+            Self::Lost => "lost",
+            Self::Refused => "refused",
+            Self::TooLong => "message too long",
+            Self::Handshake => "no first message",
+            Self::Idle => "idle",
+            Self::Slow => "too slow",
+            Self::Stopped => "server stopped",
+            Self::DrainTime => "drain time over",
+            Self::Panicked => "panicked",
+        }
+    }
+
+    /// Whether what still waits for the client is dropped.
+    pub fn is_abrupt(self) -> bool {
+        matches!(self, Self::Lost | Self::Slow | Self::DrainTime | Self::Panicked)
+    }
+}
+
+macro_rules! counters {
+    ($($(#[$about:meta])* $name:ident,)*) => {
+        /// A block of counters with one writer.
+        #[derive(Debug, Default)]
+        #[repr(align(128))]
+        pub(crate) struct Counters {
+            $(pub $name: Counter,)*
+            closed: [Counter; CloseReason::ALL.len()],
+        }
+
+        /// What a server has counted: all its loops, threads and processes together.
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        pub struct Totals {
+            $($(#[$about])* pub $name: u64,)*
+            closed: [u64; CloseReason::ALL.len()],
+        }
+
+        impl Totals {
+            /// Each counter with its name, but for the reasons of closing.
+            pub fn each(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($name), self.$name),)*].into_iter()
+            }
+
+            fn add(&mut self, block: &Counters) {
+                $(self.$name += block.$name.get();)*
+                for (total, counter) in self.closed.iter_mut().zip(&block.closed) {
+                    *total += counter.get();
+                }
+            }
+        }
+    };
+}
+
+counters! {
+    /// Connections accepted.
+    accepted,
+    /// Attempts to accept that failed for want of descriptors, memory or the like.
+    accept_errors,
+    /// Bytes received.
+    bytes_in,
+    /// Bytes sent.
+    bytes_out,
+    /// Messages that sessions used.
+    messages,
+    /// Messages from one connection put into the outbox of another.
+    deliveries,
+    /// Messages to connections that were gone.
+    undeliverable,
+    /// Returns of a call that waits for events.
+    wake_ups,
+    /// Calls that wait for events or a lock.
+    waits,
+    /// Calls of accept.
+    accepts,
+    /// Calls that receive.
+    receives,
+    /// Calls that send.
+    sends,
+    /// All other system calls of the serving loops: registering, closing, creating, waking.
+    other_calls,
+    /// Threads or processes made for connections.
+    units_created,
+}
+
+impl Totals {
+    /// How many connections ended for this reason.
+    pub fn closed(&self, reason: CloseReason) -> u64 {
+        self.closed[reason as usize]
+    }
+
+    /// How many connections ended.
+    pub fn all_closed(&self) -> u64 {
+        self.closed.iter().sum()
+    }
+
+    /// System calls of the serving loops, of any kind.
+    pub fn system_calls(&self) -> u64 {
+        self.waits + self.accepts + self.receives + self.sends + self.other_calls
+    }
+}
+
+impl Counters {
+    /// A connection ended.
+    pub fn closed(&self, reason: CloseReason) {
+        self.closed[reason as usize].add(1);
+    }
+}
+
+/// A count with one writer and any number of readers, who may see it a little late.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    /// Counts on. Only the block's own thread may: there is one writer, so load and store suffice.
+    pub fn add(&self, count: u64) {
+        self.0.store(self.0.load(Relaxed) + count, Relaxed);
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+// SAFETY: counters are atomics without pointers, valid when all zero.
+#[allow(unsafe_code)]
+unsafe impl Shareable for Counters {}
+
+/// The blocks of a server.
+#[derive(Debug)]
+pub(crate) struct Board(Shared<Counters>);
+
+impl Board {
+    /// One block for each of `writers`.
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory.
+    pub fn new(writers: usize) -> std::io::Result<Self> {
+        Shared::zeroed(writers).map(Self)
+    }
+
+    /// The block of one writer.
+    pub fn block(&self, writer: usize) -> &Counters {
+        &self.0[writer]
+    }
+
+    /// All blocks together.
+    pub fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        for block in self.0.iter() {
+            totals.add(block);
+        }
+        totals
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_added_up() {
+        let board = Board::new(2).expect("memory");
+        board.block(0).accepted.add(2);
+        board.block(1).accepted.add(3);
+        board.block(1).closed(CloseReason::Idle);
+        let totals = board.totals();
+        assert_eq!(totals.accepted, 5);
+        assert_eq!((totals.closed(CloseReason::Idle), totals.all_closed()), (1, 1));
+        assert!(
+            totals
+                .each()
+                .any(|(name, count)| (name, count) == ("accepted", 5))
+        );
+    }
+
+    #[test]
+    fn reasons_stand_in_the_order_of_the_enumeration() {
+        for (i, reason) in CloseReason::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, i, "{}", reason.name());
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! The concurrency designs: what each is, and the one list of them.
+//!
+//! A design is a module here with `ABOUT` and `run`, and one line in the list below. It drives every connection
+//! through [`Connection`](crate::connection::Connection), so all designs agree in what a protocol sees.
+
+mod iterative;
+
+use crate::error::Error;
+use crate::options::Setting;
+use crate::protocol::Protocol;
+use crate::server::Serving;
+
+/// What a design is.
+#[derive(Debug)]
+pub struct About {
+    /// As the command line and results call it.
+    pub name: &'static str,
+    /// In one sentence.
+    pub summary: &'static str,
+    /// Where it was described.
+    pub source: &'static str,
+    /// Whether its connections can reach each other.
+    pub memory: Memory,
+    /// How many connections it serves at once.
+    pub at_once: AtOnce,
+    /// The settings it uses; any other is refused.
+    pub settings: &'static [Setting],
+}
+
+/// Whether connections can reach each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// All connections are in one address space.
+    Shared,
+    /// Connections are in several.
+    Separate,
+}
+
+/// How many connections a design serves at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtOnce {
+    /// One after the other.
+    One,
+    /// As many as it has workers.
+    Workers,
+    /// As many as the server's `max_connections`.
+    Many,
+}
+
+macro_rules! designs {
+    ($($(#[$about:meta])* $name:ident => $module:ident,)*) => {
+        /// A way to use processes, threads and event loops for the connections of a server.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Design {
+            $($(#[$about])* $name,)*
+        }
+
+        impl Design {
+            /// All of them, in the order in which they are listed.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+
+            /// What it is.
+            pub fn about(self) -> &'static About {
+                match self {
+                    $(Self::$name => &$module::ABOUT,)*
+                }
+            }
+
+            /// Serves until the stop is set and all is drained.
+            pub(crate) fn run<P: Protocol>(self, serving: &Serving<P>) -> Result<(), Error> {
+                match self {
+                    $(Self::$name => $module::run(serving),)*
+                }
+            }
+        }
+    };
+}
+
+designs! {
+    /// One connection after the other, by one thread.
+    Iterative => iterative,
+}
+
+impl Design {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        self.about().name
+    }
+
+    /// The design of this name.
+    ///
+    /// # Errors
+    ///
+    /// If there is none: with all names.
+    pub fn named(name: &str) -> Result<Self, Error> {
+        let names = || Self::ALL.iter().map(|design| design.name());
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|design| design.name() == name)
+            .ok_or_else(|| Error::UnknownDesign {
+                name: name.to_owned(),
+                known: names().collect::<Vec<_>>().join(", "),
+            })
+    }
+
+    /// Whether sessions that reach each other run on it, and if not, why.
+    ///
+    /// # Errors
+    ///
+    /// Why they cannot, as the end of a sentence that began with the design.
+    pub fn accepts_shared(self) -> Result<(), &'static str> {
+        match self.about() {
+            About {
+                memory: Memory::Separate,
+                ..
+            } => Err("keeps them in separate address spaces"),
+            About {
+                at_once: AtOnce::One, ..
+            } => Err("serves one connection after the other"),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether it uses a setting.
+    pub fn uses(self, setting: Setting) -> bool {
+        self.about().settings.contains(&setting)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_design_has_a_name_of_its_own() {
+        for (i, &design) in Design::ALL.iter().enumerate() {
+            assert_eq!(Design::named(design.name()).expect("found"), design);
+            assert!(Design::ALL[..i].iter().all(|other| other.name() != design.name()));
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_is_told_the_known_ones() {
+        let error = Design::named("iteratve").expect_err("unknown").to_string();
+        assert!(
+            error.contains("`iteratve`") && error.contains("iterative"),
+            "{error}"
+        );
+    }
+}

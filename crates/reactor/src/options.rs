@@ -1,0 +1,127 @@
+//! What can be set on a server, and its defaults.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+/// A setting that some designs use and others do not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Setting {
+    /// How many processes or threads serve: [`Server::workers`](crate::Server::workers).
+    Workers,
+    /// How many reactors read: [`Server::readers`](crate::Server::readers).
+    Readers,
+    /// How many reactors write: [`Server::writers`](crate::Server::writers).
+    Writers,
+    /// How connections are given to reactors: [`Server::placement`](crate::Server::placement).
+    Placement,
+}
+
+/// As the command line calls it.
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Workers => "workers",
+            Self::Readers => "readers",
+            Self::Writers => "writers",
+            Self::Placement => "placement",
+        })
+    }
+}
+
+/// Which reactors a connection gets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Placement {
+    /// By its handle, modulo the number of reactors: the source's rule.
+    #[default]
+    ByHandle,
+    /// The one with the fewest connections.
+    LeastLoaded,
+    /// Where the connections are that it talks to: it starts as with [`LeastLoaded`](Self::LeastLoaded) and moves
+    /// once it has joined a group.
+    ByGroup,
+    /// By handle at first; then connections move from busy reactors to idle ones, and reactors change between reading
+    /// and writing, by the CPU time that each uses.
+    Adaptive,
+}
+
+impl Placement {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::ByHandle, Self::LeastLoaded, Self::ByGroup, Self::Adaptive];
+
+    /// As the command line calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ByHandle => "by-handle",
+            Self::LeastLoaded => "least-loaded",
+            Self::ByGroup => "by-group",
+            Self::Adaptive => "adaptive",
+        }
+    }
+}
+
+/// What happens when a client does not take what is sent to it and [`Options::output_limit`] is reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Overflow {
+    /// Nothing more is read from those who make the output, its own client or others, until it has taken half. What
+    /// they have sent already still comes on top of the limit.
+    #[default]
+    Wait,
+    /// Its connection is closed as [`Slow`](crate::CloseReason::Slow). A client that only has to take the answers to
+    /// its own requests is waited for.
+    Drop,
+}
+
+/// What can be set on a server.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    pub workers: Option<RangeInclusive<usize>>,
+    pub readers: Option<usize>,
+    pub writers: Option<usize>,
+    pub placement: Option<Placement>,
+    /// The most connections at once.
+    pub max_connections: usize,
+    /// Connections that the kernel keeps ready to be accepted.
+    pub backlog: i32,
+    /// The bytes that may wait for one client.
+    pub output_limit: usize,
+    pub overflow: Overflow,
+    /// How long nothing may come from a client.
+    pub idle: Option<Duration>,
+    /// How long its first whole message may take.
+    pub handshake: Option<Duration>,
+    /// How long connections may go on after the stop.
+    pub drain: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            workers: None,
+            readers: None,
+            writers: None,
+            placement: None,
+            max_connections: 16_384,
+            backlog: 4_096,
+            output_limit: 1 << 20,
+            overflow: Overflow::Wait,
+            idle: None,
+            handshake: None,
+            drain: Duration::from_secs(5),
+        }
+    }
+}
+
+impl Options {
+    /// The settings that were given.
+    pub fn given(&self) -> impl Iterator<Item = Setting> {
+        [
+            self.workers.as_ref().map(|_| Setting::Workers),
+            self.readers.map(|_| Setting::Readers),
+            self.writers.map(|_| Setting::Writers),
+            self.placement.map(|_| Setting::Placement),
+        ]
+        .into_iter()
+        .flatten()
+    }
+}

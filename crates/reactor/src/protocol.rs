@@ -1,0 +1,224 @@
+//! What a server says: state machines without I/O.
+//!
+//! A protocol is written once, as bytes in and bytes out, and runs on every design. It knows no socket, no thread, no
+//! process and no clock: what it wants done it asks of its [`Io`]. So it is tested without a network, fuzzed, and
+//! compared on designs as different as a process per connection and a pool of reactors.
+//!
+//! ```
+//! use threadgauge_reactor::{ConnectionId, Io, Protocol, Session};
+//!
+//! /// Answers every line with the same line in capitals.
+//! struct Shout;
+//!
+//! impl Protocol for Shout {
+//!     type Session = Shout;
+//!     fn open(&self, _: ConnectionId) -> Shout {
+//!         Shout
+//!     }
+//! }
+//!
+//! impl Session for Shout {
+//!     fn received(&mut self, input: &[u8], io: &mut Io<'_>) -> usize {
+//!         let Some(end) = input.iter().position(|&byte| byte == b'\n') else {
+//!             return 0; // not a whole line yet: these bytes come again, with more behind them
+//!         };
+//!         io.send(&input[..=end].to_ascii_uppercase());
+//!         end + 1
+//!     }
+//! }
+//! ```
+
+pub mod echo;
+
+use std::time::Duration;
+
+use crate::id::ConnectionId;
+
+/// A protocol: what the connections of one server have in common.
+pub trait Protocol: Send + Sync + 'static {
+    /// The state machine of one connection.
+    type Session: Session;
+
+    /// Whether its sessions share memory or send to each other. Designs in separate address spaces, and those that
+    /// serve one connection after the other, refuse such a protocol.
+    const SHARED: bool = false;
+
+    /// The most bytes that [`Session::received`] may leave unused before the client has broken the rules and its
+    /// connection is closed as [`TooLong`](crate::CloseReason::TooLong).
+    const MAX_FRAME: usize = 64 * 1024;
+
+    /// A client has connected.
+    fn open(&self, id: ConnectionId) -> Self::Session;
+}
+
+/// One connection's side of a protocol. Its methods are called one after the other, never at once, on whichever
+/// thread the design has for it. None of them may block: what blocks goes to [`Io::offload`].
+pub trait Session: Send + 'static {
+    /// Before anything else. A greeting goes here.
+    fn opened(&mut self, io: &mut Io<'_>) {
+        let _ = io;
+    }
+
+    /// Bytes have come. Uses **at most one message** of `input`, from its front, and returns its length; it is called
+    /// again at once with the rest, unless the client must first take what is waiting for it. With 0 it waits for
+    /// more, and sees the same bytes again then. `input` is never empty.
+    fn received(&mut self, input: &[u8], io: &mut Io<'_>) -> usize;
+
+    /// The client sends nothing more (what it sent is used, or will never be whole). It may still read: what is sent
+    /// here reaches it. By default the connection is closed once all is sent and every offloaded step has answered.
+    fn ended(&mut self, io: &mut Io<'_>) {
+        io.close();
+    }
+
+    /// The time asked for with [`Io::set_alarm`] has passed.
+    fn alarm(&mut self, io: &mut Io<'_>) {
+        let _ = io;
+    }
+
+    /// The server is stopping and will take no more from this client. By default as [`Session::ended`].
+    fn stopping(&mut self, io: &mut Io<'_>) {
+        io.close();
+    }
+
+    /// The connection is gone, whoever ended it. Sending to others is still possible; the own client hears nothing.
+    fn closed(&mut self, io: &mut Io<'_>) {
+        let _ = io;
+    }
+}
+
+/// A step that may block: its bytes are sent to the client that it was made for.
+pub type Job = Box<dyn FnOnce() -> Vec<u8> + Send>;
+
+/// What a session can ask for while it is called.
+#[derive(Debug)]
+pub struct Io<'a> {
+    pub(crate) id: ConnectionId,
+    pub(crate) output: &'a mut Vec<u8>,
+    pub(crate) asked: &'a mut Asked,
+    pub(crate) effects: &'a mut Effects,
+}
+
+impl Io<'_> {
+    /// The own connection.
+    pub fn id(&self) -> ConnectionId {
+        self.id
+    }
+
+    /// Sends to the own client, after all that was sent to it before.
+    pub fn send(&mut self, bytes: &[u8]) {
+        self.output.extend_from_slice(bytes);
+    }
+
+    /// The end of what is waiting for the own client, to write into without a copy. Whatever is there already must
+    /// stay.
+    pub fn output(&mut self) -> &mut Vec<u8> {
+        self.output
+    }
+
+    /// Sends to another connection. Bytes of one call stay together, and what one session sends to another arrives in
+    /// the order sent. A connection that is gone gets nothing, which is counted.
+    pub fn send_to(&mut self, to: ConnectionId, bytes: &[u8]) {
+        self.send_to_all([to], bytes);
+    }
+
+    /// [`send_to`](Self::send_to) for each of `receivers`, keeping the bytes once.
+    pub fn send_to_all(&mut self, receivers: impl IntoIterator<Item = ConnectionId>, bytes: &[u8]) {
+        let start = self.effects.bytes.len();
+        self.effects.bytes.extend_from_slice(bytes);
+        let end = self.effects.bytes.len();
+        self.effects
+            .messages
+            .extend(receivers.into_iter().map(|to| Message { to, start, end }));
+    }
+
+    /// Has [`Session::alarm`] called once, `after` from now (to about 1 ms), instead of any alarm set before; `None`
+    /// for no alarm.
+    pub fn set_alarm(&mut self, after: Option<Duration>) {
+        self.asked.alarm = Some(after);
+    }
+
+    /// Hands a step that may block to the design, and sends its bytes to the own client once it is done. A design with
+    /// workers for it goes on with other messages meanwhile, of this client too, so that answers may come in any
+    /// order; the others do the step at once, and everyone whom they serve on that thread waits.
+    ///
+    /// A panic in the step closes the connection as [`Panicked`](crate::CloseReason::Panicked).
+    pub fn offload(&mut self, step: impl FnOnce() -> Vec<u8> + Send + 'static) {
+        self.effects.jobs.push(Box::new(step));
+    }
+
+    /// Closes the connection when all that was sent is with the client and every offloaded step has answered. No more
+    /// input is used.
+    pub fn close(&mut self) {
+        self.asked.end = self.asked.end.max(End::Close);
+    }
+
+    /// Closes as [`close`](Self::close), and counts it as [`Refused`](crate::CloseReason::Refused): the client broke
+    /// the rules, and what was sent last may tell it how.
+    pub fn refuse(&mut self) {
+        self.asked.end = self.asked.end.max(End::Refuse);
+    }
+}
+
+/// How a session wants its connection to end; the later the stronger.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum End {
+    /// Not at all.
+    #[default]
+    Open,
+    Close,
+    Refuse,
+}
+
+/// What a session has asked for its own connection.
+#[derive(Debug, Default)]
+pub(crate) struct Asked {
+    pub end: End,
+    /// An alarm set (`Some(Some(after))`), taken back (`Some(None)`), or neither.
+    pub alarm: Option<Option<Duration>>,
+}
+
+/// What sessions have asked for beyond their own connections: kept for reuse, so that a message costs no allocation.
+#[derive(Default)]
+pub(crate) struct Effects {
+    bytes: Vec<u8>,
+    messages: Vec<Message>,
+    /// Steps that may block, of the session called last.
+    pub jobs: Vec<Job>,
+}
+
+/// Bytes for another connection, by their place in [`Effects::bytes`].
+#[derive(Clone, Copy, Debug)]
+struct Message {
+    to: ConnectionId,
+    start: usize,
+    end: usize,
+}
+
+impl Effects {
+    /// Each message in the order sent.
+    pub fn messages(&self) -> impl ExactSizeIterator<Item = (ConnectionId, &[u8])> {
+        self.messages
+            .iter()
+            .map(|message| (message.to, &self.bytes[message.start..message.end]))
+    }
+
+    /// Whether nobody is sent anything.
+    pub fn no_messages(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    /// Forgets the messages, once they are delivered.
+    pub fn clear_messages(&mut self) {
+        self.messages.clear();
+        self.bytes.clear();
+    }
+}
+
+impl std::fmt::Debug for Effects {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Effects")
+            .field("messages", &self.messages.len())
+            .field("jobs", &self.jobs.len())
+            .finish()
+    }
+}

@@ -1,0 +1,292 @@
+//! Building a server: a protocol, a design, an address, and what else can be set.
+
+use std::any::type_name;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::num::NonZeroUsize;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::counters::{Board, Totals};
+use crate::design::Design;
+use crate::error::Error;
+use crate::listen::Listener;
+use crate::options::{Options, Overflow, Placement, Setting};
+use crate::protocol::Protocol;
+use crate::stop::Stop;
+
+/// The most processes or threads that can be asked for as workers, readers or writers.
+const MOST_UNITS: usize = 200;
+
+/// A server to be: a protocol on a design.
+///
+/// ```
+/// use threadgauge_reactor::{Design, Server, Stop, protocol::echo::Echo};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let stop = Stop::new()?;
+/// let server = Server::new(Echo).design(Design::Iterative).bind("127.0.0.1:0")?;
+/// println!("listening on {}", server.local_addr());
+/// # stop.stop();
+/// let totals = server.run(&stop)?; // until `stop.stop()`
+/// println!("{} connections", totals.accepted);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Server<P> {
+    protocol: P,
+    design: Design,
+    options: Options,
+}
+
+impl<P: Protocol> Server<P> {
+    /// The protocol on the iterative design, all settings at their defaults.
+    pub fn new(protocol: P) -> Self {
+        Self {
+            protocol,
+            design: Design::Iterative,
+            options: Options::default(),
+        }
+    }
+
+    /// How processes, threads and event loops are used.
+    #[must_use]
+    pub fn design(mut self, design: Design) -> Self {
+        self.design = design;
+        self
+    }
+
+    /// The number of processes or threads that serve. In a range they are as many as are busy and a few more, within
+    /// it. By default the design's own number.
+    #[must_use]
+    pub fn workers(mut self, workers: RangeInclusive<usize>) -> Self {
+        self.options.workers = Some(workers);
+        self
+    }
+
+    /// The number of reactors that read.
+    #[must_use]
+    pub fn readers(mut self, readers: usize) -> Self {
+        self.options.readers = Some(readers);
+        self
+    }
+
+    /// The number of reactors that write.
+    #[must_use]
+    pub fn writers(mut self, writers: usize) -> Self {
+        self.options.writers = Some(writers);
+        self
+    }
+
+    /// Which reactors a connection gets.
+    #[must_use]
+    pub fn placement(mut self, placement: Placement) -> Self {
+        self.options.placement = Some(placement);
+        self
+    }
+
+    /// The most connections at once, 16,384 by default: the next is not accepted before one has ended, and waits in
+    /// the backlog.
+    #[must_use]
+    pub fn max_connections(mut self, most: NonZeroUsize) -> Self {
+        self.options.max_connections = most.get();
+        self
+    }
+
+    /// How many connections the kernel keeps ready to be accepted, 4,096 by default; its own limit may be lower.
+    #[must_use]
+    pub fn backlog(mut self, backlog: u16) -> Self {
+        self.options.backlog = backlog.into();
+        self
+    }
+
+    /// How many bytes may wait for one client, 1 MiB by default, and what happens to one that does not take them.
+    #[must_use]
+    pub fn output_limit(mut self, bytes: NonZeroUsize, overflow: Overflow) -> Self {
+        self.options.output_limit = bytes.get();
+        self.options.overflow = overflow;
+        self
+    }
+
+    /// Closes a connection from which nothing has come for so long. By default never.
+    #[must_use]
+    pub fn idle(mut self, limit: Duration) -> Self {
+        self.options.idle = Some(limit);
+        self
+    }
+
+    /// Closes a connection whose first whole message takes longer. By default never.
+    #[must_use]
+    pub fn handshake(mut self, limit: Duration) -> Self {
+        self.options.handshake = Some(limit);
+        self
+    }
+
+    /// How long connections may go on after the stop, 5 s by default.
+    #[must_use]
+    pub fn drain(mut self, limit: Duration) -> Self {
+        self.options.drain = limit;
+        self
+    }
+
+    /// Takes the address; with port 0, one that is free. From now on clients can connect.
+    ///
+    /// # Errors
+    ///
+    /// If the protocol does not fit the design, a setting is not used by it or out of its range, or the address
+    /// cannot be had.
+    pub fn bind(self, address: impl ToSocketAddrs) -> Result<Bound<P>, Error> {
+        self.check()?;
+        let Self {
+            protocol,
+            design,
+            options,
+        } = self;
+        let listener = Listener::bind(address, options.backlog)?;
+        let board = Board::new(options.max_connections.max(MOST_UNITS) + 2)
+            .map_err(Error::io("making memory for the counters"))?;
+        Ok(Bound {
+            design,
+            serving: Serving {
+                protocol: Arc::new(protocol),
+                listener,
+                options,
+                board: Arc::new(board),
+                stop: None,
+            },
+        })
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let about = self.design.about();
+        if P::SHARED {
+            self.design.accepts_shared().map_err(|apart| Error::SharedState {
+                protocol: type_name::<P>(),
+                design: about.name,
+                apart,
+            })?;
+        }
+        if let Some(setting) = self.options.given().find(|&setting| !self.design.uses(setting)) {
+            let used: Vec<_> = about.settings.iter().map(Setting::to_string).collect();
+            return Err(Error::UnusedSetting {
+                design: about.name,
+                setting,
+                uses: match used.is_empty() {
+                    true => "it uses none of its kind".to_owned(),
+                    false => format!("it uses {}", used.join(", ")),
+                },
+            });
+        }
+        let Options {
+            workers,
+            readers,
+            writers,
+            ..
+        } = &self.options;
+        let bad = |setting, value: String, why| Err(Error::BadSetting { setting, value, why });
+        if let Some(workers) = workers {
+            let value = format!("{}..{}", workers.start(), workers.end());
+            if workers.is_empty() {
+                return bad(Setting::Workers, value, "the least is above the most");
+            }
+            if *workers.start() == 0 || *workers.end() > MOST_UNITS {
+                return bad(Setting::Workers, value, "1 to 200 are possible");
+            }
+        }
+        for (setting, count) in [(Setting::Readers, readers), (Setting::Writers, writers)] {
+            if let Some(count) = *count
+                && !(1..=MOST_UNITS / 2).contains(&count)
+            {
+                return bad(setting, count.to_string(), "1 to 100 are possible");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A server that listens, and does not serve yet.
+#[derive(Debug)]
+pub struct Bound<P> {
+    design: Design,
+    serving: Serving<P>,
+}
+
+impl<P: Protocol> Bound<P> {
+    /// Where it listens.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.serving.listener.address()
+    }
+
+    /// To read the counters while it runs.
+    pub fn meter(&self) -> Meter {
+        Meter(Arc::clone(&self.serving.board))
+    }
+
+    /// Serves on this thread and those it makes, until `stop` is set and all connections are drained. Blocks until
+    /// then; every thread and process that it made has ended when it returns.
+    ///
+    /// # Errors
+    ///
+    /// If a system call fails that the design cannot do without, or it forks and the process has several threads.
+    pub fn run(mut self, stop: &Stop) -> Result<Totals, Error> {
+        self.serving.stop = Some(stop.clone());
+        self.design.run(&self.serving)?;
+        Ok(self.serving.board.totals())
+    }
+}
+
+/// Reads a server's counters, at any time and from any thread.
+#[derive(Clone, Debug)]
+pub struct Meter(Arc<Board>);
+
+impl Meter {
+    /// What has been counted until now.
+    pub fn totals(&self) -> Totals {
+        self.0.totals()
+    }
+}
+
+/// What a design is given to serve with.
+#[derive(Debug)]
+pub(crate) struct Serving<P> {
+    pub protocol: Arc<P>,
+    pub listener: Listener,
+    pub options: Options,
+    /// A block of counters for each worker, thread or connection slot that a design can have, and two more.
+    pub board: Arc<Board>,
+    stop: Option<Stop>,
+}
+
+impl<P> Serving<P> {
+    /// Readable when the server shall stop.
+    pub fn stop(&self) -> &Stop {
+        self.stop.as_ref().expect("set by `run` before a design sees it")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::echo::Echo;
+
+    #[test]
+    fn a_setting_without_use_is_refused() {
+        let error = Server::new(Echo)
+            .workers(1..=4)
+            .bind("127.0.0.1:0")
+            .expect_err("iterative has no workers");
+        assert_eq!(
+            error.to_string(),
+            "the design `iterative` does not use workers; it uses none of its kind"
+        );
+    }
+
+    #[test]
+    fn a_port_in_use_is_named() {
+        let first = Server::new(Echo).bind("127.0.0.1:0").expect("a free port");
+        let address = first.local_addr();
+        let error = Server::new(Echo).bind(address).expect_err("in use").to_string();
+        assert!(error.contains(&address.to_string()), "{error}");
+    }
+}

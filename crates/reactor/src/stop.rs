@@ -1,0 +1,110 @@
+//! How a server is told to stop.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::pipe::{PipeFlags, pipe_with};
+
+/// Tells a running server to stop: to accept nobody more, to finish what it has begun, and to return. Clones are the
+/// same stop; once set it stays set.
+///
+/// It is a pipe, so that a signal handler can set it without a thread (designs that fork refuse to run in a process
+/// with several):
+///
+/// ```no_run
+/// # fn main() -> std::io::Result<()> {
+/// let stop = threadgauge_reactor::Stop::new()?;
+/// signal_hook::low_level::pipe::register(signal_hook::consts::SIGTERM, stop.trigger()?)?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Stop(Arc<Ends>);
+
+#[derive(Debug)]
+struct Ends {
+    reader: OwnedFd,
+    writer: OwnedFd,
+}
+
+impl Stop {
+    /// Not set.
+    ///
+    /// # Errors
+    ///
+    /// If the process has no descriptors left.
+    pub fn new() -> io::Result<Self> {
+        let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        Ok(Self(Arc::new(Ends { reader, writer })))
+    }
+
+    /// Sets it. Does not block.
+    pub fn stop(&self) {
+        // A full pipe is set already.
+        let _ = retry_on_intr(|| rustix::io::write(&self.0.writer, b"."));
+    }
+
+    /// Whether it is set. A system call.
+    pub fn is_stopped(&self) -> bool {
+        let mut fds = [PollFd::new(&self.0.reader, PollFlags::IN)];
+        matches!(
+            retry_on_intr(|| poll(&mut fds, Some(&Timespec::default()))),
+            Ok(1)
+        )
+    }
+
+    /// A descriptor of its own that sets it when a byte is written, as signal handlers do.
+    ///
+    /// # Errors
+    ///
+    /// If the process has no descriptors left.
+    pub fn trigger(&self) -> io::Result<OwnedFd> {
+        self.0.writer.try_clone()
+    }
+}
+
+/// Readable once it is set: to wait for it beside other descriptors.
+impl AsFd for Stop {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.reader.as_fd()
+    }
+}
+
+/// A wait that a signal cut short is one that brought nothing.
+pub(crate) fn poll_once(fds: &mut [PollFd<'_>], timeout: Option<&Timespec>) -> Result<usize, Errno> {
+    match poll(fds, timeout) {
+        Err(Errno::INTR) => {
+            for fd in fds {
+                fd.clear_revents();
+            }
+            Ok(0)
+        }
+        result => result,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_stays_set_and_clones_are_the_same() {
+        let stop = Stop::new().expect("a pipe");
+        assert!(!stop.is_stopped());
+        stop.clone().stop();
+        assert!(stop.is_stopped() && stop.is_stopped());
+        for _ in 0..100_000 {
+            stop.stop(); // never blocks, though the pipe is full long before
+        }
+    }
+
+    #[test]
+    fn a_byte_to_the_trigger_sets_it() {
+        let stop = Stop::new().expect("a pipe");
+        rustix::io::write(stop.trigger().expect("a descriptor"), b"x").expect("written");
+        assert!(stop.is_stopped());
+    }
+}
