@@ -374,7 +374,10 @@ mod tests {
 
     #[test]
     fn a_frame_may_be_as_long_as_it_may_and_no_longer_however_it_comes() {
-        let (fits, too_long) = ([&[b'x'; 15][..], b"\n"].concat(), [&[b'x'; 16][..], b"\n"].concat());
+        let (fits, too_long) = (
+            [&[b'x'; 15][..], b"\n"].concat(),
+            [&[b'x'; 16][..], b"\n"].concat(),
+        );
         for (frame, ending) in [(fits, None), (too_long, Some(CloseReason::TooLong))] {
             for split in 1..=frame.len() {
                 let mut bench = Bench::new();
@@ -382,7 +385,12 @@ mod tests {
                 if split < frame.len() {
                     bench.received(&frame[split..]);
                 }
-                assert_eq!(bench.connection.ending(), ending, "{} split at {split}", frame.len());
+                assert_eq!(
+                    bench.connection.ending(),
+                    ending,
+                    "{} split at {split}",
+                    frame.len()
+                );
             }
         }
     }

@@ -16,6 +16,14 @@ pub enum Error {
         /// All names.
         known: String,
     },
+    /// No protocol that comes with the crate has this name.
+    #[error("there is no protocol `{name}`; there are: {known}")]
+    UnknownProtocol {
+        /// What was asked for.
+        name: String,
+        /// All names.
+        known: String,
+    },
     /// A setting that the design has no use for.
     #[error("the design `{design}` does not use {setting}; {uses}")]
     UnusedSetting {

@@ -2,6 +2,7 @@
 #![doc = include_str!("../README.md")]
 
 mod blocking;
+mod catalogue;
 mod connection;
 mod counters;
 mod design;
@@ -11,15 +12,19 @@ mod listen;
 mod options;
 mod outbox;
 pub mod protocol;
+mod rooms;
 mod server;
 mod shared;
 mod stop;
+pub mod testing;
 
+pub use catalogue::{BuiltIn, Visitor};
 pub use counters::{CloseReason, Totals};
 pub use design::{About, AtOnce, Design, Memory};
 pub use error::Error;
 pub use id::ConnectionId;
 pub use options::{Overflow, Placement, Setting};
 pub use protocol::{Io, Job, Protocol, Session};
+pub use rooms::{Member, Rooms};
 pub use server::{Bound, Meter, Server};
 pub use stop::Stop;

@@ -28,11 +28,18 @@
 //! }
 //! ```
 
+pub mod bytes;
+pub mod chat;
 pub mod echo;
+mod line;
+pub mod null;
+pub mod numbered;
 
 use std::time::Duration;
 
 use crate::id::ConnectionId;
+
+pub use line::first_line;
 
 /// A protocol: what the connections of one server have in common.
 pub trait Protocol: Send + Sync + 'static {
