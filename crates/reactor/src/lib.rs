@@ -11,9 +11,11 @@ mod listen;
 mod options;
 mod outbox;
 pub mod protocol;
+pub mod reactor;
 mod server;
 mod shared;
 mod stop;
+mod sync;
 
 pub use counters::{CloseReason, Totals};
 pub use design::{About, AtOnce, Design, Memory};
