@@ -12,10 +12,12 @@ mod listen;
 mod options;
 mod outbox;
 pub mod protocol;
+pub mod reactor;
 mod rooms;
 mod server;
 mod shared;
 mod stop;
+mod sync;
 pub mod testing;
 
 pub use catalogue::{BuiltIn, Visitor};
