@@ -5,7 +5,9 @@
 
 mod iterative;
 
-use crate::error::Error;
+use std::str::FromStr;
+
+use crate::error::{Error, find};
 use crate::options::Setting;
 use crate::protocol::Protocol;
 use crate::server::Serving;
@@ -87,23 +89,6 @@ impl Design {
         self.about().name
     }
 
-    /// The design of this name.
-    ///
-    /// # Errors
-    ///
-    /// If there is none: with all names.
-    pub fn named(name: &str) -> Result<Self, Error> {
-        let names = || Self::ALL.iter().map(|design| design.name());
-        Self::ALL
-            .iter()
-            .copied()
-            .find(|design| design.name() == name)
-            .ok_or_else(|| Error::UnknownDesign {
-                name: name.to_owned(),
-                known: names().collect::<Vec<_>>().join(", "),
-            })
-    }
-
     /// Whether sessions that reach each other run on it, and if not, why.
     ///
     /// # Errors
@@ -128,6 +113,15 @@ impl Design {
     }
 }
 
+/// By its name.
+impl FromStr for Design {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        find("design", name, Self::ALL, Self::name)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,14 +129,14 @@ mod tests {
     #[test]
     fn every_design_has_a_name_of_its_own() {
         for (i, &design) in Design::ALL.iter().enumerate() {
-            assert_eq!(Design::named(design.name()).expect("found"), design);
+            assert_eq!(design.name().parse::<Design>().expect("found"), design);
             assert!(Design::ALL[..i].iter().all(|other| other.name() != design.name()));
         }
     }
 
     #[test]
     fn an_unknown_name_is_told_the_known_ones() {
-        let error = Design::named("iteratve").expect_err("unknown").to_string();
+        let error = "iteratve".parse::<Design>().expect_err("unknown").to_string();
         assert!(
             error.contains("`iteratve`") && error.contains("iterative"),
             "{error}"
