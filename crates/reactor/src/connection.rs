@@ -222,14 +222,18 @@ impl<S: Session> Connection<S> {
             // No more than a frame, so that what is too long does not depend on how the bytes came.
             let rest = &input[used..];
             let rest = &rest[..rest.len().min(self.max_frame)];
-            let Some(count) = self.call(turn, |session, io| session.received(rest, io)) else {
+            let received = self.call(turn, |session, io| {
+                let count = session.received(rest, io);
+                assert!(
+                    count <= rest.len(),
+                    "a session used {count} of {} bytes",
+                    rest.len()
+                );
+                count
+            });
+            let Some(count) = received else {
                 break;
             };
-            assert!(
-                count <= rest.len(),
-                "a session used {count} of {} bytes",
-                rest.len()
-            );
             if count == 0 {
                 break;
             }

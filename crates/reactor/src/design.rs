@@ -4,6 +4,12 @@
 //! through [`Connection`](crate::connection::Connection), so all designs agree in what a protocol sees.
 
 mod iterative;
+mod preforked;
+mod preforked_accept;
+mod process_per_connection;
+mod processes;
+mod thread_per_connection;
+mod threads;
 
 use std::str::FromStr;
 
@@ -81,6 +87,12 @@ macro_rules! designs {
 designs! {
     /// One connection after the other, by one thread.
     Iterative => iterative,
+    /// A process for each connection.
+    ProcessPerConnection => process_per_connection,
+    /// Children made beforehand, all of which accept.
+    PreforkedAccept => preforked_accept,
+    /// A thread for each connection.
+    ThreadPerConnection => thread_per_connection,
 }
 
 impl Design {

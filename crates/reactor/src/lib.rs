@@ -1,16 +1,20 @@
 //! Any protocol on any concurrency design.
 #![doc = include_str!("../README.md")]
 
+mod bell;
 mod blocking;
 mod catalogue;
 mod connection;
 mod counters;
 mod design;
 mod error;
+mod fork;
+mod halt;
 mod id;
 mod listen;
 mod options;
 mod outbox;
+mod pool;
 pub mod protocol;
 pub mod reactor;
 mod rooms;
