@@ -4,6 +4,7 @@
 //! through [`Connection`](crate::connection::Connection), so all designs agree in what a protocol sees.
 
 mod iterative;
+mod reactor;
 
 use crate::error::Error;
 use crate::options::Setting;
@@ -79,6 +80,8 @@ macro_rules! designs {
 designs! {
     /// One connection after the other, by one thread.
     Iterative => iterative,
+    /// One event loop for all connections.
+    Reactor => reactor,
 }
 
 impl Design {
