@@ -10,6 +10,7 @@ mod process_per_connection;
 mod processes;
 mod thread_per_connection;
 mod threads;
+mod reactor;
 
 use std::str::FromStr;
 
@@ -93,6 +94,8 @@ designs! {
     PreforkedAccept => preforked_accept,
     /// A thread for each connection.
     ThreadPerConnection => thread_per_connection,
+    /// One event loop for all connections.
+    Reactor => reactor,
 }
 
 impl Design {

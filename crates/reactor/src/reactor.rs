@@ -7,8 +7,20 @@
 //! The event-driven designs are made of these: `serving` is the handler that serves connections, `crew` starts the
 //! loops and ends them, `mail` is what they say to each other, and `slots` bounds how many connections there are.
 
+mod accepting;
+pub(crate) mod crew;
 mod event_loop;
 mod inbox;
+mod mail;
+mod manager;
+mod peer;
+mod reading;
+mod serving;
+mod slots;
 mod timers;
+mod writing;
+
+pub(crate) use crew::Acceptors;
 
 pub use event_loop::{Handler, Interest, Mailbox, Reactor, Readiness, Token};
+pub use manager::ReactorManager;

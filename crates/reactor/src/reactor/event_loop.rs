@@ -159,7 +159,6 @@ pub trait Handler<T> {
 /// ```
 pub struct Reactor<T> {
     epoll: OwnedFd,
-    events: Vec<epoll::Event>,
     timers: Timers,
     mailbox: Mailbox<T>,
     /// Emptied and filled in turn.
@@ -196,7 +195,6 @@ impl<T> Reactor<T> {
         )?;
         Ok(Self {
             epoll,
-            events: Vec::with_capacity(EVENTS),
             timers: Timers::default(),
             mailbox: Mailbox(Arc::new(Letterbox {
                 inbox: Inbox::new(),
@@ -289,19 +287,19 @@ impl<T> Reactor<T> {
     ///
     /// If the kernel cannot wait, which only a closed descriptor can bring about.
     pub fn run(&mut self, handler: &mut impl Handler<T>) -> io::Result<()> {
+        // Here, since events can hold pointers and so would bind the reactor to its thread.
+        let mut events = Vec::with_capacity(EVENTS);
         while !self.stopped {
-            self.turn(handler)?;
+            self.turn(&mut events, handler)?;
         }
         Ok(())
     }
 
-    fn turn(&mut self, handler: &mut impl Handler<T>) -> io::Result<()> {
-        let has_tasks = self.wait()?;
-        let events = std::mem::take(&mut self.events);
-        for event in &events {
+    fn turn(&mut self, events: &mut Vec<epoll::Event>, handler: &mut impl Handler<T>) -> io::Result<()> {
+        let has_tasks = self.wait(events)?;
+        for event in events {
             self.dispatch(event, handler);
         }
-        self.events = events;
         if has_tasks {
             let mut tasks = std::mem::take(&mut self.tasks);
             self.mailbox.0.inbox.take(&mut tasks);
@@ -321,7 +319,7 @@ impl<T> Reactor<T> {
     }
 
     /// Fills `events`. Whether there are tasks.
-    fn wait(&mut self) -> io::Result<bool> {
+    fn wait(&mut self, events: &mut Vec<epoll::Event>) -> io::Result<bool> {
         let mut timeout = self.timeout();
         let inbox = &self.mailbox.0.inbox;
         if timeout != Some(Duration::ZERO) && !inbox.before_wait() {
@@ -331,12 +329,12 @@ impl<T> Reactor<T> {
             tv_sec: timeout.as_secs().min(i32::MAX as u64) as i64,
             tv_nsec: timeout.subsec_nanos().into(),
         });
-        self.events.clear();
+        events.clear();
         let counters = self.board.block(self.block);
         counters.waits.add(1);
         let waited = epoll::wait(
             &self.epoll,
-            rustix::buffer::spare_capacity(&mut self.events),
+            rustix::buffer::spare_capacity(events),
             timeout.as_ref(),
         );
         counters.wake_ups.add(1);
@@ -453,6 +451,10 @@ mod tests {
         }
     }
 
+    fn turn(reactor: &mut Reactor<&'static str>, log: &mut Log) -> io::Result<()> {
+        reactor.turn(&mut Vec::with_capacity(EVENTS), log)
+    }
+
     fn pair() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let client = TcpStream::connect(listener.local_addr().expect("bound")).expect("connects");
@@ -467,16 +469,16 @@ mod tests {
         reactor
             .register(&server, Interest::both(Token::new(1), Token::new(2)))
             .expect("registered");
-        reactor.turn(&mut log).expect("a turn");
+        turn(&mut reactor, &mut log).expect("a turn");
         assert_eq!(log.calls, ["write 2"], "an empty socket can be written");
         drop(client);
-        reactor.turn(&mut log).expect("a turn");
+        turn(&mut reactor, &mut log).expect("a turn");
         assert_eq!(log.calls[1], "read 1 End");
         reactor
             .change(&server, Interest::read(Token::new(3)).level())
             .expect("changed");
-        reactor.turn(&mut log).expect("a turn");
-        reactor.turn(&mut log).expect("a turn");
+        turn(&mut reactor, &mut log).expect("a turn");
+        turn(&mut reactor, &mut log).expect("a turn");
         assert_eq!(log.calls[log.calls.len() - 2..], ["read 3 End", "read 3 End"]);
         reactor.remove(&server).expect("removed");
         assert_eq!(reactor.totals().other_calls, 3);
@@ -520,7 +522,7 @@ mod tests {
         let at = Instant::now() + Duration::from_millis(3);
         reactor.set_timer(at, Token::new(5));
         while log.calls.is_empty() {
-            reactor.turn(&mut log).expect("a turn");
+            turn(&mut reactor, &mut log).expect("a turn");
         }
         assert!(Instant::now() >= at);
         assert_eq!(
