@@ -12,6 +12,12 @@ use crate::bell::Bell;
 use crate::counters::Counters;
 use crate::shared::{Shareable, Shared};
 
+/// How many workers a pool has by default: as in Stevens' comparison.
+pub(crate) const WORKERS: RangeInclusive<usize> = 15..=15;
+
+/// How long a worker waits before it tries again what failed for want of descriptors, memory or the like.
+pub(crate) const RETRY: Duration = Duration::from_millis(50);
+
 /// How long a pool has had idle workers to spare before one of them ends.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 

@@ -1,9 +1,7 @@
 //! How many processes and threads there are, and who accepts.
 
 use crate::served::{Served, until};
-use crate::{Test, on_each, test};
-
-const PREFORKED: &[&str] = &["preforked-accept"];
+use crate::{SHARING, Test, on_each, test};
 
 pub fn tests() -> Vec<Test> {
     let mut tests = vec![
@@ -15,11 +13,12 @@ pub fn tests() -> Vec<Test> {
             "units::a_thread_for_each_connection",
             a_thread_for_each_connection,
         ),
+        test("units::a_socket_for_each_process", a_socket_for_each_process),
     ];
-    tests.extend(on_each("units::fifteen_processes", PREFORKED, fifteen_processes));
+    tests.extend(on_each("units::fifteen_processes", SHARING, fifteen_processes));
     tests.extend(on_each(
         "units::grows_and_shrinks",
-        PREFORKED,
+        SHARING,
         processes_grow_and_shrink,
     ));
     tests
@@ -110,4 +109,26 @@ fn processes_grow_and_shrink(design: &str) {
     server.client().echo();
     let summary = server.stop();
     assert_eq!((summary.count("accepted"), summary.count("left")), (6, 0));
+}
+
+/// Sixteen listening sockets on one port in the parent would be one too many; each child has its own.
+fn a_socket_for_each_process() {
+    let server = Served::start("preforked-reuseport", "echo", &["workers=4"]);
+    until("all are there", || server.children().len() == 4);
+    let sockets = |pid| server.listening_sockets(pid);
+    until("each has its own alone", || {
+        server
+            .children()
+            .into_iter()
+            .all(|child| sockets(child).len() == 1)
+    });
+    let mut all: Vec<_> = server.children().into_iter().flat_map(sockets).collect();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), 4, "and no two the same");
+    server.serve_at_once(40);
+    let summary = server.stop();
+    assert_eq!((summary.count("accepted"), summary.count("closed")), (40, 40));
+    let refused = Served::refused("preforked-reuseport", &["workers=1..4"]);
+    assert!(refused.contains("workers cannot be 1..4"), "{refused}");
 }
