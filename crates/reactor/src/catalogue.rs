@@ -1,7 +1,9 @@
 //! The protocols that come with the crate: the one list of them.
 
+use std::str::FromStr;
+
 use crate::design::Design;
-use crate::error::Error;
+use crate::error::{Error, find};
 use crate::protocol::{Protocol, bytes, chat, echo, null, numbered};
 
 /// What a protocol is.
@@ -79,23 +81,6 @@ impl BuiltIn {
         self.about().summary
     }
 
-    /// The protocol of this name.
-    ///
-    /// # Errors
-    ///
-    /// If there is none: with all names.
-    pub fn named(name: &str) -> Result<Self, Error> {
-        let found = Self::ALL.iter().copied().find(|protocol| protocol.name() == name);
-        found.ok_or_else(|| Error::UnknownProtocol {
-            name: name.to_owned(),
-            known: Self::ALL
-                .iter()
-                .map(|it| it.name())
-                .collect::<Vec<_>>()
-                .join(", "),
-        })
-    }
-
     /// Whether it runs on a design.
     ///
     /// # Errors
@@ -110,6 +95,15 @@ impl BuiltIn {
     }
 }
 
+/// By its name.
+impl FromStr for BuiltIn {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        find("protocol", name, Self::ALL, Self::name)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,14 +111,14 @@ mod tests {
     #[test]
     fn every_protocol_has_a_name_of_its_own() {
         for (i, &protocol) in BuiltIn::ALL.iter().enumerate() {
-            assert_eq!(BuiltIn::named(protocol.name()).expect("found"), protocol);
+            assert_eq!(protocol.name().parse::<BuiltIn>().expect("found"), protocol);
             assert!(
                 BuiltIn::ALL[..i]
                     .iter()
                     .all(|other| other.name() != protocol.name())
             );
         }
-        let error = BuiltIn::named("ecko").expect_err("unknown").to_string();
+        let error = "ecko".parse::<BuiltIn>().expect_err("unknown").to_string();
         assert!(
             error.contains("`ecko`") && error.contains("echo, bytes"),
             "{error}"

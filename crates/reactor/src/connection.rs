@@ -109,6 +109,17 @@ impl<S: Session> Connection<S> {
         self.asked.alarm.take()
     }
 
+    /// The group joined since the last call of this.
+    pub fn take_group(&mut self) -> Option<u64> {
+        self.asked.group.take()
+    }
+
+    /// Whether the client may be sending still, though the connection ends: closing its socket at once could then
+    /// destroy what was sent to it.
+    pub fn may_be_sending(&self) -> bool {
+        !self.peer_ended && (!self.input.is_empty() || self.reason != Some(CloseReason::Finished))
+    }
+
     /// Bytes have come from the client.
     pub fn received(&mut self, bytes: &[u8], turn: &mut Turn<'_>) {
         if self.reason.is_some() {

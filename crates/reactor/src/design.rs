@@ -14,8 +14,11 @@ mod process_per_connection;
 mod processes;
 mod thread_per_connection;
 mod threads;
+mod reactor;
 
-use crate::error::Error;
+use std::str::FromStr;
+
+use crate::error::{Error, find};
 use crate::options::Setting;
 use crate::protocol::Protocol;
 use crate::server::Serving;
@@ -103,29 +106,14 @@ designs! {
     PreforkedReuseport => preforked_reuseport,
     /// A thread for each connection.
     ThreadPerConnection => thread_per_connection,
+    /// One event loop for all connections.
+    Reactor => reactor,
 }
 
 impl Design {
     /// Its name.
     pub fn name(self) -> &'static str {
         self.about().name
-    }
-
-    /// The design of this name.
-    ///
-    /// # Errors
-    ///
-    /// If there is none: with all names.
-    pub fn named(name: &str) -> Result<Self, Error> {
-        let names = || Self::ALL.iter().map(|design| design.name());
-        Self::ALL
-            .iter()
-            .copied()
-            .find(|design| design.name() == name)
-            .ok_or_else(|| Error::UnknownDesign {
-                name: name.to_owned(),
-                known: names().collect::<Vec<_>>().join(", "),
-            })
     }
 
     /// Whether sessions that reach each other run on it, and if not, why.
@@ -152,6 +140,15 @@ impl Design {
     }
 }
 
+/// By its name.
+impl FromStr for Design {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        find("design", name, Self::ALL, Self::name)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,14 +156,14 @@ mod tests {
     #[test]
     fn every_design_has_a_name_of_its_own() {
         for (i, &design) in Design::ALL.iter().enumerate() {
-            assert_eq!(Design::named(design.name()).expect("found"), design);
+            assert_eq!(design.name().parse::<Design>().expect("found"), design);
             assert!(Design::ALL[..i].iter().all(|other| other.name() != design.name()));
         }
     }
 
     #[test]
     fn an_unknown_name_is_told_the_known_ones() {
-        let error = Design::named("iteratve").expect_err("unknown").to_string();
+        let error = "iteratve".parse::<Design>().expect_err("unknown").to_string();
         assert!(
             error.contains("`iteratve`") && error.contains("iterative"),
             "{error}"

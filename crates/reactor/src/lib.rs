@@ -18,10 +18,12 @@ mod options;
 mod outbox;
 mod pool;
 pub mod protocol;
+pub mod reactor;
 mod rooms;
 mod server;
 mod shared;
 mod stop;
+mod sync;
 pub mod testing;
 
 pub use catalogue::{BuiltIn, Visitor};

@@ -74,6 +74,8 @@ impl Listener {
         };
         let socket = net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
         sockopt::set_socket_reuseaddr(&socket, true)?;
+        // What is accepted inherits it: a design sends what it has at once, and waiting for more would only delay.
+        sockopt::set_tcp_nodelay(&socket, true)?;
         net::bind(&socket, &address)?;
         net::listen(&socket, backlog)?;
         let socket = TcpListener::from(socket);

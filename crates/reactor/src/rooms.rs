@@ -1,6 +1,7 @@
 //! Who is together with whom: the shared state of protocols in which connections talk in groups.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::id::ConnectionId;
@@ -28,9 +29,16 @@ pub struct Member {
 }
 
 impl Rooms {
-    /// Takes a connection into the room of this name. The members are as many as come; how long a name may be is for
-    /// the protocol to say.
-    pub fn join(&self, name: &[u8], id: ConnectionId) -> Member {
+    /// Takes the own connection into the room of this name, and tells the design to whom it talks from now on
+    /// ([`Io::join`]). The members are as many as come; how long a name may be is for the protocol to say.
+    pub fn join(&self, name: &[u8], io: &mut Io<'_>) -> Member {
+        let mut group = DefaultHasher::new();
+        name.hash(&mut group);
+        io.join(group.finish());
+        self.take_in(name, io.id())
+    }
+
+    fn take_in(&self, name: &[u8], id: ConnectionId) -> Member {
         let mut rooms = locked(&self.0);
         let room = rooms.entry(name.into()).or_default();
         locked(&room.0).push(id);
@@ -63,7 +71,7 @@ impl Member {
 
 impl Drop for Member {
     fn drop(&mut self) {
-        // The list before the room, as in `join`, so that nobody joins a room that is being removed.
+        // The list before the room, as in `take_in`, so that nobody joins a room that is being removed.
         let mut rooms = locked(&self.rooms.0);
         let mut members = locked(&self.room.0);
         if let Some(place) = members.iter().position(|&member| member == self.id) {
@@ -88,8 +96,8 @@ mod tests {
     fn a_room_is_there_while_it_has_members() {
         let rooms = Rooms::default();
         let [a, b, c] = [0, 1, 2].map(|slot| ConnectionId::new(0, 0, slot));
-        let (first, second) = (rooms.join(b"x", a), rooms.join(b"x", b));
-        let other = rooms.join(b"y", c);
+        let (first, second) = (rooms.take_in(b"x", a), rooms.take_in(b"x", b));
+        let other = rooms.take_in(b"y", c);
         assert_eq!((rooms.count(), first.count(), other.count()), (2, 2, 1));
         drop(first);
         assert_eq!((rooms.count(), second.count()), (2, 1));
@@ -105,8 +113,8 @@ mod tests {
                 let rooms = &rooms;
                 scope.spawn(move || {
                     for turn in 0..500u32 {
-                        let own = rooms.join(b"one", ConnectionId::new(thread, turn, 0));
-                        let more = rooms.join(&turn.to_be_bytes(), ConnectionId::new(thread, turn, 1));
+                        let own = rooms.take_in(b"one", ConnectionId::new(thread, turn, 0));
+                        let more = rooms.take_in(&turn.to_be_bytes(), ConnectionId::new(thread, turn, 1));
                         assert!(own.count() >= 1 && more.count() >= 1);
                     }
                 });

@@ -28,7 +28,6 @@ pub struct Chat {
 /// One who has joined a room, or has yet to.
 #[derive(Debug)]
 pub struct Guest {
-    id: ConnectionId,
     rooms: Rooms,
     /// Leaves the room when the session is gone.
     member: Option<Member>,
@@ -39,9 +38,8 @@ impl Protocol for Chat {
     const SHARED: bool = true;
     const MAX_FRAME: usize = 16 * 1024;
 
-    fn open(&self, id: ConnectionId) -> Guest {
+    fn open(&self, _: ConnectionId) -> Guest {
         Guest {
-            id,
             rooms: self.rooms.clone(),
             member: None,
         }
@@ -56,7 +54,7 @@ impl Session for Guest {
         match (&self.member, room_name(line)) {
             (Some(member), _) => member.send_to_others(io, &input[..length]),
             (None, Some(name)) => {
-                self.member = Some(self.rooms.join(name, self.id));
+                self.member = Some(self.rooms.join(name, io));
                 io.send(&[b"joined ", name, b"\n"].concat());
             }
             (None, None) => {
