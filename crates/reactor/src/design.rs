@@ -10,11 +10,14 @@ mod preforked_descriptor;
 mod preforked_file_lock;
 mod preforked_mutex;
 mod preforked_reuseport;
+mod prethreaded;
+mod prethreaded_acceptor;
+mod prethreaded_mutex;
 mod process_per_connection;
 mod processes;
+mod reactor;
 mod thread_per_connection;
 mod threads;
-mod reactor;
 
 use std::str::FromStr;
 
@@ -106,6 +109,10 @@ designs! {
     PreforkedReuseport => preforked_reuseport,
     /// A thread for each connection.
     ThreadPerConnection => thread_per_connection,
+    /// Threads made beforehand; a lock decides who accepts.
+    PrethreadedMutex => prethreaded_mutex,
+    /// Threads made beforehand; the main thread accepts and hands over.
+    PrethreadedAcceptor => prethreaded_acceptor,
     /// One event loop for all connections.
     Reactor => reactor,
 }

@@ -141,8 +141,13 @@ impl<'a, P: Protocol, D: Prefork> Parent<'a, P, D> {
                     None => self.begin(now)?,
                     left => return Ok(left),
                 },
-                Change::Shrink => self.retire(),
-                Change::None(limit) => return Ok(limit),
+                Change::Shrink => {
+                    self.board.retire(None);
+                }
+                Change::None(limit) => {
+                    self.remind();
+                    return Ok(limit);
+                }
             }
         }
     }
@@ -171,10 +176,9 @@ impl<'a, P: Protocol, D: Prefork> Parent<'a, P, D> {
         Ok(())
     }
 
-    /// Tells an idle child to end, and again those that have not: a signal that comes just before a child blocks is
-    /// seen only when it wakes.
-    fn retire(&mut self) {
-        self.board.retire();
+    /// Tells those that shall end and have not, again: a signal that comes just before a child blocks is seen only
+    /// when it wakes.
+    fn remind(&self) {
         for slot in self.board.retiring() {
             self.counters.other_calls.add(1);
             self.design.retired(slot);

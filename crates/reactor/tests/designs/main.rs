@@ -23,6 +23,8 @@ const ALL: &[&str] = &[
     "preforked-descriptor",
     "preforked-reuseport",
     "thread-per-connection",
+    "prethreaded-mutex",
+    "prethreaded-acceptor",
 ];
 const FORKING: &[&str] = &[
     "process-per-connection",
@@ -47,6 +49,8 @@ const SHARING: &[&str] = &[
     "preforked-mutex",
     "preforked-descriptor",
 ];
+
+const PRETHREADED: &[&str] = &["prethreaded-mutex", "prethreaded-acceptor"];
 
 /// As many as given, or 1 where a second client may have to wait for the end of the first.
 fn at_once(design: &str, count: u64) -> u64 {

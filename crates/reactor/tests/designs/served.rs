@@ -261,8 +261,8 @@ pub fn serve() -> Option<ExitCode> {
     if arguments.next()? != SERVE {
         return None;
     }
-    let design = Design::named(&arguments.next()?).expect("a design");
-    let protocol = BuiltIn::named(&arguments.next()?).expect("a protocol");
+    let design = arguments.next()?.parse::<Design>().expect("a design");
+    let protocol = arguments.next()?.parse::<BuiltIn>().expect("a protocol");
     Some(protocol.visit(Serve {
         design,
         settings: arguments.collect(),
