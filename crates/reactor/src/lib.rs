@@ -14,6 +14,7 @@ mod halt;
 mod id;
 mod listen;
 mod lock;
+mod mail;
 mod options;
 mod outbox;
 mod pool;

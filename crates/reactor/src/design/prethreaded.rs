@@ -54,7 +54,7 @@ pub(super) trait Prethread: Sync {
 pub(super) fn run<P: Protocol>(serving: &Serving<P>, design: &impl Prethread) -> Result<(), Error> {
     let workers = serving.options.workers.clone().unwrap_or(WORKERS);
     let most = *workers.end();
-    let crew = Crew::new(most);
+    let crew = Crew::new(most, serving);
     let room = Room {
         serving,
         design,

@@ -36,7 +36,7 @@ const KEPT_DESKS: usize = 64;
 
 pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
     let most = serving.options.max_connections;
-    let crew = Crew::new(most);
+    let crew = Crew::new(most, serving);
     let hall = Hall {
         serving,
         counters: serving.board.block(most),
