@@ -7,8 +7,9 @@
 //! Steps that may block ([`Io::offload`](crate::Io::offload)) are done by the worker itself, in order: it has nobody
 //! else who would wait.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::buffer::spare_capacity;
@@ -16,13 +17,16 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, SendFlags, Shutdown};
 
+use crate::bell::Bell;
 use crate::connection::{Connection, Turn};
 use crate::counters::{CloseReason, Counters};
 use crate::halt::{Halt, Phase};
 use crate::id::ConnectionId;
+use crate::mail::Mail;
 use crate::options::Options;
 use crate::outbox::Outbox;
-use crate::protocol::{Effects, Protocol, Session};
+use crate::pool::RETRY;
+use crate::protocol::{Effects, Protocol};
 use crate::server::Serving;
 use crate::stop::{poll_once, timespec};
 
@@ -48,6 +52,8 @@ pub(crate) struct Desk {
     input: Vec<u8>,
     outbox: Outbox,
     effects: Effects,
+    /// Rung when somebody has sent to the client. Made when first needed.
+    bell: Option<Arc<Bell>>,
 }
 
 impl Default for Desk {
@@ -56,6 +62,7 @@ impl Default for Desk {
             input: Vec::with_capacity(RECEIVE_BYTES),
             outbox: Outbox::default(),
             effects: Effects::default(),
+            bell: None,
         }
     }
 }
@@ -86,54 +93,93 @@ impl<'a, P: Protocol, H: Halt> Worker<'a, P, H> {
         self.desk
     }
 
-    /// How it hears of the stop.
-    pub fn halt(&self) -> &H {
-        &self.halt
-    }
-
     /// Serves a connection until it ends. Blocks until then; the stop ends it, at the latest when the drain time is
     /// over and no call into the protocol is under way.
     pub fn serve(&mut self, socket: OwnedFd, id: ConnectionId) {
         let socket = self.halt.begin(socket);
-        let full_at = self.desk.outbox.full_at(self.serving.options.output_limit);
+        // Decided when it is compiled: a protocol that shares nothing pays nothing.
+        let bell = if P::SHARED {
+            self.open_post(&socket, id)
+        } else {
+            None
+        };
+        let post = bell.and_then(|bell| {
+            Some(Post {
+                mail: self.halt.mail(&socket)?.0,
+                bell,
+                held_up_by: Vec::new(),
+            })
+        });
+        let options = &self.serving.options;
+        let full_at = self.desk.outbox.full_at(options.output_limit);
         let mut turn = Turn {
             output: self.desk.outbox.buffer(),
             full_at,
             effects: &mut self.desk.effects,
         };
         let connection = Connection::open(&*self.serving.protocol, id, &mut turn);
-        let options = &self.serving.options;
-        let mut peer = Peer {
+        let mut peer = Peer::<P, H> {
             options,
             counters: self.counters,
             halt: &self.halt,
             socket: &socket,
             desk: &mut self.desk,
+            post,
             connection,
             phase: Phase::Serving,
             more_likely: false,
             alarm: None,
-            silent_until: options.idle.map(|limit| Instant::now() + limit),
-            new_until: options.handshake.map(|limit| Instant::now() + limit),
+            silent_until: options.idle.and_then(from_now),
+            new_until: options.handshake.and_then(from_now),
         };
-        peer.take_alarm();
-        while !peer.is_over() {
+        peer.note();
+        while !(peer.is_over() && peer.leave()) {
             peer.turn();
         }
         peer.close();
         self.counters.other_calls.add(1);
         self.halt.end(socket);
     }
+
+    /// Makes the connection one that others can send to. Waits until there is a descriptor for the bell; if the server
+    /// stops before, there is no post.
+    fn open_post(&mut self, socket: &H::Socket, id: ConnectionId) -> Option<Arc<Bell>> {
+        let (mail, socket) = self.halt.mail(socket)?;
+        while self.desk.bell.is_none() && self.halt.phase() == Phase::Serving {
+            match Bell::new() {
+                Ok(bell) => self.desk.bell = Some(Arc::new(bell)),
+                Err(_) => {
+                    self.counters.waits.add(1);
+                    let _ = poll_once(&mut [], Some(&timespec(RETRY)));
+                    self.counters.wake_ups.add(1);
+                }
+            }
+        }
+        let bell = self.desk.bell.clone()?;
+        mail.open(id, socket, Arc::clone(&bell));
+        Some(bell)
+    }
+}
+
+/// How a connection sends to others, and hears that they have sent to it.
+struct Post<'a> {
+    mail: &'a Mail,
+    bell: Arc<Bell>,
+    /// Connections whose clients have too much waiting: nothing is read until they have taken half.
+    held_up_by: Vec<ConnectionId>,
 }
 
 /// A client, its connection and its times.
-struct Peer<'a, S, H: Halt> {
+struct Peer<'a, P: Protocol, H: Halt> {
     options: &'a Options,
     counters: &'a Counters,
     halt: &'a H,
     socket: &'a H::Socket,
+    /// Its outbox holds what waits for the client. With a post it holds only what the session has just said, and what
+    /// waits is in the mail, so that others can add to it.
     desk: &'a mut Desk,
-    connection: Connection<S>,
+    post: Option<Post<'a>>,
+    connection: Connection<P::Session>,
     /// How far the server's end had come when the session heard of it.
     phase: Phase,
     /// The last receive was a full one, so that there may be more.
@@ -146,11 +192,27 @@ struct Peer<'a, S, H: Halt> {
     new_until: Option<Instant>,
 }
 
-impl<S: Session, H: Halt> Peer<'_, S, H> {
+impl<P: Protocol, H: Halt> Peer<'_, P, H> {
+    /// How much waits for the client, in bytes.
+    fn unsent(&self) -> usize {
+        match &self.post {
+            Some(post) => post.mail.waiting(self.connection.id()).bytes,
+            None => self.desk.outbox.len(),
+        }
+    }
+
     fn is_over(&self) -> bool {
-        self.connection.ending().is_some_and(|reason| {
-            reason.is_abrupt() || (self.desk.outbox.is_empty() && self.connection.is_answered())
-        })
+        self.connection
+            .ending()
+            .is_some_and(|reason| reason.is_abrupt() || (self.connection.is_answered() && self.unsent() == 0))
+    }
+
+    /// Nobody can send to it any more; unless somebody just has.
+    fn leave(&self) -> bool {
+        let abrupt = self.connection.ending().is_some_and(CloseReason::is_abrupt);
+        self.post
+            .as_ref()
+            .is_none_or(|post| post.mail.close(self.connection.id(), !abrupt))
     }
 
     /// One step: what can be done without waiting, or a wait.
@@ -160,15 +222,17 @@ impl<S: Session, H: Halt> Peer<'_, S, H> {
         if self.is_over() || self.send() {
             return;
         }
-        let reads = self.connection.wants_input() && self.phase == Phase::Serving;
-        if reads && self.desk.outbox.is_empty() && H::WAKES && self.nearest().is_none() {
+        let held_up = self.post.as_ref().is_some_and(|post| !post.held_up_by.is_empty());
+        let reads = self.connection.wants_input() && self.phase == Phase::Serving && !held_up;
+        let only_reads = reads && self.post.is_none() && self.desk.outbox.is_empty();
+        if only_reads && H::WAKES && self.nearest().is_none() {
             self.receive(RecvFlags::empty());
         } else if !(reads && self.more_likely && self.receive(RecvFlags::DONTWAIT)) {
             self.wait(reads);
         }
     }
 
-    /// Tells the session of the server's end.
+    /// Hears of the server's end, and of what others have done to the connection.
     fn hear(&mut self) {
         let phase = self.halt.phase();
         if phase >= Phase::Draining && self.phase == Phase::Serving {
@@ -178,32 +242,57 @@ impl<S: Session, H: Halt> Peer<'_, S, H> {
             self.connection.end(CloseReason::DrainTime);
         }
         self.phase = phase;
+        if let Some(post) = &mut self.post {
+            post.mail.forget_free(&mut post.held_up_by);
+            if post.mail.waiting(self.connection.id()).slow {
+                self.connection.end(CloseReason::Slow);
+            }
+        }
     }
 
-    fn call(&mut self, call: impl FnOnce(&mut Connection<S>, &mut Turn<'_>)) {
-        let full_at = self.desk.outbox.full_at(self.options.output_limit);
+    fn call(&mut self, call: impl FnOnce(&mut Connection<P::Session>, &mut Turn<'_>)) {
+        let mut limit = self.options.output_limit;
+        if self.post.is_some() {
+            limit = limit.saturating_sub(self.unsent());
+        }
+        let full_at = self.desk.outbox.full_at(limit);
         let mut turn = Turn {
             output: self.desk.outbox.buffer(),
             full_at,
             effects: &mut self.desk.effects,
         };
         call(&mut self.connection, &mut turn);
-        self.take_alarm();
-        self.forward();
+        self.note();
     }
 
-    fn take_alarm(&mut self) {
+    /// Does what the session has asked for: its alarm, and its mail.
+    fn note(&mut self) {
         if let Some(alarm) = self.connection.take_alarm() {
-            self.alarm = alarm.map(|after| Instant::now() + after);
+            self.alarm = alarm.and_then(from_now);
         }
+        if let Some(post) = &self.post
+            && !self.desk.outbox.is_empty()
+        {
+            post.mail.append(self.connection.id(), self.desk.outbox.waiting());
+            self.desk.outbox.sent(self.desk.outbox.len());
+        }
+        self.forward();
     }
 
     /// Messages to others.
     fn forward(&mut self) {
         let effects = &mut self.desk.effects;
-        if !effects.no_messages() {
-            self.counters.undeliverable.add(effects.messages().len() as u64);
-            effects.clear_messages();
+        if effects.no_messages() {
+            return;
+        }
+        match &mut self.post {
+            Some(post) => post
+                .mail
+                .deliver(effects, &post.bell, &mut post.held_up_by, self.counters),
+            None => {
+                self.counters.undeliverable.add(effects.messages().len() as u64);
+                effects.clear_messages();
+            }
         }
     }
 
@@ -219,25 +308,37 @@ impl<S: Session, H: Halt> Peer<'_, S, H> {
 
     /// Sends what the client takes at once; whether that was anything.
     fn send(&mut self) -> bool {
-        if self.desk.outbox.is_empty() {
-            return false;
+        let sent = match &self.post {
+            Some(post) => post.mail.send(self.connection.id(), self.counters),
+            None => self.send_own(),
+        };
+        if sent.is_err() {
+            self.fail();
+            return true;
+        }
+        // Others may have sent for this connection, too.
+        if self.connection.is_held() && self.unsent() <= self.options.output_limit / 2 {
+            self.call(Connection::resume);
+            return true;
+        }
+        sent == Ok(true)
+    }
+
+    fn send_own(&mut self) -> Result<bool, Errno> {
+        let outbox = &mut self.desk.outbox;
+        if outbox.is_empty() {
+            return Ok(false);
         }
         self.counters.sends.add(1);
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        match net::send(self.socket, self.desk.outbox.waiting(), flags) {
+        match net::send(self.socket, outbox.waiting(), flags) {
             Ok(count) => {
                 self.counters.bytes_out.add(count as u64);
-                self.desk.outbox.sent(count);
-                if self.connection.is_held() && self.desk.outbox.len() <= self.options.output_limit / 2 {
-                    self.call(Connection::resume);
-                }
-                true
+                outbox.sent(count);
+                Ok(true)
             }
-            Err(Errno::AGAIN | Errno::INTR) => false,
-            Err(_) => {
-                self.fail();
-                true
-            }
+            Err(Errno::AGAIN | Errno::INTR) => Ok(false),
+            Err(error) => Err(error),
         }
     }
 
@@ -254,7 +355,7 @@ impl<S: Session, H: Halt> Peer<'_, S, H> {
             Ok((0, _)) => self.call(Connection::ended),
             Ok((count, _)) => {
                 self.counters.bytes_in.add(count as u64);
-                self.silent_until = self.options.idle.map(|limit| Instant::now() + limit);
+                self.silent_until = self.options.idle.and_then(from_now);
                 self.call(|connection, turn| connection.received(&input, turn));
                 if !self.connection.is_new() {
                     self.new_until = None;
@@ -276,37 +377,15 @@ impl<S: Session, H: Halt> Peer<'_, S, H> {
         });
     }
 
-    /// Waits for the client, the stop, or the nearest of the times, and receives if something came.
+    /// Waits for the client, others, the stop, or the nearest of the times, and receives if something came.
     fn wait(&mut self, reads: bool) {
         let mut interest = PollFlags::empty();
         interest.set(PollFlags::IN, reads);
-        interest.set(PollFlags::OUT, !self.desk.outbox.is_empty());
-        let (beside, until) = self.halt.watch();
-        let client = PollFd::new(self.socket, interest);
-        let mut fds = [client.clone(), client];
-        let count = match &beside {
-            Some(beside) => {
-                fds[1] = PollFd::new(beside, PollFlags::IN);
-                2
-            }
-            None => 1,
-        };
-        let timeout = self
-            .nearest()
-            .map(|(at, _)| at)
-            .into_iter()
-            .chain(until)
-            .min()
-            .map(left);
-        self.counters.waits.add(1);
-        let ready = poll_once(&mut fds[..count], timeout.as_ref());
-        self.counters.wake_ups.add(1);
-        let client = fds[0].revents();
-        if count == 2 && !fds[1].revents().is_empty() {
-            self.halt.noticed();
-        }
+        interest.set(PollFlags::OUT, self.unsent() > 0);
+        let timeout = self.nearest().map(|(at, _)| at);
+        let client = self.wait_for(interest, timeout);
         let useless = PollFlags::ERR | PollFlags::NVAL | PollFlags::HUP;
-        if ready.is_err() || (client.intersects(useless) && !reads) {
+        if client.intersects(useless) && !reads {
             self.fail();
         } else if reads && !client.is_empty() && client != PollFlags::OUT {
             self.receive(RecvFlags::DONTWAIT);
@@ -322,6 +401,43 @@ impl<S: Session, H: Halt> Peer<'_, S, H> {
                 Some(reason) => self.connection.end(reason),
             }
         }
+    }
+
+    /// Waits for the client, and beside it for the post's bell or what the [`Halt`] wants to be watched. What came of
+    /// the client.
+    fn wait_for(&self, interest: PollFlags, until: Option<Instant>) -> PollFlags {
+        let (watched, watched_until) = self.halt.watch();
+        let beside = match &self.post {
+            Some(post) => Some(post.bell.as_fd()),
+            None => watched,
+        };
+        let client = PollFd::new(self.socket, interest);
+        let mut fds = [client.clone(), client];
+        let count = match &beside {
+            Some(beside) => {
+                fds[1] = PollFd::new(beside, PollFlags::IN);
+                2
+            }
+            None => 1,
+        };
+        let timeout = [until, watched_until].into_iter().flatten().min().map(left);
+        self.counters.waits.add(1);
+        let ready = poll_once(&mut fds[..count], timeout.as_ref());
+        self.counters.wake_ups.add(1);
+        if ready.is_err() {
+            // Only for want of memory in the kernel, or by a mistake of ours: the client is given up.
+            return PollFlags::NVAL;
+        }
+        if count == 2 && !fds[1].revents().is_empty() {
+            match &self.post {
+                Some(post) => {
+                    self.counters.other_calls.add(1);
+                    post.bell.quiet();
+                }
+                None => self.halt.noticed(),
+            }
+        }
+        fds[0].revents()
     }
 
     /// The next time at which something happens: the session's alarm, or the end for a reason.
@@ -345,41 +461,32 @@ impl<S: Session, H: Halt> Peer<'_, S, H> {
         ) {
             self.linger();
         }
-        let reason = self.connection.close(&mut self.desk.effects);
-        self.counters.closed(reason);
         let effects = &mut self.desk.effects;
-        self.counters.undeliverable.add(effects.messages().len() as u64);
-        effects.clear_messages();
+        let reason = self.connection.close(effects);
+        match &mut self.post {
+            Some(post) => post
+                .mail
+                .deliver(effects, &post.bell, &mut post.held_up_by, self.counters),
+            None => {
+                self.counters.undeliverable.add(effects.messages().len() as u64);
+                effects.clear_messages();
+            }
+        }
         effects.jobs.clear();
-        let unsent = self.desk.outbox.len();
-        self.desk.outbox.sent(unsent);
+        self.counters.closed(reason);
+        self.desk.outbox.sent(self.desk.outbox.len());
     }
 
     /// A client that broke the rules may still be sending. To close now would have its kernel drop the answer that
     /// says why; so the answer is ended, and what comes is thrown away until the client ends, for a limited time.
     fn linger(&mut self) {
-        let until = Instant::now() + LINGER;
         self.counters.other_calls.add(1);
         if net::shutdown(self.socket, Shutdown::Write).is_err() {
             return;
         }
-        loop {
-            let (beside, _) = self.halt.watch();
-            if beside.is_none() && self.halt.phase() > Phase::Serving {
-                return;
-            }
-            let client = PollFd::new(self.socket, PollFlags::IN);
-            let mut fds = [client.clone(), client];
-            if let Some(beside) = &beside {
-                fds[1] = PollFd::new(beside, PollFlags::IN);
-            }
-            self.counters.waits.add(1);
-            let ready = poll_once(&mut fds, Some(&left(until)));
-            self.counters.wake_ups.add(1);
-            if ready.is_err() || Instant::now() >= until || (beside.is_some() && !fds[1].revents().is_empty())
-            {
-                return;
-            }
+        let until = Instant::now() + LINGER;
+        while self.halt.phase() == Phase::Serving && Instant::now() < until {
+            self.wait_for(PollFlags::IN, Some(until));
             self.desk.input.clear();
             self.counters.receives.add(1);
             let input = spare_capacity(&mut self.desk.input);
@@ -391,6 +498,11 @@ impl<S: Session, H: Halt> Peer<'_, S, H> {
             }
         }
     }
+}
+
+/// That time from now, unless no clock goes so far.
+fn from_now(after: Duration) -> Option<Instant> {
+    Instant::now().checked_add(after)
 }
 
 /// How long it is until then.

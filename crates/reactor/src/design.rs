@@ -6,11 +6,18 @@
 mod iterative;
 mod preforked;
 mod preforked_accept;
+mod preforked_descriptor;
+mod preforked_file_lock;
+mod preforked_mutex;
+mod preforked_reuseport;
+mod prethreaded;
+mod prethreaded_acceptor;
+mod prethreaded_mutex;
 mod process_per_connection;
 mod processes;
+mod reactor;
 mod thread_per_connection;
 mod threads;
-mod reactor;
 
 use std::str::FromStr;
 
@@ -92,8 +99,20 @@ designs! {
     ProcessPerConnection => process_per_connection,
     /// Children made beforehand, all of which accept.
     PreforkedAccept => preforked_accept,
+    /// Children made beforehand; a lock on a file decides who accepts.
+    PreforkedFileLock => preforked_file_lock,
+    /// Children made beforehand; a lock in shared memory decides who accepts.
+    PreforkedMutex => preforked_mutex,
+    /// Children made beforehand; the parent accepts and passes descriptors.
+    PreforkedDescriptor => preforked_descriptor,
+    /// Children made beforehand, with a listening socket each.
+    PreforkedReuseport => preforked_reuseport,
     /// A thread for each connection.
     ThreadPerConnection => thread_per_connection,
+    /// Threads made beforehand; a lock decides who accepts.
+    PrethreadedMutex => prethreaded_mutex,
+    /// Threads made beforehand; the main thread accepts and hands over.
+    PrethreadedAcceptor => prethreaded_acceptor,
     /// One event loop for all connections.
     Reactor => reactor,
 }

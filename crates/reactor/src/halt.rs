@@ -6,8 +6,10 @@
 
 use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::mail::Mail;
 use crate::stop::Stop;
 
 /// How far the end of a server has come. It only goes forward.
@@ -53,6 +55,13 @@ pub(crate) trait Halt {
     /// What to wait for beside the client, and until when, if blocked calls are not woken.
     fn watch(&self) -> (Option<BorrowedFd<'_>>, Option<Instant>) {
         (None, None)
+    }
+
+    /// Through which the connections of this server send to each other, and the client's socket for it; `None` where
+    /// they are in separate address spaces or come one after the other.
+    fn mail<'a>(&'a self, socket: &Self::Socket) -> Option<(&'a Mail, Arc<OwnedFd>)> {
+        let _ = socket;
+        None
     }
 
     /// What [`watch`](Self::watch) gave to wait for is readable.

@@ -1,6 +1,7 @@
 //! Any protocol on any concurrency design.
 #![doc = include_str!("../README.md")]
 
+mod back_off;
 mod bell;
 mod blocking;
 mod catalogue;
@@ -12,6 +13,8 @@ mod fork;
 mod halt;
 mod id;
 mod listen;
+mod lock;
+mod mail;
 mod options;
 mod outbox;
 mod pool;

@@ -12,6 +12,12 @@ use crate::bell::Bell;
 use crate::counters::Counters;
 use crate::shared::{Shareable, Shared};
 
+/// How many workers a pool has by default: as in Stevens' comparison.
+pub(crate) const WORKERS: RangeInclusive<usize> = 15..=15;
+
+/// How long a worker waits before it tries again what failed for want of descriptors, memory or the like.
+pub(crate) const RETRY: Duration = Duration::from_millis(50);
+
 /// How long a pool has had idle workers to spare before one of them ends.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -100,16 +106,22 @@ impl Scoreboard {
         (0..self.slots.len()).find(|&slot| self.is(slot, State::Empty))
     }
 
-    /// Picks an idle worker to end.
-    pub fn retire(&self) -> Option<usize> {
-        (0..self.slots.len()).rev().find(|&slot| {
-            let (idle, retiring) = (State::Idle as u32, State::Retiring as u32);
-            // A failure means that it has found work: pairs with the store in `busy`.
-            self.slots[slot]
-                .0
-                .compare_exchange(idle, retiring, SeqCst, SeqCst)
-                .is_ok()
-        })
+    /// Picks an idle worker to end, but not `except`.
+    pub fn retire(&self, except: Option<usize>) -> Option<usize> {
+        (0..self.slots.len())
+            .rev()
+            .filter(|&slot| Some(slot) != except)
+            .find(|&slot| self.change(slot, State::Idle, State::Retiring))
+    }
+
+    /// A worker picked to end stays.
+    pub fn keep(&self, slot: usize) {
+        self.change(slot, State::Retiring, State::Idle);
+    }
+
+    /// Whether this worker shall end now that it serves nobody.
+    pub fn is_retiring(&self, slot: usize) -> bool {
+        self.is(slot, State::Retiring)
     }
 
     /// The workers picked to end that are still there and not known to do anything else.
@@ -128,6 +140,13 @@ impl Scoreboard {
             }
         }
         counts
+    }
+
+    /// Unless it has changed otherwise: a worker that was idle may have found work.
+    fn change(&self, slot: usize, from: State, to: State) -> bool {
+        let word = &self.slots[slot].0;
+        word.compare_exchange(from as u32, to as u32, SeqCst, SeqCst)
+            .is_ok()
     }
 
     fn set(&self, slot: usize, state: State) {
@@ -285,9 +304,10 @@ mod tests {
         board.busy(1, &counters);
         assert_eq!(counters.other_calls.get(), 1);
         assert_eq!(board.counts(), Counts { idle: 0, busy: 2 });
-        assert_eq!(board.retire(), None);
+        assert_eq!(board.retire(None), None);
         board.idle(0);
-        assert_eq!(board.retire(), Some(0));
+        assert_eq!(board.retire(Some(0)), None);
+        assert_eq!(board.retire(None), Some(0));
         assert_eq!(board.retiring().collect::<Vec<_>>(), [0]);
         assert_eq!(board.counts(), Counts { idle: 0, busy: 2 });
     }

@@ -89,7 +89,7 @@ pub(crate) fn poll_once(fds: &mut [PollFd<'_>], timeout: Option<&Timespec>) -> R
 
 /// For a wait that must not end before `limit` has passed: rounded up to the millisecond in which `poll` counts.
 pub(crate) fn timespec(limit: Duration) -> Timespec {
-    Timespec::try_from(limit + Duration::from_micros(999)).unwrap_or(Timespec {
+    Timespec::try_from(limit.saturating_add(Duration::from_micros(999))).unwrap_or(Timespec {
         tv_sec: i64::MAX,
         tv_nsec: 0,
     })

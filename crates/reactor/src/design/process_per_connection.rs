@@ -1,7 +1,6 @@
 //! A process for each connection, forked when it comes and ended with it.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
 
 use rustix::net::SocketFlags;
 
@@ -13,6 +12,7 @@ use crate::error::Error;
 use crate::fork::{self, InChild};
 use crate::id::ConnectionId;
 use crate::listen::Accepted;
+use crate::pool::RETRY;
 use crate::protocol::Protocol;
 use crate::server::Serving;
 
@@ -24,10 +24,6 @@ pub(super) const ABOUT: About = About {
     at_once: AtOnce::Many,
     settings: &[],
 };
-
-/// How long to wait before trying again what failed for want of processes, descriptors or memory, unless a child ends
-/// sooner.
-const RETRY: Duration = Duration::from_millis(50);
 
 /// What is watched beside the children.
 const STOP: usize = 0;

@@ -17,6 +17,7 @@ use crate::error::Error;
 use crate::halt::Phase;
 use crate::id::ConnectionId;
 use crate::listen::Accepted;
+use crate::pool::RETRY;
 use crate::protocol::Protocol;
 use crate::server::Serving;
 use crate::stop::{poll_once, timespec};
@@ -30,16 +31,12 @@ pub(super) const ABOUT: About = About {
     settings: &[],
 };
 
-/// How long to wait before trying again what failed for want of threads, descriptors or memory, unless a connection
-/// ends sooner.
-const RETRY: Duration = Duration::from_millis(50);
-
 /// The most desks kept for threads to come: as many as live at once under a usual load.
 const KEPT_DESKS: usize = 64;
 
 pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
     let most = serving.options.max_connections;
-    let crew = Crew::new(most);
+    let crew = Crew::new(most, serving);
     let hall = Hall {
         serving,
         counters: serving.board.block(most),

@@ -1,4 +1,4 @@
-//! What the designs that serve with threads share: how each thread hears of the stop.
+//! What the designs that serve with threads share: how each thread hears of the stop and of the others.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
@@ -7,12 +7,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::net::{Shutdown, shutdown};
 
 use crate::halt::{Halt, Phase};
+use crate::mail::Mail;
+use crate::protocol::Protocol;
+use crate::server::Serving;
 
 /// The seats of all threads that serve, and how far the server's end has come.
 #[derive(Debug)]
 pub(super) struct Crew {
     phase: AtomicU8,
     seats: Box<[Mutex<Option<Arc<OwnedFd>>>]>,
+    /// If their sessions send to each other.
+    mail: Option<Mail>,
 }
 
 /// The place of one thread at a time: there the client's socket lies while it is served, for the stop to shut down.
@@ -24,10 +29,11 @@ pub(super) struct Seat<'a> {
 
 impl Crew {
     /// So many seats.
-    pub fn new(seats: usize) -> Self {
+    pub fn new<P: Protocol>(seats: usize, serving: &Serving<P>) -> Self {
         Self {
             phase: AtomicU8::new(Phase::Serving as u8),
             seats: (0..seats).map(|_| Mutex::default()).collect(),
+            mail: P::SHARED.then(|| Mail::new(seats, &serving.options)),
         }
     }
 
@@ -52,6 +58,9 @@ impl Crew {
                 let _ = shutdown(socket, how);
             }
         }
+        if let Some(mail) = &self.mail {
+            mail.wake_all();
+        }
     }
 }
 
@@ -68,6 +77,10 @@ impl Halt for Seat<'_> {
     fn end(&self, socket: Arc<OwnedFd>) {
         *lock(&self.crew.seats[self.slot]) = None;
         drop(socket);
+    }
+
+    fn mail(&self, socket: &Arc<OwnedFd>) -> Option<(&Mail, Arc<OwnedFd>)> {
+        Some((self.crew.mail.as_ref()?, Arc::clone(socket)))
     }
 
     fn phase(&self) -> Phase {

@@ -3,10 +3,7 @@
 use rustix::process::Signal;
 
 use crate::served::{Served, is_alive, kill, until};
-use crate::{Test, on_each};
-
-const PREFORKED: &[&str] = &["preforked-accept"];
-const FORKING: &[&str] = &["process-per-connection", "preforked-accept"];
+use crate::{FORKING, PREFORKED, Test, at_once, on_each};
 
 pub fn tests() -> Vec<Test> {
     let mut tests = on_each(
@@ -32,8 +29,7 @@ fn a_killed_child_is_replaced(design: &str) {
         until("there are three again", || {
             !is_alive(child) && server.children().len() == 3
         });
-        let mut clients: Vec<_> = (0..3).map(|_| server.client()).collect();
-        clients.iter_mut().for_each(|client| client.echo());
+        server.serve_at_once(3);
     }
     let summary = server.stop();
     assert_eq!(
@@ -45,7 +41,8 @@ fn a_killed_child_is_replaced(design: &str) {
 
 fn killed_in_service(design: &str) {
     let server = Served::start(design, "echo", &[]);
-    let mut clients: Vec<_> = (0..3).map(|_| server.client()).collect();
+    let count = at_once(design, 3);
+    let mut clients: Vec<_> = (0..count).map(|_| server.client()).collect();
     clients.iter_mut().for_each(|client| client.echo());
     let children = server.children();
     for &child in &children {
@@ -55,8 +52,11 @@ fn killed_in_service(design: &str) {
     assert!(clients.iter_mut().all(|client| client.has_ended()));
     server.client().echo();
     let summary = server.stop();
-    assert_eq!((summary.count("accepted"), summary.count("lost")), (4, 3));
-    assert_eq!((summary.count("closed"), summary.count("left")), (4, 0));
+    assert_eq!(
+        (summary.count("accepted"), summary.count("lost")),
+        (count + 1, count)
+    );
+    assert_eq!((summary.count("closed"), summary.count("left")), (count + 1, 0));
 }
 
 fn a_killed_parent_leaves_nobody(design: &str) {

@@ -1,17 +1,7 @@
 //! Few descriptors, and threads where there must be none.
 
-use std::process::Command;
-
 use crate::served::Served;
-use crate::{Test, on_each};
-
-const FORKING: &[&str] = &["process-per-connection", "preforked-accept"];
-const ALL: &[&str] = &[
-    "iterative",
-    "process-per-connection",
-    "preforked-accept",
-    "thread-per-connection",
-];
+use crate::{ALL, FORKING, Test, on_each};
 
 pub fn tests() -> Vec<Test> {
     let mut tests = on_each("limits::few_descriptors", ALL, few_descriptors);
@@ -26,16 +16,7 @@ pub fn tests() -> Vec<Test> {
 /// A hundred clients at once under a limit of 64 descriptors: all are served in the end.
 fn few_descriptors(design: &str) {
     let server = Served::start(design, "echo", &["nofile=64"]);
-    let clients: Vec<_> = (0..100)
-        .map(|_| {
-            let mut client = server.client();
-            client.send("hello\n");
-            client
-        })
-        .collect();
-    for mut client in clients {
-        assert_eq!(client.line(), "hello\n");
-    }
+    server.serve_at_once(100);
     let summary = server.stop();
     assert_eq!((summary.count("accepted"), summary.count("closed")), (100, 100));
     assert!(
@@ -45,10 +26,6 @@ fn few_descriptors(design: &str) {
 }
 
 fn no_fork_with_threads(design: &str) {
-    let output = Command::new(std::env::current_exe().expect("this program"))
-        .args(["--serve", design, "echo", "threads=1"])
-        .output()
-        .expect("run");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && said.contains("2 threads"), "{said}");
+    let said = Served::refused(design, &["threads=1"]);
+    assert!(said.contains("2 threads"), "{said}");
 }

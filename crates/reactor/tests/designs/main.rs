@@ -14,6 +14,52 @@ mod units;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
+const ALL: &[&str] = &[
+    "iterative",
+    "process-per-connection",
+    "preforked-accept",
+    "preforked-file-lock",
+    "preforked-mutex",
+    "preforked-descriptor",
+    "preforked-reuseport",
+    "thread-per-connection",
+    "prethreaded-mutex",
+    "prethreaded-acceptor",
+];
+const FORKING: &[&str] = &[
+    "process-per-connection",
+    "preforked-accept",
+    "preforked-file-lock",
+    "preforked-mutex",
+    "preforked-descriptor",
+    "preforked-reuseport",
+];
+const PREFORKED: &[&str] = &[
+    "preforked-accept",
+    "preforked-file-lock",
+    "preforked-mutex",
+    "preforked-descriptor",
+    "preforked-reuseport",
+];
+
+/// The preforked ones whose children share what they accept from: an idle one serves the next client.
+const SHARING: &[&str] = &[
+    "preforked-accept",
+    "preforked-file-lock",
+    "preforked-mutex",
+    "preforked-descriptor",
+];
+
+const PRETHREADED: &[&str] = &["prethreaded-mutex", "prethreaded-acceptor"];
+
+/// As many as given, or 1 where a second client may have to wait for the end of the first.
+fn at_once(design: &str, count: u64) -> u64 {
+    match design {
+        "iterative" | "preforked-reuseport" => 1,
+        _ => count,
+    }
+}
+
 struct Test {
     name: String,
     run: Box<dyn Fn()>,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::num::NonZeroUsize;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
@@ -53,6 +53,17 @@ impl Served {
         }
     }
 
+    /// What a server says that does not start, of the protocol echo.
+    pub fn refused(design: &str, settings: &[&str]) -> String {
+        let output = Command::new(std::env::current_exe().expect("this program"))
+            .args([SERVE, design, "echo"])
+            .args(settings)
+            .output()
+            .expect("run");
+        assert!(!output.status.success());
+        String::from_utf8(output.stderr).expect("text")
+    }
+
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -65,6 +76,49 @@ impl Served {
     /// How many threads its first process has.
     pub fn threads(&self) -> usize {
         entries(&format!("/proc/{}/task", self.pid()))
+    }
+
+    /// The listening sockets that a process has on the server's port, by inode.
+    pub fn listening_sockets(&self, pid: u32) -> Vec<u64> {
+        const LISTENS: &str = "0A";
+        let table = std::fs::read_to_string("/proc/net/tcp").expect("/proc");
+        let port = format!(":{:04X}", self.address.port());
+        let inodes: Vec<u64> = table
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>())
+            .filter(|words| words[1].ends_with(&port) && words[3] == LISTENS)
+            .map(|words| words[9].parse().expect("an inode"))
+            .collect();
+        let Ok(descriptors) = std::fs::read_dir(format!("/proc/{pid}/fd")) else {
+            return Vec::new();
+        };
+        descriptors
+            .filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
+            .filter_map(|link| {
+                link.to_str()?
+                    .strip_prefix("socket:[")?
+                    .strip_suffix(']')?
+                    .parse()
+                    .ok()
+            })
+            .filter(|inode| inodes.contains(inode))
+            .collect()
+    }
+
+    /// So many clients at once, each of which says something, has it echoed, and is ended.
+    pub fn serve_at_once(&self, clients: usize) {
+        let clients: Vec<_> = (0..clients)
+            .map(|_| {
+                let mut client = self.client();
+                client.send("hello\n");
+                client.socket().shutdown(Shutdown::Write).expect("ended");
+                client
+            })
+            .collect();
+        for mut client in clients {
+            assert_eq!(client.line(), "hello\n");
+            assert!(client.has_ended());
+        }
     }
 
     /// Connects.
@@ -207,8 +261,8 @@ pub fn serve() -> Option<ExitCode> {
     if arguments.next()? != SERVE {
         return None;
     }
-    let design = Design::named(&arguments.next()?).expect("a design");
-    let protocol = BuiltIn::named(&arguments.next()?).expect("a protocol");
+    let design = arguments.next()?.parse::<Design>().expect("a design");
+    let protocol = arguments.next()?.parse::<BuiltIn>().expect("a protocol");
     Some(protocol.visit(Serve {
         design,
         settings: arguments.collect(),

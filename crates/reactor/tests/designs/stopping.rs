@@ -1,14 +1,7 @@
 //! The stop: idle, in the middle of service, and with clients that do not end.
 
 use crate::served::{Served, until};
-use crate::{Test, on_each};
-
-const ALL: &[&str] = &[
-    "iterative",
-    "process-per-connection",
-    "preforked-accept",
-    "thread-per-connection",
-];
+use crate::{ALL, Test, at_once, on_each};
 
 pub fn tests() -> Vec<Test> {
     let mut tests = on_each("stopping::without_clients", ALL, without_clients);
@@ -33,7 +26,7 @@ fn without_clients(design: &str) {
 /// Clients that wait and say nothing are ended at once.
 fn silent_clients(design: &str) {
     let server = Served::start(design, "echo", &["drain-ms=3600000"]);
-    let count = if design == "iterative" { 1 } else { 4 };
+    let count = at_once(design, 4);
     let mut clients: Vec<_> = (0..count).map(|_| server.client()).collect();
     clients.iter_mut().for_each(|client| client.echo());
     server.tell_to_stop();

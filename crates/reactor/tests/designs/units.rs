@@ -1,9 +1,7 @@
 //! How many processes and threads there are, and who accepts.
 
 use crate::served::{Served, until};
-use crate::{Test, on_each, test};
-
-const PREFORKED: &[&str] = &["preforked-accept"];
+use crate::{PRETHREADED, SHARING, Test, on_each, test};
 
 pub fn tests() -> Vec<Test> {
     let mut tests = vec![
@@ -15,12 +13,19 @@ pub fn tests() -> Vec<Test> {
             "units::a_thread_for_each_connection",
             a_thread_for_each_connection,
         ),
+        test("units::a_socket_for_each_process", a_socket_for_each_process),
     ];
-    tests.extend(on_each("units::fifteen_processes", PREFORKED, fifteen_processes));
+    tests.extend(on_each("units::fifteen_processes", SHARING, fifteen_processes));
     tests.extend(on_each(
         "units::grows_and_shrinks",
-        PREFORKED,
+        SHARING,
         processes_grow_and_shrink,
+    ));
+    tests.extend(on_each("units::fifteen_threads", PRETHREADED, fifteen_threads));
+    tests.extend(on_each(
+        "units::grows_and_shrinks",
+        PRETHREADED,
+        threads_grow_and_shrink,
     ));
     tests
 }
@@ -110,4 +115,64 @@ fn processes_grow_and_shrink(design: &str) {
     server.client().echo();
     let summary = server.stop();
     assert_eq!((summary.count("accepted"), summary.count("left")), (6, 0));
+}
+
+/// Sixteen listening sockets on one port in the parent would be one too many; each child has its own.
+fn a_socket_for_each_process() {
+    let server = Served::start("preforked-reuseport", "echo", &["workers=4"]);
+    until("all are there", || server.children().len() == 4);
+    let sockets = |pid| server.listening_sockets(pid);
+    until("each has its own alone", || {
+        server
+            .children()
+            .into_iter()
+            .all(|child| sockets(child).len() == 1)
+    });
+    let mut all: Vec<_> = server.children().into_iter().flat_map(sockets).collect();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), 4, "and no two the same");
+    server.serve_at_once(40);
+    let summary = server.stop();
+    assert_eq!((summary.count("accepted"), summary.count("closed")), (40, 40));
+    let refused = Served::refused("preforked-reuseport", &["workers=1..4"]);
+    assert!(refused.contains("workers cannot be 1..4"), "{refused}");
+}
+
+fn fifteen_threads(design: &str) {
+    let server = Served::start(design, "echo", &[]);
+    until("all are there", || server.threads() == 16);
+    let mut clients: Vec<_> = (0..15).map(|_| server.client()).collect();
+    clients.iter_mut().for_each(|client| client.echo());
+    assert_eq!((server.children().len(), server.threads()), (0, 16));
+    drop(clients);
+    let summary = server.stop();
+    assert_eq!(
+        (summary.count("accepted"), summary.count("units_created")),
+        (15, 15)
+    );
+    assert_eq!((summary.count("closed"), summary.count("threads")), (15, 1));
+}
+
+fn threads_grow_and_shrink(design: &str) {
+    let server = Served::start(design, "echo", &["workers=1..4"]);
+    until("the first is there", || server.threads() == 2);
+    let mut clients = Vec::new();
+    for busy in 1..=4 {
+        let mut client = server.client();
+        client.echo();
+        clients.push(client);
+        until("one is idle while there may be more", || {
+            server.threads() == 1 + 4.min(busy + 1)
+        });
+    }
+    let mut waiting = server.client();
+    waiting.send("hello\n");
+    drop(clients);
+    assert_eq!(waiting.line(), "hello\n");
+    drop(waiting);
+    until("all but the first have ended", || server.threads() == 2);
+    server.client().echo();
+    let summary = server.stop();
+    assert_eq!((summary.count("accepted"), summary.count("threads")), (6, 1));
 }
