@@ -5,6 +5,9 @@
 
 mod iterative;
 mod reactor;
+mod reactor_per_core;
+mod reactor_pool;
+mod split_reactor;
 
 use crate::error::Error;
 use crate::options::Setting;
@@ -82,6 +85,12 @@ designs! {
     Iterative => iterative,
     /// One event loop for all connections.
     Reactor => reactor,
+    /// One event loop that reads, one that writes.
+    SplitReactor => split_reactor,
+    /// Several event loops that read, several that write.
+    ReactorPool => reactor_pool,
+    /// An event loop for each CPU, with nothing shared.
+    ReactorPerCore => reactor_per_core,
 }
 
 impl Design {
