@@ -18,6 +18,9 @@ mod processes;
 mod reactor;
 mod thread_per_connection;
 mod threads;
+mod reactor_per_core;
+mod reactor_pool;
+mod split_reactor;
 
 use std::str::FromStr;
 
@@ -115,6 +118,12 @@ designs! {
     PrethreadedAcceptor => prethreaded_acceptor,
     /// One event loop for all connections.
     Reactor => reactor,
+    /// One event loop that reads, one that writes.
+    SplitReactor => split_reactor,
+    /// Several event loops that read, several that write.
+    ReactorPool => reactor_pool,
+    /// An event loop for each CPU, with nothing shared.
+    ReactorPerCore => reactor_per_core,
 }
 
 impl Design {
