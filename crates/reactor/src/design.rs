@@ -16,11 +16,11 @@ mod prethreaded_mutex;
 mod process_per_connection;
 mod processes;
 mod reactor;
-mod thread_per_connection;
-mod threads;
 mod reactor_per_core;
 mod reactor_pool;
 mod split_reactor;
+mod thread_per_connection;
+mod threads;
 
 use std::str::FromStr;
 
