@@ -1,7 +1,8 @@
 //! `cargo xtask check-deep`: what takes too long for every change.
 //!
-//! Valgrind's memcheck over the tests of the unsafe leaves, loom's model checking of the lock-free parts, then every
-//! fuzz target for a while. All look for what the tests themselves cannot see.
+//! Valgrind's memcheck over the tests of the unsafe leaves, loom's model checking of the lock-free parts, very many
+//! connections to the servers of the conformance suites, then every fuzz target for a while. All look for what the
+//! tests themselves cannot see.
 
 use std::fs;
 use std::path::Path;
@@ -66,19 +67,22 @@ pub struct Options {
     #[arg(long, default_value_t = 600, value_name = "SECONDS")]
     fuzz_seconds: u32,
     /// Only valgrind
-    #[arg(long, conflicts_with_all = ["loom_only", "fuzz_only"])]
+    #[arg(long, conflicts_with_all = ["loom_only", "crowd_only", "fuzz_only"])]
     valgrind_only: bool,
     /// Only loom's models
-    #[arg(long, conflicts_with = "fuzz_only")]
+    #[arg(long, conflicts_with_all = ["crowd_only", "fuzz_only"])]
     loom_only: bool,
+    /// Only the servers with 10,000 connections
+    #[arg(long, conflicts_with = "fuzz_only")]
+    crowd_only: bool,
     /// Only the fuzz targets
     #[arg(long)]
     fuzz_only: bool,
 }
 
-/// Runs all three, or the one asked for.
+/// Runs all of them, or the one asked for.
 pub fn run(options: &Options) -> Result<()> {
-    let all = !(options.valgrind_only || options.loom_only || options.fuzz_only);
+    let all = !(options.valgrind_only || options.loom_only || options.crowd_only || options.fuzz_only);
     if all || options.valgrind_only {
         deps::install(deps::Need::Deep)?;
         memcheck()?;
@@ -86,10 +90,25 @@ pub fn run(options: &Options) -> Result<()> {
     if all || options.loom_only {
         models()?;
     }
+    if all || options.crowd_only {
+        crowd()?;
+    }
     if all || options.fuzz_only {
         fuzz(options.fuzz_seconds)?;
     }
     Ok(())
+}
+
+/// Five times the connections of the normal tests, to every event-driven design.
+fn crowd() -> Result<()> {
+    eprintln!("== servers with 10,000 connections");
+    shell::run(
+        shell::cargo()
+            .args(["test", "--quiet", "--locked", "--release", "--package", "threadgauge-reactor"])
+            .args(["--test", "conformance", "--", "very_many_clients"])
+            .env("THREADGAUGE_CONNECTIONS", "10000"),
+    )
+    .context("the limit on descriptors must be above 10,100; see `ulimit -Hn`")
 }
 
 fn models() -> Result<()> {

@@ -28,11 +28,18 @@
 //! }
 //! ```
 
+pub mod bytes;
+pub mod chat;
 pub mod echo;
+mod line;
+pub mod null;
+pub mod numbered;
 
 use std::time::Duration;
 
 use crate::id::ConnectionId;
+
+pub use line::first_line;
 
 /// A protocol: what the connections of one server have in common.
 pub trait Protocol: Send + Sync + 'static {
@@ -43,8 +50,8 @@ pub trait Protocol: Send + Sync + 'static {
     /// serve one connection after the other, refuse such a protocol.
     const SHARED: bool = false;
 
-    /// The most bytes that [`Session::received`] may leave unused before the client has broken the rules and its
-    /// connection is closed as [`TooLong`](crate::CloseReason::TooLong).
+    /// The most bytes of one message. [`Session::received`] is shown no more, and where it still has no whole message
+    /// and more have come, the connection is closed as [`TooLong`](crate::CloseReason::TooLong).
     const MAX_FRAME: usize = 64 * 1024;
 
     /// A client has connected.
@@ -137,6 +144,13 @@ impl Io<'_> {
         self.asked.alarm = Some(after);
     }
 
+    /// Says that this connection talks mostly to others who say the same `group`: a design that can
+    /// ([`Placement::ByGroup`](crate::Placement::ByGroup)) brings them together on one reactor. What is delivered
+    /// stays the same.
+    pub fn join(&mut self, group: u64) {
+        self.asked.group = Some(group);
+    }
+
     /// Hands a step that may block to the design, and sends its bytes to the own client once it is done. A design with
     /// workers for it goes on with other messages meanwhile, of this client too, so that answers may come in any
     /// order; the others do the step at once, and everyone whom they serve on that thread waits.
@@ -175,6 +189,8 @@ pub(crate) struct Asked {
     pub end: End,
     /// An alarm set (`Some(Some(after))`), taken back (`Some(None)`), or neither.
     pub alarm: Option<Option<Duration>>,
+    /// With whom it wants to be.
+    pub group: Option<u64>,
 }
 
 /// What sessions have asked for beyond their own connections: kept for reuse, so that a message costs no allocation.

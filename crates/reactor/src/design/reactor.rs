@@ -1,0 +1,24 @@
+//! One event loop for everything: the source's reactor before its optimisations.
+
+use std::num::NonZeroUsize;
+
+use crate::design::{About, AtOnce, Memory};
+use crate::error::Error;
+use crate::options::Placement;
+use crate::protocol::Protocol;
+use crate::reactor::{Acceptors, ReactorManager, crew};
+use crate::server::Serving;
+
+pub(super) const ABOUT: About = About {
+    name: "reactor",
+    summary: "one thread waits for all connections, and reads and writes whichever is ready",
+    source: "Schmidt, Reactor, 1995; JAWS before its optimisations",
+    memory: Memory::Shared,
+    at_once: AtOnce::Many,
+    settings: &[],
+};
+
+pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
+    let manager = ReactorManager::joined(NonZeroUsize::MIN, Placement::ByHandle);
+    crew::serve(serving, manager, Acceptors::First)
+}

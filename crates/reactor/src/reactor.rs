@@ -1,0 +1,26 @@
+//! Event loops, and how connections are given to several of them.
+//!
+//! [`Reactor`] is one loop over epoll, usable for anything that has a descriptor: it calls one [`Handler`] for what
+//! can be read, what can be written, times, and tasks from other threads. [`ReactorManager`] says which of several
+//! loops reads from a handle and which writes to it.
+//!
+//! The event-driven designs are made of these: `serving` is the handler that serves connections, `crew` starts the
+//! loops and ends them, `mail` is what they say to each other, and `slots` bounds how many connections there are.
+
+mod accepting;
+pub(crate) mod crew;
+mod event_loop;
+mod inbox;
+mod mail;
+mod manager;
+mod peer;
+mod reading;
+mod serving;
+mod slots;
+mod timers;
+mod writing;
+
+pub(crate) use crew::Acceptors;
+
+pub use event_loop::{Handler, Interest, Mailbox, Reactor, Readiness, Token};
+pub use manager::ReactorManager;

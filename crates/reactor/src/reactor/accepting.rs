@@ -1,0 +1,203 @@
+//! How a loop accepts connections, and gives their halves to loops.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
+
+use rustix::net::SocketFlags;
+
+use super::crew::Acceptors;
+use super::event_loop::{Interest, Token};
+use super::mail::{Newcomer, Task};
+use super::peer::{Link, Peer, ReadHalf, WriteHalf};
+use super::serving::{ACCEPT_AGAIN, LISTENER, Loop, ServingLoop};
+use super::slots::{Permit, Released};
+use crate::connection::{Connection, Turn};
+use crate::counters::CloseReason;
+use crate::error::Error;
+use crate::id::ConnectionId;
+use crate::listen::{Accepted, Listener};
+use crate::protocol::Protocol;
+
+/// How long to wait after the system had no descriptor or memory for another connection, if none ends before.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// A listening socket, and whether it is waited for.
+#[derive(Debug)]
+pub(super) struct Acceptor<'a> {
+    listener: &'a Listener,
+    listening: bool,
+}
+
+impl<'a> Acceptor<'a> {
+    /// Not waited for yet.
+    pub fn new(listener: &'a Listener) -> Self {
+        Self {
+            listener,
+            listening: false,
+        }
+    }
+}
+
+impl<P: Protocol> ServingLoop<'_, P> {
+    /// Waits for connections, if this loop accepts.
+    pub fn listen(&mut self, reactor: &Loop) {
+        let Some(acceptor) = &mut self.acceptor else {
+            return;
+        };
+        if acceptor.listening || self.stopping {
+            return;
+        }
+        acceptor.listening = true;
+        if let Err(error) = reactor.register(acceptor.listener, Interest::read(LISTENER).level()) {
+            self.fail(Error::io("waiting for connections")(error));
+        }
+    }
+
+    /// Does not wait for them: nobody can be accepted for now, and looking again and again would cost.
+    pub fn stop_listening(&mut self, reactor: &Loop) {
+        if let Some(acceptor) = self.acceptor.as_mut().filter(|acceptor| acceptor.listening) {
+            acceptor.listening = false;
+            // It was registered and is open.
+            let _ = reactor.remove(acceptor.listener);
+        }
+    }
+
+    /// Accepts as many connections as there were other events in this turn, at least one: a burst is taken at once,
+    /// and a single connection does not cost a second call that finds nobody.
+    pub fn accept(&mut self, reactor: &mut Loop) {
+        let Some(listener) = self.acceptor.as_ref().map(|acceptor| acceptor.listener) else {
+            return;
+        };
+        for _ in 0..self.events.max(1) {
+            let Some(permit) = self.crew.slots.take(self.index) else {
+                return self.stop_listening(reactor);
+            };
+            match listener.accept(SocketFlags::NONBLOCK, self.counters) {
+                Ok(Accepted::Connection(socket)) => {
+                    self.place(permit, socket, reactor);
+                    continue;
+                }
+                Ok(Accepted::Nobody) => {}
+                Ok(Accepted::Exhausted) => {
+                    self.crew.slots.wait(self.index);
+                    self.stop_listening(reactor);
+                    let at = reactor.now() + RETRY;
+                    reactor.set_timer(at, ACCEPT_AGAIN);
+                }
+                Ok(Accepted::Closed) => self.stop_listening(reactor),
+                Err(error) => self.fail(error),
+            }
+            let released = self.crew.slots.put_back(permit);
+            return self.after_release(released);
+        }
+    }
+
+    /// Tells those who waited for what was given back.
+    pub fn after_release(&mut self, released: Released) {
+        for acceptor in released.waiting {
+            self.tell(acceptor, Task::Permit);
+        }
+        if released.was_last {
+            self.tell_all(|| Task::Exit);
+        }
+    }
+
+    /// Gives the halves of a new connection to their loops.
+    fn place(&mut self, permit: Permit, socket: OwnedFd, reactor: &mut Loop) {
+        let manager = &self.crew.manager;
+        let (reader, writer) = match self.crew.acceptors {
+            Acceptors::First => manager.place(socket.as_raw_fd()),
+            Acceptors::Each => manager.place_on(self.index),
+        };
+        let newcomer = Newcomer {
+            id: ConnectionId::new(writer as u8, permit.generation, permit.slot),
+            link: Arc::new(Link {
+                socket,
+                waiting: AtomicUsize::new(0),
+            }),
+            reader,
+            writer,
+        };
+        if writer == self.index {
+            self.open_writer(newcomer, reactor);
+        } else {
+            self.tell(writer, Task::OpenWriter(newcomer));
+        }
+    }
+
+    /// Has the write half of a new connection here; then its read half can begin.
+    pub fn open_writer(&mut self, newcomer: Newcomer, reactor: &mut Loop) {
+        self.peers.insert(Peer {
+            id: newcomer.id,
+            link: Arc::clone(&newcomer.link),
+            reader: newcomer.reader,
+            writer: newcomer.writer,
+            read: None,
+            write: Some(WriteHalf::default()),
+        });
+        if newcomer.reader == self.index {
+            self.open_reader(newcomer, reactor);
+        } else {
+            self.tell(newcomer.reader, Task::OpenReader(newcomer));
+        }
+    }
+
+    /// Has the read half of a new connection here: the session begins.
+    pub fn open_reader(&mut self, newcomer: Newcomer, reactor: &mut Loop) {
+        let Newcomer {
+            id,
+            link,
+            reader,
+            writer,
+        } = newcomer;
+        let slot = id.slot();
+        let token = Token::new(slot);
+        let interest = match writer == self.index {
+            true => Interest::both(token, token),
+            false => Interest::read(token),
+        };
+        let registered = reactor.register(&link.socket, interest);
+        let mut greeting = Vec::new();
+        let mut turn = Turn {
+            output: &mut greeting,
+            full_at: usize::MAX,
+            effects: &mut self.effects,
+        };
+        let mut connection = Connection::open(&*self.serving.protocol, id, &mut turn);
+        if registered.is_err() {
+            // No memory or no watches left: this client cannot be served.
+            connection.end(CloseReason::Lost);
+        }
+        let mut read = ReadHalf::new(connection);
+        read.begin(reactor.now());
+        let watched = writer == self.index;
+        match self.peers.get(id) {
+            Some(peer) => {
+                peer.read = Some(read);
+                if let Some(write) = &mut peer.write {
+                    write.watched = watched;
+                }
+            }
+            None => {
+                self.peers.insert(Peer {
+                    id,
+                    link,
+                    reader,
+                    writer,
+                    read: Some(read),
+                    write: None,
+                });
+            }
+        }
+        self.call(slot, reactor, |_, turn| turn.output.extend_from_slice(&greeting));
+        self.schedule(slot, reactor);
+        if self.stopping {
+            self.call(slot, reactor, Connection::stop);
+        }
+        if self.drained {
+            self.end(slot, CloseReason::DrainTime, reactor);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The loops of one server: starting them, and what they share.
+
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use super::event_loop::{Mailbox, Reactor};
+use super::mail::{Batch, Task};
+use super::manager::ReactorManager;
+use super::serving::{Loop, ServingLoop};
+use super::slots::Slots;
+use crate::error::Error;
+use crate::listen::Listener;
+use crate::protocol::Protocol;
+use crate::server::Serving;
+
+/// The most emptied batches that are kept.
+const SPARE_BATCHES: usize = 64;
+
+/// What the loops of a server share.
+#[derive(Debug)]
+pub(crate) struct Crew {
+    pub slots: Slots,
+    pub manager: ReactorManager,
+    pub acceptors: Acceptors,
+    /// One for each loop.
+    pub mailboxes: Vec<Mailbox<Task>>,
+    /// Emptied batches, so that a turn costs no allocation.
+    spares: Mutex<Vec<Batch>>,
+}
+
+impl Crew {
+    /// An empty batch.
+    pub fn spare_batch(&self) -> Batch {
+        let mut spares = self.spares.lock().unwrap_or_else(PoisonError::into_inner);
+        spares.pop().unwrap_or_default()
+    }
+
+    /// A batch that was read.
+    pub fn give_back(&self, mut batch: Batch) {
+        batch.clear();
+        let mut spares = self.spares.lock().unwrap_or_else(PoisonError::into_inner);
+        if spares.len() < SPARE_BATCHES {
+            spares.push(batch);
+        }
+    }
+}
+
+/// Who accepts connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Acceptors {
+    /// The first loop.
+    First,
+    /// Every loop, with a listening socket of its own, and it keeps what it accepts.
+    Each,
+}
+
+/// Serves on the loops that `manager` gives handles to: the first runs on this thread, the others on threads of their
+/// own. Blocks until the server has stopped and all are done.
+///
+/// # Errors
+///
+/// If a loop cannot be made, or cannot go on.
+pub(crate) fn serve<P: Protocol>(
+    serving: &Serving<P>,
+    manager: ReactorManager,
+    acceptors: Acceptors,
+) -> Result<(), Error> {
+    let mut reactors = Vec::new();
+    for index in 0..manager.reactors() {
+        let reactor = Reactor::counting(serving.board.clone(), index);
+        reactors.push(reactor.map_err(Error::io("making an event loop"))?);
+    }
+    let mut siblings = Vec::new();
+    if acceptors == Acceptors::Each {
+        for _ in 1..reactors.len() {
+            siblings.push(serving.listener.sibling()?);
+        }
+    }
+    for listener in siblings.iter().chain([&serving.listener]) {
+        listener.set_nonblocking(true)?;
+    }
+    let listener_of = |index: usize| -> Option<&Listener> {
+        match index {
+            0 => Some(&serving.listener),
+            _ => siblings.get(index - 1),
+        }
+    };
+    let crew = Crew {
+        slots: Slots::new(serving.options.max_connections),
+        mailboxes: reactors.iter().map(Reactor::mailbox).collect(),
+        manager,
+        acceptors,
+        spares: Mutex::default(),
+    };
+    let run = |index, reactor: Loop| ServingLoop::new(index, serving, &crew, listener_of(index)).run(reactor);
+    thread::scope(|scope| {
+        let mut reactors = reactors.into_iter().enumerate();
+        let first = reactors.next();
+        let mut threads = Vec::new();
+        let mut result = Ok(());
+        for (index, reactor) in reactors {
+            let name = format!("{}-{index}", crew.manager.role_name(index));
+            match thread::Builder::new()
+                .name(name)
+                .spawn_scoped(scope, move || run(index, reactor))
+            {
+                Ok(thread) => threads.push(thread),
+                Err(error) => {
+                    result = Err(Error::io("starting a thread")(error));
+                    break;
+                }
+            }
+        }
+        serving.board.block(0).units_created.add(threads.len() as u64);
+        match (&result, first) {
+            (Ok(()), Some((index, reactor))) => result = run(index, reactor),
+            _ => {
+                for mailbox in &crew.mailboxes {
+                    mailbox.post([Task::Exit]);
+                }
+            }
+        }
+        for thread in threads {
+            let ended = thread
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            result = result.and(ended);
+        }
+        result
+    })
+}

@@ -1,0 +1,533 @@
+//! The reactor: waits for what can be read or written, for times and for tasks, and calls a handler.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
+use rustix::io::Errno;
+
+use super::inbox::Inbox;
+use super::timers::Timers;
+use crate::counters::{Board, Counters, Totals};
+
+/// The most events of one turn. Many, so that under load what all of them produce is sent together.
+const EVENTS: usize = 512;
+
+/// Names for a handler who or what an event concerns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token(u32);
+
+impl Token {
+    /// A token with a number of the handler's choice.
+    ///
+    /// # Panics
+    ///
+    /// With `u32::MAX`.
+    pub const fn new(number: u32) -> Self {
+        assert!(number != NOBODY, "a token's number is below u32::MAX");
+        Self(number)
+    }
+
+    /// Its number.
+    pub const fn number(self) -> u32 {
+        self.0
+    }
+}
+
+/// In place of a token's number: no interest.
+const NOBODY: u32 = u32::MAX;
+
+/// What to report of a handle. Reading and writing have a token each, so that two parties can share a handle.
+#[derive(Clone, Copy, Debug)]
+pub struct Interest {
+    reader: Option<Token>,
+    writer: Option<Token>,
+    flags: epoll::EventFlags,
+}
+
+impl Interest {
+    /// When something can be read, or has ended.
+    pub const fn read(reader: Token) -> Self {
+        Self::edge(Some(reader), None)
+    }
+
+    /// When something can be written, or nothing ever again.
+    pub const fn write(writer: Token) -> Self {
+        Self::edge(None, Some(writer))
+    }
+
+    /// Both.
+    pub const fn both(reader: Token, writer: Token) -> Self {
+        Self::edge(Some(reader), Some(writer))
+    }
+
+    /// Reports every turn as long as it is so. Without this only a *change* is reported, and anything that was so
+    /// when the handle was registered: a handler reads until a read is short (or fails with `WouldBlock`, or the end
+    /// has come after [`Readiness::End`]), and remembers what it left. That needs no system call to pause and resume.
+    #[must_use]
+    pub const fn level(mut self) -> Self {
+        self.flags = self.flags.difference(epoll::EventFlags::ET);
+        self
+    }
+
+    const fn edge(reader: Option<Token>, writer: Option<Token>) -> Self {
+        let mut flags = epoll::EventFlags::ET;
+        if reader.is_some() {
+            flags = flags.union(epoll::EventFlags::IN).union(epoll::EventFlags::RDHUP);
+        }
+        if writer.is_some() {
+            flags = flags.union(epoll::EventFlags::OUT);
+        }
+        Self {
+            reader,
+            writer,
+            flags,
+        }
+    }
+
+    fn data(self) -> epoll::EventData {
+        let number = |token: Option<Token>| u64::from(token.map_or(NOBODY, Token::number));
+        epoll::EventData::new_u64(number(self.writer) << 32 | number(self.reader))
+    }
+}
+
+/// What there is to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    /// Something.
+    Data,
+    /// Something perhaps, and then the end or an error: only reading up to it tells which.
+    End,
+}
+
+/// What a reactor calls, always on the thread that runs it. `T` is a task that other threads may post.
+///
+/// In one turn: everything that is ready, then the tasks, then the times that have come, then
+/// [`turn_ended`](Self::turn_ended) once.
+pub trait Handler<T> {
+    /// A handle can be read.
+    fn readable(&mut self, token: Token, readiness: Readiness, reactor: &mut Reactor<T>);
+
+    /// A handle can be written, or will fail.
+    fn writable(&mut self, token: Token, reactor: &mut Reactor<T>);
+
+    /// A time has come that [`Reactor::set_timer`] set.
+    fn timer(&mut self, token: Token, reactor: &mut Reactor<T>);
+
+    /// A task was posted.
+    fn task(&mut self, task: T, reactor: &mut Reactor<T>);
+
+    /// All that was ready is handled. The place to send what has been collected.
+    fn turn_ended(&mut self, reactor: &mut Reactor<T>);
+}
+
+/// An event loop over epoll.
+///
+/// ```
+/// use threadgauge_reactor::reactor::{Handler, Interest, Reactor, Readiness, Token};
+///
+/// /// Counts what comes through a pipe, and stops at its end.
+/// struct Count(std::io::PipeReader, usize);
+///
+/// impl Handler<()> for Count {
+///     fn readable(&mut self, _: Token, _: Readiness, reactor: &mut Reactor<()>) {
+///         let mut buffer = [0; 64];
+///         match std::io::Read::read(&mut self.0, &mut buffer).expect("there is something") {
+///             0 => reactor.stop(),
+///             count => self.1 += count,
+///         }
+///     }
+///     fn writable(&mut self, _: Token, _: &mut Reactor<()>) {}
+///     fn timer(&mut self, _: Token, _: &mut Reactor<()>) {}
+///     fn task(&mut self, _: (), _: &mut Reactor<()>) {}
+///     fn turn_ended(&mut self, _: &mut Reactor<()>) {}
+/// }
+///
+/// # fn main() -> std::io::Result<()> {
+/// let (reader, mut writer) = std::io::pipe()?;
+/// let mut reactor = Reactor::new()?;
+/// reactor.register(&reader, Interest::read(Token::new(0)).level())?;
+/// std::io::Write::write_all(&mut writer, b"hello")?;
+/// drop(writer);
+/// let mut count = Count(reader, 0);
+/// reactor.run(&mut count)?;
+/// assert_eq!(count.1, 5);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Reactor<T> {
+    epoll: OwnedFd,
+    timers: Timers,
+    mailbox: Mailbox<T>,
+    /// Emptied and filled in turn.
+    tasks: Vec<T>,
+    /// The next turn does not wait.
+    again: bool,
+    stopped: bool,
+    /// The time of this turn, once somebody has asked.
+    now: Option<Instant>,
+    board: Arc<Board>,
+    block: usize,
+}
+
+impl<T> Reactor<T> {
+    /// A loop without handles.
+    ///
+    /// # Errors
+    ///
+    /// If the process has no descriptors or memory left.
+    pub fn new() -> io::Result<Self> {
+        Self::counting(Arc::new(Board::new(1)?), 0)
+    }
+
+    /// One that counts its system calls in a block of `board`, which is its thread's alone.
+    pub(crate) fn counting(board: Arc<Board>, block: usize) -> io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        // An edge each time it is written, so nobody needs to read it.
+        epoll::add(
+            &epoll,
+            &bell,
+            epoll::EventData::new_u64(u64::from(NOBODY) << 32 | u64::from(NOBODY)),
+            epoll::EventFlags::IN | epoll::EventFlags::ET,
+        )?;
+        Ok(Self {
+            epoll,
+            timers: Timers::default(),
+            mailbox: Mailbox(Arc::new(Letterbox {
+                inbox: Inbox::new(),
+                bell,
+            })),
+            tasks: Vec::new(),
+            again: false,
+            stopped: false,
+            now: None,
+            board,
+            block,
+        })
+    }
+
+    /// Where other threads post tasks.
+    pub fn mailbox(&self) -> Mailbox<T> {
+        self.mailbox.clone()
+    }
+
+    /// Reports events of a handle from now on. It stays so until it is [removed](Self::remove) or closed.
+    ///
+    /// # Errors
+    ///
+    /// If it is registered already, is a file, or the kernel has no memory or no watches left.
+    pub fn register(&self, handle: impl AsFd, interest: Interest) -> io::Result<()> {
+        self.counters().other_calls.add(1);
+        Ok(epoll::add(&self.epoll, handle, interest.data(), interest.flags)?)
+    }
+
+    /// Reports other events of a registered handle. What is so already is reported once more.
+    ///
+    /// # Errors
+    ///
+    /// If it is not registered.
+    pub fn change(&self, handle: impl AsFd, interest: Interest) -> io::Result<()> {
+        self.counters().other_calls.add(1);
+        Ok(epoll::modify(
+            &self.epoll,
+            handle,
+            interest.data(),
+            interest.flags,
+        )?)
+    }
+
+    /// Reports no more events of a handle, but for one that was ready in this turn already: who gives its token to
+    /// another handle at once must bear a call without cause.
+    ///
+    /// # Errors
+    ///
+    /// If it is not registered.
+    pub fn remove(&self, handle: impl AsFd) -> io::Result<()> {
+        self.counters().other_calls.add(1);
+        Ok(epoll::delete(&self.epoll, handle)?)
+    }
+
+    /// Calls [`Handler::timer`] at `at`, at most a millisecond late if the handler is not busy. It cannot be taken
+    /// back: a handler that does not want it any more ignores it.
+    pub fn set_timer(&mut self, at: Instant, token: Token) {
+        self.timers.set(at, token);
+    }
+
+    /// The time of this turn: read once.
+    pub fn now(&mut self) -> Instant {
+        *self.now.get_or_insert_with(Instant::now)
+    }
+
+    /// Has the next turn look for events without waiting: for a handler that left something undone.
+    pub fn again(&mut self) {
+        self.again = true;
+    }
+
+    /// Has [`run`](Self::run) return at the end of this turn.
+    pub fn stop(&mut self) {
+        self.stopped = true;
+    }
+
+    /// What it has counted: its waits, wake-ups and other system calls.
+    pub fn totals(&self) -> Totals {
+        self.board.totals()
+    }
+
+    /// The block of this loop.
+    pub(crate) fn counters(&self) -> &Counters {
+        self.board.block(self.block)
+    }
+
+    /// Takes turns until [`stop`](Self::stop). Blocks.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel cannot wait, which only a closed descriptor can bring about.
+    pub fn run(&mut self, handler: &mut impl Handler<T>) -> io::Result<()> {
+        // Here, since events can hold pointers and so would bind the reactor to its thread.
+        let mut events = Vec::with_capacity(EVENTS);
+        while !self.stopped {
+            self.turn(&mut events, handler)?;
+        }
+        Ok(())
+    }
+
+    fn turn(&mut self, events: &mut Vec<epoll::Event>, handler: &mut impl Handler<T>) -> io::Result<()> {
+        let has_tasks = self.wait(events)?;
+        for event in events {
+            self.dispatch(event, handler);
+        }
+        if has_tasks {
+            let mut tasks = std::mem::take(&mut self.tasks);
+            self.mailbox.0.inbox.take(&mut tasks);
+            for task in tasks.drain(..) {
+                handler.task(task, self);
+            }
+            self.tasks = tasks;
+        }
+        if self.timers.next().is_some() {
+            let now = self.now();
+            while let Some(token) = self.timers.due(now) {
+                handler.timer(token, self);
+            }
+        }
+        handler.turn_ended(self);
+        Ok(())
+    }
+
+    /// Fills `events`. Whether there are tasks.
+    fn wait(&mut self, events: &mut Vec<epoll::Event>) -> io::Result<bool> {
+        let mut timeout = self.timeout();
+        let inbox = &self.mailbox.0.inbox;
+        if timeout != Some(Duration::ZERO) && !inbox.before_wait() {
+            timeout = Some(Duration::ZERO);
+        }
+        let timeout = timeout.map(|timeout| Timespec {
+            tv_sec: timeout.as_secs().min(i32::MAX as u64) as i64,
+            tv_nsec: timeout.subsec_nanos().into(),
+        });
+        events.clear();
+        let counters = self.board.block(self.block);
+        counters.waits.add(1);
+        let waited = epoll::wait(
+            &self.epoll,
+            rustix::buffer::spare_capacity(events),
+            timeout.as_ref(),
+        );
+        counters.wake_ups.add(1);
+        self.now = None;
+        match waited {
+            Ok(_) | Err(Errno::INTR) => Ok(inbox.after_wait()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// How long the next wait may be, in whole milliseconds, rounded up.
+    fn timeout(&mut self) -> Option<Duration> {
+        if std::mem::take(&mut self.again) {
+            return Some(Duration::ZERO);
+        }
+        let left = self.timers.next()?.saturating_duration_since(Instant::now());
+        Some(Duration::from_millis(
+            left.as_nanos().div_ceil(1_000_000).try_into().unwrap_or(u64::MAX),
+        ))
+    }
+
+    #[inline]
+    fn dispatch(&mut self, event: &epoll::Event, handler: &mut impl Handler<T>) {
+        use epoll::EventFlags;
+        let (flags, data) = (event.flags, event.data.u64());
+        let (reader, writer) = (data as u32, (data >> 32) as u32);
+        let ended = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
+        if reader != NOBODY && (ended || flags.contains(EventFlags::IN)) {
+            let readiness = match ended {
+                true => Readiness::End,
+                false => Readiness::Data,
+            };
+            handler.readable(Token(reader), readiness, self);
+        }
+        if writer != NOBODY && flags.intersects(EventFlags::OUT | EventFlags::HUP | EventFlags::ERR) {
+            handler.writable(Token(writer), self);
+        }
+    }
+}
+
+impl<T> std::fmt::Debug for Reactor<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reactor")
+            .field("epoll", &self.epoll)
+            .field("timers", &self.timers)
+            .field("stopped", &self.stopped)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Posts tasks to a reactor, from any thread. Clones post to the same.
+#[derive(Debug)]
+pub struct Mailbox<T>(Arc<Letterbox<T>>);
+
+#[derive(Debug)]
+struct Letterbox<T> {
+    inbox: Inbox<T>,
+    bell: OwnedFd,
+}
+
+impl<T> Clone for Mailbox<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T> Mailbox<T> {
+    /// Hands over tasks. What one thread posts is handled in the order posted, and many tasks posted at once cost one
+    /// wake-up at most. `true` if that was needed, a system call. Does not block, but for others who post at the
+    /// same moment.
+    ///
+    /// Tasks for a reactor that does not run any more are dropped with it.
+    pub fn post(&self, tasks: impl IntoIterator<Item = T>) -> bool {
+        let ring = self.0.inbox.post(tasks);
+        if ring {
+            // It can only fail when its count is full, and then it rings already.
+            let _ = rustix::io::write(&self.0.bell, &1u64.to_ne_bytes());
+        }
+        ring
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    /// Notes what it is called with, and stops after so many turns or when told.
+    #[derive(Default)]
+    struct Log {
+        calls: Vec<String>,
+        turns: usize,
+    }
+
+    impl Handler<&'static str> for Log {
+        fn readable(&mut self, token: Token, readiness: Readiness, _: &mut Reactor<&'static str>) {
+            self.calls.push(format!("read {} {readiness:?}", token.number()));
+        }
+        fn writable(&mut self, token: Token, _: &mut Reactor<&'static str>) {
+            self.calls.push(format!("write {}", token.number()));
+        }
+        fn timer(&mut self, token: Token, _: &mut Reactor<&'static str>) {
+            self.calls.push(format!("timer {}", token.number()));
+        }
+        fn task(&mut self, task: &'static str, reactor: &mut Reactor<&'static str>) {
+            self.calls.push(task.to_owned());
+            if task == "stop" {
+                reactor.stop();
+            }
+        }
+        fn turn_ended(&mut self, _: &mut Reactor<&'static str>) {
+            self.turns += 1;
+        }
+    }
+
+    fn turn(reactor: &mut Reactor<&'static str>, log: &mut Log) -> io::Result<()> {
+        reactor.turn(&mut Vec::with_capacity(EVENTS), log)
+    }
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let client = TcpStream::connect(listener.local_addr().expect("bound")).expect("connects");
+        (listener.accept().expect("accepts").0, client)
+    }
+
+    #[test]
+    fn a_handle_has_a_reader_and_a_writer() {
+        let (server, client) = pair();
+        let mut reactor = Reactor::new().expect("a reactor");
+        let mut log = Log::default();
+        reactor
+            .register(&server, Interest::both(Token::new(1), Token::new(2)))
+            .expect("registered");
+        turn(&mut reactor, &mut log).expect("a turn");
+        assert_eq!(log.calls, ["write 2"], "an empty socket can be written");
+        drop(client);
+        turn(&mut reactor, &mut log).expect("a turn");
+        assert_eq!(log.calls[1], "read 1 End");
+        reactor
+            .change(&server, Interest::read(Token::new(3)).level())
+            .expect("changed");
+        turn(&mut reactor, &mut log).expect("a turn");
+        turn(&mut reactor, &mut log).expect("a turn");
+        assert_eq!(log.calls[log.calls.len() - 2..], ["read 3 End", "read 3 End"]);
+        reactor.remove(&server).expect("removed");
+        assert_eq!(reactor.totals().other_calls, 3);
+    }
+
+    #[test]
+    fn a_turn_has_its_order() {
+        let (server, _client) = pair();
+        let mut reactor = Reactor::new().expect("a reactor");
+        let mut log = Log::default();
+        reactor.set_timer(Instant::now(), Token::new(9));
+        assert!(!reactor.mailbox().post(["first", "stop"]), "it does not sleep");
+        reactor
+            .register(&server, Interest::write(Token::new(2)))
+            .expect("registered");
+        reactor.run(&mut log).expect("run");
+        assert_eq!(log.calls, ["write 2", "first", "stop", "timer 9"]);
+        assert_eq!(log.turns, 1);
+    }
+
+    #[test]
+    fn a_sleeping_loop_hears_of_tasks_from_another_thread() {
+        let mut reactor = Reactor::new().expect("a reactor");
+        let mailbox = reactor.mailbox();
+        let poster = std::thread::spawn(move || {
+            for _ in 0..1_000 {
+                mailbox.post(["task"]);
+            }
+            mailbox.post(["stop"]);
+        });
+        let mut log = Log::default();
+        reactor.run(&mut log).expect("run");
+        poster.join().expect("posted");
+        assert_eq!(log.calls.len(), 1_001);
+    }
+
+    #[test]
+    fn a_time_comes_without_events() {
+        let mut reactor = Reactor::new().expect("a reactor");
+        let mut log = Log::default();
+        let at = Instant::now() + Duration::from_millis(3);
+        reactor.set_timer(at, Token::new(5));
+        while log.calls.is_empty() {
+            turn(&mut reactor, &mut log).expect("a turn");
+        }
+        assert!(Instant::now() >= at);
+        assert_eq!(
+            (log.calls.as_slice(), log.turns),
+            (&["timer 5".to_owned()][..], 1)
+        );
+    }
+}

@@ -1,0 +1,153 @@
+//! Tasks from other threads for one loop that sleeps in the kernel.
+//!
+//! Waking a loop is a system call, so it is made only when the loop may be asleep, and once for any number of tasks.
+//! One atomic byte decides, and since all its changes are read-modify-writes they have one order that both sides
+//! agree on:
+//!
+//! - the poster puts its tasks into the queue, *then* sets `TASKS`; if `ASLEEP` was set and `TASKS` was not, it rings;
+//! - the loop sets `ASLEEP` before it waits, and does not wait if `TASKS` was set; after the wait it takes both bits
+//!   back, and empties the queue if `TASKS` was among them.
+//!
+//! Of "set `TASKS`" and "set `ASLEEP`" one comes second, and who comes second sees the other: the poster rings, or the
+//! loop does not sleep. Tasks of one poster stay in order, for the queue is one.
+
+use crate::sync::{AtomicU8, Mutex, Ordering};
+
+/// The loop waits, or is about to.
+const ASLEEP: u8 = 1;
+/// The queue has tasks that the loop has not been told of.
+const TASKS: u8 = 2;
+
+#[derive(Debug)]
+pub(crate) struct Inbox<T> {
+    queue: Mutex<Vec<T>>,
+    state: AtomicU8,
+}
+
+impl<T> Inbox<T> {
+    pub fn new() -> Self {
+        Self {
+            queue: Mutex::new(Vec::new()),
+            state: AtomicU8::new(0),
+        }
+    }
+
+    /// Puts tasks at the end. `true`: the loop must be woken.
+    #[must_use]
+    pub fn post(&self, tasks: impl IntoIterator<Item = T>) -> bool {
+        self.queue.lock().expect("nobody panics here").extend(tasks);
+        // AcqRel: pairs with the swaps of `before_wait` and `after_wait`, which see the tasks.
+        self.state.fetch_or(TASKS, Ordering::AcqRel) == ASLEEP
+    }
+
+    /// The loop is about to wait. `false`: it must not, there are tasks. Either way
+    /// [`after_wait`](Self::after_wait) comes next.
+    pub fn before_wait(&self) -> bool {
+        // AcqRel: pairs with `post`.
+        self.state.fetch_or(ASLEEP, Ordering::AcqRel) & TASKS == 0
+    }
+
+    /// The loop has waited, or only looked. Whether there are tasks to [`take`](Self::take).
+    pub fn after_wait(&self) -> bool {
+        // Nothing is lost if this sees an old value: the next `before_wait` sees the newest.
+        if self.state.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        // AcqRel: pairs with `post`.
+        self.state.swap(0, Ordering::AcqRel) & TASKS != 0
+    }
+
+    /// Exchanges the queue for `tasks`, which is empty.
+    pub fn take(&self, tasks: &mut Vec<T>) {
+        debug_assert!(tasks.is_empty());
+        std::mem::swap(&mut *self.queue.lock().expect("nobody panics here"), tasks);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_sleeper_is_woken_and_only_once() {
+        let inbox = Inbox::new();
+        assert!(!inbox.post([1]), "awake");
+        assert!(!inbox.before_wait(), "there is a task");
+        assert!(inbox.after_wait());
+        let mut tasks = Vec::new();
+        inbox.take(&mut tasks);
+        assert_eq!(tasks, [1]);
+        assert!(inbox.before_wait());
+        assert!(inbox.post([2, 3]), "asleep");
+        assert!(!inbox.post([4]), "woken already");
+        assert!(inbox.after_wait());
+        tasks.clear();
+        inbox.take(&mut tasks);
+        assert_eq!(tasks, [2, 3, 4]);
+        assert!(!inbox.after_wait());
+    }
+}
+
+#[cfg(all(test, loom))]
+mod model {
+    use loom::sync::{Arc, Condvar};
+    use loom::thread;
+
+    use super::*;
+
+    /// The kernel's side: a count that wakes, as an eventfd in an epoll set.
+    #[derive(Default)]
+    struct Bell(Mutex<bool>, Condvar);
+
+    impl Bell {
+        fn ring(&self) {
+            *self.0.lock().unwrap() = true;
+            self.1.notify_one();
+        }
+
+        fn wait(&self) {
+            let mut rung = self.0.lock().unwrap();
+            while !*rung {
+                rung = self.1.wait(rung).unwrap();
+            }
+            *rung = false;
+        }
+    }
+
+    /// Two posters, two tasks each: all arrive, in each poster's order, and nobody sleeps for ever (loom fails on a
+    /// deadlock).
+    #[test]
+    fn nothing_is_lost_or_turned_around() {
+        loom::model(|| {
+            let shared = Arc::new((Inbox::new(), Bell::default()));
+            let posters: Vec<_> = (0..2u32)
+                .map(|poster| {
+                    let shared = Arc::clone(&shared);
+                    thread::spawn(move || {
+                        for task in 0..2u32 {
+                            if shared.0.post([(poster, task)]) {
+                                shared.1.ring();
+                            }
+                        }
+                    })
+                })
+                .collect();
+            let (mut next, mut tasks) = ([0, 0], Vec::new());
+            while next != [2, 2] {
+                if shared.0.before_wait() {
+                    shared.1.wait();
+                }
+                if shared.0.after_wait() {
+                    shared.0.take(&mut tasks);
+                }
+                for (poster, task) in tasks.drain(..) {
+                    assert_eq!(task, next[poster as usize]);
+                    next[poster as usize] += 1;
+                }
+            }
+            for poster in posters {
+                poster.join().unwrap();
+            }
+        });
+    }
+}

@@ -1,0 +1,171 @@
+//! What the loops of a server say to each other, and how it is collected during a turn.
+//!
+//! Everything that one loop says to another arrives in the order said: tasks and bytes go through one queue, whole
+//! turns at a time. What moves connections rests on that order.
+
+use std::sync::Arc;
+
+use super::peer::{Finish, Link};
+use crate::counters::CloseReason;
+use crate::id::ConnectionId;
+
+/// A new connection, between the loop that accepted it and those that have its halves.
+#[derive(Debug)]
+pub(crate) struct Newcomer {
+    pub id: ConnectionId,
+    pub link: Arc<Link>,
+    /// The loop that reads.
+    pub reader: usize,
+    /// The loop that writes.
+    pub writer: usize,
+}
+
+/// What one loop asks of another.
+#[derive(Debug)]
+pub(crate) enum Task {
+    /// Have the write half, and send the read half on to its loop: whoever learns of the connection from its session
+    /// finds the write half in place.
+    OpenWriter(Newcomer),
+    /// Have the read half, and begin.
+    OpenReader(Newcomer),
+    /// Bytes for write halves, from a loop.
+    Output(usize, Batch),
+    /// To the write half: the session has ended.
+    Finish(ConnectionId, Finish),
+    /// To the read half: the write half is gone, for this reason if it was not asked to.
+    Gone(ConnectionId, Option<CloseReason>),
+    /// To the read half: its client has taken half of what may wait.
+    Taken(ConnectionId),
+    /// To a read half: somebody to whom it sends has too much waiting.
+    Pause(ConnectionId),
+    /// To a read half: not so any more.
+    Unpause(ConnectionId),
+    /// A connection has ended, so that another may be accepted.
+    Permit,
+    /// The server stops.
+    Stop,
+    /// The last connection is gone.
+    Exit,
+}
+
+/// Bytes for the write halves of one loop, from one other loop.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    bytes: Vec<u8>,
+    entries: Vec<Entry>,
+    /// The number of the last message.
+    last: u64,
+}
+
+/// Some of a batch's bytes.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    to: ConnectionId,
+    sender: ConnectionId,
+    start: usize,
+    end: usize,
+}
+
+/// An emptied batch with more room than this gives its memory back.
+const KEPT_BYTES: usize = 256 * 1024;
+
+impl Batch {
+    /// To append one connection's own output to; [`own`](Self::own) then says whose it is.
+    pub fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// What was appended since `start` is `connection`'s own output.
+    pub fn own(&mut self, connection: ConnectionId, start: usize) {
+        self.last = 0;
+        self.entries.push(Entry {
+            to: connection,
+            sender: connection,
+            start,
+            end: self.bytes.len(),
+        });
+    }
+
+    /// A message. `number` tells it from others: one for several receivers has its bytes kept once.
+    pub fn message(&mut self, number: u64, to: ConnectionId, sender: ConnectionId, bytes: &[u8]) {
+        let (start, end) = match self.entries.last() {
+            Some(last) if self.last == number => (last.start, last.end),
+            _ => {
+                let start = self.bytes.len();
+                self.bytes.extend_from_slice(bytes);
+                (start, self.bytes.len())
+            }
+        };
+        self.last = number;
+        self.entries.push(Entry {
+            to,
+            sender,
+            start,
+            end,
+        });
+    }
+
+    /// Receiver, sender and bytes of each, in order.
+    pub fn entries(&self) -> impl Iterator<Item = (ConnectionId, ConnectionId, &[u8])> {
+        self.entries
+            .iter()
+            .map(|entry| (entry.to, entry.sender, &self.bytes[entry.start..entry.end]))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Ready to be used again.
+    pub fn clear(&mut self) {
+        self.entries.clear();
+        self.last = 0;
+        if self.bytes.capacity() > KEPT_BYTES {
+            self.bytes = Vec::new();
+        } else {
+            self.bytes.clear();
+        }
+    }
+}
+
+/// What one loop has for another at the end of the turn.
+#[derive(Debug, Default)]
+pub(crate) struct Outgoing {
+    from: usize,
+    tasks: Vec<Task>,
+    batch: Batch,
+}
+
+impl Outgoing {
+    /// From the loop `from`.
+    pub fn new(from: usize) -> Self {
+        Self {
+            from,
+            ..Self::default()
+        }
+    }
+
+    /// For bytes, after all that was added before.
+    pub fn batch(&mut self) -> &mut Batch {
+        &mut self.batch
+    }
+
+    /// A task, after all that was added before. `spare` gives an empty batch.
+    pub fn push(&mut self, task: Task, spare: impl FnOnce() -> Batch) {
+        self.seal(spare);
+        self.tasks.push(task);
+    }
+
+    /// All of it in order, to be drained; empty if there is nothing.
+    pub fn sealed(&mut self, spare: impl FnOnce() -> Batch) -> &mut Vec<Task> {
+        self.seal(spare);
+        &mut self.tasks
+    }
+
+    fn seal(&mut self, spare: impl FnOnce() -> Batch) {
+        if !self.batch.is_empty() {
+            let batch = std::mem::replace(&mut self.batch, spare());
+            self.tasks.push(Task::Output(self.from, batch));
+        }
+    }
+}

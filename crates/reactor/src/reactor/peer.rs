@@ -1,0 +1,224 @@
+//! What one loop has of one connection: its read half (with the session), its write half (with the outbox), or both.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::Instant;
+
+use crate::connection::Connection;
+use crate::counters::CloseReason;
+use crate::id::ConnectionId;
+use crate::options::Options;
+use crate::outbox::Outbox;
+use crate::protocol::Session;
+
+/// What both halves of a connection share. The socket is closed when the last of them is gone.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub socket: OwnedFd,
+    /// The bytes that are under way to the client from the session on, kept while the halves are on two loops: what
+    /// the reading loop cannot see in the outbox.
+    pub waiting: AtomicUsize,
+}
+
+/// A connection on one loop.
+#[derive(Debug)]
+pub(crate) struct Peer<S> {
+    pub id: ConnectionId,
+    pub link: Arc<Link>,
+    /// The loop of the read half.
+    pub reader: usize,
+    /// The loop of the write half.
+    pub writer: usize,
+    pub read: Option<ReadHalf<S>>,
+    pub write: Option<WriteHalf>,
+}
+
+/// How a write half is to end; the later the stronger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Finish {
+    /// When all is sent.
+    Sent,
+    /// At once.
+    AtOnce,
+}
+
+/// The side that receives and runs the session. It decides when the connection ends, and ends last.
+#[derive(Debug)]
+pub(crate) struct ReadHalf<S> {
+    pub connection: Connection<S>,
+    /// There may be something to receive.
+    pub readable: bool,
+    /// The end was announced: receiving goes on until it is seen.
+    pub end_announced: bool,
+    /// It is in its loop's list of those to be read from without an event.
+    pub queued: bool,
+    /// How many receivers of its messages have too much waiting. Below zero for a moment if their tasks arrive in
+    /// another order, while it moves.
+    pub paused: i32,
+    /// What the write half was asked to.
+    pub finish: Option<Finish>,
+    /// Set when all is sent and the client may still be sending: what comes is thrown away until then.
+    pub linger_until: Option<Instant>,
+    alarm: Option<Instant>,
+    opened: Option<Instant>,
+    heard: Option<Instant>,
+    /// When its timer goes off next, if that is set.
+    timer: Option<Instant>,
+}
+
+/// What a time that has come asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Due {
+    Alarm,
+    LingerOver,
+    End(CloseReason),
+}
+
+impl<S: Session> ReadHalf<S> {
+    pub fn new(connection: Connection<S>) -> Self {
+        Self {
+            connection,
+            readable: false,
+            end_announced: false,
+            queued: false,
+            paused: 0,
+            finish: None,
+            linger_until: None,
+            alarm: None,
+            opened: None,
+            heard: None,
+            timer: None,
+        }
+    }
+
+    /// Whether there may be something to receive, and it is wanted.
+    pub fn is_ready(&self) -> bool {
+        self.readable && self.paused <= 0 && self.connection.wants_input()
+    }
+
+    /// Starts the server's time-outs.
+    pub fn begin(&mut self, now: Instant) {
+        self.opened = Some(now);
+        self.heard = Some(now);
+    }
+
+    /// Something has come.
+    pub fn heard(&mut self, now: Instant) {
+        self.heard = Some(now);
+    }
+
+    pub fn set_alarm(&mut self, at: Option<Instant>) {
+        self.alarm = at;
+    }
+
+    /// The nearest of its times, and what it is for.
+    fn nearest(&self, options: &Options) -> Option<(Instant, Due)> {
+        if let Some(at) = self.linger_until {
+            return Some((at, Due::LingerOver));
+        }
+        let idle = options
+            .idle
+            .zip(self.heard)
+            .map(|(limit, heard)| (heard + limit, Due::End(CloseReason::Idle)));
+        let handshake = options
+            .handshake
+            .zip(self.opened)
+            .filter(|_| self.connection.is_new())
+            .map(|(limit, opened)| (opened + limit, Due::End(CloseReason::Handshake)));
+        [self.alarm.map(|at| (at, Due::Alarm)), idle, handshake]
+            .into_iter()
+            .flatten()
+            .min_by_key(|&(at, _)| at)
+    }
+
+    /// The time to set a timer for, unless one is set that goes off no later.
+    pub fn timer_to_set(&mut self, options: &Options) -> Option<Instant> {
+        let (at, _) = self.nearest(options)?;
+        if self.timer.is_some_and(|set| set <= at) {
+            return None;
+        }
+        self.timer = Some(at);
+        Some(at)
+    }
+
+    /// A timer has gone off, perhaps one that is not wanted any more.
+    pub fn due(&mut self, now: Instant, options: &Options) -> Option<Due> {
+        if self.timer.is_some_and(|set| set <= now) {
+            self.timer = None;
+        }
+        let (_, due) = self.nearest(options).filter(|&(at, _)| at <= now)?;
+        match due {
+            Due::Alarm => self.alarm = None,
+            // The end is asked for once.
+            Due::End(_) => (self.heard, self.opened) = (None, None),
+            Due::LingerOver => {}
+        }
+        Some(due)
+    }
+}
+
+/// The side that sends.
+#[derive(Debug, Default)]
+pub(crate) struct WriteHalf {
+    pub outbox: Outbox,
+    /// It is in its loop's list of those to be flushed at the end of the turn.
+    pub dirty: bool,
+    /// The socket took no more: it will be reported when it does.
+    pub blocked: bool,
+    /// Its loop watches the socket for it.
+    pub watched: bool,
+    /// When all is sent, it ends.
+    pub finish: bool,
+    /// Senders that wait until half is taken: their loop and their name.
+    pub waiters: Vec<(usize, ConnectionId)>,
+}
+
+impl WriteHalf {
+    /// It has got something. `true`: it must be put into the list of those to be flushed.
+    pub fn must_flush(&mut self) -> bool {
+        let must = !self.dirty && !self.blocked;
+        self.dirty |= must;
+        must
+    }
+}
+
+/// The connections of one loop, by slot.
+#[derive(Debug)]
+pub(crate) struct Peers<S>(Vec<Option<Box<Peer<S>>>>);
+
+impl<S> Default for Peers<S> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<S> Peers<S> {
+    /// Whoever is in the slot.
+    #[inline]
+    pub fn at(&mut self, slot: u32) -> Option<&mut Peer<S>> {
+        self.0.get_mut(slot as usize)?.as_deref_mut()
+    }
+
+    /// This connection, if anything of it is here.
+    pub fn get(&mut self, id: ConnectionId) -> Option<&mut Peer<S>> {
+        self.at(id.slot()).filter(|peer| peer.id == id)
+    }
+
+    pub fn insert(&mut self, peer: Peer<S>) -> &mut Peer<S> {
+        let slot = peer.id.slot() as usize;
+        if self.0.len() <= slot {
+            self.0.resize_with(slot + 1, || None);
+        }
+        self.0[slot].insert(Box::new(peer))
+    }
+
+    pub fn remove(&mut self, slot: u32) -> Option<Box<Peer<S>>> {
+        self.0.get_mut(slot as usize)?.take()
+    }
+
+    /// The number of slots that were ever in use here.
+    pub fn slots(&self) -> u32 {
+        self.0.len() as u32
+    }
+}

@@ -1,0 +1,338 @@
+//! What a loop does with read halves: it receives, calls sessions, does what they ask, and ends connections.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::{self, RecvFlags, Shutdown};
+
+use super::event_loop::{Readiness, Token};
+use super::mail::Task;
+use super::peer::{Due, Finish};
+use super::serving::{Loop, ServingLoop};
+use crate::connection::{Connection, Turn};
+use crate::counters::CloseReason;
+use crate::id::ConnectionId;
+use crate::protocol::Protocol;
+
+/// How long a client may go on sending to a connection that has ended, so that it gets to read what it was sent.
+const LINGER: Duration = Duration::from_secs(1);
+
+impl<P: Protocol> ServingLoop<'_, P> {
+    /// Something can be received, or has ended.
+    pub fn readable(&mut self, slot: u32, readiness: Readiness, reactor: &mut Loop) {
+        let Some(read) = self.peers.at(slot).and_then(|peer| peer.read.as_mut()) else {
+            return;
+        };
+        read.readable = true;
+        read.end_announced |= readiness == Readiness::End;
+        self.receive(slot, reactor);
+    }
+
+    /// Receives once, and on to the end if that was announced. A full buffer is left for the end of the turn, so
+    /// that one client does not keep the others waiting.
+    fn receive(&mut self, slot: u32, reactor: &mut Loop) {
+        loop {
+            let Some(peer) = self.peers.at(slot) else { return };
+            let Some(read) = &mut peer.read else { return };
+            if read.linger_until.is_some() {
+                return self.discard(slot);
+            }
+            if !read.is_ready() {
+                return self.look_for_loss(slot, reactor);
+            }
+            self.counters.receives.add(1);
+            match net::recv(&peer.link.socket, &mut *self.input, RecvFlags::empty()) {
+                Ok((0, _)) => {
+                    read.readable = false;
+                    return self.call(slot, reactor, Connection::ended);
+                }
+                Ok((count, _)) => {
+                    self.counters.bytes_in.add(count as u64);
+                    let emptied = count < self.input.len();
+                    // A short read has emptied the socket: news make a new event. But the end, once announced, is
+                    // not announced again.
+                    let goes_on = emptied && read.end_announced;
+                    read.readable = !emptied || goes_on;
+                    if self.serving.options.idle.is_some() {
+                        read.heard(reactor.now());
+                    }
+                    if !emptied {
+                        self.queue(slot);
+                    }
+                    let input = std::mem::take(&mut self.input);
+                    self.call(slot, reactor, |connection, turn| {
+                        connection.received(&input[..count], turn);
+                    });
+                    self.input = input;
+                    if !goes_on {
+                        return;
+                    }
+                }
+                Err(Errno::AGAIN) => {
+                    read.readable = false;
+                    return;
+                }
+                Err(Errno::INTR) => {}
+                Err(_) => return self.end(slot, CloseReason::Lost, reactor),
+            }
+        }
+    }
+
+    /// Whoever is not read from is not heard of either: an end that was announced may be the loss of the client.
+    fn look_for_loss(&mut self, slot: u32, reactor: &mut Loop) {
+        let Some(peer) = self.peers.at(slot) else { return };
+        if !peer.read.as_ref().is_some_and(|read| read.end_announced) {
+            return;
+        }
+        self.counters.other_calls.add(1);
+        if !matches!(net::sockopt::socket_error(&peer.link.socket), Ok(Ok(()))) {
+            self.end(slot, CloseReason::Lost, reactor);
+        }
+    }
+
+    /// Receives what is sent to a connection that has ended, until the client has heard of it.
+    fn discard(&mut self, slot: u32) {
+        let Some(peer) = self.peers.at(slot) else { return };
+        let Some(read) = &mut peer.read else { return };
+        self.counters.receives.add(1);
+        match net::recv(&peer.link.socket, &mut *self.input, RecvFlags::empty()) {
+            Ok((1.., _)) | Err(Errno::INTR) => self.queue(slot),
+            Err(Errno::AGAIN) => read.readable = false,
+            Ok(_) | Err(_) => self.close(slot),
+        }
+    }
+
+    /// Reads from it at the end of the turn, without an event.
+    pub fn queue(&mut self, slot: u32) {
+        if let Some(read) = self.peers.at(slot).and_then(|peer| peer.read.as_mut())
+            && !read.queued
+        {
+            read.queued = true;
+            self.queued.push(slot);
+        }
+    }
+
+    /// Reads from all that were queued before.
+    pub fn receive_queued(&mut self, reactor: &mut Loop) {
+        if self.queued.is_empty() {
+            return;
+        }
+        for slot in std::mem::take(&mut self.queued) {
+            if let Some(read) = self.peers.at(slot).and_then(|peer| peer.read.as_mut())
+                && std::mem::take(&mut read.queued)
+            {
+                self.receive(slot, reactor);
+            }
+        }
+    }
+
+    /// Calls a connection, does the steps it offloads (on this thread: everyone else here waits), and sees whether
+    /// it has ended.
+    pub fn call(
+        &mut self,
+        slot: u32,
+        reactor: &mut Loop,
+        call: impl FnOnce(&mut Connection<P::Session>, &mut Turn<'_>),
+    ) {
+        self.enter(slot, reactor, call);
+        while !self.effects.jobs.is_empty() {
+            let step = self.effects.jobs.remove(0);
+            let bytes = catch_unwind(AssertUnwindSafe(step)).ok();
+            self.enter(slot, reactor, |connection, turn| {
+                connection.answered(bytes.as_deref(), turn);
+            });
+        }
+        self.settle(slot, reactor);
+    }
+
+    fn enter(
+        &mut self,
+        slot: u32,
+        reactor: &mut Loop,
+        call: impl FnOnce(&mut Connection<P::Session>, &mut Turn<'_>),
+    ) {
+        let limit = self.serving.options.output_limit;
+        let Some(peer) = self.peers.at(slot) else { return };
+        let Some(read) = &mut peer.read else { return };
+        let id = peer.id;
+        let messages = read.connection.messages();
+        if let Some(write) = &mut peer.write {
+            let full_at = write.outbox.full_at(limit);
+            let mut turn = Turn {
+                output: write.outbox.buffer(),
+                full_at,
+                effects: &mut self.effects,
+            };
+            call(&mut read.connection, &mut turn);
+            if !write.outbox.is_empty() && write.must_flush() {
+                self.dirty.push(slot);
+            }
+        } else {
+            let batch = self.outgoing[peer.writer].batch();
+            let start = batch.buffer().len();
+            let full_at = start + limit.saturating_sub(peer.link.waiting.load(Relaxed));
+            let mut turn = Turn {
+                output: batch.buffer(),
+                full_at,
+                effects: &mut self.effects,
+            };
+            call(&mut read.connection, &mut turn);
+            let count = batch.buffer().len() - start;
+            if count > 0 {
+                // Relaxed: the number says nothing of other memory; see `Link::waiting`.
+                peer.link.waiting.fetch_add(count, Relaxed);
+                batch.own(id, start);
+            }
+        }
+        self.counters.messages.add(read.connection.messages() - messages);
+        if let Some(alarm) = read.connection.take_alarm() {
+            read.set_alarm(alarm.map(|after| reactor.now() + after));
+            self.schedule(slot, reactor);
+        }
+        if !self.effects.no_messages() {
+            self.deliver(id);
+        }
+    }
+
+    /// Sets the timer for the nearest of its times.
+    pub fn schedule(&mut self, slot: u32, reactor: &mut Loop) {
+        if let Some(read) = self.peers.at(slot).and_then(|peer| peer.read.as_mut())
+            && let Some(at) = read.timer_to_set(&self.serving.options)
+        {
+            reactor.set_timer(at, Token::new(slot));
+        }
+    }
+
+    /// A time of this slot has come, perhaps of a connection that had it before.
+    pub fn timer(&mut self, slot: u32, reactor: &mut Loop) {
+        let now = reactor.now();
+        let Some(read) = self.peers.at(slot).and_then(|peer| peer.read.as_mut()) else {
+            return;
+        };
+        match read.due(now, &self.serving.options) {
+            Some(Due::Alarm) => self.call(slot, reactor, Connection::alarm),
+            Some(Due::End(reason)) => self.end(slot, reason, reactor),
+            Some(Due::LingerOver) => return self.close(slot),
+            None => {}
+        }
+        self.schedule(slot, reactor);
+    }
+
+    /// The half of those who wait for this client has been taken.
+    pub fn taken(&mut self, id: ConnectionId, reactor: &mut Loop) {
+        let slot = id.slot();
+        if let Some(peer) = self.peers.get(id)
+            && let Some(read) = &peer.read
+            && read.connection.is_held()
+        {
+            self.call(slot, reactor, Connection::resume);
+            self.read_on(slot);
+        }
+    }
+
+    /// Somebody to whom it sends has too much waiting (`1`), or not any more (`-1`).
+    pub fn pause(&mut self, id: ConnectionId, change: i32) {
+        let Some(read) = self.peers.get(id).and_then(|peer| peer.read.as_mut()) else {
+            return;
+        };
+        read.paused += change;
+        self.read_on(id.slot());
+    }
+
+    /// Reads on if something was left and is wanted now.
+    pub fn read_on(&mut self, slot: u32) {
+        if let Some(read) = self.peers.at(slot).and_then(|peer| peer.read.as_ref())
+            && read.is_ready()
+        {
+            self.queue(slot);
+        }
+    }
+
+    /// It ends for a reason of the loop's.
+    pub fn end(&mut self, slot: u32, reason: CloseReason, reactor: &mut Loop) {
+        let Some(read) = self.peers.at(slot).and_then(|peer| peer.read.as_mut()) else {
+            return;
+        };
+        if read.linger_until.is_none() {
+            read.connection.end(reason);
+            self.settle(slot, reactor);
+        } else if reason.is_abrupt() {
+            // It had ended for a reason before.
+            self.close(slot);
+        }
+    }
+
+    /// Goes on with those whose end was decided while others were at work.
+    pub fn settle_ended(&mut self, reactor: &mut Loop) {
+        while let Some(slot) = self.ended.pop() {
+            self.settle(slot, reactor);
+        }
+    }
+
+    /// Has the write half finish, if the connection has ended and that was not asked yet.
+    fn settle(&mut self, slot: u32, reactor: &mut Loop) {
+        let Some(peer) = self.peers.at(slot) else { return };
+        let Some(read) = &mut peer.read else { return };
+        let Some(reason) = read.connection.ending() else {
+            return;
+        };
+        let finish = match reason.is_abrupt() {
+            true => Finish::AtOnce,
+            false if read.connection.is_answered() => Finish::Sent,
+            false => return,
+        };
+        if read.finish >= Some(finish) {
+            return;
+        }
+        read.finish = Some(finish);
+        let id = peer.id;
+        if peer.write.is_some() {
+            self.finish(id, finish, reactor);
+        } else {
+            let writer = peer.writer;
+            self.tell(writer, Task::Finish(id, finish));
+        }
+    }
+
+    /// The write half is gone: all is sent, or it was not to be, or it could not for the reason given.
+    pub fn write_half_gone(&mut self, id: ConnectionId, reason: Option<CloseReason>, reactor: &mut Loop) {
+        let Some(peer) = self.peers.get(id) else { return };
+        let Some(read) = &mut peer.read else { return };
+        if let Some(reason) = reason {
+            read.connection.end(reason);
+        }
+        read.finish = Some(Finish::AtOnce);
+        let is_abrupt = read.connection.ending().is_none_or(CloseReason::is_abrupt);
+        if is_abrupt || !(read.readable || read.connection.may_be_sending()) {
+            return self.close(id.slot());
+        }
+        // Closing a socket with unread input resets the connection, and the client might lose what it was sent.
+        self.counters.other_calls.add(1);
+        if net::shutdown(&peer.link.socket, Shutdown::Write).is_err() {
+            return self.close(id.slot());
+        }
+        read.linger_until = Some(reactor.now() + LINGER);
+        self.schedule(id.slot(), reactor);
+        self.discard(id.slot());
+    }
+
+    /// Both halves are gone: the session hears it, the reason is counted, the permit goes back.
+    fn close(&mut self, slot: u32) {
+        let Some(mut peer) = self.peers.remove(slot) else {
+            return;
+        };
+        let Some(read) = peer.read.take() else { return };
+        let (id, reader, writer) = (peer.id, peer.reader, peer.writer);
+        let reason = read.connection.close(&mut self.effects);
+        self.counters.closed(reason);
+        self.counters.other_calls.add(1);
+        drop(peer);
+        self.deliver(id);
+        self.crew.manager.release(reader);
+        self.crew.manager.release(writer);
+        let released = self.crew.slots.release(slot);
+        self.after_release(released);
+    }
+}

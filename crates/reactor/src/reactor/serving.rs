@@ -1,0 +1,230 @@
+//! The handler that serves connections on one loop: the engine of the event-driven designs.
+//!
+//! A connection has a read half (the session and what it has not used) and a write half (the outbox). A loop has both
+//! halves of a connection, one, or neither. Where it has both, sessions write straight into the outbox and nothing
+//! is said to anybody. Where it has the read half alone, what the session sends is collected, with all else for the
+//! loop of the write half, and posted once at the end of the turn.
+//!
+//! A turn: everything that is ready is received and used; then come tasks and times; then each outbox that has got
+//! something is sent once, and what is for other loops is posted.
+//!
+//! How a connection ends, always in this order: the read half decides (the session closed, the client ended, a time
+//! passed, the write half reported a failure) and asks the write half to finish; that one sends what is left, unless
+//! the end is abrupt, and says when it is gone; then the read half tells the session, counts the reason and gives
+//! the permit back. So each end is seen by both halves, and counted once.
+
+use super::accepting::Acceptor;
+use super::crew::Crew;
+use super::event_loop::{Handler, Interest, Reactor, Readiness, Token};
+use super::mail::{Outgoing, Task};
+use super::peer::Peers;
+use crate::connection::Connection;
+use crate::counters::{CloseReason, Counters};
+use crate::error::Error;
+use crate::listen::Listener;
+use crate::protocol::{Effects, Protocol};
+use crate::server::Serving;
+
+/// The most bytes of one receive.
+const RECEIVE_BYTES: usize = 64 * 1024;
+
+// Tokens of what is not a connection.
+pub(super) const LISTENER: Token = Token::new(u32::MAX - 1);
+const STOP: Token = Token::new(u32::MAX - 2);
+const DRAIN_OVER: Token = Token::new(u32::MAX - 3);
+pub(super) const ACCEPT_AGAIN: Token = Token::new(u32::MAX - 4);
+
+/// The reactor under a serving loop.
+pub(super) type Loop = Reactor<Task>;
+
+/// One loop's part in serving.
+pub(super) struct ServingLoop<'a, P: Protocol> {
+    pub index: usize,
+    pub serving: &'a Serving<P>,
+    pub crew: &'a Crew,
+    pub counters: &'a Counters,
+    pub peers: Peers<P::Session>,
+    pub effects: Effects,
+    /// Where receives put their bytes.
+    pub input: Box<[u8]>,
+    /// Write halves that have something new to send.
+    pub dirty: Vec<u32>,
+    /// Read halves that left something unread.
+    pub queued: Vec<u32>,
+    /// Read halves whose end was decided while others were at work.
+    pub ended: Vec<u32>,
+    /// For each loop.
+    pub outgoing: Vec<Outgoing>,
+    /// How many different messages this loop has delivered.
+    pub delivered: u64,
+    pub acceptor: Option<Acceptor<'a>>,
+    /// Events since the last turn's end.
+    pub events: usize,
+    pub stopping: bool,
+    /// The time for connections to end by themselves is over.
+    pub drained: bool,
+    pub failure: Option<Error>,
+}
+
+impl<'a, P: Protocol> ServingLoop<'a, P> {
+    /// The loop `index` of a crew; with a listening socket it accepts.
+    pub fn new(
+        index: usize,
+        serving: &'a Serving<P>,
+        crew: &'a Crew,
+        listener: Option<&'a Listener>,
+    ) -> Self {
+        Self {
+            index,
+            serving,
+            crew,
+            counters: serving.board.block(index),
+            peers: Peers::default(),
+            effects: Effects::default(),
+            input: vec![0; RECEIVE_BYTES].into_boxed_slice(),
+            dirty: Vec::new(),
+            queued: Vec::new(),
+            ended: Vec::new(),
+            outgoing: crew.mailboxes.iter().map(|_| Outgoing::new(index)).collect(),
+            delivered: 0,
+            acceptor: listener.map(Acceptor::new),
+            events: 0,
+            stopping: false,
+            drained: false,
+            failure: None,
+        }
+    }
+
+    /// Serves until the server's last connection is gone after the stop. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses what the loop cannot do without; all other loops end too.
+    pub fn run(mut self, mut reactor: Loop) -> Result<(), Error> {
+        if self.index == 0
+            && let Err(error) = reactor.register(self.serving.stop(), Interest::read(STOP).level())
+        {
+            self.fail(Error::io("waiting for the stop")(error));
+        }
+        self.listen(&reactor);
+        self.post_all();
+        let result = reactor.run(&mut self).map_err(Error::io("waiting for events"));
+        match self.failure.take() {
+            Some(failure) => Err(failure),
+            None => result,
+        }
+    }
+
+    /// What the loop cannot do without has failed: everyone ends.
+    pub fn fail(&mut self, error: Error) {
+        self.failure.get_or_insert(error);
+        self.tell_all(|| Task::Exit);
+    }
+
+    /// The server is told to stop: this loop heard it first.
+    fn stop_all(&mut self, reactor: &Loop) {
+        // It was registered and is open.
+        let _ = reactor.remove(self.serving.stop());
+        let nobody_is_left = self.crew.slots.stop();
+        self.tell_all(|| Task::Stop);
+        if nobody_is_left {
+            self.tell_all(|| Task::Exit);
+        }
+    }
+
+    /// Nobody is accepted any more, and each connection is told.
+    fn stop(&mut self, reactor: &mut Loop) {
+        self.stopping = true;
+        self.stop_listening(reactor);
+        let at = reactor.now() + self.serving.options.drain;
+        reactor.set_timer(at, DRAIN_OVER);
+        for slot in 0..self.peers.slots() {
+            self.call(slot, reactor, Connection::stop);
+        }
+    }
+
+    /// Ends what has not ended by itself.
+    fn end_drain(&mut self, reactor: &mut Loop) {
+        self.drained = true;
+        for slot in 0..self.peers.slots() {
+            self.end(slot, CloseReason::DrainTime, reactor);
+        }
+    }
+
+    // To other loops.
+
+    /// After all that was said to it before.
+    pub fn tell(&mut self, index: usize, task: Task) {
+        self.outgoing[index].push(task, || self.crew.spare_batch());
+    }
+
+    /// Every loop, this one too.
+    pub fn tell_all(&mut self, mut task: impl FnMut() -> Task) {
+        for index in 0..self.outgoing.len() {
+            self.tell(index, task());
+        }
+    }
+
+    /// Posts what was collected.
+    fn post_all(&mut self) {
+        for (outgoing, mailbox) in self.outgoing.iter_mut().zip(&self.crew.mailboxes) {
+            let tasks = outgoing.sealed(|| self.crew.spare_batch());
+            if !tasks.is_empty() && mailbox.post(tasks.drain(..)) {
+                self.counters.other_calls.add(1);
+            }
+        }
+    }
+}
+
+impl<P: Protocol> Handler<Task> for ServingLoop<'_, P> {
+    fn readable(&mut self, token: Token, readiness: Readiness, reactor: &mut Loop) {
+        self.events += 1;
+        match token {
+            LISTENER => self.accept(reactor),
+            STOP => self.stop_all(reactor),
+            connection => self.readable(connection.number(), readiness, reactor),
+        }
+    }
+
+    fn writable(&mut self, token: Token, _: &mut Loop) {
+        self.writable(token.number());
+    }
+
+    fn timer(&mut self, token: Token, reactor: &mut Loop) {
+        match token {
+            DRAIN_OVER => self.end_drain(reactor),
+            ACCEPT_AGAIN => self.listen(reactor),
+            connection => self.timer(connection.number(), reactor),
+        }
+    }
+
+    fn task(&mut self, task: Task, reactor: &mut Loop) {
+        match task {
+            Task::OpenWriter(newcomer) => self.open_writer(newcomer, reactor),
+            Task::OpenReader(newcomer) => self.open_reader(newcomer, reactor),
+            Task::Output(from, batch) => self.put_batch(from, batch),
+            Task::Finish(id, finish) => self.finish(id, finish, reactor),
+            Task::Gone(id, reason) => self.write_half_gone(id, reason, reactor),
+            Task::Taken(id) => self.taken(id, reactor),
+            Task::Pause(id) => self.pause(id, 1),
+            Task::Unpause(id) => self.pause(id, -1),
+            Task::Permit => self.listen(reactor),
+            Task::Stop => self.stop(reactor),
+            Task::Exit => reactor.stop(),
+        }
+    }
+
+    fn turn_ended(&mut self, reactor: &mut Loop) {
+        self.events = 0;
+        self.receive_queued(reactor);
+        // Sending can end connections and resume sessions, which makes more to send.
+        while !(self.dirty.is_empty() && self.ended.is_empty()) {
+            self.flush_dirty(reactor);
+            self.settle_ended(reactor);
+        }
+        if !self.queued.is_empty() {
+            reactor.again();
+        }
+        self.post_all();
+    }
+}

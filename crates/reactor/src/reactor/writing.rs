@@ -1,0 +1,254 @@
+//! What a loop does with write halves: it fills outboxes, sends each once a turn, and holds back who fills too fast.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use rustix::io::Errno;
+use rustix::net::{self, SendFlags};
+
+use super::event_loop::{Interest, Token};
+use super::mail::{Batch, Task};
+use super::peer::Finish;
+use super::serving::{Loop, ServingLoop};
+use crate::connection::Connection;
+use crate::counters::CloseReason;
+use crate::id::ConnectionId;
+use crate::options::Overflow;
+use crate::protocol::Protocol;
+
+impl<P: Protocol> ServingLoop<'_, P> {
+    /// Brings what sessions have sent to others where it belongs.
+    pub fn deliver(&mut self, sender: ConnectionId) {
+        if self.effects.no_messages() {
+            return;
+        }
+        let mut effects = std::mem::take(&mut self.effects);
+        let mut last = None;
+        for (to, bytes) in effects.messages() {
+            if last != Some(bytes.as_ptr_range()) {
+                last = Some(bytes.as_ptr_range());
+                self.delivered += 1;
+            }
+            let writer = usize::from(to.home());
+            if writer == self.index {
+                self.put(self.index, sender, to, bytes);
+            } else {
+                let batch = self.outgoing[writer].batch();
+                batch.message(self.delivered, to, sender, bytes);
+            }
+        }
+        effects.clear_messages();
+        self.effects = effects;
+    }
+
+    /// Bytes from another loop.
+    pub fn put_batch(&mut self, from: usize, batch: Batch) {
+        for (to, sender, bytes) in batch.entries() {
+            match to == sender {
+                true => self.put_own(to, bytes),
+                false => self.put(from, sender, to, bytes),
+            }
+        }
+        self.crew.give_back(batch);
+    }
+
+    /// A session's output for its own client.
+    fn put_own(&mut self, id: ConnectionId, bytes: &[u8]) {
+        if let Some(write) = self.peers.get(id).and_then(|peer| peer.write.as_mut()) {
+            write.outbox.buffer().extend_from_slice(bytes);
+            if write.must_flush() {
+                self.dirty.push(id.slot());
+            }
+        }
+    }
+
+    /// A message of a session on loop `from`.
+    fn put(&mut self, from: usize, sender: ConnectionId, to: ConnectionId, bytes: &[u8]) {
+        let limit = self.serving.options.output_limit;
+        let Some(peer) = self.peers.get(to) else {
+            return self.counters.undeliverable.add(1);
+        };
+        let Some(write) = peer.write.as_mut().filter(|write| !write.finish) else {
+            return self.counters.undeliverable.add(1);
+        };
+        if peer.read.is_none() {
+            peer.link.waiting.fetch_add(bytes.len(), Relaxed);
+        }
+        write.outbox.buffer().extend_from_slice(bytes);
+        self.counters.deliveries.add(1);
+        if write.must_flush() {
+            self.dirty.push(to.slot());
+        }
+        if write.outbox.len() > limit {
+            self.overflow(from, sender, to.slot());
+        }
+    }
+
+    /// More waits than may: unless the client takes it now, its senders wait, or it is dropped.
+    #[cold]
+    fn overflow(&mut self, from: usize, sender: ConnectionId, slot: u32) {
+        self.send(slot);
+        let limit = self.serving.options.output_limit;
+        let Some(peer) = self.peers.at(slot) else { return };
+        let Some(write) = &mut peer.write else { return };
+        if write.outbox.len() <= limit {
+            return;
+        }
+        match self.serving.options.overflow {
+            Overflow::Drop => self.fail_write_half(slot, CloseReason::Slow),
+            Overflow::Wait => {
+                if write.waiters.contains(&(from, sender)) {
+                    return;
+                }
+                write.waiters.push((from, sender));
+                if from == self.index {
+                    self.pause(sender, 1);
+                } else {
+                    self.tell(from, Task::Pause(sender));
+                }
+            }
+        }
+    }
+
+    /// The socket takes more again.
+    pub fn writable(&mut self, slot: u32) {
+        if let Some(write) = self.peers.at(slot).and_then(|peer| peer.write.as_mut())
+            && std::mem::take(&mut write.blocked)
+            && !write.outbox.is_empty()
+            && write.must_flush()
+        {
+            self.dirty.push(slot);
+        }
+    }
+
+    /// Sends each outbox that has got something.
+    pub fn flush_dirty(&mut self, reactor: &mut Loop) {
+        let mut next = 0;
+        while let Some(&slot) = self.dirty.get(next) {
+            next += 1;
+            if let Some(write) = self.peers.at(slot).and_then(|peer| peer.write.as_mut())
+                && std::mem::take(&mut write.dirty)
+            {
+                self.send(slot);
+                self.after_send(slot, reactor);
+            }
+        }
+        self.dirty.clear();
+    }
+
+    /// Sends what the socket takes.
+    fn send(&mut self, slot: u32) {
+        let limit = self.serving.options.output_limit;
+        let Some(peer) = self.peers.at(slot) else { return };
+        let Some(write) = &mut peer.write else { return };
+        if write.blocked || write.outbox.is_empty() {
+            return;
+        }
+        let sent = loop {
+            self.counters.sends.add(1);
+            match net::send(&peer.link.socket, write.outbox.waiting(), SendFlags::NOSIGNAL) {
+                Err(Errno::INTR) => {}
+                sent => break sent,
+            }
+        };
+        match sent {
+            Ok(count) => {
+                self.counters.bytes_out.add(count as u64);
+                write.outbox.sent(count);
+                // The kernel took a part: it is full, and makes an event when it is not.
+                write.blocked = !write.outbox.is_empty();
+                if peer.read.is_none() {
+                    // Relaxed: see `Link::waiting`.
+                    let before = peer.link.waiting.fetch_sub(count, Relaxed);
+                    if before > limit / 2 && before - count <= limit / 2 {
+                        let (id, reader) = (peer.id, peer.reader);
+                        self.tell(reader, Task::Taken(id));
+                    }
+                }
+            }
+            Err(Errno::AGAIN) => write.blocked = true,
+            Err(_) => self.fail_write_half(slot, CloseReason::Lost),
+        }
+    }
+
+    /// Sees what having sent makes possible.
+    fn after_send(&mut self, slot: u32, reactor: &mut Loop) {
+        let limit = self.serving.options.output_limit;
+        let Some(peer) = self.peers.at(slot) else { return };
+        let Some(write) = &mut peer.write else { return };
+        if write.blocked && !write.watched {
+            write.watched = true;
+            let watched = reactor.register(&peer.link.socket, Interest::write(Token::new(slot)));
+            if watched.is_err() {
+                return self.fail_write_half(slot, CloseReason::Lost);
+            }
+        }
+        if write.outbox.is_empty() && write.finish {
+            let id = peer.id;
+            return self.finish(id, Finish::AtOnce, reactor);
+        }
+        if write.outbox.len() > limit / 2 {
+            return;
+        }
+        let waiters = std::mem::take(&mut write.waiters);
+        let is_held = peer.read.as_ref().is_some_and(|read| read.connection.is_held());
+        self.release(waiters);
+        if is_held {
+            self.call(slot, reactor, Connection::resume);
+            self.read_on(slot);
+        }
+    }
+
+    /// Lets senders go on.
+    fn release(&mut self, waiters: Vec<(usize, ConnectionId)>) {
+        for (from, sender) in waiters {
+            if from == self.index {
+                self.pause(sender, -1);
+            } else {
+                self.tell(from, Task::Unpause(sender));
+            }
+        }
+    }
+
+    /// Has a write half end.
+    pub fn finish(&mut self, id: ConnectionId, finish: Finish, reactor: &mut Loop) {
+        let Some(peer) = self.peers.get(id) else { return };
+        let Some(write) = &mut peer.write else { return };
+        if finish == Finish::Sent && !write.outbox.is_empty() {
+            write.finish = true;
+            return;
+        }
+        let is_joined = peer.read.is_some();
+        self.drop_write_half(id.slot(), None);
+        if is_joined {
+            self.write_half_gone(id, None, reactor);
+        }
+    }
+
+    /// Takes a write half out, lets its waiters go on, and tells the read half if that is on another loop.
+    fn drop_write_half(&mut self, slot: u32, reason: Option<CloseReason>) {
+        let Some(peer) = self.peers.at(slot) else { return };
+        let Some(write) = peer.write.take() else { return };
+        self.release(write.waiters);
+        let Some(peer) = self.peers.at(slot).filter(|peer| peer.read.is_none()) else {
+            return;
+        };
+        let (id, reader) = (peer.id, peer.reader);
+        // The read half closes the socket, so it must not be held here when that hears.
+        self.peers.remove(slot);
+        self.tell(reader, Task::Gone(id, reason));
+    }
+
+    /// It cannot go on: both halves end.
+    fn fail_write_half(&mut self, slot: u32, reason: CloseReason) {
+        let Some(peer) = self.peers.at(slot) else { return };
+        let Some(write) = &mut peer.write else { return };
+        if let Some(read) = &mut peer.read {
+            read.connection.end(reason);
+            // Nothing more is put or sent until the end of the turn.
+            (write.finish, write.blocked) = (true, true);
+            self.ended.push(slot);
+        } else {
+            self.drop_write_half(slot, Some(reason));
+        }
+    }
+}
