@@ -3,8 +3,8 @@
  * A twin is a server design as a plain C program would have it: what threadgauge's own server of the same design is
  * held against. It does what the design needs and no more, so it has no time-outs and no counters.
  *
- * The protocol is that of Stevens' server: a line with a number up to 16,384 is answered with that many bytes, and the
- * connection is closed. ` keep` after the number leaves it open for the next line. Any other line closes it at once.
+ * The protocol is that of Stevens' server: a line with a number from 1 to 16,384 is answered with that many bytes, and
+ * the connection is closed. ` keep` after the number leaves it open for the next line. Any other line closes it at once.
  *
  *   PROGRAM DESIGN PORT [UNITS]    on 127.0.0.1; port 0 takes a free one. Says `listening on 127.0.0.1:PORT`, serves until
  *                                  SIGTERM or SIGINT, ends what it started, waits for it and exits with 0.
@@ -54,21 +54,21 @@ struct input {
 static inline int take_request(struct input *input, struct request *request)
 {
     static const char keep[] = " keep";
-    char *end = memchr(input->bytes, '\n', input->held);
-    if (!end)
+    char *newline = memchr(input->bytes, '\n', input->held);
+    if (!newline)
         return input->held == sizeof input->bytes ? -1 : 0;
-    char *at = input->bytes;
+    char *at = input->bytes, *end = newline > at && newline[-1] == '\r' ? newline - 1 : newline;
     size_t bytes = 0;
     for (; *at >= '0' && *at <= '9' && bytes <= MOST_BYTES; at++)
         bytes = 10 * bytes + (size_t)(*at - '0');
-    if (at == input->bytes || bytes > MOST_BYTES)
+    if (bytes == 0 || bytes > MOST_BYTES)
         return -1;
     request->keep = end - at == sizeof keep - 1 && memcmp(at, keep, sizeof keep - 1) == 0;
     if (at != end && !request->keep)
         return -1;
     request->bytes = bytes;
-    input->held -= (size_t)(end + 1 - input->bytes);
-    memmove(input->bytes, end + 1, input->held);
+    input->held -= (size_t)(newline + 1 - input->bytes);
+    memmove(input->bytes, newline + 1, input->held);
     return 1;
 }
 

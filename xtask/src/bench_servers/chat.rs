@@ -1,0 +1,127 @@
+//! `chat` in rooms of ten: what splitting reading and writing between reactors brings, on one CPU and on two.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+
+use anyhow::{Result, ensure};
+
+use super::chat_driver::{LINE_BYTES, ROOM, drive};
+use super::designs::named;
+use super::figures::{NOTHING, estimate, spread};
+use super::profile::Calls;
+use super::programs::Whose;
+use super::rounds::Rounds;
+use super::server::{Cpus, Server};
+use super::{Part, Site};
+use crate::shell::progress;
+
+/// The source's designs; each is compared with the first.
+const DESIGNS: [&str; 3] = ["reactor", "split-reactor", "reactor-pool"];
+const CONNECTIONS: [usize; 2] = [100, 1000];
+const DELIVERIES: u64 = 1_000_000;
+/// Of a traced run: strace makes a call a hundred times as slow.
+const TRACED_DELIVERIES: u64 = 50_000;
+const THOUSAND: f64 = 1e3;
+
+/// A server of a design on so many CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Run {
+    connections: usize,
+    cpus: usize,
+    design: &'static str,
+}
+
+impl fmt::Display for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            connections,
+            cpus,
+            design,
+        } = self;
+        write!(f, "chat, {connections} connections, {cpus} CPUs, {design}")
+    }
+}
+
+/// The measurement and its table.
+pub fn measure(site: &mut Site) -> Result<Part> {
+    let deliveries = site.share_of(DELIVERIES);
+    let places: BTreeMap<usize, Cpus> = [1, 2].map(|cpus| (cpus, site.server_on(cpus))).into();
+    let groups: Vec<Vec<Run>> = CONNECTIONS
+        .into_iter()
+        .flat_map(|connections| {
+            [1, 2].map(|cpus| {
+                let run = |design| Run {
+                    connections,
+                    cpus,
+                    design,
+                };
+                DESIGNS.map(run).to_vec()
+            })
+        })
+        .collect();
+    let (rounds, programs) = (site.rounds, &site.programs);
+    let server = |run: Run| programs.server(Whose::Ours, named(run.design), "chat");
+    let measured = Rounds::measure("chat", groups.clone(), rounds, &mut site.dice, |run| {
+        let cpus = &places[&run.cpus];
+        ensure!(cpus.server.len() == run.cpus, "there are not so many CPUs");
+        let server = Server::start(server(run), cpus)?;
+        let made = drive(server.port, run.connections, deliveries)?;
+        Ok(made as f64 / server.end()?.as_secs_f64())
+    });
+    let mut calls = BTreeMap::new();
+    let traced = TRACED_DELIVERIES.min(deliveries);
+    for &run in groups.iter().flatten() {
+        let cpus = &places[&run.cpus];
+        if cpus.server.len() < run.cpus {
+            continue;
+        }
+        progress(&format!("system calls of {run}"));
+        let drive = |port| drive(port, run.connections, traced).map(|_| ());
+        if let Ok(Some(counted)) = Calls::count(&server(run), cpus, traced, drive) {
+            calls.insert(run, counted);
+        }
+    }
+    progress("");
+
+    let mut text = format!(
+        "## `chat`: deliveries for each CPU second of the server
+
+Rooms of {ROOM}, lines of {LINE_BYTES} bytes, each member's next line once the other {} have its last; {deliveries} deliveries or a few \
+more, each compared with what must come next. In thousands: median (least – most) over rounds; ratio to `{}`, Hodges–Lehmann [95 % interval]. \
+System calls a delivery are of a traced run that was not timed, start and end included.
+
+| connections | server's CPUs | clients' CPUs | design | thousand deliveries a CPU second | over {} | system calls a delivery |
+|---:|---:|---:|---|---:|---:|---|
+",
+        ROOM - 1,
+        DESIGNS[0],
+        DESIGNS[0],
+    );
+    for &run in groups.iter().flatten() {
+        let first = Run {
+            design: DESIGNS[0],
+            ..run
+        };
+        let ratio = measured.ratio(run, first).filter(|_| run != first);
+        let place = &places[&run.cpus];
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {} | {} | {} |",
+            run.connections,
+            if place.server.len() == run.cpus {
+                place.server.to_string()
+            } else {
+                NOTHING.to_owned()
+            },
+            place.clients,
+            run.design,
+            spread(measured.spread(run), THOUSAND),
+            estimate(ratio.as_ref()),
+            calls.get(&run).map_or_else(|| NOTHING.to_owned(), Calls::show)
+        );
+    }
+    Ok(Part {
+        text: text + &measured.missing(),
+        values: measured.json(),
+    })
+}

@@ -1,0 +1,138 @@
+//! `echo`: what a message costs each design that serves many connections, over a single loop in C.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+
+use anyhow::Result;
+
+use super::designs::{DESIGNS, named};
+use super::echo_driver::{MESSAGE_BYTES, drive};
+use super::figures::{NOTHING, at_most, estimate, spread};
+use super::profile::Calls;
+use super::programs::Whose;
+use super::rounds::Rounds;
+use super::server::Server;
+use super::{Part, Site};
+use crate::shell::progress;
+
+const CONNECTIONS: [usize; 2] = [64, 1000];
+const MESSAGES: u64 = 300_000;
+/// Of a traced run: strace makes a call a hundred times as slow.
+const TRACED_MESSAGES: u64 = 20_000;
+/// The most of the floor's CPU time that the best design may use.
+const LIMIT: f64 = 1.05;
+const US: f64 = 1e3;
+
+/// A server of a design, or the floor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Run {
+    connections: usize,
+    /// None of the floor.
+    design: Option<&'static str>,
+}
+
+impl fmt::Display for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.design.unwrap_or("C floor");
+        write!(f, "echo, {} connections, {name}", self.connections)
+    }
+}
+
+/// The measurement and its tables.
+pub fn measure(site: &mut Site) -> Result<Part> {
+    let messages = site.share_of(MESSAGES);
+    let cpus = site.server_on(1);
+    let designs: Vec<Option<&str>> = std::iter::once(None)
+        .chain(
+            DESIGNS
+                .iter()
+                .filter(|design| design.many)
+                .map(|design| Some(design.name)),
+        )
+        .collect();
+    let runs = |connections| -> Vec<Run> {
+        let run = |&design: &Option<&'static str>| Run { connections, design };
+        designs.iter().map(run).collect()
+    };
+    let (rounds, programs) = (site.rounds, &site.programs);
+    let server = |run: Run| match run.design {
+        Some(design) => programs.server(Whose::Ours, named(design), "echo"),
+        None => programs.echo_floor(),
+    };
+    let groups = CONNECTIONS.map(runs).to_vec();
+    let measured = Rounds::measure("echo", groups, rounds, &mut site.dice, |run| {
+        let server = Server::start(server(run), &cpus)?;
+        drive(server.port, run.connections, messages)?;
+        Ok(server.end()?.as_nanos() as f64 / messages as f64)
+    });
+    let traced = TRACED_MESSAGES.min(messages);
+    let mut calls = BTreeMap::new();
+    for run in runs(CONNECTIONS[0]) {
+        progress(&format!("system calls of {run}"));
+        let counted = Calls::count(&server(run), &cpus, traced, |port| {
+            drive(port, run.connections, traced)
+        });
+        if let Ok(Some(counted)) = counted {
+            calls.insert(run.design, counted);
+        }
+    }
+    progress("");
+
+    let mut text = format!(
+        "## `echo`: CPU a message, over the floor
+
+{MESSAGE_BYTES} bytes a message, one on its way on each connection, {messages} messages, each compared. Server on CPU {}, clients on {}. \
+The floor is `guests/c/servers/echo_floor.c`. The limit is the best design's; system calls are of {} connections, traced.\n",
+        cpus.server, cpus.clients, CONNECTIONS[0]
+    );
+    for connections in CONNECTIONS {
+        let floor = Run {
+            connections,
+            design: None,
+        };
+        let _ = write!(
+            text,
+            "\n### {connections} connections\n\n| design | CPU µs a message | over the floor | ≤ {LIMIT} | system calls a message |\n|---|---:|---:|---|---|\n"
+        );
+        for run in runs(connections) {
+            let ratio = run.design.and_then(|_| measured.ratio(run, floor));
+            let _ = writeln!(
+                text,
+                "| {} | {} | {} | {} | {} |",
+                run.design.unwrap_or("*C floor*"),
+                spread(measured.spread(run), US),
+                estimate(ratio.as_ref()),
+                at_most(ratio.as_ref(), LIMIT),
+                calls
+                    .get(&run.design)
+                    .filter(|_| connections == CONNECTIONS[0])
+                    .map_or_else(|| NOTHING.to_owned(), Calls::show)
+            );
+        }
+    }
+    Ok(Part {
+        text: text + &measured.missing(),
+        values: measured.json(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::programs::tests::c_programs;
+    use super::super::server::Cpus;
+    use super::*;
+    use threadgauge_machine::allowed_cpus;
+
+    #[test]
+    fn the_floor_echoes_every_byte() {
+        let folder = tempfile::tempdir().unwrap();
+        let everywhere = allowed_cpus().unwrap();
+        let cpus = Cpus {
+            server: everywhere.clone(),
+            clients: everywhere,
+        };
+        let server = Server::start(c_programs(folder.path(), &["echo_floor"]).echo_floor(), &cpus).unwrap();
+        drive(server.port, 7, 50).unwrap();
+        server.end().unwrap();
+    }
+}
