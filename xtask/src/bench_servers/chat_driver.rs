@@ -3,7 +3,7 @@
 //! The driver owns all members, so it knows of each line who has it. Every delivery is checked: it must be the next line
 //! of a member of the same room, whole, and nobody may hear himself.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, Write as _};
 use std::net::TcpStream;
 
 use anyhow::{Context, Result, ensure};
@@ -42,12 +42,13 @@ pub fn drive(port: u16, connections: usize, deliveries: u64) -> Result<u64> {
         readable.expect(&mut ready)?;
         for &member in &ready {
             let received = receive(&streams[member], &mut buffer)?;
-            for line in lines(&mut inputs[member], &buffer[..received]) {
-                let speaker = hall.hears(member, &line)?;
+            each_line(&mut inputs[member], &buffer[..received], |line| {
+                let speaker = hall.hears(member, line)?;
                 if hall.is_heard_by_all(speaker) && hall.heard < deliveries {
                     speakers.push(speaker);
                 }
-            }
+                Ok(())
+            })?;
         }
     }
 }
@@ -65,33 +66,47 @@ fn join(streams: &[TcpStream], readable: &mut Readable) -> Result<()> {
         readable.expect(&mut ready)?;
         for &member in &ready {
             let received = receive(&streams[member], &mut buffer)?;
-            for line in lines(&mut inputs[member], &buffer[..received]) {
+            each_line(&mut inputs[member], &buffer[..received], |line| {
                 let expected = format!("joined {}\n", member / ROOM);
                 ensure!(
                     line == expected.as_bytes(),
                     "member {member} joined and was answered {:?}",
-                    String::from_utf8_lossy(&line)
+                    String::from_utf8_lossy(line)
                 );
                 missing -= 1;
-            }
+                Ok(())
+            })?;
         }
     }
     Ok(())
 }
 
-/// The lines that are whole now, with their ends; what is left of the last stays in `input`.
-fn lines(input: &mut Vec<u8>, received: &[u8]) -> Vec<Vec<u8>> {
-    input.extend_from_slice(received);
-    let whole = input
-        .iter()
-        .rposition(|&byte| byte == b'\n')
-        .map_or(0, |end| end + 1);
-    let lines = input[..whole]
-        .split_inclusive(|&byte| byte == b'\n')
-        .map(<[u8]>::to_vec)
-        .collect();
-    input.drain(..whole);
-    lines
+/// Calls `hear` with every line that is whole now, its end included; what is left of the last stays in `rest`.
+fn each_line(
+    rest: &mut Vec<u8>,
+    mut received: &[u8],
+    mut hear: impl FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
+    while !received.is_empty() {
+        let (part, others) = received.split_at(first_line(received));
+        received = others;
+        match (part.ends_with(b"\n"), rest.is_empty()) {
+            (true, true) => hear(part)?,
+            (true, false) => {
+                rest.extend_from_slice(part);
+                hear(rest)?;
+                rest.clear();
+            }
+            (false, _) => rest.extend_from_slice(part),
+        }
+    }
+    Ok(())
+}
+
+/// The length of the first line, or of all where it has no end.
+fn first_line(mut bytes: &[u8]) -> usize {
+    // Searches several bytes at a time. Reading from memory cannot fail.
+    bytes.skip_until(b'\n').unwrap_or(0)
 }
 
 /// Who has said what, and who has heard it.
@@ -187,7 +202,7 @@ fn speaker_of(line: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
-    use std::io::{BufRead as _, BufReader};
+    use std::io::BufReader;
     use std::net::TcpListener;
     use std::sync::{Arc, Mutex};
     use std::thread;
@@ -293,9 +308,16 @@ mod tests {
 
     #[test]
     fn lines_are_cut_at_their_ends_however_they_come() {
-        let mut input = Vec::new();
-        assert_eq!(lines(&mut input, b"on"), [b""; 0]);
-        assert_eq!(lines(&mut input, b"e\ntwo\nth"), [&b"one\n"[..], b"two\n"]);
-        assert_eq!(input, b"th");
+        let mut rest = Vec::new();
+        let mut whole = Vec::new();
+        for part in ["on", "e\ntwo\nth", "r", "ee\n", "\n"] {
+            each_line(&mut rest, part.as_bytes(), |line| {
+                whole.push(String::from_utf8_lossy(line).into_owned());
+                Ok(())
+            })
+            .unwrap();
+        }
+        assert_eq!(whole, ["one\n", "two\n", "three\n", "\n"]);
+        assert_eq!(rest, b"");
     }
 }
