@@ -3,6 +3,7 @@
 //! Owns the order of things: build, measure each part in interleaved rounds, write down what came. What is compared is in
 //! [`designs`]; a part is a file: [`bytes`], [`echo`], [`idle`], [`chat`]. The C programs are in `guests/c/servers`.
 
+mod activity;
 mod bytes;
 mod chat;
 mod chat_driver;

@@ -38,7 +38,8 @@ impl fmt::Display for Run {
             cpus,
             design,
         } = self;
-        write!(f, "chat, {connections} connections, {cpus} CPUs, {design}")
+        let plural = if *cpus == 1 { "" } else { "s" };
+        write!(f, "chat, {connections} connections, {cpus} CPU{plural}, {design}")
     }
 }
 
@@ -103,17 +104,13 @@ System calls a delivery are of a traced run that was not timed, start and end in
             ..run
         };
         let ratio = measured.ratio(run, first).filter(|_| run != first);
-        let place = &places[&run.cpus];
+        let enough = Some(&places[&run.cpus]).filter(|place| place.server.len() == run.cpus);
         let _ = writeln!(
             text,
             "| {} | {} | {} | {} | {} | {} | {} |",
             run.connections,
-            if place.server.len() == run.cpus {
-                place.server.to_string()
-            } else {
-                NOTHING.to_owned()
-            },
-            place.clients,
+            enough.map_or_else(|| NOTHING.to_owned(), |place| place.server.to_string()),
+            enough.map_or_else(|| NOTHING.to_owned(), |place| place.clients.to_string()),
             run.design,
             spread(measured.spread(run), THOUSAND),
             estimate(ratio.as_ref()),

@@ -22,8 +22,8 @@ impl<C: Copy + Ord + Display> Cell for C {}
 #[derive(Debug)]
 pub struct Rounds<C, V = f64> {
     values: BTreeMap<C, Vec<Option<V>>>,
-    /// What failed, and in how many rounds.
-    failures: BTreeMap<String, usize>,
+    /// By reason: what failed, and in how many rounds.
+    failures: BTreeMap<String, BTreeMap<C, usize>>,
     rounds: usize,
 }
 
@@ -58,7 +58,10 @@ impl<C: Cell, V: Copy + Into<Value>> Rounds<C, V> {
 
     fn enter(&mut self, cell: C, result: Result<V>) {
         let value = result
-            .map_err(|error| *self.failures.entry(format!("{cell}: {error:#}")).or_default() += 1)
+            .map_err(|error| {
+                let cells = self.failures.entry(format!("{error:#}")).or_default();
+                *cells.entry(cell).or_default() += 1;
+            })
             .ok();
         self.values.entry(cell).or_default().push(value);
     }
@@ -70,10 +73,17 @@ impl<C: Cell, V: Copy + Into<Value>> Rounds<C, V> {
 
     /// A paragraph on what could not be measured, with the reasons; empty where all was.
     pub fn missing(&self) -> String {
+        let failed = |(cell, &times): (&C, &usize)| match times == self.rounds {
+            true => cell.to_string(),
+            false => format!("{cell} (in {times} of {} rounds)", self.rounds),
+        };
         let list: String = self
             .failures
             .iter()
-            .map(|(what, times)| format!("- {what} (in {times} of {} rounds)\n", self.rounds))
+            .map(|(reason, cells)| {
+                let cells: Vec<String> = cells.iter().map(failed).collect();
+                format!("- {reason}: {}\n", cells.join("; "))
+            })
             .collect();
         match list.is_empty() {
             true => list,
@@ -169,7 +179,7 @@ mod tests {
         assert_eq!((ratio.n, ratio.estimate), (6, 1.0));
         assert_eq!(
             measured.missing(),
-            "\nNot measured:\n\n- c: no port (in 1 of 7 rounds)\n"
+            "\nNot measured:\n\n- no port: c (in 1 of 7 rounds)\n"
         );
         assert_eq!(measured.json()[2]["values"][1], Value::Null);
     }

@@ -42,7 +42,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// If it ends instead: with the last line it said.
+    /// If it ends instead: with what it said.
     pub fn start(mut command: Command, cpus: &Cpus) -> Result<Self> {
         let said = NamedTempFile::new().context("cannot make a file for what the server says")?;
         let output = said.reopen()?;
@@ -60,13 +60,13 @@ impl Server {
     fn wait_for_port(&mut self) -> Result<u16> {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let ended = self.child.try_wait()?.is_some();
+            let ended = self.child.try_wait()?;
             let said = self.said()?;
             if let Some(port) = port_in(&said) {
                 return Ok(port);
             }
-            if ended {
-                bail!("{}", said.lines().last().unwrap_or("it ended and said nothing"));
+            if let Some(status) = ended {
+                bail!("{}", complaint(&said, status));
             }
             ensure!(
                 Instant::now() < deadline,
@@ -101,11 +101,7 @@ impl Server {
         self.terminate().context("cannot send SIGTERM to the server")?;
         let status = self.wait()?;
         let used = usage_children().cpu() - before;
-        ensure!(
-            status.success(),
-            "the server ended with {status}: {}",
-            self.said()?.lines().last().unwrap_or("it said nothing")
-        );
+        ensure!(status.success(), "{}", complaint(&self.said()?, status));
         Ok(used)
     }
 
@@ -138,6 +134,15 @@ impl Drop for Server {
     }
 }
 
+/// Why it ended, as far as it said: its error, or its last line.
+fn complaint(said: &str, status: ExitStatus) -> String {
+    let error = said.lines().find(|line| line.starts_with("error"));
+    match error.or(said.lines().last()) {
+        Some(line) => format!("it ended with {status}: {line}"),
+        None => format!("it ended with {status} and said nothing"),
+    }
+}
+
 /// The port in the first line that names one.
 fn port_in(said: &str) -> Option<u16> {
     // A line is whole once its end is there.
@@ -152,7 +157,23 @@ fn port_in(said: &str) -> Option<u16> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+
     use super::*;
+
+    #[test]
+    fn an_error_is_quoted_and_not_the_advice_after_it() {
+        let complaint = |said| complaint(said, ExitStatus::from_raw(2 << 8));
+        assert_eq!(
+            complaint("error: no design `x`\n\nFor more, try --help.\n"),
+            "it ended with exit status: 2: error: no design `x`"
+        );
+        assert_eq!(
+            complaint("one\nbind: in use\n"),
+            "it ended with exit status: 2: bind: in use"
+        );
+        assert_eq!(complaint(""), "it ended with exit status: 2 and said nothing");
+    }
 
     #[test]
     fn the_port_is_read_once_its_line_is_whole() {
