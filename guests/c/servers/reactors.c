@@ -134,41 +134,26 @@ static void reactor(unsigned short port, struct units units)
     loop(listener);
 }
 
-/* The unit-th of the CPUs that the process may use, round and round. */
-static void pin(int unit)
+static void *loop_on_core(void *listener)
 {
-    cpu_set_t allowed, one;
-    if (sched_getaffinity(0, sizeof allowed, &allowed) < 0)
-        die("sched_getaffinity");
-    int skip = unit % CPU_COUNT(&allowed), cpu = 0;
-    while (!CPU_ISSET(cpu, &allowed) || skip-- > 0)
-        cpu++;
-    CPU_ZERO(&one);
-    CPU_SET(cpu, &one);
-    if (sched_setaffinity(0, sizeof one, &one) < 0)
-        die("sched_setaffinity");
+    loop(*(int *)listener);
 }
 
-struct core {
-    int unit, listener;
-};
-
-static void *loop_on_core(void *with)
-{
-    struct core *core = with;
-    pin(core->unit);
-    loop(core->listener);
-}
-
+/* As many loops as there are CPUs that the process may use. Which of them runs where is left to the kernel. */
 static void reactor_per_core(unsigned short port, struct units units)
 {
-    static struct core cores[MOST_UNITS];
-    for (int i = 0; i < units.count; i++)
-        cores[i] = (struct core){i, listen_on(i == 0 ? port : port_of(cores[0].listener), true)};
-    announce(cores[0].listener);
-    for (int i = 1; i < units.count; i++)
-        start_thread(loop_on_core, &cores[i]);
-    loop_on_core(&cores[0]);
+    (void)units;
+    static int listeners[CPU_SETSIZE];
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) < 0)
+        die("sched_getaffinity");
+    int count = CPU_COUNT(&allowed);
+    for (int i = 0; i < count; i++)
+        listeners[i] = listen_on(i == 0 ? port : port_of(listeners[0]), true);
+    announce(listeners[0]);
+    for (int i = 1; i < count; i++)
+        start_thread(loop_on_core, &listeners[i]);
+    loop_on_core(&listeners[0]);
 }
 
 /* ---- reading and writing on different loops ---- */
@@ -391,7 +376,7 @@ int main(int argc, char **argv)
         {"reactor", NO_UNITS, reactor},
         {"split-reactor", NO_UNITS, split_reactor},
         {"reactor-pool", READERS_AND_WRITERS, reactor_pool},
-        {"reactor-per-core", UNITS, reactor_per_core},
+        {"reactor-per-core", NO_UNITS, reactor_per_core},
         {"leader-followers", UNITS, leader_followers},
         {"half-sync-half-async", UNITS, half_sync_half_async},
     };

@@ -1,24 +1,24 @@
 //! `bytes`: every design under Stevens' client, ours beside a plain C program, and his table beside both.
 
-use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
 use anyhow::{Result, ensure};
 
 use super::designs::{DESIGNS, Design, ITERATIVE, named};
 use super::figures::{NOTHING, at_most, difference, estimate, spread};
-use super::profile::Calls;
+use super::profile::{Calls, Profile};
 use super::programs::{Programs, Whose};
 use super::published::{Published, SYSTEMS};
 use super::rounds::Rounds;
 use super::server::Server;
 use super::{Part, Site};
-use crate::shell::progress;
 
 /// Of the client, as in Stevens' measurement.
 const PROCESSES: u64 = 5;
 const CONNECTIONS: u64 = 1000;
 const BYTES: u64 = 4000;
+/// Of each client process where the server is traced, which slows it down a lot.
+const TRACED_CONNECTIONS: u64 = 200;
 /// The most of a twin's CPU time that ours may use.
 const LIMIT: f64 = 1.15;
 /// Nanoseconds of a client's CPU time that make a millisecond of a thousand clients'.
@@ -54,21 +54,20 @@ pub fn measure(site: &mut Site) -> Result<Part> {
         client(programs, server.port, PROCESSES, connections)?;
         Ok(server.end()?.as_nanos() as f64 / (PROCESSES * connections) as f64)
     });
-    let mut calls = BTreeMap::new();
-    for run in DESIGNS.iter().flat_map(pair) {
-        progress(&format!("system calls of {run}"));
+    let traced = TRACED_CONNECTIONS.min(connections);
+    let served = DESIGNS
+        .iter()
+        .flat_map(pair)
+        .filter(|&run| measured.spread(run).is_some());
+    let profile = Profile::measure(served, |run| {
         let server = programs.server(run.whose, named(run.design), "bytes");
-        let drive = |port| client(programs, port, PROCESSES, connections);
-        // What it cannot serve is among the failures already.
-        if let Ok(Some(counted)) = Calls::count(&server, &cpus, PROCESSES * connections, drive) {
-            calls.insert(run, counted);
-        }
-    }
-    progress("");
+        let drive = |port| client(programs, port, PROCESSES, traced);
+        Calls::count(&server, &cpus, PROCESSES * traced, drive)
+    });
     Ok(Part {
         text: text(
             &measured,
-            &calls,
+            &profile,
             &published,
             connections,
             &cpus.server.to_string(),
@@ -91,7 +90,7 @@ pub fn client(programs: &Programs, port: u16, processes: u64, connections: u64) 
 
 fn text(
     measured: &Rounds<Run>,
-    calls: &BTreeMap<Run, Calls>,
+    profile: &Profile<Run>,
     published: &Published,
     connections: u64,
     cpus: &str,
@@ -155,11 +154,7 @@ figures, in seconds for his number of clients, comparable only down a column.
     }
     text.push_str("\n### System calls a connection\n\nTraced, in a run that was not timed; start and end included.\n\n| design | threadgauge | C twin |\n|---|---|---|\n");
     for design in DESIGNS {
-        let shown = |whose| {
-            calls
-                .get(&run(design, whose))
-                .map_or_else(|| NOTHING.to_owned(), Calls::show)
-        };
+        let shown = |whose| profile.show(run(design, whose));
         let _ = writeln!(
             text,
             "| {} | {} | {} |",
@@ -168,7 +163,7 @@ figures, in seconds for his number of clients, comparable only down a column.
             shown(Whose::Twin)
         );
     }
-    text + &measured.missing()
+    text + &measured.missing() + &profile.missing()
 }
 
 #[cfg(test)]

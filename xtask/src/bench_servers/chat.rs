@@ -8,12 +8,11 @@ use anyhow::{Result, ensure};
 use super::chat_driver::{LINE_BYTES, ROOM, drive};
 use super::designs::named;
 use super::figures::{NOTHING, estimate, spread};
-use super::profile::Calls;
+use super::profile::{Calls, Profile};
 use super::programs::Whose;
 use super::rounds::Rounds;
 use super::server::{Cpus, Server};
 use super::{Part, Site};
-use crate::shell::progress;
 
 /// The source's designs; each is compared with the first.
 const DESIGNS: [&str; 3] = ["reactor", "split-reactor", "reactor-pool"];
@@ -69,20 +68,16 @@ pub fn measure(site: &mut Site) -> Result<Part> {
         let made = drive(server.port, run.connections, deliveries)?;
         Ok(made as f64 / server.end()?.as_secs_f64())
     });
-    let mut calls = BTreeMap::new();
     let traced = TRACED_DELIVERIES.min(deliveries);
-    for &run in groups.iter().flatten() {
-        let cpus = &places[&run.cpus];
-        if cpus.server.len() < run.cpus {
-            continue;
-        }
-        progress(&format!("system calls of {run}"));
+    let served = groups
+        .iter()
+        .flatten()
+        .copied()
+        .filter(|&run| measured.spread(run).is_some());
+    let profile = Profile::measure(served, |run| {
         let drive = |port| drive(port, run.connections, traced).map(|_| ());
-        if let Ok(Some(counted)) = Calls::count(&server(run), cpus, traced, drive) {
-            calls.insert(run, counted);
-        }
-    }
-    progress("");
+        Calls::count(&server(run), &places[&run.cpus], traced, drive)
+    });
 
     let mut text = format!(
         "## `chat`: deliveries for each CPU second of the server
@@ -114,11 +109,11 @@ System calls a delivery are of a traced run that was not timed, start and end in
             run.design,
             spread(measured.spread(run), THOUSAND),
             estimate(ratio.as_ref()),
-            calls.get(&run).map_or_else(|| NOTHING.to_owned(), Calls::show)
+            profile.show(run)
         );
     }
     Ok(Part {
-        text: text + &measured.missing(),
+        text: text + &measured.missing() + &profile.missing(),
         values: measured.json(),
     })
 }

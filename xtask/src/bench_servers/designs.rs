@@ -1,8 +1,5 @@
 //! The designs that are compared, and how a server of each is started.
 
-use std::num::NonZeroUsize;
-use std::thread::available_parallelism;
-
 /// How many processes or threads are there before the first client, as in Stevens' measurement.
 const WORKERS: usize = 15;
 /// Of a pool of reactors: the ratio of source 002.
@@ -26,12 +23,10 @@ pub struct Design {
 /// What says how many units it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Units {
-    /// Nothing: it has one, or as many as there are clients.
+    /// Nothing: it has one, or as many as there are clients or CPUs.
     None,
     Workers,
     ReadersAndWriters,
-    /// One for each CPU; a twin is told how many these are.
-    Cpus,
 }
 
 const fn of(
@@ -74,7 +69,7 @@ pub const DESIGNS: &[Design] = &[
     of("reactors", "reactor", Units::None, None, true),
     of("reactors", "split-reactor", Units::None, None, true),
     of("reactors", "reactor-pool", Units::ReadersAndWriters, None, true),
-    of("reactors", "reactor-per-core", Units::Cpus, None, true),
+    of("reactors", "reactor-per-core", Units::None, None, true),
     of("reactors", "leader-followers", Units::Workers, None, true),
     of("reactors", "half-sync-half-async", Units::Workers, None, true),
 ];
@@ -102,7 +97,7 @@ impl Design {
         .to_vec();
         let mut set = |option: &str, value: usize| arguments.extend([option.to_owned(), value.to_string()]);
         match self.units {
-            Units::None | Units::Cpus => {}
+            Units::None => {}
             Units::Workers => set("--workers", WORKERS),
             Units::ReadersAndWriters => {
                 set("--readers", READERS);
@@ -119,7 +114,6 @@ impl Design {
             Units::None => vec![],
             Units::Workers => vec![WORKERS],
             Units::ReadersAndWriters => vec![READERS, WRITERS],
-            Units::Cpus => vec![available_parallelism().map_or(1, NonZeroUsize::get)],
         };
         arguments.extend(counts.iter().map(usize::to_string));
         arguments

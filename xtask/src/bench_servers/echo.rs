@@ -1,6 +1,5 @@
 //! `echo`: what a message costs each design that serves many connections, over a single loop in C.
 
-use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
 use anyhow::Result;
@@ -8,14 +7,13 @@ use anyhow::Result;
 use super::activity::Activity;
 use super::designs::{DESIGNS, named};
 use super::echo_driver::{MESSAGE_BYTES, drive, exchange};
-use super::figures::{NOTHING, at_most, estimate, spread};
-use super::profile::Calls;
+use super::figures::{at_most, estimate, spread};
+use super::profile::{Calls, Profile};
 use super::programs::Whose;
 use super::rounds::Rounds;
 use super::server::Server;
 use super::sockets::connect;
 use super::{Part, Site};
-use crate::shell::progress;
 
 const CONNECTIONS: [usize; 2] = [64, 1000];
 const MESSAGES: u64 = 300_000;
@@ -75,17 +73,14 @@ pub fn measure(site: &mut Site) -> Result<Part> {
         Ok(meanwhile.cpu_ns as f64 / messages as f64)
     });
     let traced = TRACED_MESSAGES.min(messages);
-    let mut calls = BTreeMap::new();
-    for run in runs(CONNECTIONS[0]) {
-        progress(&format!("system calls of {run}"));
-        let counted = Calls::count(&server(run), &cpus, traced, |port| {
+    let served = runs(CONNECTIONS[0])
+        .into_iter()
+        .filter(|&run| measured.spread(run).is_some());
+    let profile = Profile::measure(served, |run| {
+        Calls::count(&server(run), &cpus, traced, |port| {
             drive(port, run.connections, traced)
-        });
-        if let Ok(Some(counted)) = counted {
-            calls.insert(run.design, counted);
-        }
-    }
-    progress("");
+        })
+    });
 
     let mut text = format!(
         "## `echo`: CPU a message, over the floor
@@ -113,15 +108,12 @@ The floor is `guests/c/servers/echo_floor.c`. The limit is the best design's; sy
                 spread(measured.spread(run), US),
                 estimate(ratio.as_ref()),
                 at_most(ratio.as_ref(), LIMIT),
-                calls
-                    .get(&run.design)
-                    .filter(|_| connections == CONNECTIONS[0])
-                    .map_or_else(|| NOTHING.to_owned(), Calls::show)
+                profile.show(run)
             );
         }
     }
     Ok(Part {
-        text: text + &measured.missing(),
+        text: text + &measured.missing() + &profile.missing(),
         values: measured.json(),
     })
 }

@@ -14,8 +14,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use super::figures::NOTHING;
+use super::rounds::Cell;
 use super::server::{Cpus, Server};
-use crate::shell;
+use crate::shell::{self, progress};
 use crate::spread::figure;
 
 /// After its server's end, for strace to write what it counted.
@@ -24,22 +26,68 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const RARE: f64 = 0.02;
 const TOTAL: &str = "total";
 
+/// What the servers called that were traced.
+#[derive(Debug)]
+pub struct Profile<C> {
+    calls: BTreeMap<C, Calls>,
+    /// Of each that could not be traced, why.
+    failures: Vec<String>,
+}
+
+impl<C: Cell> Profile<C> {
+    /// Traces each of these once.
+    pub fn measure(runs: impl IntoIterator<Item = C>, mut count: impl FnMut(C) -> Result<Calls>) -> Self {
+        let mut profile = Self {
+            calls: BTreeMap::new(),
+            failures: Vec::new(),
+        };
+        for run in runs {
+            progress(&format!("system calls: {run}"));
+            match count(run) {
+                Ok(calls) => {
+                    profile.calls.insert(run, calls);
+                }
+                Err(error) => profile.failures.push(format!("- {error:#}: {run}\n")),
+            }
+        }
+        progress("");
+        profile
+    }
+
+    /// Of one that was traced.
+    pub fn show(&self, run: C) -> String {
+        self.calls
+            .get(&run)
+            .map_or_else(|| NOTHING.to_owned(), Calls::show)
+    }
+
+    /// A paragraph on what could not be traced, with the reasons; empty where all was.
+    pub fn missing(&self) -> String {
+        match self.failures.is_empty() {
+            true => String::new(),
+            false => format!("\nNot traced:\n\n{}", self.failures.concat()),
+        }
+    }
+}
+
 /// Calls for a unit of work, by name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Calls(BTreeMap<String, f64>);
 
 impl Calls {
     /// Starts the server under strace, lets `drive` do `work` units of work with the one that listens on its port, and
-    /// ends it. Nothing where there is no strace.
+    /// ends it.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no strace, or any of this fails.
     pub fn count(
         server: &Command,
         cpus: &Cpus,
         work: u64,
         drive: impl FnOnce(u16) -> Result<()>,
-    ) -> Result<Option<Self>> {
-        let Some(strace) = shell::find("strace") else {
-            return Ok(None);
-        };
+    ) -> Result<Self> {
+        let strace = shell::find("strace").context("strace is not installed")?;
         let folder = tempfile::tempdir()?;
         let counted = folder.path().join("calls");
         let mut traced = shell::command_at(&strace);
@@ -49,7 +97,7 @@ impl Calls {
         let server = Server::start(traced, cpus)?;
         drive(server.port)?;
         server.end()?;
-        Self::parse(&wait_for(&counted)?, work).map(Some)
+        Self::parse(&wait_for(&counted)?, work)
     }
 
     fn parse(table: &str, work: u64) -> Result<Self> {
