@@ -7,6 +7,7 @@ mod activity;
 mod bytes;
 mod chat;
 mod chat_driver;
+mod chat_hall;
 mod designs;
 mod echo;
 mod echo_driver;

@@ -5,7 +5,9 @@ use std::fmt::{self, Write as _};
 
 use anyhow::{Result, ensure};
 
-use super::chat_driver::{LINE_BYTES, ROOM, drive};
+use super::activity::Activity;
+use super::chat_driver::Rooms;
+use super::chat_hall::{LINE_BYTES, ROOM};
 use super::designs::named;
 use super::figures::{NOTHING, estimate, spread};
 use super::profile::{Calls, Profile};
@@ -18,8 +20,8 @@ use super::{Part, Site};
 const DESIGNS: [&str; 3] = ["reactor", "split-reactor", "reactor-pool"];
 const CONNECTIONS: [usize; 2] = [100, 1000];
 const DELIVERIES: u64 = 1_000_000;
-/// Of a traced run: strace makes a call a hundred times as slow.
-const TRACED_DELIVERIES: u64 = 50_000;
+/// Of two traced runs.
+const TRACED_DELIVERIES: [u64; 2] = [20_000, 100_000];
 const THOUSAND: f64 = 1e3;
 
 /// A server of a design on so many CPUs.
@@ -65,18 +67,26 @@ pub fn measure(site: &mut Site) -> Result<Part> {
         let cpus = &places[&run.cpus];
         ensure!(cpus.server.len() == run.cpus, "there are not so many CPUs");
         let server = Server::start(server(run), cpus)?;
-        let made = drive(server.port, run.connections, deliveries)?;
-        Ok(made as f64 / server.end()?.as_secs_f64())
+        let mut rooms = Rooms::fill(server.port, run.connections)?;
+        let before = Activity::of(server.pid())?;
+        let made = rooms.talk(deliveries)?;
+        let meanwhile = Activity::of(server.pid())?.since(before);
+        drop(rooms);
+        server.end()?;
+        Ok(made as f64 / (meanwhile.cpu_ns as f64 / 1e9))
     });
-    let traced = TRACED_DELIVERIES.min(deliveries);
     let served = groups
         .iter()
         .flatten()
         .copied()
         .filter(|&run| measured.spread(run).is_some());
     let profile = Profile::measure(served, |run| {
-        let drive = |port| drive(port, run.connections, traced).map(|_| ());
-        Calls::count(&server(run), &places[&run.cpus], traced, drive)
+        Calls::count(
+            &server(run),
+            &places[&run.cpus],
+            TRACED_DELIVERIES,
+            |port, deliveries| Rooms::fill(port, run.connections)?.talk(deliveries),
+        )
     });
 
     let mut text = format!(
@@ -84,7 +94,8 @@ pub fn measure(site: &mut Site) -> Result<Part> {
 
 Rooms of {ROOM}, lines of {LINE_BYTES} bytes, each member's next line once the other {} have its last; {deliveries} deliveries or a few \
 more, each compared with what must come next. In thousands: median (least – most) over rounds; ratio to `{}`, Hodges–Lehmann [95 % interval]. \
-System calls a delivery are of a traced run that was not timed, start and end included.
+CPU is that of all of a server's threads while \
+everyone talks; system calls are of traced runs that were not timed.
 
 | connections | server's CPUs | clients' CPUs | design | thousand deliveries a CPU second | over {} | system calls a delivery |
 |---:|---:|---:|---|---:|---:|---|

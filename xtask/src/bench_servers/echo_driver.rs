@@ -5,22 +5,16 @@ use std::net::TcpStream;
 
 use anyhow::{Result, ensure};
 
-use super::sockets::{Readable, connect, receive};
+use super::sockets::{Readable, receive};
 
 /// Of one message.
 pub const MESSAGE_BYTES: usize = 128;
 
-/// Sends `messages` on so many connections, one on its way on each, and comes back when all were answered.
+/// Sends `messages` on these connections, one on its way on each, and comes back when all were answered.
 ///
 /// # Errors
 ///
 /// If an answer is not what was sent, is missing or is one too many.
-pub fn drive(port: u16, connections: usize, messages: u64) -> Result<()> {
-    let streams = connect(port, connections)?;
-    exchange(&streams, messages)
-}
-
-/// As [`drive`], on connections that stay open.
 pub fn exchange(streams: &[TcpStream], messages: u64) -> Result<()> {
     let mut readable = Readable::of(streams)?;
     let mut clients: Vec<Client> = (0..streams.len()).map(Client::new).collect();
@@ -113,7 +107,12 @@ mod tests {
     use std::net::TcpListener;
     use std::thread;
 
+    use super::super::sockets::connect;
     use super::*;
+
+    fn drive(port: u16, messages: u64) -> Result<()> {
+        exchange(&connect(port, 1)?, messages)
+    }
 
     /// A server for one client that does with each message what `answer` does.
     fn server(answer: impl Fn(&[u8]) -> Vec<u8> + Send + 'static) -> u16 {
@@ -129,15 +128,15 @@ mod tests {
 
     #[test]
     fn all_messages_come_back() {
-        drive(server(|bytes| bytes.to_vec()), 1, 100).unwrap();
+        drive(server(|bytes| bytes.to_vec()), 100).unwrap();
     }
 
     #[test]
     fn a_changed_byte_and_one_too_many_are_found() {
         let flipped = server(|bytes| [&bytes[..127], &[!bytes[127]]].concat());
-        assert!(drive(flipped, 1, 1).is_err());
+        assert!(drive(flipped, 1).is_err());
         let longer = server(|bytes| [bytes, b"x"].concat());
-        assert!(drive(longer, 1, 1).is_err());
+        assert!(drive(longer, 1).is_err());
     }
 
     #[test]

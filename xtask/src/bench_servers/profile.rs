@@ -1,8 +1,9 @@
 //! The system calls that a server makes for each connection, message or delivery: the profile that explains a figure.
 //!
-//! Counted by `strace -c -f` in a run that is not timed, since being traced changes what it costs. A server's start is in
-//! the count, so the run must be long beside it. Few turns of a loop do the same work in fewer calls, and tracing slows the
-//! server against its clients: of calls that a turn makes once, there are fewer here than in a timed run.
+//! Counted by `strace -c -f` in runs that are not timed, since being traced changes what it costs: one with little work
+//! and one with more, so that what a server's start, connections and end take falls out of the difference. Tracing slows
+//! the server down against its clients, and a turn of its loop finds more to do: of calls that a turn makes once, there are
+//! fewer here than in a timed run.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -74,9 +75,18 @@ impl<C: Cell> Profile<C> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Calls(BTreeMap<String, f64>);
 
+/// What one run did.
+#[derive(Debug)]
+struct Trace {
+    /// Units of it.
+    work: u64,
+    /// By name.
+    calls: BTreeMap<String, u64>,
+}
+
 impl Calls {
-    /// Starts the server under strace, lets `drive` do `work` units of work with the one that listens on its port, and
-    /// ends it.
+    /// Runs the server under strace twice, and lets `drive` do these amounts of work with the one that listens on its
+    /// port: `drive` answers how much it did.
     ///
     /// # Errors
     ///
@@ -84,38 +94,22 @@ impl Calls {
     pub fn count(
         server: &Command,
         cpus: &Cpus,
-        work: u64,
-        drive: impl FnOnce(u16) -> Result<()>,
+        [little, much]: [u64; 2],
+        drive: impl Fn(u16, u64) -> Result<u64>,
     ) -> Result<Self> {
-        let strace = shell::find("strace").context("strace is not installed")?;
-        let folder = tempfile::tempdir()?;
-        let counted = folder.path().join("calls");
-        let mut traced = shell::command_at(&strace);
-        // -D: the server is our child and strace is not, so that SIGTERM reaches the right one.
-        traced.args(["-D", "-f", "-c", "-o"]).arg(&counted);
-        traced.arg("--").arg(server.get_program()).args(server.get_args());
-        let server = Server::start(traced, cpus)?;
-        drive(server.port)?;
-        server.end()?;
-        Self::parse(&wait_for(&counted)?, work)
+        let little = Trace::of(server, cpus, |port| drive(port, little))?;
+        let much = Trace::of(server, cpus, |port| drive(port, much))?;
+        Self::between(&little, &much)
     }
 
-    fn parse(table: &str, work: u64) -> Result<Self> {
-        let mut calls = BTreeMap::new();
-        for line in table.lines() {
-            // % time, seconds, µs a call, calls, errors if there are any, name
-            let fields: Vec<&str> = line.split_whitespace().collect();
-            if let [share, _, _, count, .., name] = fields[..]
-                && share.parse::<f64>().is_ok()
-            {
-                let count: u64 = count
-                    .parse()
-                    .with_context(|| format!("strace printed {line:?}"))?;
-                calls.insert(name.to_owned(), count as f64 / work as f64);
-            }
-        }
-        ensure!(calls.remove(TOTAL).is_some(), "strace printed {table:?}");
-        Ok(Self(calls))
+    fn between(little: &Trace, much: &Trace) -> Result<Self> {
+        ensure!(much.work > little.work, "the two traced runs did the same");
+        let more_work = (much.work - little.work) as f64;
+        let more = |(name, &calls): (&String, &u64)| {
+            let calls = calls as f64 - little.calls.get(name).copied().unwrap_or(0) as f64;
+            (name.clone(), calls / more_work)
+        };
+        Ok(Self(much.calls.iter().map(more).collect()))
     }
 
     /// All of them together.
@@ -134,6 +128,42 @@ impl Calls {
         text.pop();
         text
     }
+}
+
+impl Trace {
+    fn of(server: &Command, cpus: &Cpus, drive: impl FnOnce(u16) -> Result<u64>) -> Result<Self> {
+        let strace = shell::find("strace").context("strace is not installed")?;
+        let folder = tempfile::tempdir()?;
+        let counted = folder.path().join("calls");
+        let mut traced = shell::command_at(&strace);
+        // -D: the server is our child and strace is not, so that SIGTERM reaches the right one.
+        traced.args(["-D", "-f", "-c", "-o"]).arg(&counted);
+        traced.arg("--").arg(server.get_program()).args(server.get_args());
+        let server = Server::start(traced, cpus)?;
+        let work = drive(server.port)?;
+        server.end()?;
+        let calls = parse(&wait_for(&counted)?)?;
+        Ok(Self { work, calls })
+    }
+}
+
+/// Calls by name, from what strace printed.
+fn parse(table: &str) -> Result<BTreeMap<String, u64>> {
+    let mut calls = BTreeMap::new();
+    for line in table.lines() {
+        // % time, seconds, µs a call, calls, errors if there are any, name
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        if let [share, _, _, count, .., name] = fields[..]
+            && share.parse::<f64>().is_ok()
+        {
+            let count = count
+                .parse()
+                .with_context(|| format!("strace printed {line:?}"))?;
+            calls.insert(name.to_owned(), count);
+        }
+    }
+    ensure!(calls.remove(TOTAL).is_some(), "strace printed {table:?}");
+    Ok(calls)
 }
 
 /// The whole of the file: strace ends after the server does, and sends no event.
@@ -164,14 +194,30 @@ mod tests {
 ";
 
     #[test]
-    fn calls_are_counted_for_each_unit_of_work() {
-        let calls = Calls::parse(TABLE, 100).unwrap();
-        assert!((calls.total() - 4.91).abs() < 1e-9);
-        assert_eq!(calls.show(), "**4.91**: sendto 3.90, recvfrom 1.00");
+    fn what_both_runs_have_falls_out() {
+        let trace = |work, calls: [u64; 2]| Trace {
+            work,
+            calls: [("recvfrom", calls[0]), ("mmap", calls[1])]
+                .map(|(name, calls)| (name.to_owned(), calls))
+                .into(),
+        };
+        let calls = Calls::between(&trace(100, [110, 30]), &trace(500, [910, 30])).unwrap();
+        assert!((calls.total() - 2.0).abs() < 1e-9);
+        assert_eq!(calls.show(), "**2.00**: recvfrom 2.00");
+        assert!(Calls::between(&trace(1, [1, 1]), &trace(1, [1, 1])).is_err());
+    }
+
+    #[test]
+    fn a_table_is_read_with_and_without_errors() {
+        let calls = parse(TABLE).unwrap();
+        assert_eq!(
+            (calls.len(), calls["recvfrom"], calls["sendto"], calls["execve"]),
+            (3, 100, 390, 1)
+        );
     }
 
     #[test]
     fn half_a_table_is_refused() {
-        assert!(Calls::parse(&TABLE[..200], 100).is_err());
+        assert!(parse(&TABLE[..200]).is_err());
     }
 }
