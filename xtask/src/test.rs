@@ -50,13 +50,13 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "fuzz targets",
-        alone: "CUSTOM_LIBFUZZER_PATH=none cargo check --manifest-path fuzz/Cargo.toml --locked",
+        alone: "CUSTOM_LIBFUZZER_PATH=/dev/null cargo check --manifest-path fuzz/Cargo.toml --locked",
         run: || {
             shell::run(
                 shell::cargo()
                     .args(["check", "--manifest-path", "fuzz/Cargo.toml", "--locked"])
                     // Only checked, never linked: so the fuzzer's own C++ need not be compiled.
-                    .env("CUSTOM_LIBFUZZER_PATH", "none")
+                    .env("CUSTOM_LIBFUZZER_PATH", "/dev/null")
                     .env("CARGO_TARGET_DIR", "target/fuzz-check"),
             )
         },
