@@ -5,7 +5,6 @@
 //! summary is in [`table`], its picture in [`chart`]. The programs are in `benches/exec`.
 
 mod chart;
-mod foreign;
 mod peers;
 mod programs;
 mod table;
@@ -13,15 +12,15 @@ mod workload;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde_json::Value;
 
-use crate::shell;
-use foreign::Reading;
+use crate::dice::Dice;
+use crate::foreign::Reading;
+use crate::shell::{self, progress};
 use peers::{IDEAL, PEERS, Peer};
 use programs::Programs;
 use workload::Workload;
@@ -106,7 +105,7 @@ pub fn run(options: &Options) -> Result<()> {
         .flat_map(|workload| chosen.iter().map(move |peer| (workload, *peer)))
         .filter(|(workload, peer)| peer.runs(workload))
         .collect();
-    let mut dice = Dice(0x5EED);
+    let mut dice = Dice::new(0x5EED);
     for round in 0..rounds {
         let mut order = cells.clone();
         dice.shuffle(&mut order);
@@ -159,13 +158,6 @@ pub fn run(options: &Options) -> Result<()> {
         options.out.display()
     );
     Ok(())
-}
-
-/// A line that the next one writes over; on a terminal only.
-fn progress(line: &str) {
-    if std::io::stderr().is_terminal() {
-        eprint!("\r\x1b[K{line}");
-    }
 }
 
 fn is_chosen(peer: &Peer, only: &[String]) -> bool {
@@ -265,25 +257,6 @@ impl Sample {
     }
 }
 
-/// A seeded shuffle; xorshift64 is enough for an order.
-struct Dice(u64);
-
-impl Dice {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn shuffle<T>(&mut self, items: &mut [T]) {
-        for i in (1..items.len()).rev() {
-            let j = (self.next() % (i as u64 + 1)) as usize;
-            items.swap(i, j);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -295,15 +268,6 @@ mod tests {
         let burn = r#"{"elapsed_ns": 1, "cpu_ns": 2, "peak_rss_kib": 3, "wait_p50_ns": 4, "wait_p99_ns": 5, "wait_max_ns": 6}"#;
         assert_eq!(Sample::parse(burn).unwrap().wait_ns, Some([4.0, 5.0, 6.0]));
         assert!(Sample::parse("{}").is_err() && Sample::parse("no").is_err());
-    }
-
-    #[test]
-    fn a_shuffle_loses_nothing_and_moves_something() {
-        let mut items: Vec<u32> = (0..50).collect();
-        Dice(7).shuffle(&mut items);
-        assert!(!items.is_sorted());
-        items.sort_unstable();
-        assert!(items.into_iter().eq(0..50));
     }
 
     #[test]

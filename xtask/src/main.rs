@@ -14,15 +14,19 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 mod bench_exec;
 mod bench_harness;
+mod bench_servers;
 mod browser;
 mod check_deep;
 mod deps;
+mod dice;
 mod folders;
+mod foreign;
 mod licences;
 mod man;
 mod pairs;
 mod shell;
 mod spdx;
+mod spread;
 mod test;
 
 /// The project's own chores.
@@ -68,6 +72,8 @@ enum Chore {
     BenchExec(bench_exec::Options),
     /// Measure threadgauge itself against the limits it promises
     BenchHarness(bench_harness::Options),
+    /// Measure the servers against plain C programs of the same designs, in interleaved runs
+    BenchServers(bench_servers::Options),
     /// Pairs of quick runs, compared: does the harness cry wolf, and does it see a real handicap?
     Pairs(pairs::Options),
 }
@@ -102,6 +108,7 @@ fn run() -> Result<()> {
         Chore::CheckDeep(options) => check_deep::run(&options),
         Chore::BenchExec(options) => bench_exec::run(&options),
         Chore::BenchHarness(options) => bench_harness::run(&options),
+        Chore::BenchServers(options) => bench_servers::run(&options),
         Chore::Pairs(options) => pairs::run(&options),
     }
 }

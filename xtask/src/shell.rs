@@ -2,6 +2,7 @@
 //!
 //! Every child runs without standard input: a chore never asks, so it never hangs in a pipeline.
 
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -119,4 +120,11 @@ pub fn executables(messages: &str) -> Result<Vec<PathBuf>> {
         found.extend(message["executable"].as_str().map(PathBuf::from));
     }
     Ok(found)
+}
+
+/// A line that the next one writes over; on a terminal only.
+pub fn progress(line: &str) {
+    if std::io::stderr().is_terminal() {
+        eprint!("\r\x1b[K{line}");
+    }
 }

@@ -7,47 +7,7 @@ use std::fmt::Write as _;
 use super::peers::{Peer, Role};
 use super::workload::{BURN_1_MS, BURN_10_US, EMPTY_2, EMPTY_8, SLEEP, THREADS, Workload};
 use super::{Measured, Sample};
-use crate::pairs::median;
-
-/// A statistic over the rounds.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Spread {
-    /// The middle one.
-    pub median: f64,
-    least: f64,
-    most: f64,
-}
-
-impl Spread {
-    fn of(values: Vec<f64>) -> Option<Self> {
-        let least = values.iter().copied().reduce(f64::min)?;
-        let most = values.iter().copied().reduce(f64::max)?;
-        Some(Self {
-            median: median(values),
-            least,
-            most,
-        })
-    }
-
-    fn show(self, one: f64) -> String {
-        let Self { median, least, most } = self;
-        format!(
-            "{} ({} – {})",
-            figure(median / one),
-            figure(least / one),
-            figure(most / one)
-        )
-    }
-}
-
-/// Three digits, and no more than the figure needs.
-fn figure(value: f64) -> String {
-    match value.abs() {
-        v if v >= 99.95 => format!("{value:.0}"),
-        v if v >= 9.995 => format!("{value:.1}"),
-        _ => format!("{value:.2}"),
-    }
-}
+use crate::spread::{Spread, figure};
 
 const NS: f64 = 1.0;
 const US: f64 = 1e3;

@@ -1,0 +1,141 @@
+//! `echo`: what a message costs each design that serves many connections, over a single loop in C.
+
+use std::fmt::{self, Write as _};
+
+use anyhow::Result;
+
+use super::activity::Activity;
+use super::designs::{DESIGNS, named};
+use super::echo_driver::{MESSAGE_BYTES, exchange};
+use super::figures::{at_most, estimate, spread};
+use super::profile::{Calls, Profile};
+use super::programs::Whose;
+use super::rounds::Rounds;
+use super::server::Server;
+use super::sockets::connect;
+use super::{Part, Site};
+
+const CONNECTIONS: [usize; 2] = [64, 1000];
+const MESSAGES: u64 = 300_000;
+/// Of two traced runs.
+const TRACED_MESSAGES: [u64; 2] = [2_000, 12_000];
+/// The most of the floor's CPU time that the best design may use.
+const LIMIT: f64 = 1.05;
+const US: f64 = 1e3;
+
+/// A server of a design, or the floor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Run {
+    connections: usize,
+    /// None of the floor.
+    design: Option<&'static str>,
+}
+
+impl fmt::Display for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.design.unwrap_or("C floor");
+        write!(f, "echo, {} connections, {name}", self.connections)
+    }
+}
+
+/// The measurement and its tables.
+pub fn measure(site: &mut Site) -> Result<Part> {
+    let messages = site.share_of(MESSAGES);
+    let cpus = site.server_on(1);
+    let designs: Vec<Option<&str>> = std::iter::once(None)
+        .chain(
+            DESIGNS
+                .iter()
+                .filter(|design| design.many)
+                .map(|design| Some(design.name)),
+        )
+        .collect();
+    let runs = |connections| -> Vec<Run> {
+        let run = |&design: &Option<&'static str>| Run { connections, design };
+        designs.iter().map(run).collect()
+    };
+    let (rounds, programs) = (site.rounds, &site.programs);
+    let server = |run: Run| match run.design {
+        Some(design) => programs.server(Whose::Ours, named(design), "echo"),
+        None => programs.echo_floor(),
+    };
+    let groups = CONNECTIONS.map(runs).to_vec();
+    let measured = Rounds::measure("echo", groups, rounds, &mut site.dice, |run| {
+        let server = Server::start(server(run), &cpus)?;
+        let streams = connect(server.port, run.connections)?;
+        // An answer on each shows that each was accepted: what a connection costs is not what a message costs.
+        exchange(&streams, run.connections as u64)?;
+        let before = Activity::of(server.pid())?;
+        exchange(&streams, messages)?;
+        let meanwhile = Activity::of(server.pid())?.since(before);
+        drop(streams);
+        server.end()?;
+        Ok(meanwhile.cpu_ns as f64 / messages as f64)
+    });
+    let served = runs(CONNECTIONS[0])
+        .into_iter()
+        .filter(|&run| measured.spread(run).is_some());
+    let profile = Profile::measure(served, |run| {
+        Calls::count(&server(run), &cpus, TRACED_MESSAGES, |port, messages| {
+            exchange(&connect(port, run.connections)?, messages)?;
+            Ok(messages)
+        })
+    });
+
+    let mut text = format!(
+        "## `echo`: CPU a message, over the floor
+
+{MESSAGE_BYTES} bytes a message, one on its way on each connection, {messages} messages, each compared. CPU is that of all of a server's threads and processes from the first message to \
+the last, without what connections cost. Server on CPU {}, clients on {}. \
+The floor is `guests/c/servers/echo_floor.c`. The limit is the best design's; system calls are of {} connections, \
+traced in runs that were not timed.\n",
+        cpus.server, cpus.clients, CONNECTIONS[0]
+    );
+    for connections in CONNECTIONS {
+        let floor = Run {
+            connections,
+            design: None,
+        };
+        let _ = write!(
+            text,
+            "\n### {connections} connections\n\n| design | CPU µs a message | over the floor | ≤ {LIMIT} | system calls a message |\n|---|---:|---:|---|---|\n"
+        );
+        for run in runs(connections) {
+            let ratio = run.design.and_then(|_| measured.ratio(run, floor));
+            let _ = writeln!(
+                text,
+                "| {} | {} | {} | {} | {} |",
+                run.design.unwrap_or("*C floor*"),
+                spread(measured.spread(run), US),
+                estimate(ratio.as_ref()),
+                at_most(ratio.as_ref(), LIMIT),
+                profile.show(run)
+            );
+        }
+    }
+    Ok(Part {
+        text: text + &measured.missing() + &profile.missing(),
+        values: measured.json(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::programs::tests::c_programs;
+    use super::super::server::Cpus;
+    use super::*;
+    use threadgauge_machine::allowed_cpus;
+
+    #[test]
+    fn the_floor_echoes_every_byte() {
+        let folder = tempfile::tempdir().unwrap();
+        let everywhere = allowed_cpus().unwrap();
+        let cpus = Cpus {
+            server: everywhere.clone(),
+            clients: everywhere,
+        };
+        let server = Server::start(c_programs(folder.path(), &["echo_floor"]).echo_floor(), &cpus).unwrap();
+        exchange(&connect(server.port, 7).unwrap(), 50).unwrap();
+        server.end().unwrap();
+    }
+}

@@ -1,0 +1,106 @@
+//! How estimates with intervals are written, and when a limit is met.
+
+use threadgauge_stats::{Difference, Estimate, Interval};
+
+use crate::spread::{Spread, figure};
+
+/// In the place of what was not measured.
+pub const NOTHING: &str = "–";
+
+/// A spread in units of which `one` makes one.
+pub fn spread(of: Option<Spread>, one: f64) -> String {
+    of.map_or_else(|| NOTHING.to_owned(), |spread| spread.show(one))
+}
+
+/// The middle of a spread alone.
+pub fn middle(of: Option<Spread>, one: f64) -> String {
+    of.map_or_else(|| NOTHING.to_owned(), |spread| figure(spread.median / one))
+}
+
+/// An estimate and its interval, which takes six rounds.
+pub fn estimate(of: Option<&Estimate>) -> String {
+    of.map_or_else(|| NOTHING.to_owned(), |of| with_interval(of.estimate, of.ci, 1.0))
+}
+
+/// A difference in units of which `one` makes one; never a number that cannot be told from nothing.
+pub fn difference(of: Option<&Difference>, one: f64) -> String {
+    match of {
+        None => NOTHING.to_owned(),
+        // Without an interval, the rounds were too few to say anything of resolution.
+        Some(of) if of.below_resolution && of.ci.is_some() => "below resolution".to_owned(),
+        Some(of) => with_interval(of.estimate, of.ci, one),
+    }
+}
+
+fn with_interval(estimate: f64, interval: Option<Interval>, one: f64) -> String {
+    match interval {
+        Some(ci) => format!(
+            "{} [{}, {}]",
+            figure(estimate / one),
+            figure(ci.low / one),
+            figure(ci.high / one)
+        ),
+        None => format!("{} [no interval]", figure(estimate / one)),
+    }
+}
+
+/// Whether a ratio is at most `limit`: told by the whole interval, and open where that spans the limit.
+pub fn at_most(of: Option<&Estimate>, limit: f64) -> &'static str {
+    match of.map(|of| of.ci) {
+        None => NOTHING,
+        Some(None) => "too few rounds",
+        Some(Some(ci)) if ci.high <= limit => "yes",
+        Some(Some(ci)) if ci.low > limit => "**no**",
+        Some(Some(_)) => "open",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ratio(low: f64, estimate: f64, high: f64) -> Estimate {
+        Estimate {
+            estimate,
+            ci: Some(Interval {
+                low,
+                high,
+                level: 0.95,
+            }),
+            n: 7,
+        }
+    }
+
+    #[test]
+    fn a_limit_is_met_or_missed_by_the_whole_interval() {
+        let met = |low, high| at_most(Some(&ratio(low, 1.1, high)), 1.15);
+        assert_eq!(met(1.0, 1.15), "yes");
+        assert_eq!(met(1.1, 1.2), "open");
+        assert_eq!(met(1.16, 1.2), "**no**");
+        assert_eq!(at_most(None, 1.15), "–");
+        let three_rounds = Estimate {
+            ci: None,
+            ..ratio(0.0, 1.0, 0.0)
+        };
+        assert_eq!(at_most(Some(&three_rounds), 1.15), "too few rounds");
+    }
+
+    #[test]
+    fn estimates_stand_before_their_intervals() {
+        assert_eq!(estimate(Some(&ratio(1.0, 1.25, 1.5))), "1.25 [1.00, 1.50]");
+        let nothing = Difference {
+            estimate: 0.1,
+            ci: ratio(-1.0, 0.0, 1.0).ci,
+            n: 7,
+            below_resolution: true,
+        };
+        assert_eq!(difference(Some(&nothing), 1.0), "below resolution");
+        let some = Difference {
+            estimate: 0.02,
+            ci: ratio(0.01, 0.0, 0.03).ci,
+            n: 7,
+            below_resolution: false,
+        };
+        assert_eq!(difference(Some(&some), 0.001), "20.0 [10.0, 30.0]");
+    }
+}

@@ -1,0 +1,106 @@
+//! The servers and the client: building them, and the command that starts each.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use super::designs::Design;
+use crate::shell;
+
+const SOURCES: &str = "guests/c/servers";
+const C_PROGRAMS: [&str; 5] = ["processes", "threads", "reactors", "echo_floor", "stevens_client"];
+
+/// Whose server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Whose {
+    /// `threadgauge serve`.
+    Ours,
+    /// The plain C program of the same design.
+    Twin,
+}
+
+impl fmt::Display for Whose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ours => "threadgauge",
+            Self::Twin => "C",
+        })
+    }
+}
+
+/// Where the built programs are.
+#[derive(Debug)]
+pub struct Programs {
+    threadgauge: PathBuf,
+    folder: PathBuf,
+}
+
+impl Programs {
+    /// Builds the C programs into the target folder, and the release `threadgauge` where no other is named.
+    pub fn build(threadgauge: Option<&Path>) -> Result<Self> {
+        let target =
+            std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
+        let folder = std::path::absolute(target)?.join("servers");
+        build_c(&folder, &C_PROGRAMS)?;
+        let threadgauge = match threadgauge {
+            Some(program) => std::path::absolute(program)?,
+            None => shell::build("threadgauge", shell::Profile::Release)?,
+        };
+        Ok(Self { threadgauge, folder })
+    }
+
+    /// A server of `design`. A twin speaks `bytes` alone.
+    pub fn server(&self, whose: Whose, design: &Design, protocol: &str) -> Command {
+        let (program, arguments) = match whose {
+            Whose::Ours => (self.threadgauge.clone(), design.arguments(protocol)),
+            Whose::Twin => (self.folder.join(design.program), design.twin_arguments()),
+        };
+        let mut command = shell::command_at(&program);
+        command.args(arguments);
+        command
+    }
+
+    /// The C floor of `echo`.
+    pub fn echo_floor(&self) -> Command {
+        let mut command = shell::command_at(&self.folder.join("echo_floor"));
+        command.arg("0");
+        command
+    }
+
+    /// Stevens' client, but for its arguments.
+    pub fn client(&self) -> Command {
+        shell::command_at(&self.folder.join("stevens_client"))
+    }
+}
+
+/// Compiles these, with warnings as errors: they are part of this project.
+fn build_c(folder: &Path, programs: &[&str]) -> Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    for program in programs {
+        let source = shell::root()?.join(SOURCES).join(program).with_extension("c");
+        shell::run(
+            shell::command("cc")
+                .args(["-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"])
+                .arg(folder.join(program))
+                .arg(source),
+        )?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// These C programs alone, for tests that drive them, in a folder of their own.
+    pub fn c_programs(folder: &Path, programs: &[&str]) -> Programs {
+        build_c(folder, programs).expect("a C compiler, and programs without warnings");
+        Programs {
+            threadgauge: PathBuf::from("not-built"),
+            folder: folder.to_owned(),
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Values by cell and round: measured in an order shuffled anew each round, compared within rounds.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+use threadgauge_stats::{Difference, Estimate, StatsError, paired_difference, paired_ratio};
+
+use crate::dice::Dice;
+use crate::shell::progress;
+use crate::spread::Spread;
+
+/// The error rate of every interval.
+const ALPHA: f64 = 0.05;
+
+/// What is measured once a round.
+pub trait Cell: Copy + Ord + Display {}
+impl<C: Copy + Ord + Display> Cell for C {}
+
+/// What each round has of each cell; a round in which it failed has nothing.
+#[derive(Debug)]
+pub struct Rounds<C, V = f64> {
+    values: BTreeMap<C, Vec<Option<V>>>,
+    /// By reason: what failed, and in how many rounds.
+    failures: BTreeMap<String, BTreeMap<C, usize>>,
+    rounds: usize,
+}
+
+impl<C: Cell, V: Copy + Into<Value>> Rounds<C, V> {
+    /// Measures every cell once a round. Groups are shuffled, and so are the cells of a group, which stay together:
+    /// they are what will be compared.
+    pub fn measure(
+        name: &str,
+        mut groups: Vec<Vec<C>>,
+        rounds: usize,
+        dice: &mut Dice,
+        mut measure: impl FnMut(C) -> Result<V>,
+    ) -> Self {
+        let mut measured = Self {
+            values: BTreeMap::new(),
+            failures: BTreeMap::new(),
+            rounds,
+        };
+        for round in 1..=rounds {
+            dice.shuffle(&mut groups);
+            for group in &mut groups {
+                dice.shuffle(group);
+                for &mut cell in group {
+                    progress(&format!("{name}: round {round} of {rounds}: {cell}"));
+                    measured.enter(cell, measure(cell));
+                }
+            }
+        }
+        progress("");
+        measured
+    }
+
+    fn enter(&mut self, cell: C, result: Result<V>) {
+        let value = result
+            .map_err(|error| {
+                let cells = self.failures.entry(format!("{error:#}")).or_default();
+                *cells.entry(cell).or_default() += 1;
+            })
+            .ok();
+        self.values.entry(cell).or_default().push(value);
+    }
+
+    /// By round.
+    pub fn of(&self, cell: C) -> &[Option<V>] {
+        self.values.get(&cell).map_or(&[], Vec::as_slice)
+    }
+
+    /// A paragraph on what could not be measured, with the reasons; empty where all was.
+    pub fn missing(&self) -> String {
+        let failed = |(cell, &times): (&C, &usize)| match times == self.rounds {
+            true => cell.to_string(),
+            false => format!("{cell} (in {times} of {} rounds)", self.rounds),
+        };
+        let list: String = self
+            .failures
+            .iter()
+            .map(|(reason, cells)| {
+                let cells: Vec<String> = cells.iter().map(failed).collect();
+                format!("- {reason}: {}\n", cells.join("; "))
+            })
+            .collect();
+        match list.is_empty() {
+            true => list,
+            false => format!("\nNot measured:\n\n{list}"),
+        }
+    }
+
+    /// Every value.
+    pub fn json(&self) -> Value {
+        self.values
+            .iter()
+            .map(|(cell, values)| {
+                let values: Vec<Value> = values
+                    .iter()
+                    .map(|value| value.map_or(Value::Null, Into::into))
+                    .collect();
+                json!({"cell": cell.to_string(), "values": values})
+            })
+            .collect()
+    }
+}
+
+impl<C: Cell> Rounds<C> {
+    /// Of all rounds that have it.
+    pub fn spread(&self, cell: C) -> Option<Spread> {
+        Spread::of(self.of(cell).iter().copied().flatten().collect())
+    }
+
+    /// The values of the rounds that have both.
+    fn pairs(&self, a: C, b: C) -> (Vec<f64>, Vec<f64>) {
+        let both = self.of(a).iter().zip(self.of(b));
+        both.filter_map(|(a, b)| Some(((*a)?, (*b)?))).unzip()
+    }
+
+    /// `a` over `b`, paired by round; nothing where no round has both.
+    pub fn ratio(&self, a: C, b: C) -> Option<Estimate> {
+        let (a, b) = self.pairs(a, b);
+        known(paired_ratio(&b, &a, ALPHA))
+    }
+
+    /// `a` less `b`, paired by round; nothing where no round has both.
+    pub fn difference(&self, a: C, b: C) -> Option<Difference> {
+        let (a, b) = self.pairs(a, b);
+        known(paired_difference(&a, &b, ALPHA))
+    }
+}
+
+/// Where a value is nought, or there is none, there is no ratio either.
+fn known<T>(estimate: Result<T, StatsError>) -> Option<T> {
+    estimate.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::bail;
+
+    /// `b` always takes twice as long as `a`, on a machine that grows slower; `c` fails in its second round.
+    fn measured() -> Rounds<&'static str> {
+        let mut calls = BTreeMap::new();
+        Rounds::measure(
+            "test",
+            vec![vec!["a", "b"], vec!["c"]],
+            7,
+            &mut Dice::new(1),
+            |cell| {
+                let call = calls.entry(cell).or_insert(0);
+                *call += 1;
+                let slowness = f64::from(*call);
+                match cell {
+                    "c" if *call == 2 => bail!("no port"),
+                    "b" => Ok(2.0 * slowness),
+                    _ => Ok(slowness),
+                }
+            },
+        )
+    }
+
+    #[test]
+    fn ratios_and_differences_are_taken_within_rounds() {
+        let measured = measured();
+        let ratio = measured.ratio("b", "a").unwrap();
+        let ci = ratio.ci.unwrap();
+        assert!((ratio.estimate - 2.0).abs() < 1e-12 && (ci.high - ci.low).abs() < 1e-12);
+        assert_eq!(measured.difference("b", "a").unwrap().estimate, 4.0);
+        assert_eq!(measured.spread("a").unwrap().median, 4.0);
+    }
+
+    #[test]
+    fn a_round_that_failed_is_left_out_of_pairs_and_said() {
+        let measured = measured();
+        let ratio = measured.ratio("c", "a").unwrap();
+        assert_eq!((ratio.n, ratio.estimate), (6, 1.0));
+        assert_eq!(
+            measured.missing(),
+            "\nNot measured:\n\n- no port: c (in 1 of 7 rounds)\n"
+        );
+        assert_eq!(measured.json()[2]["values"][1], Value::Null);
+    }
+
+    #[test]
+    fn a_cell_that_was_not_measured_has_no_figures() {
+        let measured = measured();
+        assert_eq!((measured.ratio("a", "d"), measured.spread("d")), (None, None));
+    }
+}
