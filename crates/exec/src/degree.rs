@@ -22,7 +22,8 @@ use std::sync::OnceLock;
 /// server. The call begins with as many as there are CPUs (four at least), and then looks for the lowest degree
 /// within a few percent of the most objects a second: by doubling while that pays, later by trying the neighbours of
 /// the best now and then; and anew when the throughput changes. How much CPU time the processors use tells it how
-/// much room there is (on Linux and Android; elsewhere it goes by the throughput alone).
+/// much room there is (threads on Linux and Android; elsewhere, and with helper processes and futures, it goes by the
+/// throughput alone).
 ///
 /// Expect it within 5 % of the best fixed degree in steady state, and within 10 % over 500 objects of a
 /// millisecond or more where the best is 16 or less. Where hundreds may wait at once a few hundred objects are done

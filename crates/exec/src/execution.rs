@@ -59,12 +59,13 @@ pub enum Mode {
     /// *another object's* processor or finisher needs [`FreeCaller`](Self::FreeCaller).
     #[default]
     Prompt,
-    /// The caller runs no processor: it finishes results and sleeps. Each result is finished at once; each may cost
-    /// a wake-up.
+    /// The caller runs no processor: it finishes results and sleeps. Each result is finished as soon as the caller is on a
+    /// CPU, and may cost a wake-up. With as many short processors at work as there are CPUs that may take a scheduler's
+    /// slice (milliseconds): leave it a CPU by a lower degree.
     FreeCaller,
     /// The caller is one of the carriers from the first object to the last. Cheapest; but a result may wait for as
-    /// long as one processor takes, and a processor must not wait for another object's processor or finisher: a worker
-    /// whose results nobody takes waits for the caller.
+    /// long as one processor takes, or 50 µs of short ones, and a processor must not wait for another object's processor
+    /// or finisher: a worker whose results nobody takes waits for the caller.
     Throughput,
 }
 
@@ -364,7 +365,8 @@ impl ConcurrentExecution {
     }
 
     /// As [`for_each`](Self::for_each), but one after the other, on the caller's thread: processor, finisher, next
-    /// object. What concurrency is to be compared with. The carrier and the mode mean nothing here.
+    /// object. What concurrency is to be compared with. The carrier, the mode and the look-ahead mean nothing here, and
+    /// nobody watches the clock while a processor runs: a deadline is seen after it, without a warning.
     ///
     /// # Panics
     ///

@@ -185,18 +185,7 @@ impl ConcurrentExecution {
         F: FnMut(Done<I::Item, R>) -> V,
         V: Verdict,
     {
-        let start = |object| {
-            let work = processor(object);
-            spawned::start(&mut spawn, async {
-                let (object, result) = work.await;
-                let ended = Instant::now();
-                Processed {
-                    object,
-                    result,
-                    ended,
-                }
-            })
-        };
+        let start = |object| elsewhere(&mut spawn, processor(object));
         self.futures(
             objects.into_iter(),
             start,
@@ -204,6 +193,44 @@ impl ConcurrentExecution {
             |done| finisher(done).flow(),
         )
         .await
+    }
+
+    /// As [`for_each_spawned`](Self::for_each_spawned), with a processor that may fail, and as
+    /// [`try_for_each`](Self::try_for_each) otherwise.
+    ///
+    /// # Panics
+    ///
+    /// As [`for_each_spawned`](Self::for_each_spawned).
+    pub async fn try_for_each_spawned<I, T, E, S, P, N, F, V>(
+        &self,
+        mut spawn: S,
+        objects: I,
+        mut processor: P,
+        finisher: F,
+    ) -> Tried<I::IntoIter, T, E, V::Break>
+    where
+        I: IntoIterator,
+        I::Item: Send + 'static,
+        T: Send + 'static,
+        E: Send + 'static,
+        S: FnMut(Task),
+        P: FnMut(I::Item) -> N,
+        N: Future<Output = (I::Item, Result<T, E>)> + Send + 'static,
+        F: FnMut(Done<I::Item, T>) -> V,
+        V: Verdict,
+    {
+        let on_error = self.when_failing();
+        let start = |object| elsewhere(&mut spawn, processor(object));
+        let mut sorter = Sorter::new(finisher);
+        let report = self
+            .futures(
+                objects.into_iter(),
+                start,
+                |output| on_error.halts(output),
+                |done| sorter.finish(done),
+            )
+            .await;
+        sorter.tried(report)
     }
 
     async fn futures<I, R, N, F, B>(
@@ -257,6 +284,23 @@ async fn process<O, R>(processor: &impl AsyncFn(&mut O) -> R, mut object: O) -> 
         result,
         ended: Instant::now(),
     }
+}
+
+/// Hands the work on an object to a runtime; what stays ends with it.
+fn elsewhere<O, R, N>(spawn: &mut impl FnMut(Task), work: N) -> spawned::Awaiting<Processed<O, R>>
+where
+    O: Send + 'static,
+    R: Send + 'static,
+    N: Future<Output = (O, R)> + Send + 'static,
+{
+    spawned::start(spawn, async {
+        let (object, result) = work.await;
+        Processed {
+            object,
+            result,
+            ended: Instant::now(),
+        }
+    })
 }
 
 /// The slots whose futures want to be polled, and whom to tell.

@@ -98,9 +98,9 @@
 //!
 //! | [`Mode`], of a pool | the caller | a result waits at most for |
 //! |---|---|---|
-//! | `Prompt` | helps while processors are shorter than a wake-up | one such short processor |
-//! | `FreeCaller` | only finishes | a wake-up |
-//! | `Throughput` | is one of the *k* | one processor, however long |
+//! | `Prompt` | helps while processors are shorter than a wake-up | one such short processor, or a wake-up |
+//! | `FreeCaller` | only finishes | a wake-up; a scheduler's slice where short processors fill all CPUs |
+//! | `Throughput` | is one of the *k* | one processor, however long, or 50 µs of short ones |
 //!
 //! # What one sees of it
 //!
@@ -158,3 +158,8 @@ pub use progress::Progress;
 pub use stop::StopToken;
 pub use thread_pool::ThreadPool;
 pub use up_front::UpFront;
+
+/// The example of the README, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -66,3 +66,23 @@ fn a_call_is_a_span_and_an_object_an_event() {
     indices.sort_unstable();
     assert!(indices.into_iter().eq(0..20));
 }
+
+#[cfg(all(feature = "process", unix))]
+#[test]
+fn a_call_on_helper_processes_is_a_span_too() {
+    use threadgauge_exec::process::Processor;
+
+    static NOTHING: Processor<u32, Result<(), ()>> = Processor::new("nothing", |_| Ok(()));
+    let collector = Collector::default();
+    let seen = Arc::clone(&collector.0);
+    tracing::subscriber::with_default(collector, || {
+        // Without a program there is no helper, and nothing to wait for.
+        let processes = ConcurrentExecution::new(NonZeroUsize::MIN)
+            .processes()
+            .program("/nowhere");
+        processes.for_each(0..3, &NOTHING, |_| ());
+        processes.try_for_each(0..3, &NOTHING, |_| ());
+    });
+    assert_eq!(seen.spans.load(SeqCst), 2);
+    assert_eq!((seen.entered.load(SeqCst), seen.exited.load(SeqCst)), (2, 2));
+}

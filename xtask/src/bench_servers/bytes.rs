@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 use anyhow::{Result, ensure};
 
 use super::designs::{DESIGNS, Design, ITERATIVE, named};
-use super::figures::{NOTHING, at_most, difference, estimate, spread};
+use super::figures::{NOTHING, at_most, difference, estimate, middle, spread};
 use super::profile::{Calls, Profile};
 use super::programs::{Programs, Whose};
 use super::published::{Published, SYSTEMS};
@@ -24,16 +24,29 @@ const LIMIT: f64 = 1.15;
 /// Nanoseconds of a client's CPU time that make a millisecond of a thousand clients'.
 const MS_OF_THOUSAND: f64 = 1e3;
 
-/// A server under the client.
+/// A server's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Run {
     design: &'static str,
     whose: Whose,
+    clients: Clients,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Clients {
+    /// Stevens'.
+    All,
+    /// Only to see what starting and ending takes.
+    None,
 }
 
 impl fmt::Display for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "bytes, {}, {}", self.design, self.whose)
+        let unused = match self.clients {
+            Clients::All => "",
+            Clients::None => ", without clients",
+        };
+        write!(f, "bytes, {}, {}{unused}", self.design, self.whose)
     }
 }
 
@@ -41,22 +54,21 @@ impl fmt::Display for Run {
 pub fn measure(site: &mut Site) -> Result<Part> {
     let published = Published::read()?;
     let connections = site.share_of(CONNECTIONS);
-    let pair = |design: &Design| {
-        [Whose::Ours, Whose::Twin].map(|whose| Run {
-            design: design.name,
-            whose,
-        })
-    };
-    let groups = DESIGNS.iter().map(|design| pair(design).to_vec()).collect();
+    let groups = DESIGNS
+        .iter()
+        .map(|design| [runs(design, Clients::All), runs(design, Clients::None)].concat())
+        .collect();
     let (rounds, programs, cpus) = (site.rounds, &site.programs, site.everywhere());
     let measured = Rounds::measure("bytes", groups, rounds, &mut site.dice, |run| {
         let server = Server::start(programs.server(run.whose, named(run.design), "bytes"), &cpus)?;
-        client(programs, server.port, PROCESSES, connections)?;
+        if run.clients == Clients::All {
+            client(programs, server.port, PROCESSES, connections)?;
+        }
         Ok(server.end()?.as_nanos() as f64 / (PROCESSES * connections) as f64)
     });
     let served = DESIGNS
         .iter()
-        .flat_map(pair)
+        .flat_map(|design| runs(design, Clients::All))
         .filter(|&run| measured.spread(run).is_some());
     let profile = Profile::measure(served, |run| {
         let server = programs.server(run.whose, named(run.design), "bytes");
@@ -74,6 +86,15 @@ pub fn measure(site: &mut Site) -> Result<Part> {
             &cpus.server.to_string(),
         ),
         values: measured.json(),
+    })
+}
+
+/// Both servers of a design.
+fn runs(design: &Design, clients: Clients) -> [Run; 2] {
+    [Whose::Ours, Whose::Twin].map(|whose| Run {
+        design: design.name,
+        whose,
+        clients,
     })
 }
 
@@ -99,16 +120,18 @@ fn text(
     let run = |design: &Design, whose| Run {
         design: design.name,
         whose,
+        clients: Clients::All,
     };
     let mut text = format!(
         "## `bytes`: Stevens' client
 
 {PROCESSES} client processes, {connections} connections each, {BYTES} bytes a connection; server and clients on CPUs {cpus}. CPU is user and \
 system time of all of a server's threads and processes, start and end included, in ms for 1,000 clients: median (least – most). Ratios and \
-differences are Hodges–Lehmann estimates over rounds [95 % interval].
+differences are Hodges–Lehmann estimates over rounds [95 % interval]. What start and end alone take was measured without clients and is \
+spread over them.
 
-| design | threadgauge | C twin | ratio | ≤ {LIMIT} |
-|---|---:|---:|---:|---|
+| design | threadgauge | C twin | ratio | ≤ {LIMIT} | of it start and end: threadgauge, C twin |
+|---|---:|---:|---:|---|---|
 "
     );
     for design in DESIGNS {
@@ -116,12 +139,15 @@ differences are Hodges–Lehmann estimates over rounds [95 % interval].
         let ratio = measured.ratio(ours, twin);
         let _ = writeln!(
             text,
-            "| {} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {} |",
             design.name,
             spread(measured.spread(ours), MS_OF_THOUSAND),
             spread(measured.spread(twin), MS_OF_THOUSAND),
             estimate(ratio.as_ref()),
-            at_most(ratio.as_ref(), LIMIT)
+            at_most(ratio.as_ref(), LIMIT),
+            runs(design, Clients::None)
+                .map(|run| middle(measured.spread(run), MS_OF_THOUSAND))
+                .join(", ")
         );
     }
     let _ = write!(

@@ -12,6 +12,11 @@ pub fn spread(of: Option<Spread>, one: f64) -> String {
     of.map_or_else(|| NOTHING.to_owned(), |spread| spread.show(one))
 }
 
+/// The middle of a spread alone.
+pub fn middle(of: Option<Spread>, one: f64) -> String {
+    of.map_or_else(|| NOTHING.to_owned(), |spread| figure(spread.median / one))
+}
+
 /// An estimate and its interval, which takes six rounds.
 pub fn estimate(of: Option<&Estimate>) -> String {
     of.map_or_else(|| NOTHING.to_owned(), |of| with_interval(of.estimate, of.ci, 1.0))

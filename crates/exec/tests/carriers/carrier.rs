@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 
 use threadgauge_exec::process::Processor;
-use threadgauge_exec::{Carrier, ConcurrentExecution, Done, Ended, Mode, Report, ThreadPool, Tried};
+use threadgauge_exec::{Carrier, ConcurrentExecution, Done, Ended, Mode, Report, Task, ThreadPool, Tried};
 
 use crate::script::{Object, Output, perform, perform_async};
 
@@ -20,6 +20,7 @@ pub enum Kind {
     SharedOfOne,
     Processes,
     Async,
+    Spawned,
 }
 
 pub const ALL: &[Kind] = &[
@@ -32,6 +33,7 @@ pub const ALL: &[Kind] = &[
     Kind::SharedOfOne,
     Kind::Processes,
     Kind::Async,
+    Kind::Spawned,
 ];
 
 pub fn at_most(degree: usize) -> ConcurrentExecution {
@@ -78,6 +80,16 @@ fn tried<I: Iterator<Item = Object>, T, E: ToString>(tried: Tried<I, T, E, ()>) 
     }
 }
 
+/// The least that may be called a runtime.
+fn on_a_thread(task: Task) {
+    std::thread::spawn(|| crate::block_on(task));
+}
+
+async fn spawned(object: Object) -> (Object, Result1) {
+    let result = perform_async(&object).await;
+    (object, result)
+}
+
 impl Kind {
     fn settings(self, execution: ConcurrentExecution) -> ConcurrentExecution {
         let pool = |threads| ThreadPool::new(NonZeroUsize::new(threads).unwrap());
@@ -86,7 +98,7 @@ impl Kind {
             Self::ThreadPerObject => execution.carrier(Carrier::ThreadPerObject),
             Self::Shared => execution.carrier(&pool(8)).mode(Mode::FreeCaller),
             Self::SharedOfOne => execution.carrier(&pool(1)),
-            Self::UpFront | Self::Processes | Self::Async => execution,
+            Self::UpFront | Self::Processes | Self::Async | Self::Spawned => execution,
         }
     }
 
@@ -113,6 +125,12 @@ impl Kind {
                 async |o| perform_async(o).await,
                 finisher,
             ))),
+            Self::Spawned => outcome(crate::block_on(execution.for_each_spawned(
+                on_a_thread,
+                objects,
+                spawned,
+                finisher,
+            ))),
             _ => outcome(execution.for_each(objects, |o| perform(o), finisher)),
         }
     }
@@ -135,6 +153,12 @@ impl Kind {
             Self::Async => tried(crate::block_on(execution.try_for_each_async(
                 objects,
                 async |o| perform_async(o).await,
+                finisher,
+            ))),
+            Self::Spawned => tried(crate::block_on(execution.try_for_each_spawned(
+                on_a_thread,
+                objects,
+                spawned,
                 finisher,
             ))),
             _ => tried(execution.try_for_each(objects, |o| perform(o), finisher)),

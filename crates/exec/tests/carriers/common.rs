@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use threadgauge_exec::{Ended, OnError, StopToken};
 
@@ -63,6 +64,7 @@ pub fn tests() -> Vec<Test> {
             "order_is_kept_within_the_look_ahead",
             order_is_kept_within_the_look_ahead,
         ),
+        ("progress_is_told_here", progress_is_told_here),
         ("errors_are_results", errors_are_results),
         ("errors_are_collected_or_stop", errors_are_collected_or_stop),
         (
@@ -277,6 +279,22 @@ fn order_is_kept_within_the_look_ahead(kind: Kind) {
         GO_ON
     });
     assert_eq!(outcome.finished, 60);
+}
+
+fn progress_is_told_here(kind: Kind) {
+    let here = std::thread::current().id();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let theirs = Arc::clone(&told);
+    let with = at_most(2).on_progress(Duration::ZERO, move |progress| {
+        assert_eq!(std::thread::current().id(), here);
+        assert_eq!(progress.total, Some(20));
+        assert!(progress.finished <= progress.started && progress.started <= 20);
+        theirs.lock().unwrap().push(progress.finished);
+    });
+    let outcome = kind.for_each(with, numbered(20, |_| vec![]), |_| GO_ON);
+    assert_eq!(outcome.finished, 20);
+    // After each, and at the end.
+    assert!(told.lock().unwrap().iter().copied().eq((1..=20).chain([20])));
 }
 
 fn errors_are_results(kind: Kind) {

@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Barrier, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[cfg(feature = "async")]
 mod futures;
@@ -579,6 +579,36 @@ fn serial_is_the_same_one_by_one() {
     assert!(report.rest.eq([3, 4]));
     let caught = catch_unwind(|| at_most(1).serial(0..5, |i| assert!(*i < 3, "three"), |_| ()));
     assert_eq!(*caught.err().unwrap().downcast::<&str>().unwrap(), "three");
+}
+
+#[test]
+fn serial_stops_at_its_token_and_its_deadline() {
+    let token = StopToken::new();
+    let stopped = at_most(1).stop(&token).serial(
+        0..,
+        |i| {
+            if *i == 3 {
+                token.stop();
+            }
+        },
+        |_| (),
+    );
+    assert_eq!((stopped.ended, stopped.finished), (Ended::Stopped, 4));
+    assert_eq!(stopped.rest.take(2).collect::<Vec<_>>(), [4, 5]);
+
+    let token = StopToken::new();
+    let deadline = Duration::from_millis(1);
+    let too_long = |_: &mut i32| {
+        let begun = Instant::now();
+        until(|| begun.elapsed() > deadline);
+    };
+    let late = at_most(1)
+        .deadline(deadline)
+        .stop(&token)
+        .on_warning(|_| panic!("nobody watches"))
+        .serial(0.., too_long, |_| ());
+    assert_eq!(late.ended, Ended::Deadline);
+    assert!(late.finished <= 1 && token.is_stopped());
 }
 
 #[test]
