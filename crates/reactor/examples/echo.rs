@@ -24,6 +24,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = Server::new(Echo).design(Design::Reactor).bind(address)?;
     eprintln!("listening on {}", server.local_addr());
     let totals = server.run(&stop)?; // until SIGTERM
-    eprintln!("{} bytes came back to {} clients", totals.bytes_out, totals.accepted);
+    eprintln!("{} bytes came back", totals.bytes_out);
     Ok(())
 }

@@ -27,7 +27,9 @@ fn bytes_that_were_recorded_do_the_same_cut_and_whole() {
 
 #[test]
 fn numbered_requests_that_were_recorded_do_the_same_cut_and_whole() {
-    replay("numbered", |told| split_as_told(|| Numbered::with_step(|_| ()), b"", told));
+    replay("numbered", |told| {
+        split_as_told(|| Numbered::with_step(|_| ()), b"", told)
+    });
 }
 
 #[test]
