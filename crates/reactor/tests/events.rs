@@ -18,6 +18,8 @@ const DESIGNS: &[Design] = &[
     Design::SplitReactor,
     Design::ReactorPool,
     Design::ReactorPerCore,
+    Design::LeaderFollowers,
+    Design::HalfSyncHalfAsync,
 ];
 
 /// Serves while `test` runs, then stops and returns what was counted.
