@@ -199,6 +199,18 @@ impl Running {
         peaks.max().expect("it runs")
     }
 
+    /// How many descriptors its processes have.
+    pub fn descriptors(&self) -> usize {
+        family(self.child.id()).into_iter().map(descriptors).sum()
+    }
+
+    /// Waits until it has closed what it had more than `before`.
+    pub fn until_closed(&self, before: usize) {
+        while self.descriptors() > before {
+            std::thread::yield_now();
+        }
+    }
+
     /// Tells it to stop, waits for its end, and checks what must be true of any: it ends well with nothing left over,
     /// and every connection that it accepted has ended for one reason.
     pub fn stop(self) -> Counted {
