@@ -3,7 +3,9 @@
 //! A design is a module here with `ABOUT` and `run`, and one line in the list below. It drives every connection
 //! through [`Connection`](crate::connection::Connection), so all designs agree in what a protocol sees.
 
+mod half_sync_half_async;
 mod iterative;
+mod leader_followers;
 mod preforked;
 mod preforked_accept;
 mod preforked_descriptor;
@@ -16,6 +18,9 @@ mod prethreaded_mutex;
 mod process_per_connection;
 mod processes;
 mod reactor;
+mod reactor_per_core;
+mod reactor_pool;
+mod split_reactor;
 mod thread_per_connection;
 mod threads;
 
@@ -115,6 +120,16 @@ designs! {
     PrethreadedAcceptor => prethreaded_acceptor,
     /// One event loop for all connections.
     Reactor => reactor,
+    /// One event loop that reads, one that writes.
+    SplitReactor => split_reactor,
+    /// Several event loops that read, several that write.
+    ReactorPool => reactor_pool,
+    /// An event loop for each CPU, with nothing shared.
+    ReactorPerCore => reactor_per_core,
+    /// Threads take turns at waiting for events.
+    LeaderFollowers => leader_followers,
+    /// One event loop does the I/O, a pool of threads the work.
+    HalfSyncHalfAsync => half_sync_half_async,
 }
 
 impl Design {

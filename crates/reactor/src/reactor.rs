@@ -10,14 +10,16 @@
 mod accepting;
 pub(crate) mod crew;
 mod event_loop;
+pub(crate) mod hall;
+pub(crate) mod headcount;
 mod inbox;
 mod mail;
 mod manager;
 mod peer;
 mod reading;
 mod serving;
-mod slots;
-mod timers;
+pub(crate) mod slots;
+pub(crate) mod timers;
 mod writing;
 
 pub(crate) use crew::Acceptors;

@@ -241,6 +241,21 @@ pub fn split_anywhere<P: Protocol>(make: impl Fn() -> P, other: &[u8], input: &[
     );
 }
 
+/// [`split_anywhere`], told by a fuzzer: the first byte of `told` says how many of the next (up to 15) are cuts, and the
+/// rest is what the client sends.
+///
+/// # Panics
+///
+/// As [`split_anywhere`].
+pub fn split_as_told<P: Protocol>(make: impl Fn() -> P, other: &[u8], told: &[u8]) {
+    let Some((&count, told)) = told.split_first() else {
+        return;
+    };
+    let (cuts, input) = told.split_at(told.len().min(usize::from(count % 16)));
+    let cuts: Vec<usize> = cuts.iter().map(|&cut| usize::from(cut)).collect();
+    split_anywhere(make, other, input, &cuts);
+}
+
 impl<P: Protocol> Rehearsal<P> {
     /// A receive of nothing would be the end.
     fn receive_some(&mut self, client: ConnectionId, bytes: &[u8]) {

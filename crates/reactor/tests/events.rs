@@ -2,13 +2,25 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use threadgauge_reactor::protocol::echo::Echo;
-use threadgauge_reactor::{CloseReason, Design, Meter, Protocol, Server, Stop, Totals};
+use threadgauge_reactor::{
+    CloseReason, ConnectionId, Design, Io, Meter, Overflow, Protocol, Server, Session, Stop, Totals,
+};
 
 /// The designs of this file.
-const DESIGNS: &[Design] = &[Design::Reactor];
+const DESIGNS: &[Design] = &[
+    Design::Reactor,
+    Design::SplitReactor,
+    Design::ReactorPool,
+    Design::ReactorPerCore,
+    Design::LeaderFollowers,
+    Design::HalfSyncHalfAsync,
+];
 
 /// Serves while `test` runs, then stops and returns what was counted.
 fn serve<P: Protocol>(server: Server<P>, test: impl FnOnce(SocketAddr, &Meter, &Stop)) -> Totals {
@@ -26,6 +38,15 @@ fn serve<P: Protocol>(server: Server<P>, test: impl FnOnce(SocketAddr, &Meter, &
         std::panic::resume_unwind(panic);
     }
     totals
+}
+
+/// Waits until `condition` holds.
+fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !condition() {
+        assert!(Instant::now() < deadline, "waited for {what}");
+        thread::sleep(Duration::from_millis(1));
+    }
 }
 
 fn read_back(client: &mut TcpStream, bytes: &[u8]) {
@@ -59,5 +80,202 @@ fn echo_comes_back_in_pieces_of_any_size() {
         });
         assert_eq!((totals.accepted, totals.closed(CloseReason::PeerEnded)), (1, 1));
         assert_eq!(totals.bytes_in, totals.bytes_out);
+    }
+}
+
+/// What comes from one goes to all others.
+#[derive(Clone, Default)]
+struct Room(Arc<Mutex<Vec<ConnectionId>>>);
+
+struct Guest(Room);
+
+impl Protocol for Room {
+    type Session = Guest;
+    const SHARED: bool = true;
+    fn open(&self, id: ConnectionId) -> Guest {
+        self.0.lock().expect("no panics").push(id);
+        Guest(self.clone())
+    }
+}
+
+impl Session for Guest {
+    fn received(&mut self, input: &[u8], io: &mut Io<'_>) -> usize {
+        let others = self.0.0.lock().expect("no panics").clone();
+        let sender = io.id();
+        io.send_to_all(others.into_iter().filter(|&other| other != sender), input);
+        input.len()
+    }
+
+    fn closed(&mut self, io: &mut Io<'_>) {
+        self.0.0.lock().expect("no panics").retain(|&id| id != io.id());
+    }
+}
+
+#[test]
+fn what_one_says_all_hear_in_order() {
+    for &design in DESIGNS {
+        let room = Room::default();
+        let guests = || room.0.lock().expect("no panics").len();
+        let totals = serve(Server::new(room.clone()).design(design), |address, _, _| {
+            let mut clients: Vec<_> = (0..10)
+                .map(|_| TcpStream::connect(address).expect("connects"))
+                .collect();
+            wait_for("ten guests", || guests() == 10);
+            // Each says its number, so that each hears nine times as much as it says.
+            let said = 2_000;
+            thread::scope(|scope| {
+                for (number, client) in clients.iter_mut().enumerate() {
+                    scope.spawn(move || {
+                        let mut writer = client.try_clone().expect("a descriptor");
+                        thread::scope(|scope| {
+                            scope.spawn(move || {
+                                for i in 0..said {
+                                    writer.write_all(&[number as u8, (i % 251) as u8]).expect("sent");
+                                }
+                            });
+                            let mut heard = vec![0; 2 * 9 * said];
+                            client.read_exact(&mut heard).expect("all of it");
+                            let mut next = [0usize; 10];
+                            for pair in heard.chunks(2) {
+                                let next = &mut next[usize::from(pair[0])];
+                                assert_eq!(usize::from(pair[1]), *next % 251);
+                                *next += 1;
+                            }
+                            let mut expected = [said; 10];
+                            expected[number] = 0;
+                            assert_eq!(next, expected);
+                        });
+                    });
+                }
+            });
+        });
+        assert_eq!(totals.bytes_out, 9 * totals.bytes_in, "{}", design.name());
+        assert_eq!(totals.all_closed(), 10);
+    }
+}
+
+#[test]
+fn two_thousand_at_once_and_no_wake_up_while_they_are_idle() {
+    for &design in DESIGNS {
+        let totals = serve(Server::new(Echo).design(design), |address, meter, stop| {
+            let mut clients: Vec<_> = (0..2_000)
+                .map(|_| TcpStream::connect(address).expect("connects"))
+                .collect();
+            for client in &mut clients {
+                client.write_all(b"all of us").expect("sent");
+            }
+            for client in &mut clients {
+                read_back(client, b"all of us");
+            }
+            // The last answer was sent before its loop went to sleep: wait until it has.
+            let mut before = meter.totals();
+            wait_for("quiet", || {
+                let now = meter.totals();
+                let quiet = now == before && now.waits > now.wake_ups;
+                before = now;
+                thread::sleep(Duration::from_millis(20));
+                quiet
+            });
+            thread::sleep(Duration::from_millis(300));
+            assert_eq!(meter.totals(), before, "{}", design.name());
+            stop.stop();
+            for client in &mut clients {
+                assert_eq!(client.read(&mut [0]).expect("an orderly end"), 0);
+            }
+        });
+        assert_eq!(totals.closed(CloseReason::Stopped), 2_000, "{}", design.name());
+    }
+}
+
+#[test]
+fn no_more_are_accepted_than_there_may_be() {
+    for &design in DESIGNS {
+        let most = NonZeroUsize::new(3).expect("not zero");
+        let server = Server::new(Echo).design(design).max_connections(most);
+        let totals = serve(server, |address, meter, _| {
+            let mut clients: Vec<_> = (0..9)
+                .map(|_| TcpStream::connect(address).expect("connects"))
+                .collect();
+            for client in &mut clients {
+                client.write_all(b"me?").expect("sent");
+            }
+            while !clients.is_empty() {
+                // Whoever is served is among those that are left; which, only the kernel knows.
+                let served = clients.iter().position(|client| {
+                    client.set_nonblocking(true).expect("set");
+                    let served = matches!((&*client).read(&mut [0; 3]), Ok(3));
+                    client.set_nonblocking(false).expect("set");
+                    served
+                });
+                let open = meter.totals().accepted - meter.totals().all_closed();
+                assert!(open <= 3, "{open} at once");
+                match served {
+                    Some(served) => drop(clients.swap_remove(served)),
+                    None => thread::sleep(Duration::from_millis(1)),
+                }
+            }
+        });
+        assert_eq!(totals.accepted, 9, "{}", design.name());
+    }
+}
+
+#[test]
+fn who_takes_nothing_is_waited_for_or_dropped() {
+    for &design in DESIGNS {
+        for overflow in [Overflow::Wait, Overflow::Drop] {
+            let limit = NonZeroUsize::new(100_000).expect("not zero");
+            let room = Room::default();
+            let guests = || room.0.lock().expect("no panics").len();
+            let server = Server::new(room.clone())
+                .design(design)
+                .output_limit(limit, overflow);
+            let totals = serve(server, |address, meter, _| {
+                let mut slow = TcpStream::connect(address).expect("connects");
+                wait_for("the slow one", || guests() == 1);
+                let fast = TcpStream::connect(address).expect("connects");
+                wait_for("both", || guests() == 2);
+                let said = 30_000_000;
+                let mut writer = fast;
+                thread::scope(|scope| {
+                    scope.spawn(move || writer.write_all(&vec![7; said]).expect("sent"));
+                    let slow = &mut slow;
+                    scope.spawn(move || {
+                        if overflow == Overflow::Drop {
+                            wait_for("the end of the slow one", || {
+                                meter.totals().closed(CloseReason::Slow) == 1
+                            });
+                        } else {
+                            let mut heard = vec![0; said];
+                            slow.read_exact(&mut heard).expect("all of it");
+                        }
+                    });
+                });
+            });
+            let slow = totals.closed(CloseReason::Slow);
+            assert_eq!(slow, u64::from(overflow == Overflow::Drop), "{}", design.name());
+        }
+    }
+}
+
+#[test]
+fn a_stop_under_load_loses_no_connection() {
+    for &design in DESIGNS {
+        let totals = serve(Server::new(Echo).design(design), |address, meter, stop| {
+            thread::scope(|scope| {
+                for _ in 0..20 {
+                    scope.spawn(move || {
+                        let mut client = TcpStream::connect(address).expect("connects");
+                        // Until the server ends it.
+                        let mut back = [0; 64];
+                        while client.write_all(&[1; 64]).is_ok() && client.read_exact(&mut back).is_ok() {}
+                    });
+                }
+                wait_for("load", || meter.totals().messages > 2_000);
+                stop.stop();
+            });
+        });
+        assert_eq!(totals.accepted, 20);
+        assert_eq!(totals.all_closed(), 20, "{}", design.name());
+        assert_eq!(totals.closed(CloseReason::DrainTime), 0);
     }
 }

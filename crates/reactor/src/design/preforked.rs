@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::fork::{InChild, Order};
 use crate::id::ConnectionId;
 use crate::listen::Accepted;
-use crate::pool::{Change, RETRY, Scoreboard, Sizing, WORKERS};
+use crate::pool::{self, Change, RETRY, Scoreboard, Sizing};
 use crate::protocol::Protocol;
 use crate::server::Serving;
 use crate::stop::{poll_once, timespec};
@@ -91,7 +91,7 @@ pub(super) struct Parent<'a, P, D> {
 impl<'a, P: Protocol, D: Prefork> Parent<'a, P, D> {
     /// Without children yet.
     pub fn new(serving: &'a Serving<P>, name: &'static str, design: &'a D) -> Result<Self, Error> {
-        let workers = serving.options.workers.clone().unwrap_or(WORKERS);
+        let workers = pool::workers(&serving.options);
         let most = *workers.end();
         let family = Family::new(name, most)?;
         let board = Scoreboard::new(&workers).map_err(Error::io("making memory shared with children"))?;

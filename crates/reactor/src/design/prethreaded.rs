@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::halt::{Halt, Phase};
 use crate::id::ConnectionId;
 use crate::listen::Accepted;
-use crate::pool::{Change, RETRY, Scoreboard, Sizing, WORKERS};
+use crate::pool::{self, Change, RETRY, Scoreboard, Sizing};
 use crate::protocol::Protocol;
 use crate::server::Serving;
 use crate::stop::{poll_once, timespec};
@@ -52,7 +52,7 @@ pub(super) trait Prethread: Sync {
 
 /// Serves with a pool of threads until the stop.
 pub(super) fn run<P: Protocol>(serving: &Serving<P>, design: &impl Prethread) -> Result<(), Error> {
-    let workers = serving.options.workers.clone().unwrap_or(WORKERS);
+    let workers = pool::workers(&serving.options);
     let most = *workers.end();
     let crew = Crew::new(most, serving);
     let room = Room {

@@ -135,6 +135,8 @@ impl Family {
             Err(error) => return Err(Error::io("waiting for children and clients")(error)),
         }
         news.extend(events.iter().map(|event| News::from_number(event.data.u64())));
+        // Ends first: each is told once, and who hears of the stop looks no further.
+        news.sort_unstable_by_key(|news| matches!(news, News::Ready(_)));
         Ok(())
     }
 

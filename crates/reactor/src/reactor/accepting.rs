@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rustix::net::SocketFlags;
 
+use super::crew::Acceptors;
 use super::event_loop::{Interest, Token};
 use super::mail::{Newcomer, Task};
 use super::peer::{Link, Peer, ReadHalf, WriteHalf};
@@ -105,7 +106,11 @@ impl<P: Protocol> ServingLoop<'_, P> {
 
     /// Gives the halves of a new connection to their loops.
     fn place(&mut self, permit: Permit, socket: OwnedFd, reactor: &mut Loop) {
-        let (reader, writer) = self.crew.manager.place(socket.as_raw_fd());
+        let manager = &self.crew.manager;
+        let (reader, writer) = match self.crew.acceptors {
+            Acceptors::First => manager.place(socket.as_raw_fd()),
+            Acceptors::Each => manager.place_on(self.index),
+        };
         let newcomer = Newcomer {
             id: ConnectionId::new(writer as u8, permit.generation, permit.slot),
             link: Arc::new(Link {

@@ -21,6 +21,7 @@ const SPARE_BATCHES: usize = 64;
 pub(crate) struct Crew {
     pub slots: Slots,
     pub manager: ReactorManager,
+    pub acceptors: Acceptors,
     /// One for each loop.
     pub mailboxes: Vec<Mailbox<Task>>,
     /// Emptied batches, so that a turn costs no allocation.
@@ -49,7 +50,7 @@ impl Crew {
 pub(crate) enum Acceptors {
     /// The first loop.
     First,
-    /// Every loop, with a listening socket of its own.
+    /// Every loop, with a listening socket of its own, and it keeps what it accepts.
     Each,
 }
 
@@ -88,6 +89,7 @@ pub(crate) fn serve<P: Protocol>(
         slots: Slots::new(serving.options.max_connections),
         mailboxes: reactors.iter().map(Reactor::mailbox).collect(),
         manager,
+        acceptors,
         spares: Mutex::default(),
     };
     let run = |index, reactor: Loop| ServingLoop::new(index, serving, &crew, listener_of(index)).run(reactor);

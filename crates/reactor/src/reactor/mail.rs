@@ -61,7 +61,8 @@ pub(crate) struct Batch {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     to: ConnectionId,
-    sender: ConnectionId,
+    /// The session whose message it is; nobody if it is the receiver's session's own output.
+    sender: Option<ConnectionId>,
     start: usize,
     end: usize,
 }
@@ -80,7 +81,7 @@ impl Batch {
         self.last = 0;
         self.entries.push(Entry {
             to: connection,
-            sender: connection,
+            sender: None,
             start,
             end: self.bytes.len(),
         });
@@ -99,14 +100,14 @@ impl Batch {
         self.last = number;
         self.entries.push(Entry {
             to,
-            sender,
+            sender: Some(sender),
             start,
             end,
         });
     }
 
-    /// Receiver, sender and bytes of each, in order.
-    pub fn entries(&self) -> impl Iterator<Item = (ConnectionId, ConnectionId, &[u8])> {
+    /// Receiver, sender (none: its own session) and bytes of each, in order.
+    pub fn entries(&self) -> impl Iterator<Item = (ConnectionId, Option<ConnectionId>, &[u8])> {
         self.entries
             .iter()
             .map(|entry| (entry.to, entry.sender, &self.bytes[entry.start..entry.end]))

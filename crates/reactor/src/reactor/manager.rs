@@ -101,6 +101,12 @@ impl ReactorManager {
         }
     }
 
+    /// Both on this reactor, which does both.
+    pub(crate) fn place_on(&self, reactor: usize) -> (usize, usize) {
+        self.loads[reactor].fetch_add(2, Relaxed);
+        (reactor, reactor)
+    }
+
     /// A handle is closed that `reactor` has read from, or written to.
     pub fn release(&self, reactor: usize) {
         self.loads[reactor].fetch_sub(1, Relaxed);

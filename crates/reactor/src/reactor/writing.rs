@@ -43,9 +43,9 @@ impl<P: Protocol> ServingLoop<'_, P> {
     /// Bytes from another loop.
     pub fn put_batch(&mut self, from: usize, batch: Batch) {
         for (to, sender, bytes) in batch.entries() {
-            match to == sender {
-                true => self.put_own(to, bytes),
-                false => self.put(from, sender, to, bytes),
+            match sender {
+                None => self.put_own(to, bytes),
+                Some(sender) => self.put(from, sender, to, bytes),
             }
         }
         self.crew.give_back(batch);

@@ -40,10 +40,12 @@ impl Pair {
         Running::start(self, settings)
     }
 
-    /// How many connections it serves at once, up to `most`.
+    /// How many connections it is sure to serve at once, up to `most`.
     pub fn at_once(self, most: usize) -> usize {
         match self.design.about().at_once {
             AtOnce::One => 1,
+            // The kernel gives connections to the workers by a hash, so that two may have to wait for the same one.
+            AtOnce::Workers if self.design.name() == "preforked-reuseport" => 1,
             AtOnce::Workers => server::WORKERS.min(most),
             AtOnce::Many => most,
         }

@@ -26,7 +26,7 @@ const SERVER: &str = "--server";
 pub const WORKERS: usize = 8;
 
 /// How long a server may live.
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_secs(20);
 
 /// The part of `main` that is a server's: `--server PROTOCOL DESIGN KEY=VALUE…`.
 pub fn child() -> Option<ExitCode> {
@@ -197,6 +197,18 @@ impl Running {
             .into_iter()
             .filter_map(|pid| status(pid, "VmHWM"));
         peaks.max().expect("it runs")
+    }
+
+    /// How many descriptors its processes have.
+    pub fn descriptors(&self) -> usize {
+        family(self.child.id()).into_iter().map(descriptors).sum()
+    }
+
+    /// Waits until it has closed what it had more than `before`.
+    pub fn until_closed(&self, before: usize) {
+        while self.descriptors() > before {
+            std::thread::yield_now();
+        }
     }
 
     /// Tells it to stop, waits for its end, and checks what must be true of any: it ends well with nothing left over,

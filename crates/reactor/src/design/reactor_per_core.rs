@@ -1,0 +1,38 @@
+//! An event loop for each CPU, each with a listening socket of its own, and nothing shared on the way of a message.
+
+use std::num::NonZeroUsize;
+use std::thread::available_parallelism;
+
+use crate::design::{About, AtOnce, Memory};
+use crate::error::Error;
+use crate::options::{Placement, Setting};
+use crate::protocol::Protocol;
+use crate::reactor::{Acceptors, ReactorManager, crew};
+use crate::server::Serving;
+
+pub(super) const ABOUT: About = About {
+    name: "reactor-per-core",
+    summary: "a thread for each CPU (or as many as told) accepts, reads and writes its own connections",
+    source: "Seastar; nginx and SO_REUSEPORT",
+    memory: Memory::Shared,
+    at_once: AtOnce::Many,
+    settings: &[Setting::Workers],
+};
+
+pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
+    let loops = match &serving.options.workers {
+        None => available_parallelism().unwrap_or(NonZeroUsize::MIN),
+        Some(workers) if workers.start() == workers.end() => {
+            NonZeroUsize::new(*workers.end()).expect("checked when the server was built")
+        }
+        Some(workers) => {
+            return Err(Error::BadSetting {
+                setting: Setting::Workers,
+                value: format!("{}..{}", workers.start(), workers.end()),
+                why: "this design has one number of loops from beginning to end",
+            });
+        }
+    };
+    let manager = ReactorManager::joined(loops, Placement::ByHandle);
+    crew::serve(serving, manager, Acceptors::Each)
+}

@@ -1,0 +1,68 @@
+//! Pools of event loops that read and that write: the source's second optimisation.
+
+use std::num::NonZeroUsize;
+use std::thread::available_parallelism;
+
+use crate::design::{About, AtOnce, Memory};
+use crate::error::Error;
+use crate::options::{Options, Setting};
+use crate::protocol::Protocol;
+use crate::reactor::{Acceptors, ReactorManager, crew};
+use crate::server::Serving;
+
+pub(super) const ABOUT: About = About {
+    name: "reactor-pool",
+    summary: "r threads read and w threads write, in the ratio of the source, 1:3, unless told otherwise",
+    source: "JAWS, second optimisation: a pool of reactors in the read:write ratio",
+    memory: Memory::Shared,
+    at_once: AtOnce::Many,
+    settings: &[Setting::Readers, Setting::Writers, Setting::Placement],
+};
+
+pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
+    let cpus = available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    let (readers, writers) = numbers(&serving.options, cpus);
+    let placement = serving.options.placement.unwrap_or_default();
+    let manager = ReactorManager::split(readers, writers, placement);
+    crew::serve(serving, manager, Acceptors::First)
+}
+
+/// What is given, else the rest of the CPUs, else the source's ratio.
+fn numbers(options: &Options, cpus: NonZeroUsize) -> (NonZeroUsize, NonZeroUsize) {
+    let readers = options.readers.and_then(NonZeroUsize::new);
+    let writers = options.writers.and_then(NonZeroUsize::new);
+    let rest = |taken: NonZeroUsize| {
+        NonZeroUsize::new(cpus.get().saturating_sub(taken.get())).unwrap_or(NonZeroUsize::MIN)
+    };
+    match (readers, writers) {
+        (Some(readers), Some(writers)) => (readers, writers),
+        (Some(readers), None) => (readers, rest(readers)),
+        (None, Some(writers)) => (rest(writers), writers),
+        (None, None) => ReactorManager::numbers(1, 3, cpus),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_given_is_the_rest() {
+        let cpus = NonZeroUsize::new(4).expect("not zero");
+        for (readers, writers, expected) in [
+            (None, None, (1, 3)),
+            (Some(2), None, (2, 2)),
+            (None, Some(1), (3, 1)),
+            (Some(9), None, (9, 1)),
+            (Some(2), Some(5), (2, 5)),
+        ] {
+            let options = Options {
+                readers,
+                writers,
+                ..Options::default()
+            };
+            let (readers, writers) = numbers(&options, cpus);
+            assert_eq!((readers.get(), writers.get()), expected);
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! One event loop that reads and one that writes: the source's first optimisation.
+
+use std::num::NonZeroUsize;
+
+use crate::design::{About, AtOnce, Memory};
+use crate::error::Error;
+use crate::options::Placement;
+use crate::protocol::Protocol;
+use crate::reactor::{Acceptors, ReactorManager, crew};
+use crate::server::Serving;
+
+pub(super) const ABOUT: About = About {
+    name: "split-reactor",
+    summary: "one thread accepts and reads, another writes",
+    source: "JAWS, first optimisation: a read reactor and a write reactor",
+    memory: Memory::Shared,
+    at_once: AtOnce::Many,
+    settings: &[],
+};
+
+pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
+    let manager = ReactorManager::split(NonZeroUsize::MIN, NonZeroUsize::MIN, Placement::ByHandle);
+    crew::serve(serving, manager, Acceptors::First)
+}
