@@ -7,6 +7,7 @@
 //! Steps that may block ([`Io::offload`](crate::Io::offload)) are done by the worker itself, in order: it has nobody
 //! else who would wait.
 
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -25,7 +26,6 @@ use crate::id::ConnectionId;
 use crate::mail::Mail;
 use crate::options::Options;
 use crate::outbox::Outbox;
-use crate::pool::RETRY;
 use crate::protocol::{Effects, Protocol};
 use crate::server::Serving;
 use crate::stop::{poll_once, timespec};
@@ -52,7 +52,7 @@ pub(crate) struct Desk {
     input: Vec<u8>,
     outbox: Outbox,
     effects: Effects,
-    /// Rung when somebody has sent to the client. Made when first needed.
+    /// Rung when somebody has sent to the client: see [`Desk::ready`].
     bell: Option<Arc<Bell>>,
 }
 
@@ -64,6 +64,21 @@ impl Default for Desk {
             effects: Effects::default(),
             bell: None,
         }
+    }
+}
+
+impl Desk {
+    /// Makes sure of all that a connection of this protocol needs. Before it is accepted: what was accepted could
+    /// otherwise take the last descriptors and then wait for one for ever.
+    ///
+    /// # Errors
+    ///
+    /// If there is no descriptor.
+    pub fn ready<P: Protocol>(&mut self) -> io::Result<()> {
+        if P::SHARED && self.bell.is_none() {
+            self.bell = Some(Arc::new(Bell::new()?));
+        }
+        Ok(())
     }
 }
 
@@ -83,6 +98,15 @@ impl<'a, P: Protocol, H: Halt> Worker<'a, P, H> {
         }
     }
 
+    /// As [`Desk::ready`].
+    ///
+    /// # Errors
+    ///
+    /// If there is no descriptor.
+    pub fn ready(&mut self) -> io::Result<()> {
+        self.desk.ready::<P>()
+    }
+
     /// Counts in other counters from now on.
     pub fn count_in(&mut self, counters: &'a Counters) {
         self.counters = counters;
@@ -98,18 +122,21 @@ impl<'a, P: Protocol, H: Halt> Worker<'a, P, H> {
     pub fn serve(&mut self, socket: OwnedFd, id: ConnectionId) {
         let socket = self.halt.begin(socket);
         // Decided when it is compiled: a protocol that shares nothing pays nothing.
-        let bell = if P::SHARED {
-            self.open_post(&socket, id)
+        let post = if P::SHARED {
+            self.halt
+                .mail(&socket)
+                .zip(self.desk.bell.clone())
+                .map(|((mail, socket), bell)| {
+                    mail.open(id, socket, Arc::clone(&bell));
+                    Post {
+                        mail,
+                        bell,
+                        held_up_by: Vec::new(),
+                    }
+                })
         } else {
             None
         };
-        let post = bell.and_then(|bell| {
-            Some(Post {
-                mail: self.halt.mail(&socket)?.0,
-                bell,
-                held_up_by: Vec::new(),
-            })
-        });
         let options = &self.serving.options;
         let full_at = self.desk.outbox.full_at(options.output_limit);
         let mut turn = Turn {
@@ -139,25 +166,6 @@ impl<'a, P: Protocol, H: Halt> Worker<'a, P, H> {
         peer.close();
         self.counters.other_calls.add(1);
         self.halt.end(socket);
-    }
-
-    /// Makes the connection one that others can send to. Waits until there is a descriptor for the bell; if the server
-    /// stops before, there is no post.
-    fn open_post(&mut self, socket: &H::Socket, id: ConnectionId) -> Option<Arc<Bell>> {
-        let (mail, socket) = self.halt.mail(socket)?;
-        while self.desk.bell.is_none() && self.halt.phase() == Phase::Serving {
-            match Bell::new() {
-                Ok(bell) => self.desk.bell = Some(Arc::new(bell)),
-                Err(_) => {
-                    self.counters.waits.add(1);
-                    let _ = poll_once(&mut [], Some(&timespec(RETRY)));
-                    self.counters.wake_ups.add(1);
-                }
-            }
-        }
-        let bell = self.desk.bell.clone()?;
-        mail.open(id, socket, Arc::clone(&bell));
-        Some(bell)
     }
 }
 

@@ -236,7 +236,11 @@ impl<P: Protocol, D: Prethread> Room<'_, P, D> {
         let mut generation = counters.all_closed() as u32;
         let shall_end = || seat.phase() > Phase::Serving || self.board.is_retiring(slot);
         while !shall_end() {
-            match self.design.next(slot, counters, &shall_end)? {
+            let next = match worker.ready() {
+                Ok(()) => self.design.next(slot, counters, &shall_end)?,
+                Err(_) => Accepted::Exhausted,
+            };
+            match next {
                 Accepted::Connection(socket) => {
                     self.board.busy(slot, counters);
                     worker.serve(socket, ConnectionId::new(0, generation, slot as u32));

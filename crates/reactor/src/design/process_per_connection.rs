@@ -31,7 +31,7 @@ const LISTENER: usize = 1;
 
 pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
     let slots = serving.options.max_connections;
-    let mut family = Family::new(ABOUT.name, slots)?;
+    let family = Family::new(ABOUT.name, slots)?;
     family.watch(serving.stop(), STOP)?;
     serving.listener.set_nonblocking(true)?;
     let mut parent = Parent {

@@ -1,5 +1,6 @@
 //! A thread for each connection, made when it comes and ended with it.
 
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Mutex;
 use std::thread::{self, Scope, ScopedJoinHandle};
@@ -41,7 +42,7 @@ pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
         serving,
         counters: serving.board.block(most),
         crew: &crew,
-        sockets: (0..most).map(|_| Mutex::default()).collect(),
+        handed: (0..most).map(|_| Mutex::default()).collect(),
         ended: Mutex::default(),
         bell: Bell::new().map_err(Error::io("making a descriptor to wake the main thread"))?,
     };
@@ -69,8 +70,8 @@ struct Hall<'a, P> {
     /// The main thread's.
     counters: &'a Counters,
     crew: &'a Crew,
-    /// By slot: from the main thread to the new one, and back where it could not be made.
-    sockets: Box<[Mutex<Option<OwnedFd>>]>,
+    /// By slot: from the main thread to the new one. It stays there until that could be made.
+    handed: Box<[Mutex<Option<(OwnedFd, Desk)>>]>,
     ended: Mutex<Ended>,
     bell: Bell,
 }
@@ -111,6 +112,10 @@ impl<P: Protocol> Hall<'_, P> {
                 stopped = self.wait_for_an_end(None)?;
                 continue;
             };
+            if threads.ready::<P>().is_err() {
+                stopped = self.wait_for_an_end(Some(RETRY))?;
+                continue;
+            }
             stopped = self.wait_for_a_client()?;
             if stopped {
                 break;
@@ -121,7 +126,8 @@ impl<P: Protocol> Hall<'_, P> {
                 .accept(SocketFlags::empty(), self.counters)?
             {
                 Accepted::Connection(socket) => {
-                    *lock(&self.sockets[slot]) = Some(socket);
+                    let desk = threads.desks.pop().unwrap_or_default();
+                    *lock(&self.handed[slot]) = Some((socket, desk));
                     threads.free.pop();
                     stopped = self.begin(scope, threads, slot)?;
                 }
@@ -143,9 +149,8 @@ impl<P: Protocol> Hall<'_, P> {
         let id = ConnectionId::new(0, threads.generation, slot as u32);
         threads.generation = threads.generation.wrapping_add(1);
         loop {
-            let desk = threads.desks.pop().unwrap_or_default();
             self.counters.other_calls.add(1);
-            match thread::Builder::new().spawn_scoped(scope, move || self.serve(desk, id)) {
+            match thread::Builder::new().spawn_scoped(scope, move || self.serve(id)) {
                 Ok(thread) => {
                     self.counters.units_created.add(1);
                     threads.running[slot] = Some(thread);
@@ -154,7 +159,7 @@ impl<P: Protocol> Hall<'_, P> {
                 Err(_) => {
                     if self.wait_for_an_end(Some(RETRY))? {
                         // The client never had an answer begun: it is lost to the stop.
-                        drop(lock(&self.sockets[slot]).take());
+                        drop(lock(&self.handed[slot]).take());
                         self.counters.closed(CloseReason::Stopped);
                         return Ok(true);
                     }
@@ -165,14 +170,13 @@ impl<P: Protocol> Hall<'_, P> {
     }
 
     /// The life of a connection's thread.
-    fn serve(&self, desk: Desk, id: ConnectionId) -> Desk {
+    fn serve(&self, id: ConnectionId) -> Desk {
         let slot = id.slot() as usize;
-        let socket = lock(&self.sockets[slot]).take();
         let counters = self.serving.board.block(slot);
+        let handed = lock(&self.handed[slot]).take();
+        let (socket, desk) = handed.expect("the main thread fills the slot before it makes the thread");
         let mut worker = Worker::at(desk, self.serving, counters, self.crew.seat(slot));
-        if let Some(socket) = socket {
-            worker.serve(socket, id);
-        }
+        worker.serve(socket, id);
         let mut ended = lock(&self.ended);
         ended.slots.push(slot);
         if std::mem::take(&mut ended.awaited) {
@@ -258,6 +262,14 @@ impl<P: Protocol> Hall<'_, P> {
 }
 
 impl Threads<'_> {
+    /// Makes sure of a desk for the next thread.
+    fn ready<P: Protocol>(&mut self) -> io::Result<()> {
+        if self.desks.is_empty() {
+            self.desks.push(Desk::default());
+        }
+        self.desks.last_mut().map_or(Ok(()), Desk::ready::<P>)
+    }
+
     fn join(&mut self, slot: usize) {
         // A thread can only have panicked by a mistake of ours, which then shows in its connection alone.
         if let Some(Ok(desk)) = self.running[slot].take().map(ScopedJoinHandle::join)
