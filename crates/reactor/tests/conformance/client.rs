@@ -1,10 +1,11 @@
 //! Clients, good and bad.
 
-use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 
 use rustix::net::sockopt::set_socket_linger;
+
+use crate::unread::unread;
 
 /// A connection to a server. What it reads it waits for; a server that is killed at its deadline ends the wait.
 pub struct Client {
@@ -39,23 +40,10 @@ impl Client {
     /// Sends, and waits until the server has taken the bytes from its socket: what is sent next comes apart.
     pub fn send_apart(&mut self, bytes: &[u8]) {
         self.send(bytes);
-        while !self.is_taken() {
+        let [own, server] = [self.socket.local_addr(), self.socket.peer_addr()].map(Result::unwrap);
+        while unread(server, own).expect("the server is connected") > 0 {
             std::thread::yield_now();
         }
-    }
-
-    /// Whether the server's side of this connection has nothing left to be received.
-    fn is_taken(&self) -> bool {
-        let port = |address: io::Result<SocketAddr>| format!(":{:04X}", address.unwrap().port());
-        let (own, server) = (port(self.socket.local_addr()), port(self.socket.peer_addr()));
-        let table = fs::read_to_string("/proc/net/tcp").unwrap();
-        table.lines().any(|line| {
-            let mut words = line.split_whitespace().skip(1);
-            let (local, remote) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
-            local.ends_with(&server)
-                && remote.ends_with(&own)
-                && words.nth(1).is_some_and(|queues| queues.ends_with(":00000000"))
-        })
     }
 
     /// Reads exactly what is expected.

@@ -72,7 +72,7 @@ fn reset(pair: Pair) {
             other.expect("here");
         }
     }
-    let before = server.descriptors();
+    let before = server.sockets();
     let mut rude = server.connect();
     rude.send("x");
     rude.expect("x");

@@ -15,6 +15,7 @@ mod null;
 mod numbered;
 mod processes;
 mod server;
+mod unread;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;

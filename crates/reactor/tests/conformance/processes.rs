@@ -45,6 +45,18 @@ pub fn descriptors(pid: u32) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count)
 }
 
+/// How many of them are sockets.
+pub fn sockets(pid: u32) -> usize {
+    let Ok(descriptors) = fs::read_dir(format!("/proc/{pid}/fd")) else {
+        return 0;
+    };
+    descriptors
+        .flatten()
+        .filter_map(|descriptor| fs::read_link(descriptor.path()).ok())
+        .filter(|target| target.to_string_lossy().starts_with("socket:"))
+        .count()
+}
+
 /// What a family of processes looks like, for a message.
 pub fn seen(pid: u32) -> String {
     let member = |pid: &u32| {

@@ -18,7 +18,7 @@ use threadgauge_reactor::{
 
 use crate::Pair;
 use crate::client::Client;
-use crate::processes::{children, descriptors, family, seen, status};
+use crate::processes::{children, descriptors, family, seen, sockets, status};
 
 const SERVER: &str = "--server";
 
@@ -199,14 +199,14 @@ impl Running {
         peaks.max().expect("it runs")
     }
 
-    /// How many descriptors its processes have.
-    pub fn descriptors(&self) -> usize {
-        family(self.child.id()).into_iter().map(descriptors).sum()
+    /// How many sockets its processes have open, each in each.
+    pub fn sockets(&self) -> usize {
+        family(self.child.id()).into_iter().map(sockets).sum()
     }
 
-    /// Waits until it has closed what it had more than `before`.
+    /// Waits until it has closed the sockets that it had more than `before`.
     pub fn until_closed(&self, before: usize) {
-        while self.descriptors() > before {
+        while self.sockets() > before {
             std::thread::yield_now();
         }
     }
