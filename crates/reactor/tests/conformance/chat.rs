@@ -126,9 +126,7 @@ fn half_closed(pair: Pair) {
 fn reset(pair: Pair) {
     let server = pair.serve(&[]);
     let [mut a, mut c] = [(); 2].map(|()| join(&server, "x"));
-    let before = server.sockets();
-    join(&server, "x").reset();
-    server.until_closed(before);
+    server.until_closed(join(&server, "x").reset());
     for _ in 0..50 {
         a.send("still here\n");
         c.expect("still here\n");

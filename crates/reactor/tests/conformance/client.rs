@@ -5,7 +5,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 
 use rustix::net::sockopt::set_socket_linger;
 
-use crate::unread::unread;
+use crate::diag::{self, End};
 
 /// A connection to a server. What it reads it waits for; a server that is killed at its deadline ends the wait.
 pub struct Client {
@@ -40,10 +40,14 @@ impl Client {
     /// Sends, and waits until the server has taken the bytes from its socket: what is sent next comes apart.
     pub fn send_apart(&mut self, bytes: &[u8]) {
         self.send(bytes);
-        let [own, server] = [self.socket.local_addr(), self.socket.peer_addr()].map(Result::unwrap);
-        while unread(server, own).expect("the server is connected") > 0 {
+        while self.server_end().unread > 0 {
             std::thread::yield_now();
         }
+    }
+
+    fn server_end(&self) -> End {
+        let [own, server] = [self.socket.local_addr(), self.socket.peer_addr()].map(Result::unwrap);
+        diag::end(server, own).expect("the server is connected")
     }
 
     /// Reads exactly what is expected.
@@ -108,9 +112,11 @@ impl Client {
         self.socket.shutdown(Shutdown::Write).unwrap();
     }
 
-    /// Goes without a word: the server sees a reset.
-    pub fn reset(self) {
+    /// Goes without a word: the server sees a reset. What its socket can be known by.
+    pub fn reset(self) -> u32 {
+        let inode = self.server_end().inode;
         set_socket_linger(&self.socket, Some(std::time::Duration::ZERO)).unwrap();
+        inode
     }
 }
 

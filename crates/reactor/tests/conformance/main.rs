@@ -10,12 +10,12 @@ mod any;
 mod bytes;
 mod chat;
 mod client;
+mod diag;
 mod echo;
 mod null;
 mod numbered;
 mod processes;
 mod server;
-mod unread;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;

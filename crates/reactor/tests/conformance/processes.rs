@@ -45,16 +45,15 @@ pub fn descriptors(pid: u32) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count)
 }
 
-/// How many of them are sockets.
-pub fn sockets(pid: u32) -> usize {
-    let Ok(descriptors) = fs::read_dir(format!("/proc/{pid}/fd")) else {
-        return 0;
-    };
-    descriptors
-        .flatten()
-        .filter_map(|descriptor| fs::read_link(descriptor.path()).ok())
-        .filter(|target| target.to_string_lossy().starts_with("socket:"))
-        .count()
+/// Whether a process has a descriptor of this socket.
+pub fn has_socket(pid: u32, inode: u32) -> bool {
+    let name = format!("socket:[{inode}]");
+    fs::read_dir(format!("/proc/{pid}/fd")).is_ok_and(|descriptors| {
+        descriptors
+            .flatten()
+            .filter_map(|descriptor| fs::read_link(descriptor.path()).ok())
+            .any(|target| target.as_os_str() == name.as_str())
+    })
 }
 
 /// What a family of processes looks like, for a message.

@@ -18,7 +18,7 @@ use threadgauge_reactor::{
 
 use crate::Pair;
 use crate::client::Client;
-use crate::processes::{children, descriptors, family, seen, sockets, status};
+use crate::processes::{children, descriptors, family, has_socket, seen, status};
 
 const SERVER: &str = "--server";
 
@@ -199,14 +199,10 @@ impl Running {
         peaks.max().expect("it runs")
     }
 
-    /// How many sockets its processes have open, each in each.
-    pub fn sockets(&self) -> usize {
-        family(self.child.id()).into_iter().map(sockets).sum()
-    }
-
-    /// Waits until it has closed the sockets that it had more than `before`.
-    pub fn until_closed(&self, before: usize) {
-        while self.sockets() > before {
+    /// Waits until none of its processes has this socket any more.
+    pub fn until_closed(&self, inode: u32) {
+        let pid = self.child.id();
+        while family(pid).into_iter().any(|pid| has_socket(pid, inode)) {
             std::thread::yield_now();
         }
     }

@@ -1,5 +1,5 @@
-//! What a server has not received yet, as the kernel knows it (`sock_diag(7)`): unlike `/proc/net/tcp`, without a list of
-//! every connection of the machine.
+//! One socket of a server as the kernel knows it (`sock_diag(7)`): unlike `/proc/net/tcp`, without a list of every
+//! connection of the machine.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -11,11 +11,20 @@ use rustix::net::{
 const REQUEST: usize = 16 + 56;
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const NLM_F_REQUEST: u16 = 1;
-/// Where `inet_diag_msg` has `idiag_rqueue`, behind a header.
+/// Where `inet_diag_msg` has `idiag_rqueue` and `idiag_inode`, behind a header.
 const UNREAD: usize = 16 + 4 + 48 + 4;
+const INODE: usize = UNREAD + 12;
 
-/// How many bytes wait to be received by the end `own` of the connection from `peer`. `None` if there is none such.
-pub fn unread(own: SocketAddr, peer: SocketAddr) -> Option<u32> {
+/// The end of a connection.
+pub struct End {
+    /// How many bytes it has not received yet.
+    pub unread: u32,
+    /// By which its descriptors can be known.
+    pub inode: u32,
+}
+
+/// The end `own` of the connection from `peer`. `None` if there is none such.
+pub fn end(own: SocketAddr, peer: SocketAddr) -> Option<End> {
     let (SocketAddr::V4(own), SocketAddr::V4(peer)) = (own, peer) else {
         panic!("servers of this program listen on 127.0.0.1");
     };
@@ -51,6 +60,9 @@ pub fn unread(own: SocketAddr, peer: SocketAddr) -> Option<u32> {
     let (length, _) = recv(&kernel, &mut answer, RecvFlags::empty()).expect("it answers");
     // Anything else is an error: there is no such connection.
     let kind = u16::from_ne_bytes([answer[4], answer[5]]);
-    let field = answer.get(UNREAD..UNREAD + 4).filter(|_| length >= UNREAD + 4)?;
-    (kind == SOCK_DIAG_BY_FAMILY).then(|| u32::from_ne_bytes(field.try_into().expect("four bytes")))
+    let field = |at: usize| u32::from_ne_bytes(answer[at..at + 4].try_into().expect("four bytes"));
+    (kind == SOCK_DIAG_BY_FAMILY && length >= INODE + 4).then(|| End {
+        unread: field(UNREAD),
+        inode: field(INODE),
+    })
 }
