@@ -49,6 +49,19 @@ const STEPS: &[Step] = &[
         run: || cargo("clippy -p threadgauge-exec -p threadgauge-reactor --all-targets --locked -- -D warnings"),
     },
     Step {
+        name: "fuzz targets",
+        alone: "CUSTOM_LIBFUZZER_PATH=/dev/null cargo check --manifest-path fuzz/Cargo.toml --locked",
+        run: || {
+            shell::run(
+                shell::cargo()
+                    .args(["check", "--manifest-path", "fuzz/Cargo.toml", "--locked"])
+                    // Only checked, never linked: so the fuzzer's own C++ need not be compiled.
+                    .env("CUSTOM_LIBFUZZER_PATH", "/dev/null")
+                    .env("CARGO_TARGET_DIR", "target/fuzz-check"),
+            )
+        },
+    },
+    Step {
         name: "documentation",
         alone: "RUSTDOCFLAGS='-D warnings' cargo doc --no-deps --workspace --all-features --locked",
         run: || {
