@@ -1,7 +1,8 @@
 //! `cargo xtask check-deep`: what takes too long for every change.
 //!
-//! Valgrind's memcheck over the tests of the unsafe leaves, loom's model checking of the lock-free parts, then every
-//! fuzz target for a while. All look for what the tests themselves cannot see.
+//! Valgrind's memcheck over the tests of the unsafe leaves, loom's model checking of the lock-free parts, very many
+//! connections to the servers of the conformance suites, then every fuzz target for a while. All look for what the
+//! tests themselves cannot see.
 
 use std::fs;
 use std::path::Path;
@@ -11,10 +12,21 @@ use clap::Args;
 
 use crate::{deps, shell};
 
-/// A crate with unsafe leaves, and what the names of the tests that reach them contain.
+/// A crate with unsafe leaves, and what the names of the tests that reach them contain and do not.
 struct Leaves {
     package: &'static str,
     tests: &'static str,
+    skip: &'static str,
+}
+
+impl Leaves {
+    fn arguments(&self) -> Vec<&str> {
+        let mut arguments = vec![self.tests];
+        if !self.skip.is_empty() {
+            arguments.extend(["--skip", self.skip]);
+        }
+        arguments
+    }
 }
 
 const LEAVES: &[Leaves] = &[
@@ -22,15 +34,19 @@ const LEAVES: &[Leaves] = &[
     Leaves {
         package: "threadgauge-machine",
         tests: "",
+        skip: "",
     },
-    // The ring between two threads, and the scope on threads that stay.
+    // The ring between two threads, and the scope on threads that stay. The simulations of the adaptive degree are
+    // arithmetic, and take a quarter of an hour there.
     Leaves {
         package: "threadgauge-exec",
         tests: "",
+        skip: "adaptive::regret",
     },
     Leaves {
         package: "threadgauge-lab",
         tests: "sys::",
+        skip: "",
     },
 ];
 /// Valgrind hides the kernel's vDSO, which rustix finds all the same and follows into nothing; through the
@@ -51,19 +67,22 @@ pub struct Options {
     #[arg(long, default_value_t = 600, value_name = "SECONDS")]
     fuzz_seconds: u32,
     /// Only valgrind
-    #[arg(long, conflicts_with_all = ["loom_only", "fuzz_only"])]
+    #[arg(long, conflicts_with_all = ["loom_only", "crowd_only", "fuzz_only"])]
     valgrind_only: bool,
     /// Only loom's models
-    #[arg(long, conflicts_with = "fuzz_only")]
+    #[arg(long, conflicts_with_all = ["crowd_only", "fuzz_only"])]
     loom_only: bool,
+    /// Only the servers with 10,000 connections
+    #[arg(long, conflicts_with = "fuzz_only")]
+    crowd_only: bool,
     /// Only the fuzz targets
     #[arg(long)]
     fuzz_only: bool,
 }
 
-/// Runs all three, or the one asked for.
+/// Runs all of them, or the one asked for.
 pub fn run(options: &Options) -> Result<()> {
-    let all = !(options.valgrind_only || options.loom_only || options.fuzz_only);
+    let all = !(options.valgrind_only || options.loom_only || options.crowd_only || options.fuzz_only);
     if all || options.valgrind_only {
         deps::install(deps::Need::Deep)?;
         memcheck()?;
@@ -71,10 +90,25 @@ pub fn run(options: &Options) -> Result<()> {
     if all || options.loom_only {
         models()?;
     }
+    if all || options.crowd_only {
+        crowd()?;
+    }
     if all || options.fuzz_only {
         fuzz(options.fuzz_seconds)?;
     }
     Ok(())
+}
+
+/// Five times the connections of the normal tests, to every event-driven design.
+fn crowd() -> Result<()> {
+    eprintln!("== servers with 10,000 connections");
+    shell::run(
+        shell::cargo()
+            .args(["test", "--quiet", "--locked", "--release", "--package", "threadgauge-reactor"])
+            .args(["--test", "conformance", "--", "very_many_clients"])
+            .env("THREADGAUGE_CONNECTIONS", "10000"),
+    )
+    .context("the limit on descriptors must be above 10,100; see `ulimit -Hn`")
 }
 
 fn models() -> Result<()> {
@@ -127,8 +161,11 @@ fn memcheck() -> Result<()> {
         let [binary] = &shell::executables(&messages)?[..] else {
             bail!("{} has not exactly one test binary", leaves.package);
         };
-        let listed =
-            shell::output(shell::command_at(binary).args([leaves.tests, "--list", "--format=terse"]))?;
+        let listed = shell::output(
+            shell::command_at(binary)
+                .args(leaves.arguments())
+                .args(["--list", "--format=terse"]),
+        )?;
         let tests = listed.lines().filter(|line| line.ends_with(": test")).count();
         ensure!(
             tests > 0,
@@ -143,7 +180,8 @@ fn memcheck() -> Result<()> {
                 .args(["--quiet", "--tool=memcheck", "--leak-check=no"])
                 .arg(format!("--error-exitcode={FOUND}"))
                 .arg(binary)
-                .args([leaves.tests, "--test-threads=1"]),
+                .args(leaves.arguments())
+                .arg("--test-threads=1"),
         )
         .with_context(|| format!("status {FOUND} is valgrind's, any other a failed test's"))?;
     }

@@ -1,192 +1,402 @@
-//! One connection served to its end by the thread that called: what the designs without event loops have in common.
+//! Connections served by a thread that has nothing else to do: what the designs without event loops have in common.
+//!
+//! A [`Worker`] serves one connection after the other, each to its end, and blocks where there is nothing to do. What
+//! it needs for that it allocates once. Where no time limit is set it blocks in `recv` itself, as a plain C program
+//! would, and relies on [`Halt`] to be woken; otherwise in `poll`.
+//!
+//! Steps that may block ([`Io::offload`](crate::Io::offload)) are done by the worker itself, in order: it has nobody
+//! else who would wait.
 
-use std::os::fd::OwnedFd;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
-use rustix::net::{self, RecvFlags, SendFlags};
+use rustix::net::{self, RecvFlags, SendFlags, Shutdown};
 
+use crate::bell::Bell;
 use crate::connection::{Connection, Turn};
 use crate::counters::{CloseReason, Counters};
+use crate::halt::{Halt, Phase};
 use crate::id::ConnectionId;
+use crate::mail::Mail;
 use crate::options::Options;
 use crate::outbox::Outbox;
 use crate::protocol::{Effects, Protocol};
 use crate::server::Serving;
-use crate::stop::{Stop, poll_once};
+use crate::stop::{poll_once, timespec};
 
 /// The most bytes of one receive.
 const RECEIVE_BYTES: usize = 64 * 1024;
 
-/// Serves a connection until it ends. Blocks until then; the server's stop ends it, at the latest when the drain time
-/// is over.
-pub(crate) fn serve<P: Protocol>(
-    serving: &Serving<P>,
-    socket: OwnedFd,
-    id: ConnectionId,
-    counters: &Counters,
-) {
-    let mut effects = Effects::default();
-    let mut outbox = Outbox::default();
-    let full_at = outbox.full_at(serving.options.output_limit);
-    let mut turn = Turn {
-        output: outbox.buffer(),
-        full_at,
-        effects: &mut effects,
-    };
-    let connection = Connection::open(&*serving.protocol, id, &mut turn);
-    let mut peer = Peer {
-        options: &serving.options,
-        stop: serving.stop(),
-        socket,
-        counters,
-        connection,
-        outbox,
-        effects,
-        input: vec![0; RECEIVE_BYTES],
-        alarm: None,
-        heard: Instant::now(),
-        opened: Instant::now(),
-        drain_until: None,
-    };
-    while !peer.is_over() {
-        peer.turn();
+/// How long a client that broke the rules may take to hear why: see [`Peer::linger`].
+const LINGER: Duration = Duration::from_secs(1);
+
+/// What a thread needs to serve connections one after the other.
+#[derive(Debug)]
+pub(crate) struct Worker<'a, P, H> {
+    serving: &'a Serving<P>,
+    counters: &'a Counters,
+    halt: H,
+    desk: Desk,
+}
+
+/// What is allocated once and used for every connection. Empty in between.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    /// Room for one receive, which is never cleared.
+    input: Vec<u8>,
+    outbox: Outbox,
+    effects: Effects,
+    /// Rung when somebody has sent to the client: see [`Desk::ready`].
+    bell: Option<Arc<Bell>>,
+}
+
+impl Default for Desk {
+    fn default() -> Self {
+        Self {
+            input: Vec::with_capacity(RECEIVE_BYTES),
+            outbox: Outbox::default(),
+            effects: Effects::default(),
+            bell: None,
+        }
     }
-    peer.close();
+}
+
+impl Desk {
+    /// Makes sure of all that a connection of this protocol needs. Before it is accepted: what was accepted could
+    /// otherwise take the last descriptors and then wait for one for ever.
+    ///
+    /// # Errors
+    ///
+    /// If there is no descriptor.
+    pub fn ready<P: Protocol>(&mut self) -> io::Result<()> {
+        if P::SHARED && self.bell.is_none() {
+            self.bell = Some(Arc::new(Bell::new()?));
+        }
+        Ok(())
+    }
+}
+
+impl<'a, P: Protocol, H: Halt> Worker<'a, P, H> {
+    /// Counts in `counters`, which nobody else writes, and hears of the stop through `halt`.
+    pub fn new(serving: &'a Serving<P>, counters: &'a Counters, halt: H) -> Self {
+        Self::at(Desk::default(), serving, counters, halt)
+    }
+
+    /// As [`new`](Self::new), with what another worker has left.
+    pub fn at(desk: Desk, serving: &'a Serving<P>, counters: &'a Counters, halt: H) -> Self {
+        Self {
+            serving,
+            counters,
+            halt,
+            desk,
+        }
+    }
+
+    /// As [`Desk::ready`].
+    ///
+    /// # Errors
+    ///
+    /// If there is no descriptor.
+    pub fn ready(&mut self) -> io::Result<()> {
+        self.desk.ready::<P>()
+    }
+
+    /// Counts in other counters from now on.
+    pub fn count_in(&mut self, counters: &'a Counters) {
+        self.counters = counters;
+    }
+
+    /// Leaves its desk to the next.
+    pub fn leave(self) -> Desk {
+        self.desk
+    }
+
+    /// Serves a connection until it ends. Blocks until then; the stop ends it, at the latest when the drain time is
+    /// over and no call into the protocol is under way.
+    pub fn serve(&mut self, socket: OwnedFd, id: ConnectionId) {
+        let socket = self.halt.begin(socket);
+        // Decided when it is compiled: a protocol that shares nothing pays nothing.
+        let post = if P::SHARED {
+            self.halt
+                .mail(&socket)
+                .zip(self.desk.bell.clone())
+                .map(|((mail, socket), bell)| {
+                    mail.open(id, socket, Arc::clone(&bell));
+                    Post {
+                        mail,
+                        bell,
+                        held_up_by: Vec::new(),
+                    }
+                })
+        } else {
+            None
+        };
+        let options = &self.serving.options;
+        let full_at = self.desk.outbox.full_at(options.output_limit);
+        let mut turn = Turn {
+            output: self.desk.outbox.buffer(),
+            full_at,
+            effects: &mut self.desk.effects,
+        };
+        let connection = Connection::open(&*self.serving.protocol, id, &mut turn);
+        let mut peer = Peer::<P, H> {
+            options,
+            counters: self.counters,
+            halt: &self.halt,
+            socket: &socket,
+            desk: &mut self.desk,
+            post,
+            connection,
+            phase: Phase::Serving,
+            more_likely: false,
+            alarm: None,
+            silent_until: options.idle.and_then(from_now),
+            new_until: options.handshake.and_then(from_now),
+        };
+        peer.note();
+        while !(peer.is_over() && peer.leave()) {
+            peer.turn();
+        }
+        peer.close();
+        self.counters.other_calls.add(1);
+        self.halt.end(socket);
+    }
+}
+
+/// How a connection sends to others, and hears that they have sent to it.
+struct Post<'a> {
+    mail: &'a Mail,
+    bell: Arc<Bell>,
+    /// Connections whose clients have too much waiting: nothing is read until they have taken half.
+    held_up_by: Vec<ConnectionId>,
 }
 
 /// A client, its connection and its times.
-struct Peer<'a, S> {
+struct Peer<'a, P: Protocol, H: Halt> {
     options: &'a Options,
-    stop: &'a Stop,
-    socket: OwnedFd,
     counters: &'a Counters,
-    connection: Connection<S>,
-    outbox: Outbox,
-    effects: Effects,
-    input: Vec<u8>,
+    halt: &'a H,
+    socket: &'a H::Socket,
+    /// Its outbox holds what waits for the client. With a post it holds only what the session has just said, and what
+    /// waits is in the mail, so that others can add to it.
+    desk: &'a mut Desk,
+    post: Option<Post<'a>>,
+    connection: Connection<P::Session>,
+    /// How far the server's end had come when the session heard of it.
+    phase: Phase,
+    /// The last receive was a full one, so that there may be more.
+    more_likely: bool,
+    /// When the session wants to be called.
     alarm: Option<Instant>,
-    /// When something came last.
-    heard: Instant,
-    opened: Instant,
-    /// Set once the server has stopped.
-    drain_until: Option<Instant>,
+    /// When it is closed unless something comes.
+    silent_until: Option<Instant>,
+    /// When it is closed unless a first whole message comes.
+    new_until: Option<Instant>,
 }
 
-impl<S: crate::protocol::Session> Peer<'_, S> {
-    fn is_over(&self) -> bool {
-        self.connection.ending().is_some_and(|reason| {
-            reason.is_abrupt() || (self.outbox.is_empty() && self.connection.is_answered())
-        })
-    }
-
-    /// Everything that can be done without waiting, and if that was nothing, a wait.
-    fn turn(&mut self) {
-        self.do_steps();
-        let sent = self.send();
-        let received = self.connection.wants_input() && self.receive();
-        if !sent && !received && !self.is_over() {
-            self.wait();
+impl<P: Protocol, H: Halt> Peer<'_, P, H> {
+    /// How much waits for the client, in bytes.
+    fn unsent(&self) -> usize {
+        match &self.post {
+            Some(post) => post.mail.waiting(self.connection.id()).bytes,
+            None => self.desk.outbox.len(),
         }
     }
 
-    fn call(&mut self, call: impl FnOnce(&mut Connection<S>, &mut Turn<'_>)) {
-        let full_at = self.outbox.full_at(self.options.output_limit);
+    fn is_over(&self) -> bool {
+        self.connection
+            .ending()
+            .is_some_and(|reason| reason.is_abrupt() || (self.connection.is_answered() && self.unsent() == 0))
+    }
+
+    /// Nobody can send to it any more; unless somebody just has.
+    fn leave(&self) -> bool {
+        let abrupt = self.connection.ending().is_some_and(CloseReason::is_abrupt);
+        self.post
+            .as_ref()
+            .is_none_or(|post| post.mail.close(self.connection.id(), !abrupt))
+    }
+
+    /// One step: what can be done without waiting, or a wait.
+    fn turn(&mut self) {
+        self.hear();
+        self.do_steps();
+        if self.is_over() || self.send() {
+            return;
+        }
+        let held_up = self.post.as_ref().is_some_and(|post| !post.held_up_by.is_empty());
+        let reads = self.connection.wants_input() && self.phase == Phase::Serving && !held_up;
+        let only_reads = reads && self.post.is_none() && self.desk.outbox.is_empty();
+        if only_reads && H::WAKES && self.nearest().is_none() {
+            self.receive(RecvFlags::empty());
+        } else if !(reads && self.more_likely && self.receive(RecvFlags::DONTWAIT)) {
+            self.wait(reads);
+        }
+    }
+
+    /// Hears of the server's end, and of what others have done to the connection.
+    fn hear(&mut self) {
+        let phase = self.halt.phase();
+        if phase >= Phase::Draining && self.phase == Phase::Serving {
+            self.call(Connection::stop);
+        }
+        if phase == Phase::Over {
+            self.connection.end(CloseReason::DrainTime);
+        }
+        self.phase = phase;
+        if let Some(post) = &mut self.post {
+            post.mail.forget_free(&mut post.held_up_by);
+            if post.mail.waiting(self.connection.id()).slow {
+                self.connection.end(CloseReason::Slow);
+            }
+        }
+    }
+
+    fn call(&mut self, call: impl FnOnce(&mut Connection<P::Session>, &mut Turn<'_>)) {
+        let mut limit = self.options.output_limit;
+        if self.post.is_some() {
+            limit = limit.saturating_sub(self.unsent());
+        }
+        let full_at = self.desk.outbox.full_at(limit);
         let mut turn = Turn {
-            output: self.outbox.buffer(),
+            output: self.desk.outbox.buffer(),
             full_at,
-            effects: &mut self.effects,
+            effects: &mut self.desk.effects,
         };
         call(&mut self.connection, &mut turn);
+        self.note();
+    }
+
+    /// Does what the session has asked for: its alarm, and its mail.
+    fn note(&mut self) {
         if let Some(alarm) = self.connection.take_alarm() {
-            self.alarm = alarm.map(|after| Instant::now() + after);
+            self.alarm = alarm.and_then(from_now);
+        }
+        if let Some(post) = &self.post
+            && !self.desk.outbox.is_empty()
+        {
+            post.mail.append(self.connection.id(), self.desk.outbox.waiting());
+            self.desk.outbox.sent(self.desk.outbox.len());
+        }
+        self.forward();
+    }
+
+    /// Messages to others.
+    fn forward(&mut self) {
+        let effects = &mut self.desk.effects;
+        if effects.no_messages() {
+            return;
+        }
+        match &mut self.post {
+            Some(post) => post
+                .mail
+                .deliver(effects, &post.bell, &mut post.held_up_by, self.counters),
+            None => {
+                self.counters.undeliverable.add(effects.messages().len() as u64);
+                effects.clear_messages();
+            }
         }
     }
 
-    /// Steps that may block are done here: this thread has nobody else.
+    /// Steps that may block, in the order asked for; those that their answers ask for too.
     fn do_steps(&mut self) {
-        while let Some(step) = (!self.effects.jobs.is_empty()).then(|| self.effects.jobs.remove(0)) {
-            let bytes = catch_unwind(AssertUnwindSafe(step)).ok();
-            self.call(|connection, turn| connection.answered(bytes.as_deref(), turn));
+        while !self.desk.effects.jobs.is_empty() {
+            for step in std::mem::take(&mut self.desk.effects.jobs) {
+                let bytes = catch_unwind(AssertUnwindSafe(step)).ok();
+                self.call(|connection, turn| connection.answered(bytes.as_deref(), turn));
+            }
         }
     }
 
     /// Sends what the client takes at once; whether that was anything.
     fn send(&mut self) -> bool {
-        if self.outbox.is_empty() {
-            return false;
+        let sent = match &self.post {
+            Some(post) => post.mail.send(self.connection.id(), self.counters),
+            None => self.send_own(),
+        };
+        if sent.is_err() {
+            self.fail();
+            return true;
+        }
+        // Others may have sent for this connection, too.
+        if self.connection.is_held() && self.unsent() <= self.options.output_limit / 2 {
+            self.call(Connection::resume);
+            return true;
+        }
+        sent == Ok(true)
+    }
+
+    fn send_own(&mut self) -> Result<bool, Errno> {
+        let outbox = &mut self.desk.outbox;
+        if outbox.is_empty() {
+            return Ok(false);
         }
         self.counters.sends.add(1);
-        match net::send(
-            &self.socket,
-            self.outbox.waiting(),
-            SendFlags::DONTWAIT | SendFlags::NOSIGNAL,
-        ) {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        match net::send(self.socket, outbox.waiting(), flags) {
             Ok(count) => {
                 self.counters.bytes_out.add(count as u64);
-                self.outbox.sent(count);
-                if self.outbox.len() <= self.options.output_limit / 2 {
-                    self.call(Connection::resume);
-                }
-                true
+                outbox.sent(count);
+                Ok(true)
             }
-            Err(Errno::AGAIN | Errno::INTR) => false,
-            Err(_) => {
-                self.connection.end(CloseReason::Lost);
-                true
-            }
+            Err(Errno::AGAIN | Errno::INTR) => Ok(false),
+            Err(error) => Err(error),
         }
     }
 
-    /// Receives what is there; whether that was anything.
-    fn receive(&mut self) -> bool {
+    /// Receives; whether that brought anything. Blocks unless `flags` say otherwise.
+    fn receive(&mut self, flags: RecvFlags) -> bool {
+        let mut input = std::mem::take(&mut self.desk.input);
+        input.clear();
         self.counters.receives.add(1);
-        match net::recv(&self.socket, &mut *self.input, RecvFlags::DONTWAIT) {
+        let received = net::recv(self.socket, spare_capacity(&mut input), flags);
+        self.more_likely = input.len() == input.capacity();
+        match received {
+            // That may be the socket shut down by our own side: then the session hears of the stop instead.
+            Ok((0, _)) if self.halt.phase() > Phase::Serving => {}
             Ok((0, _)) => self.call(Connection::ended),
             Ok((count, _)) => {
                 self.counters.bytes_in.add(count as u64);
-                self.heard = Instant::now();
-                let input = std::mem::take(&mut self.input);
-                self.call(|connection, turn| connection.received(&input[..count], turn));
-                self.input = input;
+                self.silent_until = self.options.idle.and_then(from_now);
+                self.call(|connection, turn| connection.received(&input, turn));
+                if !self.connection.is_new() {
+                    self.new_until = None;
+                }
             }
-            Err(Errno::AGAIN | Errno::INTR) => return false,
-            Err(_) => self.connection.end(CloseReason::Lost),
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(_) => self.fail(),
         }
-        true
+        self.desk.input = input;
+        received.is_ok()
     }
 
-    /// Waits for the client, the stop, or the nearest of the times.
-    fn wait(&mut self) {
-        let mut interest = PollFlags::empty();
-        interest.set(PollFlags::IN, self.connection.wants_input());
-        interest.set(PollFlags::OUT, !self.outbox.is_empty());
-        let mut fds = vec![PollFd::new(&self.socket, interest)];
-        if self.drain_until.is_none() {
-            fds.push(PollFd::new(self.stop, PollFlags::IN));
-        }
-        let timeout = self.nearest().map(|(at, _)| {
-            let left = at.saturating_duration_since(Instant::now()) + Duration::from_micros(999);
-            Timespec::try_from(left).unwrap_or(Timespec {
-                tv_sec: i64::MAX,
-                tv_nsec: 0,
-            })
+    /// The socket is of no use any more: the client's doing, or ours at the end of the drain time.
+    fn fail(&mut self) {
+        self.hear();
+        self.connection.end(match self.phase {
+            Phase::Over => CloseReason::DrainTime,
+            _ => CloseReason::Lost,
         });
-        self.counters.waits.add(1);
-        let ready = poll_once(&mut fds, timeout.as_ref());
-        self.counters.wake_ups.add(1);
-        let failed = ready.is_err()
-            || fds[0].revents().intersects(PollFlags::ERR | PollFlags::NVAL)
-            || (fds[0].revents().contains(PollFlags::HUP) && !self.connection.wants_input());
-        let stopped = fds.get(1).is_some_and(|stop| !stop.revents().is_empty());
-        if failed {
-            self.connection.end(CloseReason::Lost);
-        }
-        if stopped {
-            self.drain_until = Some(Instant::now() + self.options.drain);
-            self.call(Connection::stop);
+    }
+
+    /// Waits for the client, others, the stop, or the nearest of the times, and receives if something came.
+    fn wait(&mut self, reads: bool) {
+        let mut interest = PollFlags::empty();
+        interest.set(PollFlags::IN, reads);
+        interest.set(PollFlags::OUT, self.unsent() > 0);
+        let timeout = self.nearest().map(|(at, _)| at);
+        let client = self.wait_for(interest, timeout);
+        let useless = PollFlags::ERR | PollFlags::NVAL | PollFlags::HUP;
+        if client.intersects(useless) && !reads {
+            self.fail();
+        } else if reads && !client.is_empty() && client != PollFlags::OUT {
+            self.receive(RecvFlags::DONTWAIT);
         }
         if let Some((at, what)) = self.nearest()
             && at <= Instant::now()
@@ -201,28 +411,109 @@ impl<S: crate::protocol::Session> Peer<'_, S> {
         }
     }
 
+    /// Waits for the client, and beside it for the post's bell or what the [`Halt`] wants to be watched. What came of
+    /// the client.
+    fn wait_for(&self, interest: PollFlags, until: Option<Instant>) -> PollFlags {
+        let (watched, watched_until) = self.halt.watch();
+        let beside = match &self.post {
+            Some(post) => Some(post.bell.as_fd()),
+            None => watched,
+        };
+        let client = PollFd::new(self.socket, interest);
+        let mut fds = [client.clone(), client];
+        let count = match &beside {
+            Some(beside) => {
+                fds[1] = PollFd::new(beside, PollFlags::IN);
+                2
+            }
+            None => 1,
+        };
+        let timeout = [until, watched_until].into_iter().flatten().min().map(left);
+        self.counters.waits.add(1);
+        let ready = poll_once(&mut fds[..count], timeout.as_ref());
+        self.counters.wake_ups.add(1);
+        if ready.is_err() {
+            // Only for want of memory in the kernel, or by a mistake of ours: the client is given up.
+            return PollFlags::NVAL;
+        }
+        if count == 2 && !fds[1].revents().is_empty() {
+            match &self.post {
+                Some(post) => {
+                    self.counters.other_calls.add(1);
+                    post.bell.quiet();
+                }
+                None => self.halt.noticed(),
+            }
+        }
+        fds[0].revents()
+    }
+
     /// The next time at which something happens: the session's alarm, or the end for a reason.
     fn nearest(&self) -> Option<(Instant, Option<CloseReason>)> {
-        let idle = self
-            .options
-            .idle
-            .map(|limit| (self.heard + limit, Some(CloseReason::Idle)));
-        let handshake = self
-            .options
-            .handshake
-            .filter(|_| self.connection.is_new())
-            .map(|limit| (self.opened + limit, Some(CloseReason::Handshake)));
-        let drain = self.drain_until.map(|at| (at, Some(CloseReason::DrainTime)));
-        [self.alarm.map(|at| (at, None)), idle, handshake, drain]
-            .into_iter()
-            .flatten()
+        let ends = [
+            (self.alarm, None),
+            (self.silent_until, Some(CloseReason::Idle)),
+            (self.new_until, Some(CloseReason::Handshake)),
+        ];
+        ends.into_iter()
+            .filter_map(|(at, what)| Some((at?, what)))
             .min_by_key(|&(at, _)| at)
     }
 
+    /// Counts, and leaves the desk as it was found.
     fn close(mut self) {
         self.counters.messages.add(self.connection.messages());
-        let reason = self.connection.close(&mut self.effects);
+        if matches!(
+            self.connection.ending(),
+            Some(CloseReason::Refused | CloseReason::TooLong)
+        ) {
+            self.linger();
+        }
+        let effects = &mut self.desk.effects;
+        let reason = self.connection.close(effects);
+        match &mut self.post {
+            Some(post) => post
+                .mail
+                .deliver(effects, &post.bell, &mut post.held_up_by, self.counters),
+            None => {
+                self.counters.undeliverable.add(effects.messages().len() as u64);
+                effects.clear_messages();
+            }
+        }
+        effects.jobs.clear();
         self.counters.closed(reason);
-        self.counters.other_calls.add(1);
+        self.desk.outbox.sent(self.desk.outbox.len());
     }
+
+    /// A client that broke the rules may still be sending. To close now would have its kernel drop the answer that
+    /// says why; so the answer is ended, and what comes is thrown away until the client ends, for a limited time.
+    fn linger(&mut self) {
+        self.counters.other_calls.add(1);
+        if net::shutdown(self.socket, Shutdown::Write).is_err() {
+            return;
+        }
+        let until = Instant::now() + LINGER;
+        while self.halt.phase() == Phase::Serving && Instant::now() < until {
+            self.wait_for(PollFlags::IN, Some(until));
+            self.desk.input.clear();
+            self.counters.receives.add(1);
+            let input = spare_capacity(&mut self.desk.input);
+            match net::recv(self.socket, input, RecvFlags::DONTWAIT) {
+                Ok((0, _)) => return,
+                Ok((count, _)) => self.counters.bytes_in.add(count as u64),
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+/// That time from now, unless no clock goes so far.
+fn from_now(after: Duration) -> Option<Instant> {
+    Instant::now().checked_add(after)
+}
+
+/// How long it is until then.
+fn left(until: Instant) -> Timespec {
+    timespec(until.saturating_duration_since(Instant::now()))
 }

@@ -219,15 +219,21 @@ impl<S: Session> Connection<S> {
                 self.held = true;
                 break;
             }
+            // No more than a frame, so that what is too long does not depend on how the bytes came.
             let rest = &input[used..];
-            let Some(count) = self.call(turn, |session, io| session.received(rest, io)) else {
+            let rest = &rest[..rest.len().min(self.max_frame)];
+            let received = self.call(turn, |session, io| {
+                let count = session.received(rest, io);
+                assert!(
+                    count <= rest.len(),
+                    "a session used {count} of {} bytes",
+                    rest.len()
+                );
+                count
+            });
+            let Some(count) = received else {
                 break;
             };
-            assert!(
-                count <= rest.len(),
-                "a session used {count} of {} bytes",
-                rest.len()
-            );
             if count == 0 {
                 break;
             }
@@ -379,6 +385,29 @@ mod tests {
         assert!(bench.connection.wants_input());
         bench.received(b"x");
         assert_eq!(bench.connection.ending(), Some(CloseReason::TooLong));
+    }
+
+    #[test]
+    fn a_frame_may_be_as_long_as_it_may_and_no_longer_however_it_comes() {
+        let (fits, too_long) = (
+            [&[b'x'; 15][..], b"\n"].concat(),
+            [&[b'x'; 16][..], b"\n"].concat(),
+        );
+        for (frame, ending) in [(fits, None), (too_long, Some(CloseReason::TooLong))] {
+            for split in 1..=frame.len() {
+                let mut bench = Bench::new();
+                bench.received(&frame[..split]);
+                if split < frame.len() {
+                    bench.received(&frame[split..]);
+                }
+                assert_eq!(
+                    bench.connection.ending(),
+                    ending,
+                    "{} split at {split}",
+                    frame.len()
+                );
+            }
+        }
     }
 
     #[test]

@@ -159,6 +159,11 @@ impl Counters {
     pub fn closed(&self, reason: CloseReason) {
         self.closed[reason as usize].add(1);
     }
+
+    /// How many connections have ended here.
+    pub fn all_closed(&self) -> u64 {
+        self.closed.iter().map(Counter::get).sum()
+    }
 }
 
 /// A count with one writer and any number of readers, who may see it a little late.
@@ -171,7 +176,7 @@ impl Counter {
         self.0.store(self.0.load(Relaxed) + count, Relaxed);
     }
 
-    fn get(&self) -> u64 {
+    pub fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }
 }

@@ -6,12 +6,27 @@
 mod half_sync_half_async;
 mod iterative;
 mod leader_followers;
+mod preforked;
+mod preforked_accept;
+mod preforked_descriptor;
+mod preforked_file_lock;
+mod preforked_mutex;
+mod preforked_reuseport;
+mod prethreaded;
+mod prethreaded_acceptor;
+mod prethreaded_mutex;
+mod process_per_connection;
+mod processes;
 mod reactor;
 mod reactor_per_core;
 mod reactor_pool;
 mod split_reactor;
+mod thread_per_connection;
+mod threads;
 
-use crate::error::Error;
+use std::str::FromStr;
+
+use crate::error::{Error, find};
 use crate::options::Setting;
 use crate::protocol::Protocol;
 use crate::server::Serving;
@@ -85,6 +100,24 @@ macro_rules! designs {
 designs! {
     /// One connection after the other, by one thread.
     Iterative => iterative,
+    /// A process for each connection.
+    ProcessPerConnection => process_per_connection,
+    /// Children made beforehand, all of which accept.
+    PreforkedAccept => preforked_accept,
+    /// Children made beforehand; a lock on a file decides who accepts.
+    PreforkedFileLock => preforked_file_lock,
+    /// Children made beforehand; a lock in shared memory decides who accepts.
+    PreforkedMutex => preforked_mutex,
+    /// Children made beforehand; the parent accepts and passes descriptors.
+    PreforkedDescriptor => preforked_descriptor,
+    /// Children made beforehand, with a listening socket each.
+    PreforkedReuseport => preforked_reuseport,
+    /// A thread for each connection.
+    ThreadPerConnection => thread_per_connection,
+    /// Threads made beforehand; a lock decides who accepts.
+    PrethreadedMutex => prethreaded_mutex,
+    /// Threads made beforehand; the main thread accepts and hands over.
+    PrethreadedAcceptor => prethreaded_acceptor,
     /// One event loop for all connections.
     Reactor => reactor,
     /// One event loop that reads, one that writes.
@@ -103,23 +136,6 @@ impl Design {
     /// Its name.
     pub fn name(self) -> &'static str {
         self.about().name
-    }
-
-    /// The design of this name.
-    ///
-    /// # Errors
-    ///
-    /// If there is none: with all names.
-    pub fn named(name: &str) -> Result<Self, Error> {
-        let names = || Self::ALL.iter().map(|design| design.name());
-        Self::ALL
-            .iter()
-            .copied()
-            .find(|design| design.name() == name)
-            .ok_or_else(|| Error::UnknownDesign {
-                name: name.to_owned(),
-                known: names().collect::<Vec<_>>().join(", "),
-            })
     }
 
     /// Whether sessions that reach each other run on it, and if not, why.
@@ -146,6 +162,15 @@ impl Design {
     }
 }
 
+/// By its name.
+impl FromStr for Design {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        find("design", name, Self::ALL, Self::name)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,14 +178,14 @@ mod tests {
     #[test]
     fn every_design_has_a_name_of_its_own() {
         for (i, &design) in Design::ALL.iter().enumerate() {
-            assert_eq!(Design::named(design.name()).expect("found"), design);
+            assert_eq!(design.name().parse::<Design>().expect("found"), design);
             assert!(Design::ALL[..i].iter().all(|other| other.name() != design.name()));
         }
     }
 
     #[test]
     fn an_unknown_name_is_told_the_known_ones() {
-        let error = Design::named("iteratve").expect_err("unknown").to_string();
+        let error = "iteratve".parse::<Design>().expect_err("unknown").to_string();
         assert!(
             error.contains("`iteratve`") && error.contains("iterative"),
             "{error}"

@@ -8,12 +8,14 @@ use crate::options::Setting;
 /// Why a server was not built, or ended before it was told to.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No design has this name.
-    #[error("there is no design `{name}`; there are: {known}")]
-    UnknownDesign {
+    /// Nothing of its kind has this name.
+    #[error("there is no {what} `{name}`; there are: {known}")]
+    Unknown {
+        /// Of what kind: a design, a protocol, ...
+        what: &'static str,
         /// What was asked for.
         name: String,
-        /// All names.
+        /// All names, with commas.
         known: String,
     },
     /// A setting that the design has no use for.
@@ -85,4 +87,19 @@ impl Error {
             source: source.into(),
         }
     }
+}
+
+/// The one of `all` with this name.
+pub(crate) fn find<T: Copy>(
+    what: &'static str,
+    name: &str,
+    all: &[T],
+    name_of: impl Fn(T) -> &'static str,
+) -> Result<T, Error> {
+    let found = all.iter().copied().find(|&one| name_of(one) == name);
+    found.ok_or_else(|| Error::Unknown {
+        what,
+        name: name.to_owned(),
+        known: all.iter().copied().map(name_of).collect::<Vec<_>>().join(", "),
+    })
 }

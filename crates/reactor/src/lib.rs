@@ -1,27 +1,39 @@
 //! Any protocol on any concurrency design.
 #![doc = include_str!("../README.md")]
 
+mod back_off;
+mod bell;
 mod blocking;
+mod catalogue;
 mod connection;
 mod counters;
 mod design;
 mod error;
+mod fork;
+mod halt;
 mod id;
 mod listen;
+mod lock;
+mod mail;
 mod options;
 mod outbox;
+mod pool;
 pub mod protocol;
 pub mod reactor;
+mod rooms;
 mod server;
 mod shared;
 mod stop;
 mod sync;
+pub mod testing;
 
+pub use catalogue::{BuiltIn, Visitor};
 pub use counters::{CloseReason, Totals};
 pub use design::{About, AtOnce, Design, Memory};
 pub use error::Error;
 pub use id::ConnectionId;
 pub use options::{Overflow, Placement, Setting};
 pub use protocol::{Io, Job, Protocol, Session};
+pub use rooms::{Member, Rooms};
 pub use server::{Bound, Meter, Server};
 pub use stop::Stop;

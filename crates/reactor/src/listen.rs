@@ -18,6 +18,13 @@ pub(crate) struct Listener {
     backlog: i32,
 }
 
+/// Whether others listen on the port too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Port {
+    Own,
+    Shared,
+}
+
 /// What came of accepting.
 #[derive(Debug)]
 pub(crate) enum Accepted {
@@ -46,7 +53,7 @@ impl Listener {
             source: io::Error::other("it stands for no address"),
         };
         for address in addresses {
-            match Self::open(address, backlog) {
+            match Self::open(address, backlog, Port::Own) {
                 Ok(listener) => return Ok(listener),
                 Err(source) => failure = Error::Bind { address, source },
             }
@@ -61,13 +68,13 @@ impl Listener {
     /// If it cannot be had.
     pub fn sibling(&self) -> Result<Self, Error> {
         sockopt::set_socket_reuseport(&self.socket, true).map_err(Error::io("sharing the port"))?;
-        Self::open(self.address, self.backlog).map_err(|source| Error::Bind {
+        Self::open(self.address, self.backlog, Port::Shared).map_err(|source| Error::Bind {
             address: self.address,
             source,
         })
     }
 
-    fn open(address: SocketAddr, backlog: i32) -> io::Result<Self> {
+    fn open(address: SocketAddr, backlog: i32, port: Port) -> io::Result<Self> {
         let family = match address {
             SocketAddr::V4(_) => AddressFamily::INET,
             SocketAddr::V6(_) => AddressFamily::INET6,
@@ -76,6 +83,7 @@ impl Listener {
         sockopt::set_socket_reuseaddr(&socket, true)?;
         // What is accepted inherits it: a design sends what it has at once, and waiting for more would only delay.
         sockopt::set_tcp_nodelay(&socket, true)?;
+        sockopt::set_socket_reuseport(&socket, port == Port::Shared)?;
         net::bind(&socket, &address)?;
         net::listen(&socket, backlog)?;
         let socket = TcpListener::from(socket);

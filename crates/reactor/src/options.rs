@@ -2,7 +2,10 @@
 
 use std::fmt;
 use std::ops::RangeInclusive;
+use std::str::FromStr;
 use std::time::Duration;
+
+use crate::error::{Error, find};
 
 /// A setting that some designs use and others do not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -60,6 +63,15 @@ impl Placement {
     }
 }
 
+/// By its name.
+impl FromStr for Placement {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        find("placement", name, &Self::ALL, Self::name)
+    }
+}
+
 /// What happens when a client does not take what is sent to it and [`Options::output_limit`] is reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Overflow {
@@ -70,6 +82,28 @@ pub enum Overflow {
     /// Its connection is closed as [`Slow`](crate::CloseReason::Slow). A client that only has to take the answers to
     /// its own requests is waited for.
     Drop,
+}
+
+impl Overflow {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Wait, Self::Drop];
+
+    /// As the command line calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Wait => "wait",
+            Self::Drop => "drop",
+        }
+    }
+}
+
+/// By its name.
+impl FromStr for Overflow {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        find("way to handle overflow", name, &Self::ALL, Self::name)
+    }
 }
 
 /// What can be set on a server.

@@ -28,11 +28,18 @@
 //! }
 //! ```
 
+pub mod bytes;
+pub mod chat;
 pub mod echo;
+mod line;
+pub mod null;
+pub mod numbered;
 
 use std::time::Duration;
 
 use crate::id::ConnectionId;
+
+pub use line::first_line;
 
 /// A protocol: what the connections of one server have in common.
 pub trait Protocol: Send + Sync + 'static {
@@ -43,8 +50,8 @@ pub trait Protocol: Send + Sync + 'static {
     /// serve one connection after the other, refuse such a protocol.
     const SHARED: bool = false;
 
-    /// The most bytes that [`Session::received`] may leave unused before the client has broken the rules and its
-    /// connection is closed as [`TooLong`](crate::CloseReason::TooLong).
+    /// The most bytes of one message. [`Session::received`] is shown no more, and where it still has no whole message
+    /// and more have come, the connection is closed as [`TooLong`](crate::CloseReason::TooLong).
     const MAX_FRAME: usize = 64 * 1024;
 
     /// A client has connected.

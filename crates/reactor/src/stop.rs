@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, retry_on_intr};
@@ -84,6 +85,14 @@ pub(crate) fn poll_once(fds: &mut [PollFd<'_>], timeout: Option<&Timespec>) -> R
         }
         result => result,
     }
+}
+
+/// For a wait that must not end before `limit` has passed: rounded up to the millisecond in which `poll` counts.
+pub(crate) fn timespec(limit: Duration) -> Timespec {
+    Timespec::try_from(limit.saturating_add(Duration::from_micros(999))).unwrap_or(Timespec {
+        tv_sec: i64::MAX,
+        tv_nsec: 0,
+    })
 }
 
 #[cfg(test)]

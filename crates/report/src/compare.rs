@@ -128,7 +128,12 @@ pub fn comparison_text(report: &CompareReport, style: &Style) -> String {
     }
     let counts = report.counts();
     if counts.slower + counts.faster + counts.small == 0 {
-        out.push_str("\nNothing differs by more than could be chance.\n");
+        out.push('\n');
+        out.push_str(&paragraph(
+            "Nothing differs by more than could be chance.",
+            style.width,
+            "",
+        ));
     }
     out.push('\n');
     out.push_str(&paragraph(&count_line(&counts), style.width, ""));

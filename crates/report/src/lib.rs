@@ -27,6 +27,6 @@ pub use files::write_all;
 pub use html::html;
 pub use markdown::markdown;
 pub use sample::SampleRow;
-pub use terminal::{ClaimRow, Style, claims_table, terminal, terminal_summary};
+pub use terminal::{ClaimRow, Style, claims_table, fitted, terminal, terminal_summary};
 pub use units::figure;
 pub use xlsx::{xlsx, xlsx_buffer};

@@ -11,6 +11,7 @@ use std::fmt::Write as _;
 use threadgauge_results::{ExperimentResult, Finding, Results, Verdict};
 
 use crate::words;
+pub use text::fitted;
 use text::{Ink, clean, paint, paragraph};
 
 /// How wide the terminal is and whether it shows colour.

@@ -8,6 +8,8 @@ use threadgauge_lab::experiment::Profile;
 use threadgauge_lab::selection::Selector;
 use threadgauge_machine::CpuList;
 
+use crate::commands::serve::settings::Settings;
+
 /// Measures, on your own machine, what processes, threads and oversubscription cost, with error bars,
 /// beside what has been published about them.
 #[derive(Debug, Parser)]
@@ -69,6 +71,22 @@ Examples:
     /// What on this machine can spoil a measurement, and the mend; changes nothing
     #[command(after_help = "Example:\n  threadgauge doctor --seconds 2")]
     Doctor(DoctorOptions),
+    /// Serve a protocol on a concurrency design until SIGTERM or Ctrl-C
+    #[command(after_help = "\
+Examples:
+  threadgauge serve --list              what runs on what, and why not
+  threadgauge serve echo --design iterative --listen 127.0.0.1:7000
+  threadgauge serve --config server.toml --listen 0.0.0.0:7000
+
+The file has the same names as the options; what is given here wins over it:
+  protocol = \"chat\"
+  design = \"thread-per-connection\"
+  idle = 60
+
+The first line on standard error is `listening on ADDRESS`. At the first SIGTERM or Ctrl-C no
+more connections are accepted and those there are drained; the second ends it at once. The
+summary goes to standard output.")]
+    Serve(ServeOptions),
     /// One case in a process of its own; started by `run`
     #[command(hide = true)]
     Worker,
@@ -241,6 +259,21 @@ pub struct DoctorOptions {
     /// As JSON
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ServeOptions {
+    /// Which protocols run on which designs, and why not
+    #[arg(long)]
+    pub list: bool,
+    /// The summary, or the list, as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// A TOML file with settings
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    #[command(flatten)]
+    pub settings: Settings,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

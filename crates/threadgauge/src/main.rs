@@ -29,6 +29,7 @@ fn main() -> ExitCode {
         Command::Compare(options) => commands::compare::compare(&options),
         Command::Report(options) => commands::report::report(&options),
         Command::Doctor(options) => commands::doctor::doctor(&options),
+        Command::Serve(options) => commands::serve::serve(options),
         Command::Worker => commands::worker::worker(),
         Command::Generate { what } => commands::generate::generate(what),
     };

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use threadgauge_report::Style;
+use threadgauge_report::{Style, fitted};
 
 /// How a command that did what it was asked for ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +24,15 @@ pub fn print(text: &str) -> anyhow::Result<()> {
         Ok(()) => Ok(()),
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         Err(e) => Err(anyhow::anyhow!("standard output cannot be written: {e}")),
+    }
+}
+
+/// Writes words for a person: on a terminal fitted to its width, into a pipe as they are.
+pub fn print_words(text: &str) -> anyhow::Result<()> {
+    if io::stdout().is_terminal() {
+        print(&fitted(text, width()))
+    } else {
+        print(text)
     }
 }
 

@@ -3,9 +3,10 @@
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::SocketFlags;
 
-use crate::blocking;
+use crate::blocking::Worker;
 use crate::design::{About, AtOnce, Memory};
 use crate::error::Error;
+use crate::halt::Alone;
 use crate::id::ConnectionId;
 use crate::listen::Accepted;
 use crate::protocol::Protocol;
@@ -24,6 +25,8 @@ pub(super) const ABOUT: About = About {
 pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
     let counters = serving.board.block(0);
     serving.listener.set_nonblocking(true)?;
+    let halt = Alone::new(serving.stop(), serving.options.drain);
+    let mut worker = Worker::new(serving, counters, halt);
     for generation in 0.. {
         let connection = loop {
             let mut fds = [
@@ -42,7 +45,7 @@ pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
                 Accepted::Closed => return Ok(()),
             }
         };
-        blocking::serve(serving, connection, ConnectionId::new(0, generation, 0), counters);
+        worker.serve(connection, ConnectionId::new(0, generation, 0));
     }
     Ok(())
 }

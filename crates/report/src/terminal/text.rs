@@ -94,10 +94,35 @@ pub(crate) fn paragraph(text: &str, width: usize, first: &str) -> String {
     out
 }
 
+/// `text` with every line that is wider than `width` in several, each as far in as it began.
+#[must_use]
+pub fn fitted(text: &str, width: usize) -> String {
+    let mut out = String::new();
+    for line in text.lines() {
+        if line.chars().count() <= width {
+            out.push_str(line);
+            out.push('\n');
+        } else {
+            let indent = line.len() - line.trim_start_matches(' ').len();
+            out.push_str(&paragraph(line, width, &line[..indent]));
+        }
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn wide_lines_are_fitted_and_others_stay() {
+        let text = "head:  a table\n\n    far in and long enough to be too wide\n";
+        assert_eq!(
+            fitted(text, 24),
+            "head:  a table\n\n    far in and long\n    enough to be too\n    wide\n"
+        );
+    }
 
     #[test]
     fn what_steers_a_terminal_does_not_reach_it() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use threadgauge_machine::{Advice, Severity, examine, fingerprint, noise_probe};
 
 use crate::cli::DoctorOptions;
-use crate::output::{Done, Verdict, print, say};
+use crate::output::{Done, Verdict, print, print_words, say};
 
 /// Prints the advice, the worst first.
 pub fn doctor(options: &DoctorOptions) -> Done {
@@ -14,14 +14,12 @@ pub fn doctor(options: &DoctorOptions) -> Done {
     let noise = noise_probe(Duration::from_secs(options.seconds));
     let mut advice = examine(&machine, &noise);
     advice.sort_by_key(|a| std::cmp::Reverse(a.severity));
-    let text = if options.json {
-        serde_json::to_string_pretty(&serde_json::json!({
-            "machine": machine, "noise": noise, "advice": advice,
-        }))?
+    if options.json {
+        let all = serde_json::json!({"machine": machine, "noise": noise, "advice": advice});
+        print(&serde_json::to_string_pretty(&all)?)?;
     } else {
-        advice.iter().map(line).collect::<Vec<_>>().join("\n")
-    };
-    print(&text)?;
+        print_words(&advice.iter().map(line).collect::<Vec<_>>().join("\n"))?;
+    }
     Ok(Verdict::Done)
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use threadgauge_lab::selection::experiments;
 use threadgauge_results::claim;
 
-use crate::output::{Done, Verdict, print};
+use crate::output::{Done, Verdict, print_words};
 
 /// Prints it.
 pub fn explain(id: &str) -> Done {
@@ -34,7 +34,7 @@ pub fn explain(id: &str) -> Done {
             &claims.join("\n"),
         );
     }
-    print(text.trim_end())?;
+    print_words(text.trim_end())?;
     Ok(Verdict::Done)
 }
 

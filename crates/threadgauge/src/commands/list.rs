@@ -9,7 +9,7 @@ use threadgauge_lab::schedule::{Chosen, expected_rounds, stopping_rule};
 
 use crate::cli::ListOptions;
 use crate::commands::run::site;
-use crate::output::{Done, Verdict, print};
+use crate::output::{Done, Verdict, print, print_words};
 use crate::progress::minutes;
 
 /// Prints every experiment with what it takes.
@@ -27,12 +27,13 @@ pub fn list(options: &ListOptions) -> Done {
             )
         })
         .collect();
-    let text = if options.json {
-        serde_json::to_string_pretty(&entries.iter().map(Entry::json).collect::<Vec<_>>())?
+    if options.json {
+        print(&serde_json::to_string_pretty(
+            &entries.iter().map(Entry::json).collect::<Vec<_>>(),
+        )?)?;
     } else {
-        text(&entries, options)
-    };
-    print(&text)?;
+        print_words(&text(&entries, options))?;
+    }
     Ok(Verdict::Done)
 }
 

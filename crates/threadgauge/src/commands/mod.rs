@@ -8,4 +8,5 @@ pub mod generate;
 pub mod list;
 pub mod report;
 pub mod run;
+pub mod serve;
 pub mod worker;

@@ -65,6 +65,37 @@ pub(super) enum Carrier {
     Process,
 }
 
+/// How many may be at work at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Degree {
+    /// No more than so many.
+    AtMost(u64),
+    /// As many as the executor finds worth it while it runs, up to the source's degree.
+    Adaptive,
+}
+
+impl Degree {
+    /// The most that there can be.
+    pub(super) const fn most(self) -> u64 {
+        match self {
+            Self::AtMost(most) => most,
+            Self::Adaptive => SOURCES_DEGREE,
+        }
+    }
+}
+
+impl From<Degree> for Value {
+    fn from(degree: Degree) -> Self {
+        match degree {
+            Degree::AtMost(most) => most.into(),
+            Degree::Adaptive => ADAPTIVE.into(),
+        }
+    }
+}
+
+/// As a parameter's value.
+const ADAPTIVE: &str = "adaptive";
+
 /// What is special about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Extra {
@@ -144,7 +175,7 @@ const TURN: Duration = Duration::from_millis(5);
 pub(super) struct Case {
     pub(super) kind: Kind,
     pub(super) carrier: Carrier,
-    pub(super) degree: u64,
+    pub(super) degree: Degree,
     pub(super) lengths: Lengths,
     pub(super) order: Order,
     pub(super) extra: Extra,
@@ -154,7 +185,8 @@ pub(super) struct Case {
 }
 
 /// The source's degree of concurrency.
-pub(super) const DEGREE: u64 = 25;
+pub(super) const DEGREE: Degree = Degree::AtMost(SOURCES_DEGREE);
+const SOURCES_DEGREE: u64 = 25;
 
 impl Case {
     /// The source's worst case on one CPU, one after the other.
@@ -162,7 +194,7 @@ impl Case {
         Self {
             kind,
             carrier: Carrier::Caller,
-            degree: 1,
+            degree: Degree::AtMost(1),
             lengths: Lengths::Steps,
             order: Order::Descending,
             extra: Extra::None,
@@ -212,7 +244,12 @@ impl Case {
         let case = Self {
             kind: named(params, "kind", Kind::ALL, Kind::name)?,
             carrier: named(params, "carrier", Carrier::ALL, Carrier::name)?,
-            degree: number("degree")?,
+            degree: match params.text("degree") {
+                Some(ADAPTIVE) => Degree::Adaptive,
+                _ => Degree::AtMost(
+                    number("degree").map_err(|_| wrong(params, "degree", "a number above 0 or adaptive"))?,
+                ),
+            },
             lengths: named(params, "lengths", Lengths::ALL, Lengths::name)?,
             order: named(params, "order", Order::ALL, Order::name)?,
             extra: named(params, "extra", Extra::ALL, Extra::name)?,
@@ -255,7 +292,7 @@ impl Case {
         // A chain is one after the other, however many may.
         let degree = match self.extra {
             Extra::Chain => 1,
-            Extra::None | Extra::Finisher => as_usize(self.degree),
+            Extra::None | Extra::Finisher => as_usize(self.degree.most()),
         };
         completions(&phases, as_usize(self.cpus), degree)
     }
@@ -337,6 +374,11 @@ mod tests {
             ..Case::concurrent(Kind::Cpu, 8, 90)
         };
         assert_eq!(Case::from_params(&case.params()).unwrap(), case);
+        let adaptive = Case {
+            degree: Degree::Adaptive,
+            ..case
+        };
+        assert_eq!(Case::from_params(&adaptive.params()).unwrap(), adaptive);
     }
 
     #[test]
@@ -351,7 +393,7 @@ mod tests {
         );
         assert_eq!(
             refused("degree", Value::Int(0)),
-            "the parameter degree is 0; it must be a number above 0"
+            "the parameter degree is 0; it must be a number above 0 or adaptive"
         );
         assert_eq!(
             refused("carrier", Value::parse("caller")),

@@ -2,7 +2,7 @@
 
 use threadgauge_results::{Axis, Figure as Chart, Origin, Point, Scale, Series, Table};
 
-use super::case::{Carrier, Case, DEGREE, Extra, Kind, Lengths, Order};
+use super::case::{Carrier, Case, DEGREE, Degree, Extra, Kind, Lengths, Order};
 use super::cells::{Figure, Measure, Pair, all_cpus, counts_of, figure, longest_base};
 use super::claims::ordered;
 use super::grid::{BASES_MS, COUNTS, MIDDLE, SHORT_MS};
@@ -180,7 +180,10 @@ fn ways(view: &View<'_>) -> Chart {
     for cpus in std::iter::once(1).chain(all_cpus(view)) {
         let pair = Pair::of(Kind::Cpu, MIDDLE, SHORT_MS).on(cpus);
         let concurrent = pair.concurrent;
-        let at_most = |degree| Case { degree, ..concurrent };
+        let at_most = |degree| Case {
+            degree: Degree::AtMost(degree),
+            ..concurrent
+        };
         let pool = |degree| Case {
             carrier: Carrier::Pool,
             ..at_most(degree)
@@ -205,7 +208,7 @@ fn ways(view: &View<'_>) -> Chart {
             ("degree 4", at_most(4)),
             ("degree = CPUs", at_most(all)),
             ("made up front", by(Carrier::UpFront)),
-            ("pool of 25", pool(DEGREE)),
+            ("pool of 25", pool(DEGREE.most())),
             ("pool of 1", pool(1)),
             ("helper processes", by(Carrier::Process)),
             ("dependent", extra(Extra::Chain)),

@@ -2,10 +2,10 @@
 
 use threadgauge_results::Finding;
 
-use super::case::{Carrier, Case, Extra, Kind, Lengths};
+use super::case::{Carrier, Case, Degree, Extra, Kind, Lengths};
 use super::cells::{Figure, Measure, Pair, all_cpus, counts_of, figure, longest_base, mean_ratio};
 use super::conclusions;
-use super::grid::{MIDDLE, SHORT_MS};
+use super::grid::{ADAPTED, MIDDLE, SHORT_MS, adapted};
 use super::{BURNER_ERROR, FINISH_WAIT};
 use crate::experiment::Pair as Compared;
 use crate::view::View;
@@ -58,6 +58,7 @@ pub(super) fn facts(view: &View<'_>) -> Vec<Finding> {
     ));
     facts.extend(carriers(view));
     facts.extend(degree_of_cpus(view));
+    facts.extend(adaptive_degree(view));
     facts.extend(shortest_first(view));
     facts.extend(promptness(view));
     facts.extend(changed_conclusions(view));
@@ -193,7 +194,10 @@ fn carriers(view: &View<'_>) -> Option<Finding> {
 fn degree_of_cpus(view: &View<'_>) -> Option<Finding> {
     let all = all_cpus(view)?;
     let crowd = Pair::of(Kind::Cpu, MIDDLE, SHORT_MS).on(all).concurrent;
-    let bounded = Case { degree: all, ..crowd };
+    let bounded = Case {
+        degree: Degree::AtMost(all),
+        ..crowd
+    };
     let of = |measure: Measure| figure(view, &[crowd.of(measure), bounded.of(measure)], |v| v[1] / v[0]);
     let (elapsed, turnaround) = (of(Measure::Elapsed)?, of(Measure::Turnaround)?);
     let says = format!(
@@ -204,6 +208,32 @@ fn degree_of_cpus(view: &View<'_>) -> Option<Finding> {
         turnaround.median,
     );
     Some(fact(says, elapsed, "ratio"))
+}
+
+/// What the adaptive degree costs against the better of two fixed ones, for the kind where it costs most.
+fn adaptive_degree(view: &View<'_>) -> Option<Finding> {
+    let all = all_cpus(view)?;
+    let over = |kind| {
+        let cells = adapted(kind, all).map(|case| case.of(Measure::Elapsed));
+        figure(view, &cells, |v| v[0] / v[1].min(v[2]))
+    };
+    let kinds: Vec<(Kind, Figure)> = ADAPTED
+        .into_iter()
+        .map(|kind| Some((kind, over(kind)?)))
+        .collect::<Option<_>>()?;
+    let &(worst, figure) = kinds.iter().max_by(|a, b| a.1.median.total_cmp(&b.1.median))?;
+    let each = kinds
+        .iter()
+        .map(|(kind, figure)| format!("{:.2} ({})", figure.median, kind.name()))
+        .collect::<Vec<_>>()
+        .join(", ");
+    let says = format!(
+        "100 equal computations with the degree left to the executor take, of the elapsed time with the better of {all} and 25 at \
+         a time on {all} CPUs: {each}; {} costs most{}.",
+        worst.name(),
+        within(figure, 1.0, 2),
+    );
+    Some(fact(says, figure, "ratio"))
 }
 
 /// What sorting is worth against what threads are worth.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::case::{Carrier, Case, DEGREE, Extra, Kind, Lengths, Order};
+use super::case::{Carrier, Case, DEGREE, Degree, Extra, Kind, Lengths, Order};
 use crate::experiment::{Plan, PlannedCase, Profile, Site};
 use crate::view::params;
 
@@ -161,7 +161,7 @@ fn orders(counts: &[u64]) -> Vec<Case> {
 
 fn degrees(all: u64) -> Vec<Case> {
     let of = |kind, degree, cpus| Case {
-        degree,
+        degree: Degree::AtMost(degree),
         cpus,
         ..Case::concurrent(kind, MIDDLE, SHORT_MS)
     };
@@ -169,14 +169,32 @@ fn degrees(all: u64) -> Vec<Case> {
     cases.extend([2, 4].map(|degree| of(Kind::Io, degree, 1)));
     // As many as there are CPUs.
     cases.push(of(Kind::Cpu, all, all));
+    for kind in ADAPTED {
+        cases.extend(adapted(kind, all));
+    }
     cases
+}
+
+/// The kinds for which the adaptive degree is tried.
+pub(super) const ADAPTED: [Kind; 3] = [Kind::Cpu, Kind::Mix50, Kind::Io];
+
+/// As many at once as the executor finds worth it, as many as CPUs, and as many as the source's: enough of them, all
+/// equally long, that there is something to find.
+pub(super) fn adapted(kind: Kind, all: u64) -> [Case; 3] {
+    [Degree::Adaptive, Degree::AtMost(all), DEGREE].map(|degree| Case {
+        carrier: Carrier::Pool,
+        degree,
+        lengths: Lengths::Equal,
+        cpus: all,
+        ..Case::concurrent(kind, 100, SHORT_MS)
+    })
 }
 
 /// One background thread for everything.
 fn background(count: u64, cpus: u64) -> Case {
     Case {
         carrier: Carrier::Pool,
-        degree: 1,
+        degree: Degree::AtMost(1),
         cpus,
         ..Case::concurrent(Kind::Cpu, count, SHORT_MS)
     }

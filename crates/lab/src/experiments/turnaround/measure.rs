@@ -5,10 +5,12 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use threadgauge_exec::process::Crash;
-use threadgauge_exec::{Carrier as ExecCarrier, ConcurrentExecution, Done, Mode, Report, Times};
+use threadgauge_exec::{
+    Carrier as ExecCarrier, ConcurrentExecution, Degree as ExecDegree, Done, Mode, Report, Times,
+};
 use threadgauge_machine::{Burner, Switches, Usage, clock, usage_children, usage_self};
 
-use super::case::{Carrier, Case, Extra, as_usize};
+use super::case::{Carrier, Case, Degree, Extra, as_usize};
 use super::work::{Computation, IN_A_HELPER, Means};
 use crate::refusal::refused;
 use crate::worker::{CaseError, Lap, Worker};
@@ -95,7 +97,7 @@ pub(super) fn measure(case: Case, seed: u64, worker: &mut Worker) -> Result<Meas
         cpu_ns
     };
 
-    let execution = ConcurrentExecution::new(degree(case)).mode(Mode::FreeCaller);
+    let execution = ConcurrentExecution::new(degree(case.degree)).mode(Mode::FreeCaller);
     let before = used();
     let watch = worker.stopwatch();
     let begun_ns = clock::monotonic_ns();
@@ -175,8 +177,12 @@ pub(super) fn measure(case: Case, seed: u64, worker: &mut Worker) -> Result<Meas
     })
 }
 
-fn degree(case: Case) -> NonZeroUsize {
-    NonZeroUsize::new(as_usize(case.degree)).unwrap_or(NonZeroUsize::MIN)
+fn degree(degree: Degree) -> ExecDegree {
+    let most = NonZeroUsize::new(as_usize(degree.most())).unwrap_or(NonZeroUsize::MIN);
+    match degree {
+        Degree::AtMost(_) => most.into(),
+        Degree::Adaptive => ExecDegree::adaptive(..=most),
+    }
 }
 
 /// What is looked at of a call: how many were finished, the most at once, and why a carrier was missing.

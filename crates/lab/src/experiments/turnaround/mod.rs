@@ -83,7 +83,9 @@ impl Experiment for Turnaround {
         Method {
             how: "So many independent computations are given to one executor (threadgauge-exec): one after the other \
                   (serial), or at most `degree` at a time (concurrent; carrier thread makes a thread for each when its turn \
-                  comes, up-front all before any begins, pool as many as the degree, process as many helper processes). Lengths are base × 1 … base × count (steps), all the base (equal), or drawn (random); they \
+                  comes, up-front all before any begins, pool as many as the degree, process as many helper processes; degree adaptive: as many, up to 25, as the \
+                  executor finds worth it by its own throughput, with the ideal of 25). Lengths are base × 1 … base × count \
+                  (steps), all the base (equal), or drawn (random); they \
                   come longest first, shortest first or by chance, drawn anew for each sample. Kind cpu does a fixed number \
                   of steps, calibrated in the worker to use its length of CPU time; io sleeps for it; mixN computes for N % \
                   and sleeps for the rest, in turns of 5 ms together; file reads as many blocks past the page cache as take \

@@ -3,7 +3,7 @@
 use threadgauge_results::{Condition, Evidence, Quote, Range};
 
 use super::{cpu, each, ratio};
-use crate::experiments::turnaround::case::{Carrier, Case, Extra};
+use crate::experiments::turnaround::case::{Carrier, Case, Degree, Extra};
 use crate::experiments::turnaround::cells::{Measure, all_cpus};
 use crate::experiments::turnaround::grid::{COUNTS, SHORT_MS};
 use crate::view::View;
@@ -11,7 +11,7 @@ use crate::view::View;
 pub(super) fn background(view: &View<'_>, all: u64) -> Evidence {
     let alone = |n| Case {
         carrier: Carrier::Pool,
-        degree: 1,
+        degree: Degree::AtMost(1),
         ..cpu(n, SHORT_MS).on(all).concurrent
     };
     let counts = COUNTS.into_iter().filter(|&n| alone(n).measured(view));
@@ -68,7 +68,7 @@ pub(super) fn dependencies(view: &View<'_>) -> Evidence {
     let serial = |case: Case| Case {
         cpus: 1,
         carrier: Carrier::Caller,
-        degree: 1,
+        degree: Degree::AtMost(1),
         ..case
     };
     let one = chained.iter().find(|case| case.cpus == 1);

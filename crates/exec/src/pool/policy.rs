@@ -1,0 +1,88 @@
+//! Whether the caller runs processors itself: a decision from the service times it sees.
+
+use std::time::{Duration, Instant};
+
+use super::SMALL_NS;
+use crate::execution::{Mode, Settings};
+
+/// By how many the short service times must outweigh the long ones (each counts [`SETBACK`]) before the caller works.
+pub(super) const STREAK: u32 = 8;
+/// How long the caller listens with one CPU to itself before it lets workers have that CPU as well: once all CPUs are
+/// busy, a caller that is woken may have to wait a scheduler's slice (milliseconds) to see how short the work is. So it
+/// does at first, and whenever it has stopped working.
+const TRIAL: Duration = Duration::from_micros(200);
+/// The same, once it has seen short ones.
+const PROMISING_TRIAL: Duration = Duration::from_millis(1);
+const LONGEST_STREAK: u32 = 1 << 12;
+/// What a long one takes off the streak of short ones: waking the caller itself makes some seem long.
+const SETBACK: u32 = 8;
+/// So many short ones outweigh a long one: it does not stop the caller.
+pub(super) const PARDON: u32 = 64;
+/// More short ones than this do not count: three long ones are pardoned in a row, a fourth is not. And after so many
+/// the caller's streak need not be longer than at first.
+const FORGIVEN: u32 = 3 * PARDON;
+
+/// Whether the caller works.
+pub(super) struct Policy {
+    pub(super) mode: Mode,
+    pub(super) working: bool,
+    pub(super) streak: u32,
+    needed: u32,
+    /// Short ones since it works, less what long ones took off.
+    since: u32,
+}
+
+impl Policy {
+    pub(super) fn new(settings: &Settings) -> Self {
+        // A caller at work could not set the token at the deadline.
+        let mode = if settings.deadline.is_some() {
+            Mode::FreeCaller
+        } else {
+            settings.mode
+        };
+        Self {
+            mode,
+            working: mode == Mode::Throughput,
+            streak: 0,
+            needed: STREAK,
+            since: 0,
+        }
+    }
+
+    #[inline]
+    pub(super) fn observe(&mut self, service_ns: u64) {
+        if self.mode != Mode::Prompt {
+            return;
+        }
+        if service_ns <= SMALL_NS {
+            self.streak = self.streak.saturating_add(1);
+            self.since = (self.since + 1).min(FORGIVEN);
+            self.streak = self.streak.min(self.needed);
+            if self.streak == self.needed && !self.working {
+                self.working = true;
+                self.since = 0;
+            }
+            if self.since == FORGIVEN {
+                self.needed = STREAK;
+            }
+        } else {
+            self.streak = self.streak.saturating_sub(SETBACK);
+            if !self.working {
+                return;
+            }
+            if self.since >= PARDON {
+                // Rare ones are the scheduler's: leaving and coming back would cost more wake-ups than it saves.
+                self.since -= PARDON;
+            } else {
+                self.working = false;
+                self.streak = 0;
+                self.needed = (self.needed * 2).min(LONGEST_STREAK);
+            }
+        }
+    }
+
+    /// When the time to listen ends that began then.
+    pub(super) fn trial(&self, since: Instant) -> Instant {
+        since + if self.streak > 0 { PROMISING_TRIAL } else { TRIAL }
+    }
+}

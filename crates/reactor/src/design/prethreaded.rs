@@ -1,0 +1,263 @@
+//! What the prethreaded designs share: threads made beforehand that serve, and a main thread that sizes the pool. A
+//! design says how a thread gets its next connection.
+
+use std::sync::Mutex;
+use std::thread::{self, Scope, ScopedJoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags};
+
+use crate::back_off::BackOff;
+use crate::blocking::Worker;
+use crate::counters::Counters;
+use crate::design::threads::{Crew, Seat, lock};
+use crate::error::Error;
+use crate::halt::{Halt, Phase};
+use crate::id::ConnectionId;
+use crate::listen::Accepted;
+use crate::pool::{self, Change, RETRY, Scoreboard, Sizing};
+use crate::protocol::Protocol;
+use crate::server::Serving;
+use crate::stop::{poll_once, timespec};
+
+/// How a prethreaded design differs from another.
+pub(super) trait Prethread: Sync {
+    /// Gets the next connection for the thread in this slot. Blocks until there is one, the listener is closed or,
+    /// after [`wake`](Self::wake), the thread `shall_end`.
+    fn next(&self, slot: usize, counters: &Counters, shall_end: &dyn Fn() -> bool)
+    -> Result<Accepted, Error>;
+
+    /// Threads shall end that serve nobody: has those that wait in [`next`](Self::next) look whether they are meant.
+    fn wake(&self, counters: &Counters);
+
+    /// The thread that cannot hear [`wake`](Self::wake), since it is the one that accepts.
+    fn deaf(&self) -> Option<usize> {
+        None
+    }
+
+    /// Ends every wait in [`next`](Self::next), for good.
+    fn close(&self);
+
+    /// What the main thread waits for besides the stop and the pool.
+    fn duty(&self) -> Option<PollFd<'_>> {
+        None
+    }
+
+    /// In the main thread: what it waited for may be ready. An error ends the server.
+    fn ready(&self, counters: &Counters) -> Result<(), Error> {
+        let _ = counters;
+        Ok(())
+    }
+}
+
+/// Serves with a pool of threads until the stop.
+pub(super) fn run<P: Protocol>(serving: &Serving<P>, design: &impl Prethread) -> Result<(), Error> {
+    let workers = pool::workers(&serving.options);
+    let most = *workers.end();
+    let crew = Crew::new(most, serving);
+    let room = Room {
+        serving,
+        design,
+        crew: &crew,
+        board: Scoreboard::new(&workers).map_err(Error::io("making memory for the pool"))?,
+        ended: Mutex::default(),
+    };
+    thread::scope(|scope| {
+        let mut main = Main {
+            room: &room,
+            counters: serving.board.block(most),
+            sizing: Sizing::new(workers),
+            threads: (0..most).map(|_| None).collect(),
+            back_off: BackOff::default(),
+        };
+        let outcome = main.look_after(scope);
+        design.close();
+        crew.enter(Phase::Draining);
+        main.drain();
+        crew.enter(Phase::Over);
+        outcome
+    })
+}
+
+/// Where the main thread and the others meet.
+struct Room<'a, P, D> {
+    serving: &'a Serving<P>,
+    design: &'a D,
+    crew: &'a Crew,
+    board: Scoreboard,
+    /// Slots whose threads are done but for their exit. The board's bell is rung for it.
+    ended: Mutex<Vec<usize>>,
+}
+
+/// What the main thread knows.
+struct Main<'scope, P, D> {
+    room: &'scope Room<'scope, P, D>,
+    /// Its own.
+    counters: &'scope Counters,
+    sizing: Sizing,
+    threads: Vec<Option<ScopedJoinHandle<'scope, Result<(), Error>>>>,
+    back_off: BackOff,
+}
+
+impl<'scope, P: Protocol, D: Prethread> Main<'scope, P, D> {
+    fn look_after(&mut self, scope: &'scope Scope<'scope, '_>) -> Result<(), Error> {
+        let room = self.room;
+        loop {
+            self.join_ended()?;
+            let limit = self.resize(scope);
+            let duty = room.design.duty();
+            let mut fds = [
+                PollFd::new(room.serving.stop(), PollFlags::IN),
+                PollFd::new(room.board.bell(), PollFlags::IN),
+                // Without a duty, one that never becomes ready.
+                duty.clone()
+                    .unwrap_or(PollFd::new(room.board.bell(), PollFlags::empty())),
+            ];
+            self.counters.waits.add(1);
+            poll_once(&mut fds, limit.map(timespec).as_ref()).map_err(Error::io("waiting for the stop"))?;
+            self.counters.wake_ups.add(1);
+            if !fds[0].revents().is_empty() {
+                return Ok(());
+            }
+            if !fds[1].revents().is_empty() {
+                room.board.bell().quiet();
+            }
+            if !fds[2].revents().is_empty() {
+                room.design.ready(self.counters)?;
+            }
+        }
+    }
+
+    /// Makes and ends threads until there are as many as there should be, and says how long that holds at most.
+    fn resize(&mut self, scope: &'scope Scope<'scope, '_>) -> Option<Duration> {
+        loop {
+            let now = Instant::now();
+            match self.sizing.decide(self.room.board.counts(), now) {
+                Change::Grow => match self.back_off.left(now) {
+                    None => self.begin(scope, now),
+                    left => return left,
+                },
+                Change::Shrink => self.retire(),
+                Change::None(limit) => {
+                    self.remind();
+                    return limit;
+                }
+            }
+        }
+    }
+
+    /// Makes a thread, or puts that off.
+    fn begin(&mut self, scope: &'scope Scope<'scope, '_>, now: Instant) {
+        let room = self.room;
+        let Some(slot) = room.board.free() else {
+            return;
+        };
+        // Before it exists, so that one that is slow to come up does not call for others.
+        room.board.idle(slot);
+        self.counters.other_calls.add(1);
+        match thread::Builder::new().spawn_scoped(scope, move || room.work(slot)) {
+            Ok(thread) => {
+                self.threads[slot] = Some(thread);
+                self.counters.units_created.add(1);
+            }
+            Err(_) => {
+                room.board.empty(slot);
+                self.back_off.failed(now);
+            }
+        }
+    }
+
+    /// Has an idle thread end, but not the one that could not hear of it.
+    fn retire(&self) {
+        self.room.board.retire(self.room.design.deaf());
+        self.remind();
+    }
+
+    /// Tells those that shall end and have not. One that has come to accept meanwhile stays.
+    fn remind(&self) {
+        let room = self.room;
+        if room.board.retiring().next().is_some() {
+            if let Some(deaf) = room.design.deaf() {
+                room.board.keep(deaf);
+            }
+            room.design.wake(self.counters);
+        }
+    }
+
+    /// Joins the threads that have ended. One that has failed ends the server.
+    fn join_ended(&mut self) -> Result<(), Error> {
+        let ended = std::mem::take(&mut *lock(&self.room.ended));
+        let mut outcome = Ok(());
+        for slot in ended {
+            // A thread can only panic by a mistake of ours, which then shows in its connection alone.
+            if let Some(Ok(Err(error))) = self.threads[slot].take().map(ScopedJoinHandle::join) {
+                outcome = Err(error);
+            }
+            self.room.board.empty(slot);
+        }
+        outcome
+    }
+
+    /// Waits until every thread has ended or the drain time is over.
+    fn drain(&mut self) {
+        let until = Instant::now() + self.room.serving.options.drain;
+        loop {
+            self.room.board.bell().quiet();
+            // What failed while it stopped is of no use any more.
+            let _ = self.join_ended();
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.threads.iter().all(Option::is_none) {
+                return;
+            }
+            self.counters.waits.add(1);
+            let mut bell = [PollFd::new(self.room.board.bell(), PollFlags::IN)];
+            // Should it fail, the drain time is over sooner.
+            let _ = poll_once(&mut bell, Some(&timespec(left)));
+            self.counters.wake_ups.add(1);
+        }
+    }
+}
+
+impl<P: Protocol, D: Prethread> Room<'_, P, D> {
+    /// The life of a thread.
+    fn work(&self, slot: usize) -> Result<(), Error> {
+        let counters = self.serving.board.block(slot);
+        let outcome = self.serve(slot, counters);
+        lock(&self.ended).push(slot);
+        counters.other_calls.add(1);
+        self.board.bell().ring();
+        outcome
+    }
+
+    fn serve(&self, slot: usize, counters: &Counters) -> Result<(), Error> {
+        let seat: Seat<'_> = self.crew.seat(slot);
+        let mut worker = Worker::new(self.serving, counters, seat);
+        // Slots are used again: their block says how many connections they have had.
+        let mut generation = counters.all_closed() as u32;
+        let shall_end = || seat.phase() > Phase::Serving || self.board.is_retiring(slot);
+        while !shall_end() {
+            let next = match worker.ready() {
+                Ok(()) => self.design.next(slot, counters, &shall_end)?,
+                Err(_) => Accepted::Exhausted,
+            };
+            match next {
+                Accepted::Connection(socket) => {
+                    self.board.busy(slot, counters);
+                    worker.serve(socket, ConnectionId::new(0, generation, slot as u32));
+                    self.board.idle(slot);
+                    generation = generation.wrapping_add(1);
+                }
+                Accepted::Nobody => {}
+                Accepted::Exhausted => {
+                    counters.waits.add(1);
+                    // A listener that is closed ends it early.
+                    let mut listener = [PollFd::new(&self.serving.listener, PollFlags::empty())];
+                    let _ = poll_once(&mut listener, Some(&timespec(RETRY)));
+                    counters.wake_ups.add(1);
+                }
+                Accepted::Closed => break,
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,174 @@
+//! A process for each connection, forked when it comes and ended with it.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::net::SocketFlags;
+
+use crate::blocking::Worker;
+use crate::counters::{CloseReason, Counters};
+use crate::design::processes::{Family, News};
+use crate::design::{About, AtOnce, Memory};
+use crate::error::Error;
+use crate::fork::{self, InChild};
+use crate::id::ConnectionId;
+use crate::listen::Accepted;
+use crate::pool::RETRY;
+use crate::protocol::Protocol;
+use crate::server::Serving;
+
+pub(super) const ABOUT: About = About {
+    name: "process-per-connection",
+    summary: "the parent accepts, and forks a child for each connection",
+    source: "Stevens, Unix Network Programming 1, chapter 30: design 1",
+    memory: Memory::Separate,
+    at_once: AtOnce::Many,
+    settings: &[],
+};
+
+/// What is watched beside the children.
+const STOP: usize = 0;
+const LISTENER: usize = 1;
+
+pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
+    let slots = serving.options.max_connections;
+    let family = Family::new(ABOUT.name, slots)?;
+    family.watch(serving.stop(), STOP)?;
+    serving.listener.set_nonblocking(true)?;
+    let mut parent = Parent {
+        serving,
+        counters: serving.board.block(slots),
+        worker: Worker::new(serving, serving.board.block(0), InChild),
+        family,
+        free: (0..slots).rev().collect(),
+        closed: vec![0; slots],
+        generation: 0,
+    };
+    let outcome = parent.accept_until_stopped();
+    serving.listener.close_for_all();
+    let drained = parent.drain();
+    outcome.and(drained)
+}
+
+/// What the parent knows.
+struct Parent<'a, P> {
+    serving: &'a Serving<P>,
+    /// Its own.
+    counters: &'a Counters,
+    /// For the next child, which finds its buffers made.
+    worker: Worker<'a, P, InChild>,
+    family: Family,
+    free: Vec<usize>,
+    /// By slot, how many connections its children have counted as closed.
+    closed: Vec<u64>,
+    generation: u32,
+}
+
+impl<P: Protocol> Parent<'_, P> {
+    fn accept_until_stopped(&mut self) -> Result<(), Error> {
+        let mut news = Vec::new();
+        let mut listening = false;
+        // Accepted, and waiting for a child that could not be forked.
+        let mut waiting = None;
+        // Something was lacking: wait a little before trying again.
+        let mut pause = None;
+        loop {
+            // The permit comes first: without a free slot nobody is accepted.
+            let listen = waiting.is_none() && pause.is_none() && !self.free.is_empty();
+            if listen != listening {
+                self.counters.other_calls.add(1);
+                match listen {
+                    true => self.family.watch(&self.serving.listener, LISTENER)?,
+                    false => self.family.unwatch(&self.serving.listener),
+                }
+                listening = listen;
+            }
+            self.counters.waits.add(1);
+            self.family.wait(pause.take(), &mut news)?;
+            self.counters.wake_ups.add(1);
+            for news in &news {
+                match *news {
+                    News::Ended(slot) => self.reap(slot, CloseReason::Lost),
+                    News::Ready(STOP) => return self.abandon(waiting),
+                    News::Ready(_) => match self
+                        .serving
+                        .listener
+                        .accept(SocketFlags::empty(), self.counters)?
+                    {
+                        Accepted::Connection(socket) => waiting = Some(socket),
+                        Accepted::Nobody => {}
+                        Accepted::Exhausted => pause = Some(RETRY),
+                        Accepted::Closed => return Ok(()),
+                    },
+                }
+            }
+            if waiting.is_some() && !self.begin(&mut waiting) {
+                pause = Some(RETRY);
+            }
+        }
+    }
+
+    /// Forks the child for a connection; whether that could be done.
+    fn begin(&mut self, socket: &mut Option<OwnedFd>) -> bool {
+        let Some(slot) = self.free.pop() else {
+            return false;
+        };
+        let id = ConnectionId::new(0, self.generation, slot as u32);
+        let (serving, worker) = (self.serving, &mut self.worker);
+        self.counters.other_calls.add(4); // fork, close, and two to watch the child
+        let forked = self.family.fork(slot, socket, |socket| {
+            fork::close_for_good(serving.listener.as_fd());
+            worker.count_in(serving.board.block(slot));
+            if let Some(socket) = socket {
+                worker.serve(socket, id);
+            }
+            Ok(())
+        });
+        match forked {
+            Ok(()) => {
+                self.generation = self.generation.wrapping_add(1);
+                self.counters.units_created.add(1);
+            }
+            Err(_) => self.free.push(slot),
+        }
+        if forked.is_err() && socket.is_none() {
+            // It had to be closed before the child turned out to be one that cannot be looked after.
+            self.counters.closed(CloseReason::Lost);
+        }
+        forked.is_ok() || socket.is_none()
+    }
+
+    /// A child has ended. If it did not count its connection, that ended with it, for `reason`.
+    fn reap(&mut self, slot: usize, reason: CloseReason) {
+        self.family.reap(slot);
+        self.counters.other_calls.add(2);
+        self.ended(slot, reason);
+    }
+
+    fn ended(&mut self, slot: usize, reason: CloseReason) {
+        let closed = self.serving.board.block(slot).all_closed();
+        if closed == self.closed[slot] {
+            self.counters.closed(reason);
+        }
+        self.closed[slot] = closed;
+        self.free.push(slot);
+    }
+
+    /// The stop came while a connection had no child yet.
+    fn abandon(&self, waiting: Option<OwnedFd>) -> Result<(), Error> {
+        if waiting.is_some() {
+            self.counters.closed(CloseReason::Stopped);
+        }
+        Ok(())
+    }
+
+    fn drain(&mut self) -> Result<(), Error> {
+        let mut ended = Vec::new();
+        let drained = self
+            .family
+            .drain(self.serving.options.drain, |slot| ended.push(slot));
+        for slot in ended {
+            self.ended(slot, CloseReason::DrainTime);
+        }
+        drained
+    }
+}

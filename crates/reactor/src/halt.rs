@@ -1,0 +1,121 @@
+//! How a worker that waits for its client hears that the server stops.
+//!
+//! A thread that blocks in `recv` cannot look at a pipe as well, and to ask `poll` before each receive would cost a
+//! system call per message. So whoever stops the server shuts the worker's socket down for receiving: the call returns
+//! at once, also if it had not begun. [`Halt`] is the worker's side of that.
+
+use std::cell::Cell;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::mail::Mail;
+use crate::stop::Stop;
+
+/// How far the end of a server has come. It only goes forward.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Phase {
+    Serving,
+    /// Nobody new is accepted, and what has begun is finished.
+    Draining,
+    /// The drain time is over.
+    Over,
+}
+
+impl Phase {
+    /// The one of this number; all above the last are the last.
+    pub fn from_number(number: u8) -> Self {
+        match number {
+            0 => Self::Serving,
+            1 => Self::Draining,
+            _ => Self::Over,
+        }
+    }
+}
+
+/// What a worker has to learn of the phases.
+pub(crate) trait Halt {
+    /// A client's socket while this worker serves it.
+    type Socket: AsFd;
+
+    /// Whether a call on the socket that blocks returns when the phase goes on: the socket is then shut down, for
+    /// receiving in [`Phase::Draining`] and altogether in [`Phase::Over`]. If not, [`watch`](Self::watch) says what to
+    /// wait for beside the client.
+    const WAKES: bool;
+
+    /// From now on this worker serves this client.
+    fn begin(&self, socket: OwnedFd) -> Self::Socket;
+
+    /// It serves it no more: closes the socket.
+    fn end(&self, socket: Self::Socket);
+
+    /// The phase now. No system call.
+    fn phase(&self) -> Phase;
+
+    /// What to wait for beside the client, and until when, if blocked calls are not woken.
+    fn watch(&self) -> (Option<BorrowedFd<'_>>, Option<Instant>) {
+        (None, None)
+    }
+
+    /// Through which the connections of this server send to each other, and the client's socket for it; `None` where
+    /// they are in separate address spaces or come one after the other.
+    fn mail<'a>(&'a self, socket: &Self::Socket) -> Option<(&'a Mail, Arc<OwnedFd>)> {
+        let _ = socket;
+        None
+    }
+
+    /// What [`watch`](Self::watch) gave to wait for is readable.
+    fn noticed(&self) {}
+}
+
+/// A worker that is the whole server: it watches the stop itself, and the time after it.
+#[derive(Debug)]
+pub(crate) struct Alone<'a> {
+    stop: &'a Stop,
+    drain: Duration,
+    /// The end of the drain time, once the stop was seen.
+    until: Cell<Option<Instant>>,
+}
+
+impl<'a> Alone<'a> {
+    /// It has `drain` after the stop.
+    pub fn new(stop: &'a Stop, drain: Duration) -> Self {
+        Self {
+            stop,
+            drain,
+            until: Cell::new(None),
+        }
+    }
+}
+
+impl Halt for Alone<'_> {
+    type Socket = OwnedFd;
+    const WAKES: bool = false;
+
+    fn begin(&self, socket: OwnedFd) -> OwnedFd {
+        socket
+    }
+
+    fn end(&self, socket: OwnedFd) {
+        drop(socket);
+    }
+
+    fn phase(&self) -> Phase {
+        match self.until.get() {
+            None => Phase::Serving,
+            Some(until) if Instant::now() < until => Phase::Draining,
+            Some(_) => Phase::Over,
+        }
+    }
+
+    fn watch(&self) -> (Option<BorrowedFd<'_>>, Option<Instant>) {
+        match self.until.get() {
+            None => (Some(self.stop.as_fd()), None),
+            until => (None, until),
+        }
+    }
+
+    fn noticed(&self) {
+        self.until.set(Some(Instant::now() + self.drain));
+    }
+}

@@ -1,0 +1,220 @@
+//! Messages between connections that threads of their own serve.
+//!
+//! Each connection has a box with what waits for its client, under a lock. A sender appends to the boxes of all
+//! receivers, and then sends from those that were empty, on the receivers' sockets and without waiting: so in the usual
+//! case nobody has to be woken. What a client does not take at once stays in its box, and the thread that serves it is
+//! woken by its bell to wait for the client. Bytes leave a box in the order in which they came, and under its lock.
+
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::io::Errno;
+use rustix::net::{SendFlags, send};
+
+use crate::bell::Bell;
+use crate::counters::Counters;
+use crate::id::ConnectionId;
+use crate::options::{Options, Overflow};
+use crate::outbox::Outbox;
+use crate::protocol::Effects;
+
+/// The boxes of a server's connections, by slot.
+#[derive(Debug)]
+pub(crate) struct Mail {
+    boxes: Box<[Mutex<Option<MailBox>>]>,
+    limit: usize,
+    overflow: Overflow,
+}
+
+/// What waits for the client of an open connection.
+#[derive(Debug)]
+struct MailBox {
+    id: ConnectionId,
+    socket: Arc<OwnedFd>,
+    outbox: Outbox,
+    /// Wakes the thread that serves it.
+    bell: Arc<Bell>,
+    /// The client has too much waiting, and the server drops such.
+    slow: bool,
+    /// Wake the threads that read no more until this client has taken half.
+    held_up: Vec<Arc<Bell>>,
+}
+
+/// The state of a box.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Waiting {
+    /// Bytes.
+    pub bytes: usize,
+    /// The connection shall be closed as too slow.
+    pub slow: bool,
+}
+
+impl Mail {
+    /// For so many connections at once.
+    pub fn new(slots: usize, options: &Options) -> Self {
+        Self {
+            boxes: (0..slots).map(|_| Mutex::default()).collect(),
+            limit: options.output_limit,
+            overflow: options.overflow,
+        }
+    }
+
+    /// A connection can be sent to from now on, by the thread that `bell` wakes and by others.
+    pub fn open(&self, id: ConnectionId, socket: Arc<OwnedFd>, bell: Arc<Bell>) {
+        *self.lock(id) = Some(MailBox {
+            id,
+            socket,
+            outbox: Outbox::default(),
+            bell,
+            slow: false,
+            held_up: Vec::new(),
+        });
+    }
+
+    /// It cannot be sent to any more, unless something is waiting and shall be `sent_first`: whether that is so.
+    pub fn close(&self, id: ConnectionId, sent_first: bool) -> bool {
+        let mut place = self.lock(id);
+        if sent_first && place.as_ref().is_some_and(|mail| !mail.outbox.is_empty()) {
+            return false;
+        }
+        if let Some(mut mail) = place.take() {
+            mail.release();
+        }
+        true
+    }
+
+    /// What waits for a connection's client.
+    pub fn waiting(&self, id: ConnectionId) -> Waiting {
+        self.lock(id)
+            .as_ref()
+            .map_or_else(Waiting::default, |mail| Waiting {
+                bytes: mail.outbox.len(),
+                slow: mail.slow,
+            })
+    }
+
+    /// The connection's own output.
+    pub fn append(&self, id: ConnectionId, bytes: &[u8]) {
+        if let Some(mail) = &mut *self.lock(id) {
+            mail.outbox.buffer().extend_from_slice(bytes);
+        }
+    }
+
+    /// Sends what the connection's client takes at once. Whether that was anything.
+    ///
+    /// # Errors
+    ///
+    /// If the client is gone.
+    pub fn send(&self, id: ConnectionId, counters: &Counters) -> Result<bool, Errno> {
+        match &mut *self.lock(id) {
+            Some(mail) => mail.send(self.limit, counters),
+            None => Ok(false),
+        }
+    }
+
+    /// Delivers the messages of `effects`, and leaves none. Adds to `held_up_by` the receivers that have too much
+    /// waiting for them to read more from the sender, whom `bell` will wake.
+    pub fn deliver(
+        &self,
+        effects: &mut Effects,
+        bell: &Arc<Bell>,
+        held_up_by: &mut Vec<ConnectionId>,
+        counters: &Counters,
+    ) {
+        let mut to_send = Vec::new();
+        for (to, bytes) in effects.messages() {
+            let mut place = self.lock(to);
+            let Some(mail) = place.as_mut().filter(|mail| mail.id == to && !mail.slow) else {
+                counters.undeliverable.add(1);
+                continue;
+            };
+            if mail.outbox.is_empty() && !bytes.is_empty() {
+                to_send.push(to);
+            }
+            let full = mail.outbox.len() >= self.limit;
+            if full && self.overflow == Overflow::Drop {
+                mail.slow = true;
+                counters.undeliverable.add(1);
+                counters.other_calls.add(1);
+                mail.bell.ring();
+                continue;
+            }
+            mail.outbox.buffer().extend_from_slice(bytes);
+            counters.deliveries.add(1);
+            if mail.outbox.len() >= self.limit && self.overflow == Overflow::Wait && !held_up_by.contains(&to)
+            {
+                held_up_by.push(to);
+                mail.held_up.push(Arc::clone(bell));
+            }
+        }
+        effects.clear_messages();
+        for to in to_send {
+            let mut place = self.lock(to);
+            let Some(mail) = place.as_mut().filter(|mail| mail.id == to) else {
+                continue;
+            };
+            // If it fails, the thread that serves it finds that out.
+            let _ = mail.send(self.limit, counters);
+            if !mail.outbox.is_empty() {
+                counters.other_calls.add(1);
+                mail.bell.ring();
+            }
+        }
+    }
+
+    /// Forgets of these receivers those that hold nobody up any more.
+    pub fn forget_free(&self, held_up_by: &mut Vec<ConnectionId>) {
+        held_up_by.retain(|&id| {
+            let place = self.lock(id);
+            place
+                .as_ref()
+                .is_some_and(|mail| mail.id == id && mail.outbox.len() > self.limit / 2)
+        });
+    }
+
+    /// Wakes the threads of all connections.
+    pub fn wake_all(&self) {
+        for place in &self.boxes {
+            if let Some(mail) = &*place.lock().unwrap_or_else(PoisonError::into_inner) {
+                mail.bell.ring();
+            }
+        }
+    }
+
+    /// No box is locked while another is, nor while a session is called.
+    fn lock(&self, id: ConnectionId) -> MutexGuard<'_, Option<MailBox>> {
+        self.boxes[id.slot() as usize]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl MailBox {
+    /// As [`Mail::send`].
+    fn send(&mut self, limit: usize, counters: &Counters) -> Result<bool, Errno> {
+        if self.outbox.is_empty() {
+            return Ok(false);
+        }
+        counters.sends.add(1);
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        match send(&self.socket, self.outbox.waiting(), flags) {
+            Ok(count) => {
+                counters.bytes_out.add(count as u64);
+                self.outbox.sent(count);
+                if self.outbox.len() <= limit / 2 {
+                    self.release();
+                }
+                Ok(true)
+            }
+            Err(Errno::AGAIN | Errno::INTR) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Nobody is held up by it any more.
+    fn release(&mut self) {
+        for bell in self.held_up.drain(..) {
+            bell.ring();
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! What is true of every protocol that answers: many clients at once, limits, times and the stop.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use threadgauge_reactor::BuiltIn;
+
+use crate::client::Client;
+use crate::server::Running;
+use crate::{Case, Pair};
+
+/// Those for a protocol that answers.
+pub fn cases(protocol: BuiltIn) -> &'static [Case] {
+    match protocol {
+        BuiltIn::Null => &[],
+        _ => CASES,
+    }
+}
+
+const CASES: &[Case] = &[
+    ("very_many_clients_at_once_are_all_answered", very_many),
+    ("no_more_than_the_most_are_accepted", the_most),
+    (
+        "a_limit_of_64_descriptors_only_makes_clients_wait",
+        few_descriptors,
+    ),
+    ("a_memory_limit_ends_no_server", little_memory),
+    ("who_sends_nothing_for_the_idle_time_is_closed", idle),
+    ("who_has_no_first_message_in_time_is_closed", handshake),
+    ("a_stop_under_load_ends_all", stop_under_load),
+    ("a_stop_at_once_ends_it", stop_at_once),
+];
+
+/// The `turn`-th exchange of a client: what it sends and what comes back.
+fn exchange(protocol: BuiltIn, turn: usize) -> (String, String) {
+    match protocol {
+        BuiltIn::Echo => (format!("turn {turn}"), format!("turn {turn}")),
+        BuiltIn::Bytes => ("5 keep\n".to_owned(), "abcde".to_owned()),
+        BuiltIn::Numbered => (format!("{turn} 0 x\n"), format!("{turn} x\n")),
+        BuiltIn::Chat if turn == 0 => ("join hall\n".to_owned(), "joined hall\n".to_owned()),
+        // Nobody answers it, and nobody else is in the room to hear it.
+        BuiltIn::Chat => (String::new(), String::new()),
+        BuiltIn::Null => unreachable!("it has no cases here"),
+    }
+}
+
+fn ask(pair: Pair, client: &mut Client, turn: usize) {
+    let (request, answer) = exchange(pair.protocol, turn);
+    client.send(request);
+    client.expect(answer);
+}
+
+/// Asks first, and reads later: connections at once.
+fn crowd(pair: Pair, server: &Running, count: usize) -> Vec<Client> {
+    (0..count)
+        .map(|_| {
+            let mut client = server.connect();
+            client.send(exchange(pair.protocol, 0).0);
+            client
+        })
+        .collect()
+}
+
+fn hear(pair: Pair, client: &mut Client) {
+    client.expect(exchange(pair.protocol, 0).1);
+}
+
+/// 2,000 on event-driven designs, or as many as `THREADGAUGE_CONNECTIONS` says.
+fn very_many(pair: Pair) {
+    let most = std::env::var("THREADGAUGE_CONNECTIONS").ok();
+    let most = most.map_or(2_000, |most| most.parse().expect("a number of connections"));
+    let count = if pair.is_event_driven() {
+        most
+    } else {
+        pair.at_once(100)
+    };
+    let server = pair.serve(&[]);
+    let mut clients = crowd(pair, &server, count);
+    for client in &mut clients {
+        hear(pair, client);
+    }
+    for turn in 1..3 {
+        for client in &mut clients {
+            ask(pair, client, turn);
+        }
+    }
+    drop(clients);
+    assert_eq!(server.stop().of("accepted"), count as u64);
+}
+
+fn the_most(pair: Pair) {
+    let server = pair.serve(&["max_connections=2"]);
+    let mut served = crowd(pair, &server, pair.at_once(2));
+    for client in &mut served {
+        hear(pair, client);
+    }
+    let mut waiting = crowd(pair, &server, 1);
+    for turn in 1..20 {
+        for client in &mut served {
+            ask(pair, client, turn);
+        }
+    }
+    if served.len() == 2 {
+        assert!(!waiting[0].has_something(), "a third was served");
+    }
+    drop(served);
+    hear(pair, &mut waiting[0]);
+    server.stop();
+}
+
+fn few_descriptors(pair: Pair) {
+    let server = pair.serve(&["descriptors=64"]);
+    // Those that are served leave in their order, which makes room for the next.
+    for mut client in crowd(pair, &server, 150) {
+        hear(pair, &mut client);
+    }
+    let counted = server.stop();
+    assert_eq!(counted.of("accepted"), 150);
+    assert!(counted.of("accept_errors") < 5_000, "it spins: {counted:?}");
+}
+
+fn little_memory(pair: Pair) {
+    // Enough for a few dozen threads with their stacks, and not for all.
+    let server = pair.serve(&["more_memory=80000000"]);
+    let crowd = crowd(pair, &server, 100);
+    let mut next = server.connect();
+    drop(crowd);
+    ask(pair, &mut next, 0);
+    server.stop();
+}
+
+fn idle(pair: Pair) {
+    let server = pair.serve(&["idle_ms=20"]);
+    let mut client = server.connect();
+    client.expect_end();
+    assert_eq!(server.stop().of("idle"), 1);
+}
+
+fn handshake(pair: Pair) {
+    let server = pair.serve(&["handshake_ms=20"]);
+    let mut client = server.connect();
+    if pair.protocol != BuiltIn::Echo {
+        // Part of one is none; to echo any byte is a message.
+        client.send("j");
+    }
+    client.expect_end();
+    assert_eq!(server.stop().of("no first message"), 1);
+}
+
+fn stop_under_load(pair: Pair) {
+    let server = pair.serve(&[]);
+    let clients = pair.at_once(6);
+    let answered = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..clients {
+            scope.spawn(|| {
+                let mut client = server.connect();
+                for turn in 0.. {
+                    let (request, answer) = exchange(pair.protocol, turn % 2_000);
+                    if request.is_empty() {
+                        client.expect_end();
+                        break;
+                    }
+                    if !matches!(client.try_send(request.as_bytes()), Ok(sent) if sent == request.len()) {
+                        break;
+                    }
+                    let mut came = Vec::new();
+                    while came.len() < answer.len() {
+                        let more = client.read(answer.len() - came.len());
+                        if more.is_empty() {
+                            break;
+                        }
+                        came.extend(more);
+                    }
+                    assert!(answer.as_bytes().starts_with(&came), "other than {answer:?}");
+                    if came.len() < answer.len() {
+                        break;
+                    }
+                    answered.fetch_add(1, Relaxed);
+                }
+                answered.fetch_add(1_000, Relaxed);
+            });
+        }
+        // Under load is when many have been answered.
+        let enough = if pair.protocol == BuiltIn::Chat {
+            clients
+        } else {
+            200
+        };
+        while answered.load(Relaxed) < enough {
+            std::thread::yield_now();
+        }
+        server.tell_to_stop();
+    });
+    let counted = server.end();
+    assert_eq!(
+        counted.of("drain time over") + counted.of("panicked"),
+        0,
+        "{counted:?}"
+    );
+}
+
+fn stop_at_once(pair: Pair) {
+    let server = pair.serve(&[]);
+    assert_eq!(server.stop().of("accepted"), 0);
+}

@@ -1,0 +1,221 @@
+//! `chat`: a line goes to everyone else in the room, once, in order per sender, and to nobody beyond.
+
+use std::io::Write;
+
+use crate::client::Client;
+use crate::server::Running;
+use crate::{Case, Pair};
+
+pub const CASES: &[Case] = &[
+    (
+        "everyone_else_gets_each_line_once_in_its_senders_order",
+        everyone_else,
+    ),
+    ("a_line_stays_in_its_room", stays_in_its_room),
+    ("lines_cut_at_every_place_arrive_whole", cut_at_every_place),
+    ("a_join_and_lines_in_one_piece_are_understood", in_one_piece),
+    ("what_came_before_a_half_close_is_delivered", half_closed),
+    ("a_reset_member_leaves_the_room", reset),
+    ("who_does_not_join_is_refused", refused),
+    ("an_endless_line_is_cut_off_and_nobody_hears_of_it", endless),
+    ("a_slow_member_is_waited_for", waited_for),
+    ("a_slow_member_is_dropped_where_that_is_asked_for", dropped),
+];
+
+fn join(server: &Running, room: &str) -> Client {
+    let mut client = server.connect();
+    client.send(format!("join {room}\n"));
+    client.expect(format!("joined {room}\n"));
+    client
+}
+
+fn everyone_else(pair: Pair) {
+    const LINES: usize = 300;
+    const MEMBERS: usize = 6;
+    let server = pair.serve(&[]);
+    let members: Vec<Client> = (0..MEMBERS).map(|_| join(&server, "all")).collect();
+    std::thread::scope(|scope| {
+        for (own, mut member) in members.into_iter().enumerate() {
+            let mut sender = member.clone();
+            scope.spawn(move || {
+                for line in 0..LINES {
+                    sender.send(format!("{own} {line}\n"));
+                }
+            });
+            scope.spawn(move || {
+                let mut came = String::new();
+                while came.bytes().filter(|&byte| byte == b'\n').count() < LINES * (MEMBERS - 1) {
+                    let more = member.read(65_536);
+                    assert!(!more.is_empty(), "the server ended after {came}");
+                    came += std::str::from_utf8(&more).unwrap();
+                }
+                let mut next = [0; MEMBERS];
+                for line in came.lines() {
+                    let (from, line) = line.split_once(' ').unwrap();
+                    let from: usize = from.parse().unwrap();
+                    assert_eq!(line, next[from].to_string(), "the next of {from}");
+                    next[from] += 1;
+                }
+                let mut all = [LINES; MEMBERS];
+                all[own] = 0;
+                assert_eq!(next, all, "from each, as {own} has heard them");
+                // Open until the others have sent: a member that leaves is no part of this.
+                member
+            });
+        }
+    });
+    let counted = server.stop();
+    assert_eq!(
+        counted.of("deliveries") + counted.of("undeliverable"),
+        (LINES * MEMBERS * (MEMBERS - 1)) as u64
+    );
+}
+
+fn stays_in_its_room(pair: Pair) {
+    let server = pair.serve(&[]);
+    let [mut a, mut b] = [(); 2].map(|()| join(&server, "one"));
+    let [mut c, mut d] = [(); 2].map(|()| join(&server, "two"));
+    for _ in 0..20 {
+        a.send("in one\n");
+        c.send("in two\n");
+        b.expect("in one\n");
+        d.expect("in two\n");
+    }
+    for client in [&a, &b, &c, &d] {
+        assert!(!client.has_something());
+    }
+    assert_eq!(server.stop().of("deliveries"), 40);
+}
+
+fn cut_at_every_place(pair: Pair) {
+    let server = pair.serve(&[]);
+    let mut hearer = join(&server, "x");
+    let mut speaker = server.connect();
+    let text = b"join x\nhello\r\n";
+    for byte in text {
+        speaker.send_apart(&[*byte]);
+    }
+    speaker.expect("joined x\n");
+    hearer.expect("hello\r\n");
+    server.stop();
+}
+
+fn in_one_piece(pair: Pair) {
+    let server = pair.serve(&[]);
+    let mut hearer = join(&server, "x");
+    let mut speaker = server.connect();
+    let lines: String = (0..500).map(|line| format!("line {line}\n")).collect();
+    speaker.send(format!("join x\n{lines}"));
+    hearer.expect(lines);
+    speaker.expect("joined x\n");
+    server.stop();
+}
+
+fn half_closed(pair: Pair) {
+    let server = pair.serve(&[]);
+    let mut hearer = join(&server, "x");
+    let mut speaker = join(&server, "x");
+    speaker.send("last words\nnot whole");
+    speaker.end();
+    speaker.expect_end();
+    hearer.expect("last words\n");
+    assert!(!hearer.has_something());
+    assert_eq!(server.stop().of("ended by client"), 1);
+}
+
+fn reset(pair: Pair) {
+    let server = pair.serve(&[]);
+    let [mut a, mut c] = [(); 2].map(|()| join(&server, "x"));
+    let before = server.descriptors();
+    join(&server, "x").reset();
+    server.until_closed(before);
+    for _ in 0..50 {
+        a.send("still here\n");
+        c.expect("still here\n");
+    }
+    let counted = server.stop();
+    assert_eq!((counted.of("lost"), counted.of("deliveries")), (1, 50));
+}
+
+fn refused(pair: Pair) {
+    let server = pair.serve(&[]);
+    let mut member = join(&server, "x");
+    for wrong in ["hello\n", "join \n", "\n"] {
+        let mut client = server.connect();
+        client.send(wrong);
+        assert!(client.rest().starts_with(b"refused: "));
+    }
+    assert!(!member.has_something());
+    member.end();
+    member.expect_end();
+    assert_eq!(server.stop().of("refused"), 3);
+}
+
+fn endless(pair: Pair) {
+    let server = pair.serve(&[]);
+    let mut hearer = join(&server, "x");
+    let mut hostile = join(&server, "x");
+    while hostile.try_send(&[b'x'; 4_096]).is_ok_and(|count| count > 0) {}
+    drop(hostile);
+    let mut next = join(&server, "x");
+    next.send("hello\n");
+    hearer.expect("hello\n");
+    assert_eq!(server.stop().of("message too long"), 1);
+}
+
+/// Lines of 1,000 bytes, more than sockets and limit can hold together.
+fn much() -> Vec<u8> {
+    let mut much = Vec::new();
+    for line in 0..32_000 {
+        writeln!(much, "{line:0999}").unwrap();
+    }
+    much
+}
+
+fn waited_for(pair: Pair) {
+    let server = pair.serve(&["output_limit=65536"]);
+    let mut slow = join(&server, "x");
+    let mut speaker = join(&server, "x");
+    let much = much();
+    let mut sent = 0;
+    let mut read = 0;
+    while read < much.len() {
+        let went = speaker.send_at_once(&much[sent..]);
+        sent += went;
+        if went == 0 {
+            let came = slow.read(100_000);
+            assert!(
+                much[read..].starts_with(&came) && !came.is_empty(),
+                "other bytes after {read}"
+            );
+            read += came.len();
+        }
+    }
+    assert!(
+        server.peak_kib() < 64 << 10,
+        "{} KiB for a slow member",
+        server.peak_kib()
+    );
+    let counted = server.stop();
+    assert_eq!((counted.of("too slow"), counted.of("undeliverable")), (0, 0));
+}
+
+fn dropped(pair: Pair) {
+    let server = pair.serve(&["output_limit=65536", "overflow=drop"]);
+    let slow = join(&server, "x");
+    let [mut speaker, mut hearer] = [(); 2].map(|()| join(&server, "x"));
+    // One line at a time, so that nobody else is slow.
+    for line in much().chunks(50_000) {
+        speaker.send(line);
+        hearer.expect(line);
+    }
+    assert!(
+        server.peak_kib() < 64 << 10,
+        "{} KiB for a slow member",
+        server.peak_kib()
+    );
+    drop(slow);
+    let counted = server.stop();
+    assert_eq!(counted.of("too slow"), 1);
+    assert!(counted.of("undeliverable") < 32_000, "{counted:?}");
+}

@@ -1,0 +1,137 @@
+//! Clients, good and bad.
+
+use std::fs;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+
+use rustix::net::sockopt::set_socket_linger;
+
+/// A connection to a server. What it reads it waits for; a server that is killed at its deadline ends the wait.
+pub struct Client {
+    socket: TcpStream,
+}
+
+impl Client {
+    pub fn connect(address: SocketAddr) -> Self {
+        let socket = TcpStream::connect(address).expect("the server listens");
+        socket.set_nodelay(true).unwrap();
+        Self { socket }
+    }
+
+    /// A second hand on the same connection, for another thread.
+    pub fn clone(&self) -> Self {
+        Self {
+            socket: self.socket.try_clone().unwrap(),
+        }
+    }
+
+    pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.socket
+            .write_all(bytes.as_ref())
+            .expect("the server receives");
+    }
+
+    /// Sends what a server may not want to hear to the end; how many bytes went.
+    pub fn try_send(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.socket.write(bytes)
+    }
+
+    /// Sends, and waits until the server has taken the bytes from its socket: what is sent next comes apart.
+    pub fn send_apart(&mut self, bytes: &[u8]) {
+        self.send(bytes);
+        while !self.is_taken() {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Whether the server's side of this connection has nothing left to be received.
+    fn is_taken(&self) -> bool {
+        let port = |address: io::Result<SocketAddr>| format!(":{:04X}", address.unwrap().port());
+        let (own, server) = (port(self.socket.local_addr()), port(self.socket.peer_addr()));
+        let table = fs::read_to_string("/proc/net/tcp").unwrap();
+        table.lines().any(|line| {
+            let mut words = line.split_whitespace().skip(1);
+            let (local, remote) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
+            local.ends_with(&server)
+                && remote.ends_with(&own)
+                && words.nth(1).is_some_and(|queues| queues.ends_with(":00000000"))
+        })
+    }
+
+    /// Reads exactly what is expected.
+    pub fn expect(&mut self, bytes: impl AsRef<[u8]>) {
+        let bytes = bytes.as_ref();
+        let mut came = vec![0; bytes.len()];
+        let mut filled = 0;
+        while filled < came.len() {
+            match self.socket.read(&mut came[filled..]) {
+                Ok(0) | Err(_) => break,
+                Ok(count) => filled += count,
+            }
+        }
+        if came[..filled] != *bytes {
+            panic!("expected {}, got {}", shown(bytes), shown(&came[..filled]));
+        }
+    }
+
+    /// Reads up to `most` bytes; none at the end or after a reset.
+    pub fn read(&mut self, most: usize) -> Vec<u8> {
+        let mut came = vec![0; most];
+        let count = self.socket.read(&mut came).unwrap_or(0);
+        came.truncate(count);
+        came
+    }
+
+    /// Reads until the server ends. A reset ends it too.
+    pub fn rest(&mut self) -> Vec<u8> {
+        let mut rest = Vec::new();
+        let _ = self.socket.read_to_end(&mut rest);
+        rest
+    }
+
+    /// The server has ended, with nothing more to say.
+    pub fn expect_end(&mut self) {
+        let rest = self.rest();
+        assert!(rest.is_empty(), "nothing more was expected, got {}", shown(&rest));
+    }
+
+    /// Whether something can be read at once.
+    pub fn has_something(&self) -> bool {
+        self.socket.set_nonblocking(true).unwrap();
+        let peeked = self.socket.peek(&mut [0]);
+        self.socket.set_nonblocking(false).unwrap();
+        !matches!(peeked, Err(error) if error.kind() == ErrorKind::WouldBlock)
+    }
+
+    /// Sends as much as goes at once.
+    pub fn send_at_once(&mut self, bytes: &[u8]) -> usize {
+        self.socket.set_nonblocking(true).unwrap();
+        let sent = match self.socket.write(bytes) {
+            Ok(count) => count,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
+            Err(error) => panic!("the server receives: {error}"),
+        };
+        self.socket.set_nonblocking(false).unwrap();
+        sent
+    }
+
+    /// Sends nothing more, and reads on.
+    pub fn end(&self) {
+        self.socket.shutdown(Shutdown::Write).unwrap();
+    }
+
+    /// Goes without a word: the server sees a reset.
+    pub fn reset(self) {
+        set_socket_linger(&self.socket, Some(std::time::Duration::ZERO)).unwrap();
+    }
+}
+
+fn shown(bytes: &[u8]) -> String {
+    let start = String::from_utf8_lossy(&bytes[..bytes.len().min(200)]).into_owned();
+    format!("{} bytes {start:?}", bytes.len())
+}
+
+/// Bytes in which each place can be told from its neighbours.
+pub fn pattern(count: usize) -> Vec<u8> {
+    (0..count).map(|i| (i * 31 + i / 251) as u8).collect()
+}

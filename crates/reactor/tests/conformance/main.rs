@@ -1,0 +1,128 @@
+//! What every protocol promises, on every design that accepts it, over real sockets.
+//!
+//! The server side of each case is a process of its own (this program, executed again), so that designs which fork can,
+//! and so that what is left over can be read from `/proc`. A case is `DESIGN::PROTOCOL::what_is_true`; there is one
+//! suite a protocol, and [`any`] has the cases that ask little of the protocol.
+//! `cargo test -p threadgauge-reactor --test conformance -- WORDS` runs the cases whose names contain all of the words.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+mod any;
+mod bytes;
+mod chat;
+mod client;
+mod echo;
+mod null;
+mod numbered;
+mod processes;
+mod server;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use rustix::process::{Resource, Rlimit, getrlimit, set_child_subreaper, setrlimit};
+use threadgauge_reactor::{AtOnce, BuiltIn, Design};
+
+use crate::server::Running;
+
+/// A protocol on a design, for which a case is run.
+#[derive(Clone, Copy)]
+pub struct Pair {
+    /// What is served.
+    pub protocol: BuiltIn,
+    /// On what.
+    pub design: Design,
+}
+
+impl Pair {
+    /// Starts a server of this pair. Settings are `key=value`, as [`server`] reads them.
+    pub fn serve(self, settings: &[&str]) -> Running {
+        Running::start(self, settings)
+    }
+
+    /// How many connections it is sure to serve at once, up to `most`.
+    pub fn at_once(self, most: usize) -> usize {
+        match self.design.about().at_once {
+            AtOnce::One => 1,
+            // The kernel gives connections to the workers by a hash, so that two may have to wait for the same one.
+            AtOnce::Workers if self.design.name() == "preforked-reuseport" => 1,
+            AtOnce::Workers => server::WORKERS.min(most),
+            AtOnce::Many => most,
+        }
+    }
+
+    /// Whether connections cost it neither a thread nor a process.
+    pub fn is_event_driven(self) -> bool {
+        self.design.about().at_once == AtOnce::Many && !self.design.name().ends_with("-per-connection")
+    }
+}
+
+/// What is true, and how that is seen.
+pub type Case = (&'static str, fn(Pair));
+
+fn suite(protocol: BuiltIn) -> &'static [Case] {
+    match protocol {
+        BuiltIn::Echo => echo::CASES,
+        BuiltIn::Bytes => bytes::CASES,
+        BuiltIn::Null => null::CASES,
+        BuiltIn::Numbered => numbered::CASES,
+        BuiltIn::Chat => chat::CASES,
+    }
+}
+
+fn main() -> ExitCode {
+    if let Some(code) = server::child() {
+        return code;
+    }
+    let words: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|word| !word.starts_with('-'))
+        .collect();
+    // What a server leaves behind becomes our child, and is seen.
+    set_child_subreaper(Some(rustix::process::getpid())).expect("Linux has subreapers");
+    let all = getrlimit(Resource::Nofile).maximum;
+    let limit = Rlimit {
+        current: all,
+        maximum: all,
+    };
+    setrlimit(Resource::Nofile, limit).expect("up to the maximum is allowed");
+    let began = Instant::now();
+    let (mut passed, mut failed) = (0, Vec::new());
+    for &design in Design::ALL {
+        for &protocol in BuiltIn::ALL {
+            if protocol.fits(design).is_err() {
+                continue;
+            }
+            for (what, run) in suite(protocol).iter().chain(any::cases(protocol)) {
+                let name = format!("{}::{}::{what}", design.name(), protocol.name());
+                if !words.iter().all(|word| name.contains(word)) {
+                    continue;
+                }
+                let outcome = catch_unwind(AssertUnwindSafe(|| {
+                    run(Pair { protocol, design });
+                    processes::no_children();
+                }));
+                processes::end_children();
+                println!(
+                    "test {name} ... {}",
+                    if outcome.is_ok() { "ok" } else { "FAILED" }
+                );
+                match outcome {
+                    Ok(()) => passed += 1,
+                    Err(_) => failed.push(name),
+                }
+            }
+        }
+    }
+    println!(
+        "{passed} passed; {} failed: {failed:#?}; {} s",
+        failed.len(),
+        began.elapsed().as_secs()
+    );
+    // Words that fit nothing are a mistake, not a success.
+    if failed.is_empty() && passed > 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}

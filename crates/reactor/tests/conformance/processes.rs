@@ -1,0 +1,79 @@
+//! Processes as `/proc` shows them.
+
+use std::fs;
+
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+
+/// The children of a process, zombies included.
+pub fn children(pid: u32) -> Vec<u32> {
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return Vec::new();
+    };
+    tasks
+        .flatten()
+        .filter_map(|task| fs::read_to_string(task.path().join("children")).ok())
+        .flat_map(|list| {
+            list.split_whitespace()
+                .filter_map(|id| id.parse().ok())
+                .collect::<Vec<u32>>()
+        })
+        .collect()
+}
+
+/// A process and all below it.
+pub fn family(pid: u32) -> Vec<u32> {
+    let mut all = vec![pid];
+    let mut next = 0;
+    while let Some(&pid) = all.get(next) {
+        all.extend(children(pid));
+        next += 1;
+    }
+    all
+}
+
+/// A number in `/proc/PID/status`, such as `VmHWM` in KiB or `Threads`.
+pub fn status(pid: u32, key: &str) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+/// How many descriptors a process has.
+pub fn descriptors(pid: u32) -> usize {
+    fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count)
+}
+
+/// What a family of processes looks like, for a message.
+pub fn seen(pid: u32) -> String {
+    let member = |pid: &u32| {
+        let state = fs::read_to_string(format!("/proc/{pid}/wchan")).unwrap_or_default();
+        format!(
+            "{pid}: {} threads, {} descriptors, waits in {state}",
+            status(*pid, "Threads").unwrap_or(0),
+            descriptors(*pid)
+        )
+    };
+    family(pid).iter().map(member).collect::<Vec<_>>().join("; ")
+}
+
+/// # Panics
+///
+/// If this process has children.
+pub fn no_children() {
+    let left: Vec<String> = children(std::process::id()).into_iter().map(seen).collect();
+    assert!(left.is_empty(), "processes were left behind: {left:?}");
+}
+
+/// Ends every child of this process, so that the next case starts without.
+pub fn end_children() {
+    let pid = std::process::id();
+    while let Some(&child) = children(pid).first() {
+        let child = i32::try_from(child).ok().and_then(Pid::from_raw);
+        let child = child.expect("a process id");
+        // One that has ended since cannot be killed, and is waited for all the same.
+        let _ = kill_process(child, Signal::KILL);
+        let _ = waitpid(Some(child), WaitOptions::empty());
+    }
+}

@@ -1,0 +1,278 @@
+//! A server in a process of its own, and how a case holds it.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, kill_process_group, setrlimit};
+use signal_hook::consts::SIGTERM;
+use threadgauge_reactor::{
+    AtOnce, BuiltIn, CloseReason, Design, Overflow, Protocol, Server, Setting, Stop, Totals, Visitor,
+};
+
+use crate::Pair;
+use crate::client::Client;
+use crate::processes::{children, descriptors, family, seen, status};
+
+const SERVER: &str = "--server";
+
+/// How many processes or threads serve where each has one connection.
+pub const WORKERS: usize = 8;
+
+/// How long a server may live.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+/// The part of `main` that is a server's: `--server PROTOCOL DESIGN KEY=VALUE…`.
+pub fn child() -> Option<ExitCode> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (SERVER, [protocol, design, settings @ ..]) = (arguments.first()?.as_str(), &arguments[1..]) else {
+        return None;
+    };
+    let protocol: BuiltIn = protocol.parse().expect("a protocol");
+    Some(protocol.visit(Serve {
+        design: design.parse().expect("a design"),
+        settings,
+    }))
+}
+
+struct Serve<'a> {
+    design: Design,
+    settings: &'a [String],
+}
+
+impl Visitor for Serve<'_> {
+    type Output = ExitCode;
+
+    fn visit<P: Protocol>(self, protocol: P) -> ExitCode {
+        let stop = Stop::new().expect("a pipe");
+        let trigger = stop.trigger().expect("a descriptor");
+        signal_hook::low_level::pipe::register(SIGTERM, trigger).expect("a handler");
+        let mut server = Server::new(protocol).design(self.design);
+        if self.design.uses(Setting::Workers) {
+            let workers = match self.design.about().at_once {
+                AtOnce::Workers => WORKERS,
+                _ => 3,
+            };
+            server = server.workers(workers..=workers);
+        }
+        if self.design.uses(Setting::Readers) {
+            server = server.readers(2);
+        }
+        if self.design.uses(Setting::Writers) {
+            server = server.writers(2);
+        }
+        let (mut output_limit, mut overflow) = (1 << 20, Overflow::Wait);
+        for setting in self.settings {
+            let (key, value) = setting.split_once('=').expect("KEY=VALUE");
+            let number: usize = value.parse().unwrap_or(0);
+            let ms = Duration::from_millis(number as u64);
+            match key {
+                "idle_ms" => server = server.idle(ms),
+                "handshake_ms" => server = server.handshake(ms),
+                "drain_ms" => server = server.drain(ms),
+                "max_connections" => {
+                    server = server.max_connections(NonZeroUsize::new(number).expect("some"));
+                }
+                "output_limit" => output_limit = number,
+                "overflow" => overflow = value.parse().expect("an overflow"),
+                "descriptors" => limit(Resource::Nofile, number as u64),
+                "more_memory" => {
+                    let now = status(std::process::id(), "VmSize").expect("a size") * 1024;
+                    limit(Resource::As, now + number as u64);
+                }
+                _ => panic!("there is no setting {key}"),
+            }
+        }
+        server = server.output_limit(NonZeroUsize::new(output_limit).expect("some"), overflow);
+        let before = descriptors(std::process::id());
+        let bound = server.bind("127.0.0.1:0").expect("a free port");
+        println!("{}", bound.local_addr());
+        let totals = bound.run(&stop).expect("it serves");
+        report(&totals);
+        left_over(before)
+    }
+}
+
+fn limit(resource: Resource, most: u64) {
+    let limit = Rlimit {
+        current: Some(most),
+        maximum: Some(most),
+    };
+    setrlimit(resource, limit).expect("a lower limit is allowed");
+}
+
+fn report(totals: &Totals) {
+    for (name, count) in totals.each() {
+        println!("{name}={count}");
+    }
+    for reason in CloseReason::ALL {
+        println!("{}={}", reason.name(), totals.closed(reason));
+    }
+    println!("closed={}", totals.all_closed());
+}
+
+/// A server that has returned has what it had before.
+fn left_over(descriptors_before: usize) -> ExitCode {
+    let own = std::process::id();
+    let left = (
+        descriptors(own).saturating_sub(descriptors_before),
+        status(own, "Threads").unwrap_or(0) - 1,
+        children(own).len(),
+    );
+    if left == (0, 0, 0) {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!(
+        "left over: {} descriptors, {} threads, {} processes",
+        left.0, left.1, left.2
+    );
+    ExitCode::FAILURE
+}
+
+/// A server that runs, until it is stopped or dropped.
+pub struct Running {
+    child: Child,
+    out: BufReader<ChildStdout>,
+    pub address: SocketAddr,
+    watch: Option<Watch>,
+}
+
+/// Kills the server at its deadline, so that whoever waits for it fails.
+struct Watch {
+    done: Sender<()>,
+    thread: JoinHandle<Option<String>>,
+}
+
+impl Running {
+    /// Started and listening.
+    pub fn start(pair: Pair, settings: &[&str]) -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args([SERVER, pair.protocol.name(), pair.design.name()])
+            .args(settings)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        let pid = child.id();
+        let (done, over) = channel();
+        let thread = std::thread::spawn(move || match over.recv_timeout(DEADLINE) {
+            Err(RecvTimeoutError::Timeout) => {
+                let seen = seen(pid);
+                kill(pid);
+                Some(seen)
+            }
+            _ => None,
+        });
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut address = String::new();
+        out.read_line(&mut address).unwrap();
+        Self {
+            child,
+            out,
+            address: address.trim_end().parse().expect("the server did not start"),
+            watch: Some(Watch { done, thread }),
+        }
+    }
+
+    /// A client of it.
+    pub fn connect(&self) -> Client {
+        Client::connect(self.address)
+    }
+
+    /// Tells it to stop. Does not wait.
+    pub fn tell_to_stop(&self) {
+        kill_process(raw(self.child.id()), Signal::TERM).expect("it runs");
+    }
+
+    /// The most memory that one of its processes has used until now, in KiB.
+    pub fn peak_kib(&self) -> u64 {
+        let peaks = family(self.child.id())
+            .into_iter()
+            .filter_map(|pid| status(pid, "VmHWM"));
+        peaks.max().expect("it runs")
+    }
+
+    /// How many descriptors its processes have.
+    pub fn descriptors(&self) -> usize {
+        family(self.child.id()).into_iter().map(descriptors).sum()
+    }
+
+    /// Waits until it has closed what it had more than `before`.
+    pub fn until_closed(&self, before: usize) {
+        while self.descriptors() > before {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Tells it to stop, waits for its end, and checks what must be true of any: it ends well with nothing left over,
+    /// and every connection that it accepted has ended for one reason.
+    pub fn stop(self) -> Counted {
+        self.tell_to_stop();
+        self.end()
+    }
+
+    /// [`stop`](Self::stop), once it was told to.
+    pub fn end(mut self) -> Counted {
+        let mut out = String::new();
+        self.out.read_to_string(&mut out).unwrap();
+        let code = self.child.wait().unwrap();
+        let overdue = self.watch.take().and_then(Watch::end);
+        assert_eq!(overdue, None, "the server did not end in time");
+        assert!(code.success(), "the server ended with {code}: {out}");
+        let counts = out
+            .lines()
+            .filter_map(|line| line.split_once('='))
+            .map(|(name, count)| (name.to_owned(), count.parse().unwrap()))
+            .collect();
+        let counted = Counted(counts);
+        assert_eq!(counted.of("accepted"), counted.of("closed"), "{counted:?}");
+        counted
+    }
+}
+
+impl Watch {
+    fn end(self) -> Option<String> {
+        let _ = self.done.send(());
+        self.thread.join().expect("it only waits")
+    }
+}
+
+/// A case that has failed leaves no server behind.
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(watch) = self.watch.take() {
+            kill(self.child.id());
+            let _ = self.child.wait();
+            if let Some(seen) = watch.end() {
+                eprintln!("the server was killed at its deadline: {seen}");
+            }
+        }
+    }
+}
+
+fn kill(group: u32) {
+    let _ = kill_process_group(raw(group), Signal::KILL);
+}
+
+fn raw(pid: u32) -> Pid {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    pid.expect("a process id")
+}
+
+/// What a server has counted.
+#[derive(Debug)]
+pub struct Counted(HashMap<String, u64>);
+
+impl Counted {
+    /// The counter of this name, or how many connections ended for the reason of this name.
+    pub fn of(&self, name: &str) -> u64 {
+        self.0[name]
+    }
+}

@@ -1,0 +1,334 @@
+//! A server in a process of its own, seen from outside: by its clients, and through /proc.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::num::NonZeroUsize;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
+use threadgauge_reactor::{BuiltIn, CloseReason, Design, Protocol, Server, Stop, Visitor};
+
+const SERVE: &str = "--serve";
+
+/// How long anything may take before a test gives up.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Waits until it is true.
+pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + DEADLINE;
+    while !condition() {
+        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A running server.
+pub struct Served {
+    child: Child,
+    pub address: SocketAddr,
+}
+
+impl Served {
+    /// `settings` are words like `workers=1..4`.
+    pub fn start(design: &str, protocol: &str, settings: &[&str]) -> Self {
+        let mut child = Command::new(std::env::current_exe().expect("this program"))
+            .args([SERVE, design, protocol])
+            .args(settings)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("started");
+        let mut line = String::new();
+        let output = child.stdout.as_mut().expect("piped");
+        // One byte at a time: what comes later is for `stop`.
+        while !line.ends_with('\n') {
+            let mut byte = [0];
+            output.read_exact(&mut byte).expect("it says where it listens");
+            line.push(byte[0].into());
+        }
+        Self {
+            child,
+            address: line.trim().parse().expect("an address"),
+        }
+    }
+
+    /// What a server says that does not start, of the protocol echo.
+    pub fn refused(design: &str, settings: &[&str]) -> String {
+        let output = Command::new(std::env::current_exe().expect("this program"))
+            .args([SERVE, design, "echo"])
+            .args(settings)
+            .output()
+            .expect("run");
+        assert!(!output.status.success());
+        String::from_utf8(output.stderr).expect("text")
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Its children that are not dead.
+    pub fn children(&self) -> Vec<u32> {
+        children_of(self.pid())
+    }
+
+    /// How many threads its first process has.
+    pub fn threads(&self) -> usize {
+        entries(&format!("/proc/{}/task", self.pid()))
+    }
+
+    /// The listening sockets that a process has on the server's port, by inode.
+    pub fn listening_sockets(&self, pid: u32) -> Vec<u64> {
+        const LISTENS: &str = "0A";
+        let table = std::fs::read_to_string("/proc/net/tcp").expect("/proc");
+        let port = format!(":{:04X}", self.address.port());
+        let inodes: Vec<u64> = table
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>())
+            .filter(|words| words[1].ends_with(&port) && words[3] == LISTENS)
+            .map(|words| words[9].parse().expect("an inode"))
+            .collect();
+        let Ok(descriptors) = std::fs::read_dir(format!("/proc/{pid}/fd")) else {
+            return Vec::new();
+        };
+        descriptors
+            .filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
+            .filter_map(|link| {
+                link.to_str()?
+                    .strip_prefix("socket:[")?
+                    .strip_suffix(']')?
+                    .parse()
+                    .ok()
+            })
+            .filter(|inode| inodes.contains(inode))
+            .collect()
+    }
+
+    /// So many clients at once, each of which says something, has it echoed, and is ended.
+    pub fn serve_at_once(&self, clients: usize) {
+        let clients: Vec<_> = (0..clients)
+            .map(|_| {
+                let mut client = self.client();
+                client.send("hello\n");
+                client.socket().shutdown(Shutdown::Write).expect("ended");
+                client
+            })
+            .collect();
+        for mut client in clients {
+            assert_eq!(client.line(), "hello\n");
+            assert!(client.has_ended());
+        }
+    }
+
+    /// Connects.
+    pub fn client(&self) -> Client {
+        let socket = TcpStream::connect(self.address).expect("connected");
+        socket.set_read_timeout(Some(DEADLINE)).expect("a limit");
+        Client(BufReader::new(socket))
+    }
+
+    /// Tells it to stop.
+    pub fn tell_to_stop(&self) {
+        kill(self.pid(), Signal::TERM);
+    }
+
+    /// Stops it, and reads what it has counted.
+    pub fn stop(mut self) -> Summary {
+        self.tell_to_stop();
+        let mut text = String::new();
+        let output = self.child.stdout.as_mut().expect("piped");
+        output.read_to_string(&mut text).expect("a summary");
+        assert!(self.child.wait().expect("its end").success());
+        Summary(
+            text.lines()
+                .filter_map(|line| line.rsplit_once(' '))
+                .map(|(name, count)| (name.to_owned(), count.parse().expect("a count")))
+                .collect(),
+        )
+    }
+
+    /// Kills it, as a crash would.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("killed");
+        self.child.wait().expect("its end");
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // After `stop` there is nobody to kill.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What a server has counted.
+#[derive(Debug)]
+pub struct Summary(BTreeMap<String, u64>);
+
+impl Summary {
+    pub fn count(&self, name: &str) -> u64 {
+        *self
+            .0
+            .get(name)
+            .unwrap_or_else(|| panic!("no {name} in {self:?}"))
+    }
+}
+
+/// A client that waits for what it expects.
+pub struct Client(BufReader<TcpStream>);
+
+impl Client {
+    pub fn send(&mut self, text: &str) {
+        use std::io::Write;
+        self.0.get_mut().write_all(text.as_bytes()).expect("sent");
+    }
+
+    /// The next line, or what comes before the end.
+    pub fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.0.read_line(&mut line).expect("a line");
+        line
+    }
+
+    /// Sends a line and has it echoed: so it is being served.
+    pub fn echo(&mut self) {
+        self.send("hello\n");
+        assert_eq!(self.line(), "hello\n");
+    }
+
+    /// Whether the server has ended the connection, in whichever way.
+    pub fn has_ended(&mut self) -> bool {
+        let mut byte = [0];
+        match self.0.read(&mut byte) {
+            Ok(count) => count == 0,
+            Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
+        }
+    }
+
+    /// Its socket.
+    pub fn socket(&self) -> &TcpStream {
+        self.0.get_ref()
+    }
+}
+
+/// Sends a signal.
+pub fn kill(pid: u32, signal: Signal) {
+    let pid = Pid::from_raw(pid.cast_signed()).expect("a process id");
+    kill_process(pid, signal).expect("there is such a process");
+}
+
+/// The children of a process that are not dead.
+pub fn children_of(parent: u32) -> Vec<u32> {
+    processes()
+        .filter(|&(_, of, dead)| of == parent && !dead)
+        .map(|(pid, ..)| pid)
+        .collect()
+}
+
+/// The children of a process, dead ones too.
+pub fn remains_of(parent: u32) -> usize {
+    processes().filter(|&(_, of, _)| of == parent).count()
+}
+
+/// Whether a process is there and not dead.
+pub fn is_alive(pid: u32) -> bool {
+    processes().any(|(other, _, dead)| other == pid && !dead)
+}
+
+/// All processes: id, parent, and whether it is dead.
+fn processes() -> impl Iterator<Item = (u32, u32, bool)> {
+    std::fs::read_dir("/proc")
+        .expect("/proc")
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter_map(|pid: u32| {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+            // The name before it may hold anything, a parenthesis too.
+            let mut rest = stat[stat.rfind(')')? + 1..].split_whitespace();
+            let state = rest.next()?;
+            Some((pid, rest.next()?.parse().ok()?, state == "Z"))
+        })
+}
+
+fn entries(folder: &str) -> usize {
+    std::fs::read_dir(folder).map_or(0, Iterator::count)
+}
+
+/// The part of `main` that is the server's.
+pub fn serve() -> Option<ExitCode> {
+    let mut arguments = std::env::args().skip(1);
+    if arguments.next()? != SERVE {
+        return None;
+    }
+    let design = arguments.next()?.parse::<Design>().expect("a design");
+    let protocol = arguments.next()?.parse::<BuiltIn>().expect("a protocol");
+    Some(protocol.visit(Serve {
+        design,
+        settings: arguments.collect(),
+    }))
+}
+
+struct Serve {
+    design: Design,
+    settings: Vec<String>,
+}
+
+impl Visitor for Serve {
+    type Output = ExitCode;
+
+    fn visit<P: Protocol>(self, protocol: P) -> ExitCode {
+        let mut server = Server::new(protocol).design(self.design);
+        let mut helpers = Vec::new();
+        for setting in &self.settings {
+            let (name, value) = setting.split_once('=').expect("name=value");
+            let number = || value.parse::<u64>().expect("a number");
+            server = match name {
+                "workers" => {
+                    let (least, most) = value.split_once("..").unwrap_or((value, value));
+                    server.workers(least.parse().expect("least")..=most.parse().expect("most"))
+                }
+                "most" => server.max_connections(NonZeroUsize::new(number() as usize).expect("more than 0")),
+                "drain-ms" => server.drain(Duration::from_millis(number())),
+                "idle-ms" => server.idle(Duration::from_millis(number())),
+                "nofile" => {
+                    let limit = Rlimit {
+                        current: Some(number()),
+                        ..getrlimit(Resource::Nofile)
+                    };
+                    setrlimit(Resource::Nofile, limit).expect("a lower limit");
+                    server
+                }
+                "threads" => {
+                    helpers.extend((0..number()).map(|_| std::thread::spawn(std::thread::park)));
+                    server
+                }
+                _ => panic!("no setting {name}"),
+            };
+        }
+        let stop = Stop::new().expect("a pipe");
+        signal_hook::low_level::pipe::register(signal_hook::consts::SIGTERM, stop.trigger().expect("a pipe"))
+            .expect("a handler");
+        let bound = server.bind("127.0.0.1:0").expect("bound");
+        println!("{}", bound.local_addr());
+        match bound.run(&stop) {
+            Ok(totals) => {
+                for (name, count) in totals.each() {
+                    println!("{name} {count}");
+                }
+                for reason in CloseReason::ALL {
+                    println!("{} {}", reason.name(), totals.closed(reason));
+                }
+                println!("closed {}", totals.all_closed());
+                println!("left {}", remains_of(std::process::id()));
+                println!("descriptors {}", entries("/proc/self/fd"));
+                println!("threads {}", entries("/proc/self/task"));
+                ExitCode::SUCCESS
+            }
+            Err(error) => {
+                eprintln!("{error}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+}

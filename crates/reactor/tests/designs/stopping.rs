@@ -1,0 +1,65 @@
+//! The stop: idle, in the middle of service, and with clients that do not end.
+
+use crate::served::{Served, until};
+use crate::{ALL, Test, at_once, on_each};
+
+pub fn tests() -> Vec<Test> {
+    let mut tests = on_each("stopping::without_clients", ALL, without_clients);
+    tests.extend(on_each("stopping::silent_clients", ALL, silent_clients));
+    tests.extend(on_each("stopping::stuck_clients", ALL, stuck_clients));
+    tests
+}
+
+fn without_clients(design: &str) {
+    let server = Served::start(design, "echo", &[]);
+    let descriptors = Served::start("iterative", "echo", &[])
+        .stop()
+        .count("descriptors");
+    let summary = server.stop();
+    assert_eq!((summary.count("accepted"), summary.count("left")), (0, 0));
+    assert_eq!(
+        (summary.count("threads"), summary.count("descriptors")),
+        (1, descriptors)
+    );
+}
+
+/// Clients that wait and say nothing are ended at once.
+fn silent_clients(design: &str) {
+    let server = Served::start(design, "echo", &["drain-ms=3600000"]);
+    let count = at_once(design, 4);
+    let mut clients: Vec<_> = (0..count).map(|_| server.client()).collect();
+    clients.iter_mut().for_each(|client| client.echo());
+    server.tell_to_stop();
+    assert!(clients.iter_mut().all(|client| client.has_ended()));
+    let summary = server.stop();
+    assert_eq!(
+        (summary.count("server stopped"), summary.count("closed")),
+        (count, count)
+    );
+    assert_eq!((summary.count("left"), summary.count("threads")), (0, 1));
+}
+
+/// A client that takes nothing holds the server up no longer than the drain time.
+fn stuck_clients(design: &str) {
+    let server = Served::start(design, "bytes", &["drain-ms=50"]);
+    let client = server.client();
+    let request = "16384 keep\n".repeat(10_000);
+    client.socket().set_nonblocking(true).expect("not to wait");
+    // Until neither side takes anything more.
+    let sent = std::cell::Cell::new(0);
+    until("the server is stuck", || {
+        use std::io::Write;
+        let before = sent.get();
+        while let Ok(count) = client.socket().write(&request.as_bytes()[sent.get() % 11..]) {
+            sent.set(sent.get() + count);
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        sent.get() == before && before > 0
+    });
+    let summary = server.stop();
+    assert_eq!(
+        (summary.count("drain time over"), summary.count("closed")),
+        (1, 1)
+    );
+    assert_eq!((summary.count("left"), summary.count("threads")), (0, 1));
+}

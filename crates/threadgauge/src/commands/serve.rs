@@ -1,0 +1,164 @@
+//! Serving: a protocol on a design, until a signal.
+//!
+//! Nothing here starts a thread, since some designs fork: signals write into the server's stop.
+
+mod list;
+pub mod settings;
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context, Result};
+use serde_json::{Map, Value, json};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::{flag, low_level};
+use threadgauge_reactor::{BuiltIn, CloseReason, Design, Protocol, Stop, Totals, Visitor};
+
+use crate::cli::ServeOptions;
+use crate::commands::serve::settings::Settings;
+use crate::output::{Done, Verdict, print, say};
+
+/// Serves until told to stop, then prints what happened; or lists what can be served.
+pub fn serve(options: ServeOptions) -> Done {
+    if options.list {
+        print(&if options.json {
+            serde_json::to_string_pretty(&list::json())?
+        } else {
+            list::text()
+        })?;
+        return Ok(Verdict::Done);
+    }
+    let settings = match &options.config {
+        Some(file) => options.settings.over(Settings::read(file)?),
+        None => options.settings,
+    };
+    let (protocol, design) = settings.pair()?;
+    let totals = protocol.visit(Serve {
+        protocol,
+        design,
+        settings: &settings,
+    })?;
+    print(&if options.json {
+        serde_json::to_string_pretty(&summary_json(protocol, design, &totals))?
+    } else {
+        summary(protocol, design, &totals)
+    })?;
+    Ok(Verdict::Done)
+}
+
+/// What is done with the protocol that was chosen.
+struct Serve<'a> {
+    protocol: BuiltIn,
+    design: Design,
+    settings: &'a Settings,
+}
+
+impl Visitor for Serve<'_> {
+    type Output = Result<Totals>;
+
+    fn visit<P: Protocol>(self, protocol: P) -> Result<Totals> {
+        let stop = Stop::new().context("the server cannot be made stoppable")?;
+        stop_on_signals(&stop).context("signals cannot be handled")?;
+        let listen = self.settings.listen.clone().unwrap_or_default();
+        let bound = self
+            .settings
+            .server(protocol, self.design)
+            .bind(listen.0.as_str())?;
+        say(&format!("listening on {}", bound.local_addr()));
+        let about = self.design.about();
+        say(&format!(
+            "{} on {}: {}",
+            self.protocol.name(),
+            about.name,
+            about.summary
+        ));
+        let set = self.settings.in_words();
+        if !set.is_empty() {
+            say(&format!("with {set}"));
+        }
+        Ok(bound.run(&stop)?)
+    }
+}
+
+/// The first signal stops the server; the second ends the process at once.
+fn stop_on_signals(stop: &Stop) -> std::io::Result<()> {
+    let again = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // In this order: what ends it at the second looks before the first is noted.
+        flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&again))?;
+        low_level::pipe::register(signal, stop.trigger()?)?;
+    }
+    for signal in [SIGINT, SIGTERM] {
+        flag::register(signal, Arc::clone(&again))?;
+    }
+    Ok(())
+}
+
+/// System calls a message; none if there was no message.
+fn calls_per_message(totals: &Totals) -> Option<f64> {
+    (totals.messages > 0).then(|| totals.system_calls() as f64 / totals.messages as f64)
+}
+
+fn reasons(totals: &Totals) -> impl Iterator<Item = (&'static str, u64)> {
+    CloseReason::ALL
+        .into_iter()
+        .map(|reason| (reason.name(), totals.closed(reason)))
+        .filter(|&(_, count)| count > 0)
+}
+
+fn summary(protocol: BuiltIn, design: Design, totals: &Totals) -> String {
+    let mut text = format!("{} on {}\n", protocol.name(), design.name());
+    let _ = writeln!(
+        text,
+        "accepted       {} ({} attempts failed)",
+        totals.accepted, totals.accept_errors
+    );
+    let closed: Vec<String> = reasons(totals)
+        .map(|(reason, count)| format!("{count} {reason}"))
+        .collect();
+    let _ = writeln!(
+        text,
+        "closed         {}{}",
+        totals.all_closed(),
+        match closed.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", closed.join(", ")),
+        }
+    );
+    let _ = writeln!(
+        text,
+        "bytes          {} in, {} out",
+        totals.bytes_in, totals.bytes_out
+    );
+    let _ = writeln!(
+        text,
+        "messages       {}, {} delivered to others, {} came too late for them",
+        totals.messages, totals.deliveries, totals.undeliverable
+    );
+    let _ = writeln!(
+        text,
+        "system calls   {}{}",
+        totals.system_calls(),
+        calls_per_message(totals).map_or_else(String::new, |calls| format!(", {calls:.2} a message"))
+    );
+    text
+}
+
+fn summary_json(protocol: BuiltIn, design: Design, totals: &Totals) -> Value {
+    let closed: Map<String, Value> = reasons(totals)
+        .map(|(reason, count)| (reason.to_owned(), count.into()))
+        .collect();
+    let counters: Map<String, Value> = totals
+        .each()
+        .map(|(name, count)| (name.to_owned(), count.into()))
+        .collect();
+    json!({
+        "protocol": protocol.name(),
+        "design": design.name(),
+        "closed": closed,
+        "counters": counters,
+        "system_calls": totals.system_calls(),
+        "system_calls_per_message": calls_per_message(totals),
+    })
+}

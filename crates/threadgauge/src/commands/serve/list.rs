@@ -1,0 +1,96 @@
+//! Which protocols run on which designs.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value, json};
+use threadgauge_reactor::{AtOnce, BuiltIn, Design, Memory};
+
+/// The matrix for reading: a line for each design and protocol, and the reasons.
+pub fn text() -> String {
+    let width = Design::ALL.iter().map(|it| it.name().len()).max().unwrap_or(0);
+    let mut text = format!("{:width$}", "");
+    for protocol in BuiltIn::ALL {
+        let _ = write!(text, "  {}", protocol.name());
+    }
+    text.push('\n');
+    for &design in Design::ALL {
+        let _ = write!(text, "{:width$}", design.name());
+        let mut why = None;
+        for protocol in BuiltIn::ALL {
+            let fits = protocol.fits(design);
+            let mark = if fits.is_ok() { "yes" } else { "no" };
+            let _ = write!(text, "  {mark:<column$}", column = protocol.name().len());
+            why = why.or(fits.err());
+        }
+        text.truncate(text.trim_end().len());
+        text += &why.map_or_else(String::new, |why| format!("  ({why})"));
+        text.push('\n');
+    }
+    text += "\nProtocols:\n";
+    for protocol in BuiltIn::ALL {
+        let _ = writeln!(text, "  {:width$}  {}", protocol.name(), protocol.summary());
+    }
+    text += "\nDesigns, and the settings each uses beside those that all use:\n";
+    for design in Design::ALL {
+        let about = design.about();
+        let settings = settings(*design);
+        let settings = if settings.is_empty() {
+            String::new()
+        } else {
+            format!(" (--{})", settings.join(", --"))
+        };
+        let _ = writeln!(text, "  {:width$}  {}{settings}", about.name, about.summary);
+    }
+    text
+}
+
+/// The same for programs.
+pub fn json() -> Value {
+    let protocols: Vec<Value> = BuiltIn::ALL
+        .iter()
+        .map(|protocol| {
+            json!({
+                "name": protocol.name(), "summary": protocol.summary(), "shares": protocol.is_shared(),
+            })
+        })
+        .collect();
+    let designs: Vec<Value> = Design::ALL
+        .iter()
+        .map(|&design| {
+            let about = design.about();
+            let serves: Vec<&str> = BuiltIn::ALL
+                .iter()
+                .filter(|protocol| protocol.fits(design).is_ok())
+                .map(|protocol| protocol.name())
+                .collect();
+            let refuses: Map<String, Value> = BuiltIn::ALL
+                .iter()
+                .filter_map(|protocol| {
+                    Some((protocol.name().to_owned(), protocol.fits(design).err()?.into()))
+                })
+                .collect();
+            json!({
+                "name": about.name,
+                "summary": about.summary,
+                "source": about.source,
+                "memory": match about.memory {
+                    Memory::Shared => "shared",
+                    Memory::Separate => "separate",
+                },
+                "at_once": match about.at_once {
+                    AtOnce::One => "one",
+                    AtOnce::Workers => "workers",
+                    AtOnce::Many => "many",
+                },
+                "settings": settings(design),
+                "serves": serves,
+                "refuses": refuses,
+            })
+        })
+        .collect();
+    json!({ "protocols": protocols, "designs": designs })
+}
+
+fn settings(design: Design) -> Vec<String> {
+    design.about().settings.iter().map(ToString::to_string).collect()
+}

@@ -1,0 +1,359 @@
+//! What can be set on a server: on the command line, in a file, or both.
+
+use std::fmt::{Debug, Display};
+use std::fs;
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::ops::RangeInclusive;
+use std::path::Path;
+use std::str::FromStr;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use serde::{Deserialize, Deserializer, de};
+use threadgauge_reactor::{BuiltIn, Design, Overflow, Placement, Protocol, Server};
+
+/// Settings by their names on the command line, which are their names in a file.
+#[derive(Debug, Default, Args, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Settings {
+    /// What is served
+    #[arg(value_name = "PROTOCOL", value_parser = protocols())]
+    #[serde(deserialize_with = "as_typed")]
+    pub protocol: Option<BuiltIn>,
+    /// How processes, threads and event loops are used
+    #[arg(long, value_name = "DESIGN", value_parser = designs())]
+    #[serde(deserialize_with = "as_typed")]
+    pub design: Option<Design>,
+    /// Address and port, or a port of 127.0.0.1; port 0, the default, is a free one
+    #[arg(long, value_name = "ADDRESS")]
+    #[serde(deserialize_with = "as_typed")]
+    pub listen: Option<Listen>,
+    /// Processes or threads that serve: as many, or as many as are needed within a range
+    #[arg(long, value_name = "N|MIN..MAX")]
+    #[serde(deserialize_with = "as_typed")]
+    pub workers: Option<Workers>,
+    /// Reactors that read
+    #[arg(long, value_name = "N")]
+    pub readers: Option<usize>,
+    /// Reactors that write
+    #[arg(long, value_name = "N")]
+    pub writers: Option<usize>,
+    /// How connections are given to reactors
+    #[arg(long, value_parser = placements())]
+    #[serde(deserialize_with = "as_typed")]
+    pub placement: Option<Placement>,
+    /// The most connections at once; others wait to be accepted (16384 if not given)
+    #[arg(long, value_name = "N")]
+    pub max_connections: Option<NonZeroUsize>,
+    /// Close a connection from which nothing has come for so long
+    #[arg(long, value_name = "SECONDS")]
+    #[serde(deserialize_with = "as_typed")]
+    pub idle: Option<Seconds>,
+    /// Close a connection whose first message takes longer
+    #[arg(long, value_name = "SECONDS")]
+    #[serde(deserialize_with = "as_typed")]
+    pub handshake: Option<Seconds>,
+    /// How long connections may go on after the stop (5 if not given)
+    #[arg(long, value_name = "SECONDS")]
+    #[serde(deserialize_with = "as_typed")]
+    pub drain: Option<Seconds>,
+    /// How much may wait for a client that does not read (1048576 if not given)
+    #[arg(long, value_name = "BYTES")]
+    pub output_limit: Option<NonZeroUsize>,
+    /// Then: wait until it reads, or drop it (wait if not given)
+    #[arg(long, value_parser = overflows())]
+    #[serde(deserialize_with = "as_typed")]
+    pub overflow: Option<Overflow>,
+}
+
+impl Settings {
+    /// Those of a file.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read, or holds something else: with the line.
+    pub fn read(file: &Path) -> Result<Self> {
+        let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+        toml::from_str(&text).with_context(|| format!("{} is no file of settings", file.display()))
+    }
+
+    /// These, and for what is not given here those of `file`.
+    pub fn over(self, file: Self) -> Self {
+        Self {
+            protocol: self.protocol.or(file.protocol),
+            design: self.design.or(file.design),
+            listen: self.listen.or(file.listen),
+            workers: self.workers.or(file.workers),
+            readers: self.readers.or(file.readers),
+            writers: self.writers.or(file.writers),
+            placement: self.placement.or(file.placement),
+            max_connections: self.max_connections.or(file.max_connections),
+            idle: self.idle.or(file.idle),
+            handshake: self.handshake.or(file.handshake),
+            drain: self.drain.or(file.drain),
+            output_limit: self.output_limit.or(file.output_limit),
+            overflow: self.overflow.or(file.overflow),
+        }
+    }
+
+    /// Which protocol on which design.
+    ///
+    /// # Errors
+    ///
+    /// If one is missing, or the design cannot serve the protocol.
+    pub fn pair(&self) -> Result<(BuiltIn, Design)> {
+        let Some(protocol) = self.protocol else {
+            bail!(
+                "which protocol? Name one, as in `threadgauge serve echo`; `threadgauge serve --list` shows them"
+            );
+        };
+        let Some(design) = self.design else {
+            bail!("on which design? Name one with --design; `threadgauge serve --list` shows them");
+        };
+        if let Err(apart) = protocol.fits(design) {
+            bail!(
+                "the protocol `{}` needs connections that reach each other, and the design `{}` {apart}; \
+                 `threadgauge serve --list` shows what fits",
+                protocol.name(),
+                design.name()
+            );
+        }
+        Ok((protocol, design))
+    }
+
+    /// A server with these.
+    pub fn server<P: Protocol>(&self, protocol: P, design: Design) -> Server<P> {
+        let mut server = Server::new(protocol).design(design);
+        if let Some(Workers(workers)) = &self.workers {
+            server = server.workers(workers.clone());
+        }
+        if let Some(readers) = self.readers {
+            server = server.readers(readers);
+        }
+        if let Some(writers) = self.writers {
+            server = server.writers(writers);
+        }
+        if let Some(placement) = self.placement {
+            server = server.placement(placement);
+        }
+        if let Some(most) = self.max_connections {
+            server = server.max_connections(most);
+        }
+        if let Some(Seconds(idle)) = self.idle {
+            server = server.idle(idle);
+        }
+        if let Some(Seconds(handshake)) = self.handshake {
+            server = server.handshake(handshake);
+        }
+        if let Some(Seconds(drain)) = self.drain {
+            server = server.drain(drain);
+        }
+        if self.output_limit.is_some() || self.overflow.is_some() {
+            let limit = self.output_limit.unwrap_or(OUTPUT_LIMIT);
+            server = server.output_limit(limit, self.overflow.unwrap_or_default());
+        }
+        server
+    }
+
+    /// What was set, in the words of the command line, for the person who started it.
+    pub fn in_words(&self) -> String {
+        let seconds = |Seconds(time): &Seconds| format!("{} s", time.as_secs_f64());
+        let words = [
+            self.workers
+                .as_ref()
+                .map(|Workers(range)| match range.start() == range.end() {
+                    true => format!("workers {}", range.start()),
+                    false => format!("workers {}..{}", range.start(), range.end()),
+                }),
+            self.readers.map(|n| format!("readers {n}")),
+            self.writers.map(|n| format!("writers {n}")),
+            self.placement.map(|it| format!("placement {}", it.name())),
+            self.max_connections.map(|n| format!("at most {n} connections")),
+            self.idle.as_ref().map(|it| format!("idle {}", seconds(it))),
+            self.handshake
+                .as_ref()
+                .map(|it| format!("handshake {}", seconds(it))),
+            self.drain.as_ref().map(|it| format!("drain {}", seconds(it))),
+            self.output_limit
+                .map(|n| format!("at most {n} bytes waiting for a client")),
+            self.overflow.map(|it| format!("overflow {}", it.name())),
+        ];
+        words.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// The library's, for when only what happens then is given.
+const OUTPUT_LIMIT: NonZeroUsize = NonZeroUsize::new(1 << 20).expect("not zero");
+
+/// Where to listen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listen(pub String);
+
+impl Default for Listen {
+    fn default() -> Self {
+        Self("127.0.0.1:0".to_owned())
+    }
+}
+
+impl FromStr for Listen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Ok(port) = text.parse::<u16>() {
+            return Ok(Self(format!("127.0.0.1:{port}")));
+        }
+        let port = text.rsplit_once(':').map(|(_, port)| port.parse::<u16>());
+        match port {
+            Some(Ok(_)) if text.parse::<SocketAddr>().is_ok() || !text.starts_with(':') => {
+                Ok(Self(text.to_owned()))
+            }
+            _ => Err(format!(
+                "`{text}` is no address with a port, as 127.0.0.1:7000, [::1]:7000 or 7000 are"
+            )),
+        }
+    }
+}
+
+/// How many serve.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Workers(pub RangeInclusive<usize>);
+
+impl FromStr for Workers {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (least, most) = text.split_once("..").unwrap_or((text, text));
+        match (least.parse(), most.parse()) {
+            (Ok(least), Ok(most)) => Ok(Self(least..=most)),
+            _ => Err(format!("`{text}` is neither a number nor MIN..MAX, as in 2..8")),
+        }
+    }
+}
+
+/// A length of time, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seconds(pub Duration);
+
+impl FromStr for Seconds {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let seconds = text.parse().unwrap_or(f64::NAN);
+        // A year is as good as for ever, and far from what a clock cannot add.
+        if (0.001..=31_536_000.0).contains(&seconds) {
+            Ok(Self(Duration::from_secs_f64(seconds)))
+        } else {
+            Err(format!("`{text}` is no number of seconds from 0.001 to 31536000"))
+        }
+    }
+}
+
+/// A value in a file that is written as on the command line, or as a number where it is one.
+fn as_typed<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: FromStr<Err: Display>,
+{
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "a text or a number")]
+    enum Written {
+        Text(String),
+        Whole(i64),
+        Part(f64),
+    }
+    let text = match Written::deserialize(from)? {
+        Written::Text(text) => text,
+        Written::Whole(number) => number.to_string(),
+        Written::Part(number) => number.to_string(),
+    };
+    text.parse().map(Some).map_err(de::Error::custom)
+}
+
+fn protocols() -> impl TypedValueParser<Value = BuiltIn> {
+    let value = |it: &BuiltIn| PossibleValue::new(it.name()).help(it.summary());
+    values(BuiltIn::ALL.iter().map(value).collect())
+}
+
+fn designs() -> impl TypedValueParser<Value = Design> {
+    let value = |it: &Design| PossibleValue::new(it.name()).help(it.about().summary);
+    values(Design::ALL.iter().map(value).collect())
+}
+
+fn placements() -> impl TypedValueParser<Value = Placement> {
+    values(Placement::ALL.iter().map(|it| it.name().into()).collect())
+}
+
+fn overflows() -> impl TypedValueParser<Value = Overflow> {
+    values(Overflow::ALL.iter().map(|it| it.name().into()).collect())
+}
+
+/// With the possible values declared, so that completions have them and the nearest to a mistyped one is named.
+fn values<T>(values: Vec<PossibleValue>) -> impl TypedValueParser<Value = T>
+where
+    T: FromStr<Err: Debug> + Clone + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(values).map(|name| name.parse().expect("one of the possible values"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_numbers_and_texts() {
+        let settings: Settings = toml::from_str(
+            "protocol = 'echo'\nlisten = 7000\nworkers = '2..8'\nidle = 1.5\nreaders = 3\noverflow = 'drop'",
+        )
+        .unwrap();
+        assert_eq!(settings.protocol, Some(BuiltIn::Echo));
+        assert_eq!(settings.listen, Some(Listen("127.0.0.1:7000".to_owned())));
+        assert_eq!(settings.workers, Some(Workers(2..=8)));
+        assert_eq!(settings.idle, Some(Seconds(Duration::from_millis(1_500))));
+        assert_eq!(settings.readers, Some(3));
+        assert_eq!(settings.overflow, Some(Overflow::Drop));
+        let typed = Settings {
+            workers: Some(Workers(1..=1)),
+            ..Settings::default()
+        };
+        let both = typed.over(settings);
+        assert_eq!(both.workers, Some(Workers(1..=1)));
+        assert_eq!(both.readers, Some(3));
+        assert_eq!(both.in_words(), "workers 1, readers 3, idle 1.5 s, overflow drop");
+    }
+
+    #[test]
+    fn what_a_file_has_wrong_is_named_with_its_line() {
+        for (text, line, what) in [
+            ("protocol = 'echo'\nworkrs = 3", "line 2", "workrs"),
+            ("\n\nprotocol = 'ecko'", "line 3", "echo, bytes"),
+            ("workers = 'many'", "line 1", "MIN..MAX"),
+            ("idle = -1", "line 1", "seconds"),
+            ("idle = [1]", "line 1", "a text or a number"),
+            ("listen = 'nowhere'", "line 1", "127.0.0.1:7000"),
+            ("max-connections = 0", "line 1", "nonzero"),
+        ] {
+            let error = toml::from_str::<Settings>(text).unwrap_err().to_string();
+            assert!(error.contains(line) && error.contains(what), "{text:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn addresses_have_a_port() {
+        for right in ["127.0.0.1:0", "[::1]:7000", "localhost:7000", "0.0.0.0:80"] {
+            assert_eq!(right.parse(), Ok(Listen(right.to_owned())));
+        }
+        for wrong in [
+            "",
+            "localhost",
+            "127.0.0.1",
+            "127.0.0.1:",
+            "127.0.0.1:65536",
+            ":7000",
+        ] {
+            assert!(wrong.parse::<Listen>().is_err(), "{wrong}");
+        }
+    }
+}

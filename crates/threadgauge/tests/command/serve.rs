@@ -1,0 +1,297 @@
+//! `threadgauge serve`: real servers, real clients, signals, settings.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, ChildStderr, Stdio};
+
+use serde_json::Value;
+
+use super::{command, json, refused, text, threadgauge};
+
+/// A server of its own process, ended with the test.
+struct Served {
+    child: Child,
+    said: BufReader<ChildStderr>,
+    address: String,
+}
+
+impl Served {
+    /// Started, and listening.
+    fn start(dir: &Path, arguments: &[&str]) -> Self {
+        let mut child = command(dir, &[&["serve"], arguments].concat())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(child.stderr.take().unwrap());
+        let mut first = String::new();
+        said.read_line(&mut first).unwrap();
+        let Some(address) = first.strip_prefix("listening on ") else {
+            let _ = said.read_to_string(&mut first);
+            panic!("{arguments:?}: {first}");
+        };
+        Self {
+            child,
+            address: address.trim_end().to_owned(),
+            said,
+        }
+    }
+
+    fn connect(&self) -> TcpStream {
+        TcpStream::connect(&self.address).unwrap()
+    }
+
+    /// Sends, and reads as many bytes as are expected.
+    fn exchange(&self, request: &str, answer: &str) -> TcpStream {
+        let mut client = self.connect();
+        client.write_all(request.as_bytes()).unwrap();
+        let mut came = vec![0; answer.len()];
+        client.read_exact(&mut came).unwrap();
+        assert_eq!(text(&came), answer);
+        client
+    }
+
+    fn signal(&self, signal: &str) {
+        let pid = self.child.id().to_string();
+        let sent = std::process::Command::new("kill").args([signal, &pid]).status();
+        assert!(sent.unwrap().success());
+    }
+
+    /// Waits until no signal is on its way to it.
+    fn signals_arrived(&self) {
+        let status = format!("/proc/{}/status", self.child.id());
+        let pending = || {
+            let status = fs::read_to_string(&status).unwrap();
+            status
+                .lines()
+                .filter(|line| line.starts_with("SigPnd") || line.starts_with("ShdPnd"))
+                .any(|line| {
+                    line.split_whitespace()
+                        .nth(1)
+                        .is_some_and(|set| set.contains(|c| c != '0'))
+                })
+        };
+        while pending() {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Waits for its end: the exit code, standard output and what else it said.
+    fn end(mut self) -> (Option<i32>, String, String) {
+        let (mut out, mut said) = (String::new(), String::new());
+        self.child
+            .stdout
+            .take()
+            .unwrap()
+            .read_to_string(&mut out)
+            .unwrap();
+        self.said.read_to_string(&mut said).unwrap();
+        (self.child.wait().unwrap().code(), out, said)
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn pairs() -> Vec<(String, String)> {
+    let listed = threadgauge(Path::new("."), &["serve", "--list", "--json"]);
+    let listed: Value = json(&listed);
+    let designs = listed["designs"].as_array().unwrap();
+    let pairs = |design: &Value| -> Vec<(String, String)> {
+        let serves = design["serves"].as_array().unwrap();
+        let name = |value: &Value| value.as_str().unwrap().to_owned();
+        serves
+            .iter()
+            .map(|protocol| (name(protocol), name(&design["name"])))
+            .collect()
+    };
+    designs.iter().flat_map(pairs).collect()
+}
+
+#[test]
+fn every_pair_of_the_list_serves_and_sums_up() {
+    let dir = tempfile::tempdir().unwrap();
+    for (protocol, design) in pairs() {
+        let served = Served::start(dir.path(), &[&protocol, "--design", &design, "--json"]);
+        let client = match &protocol[..] {
+            "null" => {
+                let mut client = served.connect();
+                assert_eq!(client.read(&mut [0]).unwrap(), 0);
+                client
+            }
+            "echo" => served.exchange("hello\n", "hello\n"),
+            "bytes" => served.exchange("5 keep\n", "abcde"),
+            "numbered" => served.exchange("7 1 x\n", "7 x\n"),
+            "chat" => served.exchange("join x\n", "joined x\n"),
+            other => panic!("how is {other} asked?"),
+        };
+        served.signal("-TERM");
+        let (code, out, said) = served.end();
+        drop(client);
+        assert_eq!(code, Some(0), "{protocol} on {design}: {said}");
+        let summary: Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(
+            summary["counters"]["accepted"], 1,
+            "{protocol} on {design}: {summary}"
+        );
+        let reason = if protocol == "null" {
+            "finished"
+        } else {
+            "server stopped"
+        };
+        assert_eq!(summary["closed"][reason], 1, "{protocol} on {design}: {summary}");
+    }
+}
+
+#[test]
+fn the_summary_says_what_happened() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::start(dir.path(), &["bytes", "--design", "iterative", "--idle", "60"]);
+    assert!(
+        served.address.starts_with("127.0.0.1:"),
+        "loopback unless told otherwise"
+    );
+    for request in ["4000\n", "nonsense\n"] {
+        let mut client = served.connect();
+        client.write_all(request.as_bytes()).unwrap();
+        client.read_to_end(&mut Vec::new()).unwrap();
+    }
+    served.signal("-INT");
+    let (code, out, said) = served.end();
+    assert_eq!(code, Some(0));
+    assert_eq!(
+        said,
+        "bytes on iterative: one thread serves one connection after the other\nwith idle 60 s\n"
+    );
+    for line in [
+        "bytes on iterative\n",
+        "accepted       2 (0 attempts failed)\n",
+        "closed         2 (1 finished, 1 refused)\n",
+        "bytes          14 in, 4",
+        "messages       2, 0 delivered",
+        " a message\n",
+    ] {
+        assert!(out.contains(line), "{line:?} in {out}");
+    }
+}
+
+/// A server with 32 MB for one client, which has read one byte of it.
+fn with_much_to_send(dir: &Path) -> (Served, TcpStream) {
+    let served = Served::start(
+        dir,
+        &[
+            "bytes",
+            "--design",
+            "iterative",
+            "--output-limit",
+            "100000000",
+            "--drain",
+            "600",
+        ],
+    );
+    let client = served.exchange(&"16384 keep\n".repeat(2_000), "a");
+    (served, client)
+}
+
+#[test]
+fn after_the_stop_a_client_gets_all_that_was_for_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (served, mut client) = with_much_to_send(dir.path());
+    served.signal("-TERM");
+    served.signals_arrived();
+    let mut rest = Vec::new();
+    client.read_to_end(&mut rest).unwrap();
+    assert_eq!(rest.len(), 2_000 * 16_384 - 1);
+    let (code, out, _) = served.end();
+    assert_eq!(code, Some(0));
+    assert!(out.contains("1 server stopped"), "{out}");
+}
+
+#[test]
+fn the_second_ctrl_c_ends_it_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let (served, client) = with_much_to_send(dir.path());
+    served.signal("-INT");
+    served.signals_arrived();
+    served.signal("-INT");
+    let (code, out, _) = served.end();
+    drop(client);
+    assert_eq!((code, &out[..]), (Some(130), ""));
+}
+
+#[test]
+fn settings_come_from_a_file_and_the_command_line_wins() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = "protocol = 'echo'\ndesign = 'iterative'\nlisten = '127.0.0.1:1'\nhandshake = 0.01\n";
+    fs::write(dir.path().join("server.toml"), file).unwrap();
+    let served = Served::start(dir.path(), &["--config", "server.toml", "--listen", "0"]);
+    let mut client = served.connect();
+    assert_eq!(
+        client.read(&mut [0]).unwrap(),
+        0,
+        "closed for want of a first message"
+    );
+    served.signal("-TERM");
+    let (_, out, said) = served.end();
+    assert!(said.contains("with handshake 0.01 s"), "{said}");
+    assert!(out.contains("1 no first message"), "{out}");
+}
+
+#[test]
+fn what_is_wrong_with_a_server_is_said() {
+    assert!(refused(&["serve"]).contains("which protocol?"));
+    assert!(refused(&["serve", "ecko"]).contains("'echo'"));
+    assert!(refused(&["serve", "echo"]).contains("on which design?"));
+    assert!(refused(&["serve", "echo", "--design", "iteratve"]).contains("'iterative'"));
+    let iterative = |more: &[&str]| refused(&[&["serve", "echo", "--design", "iterative"], more].concat());
+    assert!(iterative(&["--workers", "3"]).contains("does not use workers"));
+    assert!(iterative(&["--workers", "few"]).contains("MIN..MAX"));
+    assert!(iterative(&["--max-connections", "0"]).contains("max-connections"));
+    assert!(iterative(&["--drain", "soon"]).contains("seconds"));
+    assert!(iterative(&["--listen", "127.0.0.1"]).contains("127.0.0.1:7000"));
+    assert!(iterative(&["--config", "nowhere.toml"]).contains("nowhere.toml"));
+    assert!(refused(&["serve", "chat", "--design", "iterative"]).contains("one connection after the other"));
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let error = iterative(&["--listen", &address]);
+    assert!(error.contains(&format!("cannot listen on {address}")), "{error}");
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("server.toml"), "protocol = 'echo'\nworkrs = 3\n").unwrap();
+    let file = threadgauge(dir.path(), &["serve", "--config", "server.toml"]);
+    assert_eq!(file.status.code(), Some(2));
+    let error = text(&file.stderr);
+    assert!(
+        error.contains("server.toml") && error.contains("line 2") && error.contains("workrs"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_client_that_only_ends_is_no_trouble() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::start(dir.path(), &["echo", "--design", "iterative"]);
+    let mut client = served.connect();
+    client.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(client.read(&mut [0]).unwrap(), 0);
+    served.signal("-TERM");
+    let (code, out, _) = served.end();
+    assert_eq!(code, Some(0));
+    assert!(out.contains("1 ended by client"), "{out}");
+    assert!(!out.contains("a message"), "there was none: {out}");
+}
+
+#[test]
+fn the_list_and_the_help_read_well() {
+    let here = Path::new(".");
+    insta::assert_snapshot!(
+        "serve_list",
+        text(&threadgauge(here, &["serve", "--list"]).stdout)
+    );
+    insta::assert_snapshot!("serve_help", text(&threadgauge(here, &["serve", "-h"]).stdout));
+}
