@@ -8,6 +8,7 @@
 //! loops and ends them, `mail` is what they say to each other, and `slots` bounds how many connections there are.
 
 mod accepting;
+mod balance;
 pub(crate) mod crew;
 mod event_loop;
 pub(crate) mod hall;
@@ -15,6 +16,7 @@ pub(crate) mod headcount;
 mod inbox;
 mod mail;
 mod manager;
+mod moving;
 mod peer;
 mod reading;
 mod serving;
