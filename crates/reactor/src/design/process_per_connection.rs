@@ -15,6 +15,7 @@ use crate::listen::Accepted;
 use crate::pool::RETRY;
 use crate::protocol::Protocol;
 use crate::server::Serving;
+use crate::trace;
 
 pub(super) const ABOUT: About = About {
     name: "process-per-connection",
@@ -88,7 +89,12 @@ impl<P: Protocol> Parent<'_, P> {
             for news in &news {
                 match *news {
                     News::Ended(slot) => self.reap(slot, CloseReason::Lost),
-                    News::Ready(STOP) => return self.abandon(waiting),
+                    News::Ready(STOP) => {
+                        if waiting.is_some() {
+                            self.counters.closed(CloseReason::Stopped);
+                        }
+                        return Ok(());
+                    }
                     News::Ready(_) => match self
                         .serving
                         .listener
@@ -128,7 +134,10 @@ impl<P: Protocol> Parent<'_, P> {
                 self.generation = self.generation.wrapping_add(1);
                 self.counters.units_created.add(1);
             }
-            Err(_) => self.free.push(slot),
+            Err(error) => {
+                trace::worker_not_made(error);
+                self.free.push(slot);
+            }
         }
         if forked.is_err() && socket.is_none() {
             // It had to be closed before the child turned out to be one that cannot be looked after.
@@ -139,7 +148,10 @@ impl<P: Protocol> Parent<'_, P> {
 
     /// A child has ended. If it did not count its connection, that ended with it, for `reason`.
     fn reap(&mut self, slot: usize, reason: CloseReason) {
-        self.family.reap(slot);
+        if let Some(ended) = self.family.reap(slot).filter(|ended| !ended.is_well()) {
+            trace::worker_lost(slot, ended);
+            self.counters.units_lost.add(1);
+        }
         self.counters.other_calls.add(2);
         self.ended(slot, reason);
     }
@@ -151,14 +163,6 @@ impl<P: Protocol> Parent<'_, P> {
         }
         self.closed[slot] = closed;
         self.free.push(slot);
-    }
-
-    /// The stop came while a connection had no child yet.
-    fn abandon(&self, waiting: Option<OwnedFd>) -> Result<(), Error> {
-        if waiting.is_some() {
-            self.counters.closed(CloseReason::Stopped);
-        }
-        Ok(())
     }
 
     fn drain(&mut self) -> Result<(), Error> {

@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use crate::error::Error;
 use crate::fork::{self, Child, Ended, Order};
 use crate::stop::timespec;
+use crate::trace;
 
 /// How long children that were told to give up have for it before they are killed.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -50,11 +51,6 @@ impl Family {
             living: 0,
             epoll: Some(epoll),
         })
-    }
-
-    /// How many children there are that have not been [reaped](Self::reap).
-    pub fn living(&self) -> usize {
-        self.living
     }
 
     /// From now on [`wait`](Self::wait) brings [`News::Ready`] with this number when it can be read.
@@ -99,7 +95,13 @@ impl Family {
             || {
                 self.children.clear();
                 self.epoll = None;
-                i32::from(work(handed.take()).is_err())
+                match work(handed.take()) {
+                    Ok(()) => 0,
+                    Err(error) => {
+                        trace::worker_failed(slot, error);
+                        1
+                    }
+                }
             },
             // First of all, since with the limit reached it is the one descriptor that the parent can have.
             || drop(handed.take()),

@@ -22,6 +22,7 @@ use crate::pool::RETRY;
 use crate::protocol::Protocol;
 use crate::server::Serving;
 use crate::stop::{poll_once, timespec};
+use crate::trace;
 
 pub(super) const ABOUT: About = About {
     name: "thread-per-connection",
@@ -71,10 +72,13 @@ struct Hall<'a, P> {
     counters: &'a Counters,
     crew: &'a Crew,
     /// By slot: from the main thread to the new one. It stays there until that could be made.
-    handed: Box<[Mutex<Option<(OwnedFd, Desk)>>]>,
+    handed: Box<[Handed]>,
     ended: Mutex<Ended>,
     bell: Bell,
 }
+
+/// What a thread begins with.
+type Handed = Mutex<Option<(OwnedFd, Desk)>>;
 
 /// The slots whose threads are done but for their exit.
 #[derive(Default)]
@@ -156,7 +160,8 @@ impl<P: Protocol> Hall<'_, P> {
                     threads.running[slot] = Some(thread);
                     return Ok(false);
                 }
-                Err(_) => {
+                Err(error) => {
+                    trace::worker_not_made(error);
                     if self.wait_for_an_end(Some(RETRY))? {
                         // The client never had an answer begun: it is lost to the stop.
                         drop(lock(&self.handed[slot]).take());
