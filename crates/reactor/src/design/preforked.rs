@@ -94,7 +94,7 @@ impl<'a, P: Protocol, D: Prefork> Parent<'a, P, D> {
     pub fn new(serving: &'a Serving<P>, name: &'static str, design: &'a D) -> Result<Self, Error> {
         let workers = pool::workers(&serving.options);
         let most = *workers.end();
-        let family = Family::new(name, most)?;
+        let family = Family::new(name)?;
         let board = Scoreboard::new(&workers).map_err(Error::io("making memory shared with children"))?;
         family.watch(serving.stop(), STOP)?;
         family.watch(board.bell(), BELL)?;

@@ -32,7 +32,7 @@ const LISTENER: usize = 1;
 
 pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
     let slots = serving.options.max_connections;
-    let family = Family::new(ABOUT.name, slots)?;
+    let family = Family::new(ABOUT.name)?;
     family.watch(serving.stop(), STOP)?;
     serving.listener.set_nonblocking(true)?;
     let mut parent = Parent {
@@ -40,8 +40,8 @@ pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
         counters: serving.board.block(slots),
         worker: Worker::new(serving, serving.board.block(0), InChild),
         family,
-        free: (0..slots).rev().collect(),
-        closed: vec![0; slots],
+        free: Vec::new(),
+        closed: Vec::new(),
         generation: 0,
     };
     let outcome = parent.accept_until_stopped();
@@ -58,8 +58,10 @@ struct Parent<'a, P> {
     /// For the next child, which finds its buffers made.
     worker: Worker<'a, P, InChild>,
     family: Family,
+    /// Slots that were used and are not now. New ones are begun only when there is none: the less the parent has
+    /// written, the less there is to copy when it forks.
     free: Vec<usize>,
-    /// By slot, how many connections its children have counted as closed.
+    /// By slot begun, how many connections its children have counted as closed.
     closed: Vec<u64>,
     generation: u32,
 }
@@ -74,7 +76,7 @@ impl<P: Protocol> Parent<'_, P> {
         let mut pause = None;
         loop {
             // The permit comes first: without a free slot nobody is accepted.
-            let listen = waiting.is_none() && pause.is_none() && !self.free.is_empty();
+            let listen = waiting.is_none() && pause.is_none() && self.has_room();
             if listen != listening {
                 self.counters.other_calls.add(1);
                 match listen {
@@ -113,11 +115,16 @@ impl<P: Protocol> Parent<'_, P> {
         }
     }
 
+    fn has_room(&self) -> bool {
+        !self.free.is_empty() || self.closed.len() < self.serving.options.max_connections
+    }
+
     /// Forks the child for a connection; whether that could be done.
     fn begin(&mut self, socket: &mut Option<OwnedFd>) -> bool {
-        let Some(slot) = self.free.pop() else {
-            return false;
-        };
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.closed.push(0);
+            self.closed.len() - 1
+        });
         let id = ConnectionId::new(0, self.generation, slot as u32);
         let (serving, worker) = (self.serving, &mut self.worker);
         self.counters.other_calls.add(4); // fork, close, and two to watch the child
