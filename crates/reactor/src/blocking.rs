@@ -42,7 +42,7 @@ pub(crate) struct Worker<'a, P, H> {
     serving: &'a Serving<P>,
     counters: &'a Counters,
     halt: H,
-    desk: Desk,
+    desk: Box<Desk>,
 }
 
 /// What is allocated once and used for every connection. Empty in between.
@@ -85,11 +85,11 @@ impl Desk {
 impl<'a, P: Protocol, H: Halt> Worker<'a, P, H> {
     /// Counts in `counters`, which nobody else writes, and hears of the stop through `halt`.
     pub fn new(serving: &'a Serving<P>, counters: &'a Counters, halt: H) -> Self {
-        Self::at(Desk::default(), serving, counters, halt)
+        Self::at(Box::default(), serving, counters, halt)
     }
 
     /// As [`new`](Self::new), with what another worker has left.
-    pub fn at(desk: Desk, serving: &'a Serving<P>, counters: &'a Counters, halt: H) -> Self {
+    pub fn at(desk: Box<Desk>, serving: &'a Serving<P>, counters: &'a Counters, halt: H) -> Self {
         Self {
             serving,
             counters,
@@ -113,7 +113,7 @@ impl<'a, P: Protocol, H: Halt> Worker<'a, P, H> {
     }
 
     /// Leaves its desk to the next.
-    pub fn leave(self) -> Desk {
+    pub fn leave(self) -> Box<Desk> {
         self.desk
     }
 

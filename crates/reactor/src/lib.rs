@@ -26,6 +26,7 @@ mod shared;
 mod stop;
 mod sync;
 pub mod testing;
+mod trace;
 
 pub use catalogue::{BuiltIn, Visitor};
 pub use counters::{CloseReason, Totals};

@@ -22,6 +22,7 @@ use crate::pool::RETRY;
 use crate::protocol::Protocol;
 use crate::server::Serving;
 use crate::stop::{poll_once, timespec};
+use crate::trace;
 
 pub(super) const ABOUT: About = About {
     name: "thread-per-connection",
@@ -71,10 +72,13 @@ struct Hall<'a, P> {
     counters: &'a Counters,
     crew: &'a Crew,
     /// By slot: from the main thread to the new one. It stays there until that could be made.
-    handed: Box<[Mutex<Option<(OwnedFd, Desk)>>]>,
+    handed: Box<[Handed]>,
     ended: Mutex<Ended>,
     bell: Bell,
 }
+
+/// What a thread begins with.
+type Handed = Mutex<Option<(OwnedFd, Box<Desk>)>>;
 
 /// The slots whose threads are done but for their exit.
 #[derive(Default)]
@@ -86,12 +90,12 @@ struct Ended {
 
 /// What the main thread knows of the others.
 struct Threads<'scope> {
-    running: Box<[Option<ScopedJoinHandle<'scope, Desk>>]>,
+    running: Box<[Option<ScopedJoinHandle<'scope, Box<Desk>>>]>,
     free: Vec<usize>,
     /// Slots that are neither: their threads are about to exit.
     ending: Vec<usize>,
     /// Left by threads that ended, for the next.
-    desks: Vec<Desk>,
+    desks: Vec<Box<Desk>>,
     generation: u32,
 }
 
@@ -156,7 +160,8 @@ impl<P: Protocol> Hall<'_, P> {
                     threads.running[slot] = Some(thread);
                     return Ok(false);
                 }
-                Err(_) => {
+                Err(error) => {
+                    trace::worker_not_made(error);
                     if self.wait_for_an_end(Some(RETRY))? {
                         // The client never had an answer begun: it is lost to the stop.
                         drop(lock(&self.handed[slot]).take());
@@ -170,7 +175,7 @@ impl<P: Protocol> Hall<'_, P> {
     }
 
     /// The life of a connection's thread.
-    fn serve(&self, id: ConnectionId) -> Desk {
+    fn serve(&self, id: ConnectionId) -> Box<Desk> {
         let slot = id.slot() as usize;
         let counters = self.serving.board.block(slot);
         let handed = lock(&self.handed[slot]).take();
@@ -265,9 +270,9 @@ impl Threads<'_> {
     /// Makes sure of a desk for the next thread.
     fn ready<P: Protocol>(&mut self) -> io::Result<()> {
         if self.desks.is_empty() {
-            self.desks.push(Desk::default());
+            self.desks.push(Box::default());
         }
-        self.desks.last_mut().map_or(Ok(()), Desk::ready::<P>)
+        self.desks.last_mut().map_or(Ok(()), |desk| desk.ready::<P>())
     }
 
     fn join(&mut self, slot: usize) {
