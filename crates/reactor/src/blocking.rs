@@ -112,8 +112,9 @@ impl<'a, P: Protocol, H: Halt> Worker<'a, P, H> {
         self.counters = counters;
     }
 
-    /// Leaves its desk to the next.
-    pub fn leave(self) -> Box<Desk> {
+    /// Leaves its desk to the next, without descriptors: nobody knows when that will be.
+    pub fn leave(mut self) -> Box<Desk> {
+        self.desk.bell = None;
         self.desk
     }
 
