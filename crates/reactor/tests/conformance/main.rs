@@ -10,6 +10,7 @@ mod any;
 mod bytes;
 mod chat;
 mod client;
+mod diag;
 mod echo;
 mod null;
 mod numbered;
