@@ -19,6 +19,7 @@ mod options;
 mod outbox;
 mod pool;
 pub mod protocol;
+mod pthread;
 pub mod reactor;
 mod rooms;
 mod server;

@@ -162,13 +162,21 @@ impl Mail {
         }
     }
 
-    /// Forgets of these receivers those that hold nobody up any more.
-    pub fn forget_free(&self, held_up_by: &mut Vec<ConnectionId>) {
+    /// Forgets of these receivers those that hold up nobody any more. Of the others, `bell` hears again: each is woken
+    /// once, and another may have been quicker to fill the box.
+    pub fn forget_free(&self, held_up_by: &mut Vec<ConnectionId>, bell: &Arc<Bell>) {
         held_up_by.retain(|&id| {
-            let place = self.lock(id);
-            place
-                .as_ref()
-                .is_some_and(|mail| mail.id == id && mail.outbox.len() > self.limit / 2)
+            let mut place = self.lock(id);
+            let full = place
+                .as_mut()
+                .filter(|mail| mail.id == id && mail.outbox.len() > self.limit / 2);
+            let Some(mail) = full else {
+                return false;
+            };
+            if !mail.held_up.iter().any(|other| Arc::ptr_eq(other, bell)) {
+                mail.held_up.push(Arc::clone(bell));
+            }
+            true
         });
     }
 
@@ -280,7 +288,7 @@ mod tests {
                             while !held_up_by.is_empty() {
                                 own.wait();
                                 own.quiet();
-                                mail.forget_free(&mut held_up_by);
+                                mail.forget_free(&mut held_up_by, &own);
                             }
                         }
                         assert_eq!(counters.deliveries.get(), u64::from(MESSAGES));

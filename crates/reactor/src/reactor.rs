@@ -14,6 +14,7 @@ mod event_loop;
 pub(crate) mod hall;
 pub(crate) mod headcount;
 mod inbox;
+pub(crate) mod joins;
 mod mail;
 mod manager;
 mod moving;

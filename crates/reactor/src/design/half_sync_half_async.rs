@@ -19,6 +19,7 @@ use crate::options::Setting;
 use crate::protocol::{Job, Protocol};
 use crate::reactor::hall::{Guest, Hall, Hands, Visit, do_step};
 use crate::reactor::headcount::Headcount;
+use crate::reactor::joins::Joins;
 use crate::reactor::slots::Permit;
 use crate::reactor::{Handler, Interest, Mailbox, Reactor, Readiness, Token};
 use crate::server::Serving;
@@ -65,13 +66,15 @@ pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
         arrived: Condvar::new(),
     };
     thread::scope(|scope| {
+        let joins = Joins::new();
         while let Some(number) = { pool.queue().headcount.first() } {
-            pool.start(number, scope);
+            pool.start(number, scope, &joins);
         }
         let mut async_half = AsyncHalf {
             serving,
             pool: &pool,
             scope,
+            joins: joins.clone(),
             hands: Hands::new(serving.board.block(0), 0),
             seats: Vec::new(),
             input: vec![0; RECEIVE_BYTES].into_boxed_slice(),
@@ -87,6 +90,7 @@ pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
             .run(&mut async_half)
             .map_err(Error::io("waiting for events"));
         pool.close();
+        joins.join_all();
         match async_half.failure {
             Some(error) => Err(error),
             None => result,
@@ -138,24 +142,31 @@ impl<P: Protocol> Pool<'_, P> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn start<'scope>(&'scope self, number: usize, scope: &'scope Scope<'scope, '_>) {
+    fn start<'scope>(&'scope self, number: usize, scope: &'scope Scope<'scope, '_>, joins: &Joins<'scope>) {
+        let own = joins.clone();
         let thread = thread::Builder::new()
             .name(format!("worker-{number}"))
-            .spawn_scoped(scope, move || self.serve(number, scope));
-        if thread.is_err() {
+            .spawn_scoped(scope, move || self.serve(number, scope, &own));
+        match thread {
+            Ok(thread) => joins.add(number, thread),
             // The others do without it.
-            self.queue().headcount.leave(number);
+            Err(_) => self.queue().headcount.leave(number),
         }
     }
 
-    fn push<'scope>(&'scope self, work: Work<P::Session>, scope: &'scope Scope<'scope, '_>) {
+    fn push<'scope>(
+        &'scope self,
+        work: Work<P::Session>,
+        scope: &'scope Scope<'scope, '_>,
+        joins: &Joins<'scope>,
+    ) {
         let more = {
             let mut queue = self.queue();
             queue.work.push_back(work);
             queue.headcount.more()
         };
         match more {
-            Some(number) => self.start(number, scope),
+            Some(number) => self.start(number, scope, joins),
             None => self.arrived.notify_one(),
         }
     }
@@ -182,7 +193,7 @@ impl<P: Protocol> Pool<'_, P> {
     }
 
     /// One worker's life.
-    fn serve<'scope>(&'scope self, number: usize, scope: &'scope Scope<'scope, '_>) {
+    fn serve<'scope>(&'scope self, number: usize, scope: &'scope Scope<'scope, '_>, joins: &Joins<'scope>) {
         let counters = self.serving.board.block(number + 1);
         counters.units_created.add(1);
         let mut hands = Hands::new(counters, 0);
@@ -209,7 +220,7 @@ impl<P: Protocol> Pool<'_, P> {
                 self.hall.visit(&guest, visit, now, &mut hands);
             }
             for (guest, step) in hands.steps.drain(..) {
-                self.push(Work::Step(guest, step), scope);
+                self.push(Work::Step(guest, step), scope, joins);
             }
             tasks.extend(hands.dirty.drain(..).map(Task::Send));
             tasks.extend(hands.touched.drain(..).map(Task::Look));
@@ -228,6 +239,7 @@ struct AsyncHalf<'s, 'e, 'a, P: Protocol> {
     serving: &'a Serving<P>,
     pool: &'s Pool<'a, P>,
     scope: &'s Scope<'s, 'e>,
+    joins: Joins<'s>,
     hands: Hands<'a, P::Session>,
     seats: Vec<Option<Seat<P::Session>>>,
     input: Box<[u8]>,
@@ -258,7 +270,7 @@ type Loop<P> = Reactor<Task<<P as Protocol>::Session>>;
 
 impl<P: Protocol> AsyncHalf<'_, '_, '_, P> {
     fn push(&mut self, work: Work<P::Session>) {
-        self.pool.push(work, self.scope);
+        self.pool.push(work, self.scope, &self.joins);
     }
 
     fn listen(&mut self, reactor: &Loop<P>) {

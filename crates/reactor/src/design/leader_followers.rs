@@ -28,6 +28,7 @@ use crate::protocol::Protocol;
 use crate::reactor::Token;
 use crate::reactor::hall::{Guest, Hall, Hands, Visit, do_step};
 use crate::reactor::headcount::Headcount;
+use crate::reactor::joins::Joins;
 use crate::reactor::timers::Timers;
 use crate::server::Serving;
 
@@ -63,14 +64,16 @@ pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
     team.report(serving.stop(), STOP, epoll::EventFlags::IN | ONCE, false)
         .map_err(Error::io("waiting for the stop"))?;
     thread::scope(|scope| {
+        let joins = Joins::new();
         let first = team.headcount().first();
         while let Some(number) = { team.headcount().first() } {
-            team.start(number, scope);
+            team.start(number, scope, &joins);
         }
         // This thread is one of them. Should it leave, it waits here for the others.
         if let Some(number) = first {
-            team.serve(number, scope);
+            team.serve(number, scope, &joins);
         }
+        joins.join_all();
     });
     match lock(&team.failure).take() {
         Some(error) => Err(error),
@@ -169,13 +172,15 @@ impl<'a, P: Protocol> Team<'a, P> {
         let _ = self.report(&self.serving.listener, LISTENER, flags, true);
     }
 
-    fn start<'scope>(&'scope self, number: usize, scope: &'scope Scope<'scope, '_>) {
+    fn start<'scope>(&'scope self, number: usize, scope: &'scope Scope<'scope, '_>, joins: &Joins<'scope>) {
+        let own = joins.clone();
         let thread = thread::Builder::new()
             .name(format!("follower-{number}"))
-            .spawn_scoped(scope, move || self.serve(number, scope));
-        if thread.is_err() {
+            .spawn_scoped(scope, move || self.serve(number, scope, &own));
+        match thread {
+            Ok(thread) => joins.add(number, thread),
             // The others do without it.
-            self.headcount().leave(number);
+            Err(_) => self.headcount().leave(number),
         }
     }
 
@@ -185,7 +190,7 @@ impl<'a, P: Protocol> Team<'a, P> {
     }
 
     /// One thread's life.
-    fn serve<'scope>(&'scope self, number: usize, scope: &'scope Scope<'scope, '_>) {
+    fn serve<'scope>(&'scope self, number: usize, scope: &'scope Scope<'scope, '_>, joins: &Joins<'scope>) {
         let counters = self.counters(number);
         counters.units_created.add(u64::from(number > 0));
         let mut hands = Hands::new(counters, RECEIVE_BYTES);
@@ -205,7 +210,7 @@ impl<'a, P: Protocol> Team<'a, P> {
                 self.fail(Error::io("waiting for events")(Errno::IO));
             }
             if let Some(number) = { self.headcount().more() } {
-                self.start(number, scope);
+                self.start(number, scope, joins);
             }
             if let Some(event) = events.first() {
                 self.handle(event, &mut hands);
