@@ -45,8 +45,10 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "lints without features",
-        alone: "cargo clippy -p threadgauge-exec --all-targets --locked -- -D warnings",
-        run: || cargo("clippy -p threadgauge-exec --all-targets --locked -- -D warnings"),
+        alone: "cargo clippy -p threadgauge-exec -p threadgauge-reactor --all-targets --locked -- -D warnings",
+        run: || {
+            cargo("clippy -p threadgauge-exec -p threadgauge-reactor --all-targets --locked -- -D warnings")
+        },
     },
     Step {
         name: "fuzz targets",

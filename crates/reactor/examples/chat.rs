@@ -1,4 +1,5 @@
 //! A chat: `chat DESIGN`. A client names a room in its first line; each further line goes to everyone else there.
+#![allow(clippy::print_stderr)]
 use threadgauge_reactor::protocol::first_line;
 use threadgauge_reactor::{ConnectionId, Io, Member, Protocol, Rooms, Server, Session, Stop};
 
@@ -50,7 +51,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let design = std::env::args().nth(1).unwrap_or("reactor".into());
     let stop = Stop::new()?;
     signal_hook::low_level::pipe::register(signal_hook::consts::SIGTERM, stop.trigger()?)?;
-    let server = Server::new(Chat::default()).design(design.parse()?).bind("127.0.0.1:0")?;
+    let server = Server::new(Chat::default()).design(design.parse()?);
+    let server = server.bind("127.0.0.1:0")?;
     eprintln!("listening on {}", server.local_addr());
     let totals = server.run(&stop)?; // until SIGTERM
     eprintln!("{} lines, {} deliveries", totals.messages, totals.deliveries);

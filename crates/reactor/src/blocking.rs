@@ -7,6 +7,7 @@
 //! Steps that may block ([`Io::offload`](crate::Io::offload)) are done by the worker itself, in order: it has nobody
 //! else who would wait.
 
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -25,7 +26,6 @@ use crate::id::ConnectionId;
 use crate::mail::Mail;
 use crate::options::Options;
 use crate::outbox::Outbox;
-use crate::pool::RETRY;
 use crate::protocol::{Effects, Protocol};
 use crate::server::Serving;
 use crate::stop::{poll_once, timespec};
@@ -42,7 +42,7 @@ pub(crate) struct Worker<'a, P, H> {
     serving: &'a Serving<P>,
     counters: &'a Counters,
     halt: H,
-    desk: Desk,
+    desk: Box<Desk>,
 }
 
 /// What is allocated once and used for every connection. Empty in between.
@@ -52,7 +52,7 @@ pub(crate) struct Desk {
     input: Vec<u8>,
     outbox: Outbox,
     effects: Effects,
-    /// Rung when somebody has sent to the client. Made when first needed.
+    /// Rung when somebody has sent to the client: see [`Desk::ready`].
     bell: Option<Arc<Bell>>,
 }
 
@@ -67,14 +67,29 @@ impl Default for Desk {
     }
 }
 
+impl Desk {
+    /// Makes sure of all that a connection of this protocol needs. Before it is accepted: what was accepted could
+    /// otherwise take the last descriptors and then wait for one for ever.
+    ///
+    /// # Errors
+    ///
+    /// If there is no descriptor.
+    pub fn ready<P: Protocol>(&mut self) -> io::Result<()> {
+        if P::SHARED && self.bell.is_none() {
+            self.bell = Some(Arc::new(Bell::new()?));
+        }
+        Ok(())
+    }
+}
+
 impl<'a, P: Protocol, H: Halt> Worker<'a, P, H> {
     /// Counts in `counters`, which nobody else writes, and hears of the stop through `halt`.
     pub fn new(serving: &'a Serving<P>, counters: &'a Counters, halt: H) -> Self {
-        Self::at(Desk::default(), serving, counters, halt)
+        Self::at(Box::default(), serving, counters, halt)
     }
 
     /// As [`new`](Self::new), with what another worker has left.
-    pub fn at(desk: Desk, serving: &'a Serving<P>, counters: &'a Counters, halt: H) -> Self {
+    pub fn at(desk: Box<Desk>, serving: &'a Serving<P>, counters: &'a Counters, halt: H) -> Self {
         Self {
             serving,
             counters,
@@ -83,13 +98,23 @@ impl<'a, P: Protocol, H: Halt> Worker<'a, P, H> {
         }
     }
 
+    /// As [`Desk::ready`].
+    ///
+    /// # Errors
+    ///
+    /// If there is no descriptor.
+    pub fn ready(&mut self) -> io::Result<()> {
+        self.desk.ready::<P>()
+    }
+
     /// Counts in other counters from now on.
     pub fn count_in(&mut self, counters: &'a Counters) {
         self.counters = counters;
     }
 
-    /// Leaves its desk to the next.
-    pub fn leave(self) -> Desk {
+    /// Leaves its desk to the next, without descriptors: nobody knows when that will be.
+    pub fn leave(mut self) -> Box<Desk> {
+        self.desk.bell = None;
         self.desk
     }
 
@@ -98,18 +123,21 @@ impl<'a, P: Protocol, H: Halt> Worker<'a, P, H> {
     pub fn serve(&mut self, socket: OwnedFd, id: ConnectionId) {
         let socket = self.halt.begin(socket);
         // Decided when it is compiled: a protocol that shares nothing pays nothing.
-        let bell = if P::SHARED {
-            self.open_post(&socket, id)
+        let post = if P::SHARED {
+            self.halt
+                .mail(&socket)
+                .zip(self.desk.bell.clone())
+                .map(|((mail, socket), bell)| {
+                    mail.open(id, socket, Arc::clone(&bell));
+                    Post {
+                        mail,
+                        bell,
+                        held_up_by: Vec::new(),
+                    }
+                })
         } else {
             None
         };
-        let post = bell.and_then(|bell| {
-            Some(Post {
-                mail: self.halt.mail(&socket)?.0,
-                bell,
-                held_up_by: Vec::new(),
-            })
-        });
         let options = &self.serving.options;
         let full_at = self.desk.outbox.full_at(options.output_limit);
         let mut turn = Turn {
@@ -127,7 +155,8 @@ impl<'a, P: Protocol, H: Halt> Worker<'a, P, H> {
             post,
             connection,
             phase: Phase::Serving,
-            more_likely: false,
+            // A client that cannot be waited for in the call itself has often sent already.
+            more_likely: !H::WAKES,
             alarm: None,
             silent_until: options.idle.and_then(from_now),
             new_until: options.handshake.and_then(from_now),
@@ -139,25 +168,6 @@ impl<'a, P: Protocol, H: Halt> Worker<'a, P, H> {
         peer.close();
         self.counters.other_calls.add(1);
         self.halt.end(socket);
-    }
-
-    /// Makes the connection one that others can send to. Waits until there is a descriptor for the bell; if the server
-    /// stops before, there is no post.
-    fn open_post(&mut self, socket: &H::Socket, id: ConnectionId) -> Option<Arc<Bell>> {
-        let (mail, socket) = self.halt.mail(socket)?;
-        while self.desk.bell.is_none() && self.halt.phase() == Phase::Serving {
-            match Bell::new() {
-                Ok(bell) => self.desk.bell = Some(Arc::new(bell)),
-                Err(_) => {
-                    self.counters.waits.add(1);
-                    let _ = poll_once(&mut [], Some(&timespec(RETRY)));
-                    self.counters.wake_ups.add(1);
-                }
-            }
-        }
-        let bell = self.desk.bell.clone()?;
-        mail.open(id, socket, Arc::clone(&bell));
-        Some(bell)
     }
 }
 
@@ -182,7 +192,7 @@ struct Peer<'a, P: Protocol, H: Halt> {
     connection: Connection<P::Session>,
     /// How far the server's end had come when the session heard of it.
     phase: Phase,
-    /// The last receive was a full one, so that there may be more.
+    /// There may be something to receive without waiting: the last receive was a full one.
     more_likely: bool,
     /// When the session wants to be called.
     alarm: Option<Instant>,
@@ -243,7 +253,7 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
         }
         self.phase = phase;
         if let Some(post) = &mut self.post {
-            post.mail.forget_free(&mut post.held_up_by);
+            post.mail.forget_free(&mut post.held_up_by, &post.bell);
             if post.mail.waiting(self.connection.id()).slow {
                 self.connection.end(CloseReason::Slow);
             }

@@ -3,7 +3,9 @@
 //! A design is a module here with `ABOUT` and `run`, and one line in the list below. It drives every connection
 //! through [`Connection`](crate::connection::Connection), so all designs agree in what a protocol sees.
 
+mod half_sync_half_async;
 mod iterative;
+mod leader_followers;
 mod preforked;
 mod preforked_accept;
 mod preforked_descriptor;
@@ -124,6 +126,10 @@ designs! {
     ReactorPool => reactor_pool,
     /// An event loop for each CPU, with nothing shared.
     ReactorPerCore => reactor_per_core,
+    /// Threads take turns at waiting for events.
+    LeaderFollowers => leader_followers,
+    /// One event loop does the I/O, a pool of threads the work.
+    HalfSyncHalfAsync => half_sync_half_async,
 }
 
 impl Design {

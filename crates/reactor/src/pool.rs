@@ -10,10 +10,18 @@ use std::time::{Duration, Instant};
 
 use crate::bell::Bell;
 use crate::counters::Counters;
+use crate::options::Options;
 use crate::shared::{Shareable, Shared};
 
 /// How many workers a pool has by default: as in Stevens' comparison.
-pub(crate) const WORKERS: RangeInclusive<usize> = 15..=15;
+const WORKERS: RangeInclusive<usize> = 15..=15;
+
+/// How many workers a pool shall have: each serves one connection, so no more than connections may be served at once.
+pub(crate) fn workers(options: &Options) -> RangeInclusive<usize> {
+    let workers = options.workers.clone().unwrap_or(WORKERS);
+    let most = options.max_connections;
+    (*workers.start()).min(most)..=(*workers.end()).min(most)
+}
 
 /// How long a worker waits before it tries again what failed for want of descriptors, memory or the like.
 pub(crate) const RETRY: Duration = Duration::from_millis(50);

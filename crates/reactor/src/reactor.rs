@@ -8,16 +8,21 @@
 //! loops and ends them, `mail` is what they say to each other, and `slots` bounds how many connections there are.
 
 mod accepting;
+mod balance;
 pub(crate) mod crew;
 mod event_loop;
+pub(crate) mod hall;
+pub(crate) mod headcount;
 mod inbox;
+pub(crate) mod joins;
 mod mail;
 mod manager;
+mod moving;
 mod peer;
 mod reading;
 mod serving;
-mod slots;
-mod timers;
+pub(crate) mod slots;
+pub(crate) mod timers;
 mod writing;
 
 pub(crate) use crew::Acceptors;

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use threadgauge_reactor::protocol::echo::Echo;
 use threadgauge_reactor::{
-    CloseReason, ConnectionId, Design, Io, Meter, Overflow, Protocol, Server, Session, Stop, Totals,
+    CloseReason, ConnectionId, Design, Io, Meter, Overflow, Placement, Protocol, Server, Session, Stop,
+    Totals,
 };
 
 /// The designs of this file.
@@ -18,6 +19,8 @@ const DESIGNS: &[Design] = &[
     Design::SplitReactor,
     Design::ReactorPool,
     Design::ReactorPerCore,
+    Design::LeaderFollowers,
+    Design::HalfSyncHalfAsync,
 ];
 
 /// Serves while `test` runs, then stops and returns what was counted.
@@ -275,5 +278,111 @@ fn a_stop_under_load_loses_no_connection() {
         assert_eq!(totals.accepted, 20);
         assert_eq!(totals.all_closed(), 20, "{}", design.name());
         assert_eq!(totals.closed(CloseReason::DrainTime), 0);
+    }
+}
+
+/// Every byte goes back to its sender, and to the next client too; and with every message the client joins another
+/// group, so that both its halves move from loop to loop all the time.
+#[derive(Clone, Default)]
+struct Hop(Arc<Mutex<Vec<ConnectionId>>>);
+
+struct Hopper {
+    all: Hop,
+    groups: u64,
+}
+
+const GROUPS: u64 = 7;
+
+impl Protocol for Hop {
+    type Session = Hopper;
+    const SHARED: bool = true;
+    fn open(&self, id: ConnectionId) -> Hopper {
+        self.0.lock().expect("no panics").push(id);
+        Hopper {
+            all: self.clone(),
+            groups: id_number(id),
+        }
+    }
+}
+
+fn id_number(id: ConnectionId) -> u64 {
+    id.to_string().bytes().map(u64::from).sum()
+}
+
+impl Session for Hopper {
+    /// Messages have four bytes: who, 0 (1 where it is not the sender's own), and a number.
+    fn received(&mut self, input: &[u8], io: &mut Io<'_>) -> usize {
+        let Some(message) = input.first_chunk::<4>() else {
+            return 0;
+        };
+        io.send(message);
+        let all = self.all.0.lock().expect("no panics").clone();
+        let own = all.iter().position(|&id| id == io.id()).expect("it is there");
+        let [who, _, high, low] = *message;
+        io.send_to(all[(own + 1) % all.len()], &[who, 1, high, low]);
+        self.groups += 1;
+        io.join(self.groups % GROUPS);
+        4
+    }
+}
+
+/// The move protocol under load: everything once, in order, on whichever loops the halves are and wherever they go.
+#[test]
+fn connections_that_move_all_the_time_lose_nothing_and_turn_nothing_around() {
+    let count = |count| NonZeroUsize::new(count).expect("not zero").get();
+    let hop = Hop::default();
+    for server in [
+        Server::new(hop.clone())
+            .design(Design::ReactorPool)
+            .readers(count(2))
+            .writers(count(3))
+            .placement(Placement::ByGroup),
+        Server::new(hop.clone())
+            .design(Design::ReactorPerCore)
+            .workers(4..=4)
+            .placement(Placement::ByGroup),
+    ] {
+        let (clients, said) = (12, 3_000u16);
+        let totals = serve(server, |address, _, _| {
+            let clients: Vec<_> = (0..clients)
+                .map(|_| TcpStream::connect(address).expect("connects"))
+                .collect();
+            wait_for("all sessions", || {
+                hop.0.lock().expect("no panics").len() == clients.len()
+            });
+            thread::scope(|scope| {
+                for (who, mut client) in clients.iter().enumerate() {
+                    scope.spawn(move || {
+                        for number in 0..said {
+                            let [high, low] = number.to_be_bytes();
+                            client.write_all(&[who as u8, 0, high, low]).expect("sent");
+                        }
+                    });
+                    scope.spawn(move || {
+                        let (mut own, mut next, mut sender) = (0, 0, None);
+                        while own < said || next < said {
+                            let mut message = [0; 4];
+                            client.read_exact(&mut message).expect("all of it");
+                            let number = u16::from_be_bytes([message[2], message[3]]);
+                            let place = match message[1] {
+                                0 => &mut own,
+                                _ => &mut next,
+                            };
+                            assert_eq!(number, *place, "of {message:?}");
+                            *place += 1;
+                            if message[1] == 0 {
+                                assert_eq!(usize::from(message[0]), who);
+                            } else {
+                                assert_eq!(*sender.get_or_insert(message[0]), message[0]);
+                            }
+                        }
+                    });
+                }
+            });
+        });
+        assert_eq!(totals.bytes_out, 2 * totals.bytes_in);
+        assert_eq!(totals.undeliverable, 0);
+        assert_eq!(totals.all_closed(), clients);
+        hop.0.lock().expect("no panics").clear();
     }
 }

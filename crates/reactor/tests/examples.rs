@@ -77,7 +77,7 @@ fn echo_echoes() {
     let mut client = example.connect();
     client.write_all(b"hello").expect("sent");
     expect(&mut client, "hello");
-    assert_eq!(example.stop(), "5 bytes came back to 1 clients\n");
+    assert_eq!(example.stop(), "5 bytes came back\n");
 }
 
 #[test]
@@ -103,6 +103,11 @@ fn they_are_as_short_as_they_are_called_and_the_readme_shows_them() {
         (include_str!("../examples/chat.rs"), 60),
     ] {
         assert!(text.lines().count() <= most, "{} lines", text.lines().count());
-        assert!(include_str!("../README.md").contains(text), "the readme shows another:\n{text}");
+        // What only the linter wants to know is left out there.
+        let shown = text.replace("#![allow(clippy::print_stderr)]\n", "");
+        assert!(
+            include_str!("../README.md").contains(&shown),
+            "the readme shows another:\n{text}"
+        );
     }
 }

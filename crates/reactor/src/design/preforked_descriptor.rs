@@ -22,7 +22,7 @@ use crate::error::Error;
 use crate::fork;
 use crate::listen::{Accepted, Listener};
 use crate::options::Setting;
-use crate::pool::{RETRY, WORKERS};
+use crate::pool::{self, RETRY};
 use crate::protocol::Protocol;
 use crate::server::Serving;
 
@@ -40,7 +40,7 @@ const LISTENER: usize = BELL + 1;
 const FIRST_CHANNEL: usize = LISTENER + 1;
 
 pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
-    let most = *serving.options.workers.as_ref().unwrap_or(&WORKERS).end();
+    let most = *pool::workers(&serving.options).end();
     let design = PassDescriptor {
         listener: &serving.listener,
         channels: (0..most).map(|_| RefCell::default()).collect(),

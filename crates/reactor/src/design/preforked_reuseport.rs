@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::fork;
 use crate::listen::{Accepted, Listener};
 use crate::options::Setting;
-use crate::pool::WORKERS;
+use crate::pool;
 use crate::protocol::Protocol;
 use crate::server::Serving;
 
@@ -29,7 +29,7 @@ pub(super) const ABOUT: About = About {
 };
 
 pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
-    let workers = serving.options.workers.clone().unwrap_or(WORKERS);
+    let workers = pool::workers(&serving.options);
     if workers.start() != workers.end() {
         return Err(Error::BadSetting {
             setting: Setting::Workers,

@@ -15,10 +15,11 @@ use crate::error::Error;
 use crate::halt::{Halt, Phase};
 use crate::id::ConnectionId;
 use crate::listen::Accepted;
-use crate::pool::{Change, RETRY, Scoreboard, Sizing, WORKERS};
+use crate::pool::{self, Change, RETRY, Scoreboard, Sizing};
 use crate::protocol::Protocol;
 use crate::server::Serving;
 use crate::stop::{poll_once, timespec};
+use crate::trace;
 
 /// How a prethreaded design differs from another.
 pub(super) trait Prethread: Sync {
@@ -52,7 +53,7 @@ pub(super) trait Prethread: Sync {
 
 /// Serves with a pool of threads until the stop.
 pub(super) fn run<P: Protocol>(serving: &Serving<P>, design: &impl Prethread) -> Result<(), Error> {
-    let workers = serving.options.workers.clone().unwrap_or(WORKERS);
+    let workers = pool::workers(&serving.options);
     let most = *workers.end();
     let crew = Crew::new(most, serving);
     let room = Room {
@@ -160,7 +161,8 @@ impl<'scope, P: Protocol, D: Prethread> Main<'scope, P, D> {
                 self.threads[slot] = Some(thread);
                 self.counters.units_created.add(1);
             }
-            Err(_) => {
+            Err(error) => {
+                trace::worker_not_made(error);
                 room.board.empty(slot);
                 self.back_off.failed(now);
             }
@@ -236,7 +238,11 @@ impl<P: Protocol, D: Prethread> Room<'_, P, D> {
         let mut generation = counters.all_closed() as u32;
         let shall_end = || seat.phase() > Phase::Serving || self.board.is_retiring(slot);
         while !shall_end() {
-            match self.design.next(slot, counters, &shall_end)? {
+            let next = match worker.ready() {
+                Ok(()) => self.design.next(slot, counters, &shall_end)?,
+                Err(_) => Accepted::Exhausted,
+            };
+            match next {
                 Accepted::Connection(socket) => {
                     self.board.busy(slot, counters);
                     worker.serve(socket, ConnectionId::new(0, generation, slot as u32));

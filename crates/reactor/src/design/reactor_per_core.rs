@@ -16,7 +16,7 @@ pub(super) const ABOUT: About = About {
     source: "Seastar; nginx and SO_REUSEPORT",
     memory: Memory::Shared,
     at_once: AtOnce::Many,
-    settings: &[Setting::Workers],
+    settings: &[Setting::Workers, Setting::Placement],
 };
 
 pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
@@ -33,6 +33,17 @@ pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
             });
         }
     };
-    let manager = ReactorManager::joined(loops, Placement::ByHandle);
+    let placement = match serving.options.placement {
+        None => Placement::ByHandle, // asked of nobody: connections stay where they were accepted
+        Some(placement @ (Placement::ByGroup | Placement::Adaptive)) => placement,
+        Some(placement) => {
+            return Err(Error::BadSetting {
+                setting: Setting::Placement,
+                value: placement.name().to_owned(),
+                why: "the kernel places connections on this design; by-group and adaptive move them afterwards",
+            });
+        }
+    };
+    let manager = ReactorManager::joined(loops, placement);
     crew::serve(serving, manager, Acceptors::Each)
 }

@@ -42,7 +42,7 @@ impl<'a> Acceptor<'a> {
 
 impl<P: Protocol> ServingLoop<'_, P> {
     /// Waits for connections, if this loop accepts.
-    pub fn listen(&mut self, reactor: &Loop) {
+    pub fn listen(&mut self, reactor: &Loop<P::Session>) {
         let Some(acceptor) = &mut self.acceptor else {
             return;
         };
@@ -56,7 +56,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
     }
 
     /// Does not wait for them: nobody can be accepted for now, and looking again and again would cost.
-    pub fn stop_listening(&mut self, reactor: &Loop) {
+    pub fn stop_listening(&mut self, reactor: &Loop<P::Session>) {
         if let Some(acceptor) = self.acceptor.as_mut().filter(|acceptor| acceptor.listening) {
             acceptor.listening = false;
             // It was registered and is open.
@@ -66,7 +66,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
 
     /// Accepts as many connections as there were other events in this turn, at least one: a burst is taken at once,
     /// and a single connection does not cost a second call that finds nobody.
-    pub fn accept(&mut self, reactor: &mut Loop) {
+    pub fn accept(&mut self, reactor: &mut Loop<P::Session>) {
         let Some(listener) = self.acceptor.as_ref().map(|acceptor| acceptor.listener) else {
             return;
         };
@@ -105,7 +105,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
     }
 
     /// Gives the halves of a new connection to their loops.
-    fn place(&mut self, permit: Permit, socket: OwnedFd, reactor: &mut Loop) {
+    fn place(&mut self, permit: Permit, socket: OwnedFd, reactor: &mut Loop<P::Session>) {
         let manager = &self.crew.manager;
         let (reader, writer) = match self.crew.acceptors {
             Acceptors::First => manager.place(socket.as_raw_fd()),
@@ -128,7 +128,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
     }
 
     /// Has the write half of a new connection here; then its read half can begin.
-    pub fn open_writer(&mut self, newcomer: Newcomer, reactor: &mut Loop) {
+    pub fn open_writer(&mut self, newcomer: Newcomer, reactor: &mut Loop<P::Session>) {
         self.peers.insert(Peer {
             id: newcomer.id,
             link: Arc::clone(&newcomer.link),
@@ -145,7 +145,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
     }
 
     /// Has the read half of a new connection here: the session begins.
-    pub fn open_reader(&mut self, newcomer: Newcomer, reactor: &mut Loop) {
+    pub fn open_reader(&mut self, newcomer: Newcomer, reactor: &mut Loop<P::Session>) {
         let Newcomer {
             id,
             link,

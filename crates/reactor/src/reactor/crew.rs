@@ -3,6 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
+use super::balance::Watch;
 use super::event_loop::{Mailbox, Reactor};
 use super::mail::{Batch, Task};
 use super::manager::ReactorManager;
@@ -10,6 +11,7 @@ use super::serving::{Loop, ServingLoop};
 use super::slots::Slots;
 use crate::error::Error;
 use crate::listen::Listener;
+use crate::options::Placement;
 use crate::protocol::Protocol;
 use crate::server::Serving;
 
@@ -17,18 +19,19 @@ use crate::server::Serving;
 const SPARE_BATCHES: usize = 64;
 
 /// What the loops of a server share.
-#[derive(Debug)]
-pub(crate) struct Crew {
+pub(crate) struct Crew<S> {
     pub slots: Slots,
     pub manager: ReactorManager,
     pub acceptors: Acceptors,
     /// One for each loop.
-    pub mailboxes: Vec<Mailbox<Task>>,
+    pub mailboxes: Vec<Mailbox<Task<S>>>,
     /// Emptied batches, so that a turn costs no allocation.
     spares: Mutex<Vec<Batch>>,
+    /// Watches the loops, where connections move by their use of the CPU.
+    pub watch: Option<Watch>,
 }
 
-impl Crew {
+impl<S> Crew<S> {
     /// An empty batch.
     pub fn spare_batch(&self) -> Batch {
         let mut spares = self.spares.lock().unwrap_or_else(PoisonError::into_inner);
@@ -88,11 +91,14 @@ pub(crate) fn serve<P: Protocol>(
     let crew = Crew {
         slots: Slots::new(serving.options.max_connections),
         mailboxes: reactors.iter().map(Reactor::mailbox).collect(),
+        watch: (manager.placement() == Placement::Adaptive).then(|| Watch::new(manager.reactors())),
         manager,
         acceptors,
         spares: Mutex::default(),
     };
-    let run = |index, reactor: Loop| ServingLoop::new(index, serving, &crew, listener_of(index)).run(reactor);
+    let run = |index, reactor: Loop<P::Session>| {
+        ServingLoop::new(index, serving, &crew, listener_of(index)).run(reactor)
+    };
     thread::scope(|scope| {
         let mut reactors = reactors.into_iter().enumerate();
         let first = reactors.next();

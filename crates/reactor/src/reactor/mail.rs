@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use super::peer::{Finish, Link};
+use super::balance::Shed;
+use super::peer::{Finish, Link, ReadHalf, WriteHalf};
 use crate::counters::CloseReason;
 use crate::id::ConnectionId;
 
@@ -22,7 +23,7 @@ pub(crate) struct Newcomer {
 
 /// What one loop asks of another.
 #[derive(Debug)]
-pub(crate) enum Task {
+pub(crate) enum Task<S> {
     /// Have the write half, and send the read half on to its loop: whoever learns of the connection from its session
     /// finds the write half in place.
     OpenWriter(Newcomer),
@@ -40,12 +41,52 @@ pub(crate) enum Task {
     Pause(ConnectionId),
     /// To a read half: not so any more.
     Unpause(ConnectionId),
+    /// Have this read half, which has moved here.
+    ReaderMoved(Box<MovingReader<S>>),
+    /// To the write half: the read half is on this loop now.
+    ReaderIs(ConnectionId, usize),
+    /// Move the write half to this loop.
+    MoveWriter(ConnectionId, usize),
+    /// A write half is about to move.
+    Rehome {
+        /// Whose.
+        id: ConnectionId,
+        /// From this loop, which is to be told once nothing more will come to it.
+        from: usize,
+        /// To this loop.
+        to: usize,
+    },
+    /// To the loop that a write half is leaving: nothing more comes for it from one of the loops.
+    Rehomed(ConnectionId),
+    /// Have this write half, which has moved here.
+    WriterMoved(Box<MovingWriter>),
+    /// A connection that has moved is gone.
+    Forget(ConnectionId),
+    /// Move some halves away.
+    Shed(Shed),
     /// A connection has ended, so that another may be accepted.
     Permit,
     /// The server stops.
     Stop,
     /// The last connection is gone.
     Exit,
+}
+
+/// A read half on its way.
+#[derive(Debug)]
+pub(crate) struct MovingReader<S> {
+    pub id: ConnectionId,
+    pub link: Arc<Link>,
+    pub read: ReadHalf<S>,
+}
+
+/// A write half on its way.
+#[derive(Debug)]
+pub(crate) struct MovingWriter {
+    pub id: ConnectionId,
+    pub link: Arc<Link>,
+    pub reader: usize,
+    pub write: WriteHalf,
 }
 
 /// Bytes for the write halves of one loop, from one other loop.
@@ -130,19 +171,20 @@ impl Batch {
 }
 
 /// What one loop has for another at the end of the turn.
-#[derive(Debug, Default)]
-pub(crate) struct Outgoing {
+#[derive(Debug)]
+pub(crate) struct Outgoing<S> {
     from: usize,
-    tasks: Vec<Task>,
+    tasks: Vec<Task<S>>,
     batch: Batch,
 }
 
-impl Outgoing {
+impl<S> Outgoing<S> {
     /// From the loop `from`.
     pub fn new(from: usize) -> Self {
         Self {
             from,
-            ..Self::default()
+            tasks: Vec::new(),
+            batch: Batch::default(),
         }
     }
 
@@ -152,13 +194,13 @@ impl Outgoing {
     }
 
     /// A task, after all that was added before. `spare` gives an empty batch.
-    pub fn push(&mut self, task: Task, spare: impl FnOnce() -> Batch) {
+    pub fn push(&mut self, task: Task<S>, spare: impl FnOnce() -> Batch) {
         self.seal(spare);
         self.tasks.push(task);
     }
 
     /// All of it in order, to be drained; empty if there is nothing.
-    pub fn sealed(&mut self, spare: impl FnOnce() -> Batch) -> &mut Vec<Task> {
+    pub fn sealed(&mut self, spare: impl FnOnce() -> Batch) -> &mut Vec<Task<S>> {
         self.seal(spare);
         &mut self.tasks
     }

@@ -1,8 +1,11 @@
 //! Which reactor reads from a handle, and which writes to it.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::num::NonZeroUsize;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError, RwLock};
 
 use crate::options::Placement;
 
@@ -14,18 +17,39 @@ use crate::options::Placement;
 #[derive(Debug)]
 pub struct ReactorManager {
     /// What each reactor is for.
-    roles: Vec<Role>,
+    roles: RwLock<Vec<Role>>,
     placement: Placement,
     /// How many halves of connections each reactor has.
     loads: Vec<AtomicUsize>,
+    /// Where the groups are that sessions have joined.
+    groups: Mutex<HashMap<u64, Group>>,
+}
+
+/// Connections that talk to each other.
+#[derive(Debug)]
+struct Group {
+    /// The loops that read from and write to them.
+    place: (usize, usize),
+    members: usize,
 }
 
 /// What a reactor is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
+pub(crate) enum Role {
     Both,
     Reads,
     Writes,
+}
+
+impl Role {
+    /// The other of reading and writing.
+    pub fn opposite(self) -> Self {
+        match self {
+            Self::Both => Self::Both,
+            Self::Reads => Self::Writes,
+            Self::Writes => Self::Reads,
+        }
+    }
 }
 
 impl ReactorManager {
@@ -59,20 +83,21 @@ impl ReactorManager {
     fn new(roles: Vec<Role>, placement: Placement) -> Self {
         let loads = roles.iter().map(|_| AtomicUsize::new(0)).collect();
         Self {
-            roles,
+            roles: RwLock::new(roles),
             placement,
             loads,
+            groups: Mutex::default(),
         }
     }
 
     /// How many reactors there are.
     pub fn reactors(&self) -> usize {
-        self.roles.len()
+        self.loads.len()
     }
 
     /// What a reactor is for, in a word.
     pub(crate) fn role_name(&self, reactor: usize) -> &'static str {
-        match self.roles[reactor] {
+        match self.role(reactor) {
             Role::Both => "reactor",
             Role::Reads => "reads",
             Role::Writes => "writes",
@@ -92,7 +117,7 @@ impl ReactorManager {
     /// Both at once: the same where reactors do both.
     pub fn place(&self, handle: RawFd) -> (usize, usize) {
         let reader = self.read_reactor(handle);
-        match self.roles[reader] {
+        match self.role(reader) {
             Role::Both => {
                 self.loads[reader].fetch_add(1, Relaxed);
                 (reader, reader)
@@ -112,8 +137,72 @@ impl ReactorManager {
         self.loads[reactor].fetch_sub(1, Relaxed);
     }
 
+    fn role(&self, reactor: usize) -> Role {
+        self.roles.read().unwrap_or_else(PoisonError::into_inner)[reactor]
+    }
+
+    // What moves.
+
+    pub(crate) fn placement(&self) -> Placement {
+        self.placement
+    }
+
+    /// What each reactor is for.
+    pub(crate) fn roles(&self) -> Vec<Role> {
+        self.roles.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What each reactor is for from now on.
+    pub(crate) fn set_roles(&self, roles: &[Role]) {
+        self.roles
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .copy_from_slice(roles);
+    }
+
+    /// How many halves of connections each reactor has.
+    pub(crate) fn loads(&self) -> Vec<usize> {
+        self.loads.iter().map(|load| load.load(Relaxed)).collect()
+    }
+
+    /// A half of a connection has moved.
+    pub(crate) fn moved(&self, from: usize, to: usize) {
+        self.loads[from].fetch_sub(1, Relaxed);
+        self.loads[to].fetch_add(1, Relaxed);
+    }
+
+    /// Whether connections move to their groups.
+    pub(crate) fn has_groups(&self) -> bool {
+        self.placement == Placement::ByGroup
+    }
+
+    /// One more member, whose halves are at `place`. The first decides where the group is.
+    pub(crate) fn join(&self, group: u64, place: (usize, usize)) {
+        let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        let group = groups.entry(group).or_insert(Group { place, members: 0 });
+        group.members += 1;
+    }
+
+    /// Where a group is.
+    pub(crate) fn group(&self, group: u64) -> Option<(usize, usize)> {
+        let groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        groups.get(&group).map(|group| group.place)
+    }
+
+    /// One member less. After the last, the group is nowhere.
+    pub(crate) fn leave(&self, group: u64) {
+        let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Entry::Occupied(mut entry) = groups.entry(group) {
+            entry.get_mut().members -= 1;
+            if entry.get().members == 0 {
+                entry.remove();
+            }
+        }
+    }
+
     fn choose(&self, handle: RawFd, fits: impl Fn(Role) -> bool) -> usize {
-        let fitting = || (0..self.roles.len()).filter(|&reactor| fits(self.roles[reactor]));
+        let roles = self.roles.read().unwrap_or_else(PoisonError::into_inner);
+        let fitting = || (0..roles.len()).filter(|&reactor| fits(roles[reactor]));
         let chosen = match self.placement {
             Placement::ByHandle | Placement::Adaptive => {
                 fitting().nth(handle.unsigned_abs() as usize % fitting().count())

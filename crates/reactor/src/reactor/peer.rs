@@ -58,6 +58,10 @@ pub(crate) struct ReadHalf<S> {
     pub paused: i32,
     /// What the write half was asked to.
     pub finish: Option<Finish>,
+    /// It has been on more loops than one, which know it.
+    pub has_moved: bool,
+    /// The group that the session has joined.
+    pub group: Option<u64>,
     /// Set when all is sent and the client may still be sending: what comes is thrown away until then.
     pub linger_until: Option<Instant>,
     alarm: Option<Instant>,
@@ -84,6 +88,8 @@ impl<S: Session> ReadHalf<S> {
             queued: false,
             paused: 0,
             finish: None,
+            has_moved: false,
+            group: None,
             linger_until: None,
             alarm: None,
             opened: None,
@@ -140,6 +146,11 @@ impl<S: Session> ReadHalf<S> {
         }
         self.timer = Some(at);
         Some(at)
+    }
+
+    /// It is on another loop now, where no timer is set.
+    pub fn forget_timer(&mut self) {
+        self.timer = None;
     }
 
     /// A timer has gone off, perhaps one that is not wanted any more.

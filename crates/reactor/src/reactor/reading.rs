@@ -9,6 +9,7 @@ use rustix::net::{self, RecvFlags, Shutdown};
 
 use super::event_loop::{Readiness, Token};
 use super::mail::Task;
+use super::moving::Held;
 use super::peer::{Due, Finish};
 use super::serving::{Loop, ServingLoop};
 use crate::connection::{Connection, Turn};
@@ -21,7 +22,7 @@ const LINGER: Duration = Duration::from_secs(1);
 
 impl<P: Protocol> ServingLoop<'_, P> {
     /// Something can be received, or has ended.
-    pub fn readable(&mut self, slot: u32, readiness: Readiness, reactor: &mut Loop) {
+    pub fn readable(&mut self, slot: u32, readiness: Readiness, reactor: &mut Loop<P::Session>) {
         let Some(read) = self.peers.at(slot).and_then(|peer| peer.read.as_mut()) else {
             return;
         };
@@ -32,7 +33,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
 
     /// Receives once, and on to the end if that was announced. A full buffer is left for the end of the turn, so
     /// that one client does not keep the others waiting.
-    fn receive(&mut self, slot: u32, reactor: &mut Loop) {
+    fn receive(&mut self, slot: u32, reactor: &mut Loop<P::Session>) {
         loop {
             let Some(peer) = self.peers.at(slot) else { return };
             let Some(read) = &mut peer.read else { return };
@@ -81,7 +82,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
     }
 
     /// Whoever is not read from is not heard of either: an end that was announced may be the loss of the client.
-    fn look_for_loss(&mut self, slot: u32, reactor: &mut Loop) {
+    fn look_for_loss(&mut self, slot: u32, reactor: &mut Loop<P::Session>) {
         let Some(peer) = self.peers.at(slot) else { return };
         if !peer.read.as_ref().is_some_and(|read| read.end_announced) {
             return;
@@ -115,7 +116,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
     }
 
     /// Reads from all that were queued before.
-    pub fn receive_queued(&mut self, reactor: &mut Loop) {
+    pub fn receive_queued(&mut self, reactor: &mut Loop<P::Session>) {
         if self.queued.is_empty() {
             return;
         }
@@ -133,7 +134,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
     pub fn call(
         &mut self,
         slot: u32,
-        reactor: &mut Loop,
+        reactor: &mut Loop<P::Session>,
         call: impl FnOnce(&mut Connection<P::Session>, &mut Turn<'_>),
     ) {
         self.enter(slot, reactor, call);
@@ -150,7 +151,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
     fn enter(
         &mut self,
         slot: u32,
-        reactor: &mut Loop,
+        reactor: &mut Loop<P::Session>,
         call: impl FnOnce(&mut Connection<P::Session>, &mut Turn<'_>),
     ) {
         let limit = self.serving.options.output_limit;
@@ -168,6 +169,19 @@ impl<P: Protocol> ServingLoop<'_, P> {
             call(&mut read.connection, &mut turn);
             if !write.outbox.is_empty() && write.must_flush() {
                 self.dirty.push(slot);
+            }
+        } else if peer.writer == self.index {
+            // The write half is on its way here, or gone.
+            let mut output = Vec::new();
+            let mut turn = Turn {
+                output: &mut output,
+                full_at: limit.saturating_sub(peer.link.waiting.load(Relaxed)),
+                effects: &mut self.effects,
+            };
+            call(&mut read.connection, &mut turn);
+            if !output.is_empty() {
+                peer.link.waiting.fetch_add(output.len(), Relaxed);
+                self.moves.hold(id, || Held::Own(output));
             }
         } else {
             let batch = self.outgoing[peer.writer].batch();
@@ -187,6 +201,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
             }
         }
         self.counters.messages.add(read.connection.messages() - messages);
+        let group = read.connection.take_group();
         if let Some(alarm) = read.connection.take_alarm() {
             read.set_alarm(alarm.map(|after| reactor.now() + after));
             self.schedule(slot, reactor);
@@ -194,10 +209,13 @@ impl<P: Protocol> ServingLoop<'_, P> {
         if !self.effects.no_messages() {
             self.deliver(id);
         }
+        if let Some(group) = group {
+            self.join(slot, group);
+        }
     }
 
     /// Sets the timer for the nearest of its times.
-    pub fn schedule(&mut self, slot: u32, reactor: &mut Loop) {
+    pub fn schedule(&mut self, slot: u32, reactor: &mut Loop<P::Session>) {
         if let Some(read) = self.peers.at(slot).and_then(|peer| peer.read.as_mut())
             && let Some(at) = read.timer_to_set(&self.serving.options)
         {
@@ -206,7 +224,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
     }
 
     /// A time of this slot has come, perhaps of a connection that had it before.
-    pub fn timer(&mut self, slot: u32, reactor: &mut Loop) {
+    pub fn timer(&mut self, slot: u32, reactor: &mut Loop<P::Session>) {
         let now = reactor.now();
         let Some(read) = self.peers.at(slot).and_then(|peer| peer.read.as_mut()) else {
             return;
@@ -221,12 +239,12 @@ impl<P: Protocol> ServingLoop<'_, P> {
     }
 
     /// The half of those who wait for this client has been taken.
-    pub fn taken(&mut self, id: ConnectionId, reactor: &mut Loop) {
+    pub fn taken(&mut self, id: ConnectionId, reactor: &mut Loop<P::Session>) {
         let slot = id.slot();
-        if let Some(peer) = self.peers.get(id)
-            && let Some(read) = &peer.read
-            && read.connection.is_held()
-        {
+        let Some(read) = self.peers.get(id).and_then(|peer| peer.read.as_ref()) else {
+            return self.forward(id, Task::Taken(id));
+        };
+        if read.connection.is_held() {
             self.call(slot, reactor, Connection::resume);
             self.read_on(slot);
         }
@@ -235,7 +253,14 @@ impl<P: Protocol> ServingLoop<'_, P> {
     /// Somebody to whom it sends has too much waiting (`1`), or not any more (`-1`).
     pub fn pause(&mut self, id: ConnectionId, change: i32) {
         let Some(read) = self.peers.get(id).and_then(|peer| peer.read.as_mut()) else {
-            return;
+            return self.forward(
+                id,
+                if change > 0 {
+                    Task::Pause(id)
+                } else {
+                    Task::Unpause(id)
+                },
+            );
         };
         read.paused += change;
         self.read_on(id.slot());
@@ -251,7 +276,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
     }
 
     /// It ends for a reason of the loop's.
-    pub fn end(&mut self, slot: u32, reason: CloseReason, reactor: &mut Loop) {
+    pub fn end(&mut self, slot: u32, reason: CloseReason, reactor: &mut Loop<P::Session>) {
         let Some(read) = self.peers.at(slot).and_then(|peer| peer.read.as_mut()) else {
             return;
         };
@@ -265,14 +290,14 @@ impl<P: Protocol> ServingLoop<'_, P> {
     }
 
     /// Goes on with those whose end was decided while others were at work.
-    pub fn settle_ended(&mut self, reactor: &mut Loop) {
+    pub fn settle_ended(&mut self, reactor: &mut Loop<P::Session>) {
         while let Some(slot) = self.ended.pop() {
             self.settle(slot, reactor);
         }
     }
 
     /// Has the write half finish, if the connection has ended and that was not asked yet.
-    fn settle(&mut self, slot: u32, reactor: &mut Loop) {
+    fn settle(&mut self, slot: u32, reactor: &mut Loop<P::Session>) {
         let Some(peer) = self.peers.at(slot) else { return };
         let Some(read) = &mut peer.read else { return };
         let Some(reason) = read.connection.ending() else {
@@ -287,18 +312,24 @@ impl<P: Protocol> ServingLoop<'_, P> {
             return;
         }
         read.finish = Some(finish);
-        let id = peer.id;
-        if peer.write.is_some() {
+        let (id, writer) = (peer.id, peer.writer);
+        if writer == self.index {
             self.finish(id, finish, reactor);
         } else {
-            let writer = peer.writer;
             self.tell(writer, Task::Finish(id, finish));
         }
     }
 
     /// The write half is gone: all is sent, or it was not to be, or it could not for the reason given.
-    pub fn write_half_gone(&mut self, id: ConnectionId, reason: Option<CloseReason>, reactor: &mut Loop) {
-        let Some(peer) = self.peers.get(id) else { return };
+    pub fn write_half_gone(
+        &mut self,
+        id: ConnectionId,
+        reason: Option<CloseReason>,
+        reactor: &mut Loop<P::Session>,
+    ) {
+        let Some(peer) = self.peers.get(id).filter(|peer| peer.read.is_some()) else {
+            return self.forward(id, Task::Gone(id, reason));
+        };
         let Some(read) = &mut peer.read else { return };
         if let Some(reason) = reason {
             read.connection.end(reason);
@@ -324,14 +355,20 @@ impl<P: Protocol> ServingLoop<'_, P> {
             return;
         };
         let Some(read) = peer.read.take() else { return };
-        let (id, reader, writer) = (peer.id, peer.reader, peer.writer);
+        let id = peer.id;
+        let has_moved = read.has_moved || self.moves.knows(id);
+        if let Some(group) = read.group {
+            self.crew.manager.leave(group);
+        }
         let reason = read.connection.close(&mut self.effects);
         self.counters.closed(reason);
         self.counters.other_calls.add(1);
         drop(peer);
         self.deliver(id);
-        self.crew.manager.release(reader);
-        self.crew.manager.release(writer);
+        self.crew.manager.release(self.index);
+        if has_moved {
+            self.tell_all(|| Task::Forget(id));
+        }
         let released = self.crew.slots.release(slot);
         self.after_release(released);
     }

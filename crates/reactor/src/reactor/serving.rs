@@ -17,6 +17,7 @@ use super::accepting::Acceptor;
 use super::crew::Crew;
 use super::event_loop::{Handler, Interest, Reactor, Readiness, Token};
 use super::mail::{Outgoing, Task};
+use super::moving::Moves;
 use super::peer::Peers;
 use crate::connection::Connection;
 use crate::counters::{CloseReason, Counters};
@@ -35,13 +36,13 @@ const DRAIN_OVER: Token = Token::new(u32::MAX - 3);
 pub(super) const ACCEPT_AGAIN: Token = Token::new(u32::MAX - 4);
 
 /// The reactor under a serving loop.
-pub(super) type Loop = Reactor<Task>;
+pub(super) type Loop<S> = Reactor<Task<S>>;
 
 /// One loop's part in serving.
 pub(super) struct ServingLoop<'a, P: Protocol> {
     pub index: usize,
     pub serving: &'a Serving<P>,
-    pub crew: &'a Crew,
+    pub crew: &'a Crew<P::Session>,
     pub counters: &'a Counters,
     pub peers: Peers<P::Session>,
     pub effects: Effects,
@@ -54,9 +55,11 @@ pub(super) struct ServingLoop<'a, P: Protocol> {
     /// Read halves whose end was decided while others were at work.
     pub ended: Vec<u32>,
     /// For each loop.
-    pub outgoing: Vec<Outgoing>,
+    pub outgoing: Vec<Outgoing<P::Session>>,
     /// How many different messages this loop has delivered.
     pub delivered: u64,
+    /// Where connections are that have moved.
+    pub moves: Moves,
     pub acceptor: Option<Acceptor<'a>>,
     /// Events since the last turn's end.
     pub events: usize,
@@ -71,7 +74,7 @@ impl<'a, P: Protocol> ServingLoop<'a, P> {
     pub fn new(
         index: usize,
         serving: &'a Serving<P>,
-        crew: &'a Crew,
+        crew: &'a Crew<P::Session>,
         listener: Option<&'a Listener>,
     ) -> Self {
         Self {
@@ -87,6 +90,7 @@ impl<'a, P: Protocol> ServingLoop<'a, P> {
             ended: Vec::new(),
             outgoing: crew.mailboxes.iter().map(|_| Outgoing::new(index)).collect(),
             delivered: 0,
+            moves: Moves::default(),
             acceptor: listener.map(Acceptor::new),
             events: 0,
             stopping: false,
@@ -100,11 +104,14 @@ impl<'a, P: Protocol> ServingLoop<'a, P> {
     /// # Errors
     ///
     /// If the kernel refuses what the loop cannot do without; all other loops end too.
-    pub fn run(mut self, mut reactor: Loop) -> Result<(), Error> {
+    pub fn run(mut self, mut reactor: Loop<P::Session>) -> Result<(), Error> {
         if self.index == 0
             && let Err(error) = reactor.register(self.serving.stop(), Interest::read(STOP).level())
         {
             self.fail(Error::io("waiting for the stop")(error));
+        }
+        if let Some(watch) = &self.crew.watch {
+            watch.is_loop(self.index);
         }
         self.listen(&reactor);
         self.post_all();
@@ -122,7 +129,7 @@ impl<'a, P: Protocol> ServingLoop<'a, P> {
     }
 
     /// The server is told to stop: this loop heard it first.
-    fn stop_all(&mut self, reactor: &Loop) {
+    fn stop_all(&mut self, reactor: &Loop<P::Session>) {
         // It was registered and is open.
         let _ = reactor.remove(self.serving.stop());
         let nobody_is_left = self.crew.slots.stop();
@@ -133,7 +140,7 @@ impl<'a, P: Protocol> ServingLoop<'a, P> {
     }
 
     /// Nobody is accepted any more, and each connection is told.
-    fn stop(&mut self, reactor: &mut Loop) {
+    fn stop(&mut self, reactor: &mut Loop<P::Session>) {
         self.stopping = true;
         self.stop_listening(reactor);
         let at = reactor.now() + self.serving.options.drain;
@@ -144,7 +151,7 @@ impl<'a, P: Protocol> ServingLoop<'a, P> {
     }
 
     /// Ends what has not ended by itself.
-    fn end_drain(&mut self, reactor: &mut Loop) {
+    fn end_drain(&mut self, reactor: &mut Loop<P::Session>) {
         self.drained = true;
         for slot in 0..self.peers.slots() {
             self.end(slot, CloseReason::DrainTime, reactor);
@@ -154,19 +161,19 @@ impl<'a, P: Protocol> ServingLoop<'a, P> {
     // To other loops.
 
     /// After all that was said to it before.
-    pub fn tell(&mut self, index: usize, task: Task) {
+    pub fn tell(&mut self, index: usize, task: Task<P::Session>) {
         self.outgoing[index].push(task, || self.crew.spare_batch());
     }
 
     /// Every loop, this one too.
-    pub fn tell_all(&mut self, mut task: impl FnMut() -> Task) {
+    pub fn tell_all(&mut self, mut task: impl FnMut() -> Task<P::Session>) {
         for index in 0..self.outgoing.len() {
             self.tell(index, task());
         }
     }
 
     /// Posts what was collected.
-    fn post_all(&mut self) {
+    pub fn post_all(&mut self) {
         for (outgoing, mailbox) in self.outgoing.iter_mut().zip(&self.crew.mailboxes) {
             let tasks = outgoing.sealed(|| self.crew.spare_batch());
             if !tasks.is_empty() && mailbox.post(tasks.drain(..)) {
@@ -176,8 +183,8 @@ impl<'a, P: Protocol> ServingLoop<'a, P> {
     }
 }
 
-impl<P: Protocol> Handler<Task> for ServingLoop<'_, P> {
-    fn readable(&mut self, token: Token, readiness: Readiness, reactor: &mut Loop) {
+impl<P: Protocol> Handler<Task<P::Session>> for ServingLoop<'_, P> {
+    fn readable(&mut self, token: Token, readiness: Readiness, reactor: &mut Loop<P::Session>) {
         self.events += 1;
         match token {
             LISTENER => self.accept(reactor),
@@ -186,11 +193,11 @@ impl<P: Protocol> Handler<Task> for ServingLoop<'_, P> {
         }
     }
 
-    fn writable(&mut self, token: Token, _: &mut Loop) {
+    fn writable(&mut self, token: Token, _: &mut Loop<P::Session>) {
         self.writable(token.number());
     }
 
-    fn timer(&mut self, token: Token, reactor: &mut Loop) {
+    fn timer(&mut self, token: Token, reactor: &mut Loop<P::Session>) {
         match token {
             DRAIN_OVER => self.end_drain(reactor),
             ACCEPT_AGAIN => self.listen(reactor),
@@ -198,7 +205,7 @@ impl<P: Protocol> Handler<Task> for ServingLoop<'_, P> {
         }
     }
 
-    fn task(&mut self, task: Task, reactor: &mut Loop) {
+    fn task(&mut self, task: Task<P::Session>, reactor: &mut Loop<P::Session>) {
         match task {
             Task::OpenWriter(newcomer) => self.open_writer(newcomer, reactor),
             Task::OpenReader(newcomer) => self.open_reader(newcomer, reactor),
@@ -208,19 +215,31 @@ impl<P: Protocol> Handler<Task> for ServingLoop<'_, P> {
             Task::Taken(id) => self.taken(id, reactor),
             Task::Pause(id) => self.pause(id, 1),
             Task::Unpause(id) => self.pause(id, -1),
+            Task::ReaderMoved(moving) => self.reader_moved(*moving, reactor),
+            Task::ReaderIs(id, reader) => self.reader_is(id, reader),
+            Task::MoveWriter(id, to) => self.move_writer(id, to),
+            Task::Rehome { id, from, to } => self.rehome(id, from, to),
+            Task::Rehomed(id) => self.rehomed(id, reactor),
+            Task::WriterMoved(moving) => self.writer_moved(*moving, reactor),
+            Task::Forget(id) => self.moves.forget(id),
+            Task::Shed(shed) => self.shed(shed, reactor),
             Task::Permit => self.listen(reactor),
             Task::Stop => self.stop(reactor),
             Task::Exit => reactor.stop(),
         }
     }
 
-    fn turn_ended(&mut self, reactor: &mut Loop) {
+    fn turn_ended(&mut self, reactor: &mut Loop<P::Session>) {
         self.events = 0;
         self.receive_queued(reactor);
         // Sending can end connections and resume sessions, which makes more to send.
         while !(self.dirty.is_empty() && self.ended.is_empty()) {
             self.flush_dirty(reactor);
             self.settle_ended(reactor);
+        }
+        self.move_to_groups(reactor);
+        if self.crew.watch.is_some() {
+            self.watch(reactor);
         }
         if !self.queued.is_empty() {
             reactor.again();

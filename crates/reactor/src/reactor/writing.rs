@@ -7,6 +7,7 @@ use rustix::net::{self, SendFlags};
 
 use super::event_loop::{Interest, Token};
 use super::mail::{Batch, Task};
+use super::moving::Held;
 use super::peer::Finish;
 use super::serving::{Loop, ServingLoop};
 use crate::connection::Connection;
@@ -28,7 +29,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
                 last = Some(bytes.as_ptr_range());
                 self.delivered += 1;
             }
-            let writer = usize::from(to.home());
+            let writer = self.moves.writer_of(to);
             if writer == self.index {
                 self.put(self.index, sender, to, bytes);
             } else {
@@ -52,20 +53,28 @@ impl<P: Protocol> ServingLoop<'_, P> {
     }
 
     /// A session's output for its own client.
-    fn put_own(&mut self, id: ConnectionId, bytes: &[u8]) {
-        if let Some(write) = self.peers.get(id).and_then(|peer| peer.write.as_mut()) {
-            write.outbox.buffer().extend_from_slice(bytes);
-            if write.must_flush() {
-                self.dirty.push(id.slot());
-            }
+    pub fn put_own(&mut self, id: ConnectionId, bytes: &[u8]) {
+        let Some(write) = self.peers.get(id).and_then(|peer| peer.write.as_mut()) else {
+            self.moves.hold(id, || Held::Own(bytes.to_vec()));
+            return;
+        };
+        write.outbox.buffer().extend_from_slice(bytes);
+        if write.must_flush() {
+            self.dirty.push(id.slot());
         }
     }
 
     /// A message of a session on loop `from`.
-    fn put(&mut self, from: usize, sender: ConnectionId, to: ConnectionId, bytes: &[u8]) {
+    pub fn put(&mut self, from: usize, sender: ConnectionId, to: ConnectionId, bytes: &[u8]) {
         let limit = self.serving.options.output_limit;
-        let Some(peer) = self.peers.get(to) else {
-            return self.counters.undeliverable.add(1);
+        let Some(peer) = self.peers.get(to).filter(|peer| peer.write.is_some()) else {
+            if !self
+                .moves
+                .hold(to, || Held::Message(from, sender, bytes.to_vec()))
+            {
+                self.counters.undeliverable.add(1);
+            }
+            return;
         };
         let Some(write) = peer.write.as_mut().filter(|write| !write.finish) else {
             return self.counters.undeliverable.add(1);
@@ -121,7 +130,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
     }
 
     /// Sends each outbox that has got something.
-    pub fn flush_dirty(&mut self, reactor: &mut Loop) {
+    pub fn flush_dirty(&mut self, reactor: &mut Loop<P::Session>) {
         let mut next = 0;
         while let Some(&slot) = self.dirty.get(next) {
             next += 1;
@@ -171,7 +180,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
     }
 
     /// Sees what having sent makes possible.
-    fn after_send(&mut self, slot: u32, reactor: &mut Loop) {
+    fn after_send(&mut self, slot: u32, reactor: &mut Loop<P::Session>) {
         let limit = self.serving.options.output_limit;
         let Some(peer) = self.peers.at(slot) else { return };
         let Some(write) = &mut peer.write else { return };
@@ -210,8 +219,11 @@ impl<P: Protocol> ServingLoop<'_, P> {
     }
 
     /// Has a write half end.
-    pub fn finish(&mut self, id: ConnectionId, finish: Finish, reactor: &mut Loop) {
-        let Some(peer) = self.peers.get(id) else { return };
+    pub fn finish(&mut self, id: ConnectionId, finish: Finish, reactor: &mut Loop<P::Session>) {
+        let Some(peer) = self.peers.get(id).filter(|peer| peer.write.is_some()) else {
+            self.moves.hold(id, || Held::Finish(finish));
+            return;
+        };
         let Some(write) = &mut peer.write else { return };
         if finish == Finish::Sent && !write.outbox.is_empty() {
             write.finish = true;
@@ -228,6 +240,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
     fn drop_write_half(&mut self, slot: u32, reason: Option<CloseReason>) {
         let Some(peer) = self.peers.at(slot) else { return };
         let Some(write) = peer.write.take() else { return };
+        self.crew.manager.release(self.index);
         self.release(write.waiters);
         let Some(peer) = self.peers.at(slot).filter(|peer| peer.read.is_none()) else {
             return;
@@ -239,7 +252,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
     }
 
     /// It cannot go on: both halves end.
-    fn fail_write_half(&mut self, slot: u32, reason: CloseReason) {
+    pub fn fail_write_half(&mut self, slot: u32, reason: CloseReason) {
         let Some(peer) = self.peers.at(slot) else { return };
         let Some(write) = &mut peer.write else { return };
         if let Some(read) = &mut peer.read {

@@ -69,7 +69,7 @@ fn reset(pair: Pair) {
     let mut rude = server.connect();
     rude.send("x");
     rude.expect("x");
-    rude.reset();
+    server.until_closed(rude.reset());
     others.push(server.connect());
     for other in &mut others {
         other.send("still here");

@@ -18,7 +18,7 @@ use threadgauge_reactor::{
 
 use crate::Pair;
 use crate::client::Client;
-use crate::processes::{children, descriptors, family, seen, status};
+use crate::processes::{children, descriptors, family, has_socket, seen, status};
 
 const SERVER: &str = "--server";
 
@@ -197,6 +197,14 @@ impl Running {
             .into_iter()
             .filter_map(|pid| status(pid, "VmHWM"));
         peaks.max().expect("it runs")
+    }
+
+    /// Waits until none of its processes has this socket any more.
+    pub fn until_closed(&self, inode: u32) {
+        let pid = self.child.id();
+        while family(pid).into_iter().any(|pid| has_socket(pid, inode)) {
+            std::thread::yield_now();
+        }
     }
 
     /// Tells it to stop, waits for its end, and checks what must be true of any: it ends well with nothing left over,

@@ -1,0 +1,513 @@
+//! One event loop does all the I/O and never waits for a session; a pool of threads runs the sessions and may block.
+//!
+//! Between them is a queue: of chunks that were received, one at a time for each connection, and of offloaded steps.
+//! What the threads have for the loop (outboxes to send, connections to go on reading from) is posted to it.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, Scope};
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::net::{self, RecvFlags, SocketFlags};
+
+use crate::design::{About, AtOnce, Memory};
+use crate::error::Error;
+use crate::listen::Accepted;
+use crate::options::Setting;
+use crate::protocol::{Job, Protocol};
+use crate::reactor::hall::{Guest, Hall, Hands, Visit, do_step};
+use crate::reactor::headcount::Headcount;
+use crate::reactor::joins::Joins;
+use crate::reactor::slots::Permit;
+use crate::reactor::{Handler, Interest, Mailbox, Reactor, Readiness, Token};
+use crate::server::Serving;
+
+pub(super) const ABOUT: About = About {
+    name: "half-sync-half-async",
+    summary: "one thread does the I/O of all connections, a pool of threads runs their sessions and blocking steps",
+    source: "Schmidt and Cranor, Half-Sync/Half-Async, 1995",
+    memory: Memory::Shared,
+    at_once: AtOnce::Many,
+    settings: &[Setting::Workers],
+};
+
+/// The most bytes of one receive.
+const RECEIVE_BYTES: usize = 64 * 1024;
+/// How long to wait after the system had no descriptor or memory for another connection.
+const RETRY: Duration = Duration::from_millis(100);
+/// The most chunks that are kept for reuse.
+const SPARE_CHUNKS: usize = 256;
+
+const LISTENER: Token = Token::new(u32::MAX - 1);
+const STOP: Token = Token::new(u32::MAX - 2);
+const DRAIN_OVER: Token = Token::new(u32::MAX - 3);
+const ACCEPT_AGAIN: Token = Token::new(u32::MAX - 4);
+
+pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
+    // Block 0 is the loop's, and each worker has one of those after it.
+    let mut reactor =
+        Reactor::counting(serving.board.clone(), 0).map_err(Error::io("making the event loop"))?;
+    serving.listener.set_nonblocking(true)?;
+    reactor
+        .register(serving.stop(), Interest::read(STOP).level())
+        .map_err(Error::io("waiting for the stop"))?;
+    let hall = Hall::new(serving);
+    let pool = Pool {
+        serving,
+        hall: &hall,
+        loop_: reactor.mailbox(),
+        queue: Mutex::new(Queue {
+            work: VecDeque::new(),
+            headcount: Headcount::new(serving.options.workers.clone()),
+            closed: false,
+        }),
+        arrived: Condvar::new(),
+    };
+    thread::scope(|scope| {
+        let joins = Joins::new();
+        while let Some(number) = { pool.queue().headcount.first() } {
+            pool.start(number, scope, &joins);
+        }
+        let mut async_half = AsyncHalf {
+            serving,
+            pool: &pool,
+            scope,
+            joins: joins.clone(),
+            hands: Hands::new(serving.board.block(0), 0),
+            seats: Vec::new(),
+            input: vec![0; RECEIVE_BYTES].into_boxed_slice(),
+            spare: Vec::new(),
+            queued: Vec::new(),
+            listening: false,
+            stopping: false,
+            drained: false,
+            failure: None,
+        };
+        async_half.listen(&reactor);
+        let result = reactor
+            .run(&mut async_half)
+            .map_err(Error::io("waiting for events"));
+        pool.close();
+        joins.join_all();
+        match async_half.failure {
+            Some(error) => Err(error),
+            None => result,
+        }
+    })
+}
+
+/// What the pool is given to do.
+enum Work<S> {
+    /// A connection was accepted.
+    Open(Permit, OwnedFd),
+    /// This was received.
+    Bytes(Arc<Guest<S>>, Vec<u8>),
+    Step(Arc<Guest<S>>, Job),
+    Visit(Arc<Guest<S>>, Visit<'static>),
+}
+
+/// What the loop is told.
+enum Task<S> {
+    Opened(Arc<Guest<S>>),
+    /// The chunk is used.
+    Used(Arc<Guest<S>>, Vec<u8>),
+    /// Something was put into its outbox.
+    Send(Arc<Guest<S>>),
+    /// It may want input again, or be closed.
+    Look(Arc<Guest<S>>),
+    SetTimer(Instant, u32),
+    Permit,
+    Over,
+}
+
+/// The synchronous half, and the queue before it.
+struct Pool<'a, P: Protocol> {
+    serving: &'a Serving<P>,
+    hall: &'a Hall<'a, P>,
+    loop_: Mailbox<Task<P::Session>>,
+    queue: Mutex<Queue<P::Session>>,
+    arrived: Condvar,
+}
+
+struct Queue<S> {
+    work: VecDeque<Work<S>>,
+    headcount: Headcount,
+    closed: bool,
+}
+
+impl<P: Protocol> Pool<'_, P> {
+    fn queue(&self) -> MutexGuard<'_, Queue<P::Session>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start<'scope>(&'scope self, number: usize, scope: &'scope Scope<'scope, '_>, joins: &Joins<'scope>) {
+        let own = joins.clone();
+        let thread = thread::Builder::new()
+            .name(format!("worker-{number}"))
+            .spawn_scoped(scope, move || self.serve(number, scope, &own));
+        match thread {
+            Ok(thread) => joins.add(number, thread),
+            // The others do without it.
+            Err(_) => self.queue().headcount.leave(number),
+        }
+    }
+
+    fn push<'scope>(
+        &'scope self,
+        work: Work<P::Session>,
+        scope: &'scope Scope<'scope, '_>,
+        joins: &Joins<'scope>,
+    ) {
+        let more = {
+            let mut queue = self.queue();
+            queue.work.push_back(work);
+            queue.headcount.more()
+        };
+        match more {
+            Some(number) => self.start(number, scope, joins),
+            None => self.arrived.notify_one(),
+        }
+    }
+
+    /// Has all threads end.
+    fn close(&self) {
+        self.queue().closed = true;
+        self.arrived.notify_all();
+    }
+
+    /// The next thing to do. `None`: this thread shall end.
+    fn next(&self, number: usize) -> Option<Work<P::Session>> {
+        let mut queue = self.queue();
+        loop {
+            if let Some(work) = queue.work.pop_front() {
+                return Some(work);
+            }
+            if queue.closed || !queue.headcount.wait(number) {
+                return None;
+            }
+            queue = self.arrived.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue.headcount.work();
+        }
+    }
+
+    /// One worker's life.
+    fn serve<'scope>(&'scope self, number: usize, scope: &'scope Scope<'scope, '_>, joins: &Joins<'scope>) {
+        let counters = self.serving.board.block(number + 1);
+        counters.units_created.add(1);
+        let mut hands = Hands::new(counters, 0);
+        let mut tasks = Vec::new();
+        while let Some(work) = self.next(number) {
+            let now = Instant::now();
+            match work {
+                Work::Open(permit, socket) => {
+                    let guest = self.hall.open(permit, socket, now, &mut hands);
+                    tasks.push(Task::Opened(guest));
+                }
+                Work::Bytes(guest, chunk) => {
+                    self.hall.visit(&guest, Visit::Received(&chunk), now, &mut hands);
+                    tasks.push(Task::Used(guest, chunk));
+                }
+                Work::Step(guest, step) => {
+                    let bytes = do_step(step);
+                    let answer = Visit::Answered(bytes.as_deref());
+                    self.hall.visit(&guest, answer, Instant::now(), &mut hands);
+                }
+                Work::Visit(guest, visit) => self.hall.visit(&guest, visit, now, &mut hands),
+            }
+            while let Some((guest, visit)) = hands.visits.pop() {
+                self.hall.visit(&guest, visit, now, &mut hands);
+            }
+            for (guest, step) in hands.steps.drain(..) {
+                self.push(Work::Step(guest, step), scope, joins);
+            }
+            tasks.extend(hands.dirty.drain(..).map(Task::Send));
+            tasks.extend(hands.touched.drain(..).map(Task::Look));
+            tasks.extend(hands.timers.drain(..).map(|(at, slot)| Task::SetTimer(at, slot)));
+            tasks.extend(std::mem::take(&mut hands.permit).then_some(Task::Permit));
+            tasks.extend(std::mem::take(&mut hands.over).then_some(Task::Over));
+            if self.loop_.post(tasks.drain(..)) {
+                counters.other_calls.add(1);
+            }
+        }
+    }
+}
+
+/// The asynchronous half: the loop's handler.
+struct AsyncHalf<'s, 'e, 'a, P: Protocol> {
+    serving: &'a Serving<P>,
+    pool: &'s Pool<'a, P>,
+    scope: &'s Scope<'s, 'e>,
+    joins: Joins<'s>,
+    hands: Hands<'a, P::Session>,
+    seats: Vec<Option<Seat<P::Session>>>,
+    input: Box<[u8]>,
+    /// Used chunks.
+    spare: Vec<Vec<u8>>,
+    /// Seats to read from without an event.
+    queued: Vec<u32>,
+    listening: bool,
+    stopping: bool,
+    drained: bool,
+    failure: Option<Error>,
+}
+
+/// What the loop knows of a connection.
+struct Seat<S> {
+    guest: Arc<Guest<S>>,
+    /// There may be something to receive.
+    readable: bool,
+    /// The end was announced: receiving goes on until it is seen.
+    end_announced: bool,
+    /// The end was announced, and if nothing is received the pool has to see whether the client is lost.
+    may_be_lost: bool,
+    /// A chunk is in the pool.
+    busy: bool,
+}
+
+type Loop<P> = Reactor<Task<<P as Protocol>::Session>>;
+
+impl<P: Protocol> AsyncHalf<'_, '_, '_, P> {
+    fn push(&mut self, work: Work<P::Session>) {
+        self.pool.push(work, self.scope, &self.joins);
+    }
+
+    fn listen(&mut self, reactor: &Loop<P>) {
+        if self.listening || self.stopping {
+            return;
+        }
+        self.listening = true;
+        if let Err(error) = reactor.register(&self.serving.listener, Interest::read(LISTENER).level()) {
+            self.failure
+                .get_or_insert(Error::io("waiting for connections")(error));
+        }
+    }
+
+    fn stop_listening(&mut self, reactor: &Loop<P>) {
+        if std::mem::take(&mut self.listening) {
+            // It was registered and is open.
+            let _ = reactor.remove(&self.serving.listener);
+        }
+    }
+
+    fn accept(&mut self, reactor: &mut Loop<P>) {
+        let slots = &self.pool.hall.slots;
+        let Some(permit) = slots.take(0) else {
+            return self.stop_listening(reactor);
+        };
+        let accepted = self
+            .serving
+            .listener
+            .accept(SocketFlags::NONBLOCK, self.hands.counters);
+        if let Ok(Accepted::Connection(socket)) = accepted {
+            return self.push(Work::Open(permit, socket));
+        }
+        if slots.put_back(permit).was_last {
+            reactor.stop();
+        }
+        match accepted {
+            Ok(Accepted::Exhausted) => {
+                slots.wait(0);
+                self.stop_listening(reactor);
+                let at = reactor.now() + RETRY;
+                reactor.set_timer(at, ACCEPT_AGAIN);
+            }
+            Ok(Accepted::Closed) => self.stop_listening(reactor),
+            Ok(_) => {}
+            Err(error) => {
+                self.failure.get_or_insert(error);
+                reactor.stop();
+            }
+        }
+    }
+
+    /// The worker has made it a connection: from now on its events are reported.
+    fn opened(&mut self, guest: Arc<Guest<P::Session>>, reactor: &Loop<P>) {
+        let slot = guest.id.slot();
+        let token = Token::new(slot);
+        if reactor
+            .register(&guest.socket, Interest::both(token, token))
+            .is_err()
+        {
+            // No memory or no watches left: this client cannot be served.
+            self.push(Work::Visit(Arc::clone(&guest), Visit::Lost));
+        }
+        if self.stopping {
+            self.push(Work::Visit(Arc::clone(&guest), Visit::Stop));
+        }
+        if self.drained {
+            self.push(Work::Visit(Arc::clone(&guest), Visit::DrainOver));
+        }
+        if self.seats.len() <= slot as usize {
+            self.seats.resize_with(slot as usize + 1, || None);
+        }
+        self.seats[slot as usize] = Some(Seat {
+            guest,
+            readable: false,
+            end_announced: false,
+            may_be_lost: false,
+            busy: false,
+        });
+    }
+
+    fn seat(&mut self, slot: u32) -> Option<&mut Seat<P::Session>> {
+        self.seats.get_mut(slot as usize)?.as_mut()
+    }
+
+    /// Receives one chunk, if the connection wants it and has none in the pool.
+    fn receive(&mut self, slot: u32) {
+        let Some(Some(seat)) = self.seats.get_mut(slot as usize) else {
+            return;
+        };
+        if seat.busy || !seat.readable {
+            return;
+        }
+        let guest = Arc::clone(&seat.guest);
+        if !guest.output().wants_input {
+            if std::mem::take(&mut seat.may_be_lost) {
+                self.push(Work::Visit(guest, Visit::Readable(true)));
+            }
+            return;
+        }
+        let counters = self.hands.counters;
+        counters.receives.add(1);
+        let work = match net::recv(&guest.socket, &mut *self.input, RecvFlags::empty()) {
+            Ok((0, _)) => {
+                seat.readable = false;
+                Work::Visit(guest, Visit::Ended)
+            }
+            Ok((count, _)) => {
+                counters.bytes_in.add(count as u64);
+                seat.readable = seat.end_announced || count == self.input.len();
+                seat.busy = true;
+                let mut chunk = self.spare.pop().unwrap_or_default();
+                chunk.extend_from_slice(&self.input[..count]);
+                Work::Bytes(guest, chunk)
+            }
+            Err(Errno::AGAIN) => {
+                seat.readable = false;
+                return;
+            }
+            Err(Errno::INTR) => return self.queued.push(slot),
+            Err(_) => {
+                seat.readable = false;
+                Work::Visit(guest, Visit::Lost)
+            }
+        };
+        self.push(work);
+    }
+
+    /// It may want input again, or be closed.
+    fn look(&mut self, guest: &Arc<Guest<P::Session>>) {
+        let slot = guest.id.slot();
+        let Some(seat) = self.seat(slot).filter(|seat| Arc::ptr_eq(&seat.guest, guest)) else {
+            return;
+        };
+        if seat.guest.output().is_closed {
+            self.seats[slot as usize] = None;
+        } else if seat.readable {
+            self.queued.push(slot);
+        }
+    }
+
+    fn visit_all(&mut self, visit: impl Fn() -> Visit<'static>) {
+        for slot in 0..self.seats.len() as u32 {
+            if let Some(seat) = self.seat(slot) {
+                let guest = Arc::clone(&seat.guest);
+                self.push(Work::Visit(guest, visit()));
+            }
+        }
+    }
+}
+
+impl<P: Protocol> Handler<Task<P::Session>> for AsyncHalf<'_, '_, '_, P> {
+    fn readable(&mut self, token: Token, readiness: Readiness, reactor: &mut Loop<P>) {
+        match token {
+            LISTENER => self.accept(reactor),
+            STOP => {
+                // It was registered and is open.
+                let _ = reactor.remove(self.serving.stop());
+                self.stopping = true;
+                self.stop_listening(reactor);
+                let at = reactor.now() + self.serving.options.drain;
+                reactor.set_timer(at, DRAIN_OVER);
+                if self.pool.hall.slots.stop() {
+                    reactor.stop();
+                }
+                self.visit_all(|| Visit::Stop);
+            }
+            slot => {
+                if let Some(seat) = self.seat(slot.number()) {
+                    seat.readable = true;
+                    seat.end_announced |= readiness == Readiness::End;
+                    seat.may_be_lost |= readiness == Readiness::End;
+                    self.receive(slot.number());
+                }
+            }
+        }
+    }
+
+    fn writable(&mut self, token: Token, _: &mut Loop<P>) {
+        if let Some(Some(seat)) = self.seats.get(token.number() as usize) {
+            self.pool.hall.writable(&seat.guest, &mut self.hands);
+        }
+    }
+
+    fn timer(&mut self, token: Token, reactor: &mut Loop<P>) {
+        match token {
+            DRAIN_OVER => {
+                self.drained = true;
+                self.visit_all(|| Visit::DrainOver);
+            }
+            ACCEPT_AGAIN => self.listen(reactor),
+            slot => {
+                if let Some(seat) = self.seat(slot.number()) {
+                    let guest = Arc::clone(&seat.guest);
+                    self.push(Work::Visit(guest, Visit::Timer));
+                }
+            }
+        }
+    }
+
+    fn task(&mut self, task: Task<P::Session>, reactor: &mut Loop<P>) {
+        match task {
+            Task::Opened(guest) => self.opened(guest, reactor),
+            Task::Used(guest, mut chunk) => {
+                if self.spare.len() < SPARE_CHUNKS {
+                    chunk.clear();
+                    self.spare.push(chunk);
+                }
+                if let Some(seat) = self.seat(guest.id.slot())
+                    && Arc::ptr_eq(&seat.guest, &guest)
+                {
+                    seat.busy = false;
+                }
+                self.look(&guest);
+            }
+            Task::Send(guest) => self.hands.dirty.push(guest),
+            Task::Look(guest) => self.look(&guest),
+            Task::SetTimer(at, slot) => reactor.set_timer(at, Token::new(slot)),
+            Task::Permit => self.listen(reactor),
+            Task::Over => reactor.stop(),
+        }
+    }
+
+    fn turn_ended(&mut self, reactor: &mut Loop<P>) {
+        for slot in std::mem::take(&mut self.queued) {
+            self.receive(slot);
+        }
+        self.pool.hall.flush(&mut self.hands);
+        // Blocked sockets are reported when they are not any more.
+        self.hands.touched.clear();
+        for (guest, visit) in std::mem::take(&mut self.hands.visits) {
+            self.push(Work::Visit(guest, visit));
+        }
+        if !self.queued.is_empty() {
+            reactor.again();
+        }
+        if self.failure.is_some() {
+            reactor.stop();
+        }
+    }
+}

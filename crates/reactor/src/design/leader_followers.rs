@@ -1,0 +1,429 @@
+//! Threads take turns: the leader waits for one event, makes a follower the leader, and handles the event itself.
+//!
+//! All share one epoll set. A handle is reported once and then not again before it is handled (`EPOLLONESHOT`), so
+//! that nobody else gets it meanwhile. Leading is holding a lock: giving it up wakes one follower.
+//!
+//! An offloaded step is done by the thread that handled the event, holding nothing: the others go on, with this
+//! client too.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, Scope};
+use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, epoll, eventfd};
+use rustix::io::Errno;
+use rustix::net::SocketFlags;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+};
+
+use crate::counters::Counters;
+use crate::design::{About, AtOnce, Memory};
+use crate::error::Error;
+use crate::listen::Accepted;
+use crate::options::Setting;
+use crate::protocol::Protocol;
+use crate::reactor::Token;
+use crate::reactor::hall::{Guest, Hall, Hands, Visit, do_step};
+use crate::reactor::headcount::Headcount;
+use crate::reactor::joins::Joins;
+use crate::reactor::timers::Timers;
+use crate::server::Serving;
+
+pub(super) const ABOUT: About = About {
+    name: "leader-followers",
+    summary: "threads take turns: one waits for an event, lets the next one wait, and handles it",
+    source: "Schmidt, O'Ryan and others, Leader/Followers, 2000",
+    memory: Memory::Shared,
+    at_once: AtOnce::Many,
+    settings: &[Setting::Workers],
+};
+
+/// The most bytes of one receive.
+const RECEIVE_BYTES: usize = 64 * 1024;
+/// How long to wait after the system had no descriptor or memory for another connection.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// In the upper half of an event's data: the lower half is not a slot but one of what follows.
+const NOT_A_GUEST: u64 = (u32::MAX as u64) << 32;
+const LISTENER: u64 = NOT_A_GUEST | 1;
+const STOP: u64 = NOT_A_GUEST | 2;
+const TIMER: u64 = NOT_A_GUEST | 3;
+const OVER: u64 = NOT_A_GUEST | 4;
+
+/// Timers of what is not a connection.
+const DRAIN_OVER: Token = Token::new(u32::MAX - 1);
+const ACCEPT_AGAIN: Token = Token::new(u32::MAX - 2);
+
+pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
+    let team = Team::new(serving).map_err(Error::io("making what the threads share"))?;
+    serving.listener.set_nonblocking(true)?;
+    team.listen(true);
+    team.report(serving.stop(), STOP, epoll::EventFlags::IN | ONCE, false)
+        .map_err(Error::io("waiting for the stop"))?;
+    thread::scope(|scope| {
+        let joins = Joins::new();
+        let first = team.headcount().first();
+        while let Some(number) = { team.headcount().first() } {
+            team.start(number, scope, &joins);
+        }
+        // This thread is one of them. Should it leave, it waits here for the others.
+        if let Some(number) = first {
+            team.serve(number, scope, &joins);
+        }
+        joins.join_all();
+    });
+    match lock(&team.failure).take() {
+        Some(error) => Err(error),
+        None => Ok(()),
+    }
+}
+
+const ONCE: epoll::EventFlags = epoll::EventFlags::ONESHOT;
+
+/// What the threads share.
+struct Team<'a, P: Protocol> {
+    serving: &'a Serving<P>,
+    hall: Hall<'a, P>,
+    epoll: OwnedFd,
+    /// Whoever holds it is the leader.
+    leading: Mutex<()>,
+    headcount: Mutex<Headcount>,
+    timers: Mutex<Timers>,
+    /// Goes off at the first of `timers`.
+    alarm: OwnedFd,
+    /// Readable once `over` is set, to wake the leader.
+    bell: OwnedFd,
+    /// Set once, before the bell rings, by the thread that closed the last connection (or failed); read by leaders.
+    /// All its accesses are sequentially consistent for simplicity: one a turn.
+    over: AtomicBool,
+    /// Nobody is accepted any more.
+    stopping: AtomicBool,
+    drained: AtomicBool,
+    failure: Mutex<Option<Error>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<'a, P: Protocol> Team<'a, P> {
+    fn new(serving: &'a Serving<P>) -> Result<Self, Errno> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let alarm = timerfd_create(
+            TimerfdClockId::Monotonic,
+            TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK,
+        )?;
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let team = Self {
+            serving,
+            hall: Hall::new(serving),
+            epoll,
+            leading: Mutex::new(()),
+            headcount: Mutex::new(Headcount::new(serving.options.workers.clone())),
+            timers: Mutex::default(),
+            alarm,
+            bell,
+            over: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
+            drained: AtomicBool::new(false),
+            failure: Mutex::default(),
+        };
+        // An edge each time it goes off, so nobody needs to read it.
+        team.report(
+            &team.alarm,
+            TIMER,
+            epoll::EventFlags::IN | epoll::EventFlags::ET,
+            false,
+        )?;
+        team.report(&team.bell, OVER, epoll::EventFlags::IN, false)?;
+        team.report(&serving.listener, LISTENER, ONCE, false)?;
+        Ok(team)
+    }
+
+    fn headcount(&self) -> MutexGuard<'_, Headcount> {
+        lock(&self.headcount)
+    }
+
+    /// Has the kernel report `handle`, which it knows already or not.
+    fn report(
+        &self,
+        handle: impl AsFd,
+        data: u64,
+        flags: epoll::EventFlags,
+        known: bool,
+    ) -> Result<(), Errno> {
+        let data = epoll::EventData::new_u64(data);
+        match known {
+            true => epoll::modify(&self.epoll, handle, data, flags),
+            false => epoll::add(&self.epoll, handle, data, flags),
+        }
+    }
+
+    /// Reports the next connection, or (`false`) none.
+    fn listen(&self, listens: bool) {
+        let flags = match listens {
+            true => epoll::EventFlags::IN | ONCE,
+            false => ONCE,
+        };
+        // It is known and open.
+        let _ = self.report(&self.serving.listener, LISTENER, flags, true);
+    }
+
+    fn start<'scope>(&'scope self, number: usize, scope: &'scope Scope<'scope, '_>, joins: &Joins<'scope>) {
+        let own = joins.clone();
+        let thread = thread::Builder::new()
+            .name(format!("follower-{number}"))
+            .spawn_scoped(scope, move || self.serve(number, scope, &own));
+        match thread {
+            Ok(thread) => joins.add(number, thread),
+            // The others do without it.
+            Err(_) => self.headcount().leave(number),
+        }
+    }
+
+    /// The block of a thread.
+    fn counters(&self, number: usize) -> &'a Counters {
+        self.serving.board.block(number)
+    }
+
+    /// One thread's life.
+    fn serve<'scope>(&'scope self, number: usize, scope: &'scope Scope<'scope, '_>, joins: &Joins<'scope>) {
+        let counters = self.counters(number);
+        counters.units_created.add(u64::from(number > 0));
+        let mut hands = Hands::new(counters, RECEIVE_BYTES);
+        let mut events = Vec::with_capacity(1);
+        while self.headcount().wait(number) {
+            let leading = lock(&self.leading);
+            self.headcount().work();
+            if self.over.load(Ordering::SeqCst) {
+                return self.headcount().leave(number);
+            }
+            events.clear();
+            counters.waits.add(1);
+            let waited = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), None);
+            counters.wake_ups.add(1);
+            drop(leading);
+            if !matches!(waited, Ok(_) | Err(Errno::INTR)) {
+                self.fail(Error::io("waiting for events")(Errno::IO));
+            }
+            if let Some(number) = { self.headcount().more() } {
+                self.start(number, scope, joins);
+            }
+            if let Some(event) = events.first() {
+                self.handle(event, &mut hands);
+                self.finish(&mut hands);
+            }
+        }
+    }
+
+    fn handle(&self, event: &epoll::Event, hands: &mut Hands<'_, P::Session>) {
+        use epoll::EventFlags;
+        let now = Instant::now();
+        match event.data.u64() {
+            LISTENER => self.accept(now, hands),
+            STOP => self.stop(now, hands),
+            TIMER => self.times(now, hands),
+            OVER => {}
+            data => {
+                let slot = data as u32;
+                let known = |guest: &Arc<Guest<P::Session>>| guest.id.generation() == (data >> 32) as u32;
+                let Some(guest) = self.hall.at(slot).filter(known) else {
+                    return;
+                };
+                guest.output().armed = ONCE.bits();
+                let flags = event.flags;
+                let ended = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
+                if flags.intersects(EventFlags::OUT | EventFlags::HUP | EventFlags::ERR) {
+                    self.hall.writable(&guest, hands);
+                }
+                if ended || flags.contains(EventFlags::IN) {
+                    self.hall.visit(&guest, Visit::Readable(ended), now, hands);
+                } else {
+                    hands.touched.push(guest);
+                }
+            }
+        }
+    }
+
+    /// Does all that visits have left to be done.
+    fn finish(&self, hands: &mut Hands<'_, P::Session>) {
+        loop {
+            self.hall.flush(hands);
+            if let Some((guest, visit)) = hands.visits.pop() {
+                self.hall.visit(&guest, visit, Instant::now(), hands);
+                continue;
+            }
+            // Before a step that may block: others can go on with all that was touched.
+            while let Some(guest) = hands.touched.pop() {
+                self.arm(&guest, hands);
+            }
+            self.set_timers(hands);
+            if std::mem::take(&mut hands.permit) && !self.stopping.load(Ordering::SeqCst) {
+                hands.counters.other_calls.add(1);
+                self.listen(true);
+            }
+            if std::mem::take(&mut hands.over) {
+                self.end();
+            }
+            if hands.steps.is_empty() {
+                return;
+            }
+            let (guest, step) = hands.steps.remove(0);
+            let bytes = do_step(step);
+            let answer = Visit::Answered(bytes.as_deref());
+            self.hall.visit(&guest, answer, Instant::now(), hands);
+        }
+    }
+
+    /// Has the kernel report what the connection waits for.
+    fn arm(&self, guest: &Guest<P::Session>, hands: &mut Hands<'_, P::Session>) {
+        use epoll::EventFlags;
+        let mut output = guest.output();
+        if output.is_closed {
+            return;
+        }
+        let mut flags = ONCE;
+        flags.set(EventFlags::IN | EventFlags::RDHUP, output.wants_input);
+        flags.set(EventFlags::OUT, output.is_blocked());
+        if output.armed == flags.bits() && flags != ONCE {
+            return;
+        }
+        let known = output.armed != 0;
+        output.armed = flags.bits();
+        hands.counters.other_calls.add(1);
+        let data = u64::from(guest.id.generation()) << 32 | u64::from(guest.id.slot());
+        if self.report(&guest.socket, data, flags, known).is_err() {
+            // No memory or no watches left: this client cannot be served.
+            drop(output);
+            if let Some(guest) = self.hall.at(guest.id.slot()) {
+                hands.visits.push((guest, Visit::Lost));
+            }
+        }
+    }
+
+    /// Accepts one connection; the next is for the next thread.
+    fn accept(&self, now: Instant, hands: &mut Hands<'_, P::Session>) {
+        let Some(permit) = self.hall.slots.take(0) else {
+            return;
+        };
+        let accepted = self
+            .serving
+            .listener
+            .accept(SocketFlags::NONBLOCK, hands.counters);
+        if let Ok(Accepted::Connection(socket)) = accepted {
+            hands.counters.other_calls.add(1);
+            self.listen(true);
+            let guest = self.hall.open(permit, socket, now, hands);
+            if self.stopping.load(Ordering::SeqCst) {
+                hands.visits.push((Arc::clone(&guest), Visit::Stop));
+            }
+            if self.drained.load(Ordering::SeqCst) {
+                hands.visits.push((guest, Visit::DrainOver));
+            }
+            return;
+        }
+        let released = self.hall.slots.put_back(permit);
+        hands.over |= released.was_last;
+        match accepted {
+            Ok(Accepted::Exhausted) => {
+                self.hall.slots.wait(0);
+                self.set_timer(now + RETRY, ACCEPT_AGAIN, hands.counters);
+            }
+            Ok(Accepted::Closed) => {}
+            Ok(_) => {
+                hands.counters.other_calls.add(1);
+                self.listen(true);
+            }
+            Err(error) => self.fail(error),
+        }
+    }
+
+    /// Tells every connection.
+    fn stop(&self, now: Instant, hands: &mut Hands<'_, P::Session>) {
+        self.stopping.store(true, Ordering::SeqCst);
+        hands.counters.other_calls.add(1);
+        self.listen(false);
+        hands.over |= self.hall.slots.stop();
+        self.set_timer(now + self.serving.options.drain, DRAIN_OVER, hands.counters);
+        self.visit_all(|| Visit::Stop, hands);
+    }
+
+    fn visit_all(&self, visit: impl Fn() -> Visit<'static>, hands: &mut Hands<'_, P::Session>) {
+        for slot in 0..self.serving.options.max_connections {
+            hands
+                .visits
+                .extend(self.hall.at(slot as u32).map(|guest| (guest, visit())));
+        }
+    }
+
+    /// Handles the times that have come.
+    fn times(&self, now: Instant, hands: &mut Hands<'_, P::Session>) {
+        let mut due = Vec::new();
+        {
+            let mut timers = lock(&self.timers);
+            due.extend(std::iter::from_fn(|| timers.due(now)));
+            self.set_alarm(&timers, hands.counters);
+        }
+        for token in due {
+            match token {
+                DRAIN_OVER => {
+                    self.drained.store(true, Ordering::SeqCst);
+                    self.visit_all(|| Visit::DrainOver, hands);
+                }
+                ACCEPT_AGAIN => hands.permit = true,
+                slot => hands
+                    .visits
+                    .extend(self.hall.at(slot.number()).map(|guest| (guest, Visit::Timer))),
+            }
+        }
+    }
+
+    fn set_timers(&self, hands: &mut Hands<'_, P::Session>) {
+        while let Some((at, slot)) = hands.timers.pop() {
+            self.set_timer(at, Token::new(slot), hands.counters);
+        }
+    }
+
+    fn set_timer(&self, at: Instant, token: Token, counters: &Counters) {
+        let mut timers = lock(&self.timers);
+        let is_first = timers.next().is_none_or(|first| at < first);
+        timers.set(at, token);
+        if is_first {
+            self.set_alarm(&timers, counters);
+        }
+    }
+
+    /// For the first of the times.
+    fn set_alarm(&self, timers: &Timers, counters: &Counters) {
+        let Some(first) = timers.next() else { return };
+        // Zero would switch it off.
+        let left = first
+            .saturating_duration_since(Instant::now())
+            .max(Duration::from_nanos(1));
+        let once = Itimerspec {
+            it_interval: Timespec::default(),
+            it_value: Timespec::try_from(left).unwrap_or(Timespec {
+                tv_sec: i64::MAX,
+                tv_nsec: 0,
+            }),
+        };
+        counters.other_calls.add(1);
+        // The descriptor is a timer and the time is in range.
+        let _ = timerfd_settime(&self.alarm, TimerfdTimerFlags::empty(), &once);
+    }
+
+    fn fail(&self, error: Error) {
+        lock(&self.failure).get_or_insert(error);
+        self.end();
+    }
+
+    /// Every thread ends: the leader now, each follower as it becomes the leader.
+    fn end(&self) {
+        self.over.store(true, Ordering::SeqCst);
+        // It can only fail when its count is full, and then it rings already.
+        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+    }
+}

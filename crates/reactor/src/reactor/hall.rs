@@ -1,0 +1,550 @@
+//! Connections that any thread of a pool may serve, one at a time each: what leader/followers and
+//! half-sync/half-async have in common.
+//!
+//! Each connection has two locks. `session` is held by the one thread that is calling the session; `output` by
+//! whoever puts something into the outbox or sends from it, for that moment. The order is session, then output, and
+//! never two of one kind: what a session wants of others is collected in [`Hands`] and done when its own locks are
+//! released.
+
+use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::net::{self, RecvFlags, SendFlags, Shutdown};
+
+use super::peer::{Due, ReadHalf, WriteHalf};
+use super::slots::{Permit, Slots};
+use crate::connection::{Connection, Turn};
+use crate::counters::{CloseReason, Counters};
+use crate::id::ConnectionId;
+use crate::options::Overflow;
+use crate::protocol::{Effects, Job, Protocol};
+use crate::server::Serving;
+
+/// How long a client may go on sending to a connection that has ended, so that it gets to read what it was sent.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// A connection.
+#[derive(Debug)]
+pub(crate) struct Guest<S> {
+    pub id: ConnectionId,
+    pub socket: OwnedFd,
+    /// `None` once it is closed.
+    session: Mutex<Option<ReadHalf<S>>>,
+    output: Mutex<Output>,
+}
+
+/// The side of a connection that others put messages into.
+#[derive(Debug, Default)]
+pub(crate) struct Output {
+    half: WriteHalf,
+    /// The session is held until half is taken.
+    holds: bool,
+    /// Why sending failed.
+    failed: Option<CloseReason>,
+    /// The session wants input.
+    pub wants_input: bool,
+    /// The connection is closed.
+    pub is_closed: bool,
+    /// What its design last had the kernel report; the design's own business.
+    pub armed: u32,
+}
+
+impl Output {
+    /// Whether the socket took no more: the design says [`Hall::writable`] when it does.
+    pub fn is_blocked(&self) -> bool {
+        self.half.blocked
+    }
+}
+
+impl<S> Guest<S> {
+    pub fn output(&self) -> MutexGuard<'_, Output> {
+        lock(&self.output)
+    }
+}
+
+/// A panic of a session is caught before it could poison a lock.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Why a connection is visited.
+#[derive(Debug)]
+pub(crate) enum Visit<'a> {
+    /// Something can be received, or has ended (`true`).
+    Readable(bool),
+    /// This was received.
+    Received(&'a [u8]),
+    /// The client sends no more.
+    Ended,
+    /// Receiving failed.
+    Lost,
+    /// Something that it waited for may have come about.
+    Look,
+    /// A receiver of its messages has taken half of what it had waiting.
+    Unpause,
+    /// One of its times may have come.
+    Timer,
+    /// An offloaded step has answered, or panicked.
+    Answered(Option<&'a [u8]>),
+    /// The server stops.
+    Stop,
+    /// The time for it to end by itself is over.
+    DrainOver,
+}
+
+/// What one thread serves with, and what its visits leave to be done.
+pub(crate) struct Hands<'a, S> {
+    pub counters: &'a Counters,
+    effects: Effects,
+    input: Box<[u8]>,
+    /// Have something new to send.
+    pub dirty: Vec<Arc<Guest<S>>>,
+    /// Are to be visited, and why.
+    pub visits: Vec<(Arc<Guest<S>>, Visit<'static>)>,
+    /// Were visited or blocked: what is to be reported of them may have changed.
+    pub touched: Vec<Arc<Guest<S>>>,
+    /// Times to visit a slot.
+    pub timers: Vec<(Instant, u32)>,
+    /// Steps that may block.
+    pub steps: Vec<(Arc<Guest<S>>, Job)>,
+    /// Somebody waits for a permit or a descriptor that came back.
+    pub permit: bool,
+    /// The server has stopped and the last connection is gone.
+    pub over: bool,
+}
+
+impl<'a, S> Hands<'a, S> {
+    /// Counting in `counters`, receiving `input_bytes` at most at once.
+    pub fn new(counters: &'a Counters, input_bytes: usize) -> Self {
+        Self {
+            counters,
+            effects: Effects::default(),
+            input: vec![0; input_bytes].into_boxed_slice(),
+            dirty: Vec::new(),
+            visits: Vec::new(),
+            touched: Vec::new(),
+            timers: Vec::new(),
+            steps: Vec::new(),
+            permit: false,
+            over: false,
+        }
+    }
+}
+
+/// All connections of a server.
+#[derive(Debug)]
+pub(crate) struct Hall<'a, P: Protocol> {
+    serving: &'a Serving<P>,
+    pub slots: Slots,
+    seats: Box<[Seat<P::Session>]>,
+}
+
+type Seat<S> = Mutex<Option<Arc<Guest<S>>>>;
+
+impl<'a, P: Protocol> Hall<'a, P> {
+    /// Empty, with room for the server's `max_connections`.
+    pub fn new(serving: &'a Serving<P>) -> Self {
+        let most = serving.options.max_connections;
+        Self {
+            serving,
+            slots: Slots::new(most),
+            seats: (0..most).map(|_| Mutex::default()).collect(),
+        }
+    }
+
+    /// Whoever has the slot.
+    pub fn at(&self, slot: u32) -> Option<Arc<Guest<P::Session>>> {
+        lock(self.seats.get(slot as usize)?).clone()
+    }
+
+    fn get(&self, id: ConnectionId) -> Option<Arc<Guest<P::Session>>> {
+        self.at(id.slot()).filter(|guest| guest.id == id)
+    }
+
+    /// A new connection, which the design knows but has nothing reported of yet. Its session begins.
+    pub fn open(
+        &self,
+        permit: Permit,
+        socket: OwnedFd,
+        now: Instant,
+        hands: &mut Hands<'_, P::Session>,
+    ) -> Arc<Guest<P::Session>> {
+        let id = ConnectionId::new(0, permit.generation, permit.slot);
+        let guest = Arc::new(Guest {
+            id,
+            socket,
+            session: Mutex::new(None),
+            output: Mutex::default(),
+        });
+        // Held until the session has begun: whoever finds the connection in its seat waits here.
+        let mut session = lock(&guest.session);
+        *lock(&self.seats[permit.slot as usize]) = Some(Arc::clone(&guest));
+        {
+            let mut output = guest.output();
+            let mut turn = Turn {
+                output: output.half.outbox.buffer(),
+                full_at: usize::MAX,
+                effects: &mut hands.effects,
+            };
+            let mut read = ReadHalf::new(Connection::open(&*self.serving.protocol, id, &mut turn));
+            read.begin(now);
+            *session = Some(read);
+        }
+        self.call(&guest, &mut session, hands, now, |_, _| {});
+        self.after(&guest, &mut session, hands, now);
+        drop(session);
+        guest
+    }
+
+    /// Does what the visit is for. What it leads to is left in `hands`.
+    pub fn visit(
+        &self,
+        guest: &Arc<Guest<P::Session>>,
+        visit: Visit<'_>,
+        now: Instant,
+        hands: &mut Hands<'_, P::Session>,
+    ) {
+        let mut session = lock(&guest.session);
+        let Some(read) = session.as_mut() else { return };
+        if read.linger_until.is_some() {
+            let over = match visit {
+                Visit::Readable(_) => self.discard(guest, hands),
+                Visit::Ended | Visit::Lost | Visit::DrainOver => true,
+                Visit::Timer => read.due(now, &self.serving.options) == Some(Due::LingerOver),
+                _ => false,
+            };
+            if over {
+                self.close(guest, &mut session, hands);
+            } else {
+                hands.touched.push(Arc::clone(guest));
+            }
+            return;
+        }
+        match visit {
+            Visit::Readable(end) => self.receive(guest, &mut session, end, now, hands),
+            Visit::Received(bytes) => {
+                read.heard(now);
+                self.call(guest, &mut session, hands, now, |connection, turn| {
+                    connection.received(bytes, turn);
+                });
+            }
+            Visit::Ended => self.call(guest, &mut session, hands, now, Connection::ended),
+            Visit::Lost => read.connection.end(CloseReason::Lost),
+            Visit::Look => self.look(guest, &mut session, now, hands),
+            Visit::Unpause => read.paused -= 1,
+            Visit::Timer => match read.due(now, &self.serving.options) {
+                Some(Due::Alarm) => self.call(guest, &mut session, hands, now, Connection::alarm),
+                Some(Due::End(reason)) => read.connection.end(reason),
+                Some(Due::LingerOver) | None => {}
+            },
+            Visit::Answered(bytes) => self.call(guest, &mut session, hands, now, |connection, turn| {
+                connection.answered(bytes, turn);
+            }),
+            Visit::Stop => self.call(guest, &mut session, hands, now, Connection::stop),
+            Visit::DrainOver => read.connection.end(CloseReason::DrainTime),
+        }
+        self.after(guest, &mut session, hands, now);
+    }
+
+    /// The socket takes more again.
+    pub fn writable(&self, guest: &Arc<Guest<P::Session>>, hands: &mut Hands<'_, P::Session>) {
+        let mut output = guest.output();
+        if std::mem::take(&mut output.half.blocked)
+            && !output.half.outbox.is_empty()
+            && output.half.must_flush()
+        {
+            hands.dirty.push(Arc::clone(guest));
+        }
+    }
+
+    /// Sends what has got into the outboxes of `hands.dirty`.
+    pub fn flush(&self, hands: &mut Hands<'_, P::Session>) {
+        while let Some(guest) = hands.dirty.pop() {
+            let mut output = guest.output();
+            if std::mem::take(&mut output.half.dirty) {
+                self.send(&guest, &mut output, hands);
+            }
+        }
+    }
+
+    fn send(&self, guest: &Arc<Guest<P::Session>>, output: &mut Output, hands: &mut Hands<'_, P::Session>) {
+        let write = &mut output.half;
+        if write.blocked || write.outbox.is_empty() || output.is_closed {
+            return;
+        }
+        let sent = loop {
+            hands.counters.sends.add(1);
+            match net::send(&guest.socket, write.outbox.waiting(), SendFlags::NOSIGNAL) {
+                Err(Errno::INTR) => {}
+                sent => break sent,
+            }
+        };
+        match sent {
+            Ok(count) => {
+                hands.counters.bytes_out.add(count as u64);
+                write.outbox.sent(count);
+                write.blocked = !write.outbox.is_empty();
+            }
+            Err(Errno::AGAIN) => write.blocked = true,
+            Err(_) => {
+                output.failed = Some(CloseReason::Lost);
+                write.blocked = true;
+            }
+        }
+        if write.blocked {
+            hands.touched.push(Arc::clone(guest));
+        }
+        if write.outbox.len() <= self.serving.options.output_limit / 2 {
+            for (_, sender) in std::mem::take(&mut write.waiters) {
+                hands
+                    .visits
+                    .extend(self.get(sender).map(|sender| (sender, Visit::Unpause)));
+            }
+            if std::mem::take(&mut output.holds) {
+                hands.visits.push((Arc::clone(guest), Visit::Look));
+            }
+        }
+        if output.failed.is_some() || (write.finish && write.outbox.is_empty()) {
+            hands.visits.push((Arc::clone(guest), Visit::Look));
+        }
+    }
+
+    /// Receives once.
+    fn receive(
+        &self,
+        guest: &Arc<Guest<P::Session>>,
+        session: &mut Option<ReadHalf<P::Session>>,
+        end: bool,
+        now: Instant,
+        hands: &mut Hands<'_, P::Session>,
+    ) {
+        let Some(read) = session.as_mut() else { return };
+        if read.paused > 0 || !read.connection.wants_input() {
+            if end {
+                hands.counters.other_calls.add(1);
+                if !matches!(net::sockopt::socket_error(&guest.socket), Ok(Ok(()))) {
+                    read.connection.end(CloseReason::Lost);
+                }
+            }
+            return;
+        }
+        let mut input = std::mem::take(&mut hands.input);
+        hands.counters.receives.add(1);
+        match net::recv(&guest.socket, &mut *input, RecvFlags::empty()) {
+            Ok((0, _)) => self.call(guest, session, hands, now, Connection::ended),
+            Ok((count, _)) => {
+                hands.counters.bytes_in.add(count as u64);
+                read.heard(now);
+                self.call(guest, session, hands, now, |connection, turn| {
+                    connection.received(&input[..count], turn);
+                });
+            }
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(_) => read.connection.end(CloseReason::Lost),
+        }
+        hands.input = input;
+    }
+
+    /// Throws away what comes; whether that was the end.
+    fn discard(&self, guest: &Guest<P::Session>, hands: &mut Hands<'_, P::Session>) -> bool {
+        hands.counters.receives.add(1);
+        !matches!(
+            net::recv(&guest.socket, &mut *hands.input, RecvFlags::empty()),
+            Ok((1.., _)) | Err(Errno::AGAIN | Errno::INTR)
+        )
+    }
+
+    /// Sees whether sending has failed, or a held session can go on.
+    fn look(
+        &self,
+        guest: &Arc<Guest<P::Session>>,
+        session: &mut Option<ReadHalf<P::Session>>,
+        now: Instant,
+        hands: &mut Hands<'_, P::Session>,
+    ) {
+        let Some(read) = session.as_mut() else { return };
+        let (failed, waiting) = {
+            let output = guest.output();
+            (output.failed, output.half.outbox.len())
+        };
+        if let Some(reason) = failed {
+            read.connection.end(reason);
+        } else if read.connection.is_held() && waiting <= self.serving.options.output_limit / 2 {
+            self.call(guest, session, hands, now, Connection::resume);
+        }
+    }
+
+    /// Calls the session with its outbox; then delivers what it has for others.
+    fn call(
+        &self,
+        guest: &Arc<Guest<P::Session>>,
+        session: &mut Option<ReadHalf<P::Session>>,
+        hands: &mut Hands<'_, P::Session>,
+        now: Instant,
+        call: impl FnOnce(&mut Connection<P::Session>, &mut Turn<'_>),
+    ) {
+        let Some(read) = session.as_mut() else { return };
+        let messages = read.connection.messages();
+        {
+            let mut output = guest.output();
+            let full_at = output.half.outbox.full_at(self.serving.options.output_limit);
+            let mut turn = Turn {
+                output: output.half.outbox.buffer(),
+                full_at,
+                effects: &mut hands.effects,
+            };
+            call(&mut read.connection, &mut turn);
+            if !output.half.outbox.is_empty() && output.half.must_flush() {
+                hands.dirty.push(Arc::clone(guest));
+            }
+        }
+        hands.counters.messages.add(read.connection.messages() - messages);
+        if let Some(alarm) = read.connection.take_alarm() {
+            read.set_alarm(alarm.map(|after| now + after));
+        }
+        for step in hands.effects.jobs.drain(..) {
+            hands.steps.push((Arc::clone(guest), step));
+        }
+        if !hands.effects.no_messages() {
+            self.deliver(guest.id, Some(read), hands);
+        }
+    }
+
+    fn deliver(
+        &self,
+        sender: ConnectionId,
+        mut read: Option<&mut ReadHalf<P::Session>>,
+        hands: &mut Hands<'_, P::Session>,
+    ) {
+        let limit = self.serving.options.output_limit;
+        let mut effects = std::mem::take(&mut hands.effects);
+        for (to, bytes) in effects.messages() {
+            let Some(receiver) = self.get(to) else {
+                hands.counters.undeliverable.add(1);
+                continue;
+            };
+            let mut output = receiver.output();
+            if output.is_closed || output.half.finish || output.failed.is_some() {
+                hands.counters.undeliverable.add(1);
+                continue;
+            }
+            output.half.outbox.buffer().extend_from_slice(bytes);
+            hands.counters.deliveries.add(1);
+            if output.half.outbox.len() > limit {
+                // Before it is called slow, it gets the chance to take it.
+                self.send(&receiver, &mut output, hands);
+            }
+            if !output.half.outbox.is_empty() && output.half.must_flush() {
+                hands.dirty.push(Arc::clone(&receiver));
+            }
+            if output.half.outbox.len() <= limit {
+                continue;
+            }
+            match (self.serving.options.overflow, read.as_deref_mut()) {
+                (Overflow::Drop, _) => {
+                    output.failed = Some(CloseReason::Slow);
+                    hands.visits.push((Arc::clone(&receiver), Visit::Look));
+                }
+                (Overflow::Wait, Some(read)) if !output.half.waiters.contains(&(0, sender)) => {
+                    output.half.waiters.push((0, sender));
+                    read.paused += 1;
+                }
+                (Overflow::Wait, _) => {}
+            }
+        }
+        effects.clear_messages();
+        hands.effects = effects;
+    }
+
+    /// After a visit: the end of the connection if it has come, its timer, and what it wants to hear of.
+    fn after(
+        &self,
+        guest: &Arc<Guest<P::Session>>,
+        session: &mut Option<ReadHalf<P::Session>>,
+        hands: &mut Hands<'_, P::Session>,
+        now: Instant,
+    ) {
+        let Some(read) = session.as_mut() else { return };
+        let ends = read
+            .connection
+            .ending()
+            .filter(|reason| reason.is_abrupt() || read.connection.is_answered());
+        let mut output = guest.output();
+        if let Some(reason) = ends {
+            output.half.finish = true;
+            if reason.is_abrupt() || output.half.outbox.is_empty() {
+                let waiters = std::mem::take(&mut output.half.waiters);
+                drop(output);
+                for (_, sender) in waiters {
+                    hands
+                        .visits
+                        .extend(self.get(sender).map(|sender| (sender, Visit::Unpause)));
+                }
+                if reason.is_abrupt() || !self.linger(guest, read, now, hands) {
+                    return self.close(guest, session, hands);
+                }
+                output = guest.output();
+            }
+        }
+        output.holds = read.connection.is_held();
+        output.wants_input =
+            read.linger_until.is_some() || (read.paused <= 0 && read.connection.wants_input());
+        // Held for its output alone, and that was taken meanwhile by another thread that did not know.
+        if output.holds
+            && read.connection.is_answered()
+            && output.half.outbox.len() <= self.serving.options.output_limit / 2
+        {
+            hands.visits.push((Arc::clone(guest), Visit::Look));
+        }
+        drop(output);
+        if let Some(at) = read.timer_to_set(&self.serving.options) {
+            hands.timers.push((at, guest.id.slot()));
+        }
+        hands.touched.push(Arc::clone(guest));
+    }
+
+    /// Closing a socket with unread input resets the connection, and the client might lose what it was sent: so the
+    /// socket stays open for a while if the client may still be sending.
+    fn linger(
+        &self,
+        guest: &Guest<P::Session>,
+        read: &mut ReadHalf<P::Session>,
+        now: Instant,
+        hands: &Hands<'_, P::Session>,
+    ) -> bool {
+        if !read.connection.may_be_sending() {
+            return false;
+        }
+        hands.counters.other_calls.add(1);
+        let lingers = net::shutdown(&guest.socket, Shutdown::Write).is_ok();
+        read.linger_until = lingers.then_some(now + LINGER);
+        lingers
+    }
+
+    fn close(
+        &self,
+        guest: &Arc<Guest<P::Session>>,
+        session: &mut Option<ReadHalf<P::Session>>,
+        hands: &mut Hands<'_, P::Session>,
+    ) {
+        let Some(read) = session.take() else { return };
+        guest.output().is_closed = true;
+        *lock(&self.seats[guest.id.slot() as usize]) = None;
+        let reason = read.connection.close(&mut hands.effects);
+        hands.counters.closed(reason);
+        hands.counters.other_calls.add(1);
+        self.deliver(guest.id, None, hands);
+        let released = self.slots.release(guest.id.slot());
+        hands.permit |= !released.waiting.is_empty();
+        hands.over |= released.was_last;
+        hands.touched.push(Arc::clone(guest));
+    }
+}
+
+/// Does a step that may block; `None` if it panicked.
+pub(crate) fn do_step(step: Job) -> Option<Vec<u8>> {
+    catch_unwind(AssertUnwindSafe(step)).ok()
+}

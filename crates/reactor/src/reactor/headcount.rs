@@ -1,0 +1,104 @@
+//! How many threads a pool has, between the least and the most: one more whenever all are busy, one less when one too
+//! many waits and none was missing for a while.
+//!
+//! Nobody waits for a time, so an idle pool uses none.
+
+use std::num::NonZeroUsize;
+use std::ops::RangeInclusive;
+use std::thread::available_parallelism;
+use std::time::{Duration, Instant};
+
+/// For so long after all were busy nobody leaves.
+const CALM: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+pub(crate) struct Headcount {
+    bounds: RangeInclusive<usize>,
+    threads: usize,
+    /// Threads that wait for something to do.
+    waiting: usize,
+    /// When all were busy last.
+    short: Option<Instant>,
+    /// Numbers that were given back.
+    free: Vec<usize>,
+}
+
+impl Headcount {
+    /// Within `bounds`; without, from two to two for each CPU.
+    pub fn new(bounds: Option<RangeInclusive<usize>>) -> Self {
+        let cpus = available_parallelism().map_or(1, NonZeroUsize::get);
+        Self {
+            bounds: bounds.unwrap_or(2..=(2 * cpus).clamp(2, 100)),
+            threads: 0,
+            waiting: 0,
+            short: None,
+            free: Vec::new(),
+        }
+    }
+
+    /// The number of a thread to be started, below the most that there may be, if there are fewer than the least.
+    pub fn first(&mut self) -> Option<usize> {
+        (self.threads < *self.bounds.start()).then(|| self.start())
+    }
+
+    /// A thread begins to wait. `false`: it should end instead, and give back its number.
+    pub fn wait(&mut self, number: usize) -> bool {
+        let calm = || self.short.is_none_or(|short| short.elapsed() > CALM);
+        if self.threads > *self.bounds.start() && self.waiting > 0 && calm() {
+            self.leave(number);
+            return false;
+        }
+        self.waiting += 1;
+        true
+    }
+
+    /// A thread has something to do.
+    pub fn work(&mut self) {
+        self.waiting -= 1;
+    }
+
+    /// There is something to do. The number of a thread to be started for it, if all are busy.
+    pub fn more(&mut self) -> Option<usize> {
+        if self.waiting > 0 || self.threads >= *self.bounds.end() {
+            return None;
+        }
+        self.short = Some(Instant::now());
+        Some(self.start())
+    }
+
+    /// A thread has ended, or could not be started.
+    pub fn leave(&mut self, number: usize) {
+        self.threads -= 1;
+        self.free.push(number);
+    }
+
+    fn start(&mut self) -> usize {
+        self.threads += 1;
+        self.free.pop().unwrap_or(self.threads - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_grows_when_all_are_busy_and_shrinks_when_calm() {
+        let mut count = Headcount::new(Some(1..=3));
+        assert_eq!((count.first(), count.first()), (Some(0), None));
+        assert!(count.wait(0));
+        assert_eq!(count.more(), None, "one waits");
+        count.work();
+        assert_eq!(
+            (count.more(), count.more(), count.more()),
+            (Some(1), Some(2), None)
+        );
+        assert!(count.wait(1) && count.wait(0), "one was missing just now");
+        count.short = None;
+        assert!(!count.wait(2));
+        assert_eq!(count.threads, 2);
+        count.work();
+        count.work();
+        assert_eq!(count.more(), Some(2), "its number is used again");
+    }
+}

@@ -1,0 +1,387 @@
+//! How connections move from loop to loop while they are served, with nothing lost and nothing turned around.
+//!
+//! Everything rests on one fact: what one loop says to another arrives in the order said.
+//!
+//! **A read half** moves from A to B. A stops watching the socket, posts all that its sessions have said so far, and
+//! then the half itself. B watches the socket: what has come meanwhile is reported at once. Whatever the session says
+//! at B is said after B has the half, so after all that it said at A has arrived. B tells the write half; what that
+//! one still sends to A for the session, A sends on to B.
+//!
+//! **A write half** moves from A to B:
+//!
+//! 1. A tells every loop, itself and B too: *this connection's write half will be at B*.
+//! 2. Each loop sends to B from then on, and tells A so, after everything that it has sent to A before. B keeps what
+//!    arrives for the half. (A itself goes on filling the outbox that it has.)
+//! 3. When all have told A, nothing more can come there. A posts the half to B, and from now on sends to B too.
+//! 4. B puts what it has kept behind what is in the outbox, and goes on as if it had always been here.
+//!
+//! What a sender said before step 2 is in the outbox, and what it said after is behind it. A connection that ends
+//! meanwhile takes its half along; all loops are told to forget it.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::balance::Shed;
+use super::event_loop::{Interest, Token};
+use super::mail::{MovingReader, MovingWriter, Task};
+use super::peer::{Finish, Peer};
+use super::serving::{Loop, ServingLoop};
+use crate::connection::Connection;
+use crate::counters::CloseReason;
+use crate::id::ConnectionId;
+use crate::protocol::Protocol;
+
+/// What one loop knows of connections that have moved or are moving. Empty where none do.
+#[derive(Debug, Default)]
+pub(super) struct Moves {
+    /// Where write halves are that are not at home.
+    writers: HashMap<ConnectionId, usize>,
+    /// Where read halves went that were here.
+    readers: HashMap<ConnectionId, usize>,
+    /// Write halves that leave this loop: where to, and how many loops may still send to them here.
+    leaving: HashMap<ConnectionId, (usize, usize)>,
+    /// What has come for write halves that are on their way here.
+    coming: HashMap<ConnectionId, Vec<Held>>,
+    /// Connections here whose session has joined a group.
+    joined: Vec<ConnectionId>,
+}
+
+/// Something for a write half that is on its way.
+#[derive(Debug)]
+pub(super) enum Held {
+    /// Its own session's output.
+    Own(Vec<u8>),
+    /// A message: the loop it came from, and whose it is.
+    Message(usize, ConnectionId, Vec<u8>),
+    Finish(Finish),
+    ReaderIs(usize),
+}
+
+impl Moves {
+    /// The loop to which everything for this connection's client goes.
+    #[inline]
+    pub fn writer_of(&self, id: ConnectionId) -> usize {
+        let home = usize::from(id.home());
+        match self.writers.is_empty() {
+            true => home,
+            false => self.writers.get(&id).copied().unwrap_or(home),
+        }
+    }
+
+    /// Keeps something for a write half that is on its way here. `false`: none such is.
+    pub fn hold(&mut self, id: ConnectionId, held: impl FnOnce() -> Held) -> bool {
+        let coming = self.coming.get_mut(&id);
+        coming.map(|kept| kept.push(held())).is_some()
+    }
+
+    /// Whether its write half has moved.
+    pub fn knows(&self, id: ConnectionId) -> bool {
+        self.writers.contains_key(&id)
+    }
+
+    /// The connection is gone.
+    pub fn forget(&mut self, id: ConnectionId) {
+        self.writers.remove(&id);
+        self.readers.remove(&id);
+        self.coming.remove(&id);
+    }
+}
+
+impl<P: Protocol> ServingLoop<'_, P> {
+    /// Something for a read half that is not here: it is sent on if the half was here.
+    pub fn forward(&mut self, id: ConnectionId, task: Task<P::Session>) {
+        if let Some(&reader) = self.moves.readers.get(&id) {
+            self.tell(reader, task);
+        }
+    }
+
+    // Read halves.
+
+    /// Moves a read half from here to another loop, unless it is about to end.
+    fn move_reader(&mut self, id: ConnectionId, to: usize, reactor: &Loop<P::Session>) {
+        if to == self.index || self.stopping {
+            return;
+        }
+        let Some(peer) = self.peers.get(id) else { return };
+        let Some(mut read) = peer.read.take_if(|read| read.connection.ending().is_none()) else {
+            return;
+        };
+        let link = peer.link.clone();
+        // It was registered and is open.
+        let _ = reactor.remove(&link.socket);
+        if let Some(write) = &mut peer.write {
+            peer.reader = to;
+            link.waiting.store(write.outbox.len(), Relaxed);
+            write.watched = write.blocked;
+            if write.blocked
+                && reactor
+                    .register(&link.socket, Interest::write(Token::new(id.slot())))
+                    .is_err()
+            {
+                self.fail_write_half(id.slot(), CloseReason::Lost);
+            }
+        } else {
+            self.peers.remove(id.slot());
+        }
+        (read.queued, read.has_moved) = (false, true);
+        self.moves.readers.insert(id, to);
+        self.crew.manager.moved(self.index, to);
+        self.post_all();
+        self.tell(to, Task::ReaderMoved(Box::new(MovingReader { id, link, read })));
+    }
+
+    /// A read half has come.
+    pub fn reader_moved(&mut self, moving: MovingReader<P::Session>, reactor: &mut Loop<P::Session>) {
+        let MovingReader { id, link, mut read } = moving;
+        let slot = id.slot();
+        let token = Token::new(slot);
+        self.moves.readers.remove(&id);
+        let writer = self.moves.writer_of(id);
+        read.forget_timer();
+        let watched = match self.peers.get(id) {
+            Some(peer) => {
+                peer.reader = self.index;
+                peer.read = Some(read);
+                let known = peer
+                    .write
+                    .as_mut()
+                    .is_some_and(|write| std::mem::replace(&mut write.watched, true));
+                match known {
+                    true => reactor.change(&link.socket, Interest::both(token, token)),
+                    false => reactor.register(&link.socket, Interest::both(token, token)),
+                }
+            }
+            None => {
+                let watched = reactor.register(&link.socket, Interest::read(token));
+                self.peers.insert(Peer {
+                    id,
+                    link,
+                    reader: self.index,
+                    writer,
+                    read: Some(read),
+                    write: None,
+                });
+                watched
+            }
+        };
+        if writer != self.index {
+            self.tell(writer, Task::ReaderIs(id, self.index));
+        } else {
+            self.reader_is(id, self.index);
+        }
+        if watched.is_err() {
+            self.end(slot, CloseReason::Lost, reactor);
+        }
+        self.schedule(slot, reactor);
+        if self.stopping {
+            self.call(slot, reactor, Connection::stop);
+        }
+        if self.drained {
+            self.end(slot, CloseReason::DrainTime, reactor);
+        }
+        // Its outbox may have been emptied while it was on its way.
+        self.taken(id, reactor);
+        self.read_on(slot);
+    }
+
+    /// The read half of a write half is on another loop now.
+    pub fn reader_is(&mut self, id: ConnectionId, reader: usize) {
+        match self.peers.get(id).filter(|peer| peer.write.is_some()) {
+            Some(peer) => peer.reader = reader,
+            None => {
+                self.moves.hold(id, || Held::ReaderIs(reader));
+            }
+        }
+    }
+
+    // Write halves.
+
+    /// Begins to move a write half from here to another loop.
+    pub fn move_writer(&mut self, id: ConnectionId, to: usize) {
+        let is_here = self
+            .peers
+            .get(id)
+            .is_some_and(|peer| peer.write.as_ref().is_some_and(|write| !write.finish));
+        if to == self.index || self.stopping || !is_here || self.moves.leaving.contains_key(&id) {
+            return;
+        }
+        self.moves.leaving.insert(id, (to, self.outgoing.len()));
+        let from = self.index;
+        self.tell_all(|| Task::Rehome { id, from, to });
+    }
+
+    /// A write half is about to move: what is said to it goes to the new loop from now on.
+    pub fn rehome(&mut self, id: ConnectionId, from: usize, to: usize) {
+        if self.index != from {
+            self.moves.writers.insert(id, to);
+            if let Some(peer) = self.peers.get(id).filter(|peer| peer.read.is_some()) {
+                peer.writer = to;
+            }
+        }
+        if self.index == to {
+            self.moves.coming.insert(id, Vec::new());
+        }
+        self.tell(from, Task::Rehomed(id));
+    }
+
+    /// One of the loops sends nothing more to a write half here. After the last it leaves.
+    pub fn rehomed(&mut self, id: ConnectionId, reactor: &mut Loop<P::Session>) {
+        let Some((to, others)) = self.moves.leaving.get_mut(&id) else {
+            return;
+        };
+        *others -= 1;
+        if *others > 0 {
+            return;
+        }
+        let to = *to;
+        self.moves.leaving.remove(&id);
+        let Some((peer, mut write)) = self
+            .peers
+            .get(id)
+            .and_then(|peer| peer.write.take().map(|write| (peer, write)))
+        else {
+            // It ended meanwhile, perhaps before some of the loops heard that it would move.
+            return self.tell_all(|| Task::Forget(id));
+        };
+        let (link, reader) = (peer.link.clone(), peer.reader);
+        peer.writer = to;
+        if peer.read.is_some() {
+            link.waiting.store(write.outbox.len(), Relaxed);
+            if write.watched {
+                // It was registered and is open.
+                let _ = reactor.change(&link.socket, Interest::read(Token::new(id.slot())));
+            }
+        } else {
+            if write.watched {
+                // As above.
+                let _ = reactor.remove(&link.socket);
+            }
+            self.peers.remove(id.slot());
+        }
+        (write.watched, write.blocked, write.dirty) = (false, false, false);
+        self.moves.writers.insert(id, to);
+        self.crew.manager.moved(self.index, to);
+        let moving = MovingWriter {
+            id,
+            link,
+            reader,
+            write,
+        };
+        self.tell(to, Task::WriterMoved(Box::new(moving)));
+    }
+
+    /// A write half has come: what was kept for it goes behind what it has.
+    pub fn writer_moved(&mut self, moving: MovingWriter, reactor: &mut Loop<P::Session>) {
+        let MovingWriter {
+            id,
+            link,
+            reader,
+            mut write,
+        } = moving;
+        let slot = id.slot();
+        let token = Token::new(slot);
+        if !write.outbox.is_empty() && write.must_flush() {
+            self.dirty.push(slot);
+        }
+        let mut watched = Ok(());
+        match self.peers.get(id) {
+            Some(peer) => {
+                peer.writer = self.index;
+                write.watched = true;
+                watched = reactor.change(&link.socket, Interest::both(token, token));
+                peer.write = Some(write);
+            }
+            None => {
+                self.peers.insert(Peer {
+                    id,
+                    link,
+                    reader,
+                    writer: self.index,
+                    read: None,
+                    write: Some(write),
+                });
+            }
+        }
+        for held in self.moves.coming.remove(&id).into_iter().flatten() {
+            match held {
+                Held::Own(bytes) => self.put_own(id, &bytes),
+                Held::Message(from, sender, bytes) => self.put(from, sender, id, &bytes),
+                Held::Finish(finish) => self.finish(id, finish, reactor),
+                Held::ReaderIs(reader) => self.reader_is(id, reader),
+            }
+        }
+        if watched.is_err() {
+            self.fail_write_half(slot, CloseReason::Lost);
+        }
+        self.taken(id, reactor);
+    }
+
+    // Who moves.
+
+    /// Notes that a session has joined a group: it may move at the end of the turn.
+    pub fn join(&mut self, slot: u32, group: u64) {
+        if !self.crew.manager.has_groups() {
+            return;
+        }
+        let Some(peer) = self.peers.at(slot) else { return };
+        let Some(read) = &mut peer.read else { return };
+        if let Some(left) = read.group.replace(group) {
+            self.crew.manager.leave(left);
+        }
+        self.crew.manager.join(group, (peer.reader, peer.writer));
+        self.moves.joined.push(peer.id);
+    }
+
+    /// Moves those who joined a group to where it is.
+    pub fn move_to_groups(&mut self, reactor: &Loop<P::Session>) {
+        if self.moves.joined.is_empty() {
+            return;
+        }
+        for id in std::mem::take(&mut self.moves.joined) {
+            let Some(peer) = self.peers.get(id) else { continue };
+            let Some(group) = peer.read.as_ref().and_then(|read| read.group) else {
+                continue;
+            };
+            let current = peer.writer;
+            let Some((reader, writer)) = self.crew.manager.group(group) else {
+                continue;
+            };
+            if current == self.index {
+                self.move_writer(id, writer);
+            } else if current != writer {
+                self.tell(current, Task::MoveWriter(id, writer));
+            }
+            self.move_reader(id, reader, reactor);
+        }
+    }
+
+    /// Moves some halves away.
+    pub fn shed(&mut self, shed: Shed, reactor: &Loop<P::Session>) {
+        let mut left = shed.count;
+        for slot in 0..self.peers.slots() {
+            if left == 0 {
+                return;
+            }
+            let Some(peer) = self.peers.at(slot) else { continue };
+            let (id, reads, writes) = (peer.id, peer.read.is_some(), peer.write.is_some());
+            if shed.writes && writes {
+                self.move_writer(id, shed.to);
+            }
+            if shed.reads && reads {
+                self.move_reader(id, shed.to, reactor);
+            }
+            left -= usize::from((shed.writes && writes) || (shed.reads && reads));
+        }
+    }
+
+    /// Looks at the loops' use of the CPU now and then, and tells them to move connections.
+    pub fn watch(&mut self, reactor: &mut Loop<P::Session>) {
+        let Some(watch) = &self.crew.watch else { return };
+        if self.stopping {
+            return;
+        }
+        for (from, shed) in watch.look(reactor.now(), &self.crew.manager) {
+            self.tell(from, Task::Shed(shed));
+        }
+    }
+}
