@@ -13,6 +13,7 @@ fuzz_target!(|text: &str| {
     for quota in [parse_cpu_max(text), parse_cfs_quota(first, rest)]
         .into_iter()
         .flatten()
+        .flatten()
     {
         assert!(quota.is_finite() && quota > 0.0, "{quota} CPUs");
     }

@@ -104,7 +104,14 @@ fn crowd() -> Result<()> {
     eprintln!("== servers with 10,000 connections");
     shell::run(
         shell::cargo()
-            .args(["test", "--quiet", "--locked", "--release", "--package", "threadgauge-reactor"])
+            .args([
+                "test",
+                "--quiet",
+                "--locked",
+                "--release",
+                "--package",
+                "threadgauge-reactor",
+            ])
             .args(["--test", "conformance", "--", "very_many_clients"])
             .env("THREADGAUGE_CONNECTIONS", "10000"),
     )

@@ -45,8 +45,23 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "lints without features",
-        alone: "cargo clippy -p threadgauge-exec --all-targets --locked -- -D warnings",
-        run: || cargo("clippy -p threadgauge-exec --all-targets --locked -- -D warnings"),
+        alone: "cargo clippy -p threadgauge-exec -p threadgauge-reactor --all-targets --locked -- -D warnings",
+        run: || {
+            cargo("clippy -p threadgauge-exec -p threadgauge-reactor --all-targets --locked -- -D warnings")
+        },
+    },
+    Step {
+        name: "fuzz targets",
+        alone: "CUSTOM_LIBFUZZER_PATH=/dev/null cargo check --manifest-path fuzz/Cargo.toml --locked",
+        run: || {
+            shell::run(
+                shell::cargo()
+                    .args(["check", "--manifest-path", "fuzz/Cargo.toml", "--locked"])
+                    // Only checked, never linked: so the fuzzer's own C++ need not be compiled.
+                    .env("CUSTOM_LIBFUZZER_PATH", "/dev/null")
+                    .env("CARGO_TARGET_DIR", "target/fuzz-check"),
+            )
+        },
     },
     Step {
         name: "documentation",

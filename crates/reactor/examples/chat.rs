@@ -1,4 +1,5 @@
 //! A chat: `chat DESIGN`. A client names a room in its first line; each further line goes to everyone else there.
+#![allow(clippy::print_stderr)]
 use threadgauge_reactor::protocol::first_line;
 use threadgauge_reactor::{ConnectionId, Io, Member, Protocol, Rooms, Server, Session, Stop};
 

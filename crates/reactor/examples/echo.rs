@@ -1,4 +1,5 @@
 //! An echo server: `echo 127.0.0.1:7000`, or without an address on a free port.
+#![allow(clippy::print_stderr)]
 use threadgauge_reactor::{ConnectionId, Design, Io, Protocol, Server, Session, Stop};
 
 struct Echo;

@@ -4,6 +4,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::{EventfdFlags, eventfd};
+#[cfg(test)]
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{read, retry_on_intr, write};
 
 /// Readable from a ring until it is quieted.
@@ -24,6 +26,13 @@ impl Bell {
     pub fn ring(&self) {
         // It can only fail if it was rung 2⁶⁴ times and rings already.
         let _ = retry_on_intr(|| write(&self.0, &1u64.to_ne_bytes()));
+    }
+
+    /// Waits until it is rung.
+    #[cfg(test)]
+    pub fn wait(&self) {
+        let mut fds = [PollFd::new(&self.0, PollFlags::IN)];
+        retry_on_intr(|| poll(&mut fds, None)).expect("it can be waited for");
     }
 
     /// Quiets it. Does not block.

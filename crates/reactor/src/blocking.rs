@@ -42,7 +42,7 @@ pub(crate) struct Worker<'a, P, H> {
     serving: &'a Serving<P>,
     counters: &'a Counters,
     halt: H,
-    desk: Desk,
+    desk: Box<Desk>,
 }
 
 /// What is allocated once and used for every connection. Empty in between.
@@ -85,11 +85,11 @@ impl Desk {
 impl<'a, P: Protocol, H: Halt> Worker<'a, P, H> {
     /// Counts in `counters`, which nobody else writes, and hears of the stop through `halt`.
     pub fn new(serving: &'a Serving<P>, counters: &'a Counters, halt: H) -> Self {
-        Self::at(Desk::default(), serving, counters, halt)
+        Self::at(Box::default(), serving, counters, halt)
     }
 
     /// As [`new`](Self::new), with what another worker has left.
-    pub fn at(desk: Desk, serving: &'a Serving<P>, counters: &'a Counters, halt: H) -> Self {
+    pub fn at(desk: Box<Desk>, serving: &'a Serving<P>, counters: &'a Counters, halt: H) -> Self {
         Self {
             serving,
             counters,
@@ -112,8 +112,9 @@ impl<'a, P: Protocol, H: Halt> Worker<'a, P, H> {
         self.counters = counters;
     }
 
-    /// Leaves its desk to the next.
-    pub fn leave(self) -> Desk {
+    /// Leaves its desk to the next, without descriptors: nobody knows when that will be.
+    pub fn leave(mut self) -> Box<Desk> {
+        self.desk.bell = None;
         self.desk
     }
 
@@ -154,7 +155,8 @@ impl<'a, P: Protocol, H: Halt> Worker<'a, P, H> {
             post,
             connection,
             phase: Phase::Serving,
-            more_likely: false,
+            // A client that cannot be waited for in the call itself has often sent already.
+            more_likely: !H::WAKES,
             alarm: None,
             silent_until: options.idle.and_then(from_now),
             new_until: options.handshake.and_then(from_now),
@@ -190,7 +192,7 @@ struct Peer<'a, P: Protocol, H: Halt> {
     connection: Connection<P::Session>,
     /// How far the server's end had come when the session heard of it.
     phase: Phase,
-    /// The last receive was a full one, so that there may be more.
+    /// There may be something to receive without waiting: the last receive was a full one.
     more_likely: bool,
     /// When the session wants to be called.
     alarm: Option<Instant>,
@@ -251,7 +253,7 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
         }
         self.phase = phase;
         if let Some(post) = &mut self.post {
-            post.mail.forget_free(&mut post.held_up_by);
+            post.mail.forget_free(&mut post.held_up_by, &post.bell);
             if post.mail.waiting(self.connection.id()).slow {
                 self.connection.end(CloseReason::Slow);
             }

@@ -135,6 +135,8 @@ counters! {
     other_calls,
     /// Threads or processes made for connections.
     units_created,
+    /// Those of them that died, or ended with an error. With the feature `tracing`, an event says how.
+    units_lost,
 }
 
 impl Totals {

@@ -19,6 +19,7 @@ mod options;
 mod outbox;
 mod pool;
 pub mod protocol;
+mod pthread;
 pub mod reactor;
 mod rooms;
 mod server;
@@ -26,6 +27,7 @@ mod shared;
 mod stop;
 mod sync;
 pub mod testing;
+mod trace;
 
 pub use catalogue::{BuiltIn, Visitor};
 pub use counters::{CloseReason, Totals};

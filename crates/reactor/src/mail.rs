@@ -162,13 +162,21 @@ impl Mail {
         }
     }
 
-    /// Forgets of these receivers those that hold nobody up any more.
-    pub fn forget_free(&self, held_up_by: &mut Vec<ConnectionId>) {
+    /// Forgets of these receivers those that hold up nobody any more. Of the others, `bell` hears again: each is woken
+    /// once, and another may have been quicker to fill the box.
+    pub fn forget_free(&self, held_up_by: &mut Vec<ConnectionId>, bell: &Arc<Bell>) {
         held_up_by.retain(|&id| {
-            let place = self.lock(id);
-            place
-                .as_ref()
-                .is_some_and(|mail| mail.id == id && mail.outbox.len() > self.limit / 2)
+            let mut place = self.lock(id);
+            let full = place
+                .as_mut()
+                .filter(|mail| mail.id == id && mail.outbox.len() > self.limit / 2);
+            let Some(mail) = full else {
+                return false;
+            };
+            if !mail.held_up.iter().any(|other| Arc::ptr_eq(other, bell)) {
+                mail.held_up.push(Arc::clone(bell));
+            }
+            true
         });
     }
 
@@ -216,5 +224,139 @@ impl MailBox {
         for bell in self.held_up.drain(..) {
             bell.ring();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::net::Shutdown;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::protocol::{Asked, Io};
+
+    /// A connection and its client.
+    fn connect(mail: &Mail, slot: u32) -> (ConnectionId, Arc<Bell>, UnixStream) {
+        let (ours, client) = UnixStream::pair().expect("a pair");
+        let (id, bell) = (
+            ConnectionId::new(0, 0, slot),
+            Arc::new(Bell::new().expect("a bell")),
+        );
+        mail.open(id, Arc::new(ours.into()), Arc::clone(&bell));
+        (id, bell, client)
+    }
+
+    fn mail(overflow: Overflow) -> Mail {
+        let options = Options {
+            output_limit: 1_000,
+            overflow,
+            ..Options::default()
+        };
+        Mail::new(5, &options)
+    }
+
+    /// What the session `from` sends to `to`.
+    fn message(from: ConnectionId, to: ConnectionId, bytes: &[u8]) -> Effects {
+        let mut effects = Effects::default();
+        let mut io = Io {
+            id: from,
+            output: &mut Vec::new(),
+            asked: &mut Asked::default(),
+            effects: &mut effects,
+        };
+        io.send_to(to, bytes);
+        effects
+    }
+
+    #[test]
+    fn each_senders_messages_arrive_whole_and_in_order_also_if_the_client_is_slow() {
+        const MESSAGES: u32 = 5_000;
+        let mail = mail(Overflow::Wait);
+        let (to, bell, mut client) = connect(&mail, 0);
+        let (mail, bell) = (&mail, &bell);
+        std::thread::scope(|scope| {
+            let senders: Vec<_> = (1..4)
+                .map(|slot| {
+                    scope.spawn(move || {
+                        let (from, own, _client) = connect(mail, slot);
+                        let counters = Counters::default();
+                        let mut held_up_by = Vec::new();
+                        for number in 0..MESSAGES {
+                            let mut effects = message(from, to, format!("{slot} {number}\n").as_bytes());
+                            mail.deliver(&mut effects, &own, &mut held_up_by, &counters);
+                            while !held_up_by.is_empty() {
+                                own.wait();
+                                own.quiet();
+                                mail.forget_free(&mut held_up_by, &own);
+                            }
+                        }
+                        assert_eq!(counters.deliveries.get(), u64::from(MESSAGES));
+                    })
+                })
+                .collect();
+            // The thread that serves the receiver: it waits for its bell, then for its client.
+            scope.spawn(move || {
+                let counters = Counters::default();
+                while !senders.iter().all(|sender| sender.is_finished()) || mail.waiting(to).bytes > 0 {
+                    mail.send(to, &counters).expect("the client is there");
+                    std::thread::yield_now();
+                }
+                assert!(mail.close(to, true));
+                let _ = bell;
+            });
+            let mut text = String::new();
+            client.read_to_string(&mut text).expect("all");
+            let mut next = [0; 4];
+            for line in text.lines() {
+                let (slot, number) = line.split_once(' ').expect("whole");
+                let next = &mut next[slot.parse::<usize>().expect("a slot")];
+                assert_eq!(number.parse::<u32>().expect("a number"), *next);
+                *next += 1;
+            }
+            assert_eq!(next, [0, MESSAGES, MESSAGES, MESSAGES]);
+        });
+    }
+
+    #[test]
+    fn who_takes_too_little_is_slow_where_that_is_asked_for() {
+        let mail = mail(Overflow::Drop);
+        let (to, _bell, client) = connect(&mail, 0);
+        let (from, own, _other) = connect(&mail, 1);
+        let (counters, mut held_up_by) = (Counters::default(), Vec::new());
+        let mut sent = 0;
+        while !mail.waiting(to).slow {
+            mail.deliver(
+                &mut message(from, to, &[b'x'; 500]),
+                &own,
+                &mut held_up_by,
+                &counters,
+            );
+            sent += 1;
+        }
+        assert_eq!(
+            (counters.deliveries.get(), counters.undeliverable.get()),
+            (sent - 1, 1)
+        );
+        assert!(held_up_by.is_empty() && mail.waiting(to).bytes < 1_500);
+        assert!(!mail.close(to, true), "something waits");
+        assert!(mail.close(to, false));
+        client.shutdown(Shutdown::Both).expect("ended");
+    }
+
+    #[test]
+    fn a_connection_that_is_gone_gets_nothing_nor_does_the_next_in_its_slot() {
+        let mail = mail(Overflow::Wait);
+        let (gone, ..) = connect(&mail, 0);
+        let (from, own, _client) = connect(&mail, 1);
+        assert!(mail.close(gone, true));
+        mail.open(
+            ConnectionId::new(0, 1, 0),
+            Arc::new(UnixStream::pair().expect("a pair").0.into()),
+            Arc::clone(&own),
+        );
+        let counters = Counters::default();
+        mail.deliver(&mut message(from, gone, b"x"), &own, &mut Vec::new(), &counters);
+        assert_eq!((counters.deliveries.get(), counters.undeliverable.get()), (0, 1));
     }
 }

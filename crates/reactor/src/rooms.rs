@@ -13,7 +13,9 @@ use crate::protocol::Io;
 /// A protocol that has one needs no locks of its own and knows no threads. Finding a room locks the list of rooms;
 /// sending in a room locks that room alone.
 #[derive(Clone, Debug, Default)]
-pub struct Rooms(Arc<Mutex<HashMap<Box<[u8]>, Arc<Room>>>>);
+pub struct Rooms(Arc<Mutex<ByName>>);
+
+type ByName = HashMap<Box<[u8]>, Arc<Room>>;
 
 /// The members of one room, in no order.
 #[derive(Debug, Default)]

@@ -103,8 +103,9 @@ mod tests {
     fn it_stays_set_and_clones_are_the_same() {
         let stop = Stop::new().expect("a pipe");
         assert!(!stop.is_stopped());
-        stop.clone().stop();
-        assert!(stop.is_stopped() && stop.is_stopped());
+        let same = stop.clone();
+        same.stop();
+        assert!(stop.is_stopped() && stop.is_stopped() && same.is_stopped());
         for _ in 0..100_000 {
             stop.stop(); // never blocks, though the pipe is full long before
         }

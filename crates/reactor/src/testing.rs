@@ -127,7 +127,7 @@ impl<P: Protocol> Rehearsal<P> {
         let Step(client, job) = self.steps.remove(place);
         let answer = job();
         self.call(client, |connection, turn| {
-            connection.answered(Some(&answer), turn)
+            connection.answered(Some(&answer), turn);
         });
     }
 

@@ -103,8 +103,10 @@ fn they_are_as_short_as_they_are_called_and_the_readme_shows_them() {
         (include_str!("../examples/chat.rs"), 60),
     ] {
         assert!(text.lines().count() <= most, "{} lines", text.lines().count());
+        // What only the linter wants to know is left out there.
+        let shown = text.replace("#![allow(clippy::print_stderr)]\n", "");
         assert!(
-            include_str!("../README.md").contains(text),
+            include_str!("../README.md").contains(&shown),
             "the readme shows another:\n{text}"
         );
     }

@@ -9,9 +9,10 @@ use crate::error::Error;
 use crate::halt::Alone;
 use crate::id::ConnectionId;
 use crate::listen::Accepted;
+use crate::pool::RETRY;
 use crate::protocol::Protocol;
 use crate::server::Serving;
-use crate::stop::poll_once;
+use crate::stop::{poll_once, timespec};
 
 pub(super) const ABOUT: About = About {
     name: "iterative",
@@ -22,13 +23,18 @@ pub(super) const ABOUT: About = About {
     settings: &[],
 };
 
+/// After how many connections it looks for the stop, if clients never let it wait.
+const LOOK_EVERY: u32 = 16;
+
 pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
     let counters = serving.board.block(0);
     serving.listener.set_nonblocking(true)?;
     let halt = Alone::new(serving.stop(), serving.options.drain);
     let mut worker = Worker::new(serving, counters, halt);
-    for generation in 0.. {
-        let connection = loop {
+    let mut next = ConnectionId::new(0, 0, 0);
+    let mut look = true;
+    loop {
+        if look {
             let mut fds = [
                 PollFd::new(&serving.listener, PollFlags::IN),
                 PollFd::new(serving.stop(), PollFlags::IN),
@@ -39,13 +45,24 @@ pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
             if !fds[1].revents().is_empty() {
                 return Ok(());
             }
-            match serving.listener.accept(SocketFlags::empty(), counters)? {
-                Accepted::Connection(connection) => break connection,
-                Accepted::Nobody | Accepted::Exhausted => {}
-                Accepted::Closed => return Ok(()),
+        }
+        match serving.listener.accept(SocketFlags::empty(), counters)? {
+            Accepted::Connection(connection) => {
+                worker.serve(connection, next);
+                next = ConnectionId::new(0, next.generation().wrapping_add(1), 0);
+                // The next one may be there already.
+                look = next.generation().is_multiple_of(LOOK_EVERY);
             }
-        };
-        worker.serve(connection, ConnectionId::new(0, generation, 0));
+            Accepted::Nobody => look = true,
+            Accepted::Exhausted => {
+                // The client that waits keeps the listener ready: so not for that, but for a while.
+                counters.waits.add(1);
+                let mut stop = [PollFd::new(serving.stop(), PollFlags::IN)];
+                let _ = poll_once(&mut stop, Some(&timespec(RETRY)));
+                counters.wake_ups.add(1);
+                look = true;
+            }
+            Accepted::Closed => return Ok(()),
+        }
     }
-    Ok(())
 }

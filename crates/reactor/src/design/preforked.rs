@@ -16,6 +16,7 @@ use crate::pool::{self, Change, RETRY, Scoreboard, Sizing};
 use crate::protocol::Protocol;
 use crate::server::Serving;
 use crate::stop::{poll_once, timespec};
+use crate::trace;
 
 /// What every parent watches beside the children.
 pub(super) const STOP: usize = 0;
@@ -93,7 +94,7 @@ impl<'a, P: Protocol, D: Prefork> Parent<'a, P, D> {
     pub fn new(serving: &'a Serving<P>, name: &'static str, design: &'a D) -> Result<Self, Error> {
         let workers = pool::workers(&serving.options);
         let most = *workers.end();
-        let family = Family::new(name, most)?;
+        let family = Family::new(name)?;
         let board = Scoreboard::new(&workers).map_err(Error::io("making memory shared with children"))?;
         family.watch(serving.stop(), STOP)?;
         family.watch(board.bell(), BELL)?;
@@ -161,15 +162,16 @@ impl<'a, P: Protocol, D: Prefork> Parent<'a, P, D> {
         self.board.idle(slot);
         let (serving, design, board) = (self.serving, self.design, &self.board);
         self.counters.other_calls.add(3); // fork, and two to watch it
-        let forked = design.prepare(slot).is_ok()
-            && self
+        let forked = design.prepare(slot).and_then(|()| {
+            Ok(self
                 .family
-                .fork(slot, &mut None, |_| work(serving, design, board, slot))
-                .is_ok();
-        if forked {
+                .fork(slot, &mut None, |_| work(serving, design, board, slot))?)
+        });
+        let Err(error) = forked else {
             self.counters.units_created.add(1);
             return self.design.began(slot, &self.family);
-        }
+        };
+        trace::worker_not_made(error);
         self.design.ended(slot, self.counters);
         self.board.empty(slot);
         self.back_off.failed(now);
@@ -190,7 +192,9 @@ impl<'a, P: Protocol, D: Prefork> Parent<'a, P, D> {
     pub fn reap(&mut self, slot: usize) {
         let ended = self.family.reap(slot);
         self.counters.other_calls.add(2);
-        if ended.is_some_and(|ended| !ended.is_well()) {
+        if let Some(ended) = ended.filter(|ended| !ended.is_well()) {
+            trace::worker_lost(slot, ended);
+            self.counters.units_lost.add(1);
             self.back_off.failed(Instant::now());
         }
         self.ended(slot, CloseReason::Lost);

@@ -19,6 +19,7 @@ use crate::pool::{self, Change, RETRY, Scoreboard, Sizing};
 use crate::protocol::Protocol;
 use crate::server::Serving;
 use crate::stop::{poll_once, timespec};
+use crate::trace;
 
 /// How a prethreaded design differs from another.
 pub(super) trait Prethread: Sync {
@@ -160,7 +161,8 @@ impl<'scope, P: Protocol, D: Prethread> Main<'scope, P, D> {
                 self.threads[slot] = Some(thread);
                 self.counters.units_created.add(1);
             }
-            Err(_) => {
+            Err(error) => {
+                trace::worker_not_made(error);
                 room.board.empty(slot);
                 self.back_off.failed(now);
             }

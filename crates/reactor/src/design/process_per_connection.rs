@@ -15,6 +15,7 @@ use crate::listen::Accepted;
 use crate::pool::RETRY;
 use crate::protocol::Protocol;
 use crate::server::Serving;
+use crate::trace;
 
 pub(super) const ABOUT: About = About {
     name: "process-per-connection",
@@ -31,7 +32,7 @@ const LISTENER: usize = 1;
 
 pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
     let slots = serving.options.max_connections;
-    let family = Family::new(ABOUT.name, slots)?;
+    let family = Family::new(ABOUT.name)?;
     family.watch(serving.stop(), STOP)?;
     serving.listener.set_nonblocking(true)?;
     let mut parent = Parent {
@@ -39,8 +40,8 @@ pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
         counters: serving.board.block(slots),
         worker: Worker::new(serving, serving.board.block(0), InChild),
         family,
-        free: (0..slots).rev().collect(),
-        closed: vec![0; slots],
+        free: Vec::new(),
+        closed: Vec::new(),
         generation: 0,
     };
     let outcome = parent.accept_until_stopped();
@@ -57,8 +58,10 @@ struct Parent<'a, P> {
     /// For the next child, which finds its buffers made.
     worker: Worker<'a, P, InChild>,
     family: Family,
+    /// Slots that were used and are not now. New ones are begun only when there is none: the less the parent has
+    /// written, the less there is to copy when it forks.
     free: Vec<usize>,
-    /// By slot, how many connections its children have counted as closed.
+    /// By slot begun, how many connections its children have counted as closed.
     closed: Vec<u64>,
     generation: u32,
 }
@@ -73,7 +76,7 @@ impl<P: Protocol> Parent<'_, P> {
         let mut pause = None;
         loop {
             // The permit comes first: without a free slot nobody is accepted.
-            let listen = waiting.is_none() && pause.is_none() && !self.free.is_empty();
+            let listen = waiting.is_none() && pause.is_none() && self.has_room();
             if listen != listening {
                 self.counters.other_calls.add(1);
                 match listen {
@@ -88,7 +91,12 @@ impl<P: Protocol> Parent<'_, P> {
             for news in &news {
                 match *news {
                     News::Ended(slot) => self.reap(slot, CloseReason::Lost),
-                    News::Ready(STOP) => return self.abandon(waiting),
+                    News::Ready(STOP) => {
+                        if waiting.is_some() {
+                            self.counters.closed(CloseReason::Stopped);
+                        }
+                        return Ok(());
+                    }
                     News::Ready(_) => match self
                         .serving
                         .listener
@@ -107,11 +115,16 @@ impl<P: Protocol> Parent<'_, P> {
         }
     }
 
+    fn has_room(&self) -> bool {
+        !self.free.is_empty() || self.closed.len() < self.serving.options.max_connections
+    }
+
     /// Forks the child for a connection; whether that could be done.
     fn begin(&mut self, socket: &mut Option<OwnedFd>) -> bool {
-        let Some(slot) = self.free.pop() else {
-            return false;
-        };
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.closed.push(0);
+            self.closed.len() - 1
+        });
         let id = ConnectionId::new(0, self.generation, slot as u32);
         let (serving, worker) = (self.serving, &mut self.worker);
         self.counters.other_calls.add(4); // fork, close, and two to watch the child
@@ -128,7 +141,10 @@ impl<P: Protocol> Parent<'_, P> {
                 self.generation = self.generation.wrapping_add(1);
                 self.counters.units_created.add(1);
             }
-            Err(_) => self.free.push(slot),
+            Err(error) => {
+                trace::worker_not_made(error);
+                self.free.push(slot);
+            }
         }
         if forked.is_err() && socket.is_none() {
             // It had to be closed before the child turned out to be one that cannot be looked after.
@@ -139,7 +155,10 @@ impl<P: Protocol> Parent<'_, P> {
 
     /// A child has ended. If it did not count its connection, that ended with it, for `reason`.
     fn reap(&mut self, slot: usize, reason: CloseReason) {
-        self.family.reap(slot);
+        if let Some(ended) = self.family.reap(slot).filter(|ended| !ended.is_well()) {
+            trace::worker_lost(slot, ended);
+            self.counters.units_lost.add(1);
+        }
         self.counters.other_calls.add(2);
         self.ended(slot, reason);
     }
@@ -151,14 +170,6 @@ impl<P: Protocol> Parent<'_, P> {
         }
         self.closed[slot] = closed;
         self.free.push(slot);
-    }
-
-    /// The stop came while a connection had no child yet.
-    fn abandon(&self, waiting: Option<OwnedFd>) -> Result<(), Error> {
-        if waiting.is_some() {
-            self.counters.closed(CloseReason::Stopped);
-        }
-        Ok(())
     }
 
     fn drain(&mut self) -> Result<(), Error> {

@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use crate::error::Error;
 use crate::fork::{self, Child, Ended, Order};
 use crate::stop::timespec;
+use crate::trace;
 
 /// How long children that were told to give up have for it before they are killed.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -17,6 +18,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// The children of a server, by slot. None is left when it is dropped.
 #[derive(Debug)]
 pub(super) struct Family {
+    /// As long as the highest slot used.
     children: Vec<Option<Child>>,
     living: usize,
     /// Waits for their ends, and for what else the parent wants to know. Only a child has none.
@@ -33,12 +35,12 @@ pub(super) enum News {
 }
 
 impl Family {
-    /// A family for so many children, which has none yet.
+    /// Without children.
     ///
     /// # Errors
     ///
     /// If the process has other threads than the caller, or no descriptor left.
-    pub fn new(design: &'static str, slots: usize) -> Result<Self, Error> {
+    pub fn new(design: &'static str) -> Result<Self, Error> {
         let threads = fork::threads().map_err(Error::io("counting the threads of this process"))?;
         if threads > 1 {
             return Err(Error::Threads { design, threads });
@@ -46,15 +48,10 @@ impl Family {
         let epoll =
             epoll::create(CreateFlags::CLOEXEC).map_err(Error::io("making a descriptor to wait with"))?;
         Ok(Self {
-            children: (0..slots).map(|_| None).collect(),
+            children: Vec::new(),
             living: 0,
             epoll: Some(epoll),
         })
-    }
-
-    /// How many children there are that have not been [reaped](Self::reap).
-    pub fn living(&self) -> usize {
-        self.living
     }
 
     /// From now on [`wait`](Self::wait) brings [`News::Ready`] with this number when it can be read.
@@ -99,7 +96,13 @@ impl Family {
             || {
                 self.children.clear();
                 self.epoll = None;
-                i32::from(work(handed.take()).is_err())
+                match work(handed.take()) {
+                    Ok(()) => 0,
+                    Err(error) => {
+                        trace::worker_failed(slot, error);
+                        1
+                    }
+                }
             },
             // First of all, since with the limit reached it is the one descriptor that the parent can have.
             || drop(handed.take()),
@@ -111,6 +114,9 @@ impl Family {
             child.tell(Order::Die);
             child.wait();
             return Err(error);
+        }
+        if self.children.len() <= slot {
+            self.children.resize_with(slot + 1, || None);
         }
         self.children[slot] = Some(child);
         self.living += 1;
@@ -142,14 +148,14 @@ impl Family {
 
     /// Tells the child in a slot something, if there is one.
     pub fn tell(&self, slot: usize, order: Order) {
-        if let Some(child) = &self.children[slot] {
+        if let Some(Some(child)) = self.children.get(slot) {
             child.tell(order);
         }
     }
 
     /// Removes what is left of a child that has ended, and says how it did.
     pub fn reap(&mut self, slot: usize) -> Option<Ended> {
-        let child = self.children[slot].take()?;
+        let child = self.children.get_mut(slot)?.take()?;
         self.living -= 1;
         Some(child.wait())
     }

@@ -3,7 +3,6 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Mutex;
-use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
@@ -20,8 +19,10 @@ use crate::id::ConnectionId;
 use crate::listen::Accepted;
 use crate::pool::RETRY;
 use crate::protocol::Protocol;
+use crate::pthread::{self, Threads};
 use crate::server::Serving;
 use crate::stop::{poll_once, timespec};
+use crate::trace;
 
 pub(super) const ABOUT: About = About {
     name: "thread-per-connection",
@@ -47,18 +48,19 @@ pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
         bell: Bell::new().map_err(Error::io("making a descriptor to wake the main thread"))?,
     };
     serving.listener.set_nonblocking(true)?;
-    thread::scope(|scope| {
-        let mut threads = Threads {
-            running: (0..most).map(|_| None).collect(),
+    pthread::scope(&hall, Hall::serve, |threads| {
+        let mut main = Main {
+            hall: &hall,
+            threads,
             free: (0..most).rev().collect(),
             ending: Vec::new(),
             desks: Vec::new(),
             generation: 0,
         };
-        let outcome = hall.accept_until_stopped(scope, &mut threads);
+        let outcome = main.accept_until_stopped();
         serving.listener.close_for_all();
         crew.enter(Phase::Draining);
-        hall.drain(&mut threads);
+        main.drain();
         crew.enter(Phase::Over);
         outcome
     })
@@ -71,65 +73,87 @@ struct Hall<'a, P> {
     counters: &'a Counters,
     crew: &'a Crew,
     /// By slot: from the main thread to the new one. It stays there until that could be made.
-    handed: Box<[Mutex<Option<(OwnedFd, Desk)>>]>,
+    handed: Box<[Handed]>,
     ended: Mutex<Ended>,
     bell: Bell,
 }
 
-/// The slots whose threads are done but for their exit.
+/// What a thread begins with.
+type Handed = Mutex<Option<(OwnedFd, ConnectionId, Box<Desk>)>>;
+
+/// The threads that are done but for their exit.
 #[derive(Default)]
 struct Ended {
-    slots: Vec<usize>,
+    /// By slot, with what they leave to the next.
+    threads: Vec<(usize, Box<Desk>)>,
     /// The main thread waits for the bell.
     awaited: bool,
 }
 
-/// What the main thread knows of the others.
-struct Threads<'scope> {
-    running: Box<[Option<ScopedJoinHandle<'scope, Desk>>]>,
+impl<P: Protocol> Hall<'_, P> {
+    /// The life of a connection's thread.
+    fn serve(&self, slot: usize) {
+        let counters = self.serving.board.block(slot);
+        let handed = lock(&self.handed[slot]).take();
+        let (socket, id, desk) = handed.expect("the main thread fills the slot before it makes the thread");
+        let mut worker = Worker::at(desk, self.serving, counters, self.crew.seat(slot));
+        worker.serve(socket, id);
+        let mut ended = lock(&self.ended);
+        ended.threads.push((slot, worker.leave()));
+        if std::mem::take(&mut ended.awaited) {
+            counters.other_calls.add(1);
+            self.bell.ring();
+        }
+    }
+}
+
+/// What the main thread knows.
+struct Main<'m, 't, 'a, P> {
+    hall: &'m Hall<'a, P>,
+    threads: &'m mut Threads<'t, Hall<'a, P>>,
     free: Vec<usize>,
-    /// Slots that are neither: their threads are about to exit.
+    /// Slots that are neither free nor at work: their threads are about to exit.
     ending: Vec<usize>,
-    /// Left by threads that ended, for the next.
-    desks: Vec<Desk>,
+    /// For the next threads. In boxes, since they are handed on from slot to slot.
+    #[expect(clippy::vec_box, reason = "they come and go as boxes")]
+    desks: Vec<Box<Desk>>,
     generation: u32,
 }
 
 /// Whether the server shall stop.
 type Stopped = bool;
 
-impl<P: Protocol> Hall<'_, P> {
-    fn accept_until_stopped<'scope>(
-        &'scope self,
-        scope: &'scope Scope<'scope, '_>,
-        threads: &mut Threads<'scope>,
-    ) -> Result<(), Error> {
+impl<P: Protocol> Main<'_, '_, '_, P> {
+    fn accept_until_stopped(&mut self) -> Result<(), Error> {
+        let hall = self.hall;
         let mut stopped = false;
         while !stopped {
-            self.join_ended(threads);
+            self.join_ended();
             // The permit comes first: without a free slot nobody is accepted.
-            let Some(&slot) = threads.free.last() else {
+            let Some(&slot) = self.free.last() else {
                 stopped = self.wait_for_an_end(None)?;
                 continue;
             };
-            if threads.ready::<P>().is_err() {
+            if self.ready().is_err() {
                 stopped = self.wait_for_an_end(Some(RETRY))?;
                 continue;
             }
-            stopped = self.wait_for_a_client()?;
+            stopped = hall.wait(PollFd::new(&hall.serving.listener, PollFlags::IN), None)?;
             if stopped {
                 break;
             }
-            match self
+            match hall
                 .serving
                 .listener
-                .accept(SocketFlags::empty(), self.counters)?
+                .accept(SocketFlags::empty(), hall.counters)?
             {
                 Accepted::Connection(socket) => {
-                    let desk = threads.desks.pop().unwrap_or_default();
-                    *lock(&self.handed[slot]) = Some((socket, desk));
-                    threads.free.pop();
-                    stopped = self.begin(scope, threads, slot)?;
+                    let id = ConnectionId::new(0, self.generation, slot as u32);
+                    self.generation = self.generation.wrapping_add(1);
+                    let desk = self.desks.pop().unwrap_or_default();
+                    *lock(&hall.handed[slot]) = Some((socket, id, desk));
+                    self.free.pop();
+                    stopped = self.begin(slot)?;
                 }
                 Accepted::Nobody => {}
                 Accepted::Exhausted => stopped = self.wait_for_an_end(Some(RETRY))?,
@@ -139,94 +163,72 @@ impl<P: Protocol> Hall<'_, P> {
         Ok(())
     }
 
-    /// Makes the thread for the connection in a slot. It waits until there is room for one.
-    fn begin<'scope>(
-        &'scope self,
-        scope: &'scope Scope<'scope, '_>,
-        threads: &mut Threads<'scope>,
-        slot: usize,
-    ) -> Result<Stopped, Error> {
-        let id = ConnectionId::new(0, threads.generation, slot as u32);
-        threads.generation = threads.generation.wrapping_add(1);
+    /// Makes sure of a desk for the next thread.
+    fn ready(&mut self) -> io::Result<()> {
+        if self.desks.is_empty() {
+            self.desks.push(Box::default());
+        }
+        self.desks.last_mut().map_or(Ok(()), |desk| desk.ready::<P>())
+    }
+
+    /// Makes the thread for the connection handed to a slot. It waits until there is room for one.
+    fn begin(&mut self, slot: usize) -> Result<Stopped, Error> {
+        let counters = self.hall.counters;
         loop {
-            self.counters.other_calls.add(1);
-            match thread::Builder::new().spawn_scoped(scope, move || self.serve(id)) {
-                Ok(thread) => {
-                    self.counters.units_created.add(1);
-                    threads.running[slot] = Some(thread);
-                    return Ok(false);
-                }
-                Err(_) => {
-                    if self.wait_for_an_end(Some(RETRY))? {
-                        // The client never had an answer begun: it is lost to the stop.
-                        drop(lock(&self.handed[slot]).take());
-                        self.counters.closed(CloseReason::Stopped);
-                        return Ok(true);
-                    }
-                    self.join_ended(threads);
-                }
-            }
-        }
-    }
-
-    /// The life of a connection's thread.
-    fn serve(&self, id: ConnectionId) -> Desk {
-        let slot = id.slot() as usize;
-        let counters = self.serving.board.block(slot);
-        let handed = lock(&self.handed[slot]).take();
-        let (socket, desk) = handed.expect("the main thread fills the slot before it makes the thread");
-        let mut worker = Worker::at(desk, self.serving, counters, self.crew.seat(slot));
-        worker.serve(socket, id);
-        let mut ended = lock(&self.ended);
-        ended.slots.push(slot);
-        if std::mem::take(&mut ended.awaited) {
             counters.other_calls.add(1);
-            self.bell.ring();
+            let Err(error) = self.threads.make(slot) else {
+                counters.units_created.add(1);
+                return Ok(false);
+            };
+            trace::worker_not_made(error);
+            if self.wait_for_an_end(Some(RETRY))? {
+                // It was accepted, and nobody will serve it.
+                drop(lock(&self.hall.handed[slot]).take());
+                counters.closed(CloseReason::Stopped);
+                return Ok(true);
+            }
+            self.join_ended();
         }
-        worker.leave()
-    }
-
-    fn wait_for_a_client(&self) -> Result<Stopped, Error> {
-        let listener = PollFd::new(&self.serving.listener, PollFlags::IN);
-        self.wait(listener, None)
     }
 
     /// Waits until a thread is done, but not longer than `limit`.
     fn wait_for_an_end(&self, limit: Option<Duration>) -> Result<Stopped, Error> {
+        let hall = self.hall;
         {
-            let mut ended = lock(&self.ended);
-            if !ended.slots.is_empty() {
+            let mut ended = lock(&hall.ended);
+            if !ended.threads.is_empty() {
                 return Ok(false);
             }
-            self.bell.quiet();
+            hall.bell.quiet();
             ended.awaited = true;
         }
-        let stopped = self.wait(PollFd::new(&self.bell, PollFlags::IN), limit);
-        lock(&self.ended).awaited = false;
+        let stopped = hall.wait(PollFd::new(&hall.bell, PollFlags::IN), limit);
+        lock(&hall.ended).awaited = false;
         stopped
     }
 
-    fn wait(&self, what: PollFd<'_>, limit: Option<Duration>) -> Result<Stopped, Error> {
-        let mut fds = [what, PollFd::new(self.serving.stop(), PollFlags::IN)];
-        let limit = limit.map(timespec);
-        self.counters.waits.add(1);
-        poll_once(&mut fds, limit.as_ref()).map_err(Error::io("waiting for a connection"))?;
-        self.counters.wake_ups.add(1);
-        Ok(!fds[1].revents().is_empty())
+    /// Takes what threads have left that are done.
+    fn take_ended(&mut self, ended: &mut Ended) {
+        for (slot, desk) in ended.threads.drain(..) {
+            self.ending.push(slot);
+            if self.desks.len() < KEPT_DESKS {
+                self.desks.push(desk);
+            }
+        }
     }
 
     /// Joins the threads that have ended. One that is about to is waited for only if no slot is free otherwise.
-    fn join_ended(&self, threads: &mut Threads<'_>) {
-        threads.ending.append(&mut lock(&self.ended).slots);
+    fn join_ended(&mut self) {
+        self.take_ended(&mut lock(&self.hall.ended));
         let mut i = 0;
-        while i < threads.ending.len() {
-            let slot = threads.ending[i];
-            let ended = threads.running[slot]
-                .as_ref()
-                .is_none_or(|thread| thread.is_finished());
-            if ended || threads.free.is_empty() {
-                threads.ending.swap_remove(i);
-                threads.join(slot);
+        while i < self.ending.len() {
+            let slot = self.ending[i];
+            if self.free.is_empty() {
+                self.threads.join(slot);
+            }
+            if self.threads.join_if_ended(slot) {
+                self.ending.swap_remove(i);
+                self.free.push(slot);
             } else {
                 i += 1;
             }
@@ -234,49 +236,43 @@ impl<P: Protocol> Hall<'_, P> {
     }
 
     /// Waits until every thread has ended or the drain time is over.
-    fn drain(&self, threads: &mut Threads<'_>) {
-        let until = Instant::now() + self.serving.options.drain;
+    fn drain(&mut self) {
+        let hall = self.hall;
+        let until = Instant::now() + hall.serving.options.drain;
         loop {
             {
-                let mut ended = lock(&self.ended);
-                threads.ending.append(&mut ended.slots);
-                self.bell.quiet();
+                let mut ended = lock(&hall.ended);
+                self.take_ended(&mut ended);
+                hall.bell.quiet();
                 ended.awaited = true;
             }
-            while let Some(slot) = threads.ending.pop() {
-                threads.join(slot);
+            while let Some(slot) = self.ending.pop() {
+                self.threads.join(slot);
+                self.free.push(slot);
             }
             let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() || threads.free.len() == threads.running.len() {
+            if left.is_zero() || self.free.len() == hall.handed.len() {
                 return;
             }
-            self.counters.waits.add(1);
+            hall.counters.waits.add(1);
             // Should it fail, the drain time is over sooner.
             let _ = poll_once(
-                &mut [PollFd::new(&self.bell, PollFlags::IN)],
+                &mut [PollFd::new(&hall.bell, PollFlags::IN)],
                 Some(&timespec(left)),
             );
-            self.counters.wake_ups.add(1);
+            hall.counters.wake_ups.add(1);
         }
     }
 }
 
-impl Threads<'_> {
-    /// Makes sure of a desk for the next thread.
-    fn ready<P: Protocol>(&mut self) -> io::Result<()> {
-        if self.desks.is_empty() {
-            self.desks.push(Desk::default());
-        }
-        self.desks.last_mut().map_or(Ok(()), Desk::ready::<P>)
-    }
-
-    fn join(&mut self, slot: usize) {
-        // A thread can only have panicked by a mistake of ours, which then shows in its connection alone.
-        if let Some(Ok(desk)) = self.running[slot].take().map(ScopedJoinHandle::join)
-            && self.desks.len() < KEPT_DESKS
-        {
-            self.desks.push(desk);
-        }
-        self.free.push(slot);
+impl<P> Hall<'_, P> {
+    /// In the main thread: waits for something, but not longer than `limit`, and for the stop.
+    fn wait(&self, what: PollFd<'_>, limit: Option<Duration>) -> Result<Stopped, Error> {
+        let mut fds = [what, PollFd::new(self.serving.stop(), PollFlags::IN)];
+        let limit = limit.map(timespec);
+        self.counters.waits.add(1);
+        poll_once(&mut fds, limit.as_ref()).map_err(Error::io("waiting for a connection"))?;
+        self.counters.wake_ups.add(1);
+        Ok(!fds[1].revents().is_empty())
     }
 }

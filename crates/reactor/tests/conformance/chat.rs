@@ -1,6 +1,7 @@
 //! `chat`: a line goes to everyone else in the room, once, in order per sender, and to nobody beyond.
 
 use std::io::Write;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::client::Client;
 use crate::server::Running;
@@ -20,6 +21,7 @@ pub const CASES: &[Case] = &[
     ("an_endless_line_is_cut_off_and_nobody_hears_of_it", endless),
     ("a_slow_member_is_waited_for", waited_for),
     ("a_slow_member_is_dropped_where_that_is_asked_for", dropped),
+    ("a_stop_while_all_talk_tears_nothing_apart", stop_while_all_talk),
 ];
 
 fn join(server: &Running, room: &str) -> Client {
@@ -126,9 +128,7 @@ fn half_closed(pair: Pair) {
 fn reset(pair: Pair) {
     let server = pair.serve(&[]);
     let [mut a, mut c] = [(); 2].map(|()| join(&server, "x"));
-    let before = server.descriptors();
-    join(&server, "x").reset();
-    server.until_closed(before);
+    server.until_closed(join(&server, "x").reset());
     for _ in 0..50 {
         a.send("still here\n");
         c.expect("still here\n");
@@ -218,4 +218,51 @@ fn dropped(pair: Pair) {
     let counted = server.stop();
     assert_eq!(counted.of("too slow"), 1);
     assert!(counted.of("undeliverable") < 32_000, "{counted:?}");
+}
+
+fn stop_while_all_talk(pair: Pair) {
+    const MEMBERS: usize = 4;
+    let server = pair.serve(&[]);
+    let members: Vec<Client> = (0..MEMBERS).map(|_| join(&server, "all")).collect();
+    let heard = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for (own, mut member) in members.into_iter().enumerate() {
+            let mut sender = member.clone();
+            scope.spawn(move || {
+                for line in 0.. {
+                    if sender.try_send(format!("{own} {line}\n").as_bytes()).is_err() {
+                        break;
+                    }
+                }
+            });
+            let heard = &heard;
+            scope.spawn(move || {
+                let mut came = Vec::new();
+                loop {
+                    let more = member.read(65_536);
+                    if more.is_empty() {
+                        break;
+                    }
+                    heard.fetch_add(more.len(), Relaxed);
+                    came.extend(more);
+                }
+                // A reset may cut the last line off, since this client was sending still.
+                let whole = came.iter().rposition(|&byte| byte == b'\n').unwrap_or(0);
+                let mut next = [0; MEMBERS];
+                for line in std::str::from_utf8(&came[..whole]).unwrap().lines() {
+                    let (from, line) = line.split_once(' ').unwrap();
+                    let from: usize = from.parse().unwrap();
+                    assert_eq!(line, next[from].to_string(), "the next of {from}");
+                    next[from] += 1;
+                }
+                assert_eq!(next[own], 0, "nobody hears himself");
+            });
+        }
+        while heard.load(Relaxed) < 20_000 {
+            std::thread::yield_now();
+        }
+        server.tell_to_stop();
+    });
+    let counted = server.end();
+    assert_eq!(counted.of("panicked") + counted.of("lost"), 0, "{counted:?}");
 }

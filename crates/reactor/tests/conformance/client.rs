@@ -1,10 +1,11 @@
 //! Clients, good and bad.
 
-use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 
 use rustix::net::sockopt::set_socket_linger;
+
+use crate::diag::{self, End};
 
 /// A connection to a server. What it reads it waits for; a server that is killed at its deadline ends the wait.
 pub struct Client {
@@ -39,23 +40,14 @@ impl Client {
     /// Sends, and waits until the server has taken the bytes from its socket: what is sent next comes apart.
     pub fn send_apart(&mut self, bytes: &[u8]) {
         self.send(bytes);
-        while !self.is_taken() {
+        while self.server_end().unread > 0 {
             std::thread::yield_now();
         }
     }
 
-    /// Whether the server's side of this connection has nothing left to be received.
-    fn is_taken(&self) -> bool {
-        let port = |address: io::Result<SocketAddr>| format!(":{:04X}", address.unwrap().port());
-        let (own, server) = (port(self.socket.local_addr()), port(self.socket.peer_addr()));
-        let table = fs::read_to_string("/proc/net/tcp").unwrap();
-        table.lines().any(|line| {
-            let mut words = line.split_whitespace().skip(1);
-            let (local, remote) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
-            local.ends_with(&server)
-                && remote.ends_with(&own)
-                && words.nth(1).is_some_and(|queues| queues.ends_with(":00000000"))
-        })
+    fn server_end(&self) -> End {
+        let [own, server] = [self.socket.local_addr(), self.socket.peer_addr()].map(Result::unwrap);
+        diag::end(server, own).expect("the server is connected")
     }
 
     /// Reads exactly what is expected.
@@ -120,9 +112,11 @@ impl Client {
         self.socket.shutdown(Shutdown::Write).unwrap();
     }
 
-    /// Goes without a word: the server sees a reset.
-    pub fn reset(self) {
+    /// Goes without a word: the server sees a reset. What its socket can be known by.
+    pub fn reset(self) -> u32 {
+        let inode = self.server_end().inode;
         set_socket_linger(&self.socket, Some(std::time::Duration::ZERO)).unwrap();
+        inode
     }
 }
 

@@ -66,18 +66,10 @@ fn half_closed(pair: Pair) {
 fn reset(pair: Pair) {
     let server = pair.serve(&[]);
     let mut others: Vec<_> = (1..pair.at_once(3)).map(|_| server.connect()).collect();
-    for _ in 0..2 {
-        for other in &mut others {
-            other.send("here");
-            other.expect("here");
-        }
-    }
-    let before = server.descriptors();
     let mut rude = server.connect();
     rude.send("x");
     rude.expect("x");
-    rude.reset();
-    server.until_closed(before);
+    server.until_closed(rude.reset());
     others.push(server.connect());
     for other in &mut others {
         other.send("still here");

@@ -10,6 +10,7 @@ mod any;
 mod bytes;
 mod chat;
 mod client;
+mod diag;
 mod echo;
 mod null;
 mod numbered;
@@ -98,14 +99,16 @@ fn main() -> ExitCode {
                 if !words.iter().all(|word| name.contains(word)) {
                     continue;
                 }
+                let start = Instant::now();
                 let outcome = catch_unwind(AssertUnwindSafe(|| {
                     run(Pair { protocol, design });
                     processes::no_children();
                 }));
                 processes::end_children();
                 println!(
-                    "test {name} ... {}",
-                    if outcome.is_ok() { "ok" } else { "FAILED" }
+                    "test {name} ... {} ({} ms)",
+                    if outcome.is_ok() { "ok" } else { "FAILED" },
+                    start.elapsed().as_millis()
                 );
                 match outcome {
                     Ok(()) => passed += 1,

@@ -45,6 +45,17 @@ pub fn descriptors(pid: u32) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count)
 }
 
+/// Whether a process has a descriptor of this socket.
+pub fn has_socket(pid: u32, inode: u32) -> bool {
+    let name = format!("socket:[{inode}]");
+    fs::read_dir(format!("/proc/{pid}/fd")).is_ok_and(|descriptors| {
+        descriptors
+            .flatten()
+            .filter_map(|descriptor| fs::read_link(descriptor.path()).ok())
+            .any(|target| target.as_os_str() == name.as_str())
+    })
+}
+
 /// What a family of processes looks like, for a message.
 pub fn seen(pid: u32) -> String {
     let member = |pid: &u32| {

@@ -18,7 +18,7 @@ use threadgauge_reactor::{
 
 use crate::Pair;
 use crate::client::Client;
-use crate::processes::{children, descriptors, family, seen, status};
+use crate::processes::{children, descriptors, family, has_socket, seen, status};
 
 const SERVER: &str = "--server";
 
@@ -199,14 +199,10 @@ impl Running {
         peaks.max().expect("it runs")
     }
 
-    /// How many descriptors its processes have.
-    pub fn descriptors(&self) -> usize {
-        family(self.child.id()).into_iter().map(descriptors).sum()
-    }
-
-    /// Waits until it has closed what it had more than `before`.
-    pub fn until_closed(&self, before: usize) {
-        while self.descriptors() > before {
+    /// Waits until none of its processes has this socket any more.
+    pub fn until_closed(&self, inode: u32) {
+        let pid = self.child.id();
+        while family(pid).into_iter().any(|pid| has_socket(pid, inode)) {
             std::thread::yield_now();
         }
     }

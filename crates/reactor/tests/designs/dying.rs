@@ -11,6 +11,11 @@ pub fn tests() -> Vec<Test> {
         PREFORKED,
         a_killed_child_is_replaced,
     );
+    tests.extend(on_each(
+        "dying::no_faster_than_they_die",
+        &["preforked-accept"],
+        no_faster_than_they_die,
+    ));
     tests.extend(on_each("dying::killed_in_service", FORKING, killed_in_service));
     tests.extend(on_each(
         "dying::a_killed_parent",
@@ -36,7 +41,27 @@ fn a_killed_child_is_replaced(design: &str) {
         (summary.count("accepted"), summary.count("units_created")),
         (9, 6)
     );
+    assert_eq!(summary.count("units_lost"), 3);
     assert_eq!((summary.count("lost"), summary.count("left")), (0, 0));
+}
+
+/// Whoever kills every child as soon as it comes up has the parent make them ever more slowly; and service goes on.
+fn no_faster_than_they_die(design: &str) {
+    let server = Served::start(design, "echo", &["workers=1"]);
+    for _ in 0..8 {
+        until("there is one", || !server.children().is_empty());
+        for child in server.children() {
+            kill(child, Signal::KILL);
+            until("it is dead", || !is_alive(child));
+        }
+    }
+    server.serve_at_once(2);
+    let summary = server.stop();
+    assert_eq!(
+        (summary.count("units_lost"), summary.count("units_created")),
+        (8, 9)
+    );
+    assert_eq!((summary.count("accepted"), summary.count("left")), (2, 0));
 }
 
 fn killed_in_service(design: &str) {
