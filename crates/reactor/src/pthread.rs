@@ -137,9 +137,8 @@ extern "C" fn begin<T: Sync>(argument: *mut c_void) -> *mut c_void {
     // SAFETY: `make` gave it to this thread alone.
     let argument = *unsafe { Box::from_raw(argument.cast::<Argument<'_, T>>()) };
     // What it shares is used by others after a panic only as its own locks and atomics allow.
-    let _ = catch_unwind(AssertUnwindSafe(|| {
-        (argument.work)(argument.shared, argument.slot)
-    }));
+    let Argument { shared, work, slot } = argument;
+    let _ = catch_unwind(AssertUnwindSafe(|| work(shared, slot)));
     null_mut()
 }
 

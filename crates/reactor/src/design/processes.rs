@@ -39,7 +39,7 @@ impl Family {
     ///
     /// # Errors
     ///
-    /// If the process has other threads than the caller, or no descriptor left.
+    /// If the process has other threads than the caller, no descriptor is left, or the kernel cannot watch children.
     pub fn new(design: &'static str) -> Result<Self, Error> {
         let threads = fork::threads().map_err(Error::io("counting the threads of this process"))?;
         if threads > 1 {
