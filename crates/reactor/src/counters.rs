@@ -214,6 +214,17 @@ impl Board {
         }
         totals
     }
+
+    /// Each block that has counted anything.
+    pub fn parts(&self) -> Vec<Totals> {
+        let of = |block| {
+            let mut totals = Totals::default();
+            totals.add(block);
+            totals
+        };
+        let parts = self.0.iter().map(of);
+        parts.filter(|part| *part != Totals::default()).collect()
+    }
 }
 
 #[cfg(test)]

@@ -245,6 +245,12 @@ impl Meter {
     pub fn totals(&self) -> Totals {
         self.0.totals()
     }
+
+    /// The same for each loop, thread or process that has counted anything, in the design's order: which of them
+    /// accepts, reads and writes.
+    pub fn parts(&self) -> Vec<Totals> {
+        self.0.parts()
+    }
 }
 
 /// What a design is given to serve with.

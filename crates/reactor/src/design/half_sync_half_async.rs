@@ -163,7 +163,8 @@ impl<P: Protocol> Pool<'_, P> {
         let more = {
             let mut queue = self.queue();
             queue.work.push_back(work);
-            queue.headcount.more()
+            let pending = queue.work.len();
+            queue.headcount.more(pending)
         };
         match more {
             Some(number) => self.start(number, scope, joins),

@@ -209,7 +209,7 @@ impl<'a, P: Protocol> Team<'a, P> {
             if !matches!(waited, Ok(_) | Err(Errno::INTR)) {
                 self.fail(Error::io("waiting for events")(Errno::IO));
             }
-            if let Some(number) = { self.headcount().more() } {
+            if let Some(number) = { self.headcount().more(1) } {
                 self.start(number, scope, joins);
             }
             if let Some(event) = events.first() {

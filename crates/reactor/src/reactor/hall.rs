@@ -71,7 +71,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Why a connection is visited.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Visit<'a> {
     /// Something can be received, or has ended (`true`).
     Readable(bool),

@@ -57,9 +57,9 @@ impl Headcount {
         self.waiting -= 1;
     }
 
-    /// There is something to do. The number of a thread to be started for it, if all are busy.
-    pub fn more(&mut self) -> Option<usize> {
-        if self.waiting > 0 || self.threads >= *self.bounds.end() {
+    /// There are `pending` things to do. The number of a thread to be started, if too few wait for them.
+    pub fn more(&mut self, pending: usize) -> Option<usize> {
+        if self.waiting >= pending || self.threads >= *self.bounds.end() {
             return None;
         }
         self.short = Some(Instant::now());
@@ -87,10 +87,12 @@ mod tests {
         let mut count = Headcount::new(Some(1..=3));
         assert_eq!((count.first(), count.first()), (Some(0), None));
         assert!(count.wait(0));
-        assert_eq!(count.more(), None, "one waits");
+        assert_eq!(count.more(1), None, "one waits");
+        assert_eq!(count.more(2), Some(1), "but not two");
+        count.leave(1);
         count.work();
         assert_eq!(
-            (count.more(), count.more(), count.more()),
+            (count.more(1), count.more(1), count.more(1)),
             (Some(1), Some(2), None)
         );
         assert!(count.wait(1) && count.wait(0), "one was missing just now");
@@ -99,6 +101,6 @@ mod tests {
         assert_eq!(count.threads, 2);
         count.work();
         count.work();
-        assert_eq!(count.more(), Some(2), "its number is used again");
+        assert_eq!(count.more(1), Some(2), "its number is used again");
     }
 }

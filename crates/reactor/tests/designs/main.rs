@@ -7,6 +7,7 @@
 
 mod dying;
 mod limits;
+mod loops;
 mod served;
 mod stopping;
 mod units;
@@ -89,9 +90,15 @@ fn main() -> ExitCode {
         .filter(|word| !word.starts_with('-'))
         .collect();
     let (mut passed, mut failed) = (0, Vec::new());
-    for test in [units::tests(), dying::tests(), limits::tests(), stopping::tests()]
-        .into_iter()
-        .flatten()
+    for test in [
+        units::tests(),
+        dying::tests(),
+        limits::tests(),
+        loops::tests(),
+        stopping::tests(),
+    ]
+    .into_iter()
+    .flatten()
     {
         if !words.is_empty() && !words.iter().any(|word| test.name.contains(word)) {
             continue;

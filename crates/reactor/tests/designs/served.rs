@@ -73,6 +73,20 @@ impl Served {
         children_of(self.pid())
     }
 
+    /// The names of its threads but the first, in order.
+    pub fn thread_names(&self) -> Vec<String> {
+        let first = self.pid().to_string();
+        let folder = std::fs::read_dir(format!("/proc/{first}/task")).expect("it runs");
+        let tasks = folder
+            .filter_map(Result::ok)
+            .filter(|task| task.file_name() != first.as_str());
+        // A thread may end between the two looks.
+        let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+        let mut names: Vec<_> = names.map(|name| name.trim().to_owned()).collect();
+        names.sort_unstable();
+        names
+    }
+
     /// How many threads its first process has.
     pub fn threads(&self) -> usize {
         entries(&format!("/proc/{}/task", self.pid()))
@@ -288,6 +302,8 @@ impl Visitor for Serve {
                     let (least, most) = value.split_once("..").unwrap_or((value, value));
                     server.workers(least.parse().expect("least")..=most.parse().expect("most"))
                 }
+                "readers" => server.readers(number() as usize),
+                "writers" => server.writers(number() as usize),
                 "most" => server.max_connections(NonZeroUsize::new(number() as usize).expect("more than 0")),
                 "drain-ms" => server.drain(Duration::from_millis(number())),
                 "idle-ms" => server.idle(Duration::from_millis(number())),

@@ -1,0 +1,188 @@
+//! Which threads the event-driven designs have, and which of them accept, read and write.
+
+use std::net::TcpStream;
+use std::thread;
+
+use threadgauge_reactor::{Design, Protocol, Server, Stop, Totals, protocol::echo::Echo};
+
+use crate::served::{Served, until};
+use crate::{Test, on_each, test};
+
+pub fn tests() -> Vec<Test> {
+    let mut tests = vec![
+        test("loops::one_reactor_does_it_all", one_reactor),
+        test("loops::one_reads_and_one_writes", one_reads_and_one_writes),
+        test("loops::pools_read_and_write", pools_read_and_write),
+        test("loops::each_core_has_its_own", each_core_has_its_own),
+        test("loops::whoever_gets_an_event_handles_it", whoever_gets_an_event),
+        test("loops::one_does_the_io_and_others_the_work", half_and_half),
+        test("loops::what_a_design_does_not_use_is_refused", refusals),
+    ];
+    tests.extend(on_each(
+        "loops::threads",
+        &THREADS.map(|(design, ..)| design),
+        threads,
+    ));
+    let pools = &["leader-followers", "half-sync-half-async"];
+    tests.extend(on_each("loops::grows_and_shrinks", pools, grows_and_shrinks));
+    tests
+}
+
+/// The threads of each design beside the first, with these settings.
+const THREADS: [(&str, &[&str], &[&str]); 6] = [
+    ("reactor", &[], &[]),
+    ("split-reactor", &[], &["writes-1"]),
+    (
+        "reactor-pool",
+        &["readers=2", "writers=2"],
+        &["reads-1", "writes-2", "writes-3"],
+    ),
+    ("reactor-per-core", &["workers=3"], &["reactor-1", "reactor-2"]),
+    ("leader-followers", &["workers=3"], &["follower-1", "follower-2"]),
+    (
+        "half-sync-half-async",
+        &["workers=3"],
+        &["worker-0", "worker-1", "worker-2"],
+    ),
+];
+
+fn threads(design: &str) {
+    let (_, settings, expected) = THREADS
+        .into_iter()
+        .find(|(name, ..)| *name == design)
+        .expect("listed");
+    let server = Served::start(design, "echo", settings);
+    until("all are there", || server.thread_names() == expected);
+    server.serve_at_once(40);
+    assert_eq!(server.thread_names(), expected);
+    assert_eq!(server.children().len(), 0);
+    let summary = server.stop();
+    assert_eq!(summary.count("units_created"), expected.len() as u64);
+    assert_eq!((summary.count("accepted"), summary.count("threads")), (40, 1));
+}
+
+/// One more thread for each step that blocks, up to the most; and when they have nothing to do, one again.
+fn grows_and_shrinks(design: &str) {
+    let server = Served::start(design, "numbered", &["workers=1..4"]);
+    let first = match design {
+        "leader-followers" => 1,
+        _ => 2, // the loop, and a worker
+    };
+    until("the first are there", || server.threads() == first);
+    let mut clients: Vec<_> = (0..6).map(|_| server.client()).collect();
+    for client in &mut clients {
+        client.send("1 500 slept\n");
+    }
+    until("all block", || server.threads() == first + 3);
+    for client in &mut clients {
+        assert_eq!(client.line(), "1 slept\n");
+    }
+    // Who comes back to wait, when nobody was missing for a while, leaves.
+    until("one is left", || {
+        clients[0].send("2 0 awake\n");
+        assert_eq!(clients[0].line(), "2 awake\n");
+        server.threads() == first
+    });
+    drop(clients);
+    let summary = server.stop();
+    assert_eq!((summary.count("accepted"), summary.count("threads")), (6, 1));
+}
+
+/// What each loop or thread counts while thirty clients have their bytes sent back ten times.
+fn parts<P: Protocol>(server: Server<P>) -> Vec<Totals> {
+    let stop = Stop::new().expect("a pipe");
+    let bound = server.bind("127.0.0.1:0").expect("a port");
+    let (address, meter) = (bound.local_addr(), bound.meter());
+    thread::scope(|scope| {
+        let running = scope.spawn(|| bound.run(&stop).expect("served"));
+        let mut clients: Vec<_> = (0..30)
+            .map(|_| TcpStream::connect(address).expect("connects"))
+            .collect();
+        for _ in 0..10 {
+            for client in &mut clients {
+                std::io::Write::write_all(client, b"there and back").expect("sent");
+                std::io::Read::read_exact(client, &mut [0; 14]).expect("an answer");
+            }
+        }
+        drop(clients);
+        stop.stop();
+        running.join().expect("it does not panic");
+    });
+    meter.parts()
+}
+
+fn server(design: Design) -> Server<Echo> {
+    Server::new(Echo).design(design)
+}
+
+fn one_reactor() {
+    let [only] = &parts(server(Design::Reactor))[..] else {
+        panic!("one loop");
+    };
+    assert_eq!((only.accepted, only.messages), (30, 300));
+    // Ten messages and the end.
+    assert_eq!(
+        (only.receives, only.sends),
+        (330, 300),
+        "no call that brings nothing"
+    );
+}
+
+fn one_reads_and_one_writes() {
+    let [reads, writes] = &parts(server(Design::SplitReactor))[..] else {
+        panic!("two loops");
+    };
+    assert_eq!((reads.accepted, writes.accepted), (30, 0));
+    assert_eq!((reads.receives, writes.receives), (330, 0));
+    assert_eq!((reads.sends, writes.sends), (0, 300));
+}
+
+fn pools_read_and_write() {
+    let server = server(Design::ReactorPool).readers(2).writers(3);
+    let parts = parts(server);
+    let (readers, writers) = parts.split_at(2);
+    assert_eq!(
+        readers.iter().map(|part| part.accepted).collect::<Vec<_>>(),
+        [30, 0]
+    );
+    assert!(readers.iter().all(|part| part.receives > 0 && part.sends == 0));
+    assert_eq!(writers.len(), 3);
+    assert!(writers.iter().all(|part| part.receives == 0 && part.sends > 0));
+}
+
+fn each_core_has_its_own() {
+    let parts = parts(server(Design::ReactorPerCore).workers(3..=3));
+    assert_eq!(parts.len(), 3);
+    for part in &parts {
+        // Whoever accepts a connection reads it, writes it and closes it.
+        assert_eq!(part.receives, 11 * part.accepted);
+        assert_eq!(part.sends, 10 * part.accepted);
+        assert_eq!(part.all_closed(), part.accepted);
+    }
+}
+
+fn whoever_gets_an_event() {
+    let parts = parts(server(Design::LeaderFollowers).workers(3..=3));
+    assert!((1..=3).contains(&parts.len()));
+    for part in &parts {
+        // Who receives a message uses it and sends the answer.
+        assert_eq!((part.sends, part.bytes_out), (part.messages, part.bytes_in));
+    }
+    assert_eq!(parts.iter().map(|part| part.accepted).sum::<u64>(), 30);
+}
+
+fn half_and_half() {
+    let parts = parts(server(Design::HalfSyncHalfAsync).workers(3..=3));
+    let (io, workers) = parts.split_first().expect("a loop");
+    assert_eq!((io.accepted, io.messages), (30, 0));
+    assert_eq!((io.receives, io.sends), (330, 300));
+    assert!(workers.iter().all(|part| part.receives == 0 && part.sends == 0));
+    assert_eq!(workers.iter().map(|part| part.messages).sum::<u64>(), 300);
+}
+
+fn refusals() {
+    let refused = Served::refused("leader-followers", &["readers=2"]);
+    assert!(refused.contains("setting: Readers"), "{refused}");
+    let refused = Served::refused("reactor-per-core", &["workers=1..3"]);
+    assert!(refused.contains("workers cannot be 1..3"), "{refused}");
+}
