@@ -45,7 +45,7 @@ impl Family {
         if threads > 1 {
             return Err(Error::Threads { design, threads });
         }
-        fork::can_watch().map_err(Error::io("watching children, which needs Linux 5.3 or later"))?;
+        fork::can_watch().map_err(Error::io("watching children, which Linux can from 5.3 on"))?;
         let epoll =
             epoll::create(CreateFlags::CLOEXEC).map_err(Error::io("making a descriptor to wait with"))?;
         Ok(Self {

@@ -79,8 +79,7 @@ fn refused(pair: Pair) {
 
 fn endless(pair: Pair) {
     let server = pair.serve(&[]);
-    let mut client = server.connect();
-    client.send_without_end(b'1');
+    server.connect().send_without_end(b'1');
     let mut next = server.connect();
     next.send("3\n");
     next.expect("abc");

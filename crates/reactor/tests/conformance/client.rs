@@ -50,9 +50,10 @@ impl Client {
         (&*self.socket).write(bytes)
     }
 
-    /// Sends a megabyte without the end of a line, or what the server wants of it, and goes.
+    /// Sends a megabyte without the end of a line, or what the server wants of it, and goes when the server has ended.
     pub fn send_without_end(mut self, byte: u8) {
         let _ = (&*self.socket).write_all(&vec![byte; 1 << 20]);
+        self.rest();
     }
 
     /// Sends, and waits until the server has taken the bytes from its socket: what is sent next comes apart.

@@ -157,6 +157,8 @@ impl Running {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args([SERVER, pair.protocol.name(), pair.design.name()])
             .args(settings)
+            // An arena for each thread would count as 64 MiB against a limit of memory, used or not.
+            .env("MALLOC_ARENA_MAX", "1")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .process_group(0)
