@@ -54,7 +54,7 @@ const LEAVES: &[Leaves] = &[
 const FLAGS: &str = "--cfg rustix_use_libc";
 const TARGET: &str = "target/memcheck";
 /// Crates with models for loom: tests named `loom…`, built with a flag of its own, so in a folder of their own.
-const MODELLED: &[&str] = &["threadgauge-exec"];
+const MODELLED: &[&str] = &["threadgauge-exec", "threadgauge-reactor"];
 const LOOM_FLAGS: &str = "--cfg loom";
 const LOOM_TARGET: &str = "target/loom";
 /// The status by which valgrind says that it found something, so that a failed test is told from it.

@@ -114,17 +114,15 @@ mod model {
         }
     }
 
-    /// Two posters, two tasks each: all arrive, in each poster's order, and nobody sleeps for ever (loom fails on a
-    /// deadlock).
-    #[test]
-    fn nothing_is_lost_or_turned_around() {
-        loom::model(|| {
+    /// All arrive, in each poster's order, and nobody sleeps for ever (loom fails on a deadlock).
+    fn all_arrive(posters: u32, tasks_each: u32) {
+        loom::model(move || {
             let shared = Arc::new((Inbox::new(), Bell::default()));
-            let posters: Vec<_> = (0..2u32)
+            let threads: Vec<_> = (0..posters)
                 .map(|poster| {
                     let shared = Arc::clone(&shared);
                     thread::spawn(move || {
-                        for task in 0..2u32 {
+                        for task in 0..tasks_each {
                             if shared.0.post([(poster, task)]) {
                                 shared.1.ring();
                             }
@@ -132,8 +130,8 @@ mod model {
                     })
                 })
                 .collect();
-            let (mut next, mut tasks) = ([0, 0], Vec::new());
-            while next != [2, 2] {
+            let (mut next, mut tasks) = (vec![0; posters as usize], Vec::new());
+            while next.iter().any(|&next| next < tasks_each) {
                 if shared.0.before_wait() {
                     shared.1.wait();
                 }
@@ -145,9 +143,19 @@ mod model {
                     next[poster as usize] += 1;
                 }
             }
-            for poster in posters {
-                poster.join().unwrap();
+            for thread in threads {
+                thread.join().unwrap();
             }
         });
+    }
+
+    #[test]
+    fn loom_one_posts_twice() {
+        all_arrive(1, 2);
+    }
+
+    #[test]
+    fn loom_two_post_at_once() {
+        all_arrive(2, 1);
     }
 }
