@@ -33,7 +33,7 @@ fn reads_only_when_it_must(pair: Pair) {
     let server = pair.serve(&["output_limit=65536"]);
     let mut client = server.connect();
     client.take_little();
-    let message = pattern(24 << 20);
+    let message = pattern(18 << 20);
     let (mut sent, mut read) = (0, 0);
     while read < message.len() {
         let went = client.send_at_once(&message[sent..]);
