@@ -71,6 +71,16 @@ pub(crate) fn threads() -> io::Result<usize> {
     Ok(std::fs::read_dir("/proc/self/task")?.count())
 }
 
+/// Whether this kernel can watch its children: Linux 5.3 and later can.
+///
+/// # Errors
+///
+/// Why it cannot, or that no descriptor is left.
+pub(crate) fn can_watch() -> io::Result<()> {
+    pidfd_open(getpid(), PidfdFlags::empty())?;
+    Ok(())
+}
+
 /// Makes a child that calls `child` and exits with the code that it returns. After the fork, and only in the parent,
 /// `parent` is called before anything else.
 ///

@@ -72,7 +72,8 @@ impl FromStr for Placement {
     }
 }
 
-/// What happens when a client does not take what is sent to it and [`Options::output_limit`] is reached.
+/// What happens when a client does not take what is sent to it and the limit of
+/// [`Server::output_limit`](crate::Server::output_limit) is reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Overflow {
     /// Nothing more is read from those who make the output, its own client or others, until it has taken half. What

@@ -39,12 +39,13 @@ impl Family {
     ///
     /// # Errors
     ///
-    /// If the process has other threads than the caller, or no descriptor left.
+    /// If the process has other threads than the caller, no descriptor is left, or the kernel cannot watch children.
     pub fn new(design: &'static str) -> Result<Self, Error> {
         let threads = fork::threads().map_err(Error::io("counting the threads of this process"))?;
         if threads > 1 {
             return Err(Error::Threads { design, threads });
         }
+        fork::can_watch().map_err(Error::io("watching children, which Linux can from 5.3 on"))?;
         let epoll =
             epoll::create(CreateFlags::CLOEXEC).map_err(Error::io("making a descriptor to wait with"))?;
         Ok(Self {

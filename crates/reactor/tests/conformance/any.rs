@@ -84,7 +84,7 @@ fn very_many(pair: Pair) {
         }
     }
     drop(clients);
-    assert_eq!(server.stop().of("accepted"), count as u64);
+    server.stop().expect("accepted", count as u64);
 }
 
 fn the_most(pair: Pair) {
@@ -137,7 +137,7 @@ fn idle(pair: Pair) {
     let server = pair.serve(&["idle_ms=20"]);
     let mut client = server.connect();
     client.expect_end();
-    assert_eq!(server.stop().of("idle"), 1);
+    server.stop().expect("idle", 1);
 }
 
 fn handshake(pair: Pair) {
@@ -148,7 +148,7 @@ fn handshake(pair: Pair) {
         client.send("j");
     }
     client.expect_end();
-    assert_eq!(server.stop().of("no first message"), 1);
+    server.stop().expect("no first message", 1);
 }
 
 fn stop_under_load(pair: Pair) {
@@ -206,5 +206,5 @@ fn stop_under_load(pair: Pair) {
 
 fn stop_at_once(pair: Pair) {
     let server = pair.serve(&[]);
-    assert_eq!(server.stop().of("accepted"), 0);
+    server.stop().expect("accepted", 0);
 }

@@ -2,39 +2,58 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::{Arc, Weak};
 
-use rustix::net::sockopt::set_socket_linger;
+use rustix::net::sockopt::{set_socket_linger, set_socket_recv_buffer_size};
 
 use crate::diag::{self, End};
 
 /// A connection to a server. What it reads it waits for; a server that is killed at its deadline ends the wait.
 pub struct Client {
-    socket: TcpStream,
+    socket: Arc<TcpStream>,
 }
 
 impl Client {
     pub fn connect(address: SocketAddr) -> Self {
         let socket = TcpStream::connect(address).expect("the server listens");
         socket.set_nodelay(true).unwrap();
-        Self { socket }
+        Self {
+            socket: Arc::new(socket),
+        }
+    }
+
+    /// To close it with, if the case still has it then.
+    pub fn left_open(&self) -> LeftOpen {
+        LeftOpen(Arc::downgrade(&self.socket))
+    }
+
+    /// Takes little at a time: what is sent to it soon waits at the server.
+    pub fn take_little(&self) {
+        set_socket_recv_buffer_size(&*self.socket, 65_536).unwrap();
     }
 
     /// A second hand on the same connection, for another thread.
     pub fn clone(&self) -> Self {
         Self {
-            socket: self.socket.try_clone().unwrap(),
+            socket: Arc::clone(&self.socket),
         }
     }
 
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        self.socket
+        (&*self.socket)
             .write_all(bytes.as_ref())
             .expect("the server receives");
     }
 
     /// Sends what a server may not want to hear to the end; how many bytes went.
     pub fn try_send(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.socket.write(bytes)
+        (&*self.socket).write(bytes)
+    }
+
+    /// Sends a megabyte without the end of a line, or what the server wants of it, and goes when the server has ended.
+    pub fn send_without_end(mut self, byte: u8) {
+        let _ = (&*self.socket).write_all(&vec![byte; 1 << 20]);
+        self.rest();
     }
 
     /// Sends, and waits until the server has taken the bytes from its socket: what is sent next comes apart.
@@ -56,7 +75,7 @@ impl Client {
         let mut came = vec![0; bytes.len()];
         let mut filled = 0;
         while filled < came.len() {
-            match self.socket.read(&mut came[filled..]) {
+            match (&*self.socket).read(&mut came[filled..]) {
                 Ok(0) | Err(_) => break,
                 Ok(count) => filled += count,
             }
@@ -69,7 +88,7 @@ impl Client {
     /// Reads up to `most` bytes; none at the end or after a reset.
     pub fn read(&mut self, most: usize) -> Vec<u8> {
         let mut came = vec![0; most];
-        let count = self.socket.read(&mut came).unwrap_or(0);
+        let count = (&*self.socket).read(&mut came).unwrap_or(0);
         came.truncate(count);
         came
     }
@@ -77,7 +96,7 @@ impl Client {
     /// Reads until the server ends. A reset ends it too.
     pub fn rest(&mut self) -> Vec<u8> {
         let mut rest = Vec::new();
-        let _ = self.socket.read_to_end(&mut rest);
+        let _ = (&*self.socket).read_to_end(&mut rest);
         rest
     }
 
@@ -98,7 +117,7 @@ impl Client {
     /// Sends as much as goes at once.
     pub fn send_at_once(&mut self, bytes: &[u8]) -> usize {
         self.socket.set_nonblocking(true).unwrap();
-        let sent = match self.socket.write(bytes) {
+        let sent = match (&*self.socket).write(bytes) {
             Ok(count) => count,
             Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
             Err(error) => panic!("the server receives: {error}"),
@@ -115,8 +134,21 @@ impl Client {
     /// Goes without a word: the server sees a reset. What its socket can be known by.
     pub fn reset(self) -> u32 {
         let inode = self.server_end().inode;
-        set_socket_linger(&self.socket, Some(std::time::Duration::ZERO)).unwrap();
+        set_socket_linger(&*self.socket, Some(std::time::Duration::ZERO)).unwrap();
         inode
+    }
+}
+
+/// A client that a case has, or not any more.
+pub struct LeftOpen(Weak<TcpStream>);
+
+impl LeftOpen {
+    /// Does what clients do: when the server ends, so does it.
+    pub fn end_with_the_server(&self) {
+        if let Some(socket) = self.0.upgrade() {
+            let _ = io::copy(&mut &*socket, &mut io::sink());
+            let _ = socket.shutdown(Shutdown::Both);
+        }
     }
 }
 
@@ -127,5 +159,8 @@ fn shown(bytes: &[u8]) -> String {
 
 /// Bytes in which each place can be told from its neighbours.
 pub fn pattern(count: usize) -> Vec<u8> {
-    (0..count).map(|i| (i * 31 + i / 251) as u8).collect()
+    let words = (1..=count as u64 / 8 + 1).map(|word| word.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let mut bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
+    bytes.truncate(count);
+    bytes
 }

@@ -52,7 +52,7 @@ fn pipelined(pair: Pair) {
         assert_eq!(lines(&mut client, 1_000), answers);
     });
     assert!(!client.has_something());
-    assert_eq!(server.stop().of("messages"), 1_000);
+    server.stop().expect("messages", 1_000);
 }
 
 fn own_answers(pair: Pair) {
@@ -87,7 +87,7 @@ fn half_closed(pair: Pair) {
     client.end();
     assert_eq!(lines(&mut client, 100), answers);
     client.expect_end();
-    assert_eq!(server.stop().of("ended by client"), 1);
+    server.stop().expect("ended by client", 1);
 }
 
 fn gone(pair: Pair) {
@@ -109,5 +109,5 @@ fn refused(pair: Pair) {
     client.send("1 0 x\n2 0 y\nnonsense\n3 0 z\n");
     client.expect("1 x\n2 y\nrefused: ");
     assert!(client.rest().ends_with(b"\n"));
-    assert_eq!(server.stop().of("refused"), 1);
+    server.stop().expect("refused", 1);
 }

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
+use std::sync::Mutex;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use threadgauge_reactor::{
 };
 
 use crate::Pair;
-use crate::client::Client;
+use crate::client::{Client, LeftOpen};
 use crate::processes::{children, descriptors, family, has_socket, seen, status};
 
 const SERVER: &str = "--server";
@@ -139,7 +140,8 @@ fn left_over(descriptors_before: usize) -> ExitCode {
 pub struct Running {
     child: Child,
     out: BufReader<ChildStdout>,
-    pub address: SocketAddr,
+    address: SocketAddr,
+    clients: Mutex<Vec<LeftOpen>>,
     watch: Option<Watch>,
 }
 
@@ -155,6 +157,8 @@ impl Running {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args([SERVER, pair.protocol.name(), pair.design.name()])
             .args(settings)
+            // An arena for each thread would count as 64 MiB against a limit of memory, used or not.
+            .env("MALLOC_ARENA_MAX", "1")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .process_group(0)
@@ -177,13 +181,16 @@ impl Running {
             child,
             out,
             address: address.trim_end().parse().expect("the server did not start"),
+            clients: Mutex::default(),
             watch: Some(Watch { done, thread }),
         }
     }
 
     /// A client of it.
     pub fn connect(&self) -> Client {
-        Client::connect(self.address)
+        let client = Client::connect(self.address);
+        self.clients.lock().unwrap().push(client.left_open());
+        client
     }
 
     /// Tells it to stop. Does not wait.
@@ -191,8 +198,19 @@ impl Running {
         kill_process(raw(self.child.id()), Signal::TERM).expect("it runs");
     }
 
+    /// # Panics
+    ///
+    /// If one of its processes has used more memory than a server of a few clients does that bounds what waits for
+    /// each. `much` is what it would have held without a bound.
+    pub fn held_little(&self, much: usize) {
+        const LITTLE_KIB: u64 = 16 << 10;
+        assert!(much as u64 >> 10 > LITTLE_KIB, "that little can be held");
+        let peak = self.peak_kib();
+        assert!(peak < LITTLE_KIB, "{peak} KiB for slow clients");
+    }
+
     /// The most memory that one of its processes has used until now, in KiB.
-    pub fn peak_kib(&self) -> u64 {
+    fn peak_kib(&self) -> u64 {
         let peaks = family(self.child.id())
             .into_iter()
             .filter_map(|pid| status(pid, "VmHWM"));
@@ -216,6 +234,9 @@ impl Running {
 
     /// [`stop`](Self::stop), once it was told to.
     pub fn end(mut self) -> Counted {
+        for client in self.clients.get_mut().unwrap() {
+            client.end_with_the_server();
+        }
         let mut out = String::new();
         self.out.read_to_string(&mut out).unwrap();
         let code = self.child.wait().unwrap();
@@ -270,5 +291,12 @@ impl Counted {
     /// The counter of this name, or how many connections ended for the reason of this name.
     pub fn of(&self, name: &str) -> u64 {
         self.0[name]
+    }
+
+    /// # Panics
+    ///
+    /// If it is another number, with all there are.
+    pub fn expect(&self, name: &str, count: u64) {
+        assert_eq!(self.of(name), count, "{name}, in {self:?}");
     }
 }
