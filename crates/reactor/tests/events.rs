@@ -359,6 +359,8 @@ fn connections_that_move_all_the_time_lose_nothing_and_turn_nothing_around() {
                         }
                     });
                     scope.spawn(move || {
+                        let patience = Some(Duration::from_secs(30));
+                        client.set_read_timeout(patience).expect("set");
                         let (mut own, mut next, mut sender) = (0, 0, None);
                         while own < said || next < said {
                             let mut message = [0; 4];

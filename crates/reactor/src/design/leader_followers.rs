@@ -197,14 +197,17 @@ impl<'a, P: Protocol> Team<'a, P> {
         let mut events = Vec::with_capacity(1);
         while self.headcount().wait(number) {
             let leading = lock(&self.leading);
-            self.headcount().work();
             if self.over.load(Ordering::SeqCst) {
-                return self.headcount().leave(number);
+                let mut headcount = self.headcount();
+                headcount.work();
+                return headcount.leave(number);
             }
             events.clear();
             counters.waits.add(1);
             let waited = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), None);
             counters.wake_ups.add(1);
+            // The leader counts among those who wait until it has something to do.
+            self.headcount().work();
             drop(leading);
             if !matches!(waited, Ok(_) | Err(Errno::INTR)) {
                 self.fail(Error::io("waiting for events")(Errno::IO));

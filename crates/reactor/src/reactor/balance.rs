@@ -1,4 +1,4 @@
-//! When connections move between loops by themselves: from how much CPU time each loop uses.
+//! When connections move between loops by themselves: from how much CPU time each loop uses and waits for.
 //!
 //! Nobody waits for the time to look: a loop that has something to do looks at the end of a turn, if the last look of
 //! anybody is long enough ago. So a server that is idle stays idle.
@@ -39,7 +39,7 @@ pub(crate) struct Watch {
 #[derive(Debug)]
 struct Last {
     at: Instant,
-    /// CPU time of each loop until then.
+    /// CPU time that each loop had used or waited for until then.
     used: Vec<Duration>,
 }
 
@@ -90,13 +90,15 @@ impl Watch {
     }
 }
 
-/// The CPU time of a thread of this process.
+/// The CPU time that a thread of this process has used, and that it has waited for while others had the CPU: on a
+/// crowded machine a loop that is short of time does not use much of it.
 fn cpu_time(thread: i32) -> Duration {
-    let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat"));
+    let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).unwrap_or_default();
     let nanos = stat
-        .ok()
-        .and_then(|stat| stat.split_whitespace().next()?.parse().ok());
-    Duration::from_nanos(nanos.unwrap_or(0))
+        .split_whitespace()
+        .take(2)
+        .filter_map(|field| field.parse::<u64>().ok());
+    Duration::from_nanos(nanos.sum())
 }
 
 /// From what each loop is for, how busy it is (in CPUs) and how many halves it has: what it shall be for, and what

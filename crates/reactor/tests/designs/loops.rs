@@ -2,6 +2,7 @@
 
 use std::net::TcpStream;
 use std::thread;
+use std::time::Duration;
 
 use threadgauge_reactor::{Design, Protocol, Server, Stop, Totals, protocol::echo::Echo};
 
