@@ -198,9 +198,8 @@ impl<'a, P: Protocol> Team<'a, P> {
         while self.headcount().wait(number) {
             let leading = lock(&self.leading);
             if self.over.load(Ordering::SeqCst) {
-                let mut headcount = self.headcount();
-                headcount.work();
-                return headcount.leave(number);
+                // Its number stays taken, so that nobody is started any more in its place.
+                return;
             }
             events.clear();
             counters.waits.add(1);

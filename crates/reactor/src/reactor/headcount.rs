@@ -44,7 +44,9 @@ impl Headcount {
     /// A thread begins to wait. `false`: it should end instead, and give back its number.
     pub fn wait(&mut self, number: usize) -> bool {
         let calm = || self.short.is_none_or(|short| short.elapsed() > CALM);
-        if self.threads > *self.bounds.start() && self.waiting > 0 && calm() {
+        // The first stays: it may be the thread that called the server, and that has to wait for the others.
+        let may_leave = number > 0 && self.threads > *self.bounds.start();
+        if may_leave && self.waiting > 0 && calm() {
             self.leave(number);
             return false;
         }
