@@ -43,6 +43,12 @@ const LEAVES: &[Leaves] = &[
         tests: "",
         skip: "adaptive::regret",
     },
+    // The forks themselves are left out: valgrind knows no descriptors of processes.
+    Leaves {
+        package: "threadgauge-reactor",
+        tests: "",
+        skip: "fork",
+    },
     Leaves {
         package: "threadgauge-lab",
         tests: "sys::",

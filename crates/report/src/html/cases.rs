@@ -12,6 +12,8 @@ use crate::words;
 const LONG: usize = 24;
 /// …after this many.
 const SHOWN: usize = 12;
+/// So many metrics of a case fit on a sheet of paper, the primary ones first.
+const ON_PAPER: usize = 8;
 
 /// The head of a column.
 pub(super) struct Head {
@@ -19,6 +21,8 @@ pub(super) struct Head {
     /// A figure and its interval are two cells under one head, so that figures align.
     span: u8,
     number: bool,
+    /// Not on paper.
+    screen_only: bool,
 }
 
 impl Head {
@@ -28,6 +32,15 @@ impl Head {
             text: markup! { (clean(text)) },
             span: 1,
             number: false,
+            screen_only: false,
+        }
+    }
+
+    fn class(&self) -> Option<&'static str> {
+        match (self.number, self.screen_only) {
+            (true, _) => Some("n"),
+            (_, true) => Some("screen-only"),
+            _ => None,
         }
     }
 
@@ -62,12 +75,18 @@ pub(super) fn table(e: &ExperimentResult, columns: &Cases<'_>) -> Markup {
             }
         })
         .collect();
-    heads.extend(columns.metrics.iter().map(|m| Head::figure(&m.head())));
+    heads.extend(columns.metrics.iter().enumerate().map(|(i, m)| Head {
+        screen_only: i >= ON_PAPER,
+        ..Head::figure(&m.head())
+    }));
     if notes {
         heads.push(Head::words("note"));
     }
     let caption = markup! {
         "Cases of " (clean(&e.id)) ". " (columns.figures_line()) " " (clean(&columns.shared_line()))
+        @if columns.metrics.len() > ON_PAPER {
+            span.paper-only { " The first " (ON_PAPER) " of " (columns.metrics.len()) " metrics; results.xlsx has all." }
+        }
     };
     let rows = e
         .cases
@@ -92,24 +111,30 @@ fn row(case: &CaseResult, columns: &Cases<'_>, numbers: &[bool], notes: bool) ->
                 @let class = if *number { "n" } else { "p" };
                 @if i == 0 { th scope="row" class=(class) { (value) } } @else { td class=(class) { (value) } }
             }
-            @for metric in &columns.metrics { (cell(metric, metric.of(case))) }
+            @for (i, metric) in columns.metrics.iter().enumerate() { (cell(metric, metric.of(case), i >= ON_PAPER)) }
             @if notes { td.why { (clean(&columns.note(case))) } }
         }
     }
 }
 
-fn cell(metric: &Metric<'_>, summary: Option<&MetricSummary>) -> Markup {
+fn cell(metric: &Metric<'_>, summary: Option<&MetricSummary>, screen_only: bool) -> Markup {
     match summary {
-        Some(s) => figure_cells(&metric.scale, s.median, s.ci95),
-        None => no_figure(),
+        Some(s) => two_cells(&metric.scale, s.median, s.ci95, screen_only),
+        None => {
+            markup! { td.n.screen-only[screen_only] { span.none { "–" } } td.ci.screen-only[screen_only] {} }
+        }
     }
 }
 
 /// A figure, and beside it its interval.
 pub(super) fn figure_cells(scale: &Scale<'_>, value: f64, ci95: Option<[f64; 2]>) -> Markup {
+    two_cells(scale, value, ci95, false)
+}
+
+fn two_cells(scale: &Scale<'_>, value: f64, ci95: Option<[f64; 2]>, screen_only: bool) -> Markup {
     markup! {
-        td.n { (scale.number_beside(value, ci95)) }
-        td.ci { @if let Some(ci) = ci95 { (scale.interval(value, ci)) } }
+        td.n.screen-only[screen_only] { (scale.number_beside(value, ci95)) }
+        td.ci.screen-only[screen_only] { @if let Some(ci) = ci95 { (scale.interval(value, ci)) } }
     }
 }
 
@@ -224,7 +249,7 @@ pub(super) fn scrolling(id: &str, name: &str, caption: &Markup, heads: &[Head], 
                 caption { span.cap { (caption) } }
                 thead { tr {
                     @for head in heads {
-                        th scope="col" colspan=[(head.span > 1).then_some(head.span)] class=[head.number.then_some("n")] { (head.text) }
+                        th scope="col" colspan=[(head.span > 1).then_some(head.span)] class=[head.class()] { (head.text) }
                     }
                 } }
                 tbody { @for row in rows { (row) } }
