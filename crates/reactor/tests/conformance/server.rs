@@ -27,7 +27,7 @@ const SERVER: &str = "--server";
 pub const WORKERS: usize = 8;
 
 /// How long a server may live.
-const DEADLINE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The part of `main` that is a server's: `--server PROTOCOL DESIGN KEY=VALUE…`.
 pub fn child() -> Option<ExitCode> {
