@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, SendFlags, Shutdown};
 
 use crate::bell::Bell;
-use crate::connection::{Connection, Turn};
+use crate::connection::{Connection, RECEIVE_BYTES, Turn};
 use crate::counters::{CloseReason, Counters};
 use crate::halt::{Halt, Phase};
 use crate::id::ConnectionId;
@@ -29,9 +29,6 @@ use crate::outbox::Outbox;
 use crate::protocol::{Effects, Protocol};
 use crate::server::Serving;
 use crate::stop::{poll_once, timespec};
-
-/// The most bytes of one receive.
-const RECEIVE_BYTES: usize = 64 * 1024;
 
 /// How long a client that broke the rules may take to hear why: see [`Peer::linger`].
 const LINGER: Duration = Duration::from_secs(1);

@@ -10,6 +10,8 @@ use crate::counters::CloseReason;
 use crate::id::ConnectionId;
 use crate::protocol::{Asked, Effects, End, Io, Protocol, Session};
 
+/// The most bytes that a design receives at once.
+pub(crate) const RECEIVE_BYTES: usize = 64 * 1024;
 /// The most offloaded steps of one connection at a time; its further input waits.
 const MOST_JOBS: usize = 64;
 

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, Shutdown, SocketFlags, SocketType, sockopt};
@@ -24,6 +25,10 @@ enum Port {
     Own,
     Shared,
 }
+
+/// How long to wait before trying again after the system had no descriptor, memory, process or thread for a
+/// connection, if none ends before.
+pub(crate) const RETRY: Duration = Duration::from_millis(100);
 
 /// What came of accepting.
 #[derive(Debug)]

@@ -23,9 +23,6 @@ pub(crate) fn workers(options: &Options) -> RangeInclusive<usize> {
     (*workers.start()).min(most)..=(*workers.end()).min(most)
 }
 
-/// How long a worker waits before it tries again what failed for want of descriptors, memory or the like.
-pub(crate) const RETRY: Duration = Duration::from_millis(50);
-
 /// How long a pool has had idle workers to spare before one of them ends.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 

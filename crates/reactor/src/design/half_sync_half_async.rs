@@ -7,14 +7,15 @@ use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Scope};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, SocketFlags};
 
+use crate::connection::RECEIVE_BYTES;
 use crate::design::{About, AtOnce, Memory};
 use crate::error::Error;
-use crate::listen::Accepted;
+use crate::listen::{Accepted, RETRY};
 use crate::options::Setting;
 use crate::protocol::{Job, Protocol};
 use crate::reactor::hall::{Guest, Hall, Hands, Visit, do_step};
@@ -33,10 +34,6 @@ pub(super) const ABOUT: About = About {
     settings: &[Setting::Workers],
 };
 
-/// The most bytes of one receive.
-const RECEIVE_BYTES: usize = 64 * 1024;
-/// How long to wait after the system had no descriptor or memory for another connection.
-const RETRY: Duration = Duration::from_millis(100);
 /// The most chunks that are kept for reuse.
 const SPARE_CHUNKS: usize = 256;
 

@@ -19,10 +19,11 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
 
+use crate::connection::RECEIVE_BYTES;
 use crate::counters::Counters;
 use crate::design::{About, AtOnce, Memory};
 use crate::error::Error;
-use crate::listen::Accepted;
+use crate::listen::{Accepted, RETRY};
 use crate::options::Setting;
 use crate::protocol::Protocol;
 use crate::reactor::Token;
@@ -40,11 +41,6 @@ pub(super) const ABOUT: About = About {
     at_once: AtOnce::Many,
     settings: &[Setting::Workers],
 };
-
-/// The most bytes of one receive.
-const RECEIVE_BYTES: usize = 64 * 1024;
-/// How long to wait after the system had no descriptor or memory for another connection.
-const RETRY: Duration = Duration::from_millis(100);
 
 /// In the upper half of an event's data: the lower half is not a slot but one of what follows.
 const NOT_A_GUEST: u64 = (u32::MAX as u64) << 32;

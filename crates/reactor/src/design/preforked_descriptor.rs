@@ -20,9 +20,9 @@ use crate::design::processes::{Family, News};
 use crate::design::{About, AtOnce, Memory};
 use crate::error::Error;
 use crate::fork;
-use crate::listen::{Accepted, Listener};
+use crate::listen::{Accepted, Listener, RETRY};
 use crate::options::Setting;
-use crate::pool::{self, RETRY};
+use crate::pool;
 use crate::protocol::Protocol;
 use crate::server::Serving;
 

@@ -3,7 +3,6 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::time::Duration;
 
 use rustix::net::SocketFlags;
 
@@ -17,11 +16,8 @@ use crate::connection::{Connection, Turn};
 use crate::counters::CloseReason;
 use crate::error::Error;
 use crate::id::ConnectionId;
-use crate::listen::{Accepted, Listener};
+use crate::listen::{Accepted, Listener, RETRY};
 use crate::protocol::Protocol;
-
-/// How long to wait after the system had no descriptor or memory for another connection, if none ends before.
-const RETRY: Duration = Duration::from_millis(100);
 
 /// A listening socket, and whether it is waited for.
 #[derive(Debug)]

@@ -19,15 +19,12 @@ use super::event_loop::{Handler, Interest, Reactor, Readiness, Token};
 use super::mail::{Outgoing, Task};
 use super::moving::Moves;
 use super::peer::Peers;
-use crate::connection::Connection;
+use crate::connection::{Connection, RECEIVE_BYTES};
 use crate::counters::{CloseReason, Counters};
 use crate::error::Error;
 use crate::listen::Listener;
 use crate::protocol::{Effects, Protocol};
 use crate::server::Serving;
-
-/// The most bytes of one receive.
-const RECEIVE_BYTES: usize = 64 * 1024;
 
 // Tokens of what is not a connection.
 pub(super) const LISTENER: Token = Token::new(u32::MAX - 1);
