@@ -31,10 +31,12 @@
 pub mod bytes;
 pub mod chat;
 pub mod echo;
+pub mod groups;
 mod line;
 pub mod null;
 pub mod numbered;
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::id::ConnectionId;
@@ -55,14 +57,32 @@ pub trait Protocol: Send + Sync + 'static {
     /// and more have come, the connection is closed as [`TooLong`](crate::CloseReason::TooLong).
     const MAX_FRAME: usize = 64 * 1024;
 
+    /// Whether sessions are told where their clients are ([`Session::located`]), which costs a system call each.
+    const LOCATED: bool = false;
+
     /// A client has connected.
     fn open(&self, id: ConnectionId) -> Self::Session;
+
+    /// [`MAX_FRAME`](Self::MAX_FRAME), where a setting of the protocol decides. Asked once a connection.
+    fn max_frame(&self) -> usize {
+        Self::MAX_FRAME
+    }
+
+    /// The server has this address from now on. Before any client connects.
+    fn listens(&self, address: SocketAddr) {
+        let _ = address;
+    }
 }
 
 /// One connection's side of a protocol. Its methods are called one after the other, never at once, on whichever
 /// thread the design has for it. None of them may block: what blocks goes to [`Io::offload`].
 pub trait Session: Send + 'static {
-    /// Before anything else. A greeting goes here.
+    /// Where the client is: said before anything else, if [`Protocol::LOCATED`] asks for it and it can be known.
+    fn located(&mut self, client: SocketAddr) {
+        let _ = client;
+    }
+
+    /// The connection begins. A greeting goes here.
     fn opened(&mut self, io: &mut Io<'_>) {
         let _ = io;
     }

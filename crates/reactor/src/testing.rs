@@ -73,7 +73,7 @@ impl<P: Protocol> Rehearsal<P> {
             full_at: usize::MAX,
             effects: &mut self.effects,
         };
-        let connection = Connection::open(&self.protocol, id, &mut turn);
+        let connection = Connection::open(&self.protocol, id, None, &mut turn);
         self.clients.push(Client {
             connection: Some(connection),
             output,

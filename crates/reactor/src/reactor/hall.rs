@@ -189,7 +189,12 @@ impl<'a, P: Protocol> Hall<'a, P> {
                 full_at: usize::MAX,
                 effects: &mut hands.effects,
             };
-            let mut read = ReadHalf::new(Connection::open(&*self.serving.protocol, id, &mut turn));
+            let mut read = ReadHalf::new(Connection::open_on(
+                &*self.serving.protocol,
+                id,
+                &guest.socket,
+                &mut turn,
+            ));
             read.begin(now);
             *session = Some(read);
         }
