@@ -142,7 +142,8 @@ impl<'a, P: Protocol, H: Halt> Worker<'a, P, H> {
             full_at,
             effects: &mut self.desk.effects,
         };
-        let connection = Connection::open(&*self.serving.protocol, id, &mut turn);
+        let span = self.serving.span(id, &socket);
+        let connection = Connection::open(&*self.serving.protocol, id, span, &mut turn);
         let mut peer = Peer::<P, H> {
             options,
             counters: self.counters,

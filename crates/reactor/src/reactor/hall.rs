@@ -48,8 +48,8 @@ pub(crate) struct Output {
     pub wants_input: bool,
     /// The connection is closed.
     pub is_closed: bool,
-    /// What its design last had the kernel report; the design's own business.
-    pub armed: u32,
+    /// The design's own business: what it last had the kernel report, or whose turn it is.
+    pub marks: u32,
 }
 
 impl Output {
@@ -189,7 +189,9 @@ impl<'a, P: Protocol> Hall<'a, P> {
                 full_at: usize::MAX,
                 effects: &mut hands.effects,
             };
-            let mut read = ReadHalf::new(Connection::open(&*self.serving.protocol, id, &mut turn));
+            let span = self.serving.span(id, &guest.socket);
+            let connection = Connection::open(&*self.serving.protocol, id, span, &mut turn);
+            let mut read = ReadHalf::new(connection);
             read.begin(now);
             *session = Some(read);
         }
