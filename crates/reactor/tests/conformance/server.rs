@@ -80,6 +80,7 @@ impl Visitor for Serve<'_> {
                 "max_connections" => {
                     server = server.max_connections(NonZeroUsize::new(number).expect("some"));
                 }
+                "sends" => server = server.sends(value.parse().expect("a way to send")),
                 "output_limit" => output_limit = number,
                 "overflow" => overflow = value.parse().expect("an overflow"),
                 "descriptors" => limit(Resource::Nofile, number as u64),
