@@ -9,7 +9,7 @@
 //!
 //! **A write half** moves from A to B:
 //!
-//! 1. A tells every loop, itself and B too: *this connection's write half will be at B*.
+//! 1. A tells every loop, itself too and B before all others: *this connection's write half will be at B*.
 //! 2. Each loop sends to B from then on, and tells A so, after everything that it has sent to A before. B keeps what
 //!    arrives for the half. (A itself goes on filling the outbox that it has.)
 //! 3. When all have told A, nothing more can come there. A posts the half to B, and from now on sends to B too.
@@ -20,10 +20,11 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::balance::Shed;
-use super::event_loop::{Interest, Token};
+use super::event_loop::{Interest, Reactor, Token};
 use super::mail::{MovingReader, MovingWriter, Task};
 use super::peer::{Finish, Peer};
 use super::serving::{Loop, ServingLoop};
@@ -85,11 +86,24 @@ impl Moves {
         self.writers.contains_key(&id)
     }
 
-    /// The connection is gone.
-    pub fn forget(&mut self, id: ConnectionId) {
+    /// The connection is gone. Whether its write half was on its way here.
+    fn forget(&mut self, id: ConnectionId) -> bool {
         self.writers.remove(&id);
         self.readers.remove(&id);
-        self.coming.remove(&id);
+        self.coming.remove(&id).is_some()
+    }
+}
+
+/// Watches a socket that this loop may be watching already: for its other half, or for a read half that went from here
+/// when it ended.
+pub(super) fn watch_socket<T>(
+    reactor: &Reactor<T>,
+    socket: impl AsFd + Copy,
+    interest: Interest,
+) -> io::Result<()> {
+    match reactor.register(socket, interest) {
+        Err(known) if known.kind() == io::ErrorKind::AlreadyExists => reactor.change(socket, interest),
+        registered => registered,
     }
 }
 
@@ -204,13 +218,10 @@ impl<P: Protocol> ServingLoop<'_, P> {
         let watched = match self.peers.get(id).and_then(|peer| peer.write.as_mut()) {
             _ if !watch => Ok(()),
             Some(write) => {
-                let both = Interest::both(token, token);
-                match std::mem::replace(&mut write.watched, true) {
-                    true => reactor.change(&link.socket, both),
-                    false => reactor.register(&link.socket, both),
-                }
+                write.watched = true;
+                watch_socket(reactor, &link.socket, Interest::both(token, token))
             }
-            None => reactor.register(&link.socket, Interest::read(token)),
+            None => watch_socket(reactor, &link.socket, Interest::read(token)),
         };
         match self.peers.get(id) {
             Some(peer) => {
@@ -230,6 +241,13 @@ impl<P: Protocol> ServingLoop<'_, P> {
             }
         }
         watched
+    }
+
+    /// A connection that has moved is gone, at least its write half: its read half may wait for that here.
+    pub fn forget(&mut self, id: ConnectionId, reactor: &mut Loop<P::Session>) {
+        if self.moves.forget(id) && self.peers.get(id).is_some() {
+            self.write_half_gone(id, Some(CloseReason::Lost), reactor);
+        }
     }
 
     /// The read half of a write half is on another loop now.
@@ -255,7 +273,12 @@ impl<P: Protocol> ServingLoop<'_, P> {
         }
         self.moves.leaving.insert(id, (to, self.outgoing.len()));
         let from = self.index;
-        self.tell_all(|| Task::Rehome { id, from, to });
+        // The new loop first: what others send there after they have heard of it comes after this.
+        self.tell(to, Task::Rehome { id, from, to });
+        self.post_all();
+        for loop_ in (0..self.outgoing.len()).filter(|&loop_| loop_ != to) {
+            self.tell(loop_, Task::Rehome { id, from, to });
+        }
     }
 
     /// A write half is about to move: what is said to it goes to the new loop from now on.

@@ -7,7 +7,7 @@ use rustix::net::{self, SendFlags};
 
 use super::event_loop::{Interest, Token};
 use super::mail::{Batch, Task};
-use super::moving::Held;
+use super::moving::{Held, watch_socket};
 use super::peer::Finish;
 use super::serving::{Loop, ServingLoop};
 use crate::connection::Connection;
@@ -186,7 +186,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         let Some(write) = &mut peer.write else { return };
         if write.blocked && !write.watched {
             write.watched = true;
-            let watched = reactor.register(&peer.link.socket, Interest::write(Token::new(slot)));
+            let watched = watch_socket(reactor, &peer.link.socket, Interest::write(Token::new(slot)));
             if watched.is_err() {
                 return self.fail_write_half(slot, CloseReason::Lost);
             }
