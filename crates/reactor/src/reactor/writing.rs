@@ -76,10 +76,11 @@ impl<P: Protocol> ServingLoop<'_, P> {
             }
             return;
         };
+        let is_split = peer.is_split();
         let Some(write) = peer.write.as_mut().filter(|write| !write.finish) else {
             return self.counters.undeliverable.add(1);
         };
-        if peer.read.is_none() {
+        if is_split {
             peer.link.waiting.fetch_add(bytes.len(), Relaxed);
         }
         write.outbox.buffer().extend_from_slice(bytes);
@@ -148,6 +149,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
     fn send(&mut self, slot: u32) {
         let limit = self.serving.options.output_limit;
         let Some(peer) = self.peers.at(slot) else { return };
+        let is_split = peer.is_split();
         let Some(write) = &mut peer.write else { return };
         if write.blocked || write.outbox.is_empty() {
             return;
@@ -165,7 +167,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
                 write.outbox.sent(count);
                 // The kernel took a part: it is full, and makes an event when it is not.
                 write.blocked = !write.outbox.is_empty();
-                if peer.read.is_none() {
+                if is_split {
                     // Relaxed: see `Link::waiting`.
                     let before = peer.link.waiting.fetch_sub(count, Relaxed);
                     if before > limit / 2 && before - count <= limit / 2 {
