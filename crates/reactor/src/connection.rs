@@ -3,12 +3,15 @@
 //! Every design drives its connections through this one place, so that they agree in what a protocol sees. The design
 //! reads and writes the socket, keeps the time, and does what [`Effects`] ask.
 
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use crate::counters::CloseReason;
 use crate::id::ConnectionId;
 use crate::protocol::{Asked, Effects, End, Io, Protocol, Session};
+use crate::server::Serving;
 use crate::trace::Span;
 
 /// The most bytes that a design receives at once.
@@ -52,17 +55,36 @@ pub(crate) struct Connection<S> {
 }
 
 impl<S: Session> Connection<S> {
-    /// A client has connected.
+    /// A client of this server has connected, by this socket.
+    pub fn open_on<P: Protocol<Session = S>>(
+        serving: &Serving<P>,
+        id: ConnectionId,
+        socket: impl AsFd,
+        turn: &mut Turn<'_>,
+    ) -> Self {
+        let peer = P::LOCATED.then(|| rustix::net::getpeername(&socket));
+        let address = peer.and_then(Result::ok).flatten();
+        Self::open(
+            &*serving.protocol,
+            id,
+            serving.span(id, socket),
+            address.and_then(|address| address.try_into().ok()),
+            turn,
+        )
+    }
+
+    /// A client has connected, from this address if that is known.
     pub fn open<P: Protocol<Session = S>>(
         protocol: &P,
         id: ConnectionId,
         span: Span,
+        address: Option<SocketAddr>,
         turn: &mut Turn<'_>,
     ) -> Self {
         let mut connection = Self {
             id,
             session: protocol.open(id),
-            max_frame: P::MAX_FRAME,
+            max_frame: protocol.max_frame(),
             input: Vec::new(),
             held: false,
             peer_ended: false,
@@ -73,7 +95,12 @@ impl<S: Session> Connection<S> {
             reason: None,
             span,
         };
-        connection.call(turn, |session, io| session.opened(io));
+        connection.call(turn, |session, io| {
+            if let Some(address) = address {
+                session.located(address);
+            }
+            session.opened(io);
+        });
         connection
     }
 
@@ -360,6 +387,7 @@ mod tests {
                 &LinesProtocol,
                 ConnectionId::new(0, 0, 0),
                 Span::none(),
+                None,
                 &mut turn,
             );
             Self {

@@ -160,8 +160,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
             full_at: usize::MAX,
             effects: &mut self.effects,
         };
-        let span = self.serving.span(id, &link.socket);
-        let mut connection = Connection::open(&*self.serving.protocol, id, span, &mut turn);
+        let mut connection = Connection::open_on(self.serving, id, &link.socket, &mut turn);
         if registered.is_err() {
             // No memory or no watches left: this client cannot be served.
             connection.end(CloseReason::Lost);
