@@ -160,7 +160,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         let Some(read) = &mut peer.read else { return };
         let id = peer.id;
         let messages = read.connection.messages();
-        if let Some(write) = &mut peer.write {
+        if let Some(write) = peer.write.as_mut().filter(|_| peer.writer == self.index) {
             let full_at = write.outbox.full_at(limit);
             let mut turn = Turn {
                 output: write.outbox.buffer(),
@@ -321,14 +321,17 @@ impl<P: Protocol> ServingLoop<'_, P> {
         }
         let link = Arc::clone(&peer.link);
         let Some(read) = peer.read.take() else { return };
-        self.peers.remove(slot);
+        if peer.write.is_some() {
+            // On its way already to the loop where it will end.
+            peer.reader = writer;
+        } else {
+            self.peers.remove(slot);
+        }
         if read.may_linger() {
             // It was registered and is open. Otherwise the socket is about to be closed, which says the same.
             let _ = reactor.remove(&link.socket);
         }
-        self.crew.manager.moved(self.index, writer);
-        let moving = Box::new(MovingReader { id, link, read });
-        self.leaving.push((writer, Task::Finish(moving, finish)));
+        self.leaving.push((MovingReader { id, link, read }, finish));
     }
 
     /// The write half is gone: all is sent, or it was not to be, or it could not for the reason given.
