@@ -25,6 +25,8 @@ pub(crate) struct Crew<S> {
     pub acceptors: Acceptors,
     /// One for each loop.
     pub mailboxes: Vec<Mailbox<Task<S>>>,
+    /// Held while all are told that a write half moves.
+    pub rehoming: Mutex<()>,
     /// Emptied batches, so that a turn costs no allocation.
     spares: Mutex<Vec<Batch>>,
     /// Watches the loops, where connections move by their use of the CPU.
@@ -68,6 +70,17 @@ pub(crate) fn serve<P: Protocol>(
     manager: ReactorManager,
     acceptors: Acceptors,
 ) -> Result<(), Error> {
+    let watch = (manager.placement() == Placement::Adaptive).then(|| Watch::new(manager.reactors()));
+    serve_watched(serving, manager, acceptors, watch)
+}
+
+/// The same, where connections move as `watch` has them.
+pub(super) fn serve_watched<P: Protocol>(
+    serving: &Serving<P>,
+    manager: ReactorManager,
+    acceptors: Acceptors,
+    watch: Option<Watch>,
+) -> Result<(), Error> {
     let mut reactors = Vec::new();
     for index in 0..manager.reactors() {
         let reactor = Reactor::counting(serving.board.clone(), index);
@@ -91,9 +104,10 @@ pub(crate) fn serve<P: Protocol>(
     let crew = Crew {
         slots: Slots::new(serving.options.max_connections),
         mailboxes: reactors.iter().map(Reactor::mailbox).collect(),
-        watch: (manager.placement() == Placement::Adaptive).then(|| Watch::new(manager.reactors())),
+        watch,
         manager,
         acceptors,
+        rehoming: Mutex::default(),
         spares: Mutex::default(),
     };
     let run = |index, reactor: Loop<P::Session>| {

@@ -34,6 +34,13 @@ pub(crate) struct Peer<S> {
     pub write: Option<WriteHalf>,
 }
 
+impl<S> Peer<S> {
+    /// Whether what the session sends to its own client goes through another loop: of the loop where the write half is.
+    pub fn is_split(&self) -> bool {
+        self.read.is_none() || self.writer != self.reader
+    }
+}
+
 /// How a write half is to end; the later the stronger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Finish {
@@ -101,6 +108,12 @@ impl<S: Session> ReadHalf<S> {
     /// Whether there may be something to receive, and it is wanted.
     pub fn is_ready(&self) -> bool {
         self.readable && self.paused <= 0 && self.connection.wants_input()
+    }
+
+    /// Whether its socket must not be closed at once when it ends: closing one with unread input resets the
+    /// connection, and the client might lose what it was sent.
+    pub fn may_linger(&self) -> bool {
+        self.readable || self.connection.may_be_sending()
     }
 
     /// Starts the server's time-outs.
@@ -186,6 +199,11 @@ pub(crate) struct WriteHalf {
 }
 
 impl WriteHalf {
+    /// Whether there is something to send that the socket may take.
+    pub fn can_send(&self) -> bool {
+        !self.blocked && !self.outbox.is_empty()
+    }
+
     /// It has got something. `true`: it must be put into the list of those to be flushed.
     pub fn must_flush(&mut self) -> bool {
         let must = !self.dirty && !self.blocked;
@@ -209,6 +227,11 @@ impl<S> Peers<S> {
     #[inline]
     pub fn at(&mut self, slot: u32) -> Option<&mut Peer<S>> {
         self.0.get_mut(slot as usize)?.as_deref_mut()
+    }
+
+    /// The same, to look at several.
+    pub fn look_at(&self, slot: u32) -> Option<&Peer<S>> {
+        self.0.get(slot as usize)?.as_deref()
     }
 
     /// This connection, if anything of it is here.

@@ -9,21 +9,23 @@
 //! something is sent once, and what is for other loops is posted.
 //!
 //! How a connection ends, always in this order: the read half decides (the session closed, the client ended, a time
-//! passed, the write half reported a failure) and asks the write half to finish; that one sends what is left, unless
-//! the end is abrupt, and says when it is gone; then the read half tells the session, counts the reason and gives
-//! the permit back. So each end is seen by both halves, and counted once.
+//! passed, the write half reported a failure) and asks the write half to finish, for which it goes to that one's loop;
+//! that one sends what is left, unless the end is abrupt, and is gone; then the read half tells the session, counts the
+//! reason and gives the permit back. So each end is seen by both halves, and counted once.
 
 use super::accepting::Acceptor;
 use super::crew::Crew;
 use super::event_loop::{Handler, Interest, Reactor, Readiness, Token};
-use super::mail::{Outgoing, Task};
+use super::mail::{MovingReader, Outgoing, Task};
 use super::moving::Moves;
-use super::peer::Peers;
+use super::peer::{Finish, Peers};
 use crate::connection::{Connection, RECEIVE_BYTES};
 use crate::counters::{CloseReason, Counters};
 use crate::error::Error;
 use crate::listen::Listener;
+use crate::options::Sends;
 use crate::protocol::{Effects, Protocol};
+use crate::ring::JointSends;
 use crate::server::Serving;
 
 // Tokens of what is not a connection.
@@ -47,12 +49,16 @@ pub(super) struct ServingLoop<'a, P: Protocol> {
     pub input: Box<[u8]>,
     /// Write halves that have something new to send.
     pub dirty: Vec<u32>,
+    /// Sends all outboxes of a turn at once, where that was asked for.
+    pub joint_sends: Option<JointSends>,
     /// Read halves that left something unread.
     pub queued: Vec<u32>,
     /// Read halves whose end was decided while others were at work.
     pub ended: Vec<u32>,
     /// For each loop.
     pub outgoing: Vec<Outgoing<P::Session>>,
+    /// Read halves that have ended, on their way to their write halves: posted after all that anybody here has said.
+    pub leaving: Vec<(MovingReader<P::Session>, Finish)>,
     /// How many different messages this loop has delivered.
     pub delivered: u64,
     /// Where connections are that have moved.
@@ -83,9 +89,11 @@ impl<'a, P: Protocol> ServingLoop<'a, P> {
             effects: Effects::default(),
             input: vec![0; RECEIVE_BYTES].into_boxed_slice(),
             dirty: Vec::new(),
+            joint_sends: None,
             queued: Vec::new(),
             ended: Vec::new(),
             outgoing: crew.mailboxes.iter().map(|_| Outgoing::new(index)).collect(),
+            leaving: Vec::new(),
             delivered: 0,
             moves: Moves::default(),
             acceptor: listener.map(Acceptor::new),
@@ -106,6 +114,13 @@ impl<'a, P: Protocol> ServingLoop<'a, P> {
             && let Err(error) = reactor.register(self.serving.stop(), Interest::read(STOP).level())
         {
             self.fail(Error::io("waiting for the stop")(error));
+        }
+        if self.serving.options.sends == Some(Sends::IoUring) {
+            // Here, since it belongs to the thread that makes it.
+            match JointSends::new() {
+                Ok(sends) => self.joint_sends = Some(sends),
+                Err(error) => self.fail(Error::io("making a ring for sends")(error)),
+            }
         }
         if let Some(watch) = &self.crew.watch {
             watch.is_loop(self.index);
@@ -169,6 +184,21 @@ impl<'a, P: Protocol> ServingLoop<'a, P> {
         }
     }
 
+    /// Posts what was collected, and ended read halves at last: at the loop that it comes to, the session may say
+    /// more, which must not arrive before what it has said here.
+    fn post_with_ended(&mut self) {
+        if P::SHARED && !self.leaving.is_empty() {
+            self.post_all();
+        }
+        for (moving, finish) in std::mem::take(&mut self.leaving) {
+            // Now, since the write half may have moved since the end was decided.
+            let writer = self.moves.writer_of(moving.id);
+            self.crew.manager.moved(self.index, writer);
+            self.tell(writer, Task::Finish(Box::new(moving), finish));
+        }
+        self.post_all();
+    }
+
     /// Posts what was collected.
     pub fn post_all(&mut self) {
         for (outgoing, mailbox) in self.outgoing.iter_mut().zip(&self.crew.mailboxes) {
@@ -204,10 +234,10 @@ impl<P: Protocol> Handler<Task<P::Session>> for ServingLoop<'_, P> {
 
     fn task(&mut self, task: Task<P::Session>, reactor: &mut Loop<P::Session>) {
         match task {
-            Task::OpenWriter(newcomer) => self.open_writer(newcomer, reactor),
+            Task::OpenWriter(newcomer) => self.open_writer(newcomer),
             Task::OpenReader(newcomer) => self.open_reader(newcomer, reactor),
             Task::Output(from, batch) => self.put_batch(from, batch),
-            Task::Finish(id, finish) => self.finish(id, finish, reactor),
+            Task::Finish(moving, finish) => self.reader_ended(*moving, finish, reactor),
             Task::Gone(id, reason) => self.write_half_gone(id, reason, reactor),
             Task::Taken(id) => self.taken(id, reactor),
             Task::Pause(id) => self.pause(id, 1),
@@ -218,7 +248,7 @@ impl<P: Protocol> Handler<Task<P::Session>> for ServingLoop<'_, P> {
             Task::Rehome { id, from, to } => self.rehome(id, from, to),
             Task::Rehomed(id) => self.rehomed(id, reactor),
             Task::WriterMoved(moving) => self.writer_moved(*moving, reactor),
-            Task::Forget(id) => self.moves.forget(id),
+            Task::Forget(id) => self.forget(id, reactor),
             Task::Shed(shed) => self.shed(shed, reactor),
             Task::Permit => self.listen(reactor),
             Task::Stop => self.stop(reactor),
@@ -241,6 +271,6 @@ impl<P: Protocol> Handler<Task<P::Session>> for ServingLoop<'_, P> {
         if !self.queued.is_empty() {
             reactor.again();
         }
-        self.post_all();
+        self.post_with_ended();
     }
 }

@@ -1,5 +1,6 @@
 //! What a loop does with write halves: it fills outboxes, sends each once a turn, and holds back who fills too fast.
 
+use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::io::Errno;
@@ -7,14 +8,16 @@ use rustix::net::{self, SendFlags};
 
 use super::event_loop::{Interest, Token};
 use super::mail::{Batch, Task};
-use super::moving::Held;
+use super::moving::{Held, watch_socket};
 use super::peer::Finish;
 use super::serving::{Loop, ServingLoop};
 use crate::connection::Connection;
 use crate::counters::CloseReason;
 use crate::id::ConnectionId;
+use crate::letters::Parts;
 use crate::options::Overflow;
 use crate::protocol::Protocol;
+use crate::ring::JointSends;
 
 impl<P: Protocol> ServingLoop<'_, P> {
     /// Brings what sessions have sent to others where it belongs.
@@ -23,18 +26,14 @@ impl<P: Protocol> ServingLoop<'_, P> {
             return;
         }
         let mut effects = std::mem::take(&mut self.effects);
-        let mut last = None;
-        for (to, bytes) in effects.messages() {
-            if last != Some(bytes.as_ptr_range()) {
-                last = Some(bytes.as_ptr_range());
-                self.delivered += 1;
-            }
+        self.delivered += 1;
+        for (to, letter, parts) in effects.letters.iter() {
             let writer = self.moves.writer_of(to);
             if writer == self.index {
-                self.put(self.index, sender, to, bytes);
+                self.put(self.index, sender, to, parts);
             } else {
                 let batch = self.outgoing[writer].batch();
-                batch.message(self.delivered, to, sender, bytes);
+                batch.message((self.delivered, letter), to, sender, parts);
             }
         }
         effects.clear_messages();
@@ -43,10 +42,10 @@ impl<P: Protocol> ServingLoop<'_, P> {
 
     /// Bytes from another loop.
     pub fn put_batch(&mut self, from: usize, batch: Batch) {
-        for (to, sender, bytes) in batch.entries() {
+        for (to, sender, parts) in batch.entries() {
             match sender {
-                None => self.put_own(to, bytes),
-                Some(sender) => self.put(from, sender, to, bytes),
+                None => self.put_own(to, parts.own),
+                Some(sender) => self.put(from, sender, to, parts),
             }
         }
         self.crew.give_back(batch);
@@ -65,24 +64,25 @@ impl<P: Protocol> ServingLoop<'_, P> {
     }
 
     /// A message of a session on loop `from`.
-    pub fn put(&mut self, from: usize, sender: ConnectionId, to: ConnectionId, bytes: &[u8]) {
+    pub fn put(&mut self, from: usize, sender: ConnectionId, to: ConnectionId, parts: Parts<'_>) {
         let limit = self.serving.options.output_limit;
         let Some(peer) = self.peers.get(to).filter(|peer| peer.write.is_some()) else {
             if !self
                 .moves
-                .hold(to, || Held::Message(from, sender, bytes.to_vec()))
+                .hold(to, || Held::Message(from, sender, parts.to_vec()))
             {
                 self.counters.undeliverable.add(1);
             }
             return;
         };
+        let is_split = peer.is_split();
         let Some(write) = peer.write.as_mut().filter(|write| !write.finish) else {
             return self.counters.undeliverable.add(1);
         };
-        if peer.read.is_none() {
-            peer.link.waiting.fetch_add(bytes.len(), Relaxed);
+        if is_split {
+            peer.link.waiting.fetch_add(parts.len(), Relaxed);
         }
-        write.outbox.buffer().extend_from_slice(bytes);
+        parts.append_to(write.outbox.buffer());
         self.counters.deliveries.add(1);
         if write.must_flush() {
             self.dirty.push(to.slot());
@@ -131,6 +131,10 @@ impl<P: Protocol> ServingLoop<'_, P> {
 
     /// Sends each outbox that has got something.
     pub fn flush_dirty(&mut self, reactor: &mut Loop<P::Session>) {
+        if let Some(sends) = self.joint_sends.take() {
+            self.joint_sends = Some(self.flush_together(sends, reactor));
+            return;
+        }
         let mut next = 0;
         while let Some(&slot) = self.dirty.get(next) {
             next += 1;
@@ -144,12 +148,40 @@ impl<P: Protocol> ServingLoop<'_, P> {
         self.dirty.clear();
     }
 
+    /// The same, by one submission for all.
+    fn flush_together(&mut self, mut sends: JointSends, reactor: &mut Loop<P::Session>) -> JointSends {
+        let mut dirty = std::mem::take(&mut self.dirty);
+        dirty.retain(|&slot| {
+            let write = self.peers.at(slot).and_then(|peer| peer.write.as_mut());
+            write.is_some_and(|write| std::mem::take(&mut write.dirty))
+        });
+        let sent = sends.send(
+            dirty.iter().filter_map(|&slot| {
+                let peer = self.peers.look_at(slot)?;
+                let write = peer.write.as_ref().filter(|write| write.can_send())?;
+                Some((slot, peer.link.socket.as_fd(), write.outbox.waiting()))
+            }),
+            self.counters,
+        );
+        // All of them first: what having sent makes possible can send again.
+        for &(slot, sent) in sent {
+            self.sent(slot, sent);
+        }
+        for &slot in &dirty {
+            self.after_send(slot, reactor);
+        }
+        // Its memory is used again.
+        dirty.clear();
+        dirty.append(&mut self.dirty);
+        self.dirty = dirty;
+        sends
+    }
+
     /// Sends what the socket takes.
     fn send(&mut self, slot: u32) {
-        let limit = self.serving.options.output_limit;
         let Some(peer) = self.peers.at(slot) else { return };
         let Some(write) = &mut peer.write else { return };
-        if write.blocked || write.outbox.is_empty() {
+        if !write.can_send() {
             return;
         }
         let sent = loop {
@@ -159,13 +191,22 @@ impl<P: Protocol> ServingLoop<'_, P> {
                 sent => break sent,
             }
         };
+        self.sent(slot, sent);
+    }
+
+    /// Notes what came of sending.
+    fn sent(&mut self, slot: u32, sent: Result<usize, Errno>) {
+        let limit = self.serving.options.output_limit;
+        let Some(peer) = self.peers.at(slot) else { return };
+        let is_split = peer.is_split();
+        let Some(write) = &mut peer.write else { return };
         match sent {
             Ok(count) => {
                 self.counters.bytes_out.add(count as u64);
                 write.outbox.sent(count);
                 // The kernel took a part: it is full, and makes an event when it is not.
                 write.blocked = !write.outbox.is_empty();
-                if peer.read.is_none() {
+                if is_split {
                     // Relaxed: see `Link::waiting`.
                     let before = peer.link.waiting.fetch_sub(count, Relaxed);
                     if before > limit / 2 && before - count <= limit / 2 {
@@ -175,6 +216,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
                 }
             }
             Err(Errno::AGAIN) => write.blocked = true,
+            Err(Errno::INTR) if write.must_flush() => self.dirty.push(slot),
             Err(_) => self.fail_write_half(slot, CloseReason::Lost),
         }
     }
@@ -186,7 +228,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         let Some(write) = &mut peer.write else { return };
         if write.blocked && !write.watched {
             write.watched = true;
-            let watched = reactor.register(&peer.link.socket, Interest::write(Token::new(slot)));
+            let watched = watch_socket(reactor, &peer.link.socket, Interest::write(Token::new(slot)));
             if watched.is_err() {
                 return self.fail_write_half(slot, CloseReason::Lost);
             }
