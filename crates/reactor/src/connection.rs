@@ -304,7 +304,6 @@ impl<S: Session> Connection<S> {
 
     /// Calls the session, and takes note of what it asks for its own connection. `None`: it panicked.
     fn call<R>(&mut self, turn: &mut Turn<'_>, call: impl FnOnce(&mut S, &mut Io<'_>) -> R) -> Option<R> {
-        let within = self.span.enter();
         let (jobs_before, sent_before) = (turn.effects.jobs.len(), turn.output.len());
         let mut io = Io {
             id: self.id,
@@ -313,8 +312,10 @@ impl<S: Session> Connection<S> {
             effects: turn.effects,
         };
         // A session that has panicked is never called again, so nobody sees it half changed.
-        let result = catch_unwind(AssertUnwindSafe(|| call(&mut self.session, &mut io)));
-        drop(within);
+        let result = {
+            let _within = self.span.enter();
+            catch_unwind(AssertUnwindSafe(|| call(&mut self.session, &mut io)))
+        };
         self.span.sent(turn.output.len().saturating_sub(sent_before));
         self.jobs += turn.effects.jobs.len() - jobs_before;
         let asked = match self.asked.end {
