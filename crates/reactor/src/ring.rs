@@ -1,7 +1,10 @@
 //! io_uring: what the crate uses of it, and what it says where the kernel refuses it.
 //!
-//! Linux 6.1 or newer. The rings belong to the thread that makes them.
+//! Linux 6.1 or newer. A ring is made by any thread, so that what it needs is there before a server accepts, and then
+//! belongs to the one that first uses it.
 
+mod buffers;
+mod events;
 mod joint_sends;
 
 use std::io;
@@ -11,16 +14,21 @@ use rustix::io::Errno;
 
 use crate::error::Error;
 
+pub(crate) use buffers::Filled;
+pub(crate) use events::{Answer, Events, Watch};
 pub(crate) use joint_sends::JointSends;
 
-/// A ring for one thread, with room for so many requests at once.
-fn ring(entries: u32) -> io::Result<IoUring> {
+/// A ring with room for so many requests at once and so many answers. The thread that enables it is the one that
+/// uses it.
+fn ring(requests: u32, answers: u32) -> io::Result<IoUring> {
     IoUring::builder()
         // A request that cannot be made does not hold up those behind it.
         .setup_submit_all()
         .setup_single_issuer()
         .setup_defer_taskrun()
-        .build(entries)
+        .setup_r_disabled()
+        .setup_cqsize(answers)
+        .build(requests)
 }
 
 /// Whether the kernel allows io_uring. `instead`: what to do without, as the end of a sentence.
@@ -29,7 +37,7 @@ fn ring(entries: u32) -> io::Result<IoUring> {
 ///
 /// That it refuses, in words.
 pub(crate) fn probe(instead: &'static str) -> Result<(), Error> {
-    ring(1).map(drop).map_err(|source| Error::NoIoUring {
+    ring(1, 2).map(drop).map_err(|source| Error::NoIoUring {
         why: why(&source),
         source,
         instead,

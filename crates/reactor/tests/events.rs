@@ -34,6 +34,7 @@ const WAYS: &[Way] = &[
     Way(Design::SplitReactor, Sends::Call),
     Way(Design::ReactorPool, Sends::Call),
     Way(Design::ReactorPerCore, Sends::Call),
+    Way(Design::Proactor, Sends::Call),
     Way(Design::LeaderFollowers, Sends::Call),
     Way(Design::HalfSyncHalfAsync, Sends::Call),
     Way(Design::Reactor, Sends::IoUring),
