@@ -79,6 +79,18 @@ pub(crate) fn serve<P: Protocol>(
     acceptors: Acceptors,
     kernel: Kernel,
 ) -> Result<(), Error> {
+    let watch = (manager.placement() == Placement::Adaptive).then(|| Watch::new(manager.reactors()));
+    serve_watched(serving, manager, acceptors, kernel, watch)
+}
+
+/// The same, where connections move as `watch` has them.
+pub(super) fn serve_watched<P: Protocol>(
+    serving: &Serving<P>,
+    manager: ReactorManager,
+    acceptors: Acceptors,
+    kernel: Kernel,
+    watch: Option<Watch>,
+) -> Result<(), Error> {
     let sends_jointly = kernel == Kernel::IoUring || serving.options.sends == Some(Sends::IoUring);
     let mut reactors = Vec::new();
     for index in 0..manager.reactors() {
@@ -108,7 +120,7 @@ pub(crate) fn serve<P: Protocol>(
     let crew = Crew {
         slots: Slots::new(serving.options.max_connections),
         mailboxes: reactors.iter().map(|(reactor, _)| reactor.mailbox()).collect(),
-        watch: (manager.placement() == Placement::Adaptive).then(|| Watch::new(manager.reactors())),
+        watch,
         manager,
         acceptors,
         spares: Mutex::default(),
