@@ -5,16 +5,16 @@ use std::fmt::{self, Write as _};
 
 use anyhow::{Result, ensure};
 
-use super::activity::Activity;
 use super::chat_driver::Rooms;
 use super::chat_hall::{LINE_BYTES, ROOM};
-use super::designs::named;
-use super::figures::{NOTHING, estimate, spread};
-use super::profile::{Calls, Profile};
-use super::programs::Whose;
-use super::rounds::Rounds;
-use super::server::{Cpus, Server};
-use super::{Part, Site};
+use crate::rig::activity::Activity;
+use crate::rig::designs::named;
+use crate::rig::figures::{NOTHING, estimate, spread};
+use crate::rig::profile::{Calls, Profile};
+use crate::rig::programs::Whose;
+use crate::rig::rounds::Rounds;
+use crate::rig::server::{Cpus, Server};
+use crate::rig::{Part, Site};
 
 /// The source's designs; each is compared with the first.
 const DESIGNS: [&str; 3] = ["reactor", "split-reactor", "reactor-pool"];

@@ -13,6 +13,7 @@ mod chat;
 mod client;
 mod diag;
 mod echo;
+mod groups;
 mod null;
 mod numbered;
 mod processes;
@@ -73,6 +74,7 @@ fn suite(protocol: BuiltIn) -> &'static [Case] {
         BuiltIn::Null => null::CASES,
         BuiltIn::Numbered => numbered::CASES,
         BuiltIn::Chat => chat::CASES,
+        BuiltIn::Groups => groups::CASES,
     }
 }
 
