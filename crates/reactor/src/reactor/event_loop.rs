@@ -130,7 +130,7 @@ pub trait Handler<T> {
 #[derive(Debug)]
 enum Kernel {
     Epoll(OwnedFd),
-    Ring(RefCell<Completions>),
+    Ring(Box<RefCell<Completions>>),
 }
 
 /// An event loop over epoll.
@@ -212,7 +212,7 @@ impl<T> Reactor<T> {
     pub(crate) fn completing(board: Arc<Board>, block: usize) -> io::Result<Self> {
         let bell = bell()?;
         let completions = Completions::new(&bell)?;
-        let kernel = Kernel::Ring(RefCell::new(completions));
+        let kernel = Kernel::Ring(Box::new(RefCell::new(completions)));
         Ok(Self::over(kernel, bell, board, block))
     }
 

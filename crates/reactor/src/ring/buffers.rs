@@ -76,6 +76,7 @@ impl Buffers {
 
     /// Copies what is in the buffer to the front of `into`, which is as large as a buffer at least, and gives the
     /// buffer back to the kernel. How much that was.
+    #[expect(clippy::needless_pass_by_value, reason = "a buffer is taken once")]
     pub fn take(&mut self, filled: Filled, into: &mut [u8]) -> usize {
         let Filled { number, count } = filled;
         // SAFETY: the buffer lies in the mapping, for its number is below `COUNT`; the kernel has handed it over and
