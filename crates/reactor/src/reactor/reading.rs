@@ -35,11 +35,14 @@ impl<P: Protocol> ServingLoop<'_, P> {
     /// Receives once, and on to the end if that was announced. A full buffer is left for the end of the turn, so
     /// that one client does not keep the others waiting.
     fn receive(&mut self, slot: u32, reactor: &mut Loop<P::Session>) {
+        if reactor.completes() {
+            return self.use_arrived(slot, reactor);
+        }
         loop {
             let Some(peer) = self.peers.at(slot) else { return };
             let Some(read) = &mut peer.read else { return };
             if read.linger_until.is_some() {
-                return self.discard(slot);
+                return self.discard(slot, reactor);
             }
             if !read.is_ready() {
                 return self.look_for_loss(slot, reactor);
@@ -95,14 +98,14 @@ impl<P: Protocol> ServingLoop<'_, P> {
     }
 
     /// Receives what is sent to a connection that has ended, until the client has heard of it.
-    fn discard(&mut self, slot: u32) {
+    fn discard(&mut self, slot: u32, reactor: &mut Loop<P::Session>) {
         let Some(peer) = self.peers.at(slot) else { return };
         let Some(read) = &mut peer.read else { return };
         self.counters.receives.add(1);
         match net::recv(&peer.link.socket, &mut *self.input, RecvFlags::empty()) {
             Ok((1.., _)) | Err(Errno::INTR) => self.queue(slot),
             Err(Errno::AGAIN) => read.readable = false,
-            Ok(_) | Err(_) => self.close(slot),
+            Ok(_) | Err(_) => self.close(slot, reactor),
         }
     }
 
@@ -233,7 +236,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         match read.due(now, &self.serving.options) {
             Some(Due::Alarm) => self.call(slot, reactor, Connection::alarm),
             Some(Due::End(reason)) => self.end(slot, reason, reactor),
-            Some(Due::LingerOver) => return self.close(slot),
+            Some(Due::LingerOver) => return self.close(slot, reactor),
             None => {}
         }
         self.schedule(slot, reactor);
@@ -286,7 +289,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
             self.settle(slot, reactor);
         } else if reason.is_abrupt() {
             // It had ended for a reason before.
-            self.close(slot);
+            self.close(slot, reactor);
         }
     }
 
@@ -351,19 +354,19 @@ impl<P: Protocol> ServingLoop<'_, P> {
         read.finish = Some(Finish::AtOnce);
         let is_abrupt = read.connection.ending().is_none_or(CloseReason::is_abrupt);
         if is_abrupt || !read.may_linger() {
-            return self.close(id.slot());
+            return self.close(id.slot(), reactor);
         }
         self.counters.other_calls.add(1);
         if net::shutdown(&peer.link.socket, Shutdown::Write).is_err() {
-            return self.close(id.slot());
+            return self.close(id.slot(), reactor);
         }
         read.linger_until = Some(reactor.now() + LINGER);
         self.schedule(id.slot(), reactor);
-        self.discard(id.slot());
+        self.receive(id.slot(), reactor);
     }
 
     /// Both halves are gone: the session hears it, the reason is counted, the permit goes back.
-    fn close(&mut self, slot: u32) {
+    pub fn close(&mut self, slot: u32, reactor: &Loop<P::Session>) {
         let Some(mut peer) = self.peers.remove(slot) else {
             return;
         };
@@ -373,9 +376,11 @@ impl<P: Protocol> ServingLoop<'_, P> {
         if let Some(group) = read.group {
             self.crew.manager.leave(group);
         }
+        let receiving = read.receiving;
         let reason = read.connection.close(&mut self.effects);
         self.counters.closed(reason);
         self.counters.other_calls.add(1);
+        reactor.before_close(Token::new(slot), id.generation(), receiving);
         drop(peer);
         self.deliver(id);
         self.crew.manager.release(self.index);

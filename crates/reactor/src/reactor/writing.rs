@@ -119,12 +119,12 @@ impl<P: Protocol> ServingLoop<'_, P> {
     }
 
     /// The socket takes more again.
-    pub fn writable(&mut self, slot: u32) {
-        if let Some(write) = self.peers.at(slot).and_then(|peer| peer.write.as_mut())
-            && std::mem::take(&mut write.blocked)
-            && !write.outbox.is_empty()
-            && write.must_flush()
-        {
+    pub fn writable(&mut self, slot: u32, reactor: &Loop<P::Session>) {
+        let Some(write) = self.peers.at(slot).and_then(|peer| peer.write.as_mut()) else {
+            return;
+        };
+        write.watched &= !reactor.completes();
+        if std::mem::take(&mut write.blocked) && !write.outbox.is_empty() && write.must_flush() {
             self.dirty.push(slot);
         }
     }
