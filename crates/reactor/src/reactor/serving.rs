@@ -23,6 +23,7 @@ use crate::connection::{Connection, RECEIVE_BYTES};
 use crate::counters::{CloseReason, Counters};
 use crate::error::Error;
 use crate::listen::Listener;
+use crate::outbox::Spares;
 use crate::protocol::{Effects, Protocol};
 use crate::ring::JointSends;
 use crate::server::Serving;
@@ -46,6 +47,8 @@ pub(super) struct ServingLoop<'a, P: Protocol> {
     pub effects: Effects,
     /// Where receives put their bytes.
     pub input: Box<[u8]>,
+    /// Memory for outboxes.
+    pub spares: Spares,
     /// Write halves that have something new to send.
     pub dirty: Vec<u32>,
     /// Sends all outboxes of a turn at once, where that was asked for.
@@ -88,6 +91,7 @@ impl<'a, P: Protocol> ServingLoop<'a, P> {
             peers: Peers::default(),
             effects: Effects::default(),
             input: vec![0; RECEIVE_BYTES].into_boxed_slice(),
+            spares: Spares::default(),
             dirty: Vec::new(),
             joint_sends,
             queued: Vec::new(),
