@@ -142,7 +142,7 @@ impl<'a, P: Protocol, H: Halt> Worker<'a, P, H> {
             full_at,
             effects: &mut self.desk.effects,
         };
-        let connection = Connection::open_on(&*self.serving.protocol, id, &socket, &mut turn);
+        let connection = Connection::open_on(self.serving, id, &socket, &mut turn);
         let mut peer = Peer::<P, H> {
             options,
             counters: self.counters,

@@ -18,6 +18,8 @@ pub(crate) mod joins;
 mod mail;
 mod manager;
 mod moving;
+#[cfg(test)]
+mod moving_test;
 mod peer;
 mod reading;
 mod serving;

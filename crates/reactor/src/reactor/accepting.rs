@@ -116,28 +116,30 @@ impl<P: Protocol> ServingLoop<'_, P> {
             reader,
             writer,
         };
+        // The write half before the session begins: whoever learns of the connection from it says nothing to the
+        // write half that comes before this. Nobody is woken for it, since there is nothing to write yet.
         if writer == self.index {
-            self.open_writer(newcomer, reactor);
+            self.open_writer(newcomer.clone());
         } else {
-            self.tell(writer, Task::OpenWriter(newcomer));
+            self.crew.mailboxes[writer].leave(Task::OpenWriter(newcomer.clone()));
+        }
+        if reader == self.index {
+            self.open_reader(newcomer, reactor);
+        } else {
+            self.tell(reader, Task::OpenReader(newcomer));
         }
     }
 
-    /// Has the write half of a new connection here; then its read half can begin.
-    pub fn open_writer(&mut self, newcomer: Newcomer, reactor: &mut Loop<P::Session>) {
+    /// Has the write half of a new connection here.
+    pub fn open_writer(&mut self, newcomer: Newcomer) {
         self.peers.insert(Peer {
             id: newcomer.id,
-            link: Arc::clone(&newcomer.link),
+            link: newcomer.link,
             reader: newcomer.reader,
             writer: newcomer.writer,
             read: None,
             write: Some(WriteHalf::default()),
         });
-        if newcomer.reader == self.index {
-            self.open_reader(newcomer, reactor);
-        } else {
-            self.tell(newcomer.reader, Task::OpenReader(newcomer));
-        }
     }
 
     /// Has the read half of a new connection here: the session begins.
@@ -161,7 +163,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
             full_at: usize::MAX,
             effects: &mut self.effects,
         };
-        let mut connection = Connection::open_on(&*self.serving.protocol, id, &link.socket, &mut turn);
+        let mut connection = Connection::open_on(self.serving, id, &link.socket, &mut turn);
         if registered.is_err() {
             // No memory or no watches left: this client cannot be served.
             connection.end(CloseReason::Lost);

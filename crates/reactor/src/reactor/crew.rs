@@ -68,6 +68,17 @@ pub(crate) fn serve<P: Protocol>(
     manager: ReactorManager,
     acceptors: Acceptors,
 ) -> Result<(), Error> {
+    let watch = (manager.placement() == Placement::Adaptive).then(|| Watch::new(manager.reactors()));
+    serve_watched(serving, manager, acceptors, watch)
+}
+
+/// The same, where connections move as `watch` has them.
+pub(super) fn serve_watched<P: Protocol>(
+    serving: &Serving<P>,
+    manager: ReactorManager,
+    acceptors: Acceptors,
+    watch: Option<Watch>,
+) -> Result<(), Error> {
     let mut reactors = Vec::new();
     for index in 0..manager.reactors() {
         let reactor = Reactor::counting(serving.board.clone(), index);
@@ -91,7 +102,7 @@ pub(crate) fn serve<P: Protocol>(
     let crew = Crew {
         slots: Slots::new(serving.options.max_connections),
         mailboxes: reactors.iter().map(Reactor::mailbox).collect(),
-        watch: (manager.placement() == Placement::Adaptive).then(|| Watch::new(manager.reactors())),
+        watch,
         manager,
         acceptors,
         spares: Mutex::default(),

@@ -415,6 +415,12 @@ impl<T> Mailbox<T> {
         }
         ring
     }
+
+    /// Puts down a task that can wait until the loop is woken by another: it is handled before all that is posted
+    /// after it.
+    pub(crate) fn leave(&self, task: T) {
+        self.0.inbox.leave(task);
+    }
 }
 
 #[cfg(test)]

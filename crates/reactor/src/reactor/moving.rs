@@ -19,6 +19,7 @@
 //! meanwhile takes its half along; all loops are told to forget it.
 
 use std::collections::HashMap;
+use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::balance::Shed;
@@ -73,6 +74,11 @@ impl Moves {
     pub fn hold(&mut self, id: ConnectionId, held: impl FnOnce() -> Held) -> bool {
         let coming = self.coming.get_mut(&id);
         coming.map(|kept| kept.push(held())).is_some()
+    }
+
+    /// Whether its write half is on its way here.
+    pub fn expects(&self, id: ConnectionId) -> bool {
+        self.coming.contains_key(&id)
     }
 
     /// Whether its write half has moved.
@@ -133,38 +139,10 @@ impl<P: Protocol> ServingLoop<'_, P> {
 
     /// A read half has come.
     pub fn reader_moved(&mut self, moving: MovingReader<P::Session>, reactor: &mut Loop<P::Session>) {
-        let MovingReader { id, link, mut read } = moving;
+        let id = moving.id;
         let slot = id.slot();
-        let token = Token::new(slot);
-        self.moves.readers.remove(&id);
         let writer = self.moves.writer_of(id);
-        read.forget_timer();
-        let watched = match self.peers.get(id) {
-            Some(peer) => {
-                peer.reader = self.index;
-                peer.read = Some(read);
-                let known = peer
-                    .write
-                    .as_mut()
-                    .is_some_and(|write| std::mem::replace(&mut write.watched, true));
-                match known {
-                    true => reactor.change(&link.socket, Interest::both(token, token)),
-                    false => reactor.register(&link.socket, Interest::both(token, token)),
-                }
-            }
-            None => {
-                let watched = reactor.register(&link.socket, Interest::read(token));
-                self.peers.insert(Peer {
-                    id,
-                    link,
-                    reader: self.index,
-                    writer,
-                    read: Some(read),
-                    write: None,
-                });
-                watched
-            }
-        };
+        let watched = self.take_in(moving, true, reactor);
         if writer != self.index {
             self.tell(writer, Task::ReaderIs(id, self.index));
         } else {
@@ -183,6 +161,76 @@ impl<P: Protocol> ServingLoop<'_, P> {
         // Its outbox may have been emptied while it was on its way.
         self.taken(id, reactor);
         self.read_on(slot);
+    }
+
+    /// The read half of a connection that ends has come, to end with its write half.
+    pub fn reader_ended(
+        &mut self,
+        moving: MovingReader<P::Session>,
+        finish: Finish,
+        reactor: &mut Loop<P::Session>,
+    ) {
+        let id = moving.id;
+        let has_writer =
+            self.moves.expects(id) || self.peers.get(id).is_some_and(|peer| peer.write.is_some());
+        let watch = moving.read.may_linger() || self.moves.expects(id);
+        let watched = self.take_in(moving, watch, reactor);
+        if !has_writer {
+            // It had failed before it could hear of the end.
+            return self.write_half_gone(id, Some(CloseReason::Lost), reactor);
+        }
+        let finish = match watched {
+            Ok(()) => finish,
+            // No memory or no watches left: nobody would hear of the client.
+            Err(_) => Finish::AtOnce,
+        };
+        self.finish(id, finish, reactor);
+        if self.drained {
+            self.end(id.slot(), CloseReason::DrainTime, reactor);
+        }
+        self.schedule(id.slot(), reactor);
+    }
+
+    /// Has a read half here that was on another loop; with `watch` its socket is watched.
+    fn take_in(
+        &mut self,
+        moving: MovingReader<P::Session>,
+        watch: bool,
+        reactor: &Loop<P::Session>,
+    ) -> io::Result<()> {
+        let MovingReader { id, link, mut read } = moving;
+        let token = Token::new(id.slot());
+        self.moves.readers.remove(&id);
+        read.forget_timer();
+        let watched = match self.peers.get(id).and_then(|peer| peer.write.as_mut()) {
+            _ if !watch => Ok(()),
+            Some(write) => {
+                let both = Interest::both(token, token);
+                match std::mem::replace(&mut write.watched, true) {
+                    true => reactor.change(&link.socket, both),
+                    false => reactor.register(&link.socket, both),
+                }
+            }
+            None => reactor.register(&link.socket, Interest::read(token)),
+        };
+        match self.peers.get(id) {
+            Some(peer) => {
+                peer.reader = self.index;
+                peer.read = Some(read);
+            }
+            None => {
+                let writer = self.moves.writer_of(id);
+                self.peers.insert(Peer {
+                    id,
+                    link,
+                    reader: self.index,
+                    writer,
+                    read: Some(read),
+                    write: None,
+                });
+            }
+        }
+        watched
     }
 
     /// The read half of a write half is on another loop now.

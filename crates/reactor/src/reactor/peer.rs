@@ -103,6 +103,12 @@ impl<S: Session> ReadHalf<S> {
         self.readable && self.paused <= 0 && self.connection.wants_input()
     }
 
+    /// Whether its socket must not be closed at once when it ends: closing one with unread input resets the
+    /// connection, and the client might lose what it was sent.
+    pub fn may_linger(&self) -> bool {
+        self.readable || self.connection.may_be_sending()
+    }
+
     /// Starts the server's time-outs.
     pub fn begin(&mut self, now: Instant) {
         self.opened = Some(now);

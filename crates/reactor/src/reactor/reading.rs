@@ -1,6 +1,7 @@
 //! What a loop does with read halves: it receives, calls sessions, does what they ask, and ends connections.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, Shutdown};
 
 use super::event_loop::{Readiness, Token};
-use super::mail::Task;
+use super::mail::{MovingReader, Task};
 use super::moving::Held;
 use super::peer::{Due, Finish};
 use super::serving::{Loop, ServingLoop};
@@ -296,7 +297,8 @@ impl<P: Protocol> ServingLoop<'_, P> {
         }
     }
 
-    /// Has the write half finish, if the connection has ended and that was not asked yet.
+    /// Has the write half finish, if the connection has ended and that was not asked yet: the read half goes where that
+    /// one is, which can then end both.
     fn settle(&mut self, slot: u32, reactor: &mut Loop<P::Session>) {
         let Some(peer) = self.peers.at(slot) else { return };
         let Some(read) = &mut peer.read else { return };
@@ -315,9 +317,18 @@ impl<P: Protocol> ServingLoop<'_, P> {
         let (id, writer) = (peer.id, peer.writer);
         if writer == self.index {
             self.finish(id, finish, reactor);
-        } else {
-            self.tell(writer, Task::Finish(id, finish));
+            return;
         }
+        let link = Arc::clone(&peer.link);
+        let Some(read) = peer.read.take() else { return };
+        self.peers.remove(slot);
+        if read.may_linger() {
+            // It was registered and is open. Otherwise the socket is about to be closed, which says the same.
+            let _ = reactor.remove(&link.socket);
+        }
+        self.crew.manager.moved(self.index, writer);
+        let moving = Box::new(MovingReader { id, link, read });
+        self.leaving.push((writer, Task::Finish(moving, finish)));
     }
 
     /// The write half is gone: all is sent, or it was not to be, or it could not for the reason given.
@@ -336,10 +347,9 @@ impl<P: Protocol> ServingLoop<'_, P> {
         }
         read.finish = Some(Finish::AtOnce);
         let is_abrupt = read.connection.ending().is_none_or(CloseReason::is_abrupt);
-        if is_abrupt || !(read.readable || read.connection.may_be_sending()) {
+        if is_abrupt || !read.may_linger() {
             return self.close(id.slot());
         }
-        // Closing a socket with unread input resets the connection, and the client might lose what it was sent.
         self.counters.other_calls.add(1);
         if net::shutdown(&peer.link.socket, Shutdown::Write).is_err() {
             return self.close(id.slot());

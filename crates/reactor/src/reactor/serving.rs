@@ -9,9 +9,9 @@
 //! something is sent once, and what is for other loops is posted.
 //!
 //! How a connection ends, always in this order: the read half decides (the session closed, the client ended, a time
-//! passed, the write half reported a failure) and asks the write half to finish; that one sends what is left, unless
-//! the end is abrupt, and says when it is gone; then the read half tells the session, counts the reason and gives
-//! the permit back. So each end is seen by both halves, and counted once.
+//! passed, the write half reported a failure) and asks the write half to finish, for which it goes to that one's loop;
+//! that one sends what is left, unless the end is abrupt, and is gone; then the read half tells the session, counts the
+//! reason and gives the permit back. So each end is seen by both halves, and counted once.
 
 use super::accepting::Acceptor;
 use super::crew::Crew;
@@ -57,6 +57,8 @@ pub(super) struct ServingLoop<'a, P: Protocol> {
     pub ended: Vec<u32>,
     /// For each loop.
     pub outgoing: Vec<Outgoing<P::Session>>,
+    /// Read halves that have ended, and the loops of their write halves: posted after all that anybody here has said.
+    pub leaving: Vec<(usize, Task<P::Session>)>,
     /// How many different messages this loop has delivered.
     pub delivered: u64,
     /// Where connections are that have moved.
@@ -91,6 +93,7 @@ impl<'a, P: Protocol> ServingLoop<'a, P> {
             queued: Vec::new(),
             ended: Vec::new(),
             outgoing: crew.mailboxes.iter().map(|_| Outgoing::new(index)).collect(),
+            leaving: Vec::new(),
             delivered: 0,
             moves: Moves::default(),
             acceptor: listener.map(Acceptor::new),
@@ -181,6 +184,18 @@ impl<'a, P: Protocol> ServingLoop<'a, P> {
         }
     }
 
+    /// Posts what was collected, and ended read halves at last: at the loop that it comes to, the session may say
+    /// more, which must not arrive before what it has said here.
+    fn post_with_ended(&mut self) {
+        if P::SHARED && !self.leaving.is_empty() {
+            self.post_all();
+        }
+        for (writer, task) in std::mem::take(&mut self.leaving) {
+            self.tell(writer, task);
+        }
+        self.post_all();
+    }
+
     /// Posts what was collected.
     pub fn post_all(&mut self) {
         for (outgoing, mailbox) in self.outgoing.iter_mut().zip(&self.crew.mailboxes) {
@@ -216,10 +231,10 @@ impl<P: Protocol> Handler<Task<P::Session>> for ServingLoop<'_, P> {
 
     fn task(&mut self, task: Task<P::Session>, reactor: &mut Loop<P::Session>) {
         match task {
-            Task::OpenWriter(newcomer) => self.open_writer(newcomer, reactor),
+            Task::OpenWriter(newcomer) => self.open_writer(newcomer),
             Task::OpenReader(newcomer) => self.open_reader(newcomer, reactor),
             Task::Output(from, batch) => self.put_batch(from, batch),
-            Task::Finish(id, finish) => self.finish(id, finish, reactor),
+            Task::Finish(moving, finish) => self.reader_ended(*moving, finish, reactor),
             Task::Gone(id, reason) => self.write_half_gone(id, reason, reactor),
             Task::Taken(id) => self.taken(id, reactor),
             Task::Pause(id) => self.pause(id, 1),
@@ -253,6 +268,6 @@ impl<P: Protocol> Handler<Task<P::Session>> for ServingLoop<'_, P> {
         if !self.queued.is_empty() {
             reactor.again();
         }
-        self.post_all();
+        self.post_with_ended();
     }
 }
