@@ -3,9 +3,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use threadgauge_load::codec::{Codec, CodecError, Event, Mqtt, Nats, Resp};
+use threadgauge_load::codec::{Chat, Codec, CodecError, Event, Mqtt, Nats, Resp};
 
-const CODECS: [&dyn Codec; 3] = [&Nats, &Resp, &Mqtt];
+const CODECS: [&dyn Codec; 4] = [&Nats, &Resp, &Mqtt, &Chat];
 
 /// The payloads of all deliveries and how many other events there were, of bytes that come in pieces.
 fn events<'a>(
