@@ -142,7 +142,7 @@ impl<'a, P: Protocol, H: Halt> Worker<'a, P, H> {
             full_at,
             effects: &mut self.desk.effects,
         };
-        let connection = Connection::open(&*self.serving.protocol, id, &mut turn);
+        let connection = Connection::open_on(&*self.serving.protocol, id, &socket, &mut turn);
         let mut peer = Peer::<P, H> {
             options,
             counters: self.counters,
@@ -297,7 +297,9 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
                 .mail
                 .deliver(effects, &post.bell, &mut post.held_up_by, self.counters),
             None => {
-                self.counters.undeliverable.add(effects.messages().len() as u64);
+                self.counters
+                    .undeliverable
+                    .add(effects.letters.iter().len() as u64);
                 effects.clear_messages();
             }
         }
@@ -475,7 +477,9 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
                 .mail
                 .deliver(effects, &post.bell, &mut post.held_up_by, self.counters),
             None => {
-                self.counters.undeliverable.add(effects.messages().len() as u64);
+                self.counters
+                    .undeliverable
+                    .add(effects.letters.iter().len() as u64);
                 effects.clear_messages();
             }
         }

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use crate::design::Design;
 use crate::error::{Error, find};
-use crate::protocol::{Protocol, bytes, chat, echo, null, numbered};
+use crate::protocol::{Protocol, bytes, chat, echo, groups, null, numbered};
 
 /// What a protocol is.
 #[derive(Debug)]
@@ -68,6 +68,8 @@ protocols! {
     Numbered => numbered,
     /// [`Chat`](chat::Chat).
     Chat => chat,
+    /// [`Groups`](groups::Groups).
+    Groups => groups,
 }
 
 impl BuiltIn {

@@ -3,6 +3,8 @@
 //! Every design drives its connections through this one place, so that they agree in what a protocol sees. The design
 //! reads and writes the socket, keeps the time, and does what [`Effects`] ask.
 
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
@@ -50,12 +52,34 @@ pub(crate) struct Connection<S> {
 }
 
 impl<S: Session> Connection<S> {
-    /// A client has connected.
-    pub fn open<P: Protocol<Session = S>>(protocol: &P, id: ConnectionId, turn: &mut Turn<'_>) -> Self {
+    /// A client has connected, by this socket.
+    pub fn open_on<P: Protocol<Session = S>>(
+        protocol: &P,
+        id: ConnectionId,
+        socket: impl AsFd,
+        turn: &mut Turn<'_>,
+    ) -> Self {
+        let peer = P::LOCATED.then(|| rustix::net::getpeername(socket));
+        let address = peer.and_then(Result::ok).flatten();
+        Self::open(
+            protocol,
+            id,
+            address.and_then(|address| address.try_into().ok()),
+            turn,
+        )
+    }
+
+    /// A client has connected, from this address if that is known.
+    pub fn open<P: Protocol<Session = S>>(
+        protocol: &P,
+        id: ConnectionId,
+        address: Option<SocketAddr>,
+        turn: &mut Turn<'_>,
+    ) -> Self {
         let mut connection = Self {
             id,
             session: protocol.open(id),
-            max_frame: P::MAX_FRAME,
+            max_frame: protocol.max_frame(),
             input: Vec::new(),
             held: false,
             peer_ended: false,
@@ -65,7 +89,12 @@ impl<S: Session> Connection<S> {
             messages: 0,
             reason: None,
         };
-        connection.call(turn, |session, io| session.opened(io));
+        connection.call(turn, |session, io| {
+            if let Some(address) = address {
+                session.located(address);
+            }
+            session.opened(io);
+        });
         connection
     }
 
@@ -340,7 +369,7 @@ mod tests {
                 full_at: usize::MAX,
                 effects: &mut effects,
             };
-            let connection = Connection::open(&LinesProtocol, ConnectionId::new(0, 0, 0), &mut turn);
+            let connection = Connection::open(&LinesProtocol, ConnectionId::new(0, 0, 0), None, &mut turn);
             Self {
                 connection,
                 output,

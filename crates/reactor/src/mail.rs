@@ -122,13 +122,13 @@ impl Mail {
         counters: &Counters,
     ) {
         let mut to_send = Vec::new();
-        for (to, bytes) in effects.messages() {
+        for (to, _, parts) in effects.letters.iter() {
             let mut place = self.lock(to);
             let Some(mail) = place.as_mut().filter(|mail| mail.id == to && !mail.slow) else {
                 counters.undeliverable.add(1);
                 continue;
             };
-            if mail.outbox.is_empty() && !bytes.is_empty() {
+            if mail.outbox.is_empty() && parts.len() > 0 {
                 to_send.push(to);
             }
             let full = mail.outbox.len() >= self.limit;
@@ -139,7 +139,7 @@ impl Mail {
                 mail.bell.ring();
                 continue;
             }
-            mail.outbox.buffer().extend_from_slice(bytes);
+            parts.append_to(mail.outbox.buffer());
             counters.deliveries.add(1);
             if mail.outbox.len() >= self.limit && self.overflow == Overflow::Wait && !held_up_by.contains(&to)
             {

@@ -31,13 +31,16 @@
 pub mod bytes;
 pub mod chat;
 pub mod echo;
+pub mod groups;
 mod line;
 pub mod null;
 pub mod numbered;
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::id::ConnectionId;
+use crate::letters::{Letters, Number, Parts};
 
 pub use line::first_line;
 
@@ -54,14 +57,32 @@ pub trait Protocol: Send + Sync + 'static {
     /// and more have come, the connection is closed as [`TooLong`](crate::CloseReason::TooLong).
     const MAX_FRAME: usize = 64 * 1024;
 
+    /// Whether sessions are told where their clients are ([`Session::located`]), which costs a system call each.
+    const LOCATED: bool = false;
+
     /// A client has connected.
     fn open(&self, id: ConnectionId) -> Self::Session;
+
+    /// [`MAX_FRAME`](Self::MAX_FRAME), where a setting of the protocol decides. Asked once a connection.
+    fn max_frame(&self) -> usize {
+        Self::MAX_FRAME
+    }
+
+    /// The server has this address from now on. Before any client connects.
+    fn listens(&self, address: SocketAddr) {
+        let _ = address;
+    }
 }
 
 /// One connection's side of a protocol. Its methods are called one after the other, never at once, on whichever
 /// thread the design has for it. None of them may block: what blocks goes to [`Io::offload`].
 pub trait Session: Send + 'static {
-    /// Before anything else. A greeting goes here.
+    /// Where the client is: said before anything else, if [`Protocol::LOCATED`] asks for it and it can be known.
+    fn located(&mut self, client: SocketAddr) {
+        let _ = client;
+    }
+
+    /// The connection begins. A greeting goes here.
     fn opened(&mut self, io: &mut Io<'_>) {
         let _ = io;
     }
@@ -122,20 +143,41 @@ impl Io<'_> {
         self.output
     }
 
-    /// Sends to another connection. Bytes of one call stay together, and what one session sends to another arrives in
-    /// the order sent. A connection that is gone gets nothing, which is counted.
+    /// Sends to another connection, or to the own one. Bytes of one call stay together, and what one session sends to
+    /// another arrives in the order sent. A connection that is gone gets nothing, which is counted.
     pub fn send_to(&mut self, to: ConnectionId, bytes: &[u8]) {
         self.send_to_all([to], bytes);
     }
 
     /// [`send_to`](Self::send_to) for each of `receivers`, keeping the bytes once.
     pub fn send_to_all(&mut self, receivers: impl IntoIterator<Item = ConnectionId>, bytes: &[u8]) {
-        let start = self.effects.bytes.len();
-        self.effects.bytes.extend_from_slice(bytes);
-        let end = self.effects.bytes.len();
-        self.effects
-            .messages
-            .extend(receivers.into_iter().map(|to| Message { to, start, end }));
+        let letter = self.compose(&[bytes], &[]);
+        for to in receivers {
+            self.post(letter, to, b"");
+        }
+    }
+
+    /// Keeps a message of which each receiver gets `head`, something of its own, and `tail`. Each is given in pieces
+    /// to be joined. Nobody gets it before [`post`](Self::post).
+    pub fn compose(&mut self, head: &[&[u8]], tail: &[&[u8]]) -> Letter {
+        Letter(self.effects.letters.compose(head, tail))
+    }
+
+    /// Sends a message that was composed in this call of the session, as [`send_to`](Self::send_to) does, with `own`
+    /// in its middle.
+    ///
+    /// # Panics
+    ///
+    /// If it was composed in another call; or another message is sent.
+    #[inline]
+    pub fn post(&mut self, letter: Letter, to: ConnectionId, own: &[u8]) {
+        if to == self.id {
+            // In order with what is sent by `send`.
+            let parts = self.effects.letters.parts_of(letter.0);
+            Parts { own, ..parts }.append_to(self.output);
+        } else {
+            self.effects.letters.send(letter.0, to, own);
+        }
     }
 
     /// Has [`Session::alarm`] called once, `after` from now (to about 1 ms), instead of any alarm set before; `None`
@@ -193,47 +235,38 @@ pub(crate) struct Asked {
     pub group: Option<u64>,
 }
 
+/// A message of which each receiver gets something of its own: see [`Io::compose`].
+#[derive(Clone, Copy, Debug)]
+pub struct Letter(Number);
+
 /// What sessions have asked for beyond their own connections: kept for reuse, so that a message costs no allocation.
 #[derive(Default)]
 pub(crate) struct Effects {
-    bytes: Vec<u8>,
-    messages: Vec<Message>,
+    /// Messages to other connections.
+    pub letters: Letters<ConnectionId>,
     /// Steps that may block, of the session called last.
     pub jobs: Vec<Job>,
 }
 
-/// Bytes for another connection, by their place in [`Effects::bytes`].
-#[derive(Clone, Copy, Debug)]
-struct Message {
-    to: ConnectionId,
-    start: usize,
-    end: usize,
-}
+/// What is kept for reuse, in bytes.
+const KEPT_BYTES: usize = 256 * 1024;
 
 impl Effects {
-    /// Each message in the order sent.
-    pub fn messages(&self) -> impl ExactSizeIterator<Item = (ConnectionId, &[u8])> {
-        self.messages
-            .iter()
-            .map(|message| (message.to, &self.bytes[message.start..message.end]))
-    }
-
     /// Whether nobody is sent anything.
     pub fn no_messages(&self) -> bool {
-        self.messages.is_empty()
+        self.letters.is_empty()
     }
 
     /// Forgets the messages, once they are delivered.
     pub fn clear_messages(&mut self) {
-        self.messages.clear();
-        self.bytes.clear();
+        self.letters.clear(KEPT_BYTES);
     }
 }
 
 impl std::fmt::Debug for Effects {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Effects")
-            .field("messages", &self.messages.len())
+            .field("letters", &self.letters)
             .field("jobs", &self.jobs.len())
             .finish()
     }

@@ -144,6 +144,7 @@ impl<P: Protocol> Server<P> {
             options,
         } = self;
         let listener = Listener::bind(address, options.backlog)?;
+        protocol.listens(listener.address());
         let board = Board::new(options.max_connections.max(MOST_UNITS) + 2)
             .map_err(Error::io("making memory for the counters"))?;
         Ok(Bound {

@@ -73,7 +73,7 @@ impl<P: Protocol> Rehearsal<P> {
             full_at: usize::MAX,
             effects: &mut self.effects,
         };
-        let connection = Connection::open(&self.protocol, id, &mut turn);
+        let connection = Connection::open(&self.protocol, id, None, &mut turn);
         self.clients.push(Client {
             connection: Some(connection),
             output,
@@ -192,10 +192,10 @@ impl<P: Protocol> Rehearsal<P> {
     }
 
     fn deliver(&mut self) {
-        for (to, bytes) in self.effects.messages() {
+        for (to, _, parts) in self.effects.letters.iter() {
             match self.clients.get_mut(to.slot() as usize) {
                 Some(client) if client.connection.as_ref().is_some_and(|it| it.ending().is_none()) => {
-                    client.output.extend_from_slice(bytes);
+                    parts.append_to(&mut client.output);
                 }
                 _ => self.undeliverable += 1,
             }

@@ -161,7 +161,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
             full_at: usize::MAX,
             effects: &mut self.effects,
         };
-        let mut connection = Connection::open(&*self.serving.protocol, id, &mut turn);
+        let mut connection = Connection::open_on(&*self.serving.protocol, id, &link.socket, &mut turn);
         if registered.is_err() {
             // No memory or no watches left: this client cannot be served.
             connection.end(CloseReason::Lost);

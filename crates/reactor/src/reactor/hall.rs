@@ -189,7 +189,12 @@ impl<'a, P: Protocol> Hall<'a, P> {
                 full_at: usize::MAX,
                 effects: &mut hands.effects,
             };
-            let mut read = ReadHalf::new(Connection::open(&*self.serving.protocol, id, &mut turn));
+            let mut read = ReadHalf::new(Connection::open_on(
+                &*self.serving.protocol,
+                id,
+                &guest.socket,
+                &mut turn,
+            ));
             read.begin(now);
             *session = Some(read);
         }
@@ -421,7 +426,7 @@ impl<'a, P: Protocol> Hall<'a, P> {
     ) {
         let limit = self.serving.options.output_limit;
         let mut effects = std::mem::take(&mut hands.effects);
-        for (to, bytes) in effects.messages() {
+        for (to, _, parts) in effects.letters.iter() {
             let Some(receiver) = self.get(to) else {
                 hands.counters.undeliverable.add(1);
                 continue;
@@ -431,7 +436,7 @@ impl<'a, P: Protocol> Hall<'a, P> {
                 hands.counters.undeliverable.add(1);
                 continue;
             }
-            output.half.outbox.buffer().extend_from_slice(bytes);
+            parts.append_to(output.half.outbox.buffer());
             hands.counters.deliveries.add(1);
             if output.half.outbox.len() > limit {
                 // Before it is called slow, it gets the chance to take it.

@@ -9,6 +9,7 @@ use super::balance::Shed;
 use super::peer::{Finish, Link, ReadHalf, WriteHalf};
 use crate::counters::CloseReason;
 use crate::id::ConnectionId;
+use crate::letters::{Letters, Number, Parts};
 
 /// A new connection, between the loop that accepted it and those that have its halves.
 #[derive(Debug)]
@@ -89,24 +90,17 @@ pub(crate) struct MovingWriter {
     pub write: WriteHalf,
 }
 
-/// Bytes for the write halves of one loop, from one other loop.
+/// Bytes for the write halves of one loop, from one other loop. To each: for whom, and the session whose message it is;
+/// nobody if it is the receiver's session's own output.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
-    bytes: Vec<u8>,
-    entries: Vec<Entry>,
-    /// The number of the last message.
-    last: u64,
+    letters: Letters<(ConnectionId, Option<ConnectionId>)>,
+    /// The message added last, as the loop tells it from others, and here.
+    last: Option<(MessageId, Number)>,
 }
 
-/// Some of a batch's bytes.
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    to: ConnectionId,
-    /// The session whose message it is; nobody if it is the receiver's session's own output.
-    sender: Option<ConnectionId>,
-    start: usize,
-    end: usize,
-}
+/// What a loop tells a message by: the delivery, and the letter in it.
+pub(crate) type MessageId = (u64, Option<Number>);
 
 /// An emptied batch with more room than this gives its memory back.
 const KEPT_BYTES: usize = 256 * 1024;
@@ -114,59 +108,39 @@ const KEPT_BYTES: usize = 256 * 1024;
 impl Batch {
     /// To append one connection's own output to; [`own`](Self::own) then says whose it is.
     pub fn buffer(&mut self) -> &mut Vec<u8> {
-        &mut self.bytes
+        self.letters.buffer()
     }
 
     /// What was appended since `start` is `connection`'s own output.
     pub fn own(&mut self, connection: ConnectionId, start: usize) {
-        self.last = 0;
-        self.entries.push(Entry {
-            to: connection,
-            sender: None,
-            start,
-            end: self.bytes.len(),
-        });
+        self.letters.sent_since(start, (connection, None));
     }
 
-    /// A message. `number` tells it from others: one for several receivers has its bytes kept once.
-    pub fn message(&mut self, number: u64, to: ConnectionId, sender: ConnectionId, bytes: &[u8]) {
-        let (start, end) = match self.entries.last() {
-            Some(last) if self.last == number => (last.start, last.end),
-            _ => {
-                let start = self.bytes.len();
-                self.bytes.extend_from_slice(bytes);
-                (start, self.bytes.len())
-            }
+    /// A message: one for several receivers has what all of them get kept once.
+    pub fn message(&mut self, id: MessageId, to: ConnectionId, sender: ConnectionId, parts: Parts<'_>) {
+        let letter = match self.last {
+            Some((last, letter)) if last == id => letter,
+            _ => self.letters.compose(&[parts.head], &[parts.tail]),
         };
-        self.last = number;
-        self.entries.push(Entry {
-            to,
-            sender: Some(sender),
-            start,
-            end,
-        });
+        self.last = Some((id, letter));
+        self.letters.send(letter, (to, Some(sender)), parts.own);
     }
 
     /// Receiver, sender (none: its own session) and bytes of each, in order.
-    pub fn entries(&self) -> impl Iterator<Item = (ConnectionId, Option<ConnectionId>, &[u8])> {
-        self.entries
+    pub fn entries(&self) -> impl Iterator<Item = (ConnectionId, Option<ConnectionId>, Parts<'_>)> {
+        self.letters
             .iter()
-            .map(|entry| (entry.to, entry.sender, &self.bytes[entry.start..entry.end]))
+            .map(|((to, sender), _, parts)| (to, sender, parts))
     }
 
     fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.letters.is_empty()
     }
 
     /// Ready to be used again.
     pub fn clear(&mut self) {
-        self.entries.clear();
-        self.last = 0;
-        if self.bytes.capacity() > KEPT_BYTES {
-            self.bytes = Vec::new();
-        } else {
-            self.bytes.clear();
-        }
+        self.last = None;
+        self.letters.clear(KEPT_BYTES);
     }
 }
 

@@ -29,6 +29,7 @@ use super::serving::{Loop, ServingLoop};
 use crate::connection::Connection;
 use crate::counters::CloseReason;
 use crate::id::ConnectionId;
+use crate::letters::Parts;
 use crate::protocol::Protocol;
 
 /// What one loop knows of connections that have moved or are moving. Empty where none do.
@@ -305,7 +306,13 @@ impl<P: Protocol> ServingLoop<'_, P> {
         for held in self.moves.coming.remove(&id).into_iter().flatten() {
             match held {
                 Held::Own(bytes) => self.put_own(id, &bytes),
-                Held::Message(from, sender, bytes) => self.put(from, sender, id, &bytes),
+                Held::Message(from, sender, bytes) => {
+                    let parts = Parts {
+                        own: &bytes,
+                        ..Parts::default()
+                    };
+                    self.put(from, sender, id, parts);
+                }
                 Held::Finish(finish) => self.finish(id, finish, reactor),
                 Held::ReaderIs(reader) => self.reader_is(id, reader),
             }

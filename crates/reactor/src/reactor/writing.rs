@@ -13,6 +13,7 @@ use super::serving::{Loop, ServingLoop};
 use crate::connection::Connection;
 use crate::counters::CloseReason;
 use crate::id::ConnectionId;
+use crate::letters::Parts;
 use crate::options::Overflow;
 use crate::protocol::Protocol;
 
@@ -23,18 +24,14 @@ impl<P: Protocol> ServingLoop<'_, P> {
             return;
         }
         let mut effects = std::mem::take(&mut self.effects);
-        let mut last = None;
-        for (to, bytes) in effects.messages() {
-            if last != Some(bytes.as_ptr_range()) {
-                last = Some(bytes.as_ptr_range());
-                self.delivered += 1;
-            }
+        self.delivered += 1;
+        for (to, letter, parts) in effects.letters.iter() {
             let writer = self.moves.writer_of(to);
             if writer == self.index {
-                self.put(self.index, sender, to, bytes);
+                self.put(self.index, sender, to, parts);
             } else {
                 let batch = self.outgoing[writer].batch();
-                batch.message(self.delivered, to, sender, bytes);
+                batch.message((self.delivered, letter), to, sender, parts);
             }
         }
         effects.clear_messages();
@@ -43,10 +40,10 @@ impl<P: Protocol> ServingLoop<'_, P> {
 
     /// Bytes from another loop.
     pub fn put_batch(&mut self, from: usize, batch: Batch) {
-        for (to, sender, bytes) in batch.entries() {
+        for (to, sender, parts) in batch.entries() {
             match sender {
-                None => self.put_own(to, bytes),
-                Some(sender) => self.put(from, sender, to, bytes),
+                None => self.put_own(to, parts.own),
+                Some(sender) => self.put(from, sender, to, parts),
             }
         }
         self.crew.give_back(batch);
@@ -65,12 +62,12 @@ impl<P: Protocol> ServingLoop<'_, P> {
     }
 
     /// A message of a session on loop `from`.
-    pub fn put(&mut self, from: usize, sender: ConnectionId, to: ConnectionId, bytes: &[u8]) {
+    pub fn put(&mut self, from: usize, sender: ConnectionId, to: ConnectionId, parts: Parts<'_>) {
         let limit = self.serving.options.output_limit;
         let Some(peer) = self.peers.get(to).filter(|peer| peer.write.is_some()) else {
             if !self
                 .moves
-                .hold(to, || Held::Message(from, sender, bytes.to_vec()))
+                .hold(to, || Held::Message(from, sender, parts.to_vec()))
             {
                 self.counters.undeliverable.add(1);
             }
@@ -80,9 +77,9 @@ impl<P: Protocol> ServingLoop<'_, P> {
             return self.counters.undeliverable.add(1);
         };
         if peer.read.is_none() {
-            peer.link.waiting.fetch_add(bytes.len(), Relaxed);
+            peer.link.waiting.fetch_add(parts.len(), Relaxed);
         }
-        write.outbox.buffer().extend_from_slice(bytes);
+        parts.append_to(write.outbox.buffer());
         self.counters.deliveries.add(1);
         if write.must_flush() {
             self.dirty.push(to.slot());

@@ -1,0 +1,196 @@
+//! Messages to many, collected during a turn: what all receivers get is kept once, beside what is a receiver's own.
+
+use std::ops::Range;
+
+/// The bytes of one message as one receiver gets them: what all get first, what it alone gets, what all get last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Parts<'a> {
+    pub head: &'a [u8],
+    pub own: &'a [u8],
+    pub tail: &'a [u8],
+}
+
+impl Parts<'_> {
+    /// How long the message is, in bytes.
+    pub fn len(&self) -> usize {
+        self.head.len() + self.own.len() + self.tail.len()
+    }
+
+    /// Puts the message behind what is in `output`.
+    #[inline]
+    pub fn append_to(&self, output: &mut Vec<u8>) {
+        output.reserve(self.len());
+        output.extend_from_slice(self.head);
+        output.extend_from_slice(self.own);
+        output.extend_from_slice(self.tail);
+    }
+
+    /// The message in one piece.
+    pub fn to_vec(self) -> Vec<u8> {
+        [self.head, self.own, self.tail].concat()
+    }
+}
+
+/// What all receivers of one message get: its number among those of one [`Letters`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Number(usize);
+
+/// Messages in the order sent, each to an addressee `T`. Emptied and filled again, so that a message costs no
+/// allocation.
+#[derive(Debug)]
+pub(crate) struct Letters<T> {
+    bytes: Vec<u8>,
+    /// Head and tail of each.
+    shared: Vec<(Range<usize>, Range<usize>)>,
+    sent: Vec<Sent<T>>,
+}
+
+#[derive(Debug)]
+struct Sent<T> {
+    to: T,
+    /// `None`: `own` is all of it.
+    letter: Option<Number>,
+    own: Range<usize>,
+}
+
+impl<T> Default for Letters<T> {
+    fn default() -> Self {
+        Self {
+            bytes: Vec::new(),
+            shared: Vec::new(),
+            sent: Vec::new(),
+        }
+    }
+}
+
+impl<T: Copy> Letters<T> {
+    /// Keeps what all receivers of a message get. Nobody gets it yet.
+    pub fn compose(&mut self, head: &[&[u8]], tail: &[&[u8]]) -> Number {
+        let head = self.keep(head);
+        let tail = self.keep(tail);
+        self.shared.push((head, tail));
+        Number(self.shared.len() - 1)
+    }
+
+    /// Sends a composed message, with bytes of the receiver's own in the middle.
+    ///
+    /// # Panics
+    ///
+    /// If it was not composed here since the last [`clear`](Self::clear).
+    #[inline]
+    pub fn send(&mut self, letter: Number, to: T, own: &[u8]) {
+        assert!(letter.0 < self.shared.len(), "the letter was composed here");
+        let own = self.keep(&[own]);
+        self.sent.push(Sent {
+            to,
+            letter: Some(letter),
+            own,
+        });
+    }
+
+    /// To append bytes for one receiver to; [`sent_since`](Self::sent_since) then says whose they are.
+    pub fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// What was appended since the buffer had `start` bytes is for `to`.
+    pub fn sent_since(&mut self, start: usize, to: T) {
+        let own = start..self.bytes.len();
+        self.sent.push(Sent {
+            to,
+            letter: None,
+            own,
+        });
+    }
+
+    /// Each message in the order sent.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (T, Option<Number>, Parts<'_>)> {
+        self.sent.iter().map(|sent| {
+            let (head, tail) = match sent.letter {
+                Some(Number(number)) => self.shared[number].clone(),
+                None => (0..0, 0..0),
+            };
+            let parts = Parts {
+                head: &self.bytes[head],
+                own: &self.bytes[sent.own.clone()],
+                tail: &self.bytes[tail],
+            };
+            (sent.to, sent.letter, parts)
+        })
+    }
+
+    /// What was composed.
+    pub fn parts_of(&self, letter: Number) -> Parts<'_> {
+        let (head, tail) = self.shared[letter.0].clone();
+        Parts {
+            head: &self.bytes[head],
+            own: &[],
+            tail: &self.bytes[tail],
+        }
+    }
+
+    /// Whether nobody is sent anything.
+    pub fn is_empty(&self) -> bool {
+        self.sent.is_empty()
+    }
+
+    /// Forgets all of it, and gives memory back of which it has more than `kept_bytes`.
+    pub fn clear(&mut self, kept_bytes: usize) {
+        self.sent.clear();
+        self.shared.clear();
+        self.bytes.clear();
+        if self.bytes.capacity() > kept_bytes {
+            self.bytes = Vec::new();
+        }
+        if self.sent.capacity() > kept_bytes / size_of::<Sent<T>>() {
+            self.sent = Vec::new();
+        }
+    }
+
+    fn keep(&mut self, pieces: &[&[u8]]) -> Range<usize> {
+        let start = self.bytes.len();
+        for piece in pieces {
+            self.bytes.extend_from_slice(piece);
+        }
+        start..self.bytes.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_all_get_is_kept_once_and_read_as_sent() {
+        let mut letters = Letters::default();
+        let first = letters.compose(&[b"to ", b"all: "], &[b" first\n"]);
+        let second = letters.compose(&[], &[b" second\n"]);
+        letters.send(first, 'a', b"anna");
+        letters.send(second, 'a', b"");
+        letters.send(first, 'b', b"ben");
+        let start = letters.buffer().len();
+        letters.buffer().extend_from_slice(b"ben alone");
+        letters.sent_since(start, 'b');
+        let read: Vec<_> = letters
+            .iter()
+            .map(|(to, letter, parts)| (to, letter, String::from_utf8(parts.to_vec()).expect("text")))
+            .collect();
+        assert_eq!(
+            read,
+            [
+                ('a', Some(first), "to all: anna first\n".to_owned()),
+                ('a', Some(second), " second\n".to_owned()),
+                ('b', Some(first), "to all: ben first\n".to_owned()),
+                ('b', None, "ben alone".to_owned()),
+            ]
+        );
+        assert_eq!(letters.parts_of(second).tail, b" second\n");
+        for (_, _, parts) in letters.iter() {
+            let mut output = b"before ".to_vec();
+            parts.append_to(&mut output);
+            assert_eq!(output.len(), 7 + parts.len());
+        }
+        letters.clear(0);
+        assert!(letters.is_empty() && letters.buffer().capacity() == 0);
+    }
+}

@@ -1,0 +1,68 @@
+//! Messages to groups, as core NATS speaks it: any NATS client works unchanged.
+//!
+//! A subject is a group. Clients subscribe to subjects, with the wildcards `*` and `>`; what is published to a subject
+//! goes to all who are subscribed, and to one member of each queue group. Requests are answered on a subject of the
+//! asker's own, and who asks nobody is told so. The options of `CONNECT` are understood but those for TLS and accounts,
+//! which are refused. What is wrong is told in the words of the NATS server.
+//!
+//! There are no clusters, accounts, JetStream, nkeys or TLS.
+
+mod broker;
+mod connect;
+mod index;
+mod member;
+mod monitor;
+mod options;
+mod subject;
+mod wire;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use crate::catalogue::About;
+use crate::id::ConnectionId;
+use crate::protocol::Protocol;
+use broker::Broker;
+
+pub use member::Member;
+pub use monitor::{ClientFigures, Monitor, ServerFigures, SubscriptionFigures, Traffic};
+pub use options::{Access, Options};
+
+pub(crate) const ABOUT: About = About {
+    name: "groups",
+    summary: "publish and subscribe by subjects, as core NATS speaks it",
+};
+
+/// Brings each message to all who are subscribed to its subject.
+#[derive(Clone, Debug, Default)]
+pub struct Groups(Arc<Broker>);
+
+impl Groups {
+    /// With these options.
+    pub fn new(options: Options) -> Self {
+        Self(Arc::new(Broker::new(options)))
+    }
+
+    /// To see from outside what it does.
+    pub fn monitor(&self) -> Monitor {
+        Monitor::new(Arc::clone(&self.0))
+    }
+}
+
+impl Protocol for Groups {
+    type Session = Member;
+    const SHARED: bool = true;
+    const LOCATED: bool = true;
+
+    fn open(&self, id: ConnectionId) -> Member {
+        Member::new(Arc::clone(&self.0), id)
+    }
+
+    fn max_frame(&self) -> usize {
+        self.0.limits().frame()
+    }
+
+    fn listens(&self, address: SocketAddr) {
+        self.0.listens(address);
+    }
+}

@@ -1,0 +1,385 @@
+//! What the clients of one server share: who is there, and who is subscribed to what.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use super::connect::Wishes;
+use super::index::Index;
+use super::monitor::Traffic;
+use super::options::Options;
+use super::wire::Limits;
+use crate::counters::Counter;
+use crate::id::ConnectionId;
+
+/// Locks are taken in this order: a client's subscriptions, then the index; the list of clients, then a client's
+/// subscriptions. Nobody holds those of two clients.
+#[derive(Debug, Default)]
+pub(super) struct Broker {
+    pub options: Options,
+    pub index: Index<Subscription>,
+    listens: OnceLock<SocketAddr>,
+    clients: Mutex<BTreeMap<u64, Arc<Client>>>,
+    /// The last client's number.
+    last_client: AtomicU64,
+    /// The last subscription's number.
+    last_subscription: AtomicU64,
+    /// How many clients may not connect and were told so.
+    pub violations: AtomicU64,
+    /// Of clients that are gone: from them, and to them.
+    gone: Mutex<(Traffic, Traffic)>,
+}
+
+/// What others see of a client.
+#[derive(Debug)]
+pub(super) struct Client {
+    pub number: u64,
+    pub id: ConnectionId,
+    pub address: OnceLock<SocketAddr>,
+    /// It understands headers.
+    pub headers: AtomicBool,
+    /// What it has said of itself.
+    pub wishes: Mutex<Wishes>,
+    /// What it has published; counted by its session alone.
+    pub messages: Counter,
+    pub bytes: Counter,
+    subscriptions: Mutex<Subscriptions>,
+}
+
+#[derive(Debug, Default)]
+struct Subscriptions {
+    by_sid: HashMap<Box<[u8]>, Arc<Subscription>>,
+    /// What came by those that are gone.
+    gone: Traffic,
+}
+
+/// One client's wish for the messages of one subject.
+#[derive(Debug)]
+pub(super) struct Subscription {
+    pub id: ConnectionId,
+    pub sid: Box<[u8]>,
+    /// Messages sent to it, or one more for each that came too late.
+    messages: AtomicU64,
+    bytes: AtomicU64,
+    /// It is over after so many.
+    most: AtomicU64,
+    pub client: Arc<Client>,
+    number: u64,
+    pub subject: Box<[u8]>,
+    pub queue: Option<Box<[u8]>>,
+}
+
+/// Whether a subscription gets a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    Yes,
+    /// And it is over.
+    Last,
+    /// It has been over before.
+    No,
+}
+
+impl Subscription {
+    /// Counts a message of so many bytes, unless it is over.
+    #[inline]
+    pub fn take(&self, bytes: usize) -> Taken {
+        // Relaxed, here and below: the numbers say nothing of other memory.
+        let count = self.messages.fetch_add(1, Relaxed) + 1;
+        let most = self.most.load(Relaxed);
+        if count > most {
+            return Taken::No;
+        }
+        self.bytes.fetch_add(bytes as u64, Relaxed);
+        match count == most {
+            true => Taken::Last,
+            false => Taken::Yes,
+        }
+    }
+
+    /// What was sent to it.
+    pub fn traffic(&self) -> Traffic {
+        Traffic {
+            messages: self.messages.load(Relaxed).min(self.most.load(Relaxed)),
+            bytes: self.bytes.load(Relaxed),
+        }
+    }
+
+    /// After how many messages it is over, if that was said.
+    pub fn most(&self) -> Option<u64> {
+        Some(self.most.load(Relaxed)).filter(|&most| most < u64::MAX)
+    }
+}
+
+/// What came of a wish to subscribe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Subscribed {
+    Done,
+    /// The client has one of this name, which stays.
+    Before,
+    /// It has too many.
+    TooMany,
+}
+
+impl Broker {
+    pub fn new(options: Options) -> Self {
+        Self {
+            options,
+            ..Self::default()
+        }
+    }
+
+    pub fn limits(&self) -> Limits {
+        Limits {
+            control_line: self.options.max_control_line,
+            payload: self.options.max_payload,
+        }
+    }
+
+    /// The server listens there. The first address is the one that clients are told.
+    pub fn listens(&self, address: SocketAddr) {
+        let _ = self.listens.set(address);
+    }
+
+    /// Where the server listens, as far as it knows.
+    pub fn address(&self) -> SocketAddr {
+        let nowhere = || SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+        self.listens.get().copied().unwrap_or_else(nowhere)
+    }
+
+    // Clients.
+
+    /// A new client. It is seen by others once it has entered.
+    pub fn client(&self, id: ConnectionId) -> Arc<Client> {
+        Arc::new(Client {
+            number: self.last_client.fetch_add(1, Relaxed) + 1,
+            id,
+            address: OnceLock::new(),
+            headers: AtomicBool::new(false),
+            wishes: Mutex::default(),
+            messages: Counter::default(),
+            bytes: Counter::default(),
+            subscriptions: Mutex::default(),
+        })
+    }
+
+    /// Whether there was room for it.
+    pub fn enter(&self, client: &Arc<Client>) -> bool {
+        let mut clients = locked(&self.clients);
+        let fits = self
+            .options
+            .max_connections
+            .is_none_or(|most| clients.len() < most);
+        if fits {
+            clients.insert(client.number, Arc::clone(client));
+        }
+        fits
+    }
+
+    /// A client is gone, and its subscriptions with it.
+    pub fn leave(&self, client: &Client) {
+        let own = std::mem::take(&mut *locked(&client.subscriptions));
+        let mut received = own.gone;
+        for subscription in own.by_sid.values() {
+            self.index_remove(subscription);
+            received += subscription.traffic();
+        }
+        if locked(&self.clients).remove(&client.number).is_some() {
+            let mut gone = locked(&self.gone);
+            gone.0 += client.published();
+            gone.1 += received;
+        }
+    }
+
+    /// All clients that are there, in the order in which they came.
+    pub fn clients(&self) -> Vec<Arc<Client>> {
+        locked(&self.clients).values().cloned().collect()
+    }
+
+    /// How many clients there were until now.
+    pub fn clients_ever(&self) -> u64 {
+        self.last_client.load(Relaxed)
+    }
+
+    /// What clients that are gone have published, and got.
+    pub fn gone(&self) -> (Traffic, Traffic) {
+        *locked(&self.gone)
+    }
+
+    // Subscriptions.
+
+    /// Subscribes a client to a valid subject.
+    pub fn subscribe(
+        &self,
+        client: &Arc<Client>,
+        subject: &[u8],
+        queue: Option<&[u8]>,
+        sid: &[u8],
+    ) -> Subscribed {
+        let mut own = locked(&client.subscriptions);
+        if own.by_sid.len() >= self.options.max_subscriptions {
+            return Subscribed::TooMany;
+        }
+        if own.by_sid.contains_key(sid) {
+            return Subscribed::Before;
+        }
+        let subscription = Arc::new(Subscription {
+            id: client.id,
+            sid: sid.into(),
+            messages: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            most: AtomicU64::new(u64::MAX),
+            client: Arc::clone(client),
+            number: self.last_subscription.fetch_add(1, Relaxed),
+            subject: subject.into(),
+            queue: queue.map(Into::into),
+        });
+        own.by_sid.insert(sid.into(), Arc::clone(&subscription));
+        self.index
+            .insert(subject, queue, subscription.number, subscription);
+        Subscribed::Done
+    }
+
+    /// Ends a subscription: at once, or when it has got so many messages since it began.
+    pub fn unsubscribe(&self, client: &Client, sid: &[u8], after: Option<u64>) {
+        let mut own = locked(&client.subscriptions);
+        let Some(subscription) = own.by_sid.get(sid) else {
+            return;
+        };
+        match after {
+            Some(after) if after > subscription.messages.load(Relaxed) => {
+                subscription.most.store(after, Relaxed)
+            }
+            _ => {
+                let subscription = Arc::clone(subscription);
+                self.remove(&mut own, &subscription);
+            }
+        }
+    }
+
+    /// A subscription has got all that it was to get.
+    pub fn over(&self, subscription: &Subscription) {
+        self.remove(&mut locked(&subscription.client.subscriptions), subscription);
+    }
+
+    fn remove(&self, own: &mut Subscriptions, subscription: &Subscription) {
+        // Somebody else may have been faster, and the client may have used the name again.
+        let is_there = own
+            .by_sid
+            .get(&subscription.sid)
+            .is_some_and(|found| found.number == subscription.number);
+        if is_there {
+            own.by_sid.remove(&subscription.sid);
+            own.gone += subscription.traffic();
+            self.index_remove(subscription);
+        }
+    }
+
+    fn index_remove(&self, subscription: &Subscription) {
+        self.index.remove(
+            &subscription.subject,
+            subscription.queue.as_deref(),
+            subscription.number,
+        );
+    }
+}
+
+impl Client {
+    /// What it has published.
+    pub fn published(&self) -> Traffic {
+        Traffic {
+            messages: self.messages.get(),
+            bytes: self.bytes.get(),
+        }
+    }
+
+    /// What was sent to it.
+    pub fn received(&self) -> Traffic {
+        let own = locked(&self.subscriptions);
+        let mut received = own.gone;
+        for subscription in own.by_sid.values() {
+            received += subscription.traffic();
+        }
+        received
+    }
+
+    /// How many subscriptions it has.
+    pub fn subscriptions(&self) -> usize {
+        locked(&self.subscriptions).by_sid.len()
+    }
+
+    /// Each of its subscriptions, in no order.
+    pub fn each_subscription<R>(&self, see: impl FnMut(&Arc<Subscription>) -> R) -> Vec<R> {
+        locked(&self.subscriptions).by_sid.values().map(see).collect()
+    }
+
+    /// What it has said of itself.
+    pub fn wishes(&self) -> MutexGuard<'_, Wishes> {
+        locked(&self.wishes)
+    }
+}
+
+/// Nothing that can panic leaves these half changed.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_subscription_is_over_after_what_was_said_also_if_many_send_at_once() {
+        let broker = Broker::default();
+        let client = broker.client(ConnectionId::new(0, 0, 0));
+        assert!(broker.enter(&client));
+        assert_eq!(broker.subscribe(&client, b"a", None, b"1"), Subscribed::Done);
+        assert_eq!(broker.subscribe(&client, b"b", None, b"1"), Subscribed::Before);
+        broker.unsubscribe(&client, b"1", Some(1_000));
+        let subscription = client.each_subscription(Arc::clone).pop().expect("one");
+        let (broker, subscription) = (&broker, &subscription);
+        let taken: usize = std::thread::scope(|scope| {
+            let takers: Vec<_> = (0..4)
+                .map(|_| {
+                    scope.spawn(move || {
+                        let takes = (0..400).map(|_| subscription.take(5));
+                        takes
+                            .filter(|&taken| {
+                                if taken == Taken::Last {
+                                    broker.over(subscription);
+                                }
+                                taken != Taken::No
+                            })
+                            .count()
+                    })
+                })
+                .collect();
+            takers
+                .into_iter()
+                .map(|taker| taker.join().expect("it counts"))
+                .sum()
+        });
+        assert_eq!((taken, client.subscriptions()), (1_000, 0));
+        let all = Traffic {
+            messages: 1_000,
+            bytes: 5_000,
+        };
+        assert_eq!(client.received(), all);
+        broker.leave(&client);
+        assert_eq!(broker.gone().1, all);
+        assert!(broker.clients().is_empty());
+    }
+
+    #[test]
+    fn an_end_that_lies_behind_is_now() {
+        let broker = Broker::default();
+        let client = broker.client(ConnectionId::new(0, 0, 0));
+        broker.subscribe(&client, b"a.>", Some(b"q"), b"1");
+        let subscription = client.each_subscription(Arc::clone).pop().expect("one");
+        assert_eq!(subscription.take(1), Taken::Yes);
+        broker.unsubscribe(&client, b"1", Some(1));
+        assert_eq!(client.subscriptions(), 0);
+        broker.unsubscribe(&client, b"1", None);
+        broker.over(&subscription);
+    }
+}

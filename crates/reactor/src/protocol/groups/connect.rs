@@ -1,0 +1,259 @@
+//! What server and client say of themselves: `INFO` and `CONNECT`.
+
+use std::net::{IpAddr, SocketAddr};
+
+use serde::{Deserialize, Serialize};
+
+use super::options::{Access, Options};
+
+/// How a client wants to be served.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Manner {
+    /// An answer to each operation.
+    pub verbose: bool,
+    /// Subjects are looked at when it publishes.
+    pub pedantic: bool,
+    /// It gets its own messages.
+    pub echo: bool,
+    pub headers: bool,
+    /// It wants to be told that nobody hears its request.
+    pub no_responders: bool,
+    /// 1 and above: it understands an `INFO` at any time.
+    pub protocol: i64,
+}
+
+/// Of a client that has said nothing.
+impl Default for Manner {
+    fn default() -> Self {
+        Self {
+            verbose: true,
+            pedantic: true,
+            echo: true,
+            headers: false,
+            no_responders: false,
+            protocol: 0,
+        }
+    }
+}
+
+/// What a client says of itself.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Wishes {
+    pub manner: Manner,
+    pub name: String,
+    pub lang: String,
+    pub version: String,
+    pub user: String,
+}
+
+/// As it is written; what is not there stays as it was.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Written {
+    verbose: Option<bool>,
+    pedantic: Option<bool>,
+    echo: Option<bool>,
+    headers: Option<bool>,
+    no_responders: Option<bool>,
+    protocol: Option<i64>,
+    name: Option<String>,
+    lang: Option<String>,
+    version: Option<String>,
+    user: Option<String>,
+    pass: Option<String>,
+    auth_token: Option<String>,
+    tls_required: Option<bool>,
+    account: Option<String>,
+}
+
+/// Why a client cannot be served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    NotJson,
+    Tls,
+    Violation,
+    Protocol,
+    NoHeaders,
+}
+
+impl Wishes {
+    /// Takes what a `CONNECT` says.
+    ///
+    /// # Errors
+    ///
+    /// If the client may not connect, or wants what there is not.
+    pub fn connect(&mut self, json: &[u8], access: &Access) -> Result<(), Refusal> {
+        let written: Written = serde_json::from_slice(json).map_err(|_| Refusal::NotJson)?;
+        if written.tls_required == Some(true) {
+            return Err(Refusal::Tls);
+        }
+        let user = written.user.unwrap_or_default();
+        let said = [written.auth_token, written.pass].map(Option::unwrap_or_default);
+        // Accounts are no more than a wish to be kept apart, which nobody here is.
+        if !access.allows(&said[0], &user, &said[1]) || written.account.is_some_and(|name| !name.is_empty()) {
+            return Err(Refusal::Violation);
+        }
+        let manner = &mut self.manner;
+        let flags = [
+            (&mut manner.verbose, written.verbose),
+            (&mut manner.pedantic, written.pedantic),
+            (&mut manner.echo, written.echo),
+            (&mut manner.headers, written.headers),
+            (&mut manner.no_responders, written.no_responders),
+        ];
+        for (flag, written) in flags {
+            *flag = written.unwrap_or(*flag);
+        }
+        let texts = [
+            (&mut self.name, written.name),
+            (&mut self.lang, written.lang),
+            (&mut self.version, written.version),
+        ];
+        for (text, written) in texts {
+            *text = written.unwrap_or_else(|| std::mem::take(text));
+        }
+        self.user = user;
+        manner.protocol = written.protocol.unwrap_or(manner.protocol);
+        if !(0..=1).contains(&manner.protocol) {
+            return Err(Refusal::Protocol);
+        }
+        match manner.no_responders && !manner.headers {
+            true => Err(Refusal::NoHeaders),
+            false => Ok(()),
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Info<'a> {
+    server_id: &'a str,
+    server_name: &'a str,
+    version: &'a str,
+    proto: u32,
+    /// Clients know that a server without it is not written in Go.
+    go: &'a str,
+    host: IpAddr,
+    port: u16,
+    headers: bool,
+    max_payload: usize,
+    client_id: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client_ip: Option<IpAddr>,
+    #[serde(skip_serializing_if = "is_false")]
+    auth_required: bool,
+    #[serde(skip_serializing_if = "is_false")]
+    ldm: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+/// The server's version, as clients see it.
+pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Whom an `INFO` is for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reader {
+    pub client_id: u64,
+    pub address: Option<SocketAddr>,
+    /// The server is stopping.
+    pub lame_duck: bool,
+}
+
+/// The line that says what the server is.
+pub(super) fn info(options: &Options, listens: SocketAddr, reader: Reader) -> String {
+    let info = Info {
+        server_id: &options.server_id,
+        server_name: &options.server_name,
+        version: VERSION,
+        proto: 1,
+        go: "",
+        host: listens.ip(),
+        port: listens.port(),
+        headers: true,
+        max_payload: options.max_payload,
+        client_id: reader.client_id,
+        client_ip: reader.address.map(|address| address.ip()),
+        auth_required: options.access != Access::Everyone,
+        ldm: reader.lame_duck,
+    };
+    let json = serde_json::to_string(&info).expect("texts and numbers");
+    format!("INFO {json} \r\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_said_stays() {
+        let mut wishes = Wishes::default();
+        let json =
+            br#"{"verbose":false,"echo":false,"name":"a","lang":"rust","protocol":1,"unknown":{"x":[1]}}"#;
+        assert_eq!(wishes.connect(json, &Access::Everyone), Ok(()));
+        let manner = wishes.manner;
+        assert!(!manner.verbose && manner.pedantic && !manner.echo && !manner.headers);
+        assert_eq!(
+            (wishes.name.as_str(), wishes.lang.as_str(), manner.protocol),
+            ("a", "rust", 1)
+        );
+        assert_eq!(wishes.connect(b"{\"echo\":true}", &Access::Everyone), Ok(()));
+        assert!(wishes.manner.echo && !wishes.manner.verbose);
+        assert_eq!(wishes.name, "a");
+    }
+
+    #[test]
+    fn what_there_is_not_is_refused() {
+        let mut wishes = Wishes::default();
+        for (json, refusal) in [
+            ("", Refusal::NotJson),
+            ("[1", Refusal::NotJson),
+            ("{\"verbose\":\"yes\"}", Refusal::NotJson),
+            ("{\"tls_required\":true}", Refusal::Tls),
+            ("{\"account\":\"x\"}", Refusal::Violation),
+            ("{\"protocol\":2}", Refusal::Protocol),
+            ("{\"protocol\":0,\"no_responders\":true}", Refusal::NoHeaders),
+        ] {
+            assert_eq!(
+                wishes.connect(json.as_bytes(), &Access::Everyone),
+                Err(refusal),
+                "{json}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_info_is_one_line_of_json() {
+        let options = Options {
+            server_name: "a \"name\"\r\n".into(),
+            access: Access::Token("s3cret".into()),
+            ..Options::default()
+        };
+        let listens = "[::1]:4222".parse().expect("an address");
+        let reader = Reader {
+            client_id: 7,
+            address: Some("127.0.0.1:9".parse().expect("an address")),
+            lame_duck: true,
+        };
+        let line = info(&options, listens, reader);
+        assert!(!line.contains("s3cret") && line.matches('\n').count() == 1);
+        let json = line
+            .strip_prefix("INFO ")
+            .and_then(|rest| rest.strip_suffix(" \r\n"))
+            .expect("a line");
+        let info: serde_json::Value = serde_json::from_str(json).expect("JSON");
+        for (name, value) in [
+            ("server_name", serde_json::json!("a \"name\"\r\n")),
+            ("host", "::1".into()),
+            ("port", 4222.into()),
+            ("max_payload", 1_048_576.into()),
+            ("auth_required", true.into()),
+            ("ldm", true.into()),
+            ("client_ip", "127.0.0.1".into()),
+        ] {
+            assert_eq!(info[name], value, "{name}");
+        }
+    }
+}

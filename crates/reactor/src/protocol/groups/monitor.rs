@@ -1,0 +1,178 @@
+//! What can be seen of it from outside, at any time and from any thread.
+
+use std::net::SocketAddr;
+use std::ops::AddAssign;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::broker::{Broker, Client};
+use super::connect::VERSION;
+use super::options::{Access, Options};
+use crate::id::ConnectionId;
+
+/// Reads the figures of a server's clients and of their messages. Clones read the same.
+///
+/// It holds up no client for longer than it takes to count its subscriptions. What the server as a whole counts, slow
+/// clients too, is in its [`Meter`](crate::Meter).
+#[derive(Clone, Debug)]
+pub struct Monitor(Arc<Broker>);
+
+/// Messages and their bytes: headers and payload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// How many messages.
+    pub messages: u64,
+    /// Of how many bytes together.
+    pub bytes: u64,
+}
+
+impl AddAssign for Traffic {
+    fn add_assign(&mut self, other: Self) {
+        self.messages += other.messages;
+        self.bytes += other.bytes;
+    }
+}
+
+/// Figures of all clients together.
+#[derive(Clone, Debug)]
+pub struct ServerFigures {
+    /// The server's own version.
+    pub version: &'static str,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Whether clients must say who they are.
+    pub auth_required: bool,
+    /// Clients that are there.
+    pub clients: usize,
+    /// Clients until now.
+    pub clients_ever: u64,
+    /// Subscriptions of all clients.
+    pub subscriptions: usize,
+    /// How many were not allowed to connect.
+    pub violations: u64,
+    /// What clients have published.
+    pub published: Traffic,
+    /// What was sent to clients: each message once for each who got it.
+    pub delivered: Traffic,
+}
+
+/// Figures of one client.
+#[derive(Clone, Debug)]
+pub struct ClientFigures {
+    /// Its number among all that ever connected, from 1.
+    pub number: u64,
+    /// Its connection.
+    pub id: ConnectionId,
+    /// Where it is.
+    pub address: Option<SocketAddr>,
+    /// What it calls itself.
+    pub name: String,
+    /// The language that it is written in.
+    pub lang: String,
+    /// The version of its library.
+    pub version: String,
+    /// As whom it has connected.
+    pub user: String,
+    /// How many subscriptions it has.
+    pub subscriptions: usize,
+    /// What it has published.
+    pub published: Traffic,
+    /// What was sent to it.
+    pub delivered: Traffic,
+}
+
+/// Figures of one subscription.
+#[derive(Clone, Debug)]
+pub struct SubscriptionFigures {
+    /// What it is for.
+    pub subject: String,
+    /// The queue that it is in.
+    pub queue: Option<String>,
+    /// The client's own name for it.
+    pub sid: String,
+    /// What it has got.
+    pub delivered: Traffic,
+    /// After how many messages it is over.
+    pub most: Option<u64>,
+}
+
+impl Monitor {
+    pub(super) fn new(broker: Arc<Broker>) -> Self {
+        Self(broker)
+    }
+
+    /// How the server is set.
+    pub fn options(&self) -> &Options {
+        &self.0.options
+    }
+
+    /// All clients together.
+    pub fn server(&self) -> ServerFigures {
+        let (mut published, mut delivered) = self.0.gone();
+        let clients = self.0.clients();
+        let mut subscriptions = 0;
+        for client in &clients {
+            published += client.published();
+            delivered += client.received();
+            subscriptions += client.subscriptions();
+        }
+        ServerFigures {
+            version: VERSION,
+            address: self.0.address(),
+            auth_required: self.0.options.access != Access::Everyone,
+            clients: clients.len(),
+            clients_ever: self.0.clients_ever(),
+            subscriptions,
+            violations: self.0.violations.load(Relaxed),
+            published,
+            delivered,
+        }
+    }
+
+    /// Each client, in the order in which they came.
+    pub fn clients(&self) -> Vec<ClientFigures> {
+        self.0.clients().iter().map(|client| figures(client)).collect()
+    }
+
+    /// The subscriptions of the client with this number, by their own names; none if it is gone.
+    pub fn subscriptions(&self, number: u64) -> Vec<SubscriptionFigures> {
+        let client = self
+            .0
+            .clients()
+            .into_iter()
+            .find(|client| client.number == number);
+        let mut all = client.map_or_else(Vec::new, |client| {
+            client.each_subscription(|subscription| SubscriptionFigures {
+                subject: text(&subscription.subject),
+                queue: subscription.queue.as_deref().map(text),
+                sid: text(&subscription.sid),
+                delivered: subscription.traffic(),
+                most: subscription.most(),
+            })
+        });
+        all.sort_by(|a, b| a.sid.cmp(&b.sid));
+        all
+    }
+}
+
+fn figures(client: &Client) -> ClientFigures {
+    let (published, delivered, subscriptions) =
+        (client.published(), client.received(), client.subscriptions());
+    let wishes = client.wishes();
+    ClientFigures {
+        number: client.number,
+        id: client.id,
+        address: client.address.get().copied(),
+        name: wishes.name.clone(),
+        lang: wishes.lang.clone(),
+        version: wishes.version.clone(),
+        user: wishes.user.clone(),
+        subscriptions,
+        published,
+        delivered,
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

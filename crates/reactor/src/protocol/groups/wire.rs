@@ -1,0 +1,413 @@
+//! What clients send: one operation at a time, read where it lies.
+//!
+//! An operation is a line, and for one that publishes, as many bytes behind it as the line says. Nothing is believed of
+//! a client but what has come: a line ends within a limit, and a length beyond the limit is refused before its bytes.
+
+use crate::protocol::line::{first_line, number};
+
+/// How much a client may say at once.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Bytes behind an operation's name, up to the end of the line.
+    pub control_line: usize,
+    /// Bytes of a message, with its headers.
+    pub payload: usize,
+}
+
+/// The longest name, its blank, and the end of the line.
+const AROUND_ARGUMENTS: usize = "CONNECT".len() + 1 + "\r\n".len();
+
+impl Limits {
+    /// The most bytes of an operation.
+    pub fn frame(self) -> usize {
+        self.line() + self.payload + "\r\n".len()
+    }
+
+    /// The most bytes of a line.
+    fn line(self) -> usize {
+        self.control_line + AROUND_ARGUMENTS
+    }
+}
+
+/// What a client asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operation<'a> {
+    /// With its options, which are JSON.
+    Connect(&'a [u8]),
+    Publish(Publish<'a>),
+    Subscribe {
+        subject: &'a [u8],
+        queue: Option<&'a [u8]>,
+        sid: &'a [u8],
+    },
+    Unsubscribe {
+        sid: &'a [u8],
+        /// After so many messages; at once if none.
+        after: Option<u64>,
+    },
+    Ping,
+    Pong,
+    /// What servers say to clients, and what nobody minds.
+    Idle,
+}
+
+/// A message. Numbers are kept as they were written, to be passed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Publish<'a> {
+    pub subject: &'a [u8],
+    /// Empty if there is none.
+    pub reply: &'a [u8],
+    pub headers: Option<Headers<'a>>,
+    /// The length of headers and payload.
+    pub size: &'a [u8],
+    /// Headers, payload, and the end of the line behind them.
+    pub body: &'a [u8],
+}
+
+/// How many of a message's first bytes are headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Headers<'a> {
+    pub written: &'a [u8],
+    pub bytes: usize,
+}
+
+/// What is wrong with what a client sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wrong {
+    Operation,
+    Arguments,
+    ControlLine,
+    Payload,
+}
+
+/// The operations by their names, the frequent ones first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Name {
+    Pub,
+    HPub,
+    Sub,
+    Unsub,
+    Ping,
+    Pong,
+    Connect,
+    Info,
+    Ok,
+    Err,
+}
+
+const NAMES: [(&[u8], Name); 10] = [
+    (b"PUB", Name::Pub),
+    (b"HPUB", Name::HPub),
+    (b"SUB", Name::Sub),
+    (b"UNSUB", Name::Unsub),
+    (b"PING", Name::Ping),
+    (b"PONG", Name::Pong),
+    (b"CONNECT", Name::Connect),
+    (b"INFO", Name::Info),
+    (b"+OK", Name::Ok),
+    (b"-ERR", Name::Err),
+];
+
+/// The first operation of `input` and its length; `None` while it is not whole.
+///
+/// # Errors
+///
+/// As soon as it cannot become an operation any more.
+pub(super) fn parse(input: &[u8], limits: Limits) -> Result<Option<(Operation<'_>, usize)>, Wrong> {
+    let Some((name, name_bytes)) = name(input)? else {
+        return Ok(None);
+    };
+    let Some((line, line_bytes)) = first_line(&input[..input.len().min(limits.line())]) else {
+        return match input.len() >= limits.line() {
+            true => Err(Wrong::ControlLine),
+            false => Ok(None),
+        };
+    };
+    let arguments = line.get(name_bytes..).unwrap_or_default().trim_ascii();
+    if arguments.len() > limits.control_line {
+        return Err(Wrong::ControlLine);
+    }
+    let operation = match name {
+        Name::Pub | Name::HPub => {
+            let with_headers = name == Name::HPub;
+            let publish = publish(arguments, with_headers, &input[line_bytes..], limits)?;
+            let length = publish.map_or(0, |publish| line_bytes + publish.body.len());
+            return Ok(publish.map(|publish| (Operation::Publish(publish), length)));
+        }
+        Name::Sub => subscribe(arguments)?,
+        Name::Unsub => unsubscribe(arguments)?,
+        Name::Connect => Operation::Connect(arguments),
+        Name::Ping => Operation::Ping,
+        Name::Pong => Operation::Pong,
+        Name::Info | Name::Ok => Operation::Idle,
+        Name::Err => return Err(Wrong::Operation),
+    };
+    Ok(Some((operation, line_bytes)))
+}
+
+/// The operation's name and the name's length; `None` while it is not whole.
+fn name(input: &[u8]) -> Result<Option<(Name, usize)>, Wrong> {
+    for (text, name) in NAMES {
+        let known = input.len().min(text.len());
+        if !input[..known].eq_ignore_ascii_case(&text[..known]) {
+            continue;
+        }
+        let Some(&next) = input.get(text.len()) else {
+            return Ok(None);
+        };
+        let stands_alone = matches!(name, Name::Ping | Name::Pong | Name::Ok);
+        return match stands_alone || next == b' ' || next == b'\t' {
+            true => Ok(Some((name, text.len()))),
+            false => Err(Wrong::Operation),
+        };
+    }
+    Err(Wrong::Operation)
+}
+
+/// `N` arguments at most, and how many there are.
+fn split<const N: usize>(arguments: &[u8]) -> Result<([&[u8]; N], usize), Wrong> {
+    let mut list = [&b""[..]; N];
+    let mut count = 0;
+    for argument in arguments.split(|&byte| byte == b' ' || byte == b'\t') {
+        if argument.is_empty() {
+            continue;
+        }
+        *list.get_mut(count).ok_or(Wrong::Arguments)? = argument;
+        count += 1;
+    }
+    Ok((list, count))
+}
+
+/// `subject [reply] [header-bytes] bytes`, and what is behind the line as far as it has come.
+fn publish<'a>(
+    arguments: &'a [u8],
+    with_headers: bool,
+    behind: &'a [u8],
+    limits: Limits,
+) -> Result<Option<Publish<'a>>, Wrong> {
+    let (list, count) = split::<4>(arguments)?;
+    let numbers = 1 + usize::from(with_headers);
+    let reply = match count.checked_sub(numbers) {
+        Some(1) => &b""[..],
+        Some(2) => list[1],
+        _ => return Err(Wrong::Arguments),
+    };
+    let size = list[count - 1];
+    let bytes = length(size)?;
+    if bytes > limits.payload {
+        return Err(Wrong::Payload);
+    }
+    let headers = match with_headers {
+        true => Some(Headers {
+            written: list[count - 2],
+            bytes: length(list[count - 2])?,
+        }),
+        false => None,
+    };
+    if headers.is_some_and(|headers| headers.bytes > bytes) {
+        return Err(Wrong::Arguments);
+    }
+    let end = &behind[bytes.min(behind.len())..];
+    if !end.starts_with(b"\r\n") {
+        return match b"\r\n".starts_with(end) {
+            true => Ok(None),
+            false => Err(Wrong::Operation),
+        };
+    }
+    Ok(Some(Publish {
+        subject: list[0],
+        reply,
+        headers,
+        size,
+        body: &behind[..bytes + 2],
+    }))
+}
+
+/// A length, however large.
+fn length(digits: &[u8]) -> Result<usize, Wrong> {
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return Err(Wrong::Arguments);
+    }
+    // More than can be counted is more than is allowed.
+    Ok(number(digits).map_or(usize::MAX, |length| usize::try_from(length).unwrap_or(usize::MAX)))
+}
+
+/// `subject [queue] sid`.
+fn subscribe(arguments: &[u8]) -> Result<Operation<'_>, Wrong> {
+    let (list, count) = split::<3>(arguments)?;
+    let (queue, sid) = match count {
+        2 => (None, list[1]),
+        3 => (Some(list[1]), list[2]),
+        _ => return Err(Wrong::Arguments),
+    };
+    Ok(Operation::Subscribe {
+        subject: list[0],
+        queue,
+        sid,
+    })
+}
+
+/// `sid [after]`.
+fn unsubscribe(arguments: &[u8]) -> Result<Operation<'_>, Wrong> {
+    let (list, count) = split::<2>(arguments)?;
+    if count == 0 {
+        return Err(Wrong::Arguments);
+    }
+    Ok(Operation::Unsubscribe {
+        sid: list[0],
+        after: number(list[1]).filter(|&after| after > 0),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits {
+        control_line: 64,
+        payload: 100,
+    };
+
+    /// Parses it whole, and sees that no part of it is taken for something else.
+    fn parsed(input: &[u8]) -> Result<Option<(Operation<'_>, usize)>, Wrong> {
+        let whole = parse(input, LIMITS);
+        let length = whole.map_or(0, |parsed| parsed.map_or(input.len() + 1, |(_, length)| length));
+        for end in 1..input.len() {
+            match parse(&input[..end], LIMITS) {
+                Ok(None) => assert!(whole.is_err() || end < length, "{end} of {input:?}"),
+                part => assert_eq!(part, whole, "{end} of {input:?}"),
+            }
+        }
+        whole
+    }
+
+    fn operation(input: &str) -> Operation<'_> {
+        let (operation, length) = parsed(input.as_bytes()).expect("right").expect("whole");
+        assert_eq!(length, input.len(), "{input}");
+        operation
+    }
+
+    fn publish<'a>(subject: &'a str, reply: &'a str, size: &'a str, body: &'a str) -> Publish<'a> {
+        Publish {
+            subject: subject.as_bytes(),
+            reply: reply.as_bytes(),
+            headers: None,
+            size: size.as_bytes(),
+            body: body.as_bytes(),
+        }
+    }
+
+    #[test]
+    fn operations_are_read_in_any_case_and_with_any_blanks() {
+        for text in ["PUB a 2\r\nhi\r\n", "pub  a \t2 \nhi\r\n", "pUb\ta 2\r\nhi\r\n"] {
+            assert_eq!(
+                operation(text),
+                Operation::Publish(publish("a", "", "2", "hi\r\n"))
+            );
+        }
+        let with_reply = publish("a.b", "r", "0", "\r\n");
+        assert_eq!(operation("PUB a.b r 0\r\n\r\n"), Operation::Publish(with_reply));
+        let headers = Headers {
+            written: b"5",
+            bytes: 5,
+        };
+        let with_headers = Publish {
+            headers: Some(headers),
+            ..publish("a", "r", "7", "h: 1\nhi\r\n")
+        };
+        assert_eq!(
+            operation("HPUB a r 5 7\r\nh: 1\nhi\r\n"),
+            Operation::Publish(with_headers)
+        );
+        assert_eq!(
+            operation("SUB a.* 9\r\n"),
+            Operation::Subscribe {
+                subject: b"a.*",
+                queue: None,
+                sid: b"9"
+            }
+        );
+        assert_eq!(
+            operation("sub > workers x1\n"),
+            Operation::Subscribe {
+                subject: b">",
+                queue: Some(b"workers"),
+                sid: b"x1"
+            }
+        );
+        for (text, after) in [
+            ("UNSUB 9\r\n", None),
+            ("UNSUB 9 5\r\n", Some(5)),
+            ("UNSUB 9 x\r\n", None),
+        ] {
+            assert_eq!(operation(text), Operation::Unsubscribe { sid: b"9", after });
+        }
+        assert_eq!(
+            operation("CONNECT {\"a\": 1}\r\n"),
+            Operation::Connect(b"{\"a\": 1}")
+        );
+        for (text, expected) in [
+            ("PING\r\n", Operation::Ping),
+            ("ping \n", Operation::Ping),
+            ("PONG\r\n", Operation::Pong),
+            ("+OK\r\n", Operation::Idle),
+            ("INFO {}\r\n", Operation::Idle),
+        ] {
+            assert_eq!(operation(text), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_no_operation_is_refused_with_its_first_wrong_byte() {
+        for (text, at) in [
+            ("GET / HTTP/1.1\r\n", 1),
+            ("PX", 2),
+            ("PUBX a 1\r\n", 4),
+            ("SUB\r\n", 4),
+            ("\r\n", 1),
+            ("-ERR 'x'\r\n", 10),
+            ("PUB a 2\r\nhiX", 12),
+            ("PUB a 2\r\nhi\rX", 13),
+        ] {
+            assert_eq!(parsed(text.as_bytes()), Err(Wrong::Operation), "{text}");
+            assert_eq!(parse(&text.as_bytes()[..at - 1], LIMITS), Ok(None), "{text}");
+        }
+    }
+
+    #[test]
+    fn wrong_arguments_are_refused() {
+        for text in [
+            "PUB a\r\n",
+            "PUB a b c 1\r\n",
+            "PUB a -1\r\n",
+            "PUB a 1x\r\n",
+            "HPUB a 1\r\n",
+            "HPUB a 3 2\r\n",
+            "HPUB a x 2\r\n",
+            "SUB a\r\n",
+            "SUB a b c d\r\n",
+            "UNSUB \r\n",
+            "UNSUB 1 2 3\r\n",
+        ] {
+            assert_eq!(parsed(text.as_bytes()), Err(Wrong::Arguments), "{text}");
+        }
+    }
+
+    #[test]
+    fn limits_hold_before_the_bytes_have_come() {
+        for text in [
+            "PUB a 101\r\n",
+            "PUB a 4294967296\r\n",
+            "HPUB a 1 99999999999999999999999\r\n",
+        ] {
+            assert_eq!(parsed(text.as_bytes()), Err(Wrong::Payload), "{text}");
+        }
+        let fits = format!("SUB {} 1\r\n", "x".repeat(62));
+        assert!(matches!(parsed(fits.as_bytes()), Ok(Some(_))));
+        let too_long = format!("SUB {} 1\r\n", "x".repeat(63));
+        assert_eq!(parsed(too_long.as_bytes()), Err(Wrong::ControlLine));
+        let endless = format!("SUB {}", " ".repeat(100));
+        assert_eq!(parsed(endless.as_bytes()), Err(Wrong::ControlLine));
+        assert_eq!(LIMITS.frame(), 64 + 10 + 100 + 2);
+    }
+}
