@@ -81,6 +81,16 @@ async fn settle(client: &Client) -> Result<()> {
     }
 }
 
+/// What one has sent until now is with the other. That a flush of each tells so is true of one server with one loop,
+/// and not of a cluster, nor of servers with several loops.
+async fn all_heard(from: &Client, by: &Client) -> Result<()> {
+    let subject = by.new_inbox();
+    let mut last = by.subscribe(subject.clone()).await?;
+    settle(by).await?;
+    from.publish(subject, Bytes::new()).await?;
+    next(&mut last).await.map(drop)
+}
+
 async fn next(subscription: &mut Subscriber) -> Result<async_nats::Message> {
     subscription.next().await.context("the subscription ended")
 }
@@ -153,7 +163,7 @@ fn wildcards(site: &Site) -> Result<()> {
         for subject in published {
             publisher.publish(subject, subject.into()).await?;
         }
-        settle(&publisher).await?;
+        all_heard(&publisher, &client).await?;
         for ((wildcard, expected), subscription) in matching.into_iter().zip(&mut subscriptions) {
             subscription.drain().await?;
             let heard: Vec<String> = subscription
@@ -186,7 +196,8 @@ fn queue(site: &Site) -> Result<()> {
         }
         // Each is with one member, in the order sent, and nobody has all the work.
         let mut done = HashSet::new();
-        for (_, subscription) in &mut members {
+        for (client, subscription) in &mut members {
+            all_heard(&publisher, client).await?;
             subscription.drain().await?;
             let share: Vec<usize> = subscription
                 .map(|message| {
@@ -461,7 +472,7 @@ fn unsubscribe_after(site: &Site) -> Result<()> {
         for i in 0..10 {
             publisher.publish("few", i.to_string().into()).await?;
         }
-        settle(&publisher).await?;
+        all_heard(&publisher, &client).await?;
         let count = heard.count().await;
         ensure!(count == 5, "{count} came");
         Ok(())
@@ -498,7 +509,7 @@ fn drain_client(site: &Site) -> Result<()> {
         for i in 0..200 {
             watching.publish("in", i.to_string().into()).await?;
         }
-        settle(&watching).await?;
+        all_heard(&watching, &draining).await?;
         for i in 0..200 {
             draining.publish("out", i.to_string().into()).await?;
         }
