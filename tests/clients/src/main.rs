@@ -3,6 +3,7 @@
 //! Each case starts a server of its own and plays one scenario. Every scenario is also played to `nats-server` where
 //! there is one, which shows that it asks for what NATS does. `cargo xtask clients` starts this.
 
+mod differential;
 mod nats_command;
 mod python_client;
 mod rust_client;
@@ -48,6 +49,8 @@ struct Cli {
 /// Where a case is played.
 pub struct Site {
     pub program: Program,
+    /// To compare with.
+    pub nats_server: Option<PathBuf>,
     nats: Option<PathBuf>,
     python: Option<PathBuf>,
 }
@@ -78,6 +81,9 @@ impl Site {
         let mut suites = vec![("async-nats", rust_client::CASES)];
         suites.extend(self.python.as_ref().map(|_| ("nats-py", python_client::CASES)));
         suites.extend(self.nats.as_ref().map(|_| ("nats", nats_command::CASES)));
+        if let (Program::Ours { .. }, Some(_)) = (&self.program, &self.nats_server) {
+            suites.push(("differential", differential::CASES));
+        }
         suites
     }
 }
@@ -101,6 +107,7 @@ fn run() -> Result<()> {
     for program in programs(&cli) {
         let site = Site {
             program,
+            nats_server: cli.nats_server.clone(),
             nats: cli.nats.clone(),
             python: cli.python.clone(),
         };

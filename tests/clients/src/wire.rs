@@ -73,6 +73,24 @@ impl Wire {
         }
     }
 
+    /// What comes up to a frame like this, without it; and whether the server closed instead.
+    pub fn frames_until(&mut self, is_last: impl Fn(&Frame) -> bool) -> Result<(Vec<Frame>, bool)> {
+        let mut frames = Vec::new();
+        loop {
+            while let Some((frame, length)) = Frame::first(&self.ahead)? {
+                self.ahead.drain(..length);
+                if is_last(&frame) {
+                    return Ok((frames, false));
+                }
+                frames.push(frame);
+            }
+            if self.read_more()? == 0 {
+                ensure!(self.ahead.is_empty(), "a frame is broken off: {:?}", self.ahead);
+                return Ok((frames, true));
+            }
+        }
+    }
+
     /// What comes until the server closes.
     pub fn rest(&mut self) -> Result<Vec<u8>> {
         while self.read_more()? > 0 {}
@@ -89,5 +107,52 @@ impl Wire {
         };
         self.ahead.extend_from_slice(&buffer[..count]);
         Ok(count)
+    }
+}
+
+/// One thing that a server says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Frame {
+    /// A `MSG` or `HMSG`: for which subscription, and all of it but that, as text.
+    Message { sid: String, text: String },
+    /// Any other line.
+    Other(String),
+}
+
+impl Frame {
+    /// Whether it is this line.
+    pub fn is(&self, line: &str) -> bool {
+        matches!(self, Self::Other(own) if own == line)
+    }
+
+    /// The first of these bytes, and its length, if it is there as a whole.
+    fn first(bytes: &[u8]) -> Result<Option<(Self, usize)>> {
+        let Some(end) = bytes.windows(2).position(|window| window == b"\r\n") else {
+            return Ok(None);
+        };
+        let line = String::from_utf8_lossy(&bytes[..end]).into_owned();
+        let words: Vec<&str> = line.split(' ').collect();
+        let [kind @ ("MSG" | "HMSG"), subject, sid, rest @ ..] = &words[..] else {
+            return Ok(Some((Self::Other(line.trim_end().to_owned()), end + 2)));
+        };
+        let size: usize = rest
+            .last()
+            .context("a size")?
+            .parse()
+            .context("a size is a number")?;
+        let length = end + 2 + size + 2;
+        let Some(body) = bytes.get(end + 2..length) else {
+            return Ok(None);
+        };
+        ensure!(
+            body.ends_with(b"\r\n"),
+            "a message does not end where it says: {line}"
+        );
+        let body = String::from_utf8_lossy(body);
+        let message = Self::Message {
+            sid: (*sid).to_owned(),
+            text: format!("{kind} {subject} {}\r\n{body}", rest.join(" ")),
+        };
+        Ok(Some((message, length)))
     }
 }
