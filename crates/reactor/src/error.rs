@@ -69,6 +69,16 @@ pub enum Error {
         /// How many threads there are.
         threads: usize,
     },
+    /// The kernel refuses io_uring, which was asked for.
+    #[error("the kernel refuses io_uring ({source}): {why}. Without it, {instead}")]
+    NoIoUring {
+        /// What it answered.
+        source: io::Error,
+        /// What that means.
+        why: &'static str,
+        /// What to do without.
+        instead: &'static str,
+    },
     /// A system call failed that the server cannot do without.
     #[error("{doing}: {source}")]
     Io {

@@ -18,6 +18,8 @@ pub enum Setting {
     Writers,
     /// How connections are given to reactors: [`Server::placement`](crate::Server::placement).
     Placement,
+    /// How outputs are sent: [`Server::sends`](crate::Server::sends).
+    Sends,
 }
 
 /// As the command line calls it.
@@ -28,6 +30,7 @@ impl fmt::Display for Setting {
             Self::Readers => "readers",
             Self::Writers => "writers",
             Self::Placement => "placement",
+            Self::Sends => "sends",
         })
     }
 }
@@ -69,6 +72,38 @@ impl FromStr for Placement {
 
     fn from_str(name: &str) -> Result<Self, Error> {
         find("placement", name, &Self::ALL, Self::name)
+    }
+}
+
+/// How an event loop sends what a turn has produced for its clients.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Sends {
+    /// A system call for each client.
+    #[default]
+    Call,
+    /// All in one submission to io_uring: a system call for all clients.
+    IoUring,
+}
+
+impl Sends {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Call, Self::IoUring];
+
+    /// As the command line calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Call => "call",
+            Self::IoUring => "io_uring",
+        }
+    }
+}
+
+/// By its name.
+impl FromStr for Sends {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        find("way to send", name, &Self::ALL, Self::name)
     }
 }
 
@@ -114,6 +149,7 @@ pub(crate) struct Options {
     pub readers: Option<usize>,
     pub writers: Option<usize>,
     pub placement: Option<Placement>,
+    pub sends: Option<Sends>,
     /// The most connections at once.
     pub max_connections: usize,
     /// Connections that the kernel keeps ready to be accepted.
@@ -136,6 +172,7 @@ impl Default for Options {
             readers: None,
             writers: None,
             placement: None,
+            sends: None,
             max_connections: 16_384,
             backlog: 4_096,
             output_limit: 1 << 20,
@@ -155,6 +192,7 @@ impl Options {
             self.readers.map(|_| Setting::Readers),
             self.writers.map(|_| Setting::Writers),
             self.placement.map(|_| Setting::Placement),
+            self.sends.map(|_| Setting::Sends),
         ]
         .into_iter()
         .flatten()

@@ -11,8 +11,9 @@ use crate::counters::{Board, Totals};
 use crate::design::Design;
 use crate::error::Error;
 use crate::listen::Listener;
-use crate::options::{Options, Overflow, Placement, Setting};
+use crate::options::{Options, Overflow, Placement, Sends, Setting};
 use crate::protocol::Protocol;
+use crate::ring;
 use crate::stop::Stop;
 
 /// The most processes or threads that can be asked for as workers, readers or writers.
@@ -86,6 +87,13 @@ impl<P: Protocol> Server<P> {
         self
     }
 
+    /// How event loops send what a turn has produced: a system call for each client, or one for all of them.
+    #[must_use]
+    pub fn sends(mut self, sends: Sends) -> Self {
+        self.options.sends = Some(sends);
+        self
+    }
+
     /// The most connections at once, 16,384 by default: the next is not accepted before one has ended, and waits in
     /// the backlog.
     #[must_use]
@@ -134,10 +142,13 @@ impl<P: Protocol> Server<P> {
     ///
     /// # Errors
     ///
-    /// If the protocol does not fit the design, a setting is not used by it or out of its range, or the address
-    /// cannot be had.
+    /// If the protocol does not fit the design, a setting is not used by it or out of its range, the kernel refuses
+    /// io_uring where it is needed, or the address cannot be had.
     pub fn bind(self, address: impl ToSocketAddrs) -> Result<Bound<P>, Error> {
         self.check()?;
+        if self.options.sends == Some(Sends::IoUring) {
+            ring::probe("send by system calls (`call`), which differs in speed alone")?;
+        }
         let Self {
             protocol,
             design,

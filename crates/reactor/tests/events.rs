@@ -9,18 +9,36 @@ use std::time::{Duration, Instant};
 
 use threadgauge_reactor::protocol::echo::Echo;
 use threadgauge_reactor::{
-    CloseReason, ConnectionId, Design, Io, Meter, Overflow, Placement, Protocol, Server, Session, Stop,
-    Totals,
+    CloseReason, ConnectionId, Design, Io, Meter, Overflow, Placement, Protocol, Sends, Server, Session,
+    Stop, Totals,
 };
 
-/// The designs of this file.
-const DESIGNS: &[Design] = &[
-    Design::Reactor,
-    Design::SplitReactor,
-    Design::ReactorPool,
-    Design::ReactorPerCore,
-    Design::LeaderFollowers,
-    Design::HalfSyncHalfAsync,
+/// A design, and how it sends.
+#[derive(Clone, Copy, Debug)]
+struct Way(Design, Sends);
+
+impl Way {
+    /// A server of this way.
+    fn server<P: Protocol>(self, protocol: P) -> Server<P> {
+        let server = Server::new(protocol).design(self.0);
+        match self.1 {
+            Sends::Call => server,
+            sends => server.sends(sends),
+        }
+    }
+}
+
+/// The ways of this file.
+const WAYS: &[Way] = &[
+    Way(Design::Reactor, Sends::Call),
+    Way(Design::SplitReactor, Sends::Call),
+    Way(Design::ReactorPool, Sends::Call),
+    Way(Design::ReactorPerCore, Sends::Call),
+    Way(Design::LeaderFollowers, Sends::Call),
+    Way(Design::HalfSyncHalfAsync, Sends::Call),
+    Way(Design::Reactor, Sends::IoUring),
+    Way(Design::SplitReactor, Sends::IoUring),
+    Way(Design::ReactorPerCore, Sends::IoUring),
 ];
 
 /// Serves while `test` runs, then stops and returns what was counted.
@@ -58,8 +76,8 @@ fn read_back(client: &mut TcpStream, bytes: &[u8]) {
 
 #[test]
 fn echo_comes_back_in_pieces_of_any_size() {
-    for &design in DESIGNS {
-        let totals = serve(Server::new(Echo).design(design), |address, _, _| {
+    for &way in WAYS {
+        let totals = serve(way.server(Echo), |address, _, _| {
             let mut client = TcpStream::connect(address).expect("connects");
             let message: Vec<u8> = (0..=255).collect();
             for split in 0..message.len() {
@@ -76,7 +94,7 @@ fn echo_comes_back_in_pieces_of_any_size() {
                 });
                 let mut back = Vec::new();
                 client.read_to_end(&mut back).expect("all of it");
-                assert!(back == large, "{}: {} bytes", design.name(), back.len());
+                assert!(back == large, "{way:?}: {} bytes", back.len());
             });
         });
         assert_eq!((totals.accepted, totals.closed(CloseReason::PeerEnded)), (1, 1));
@@ -114,10 +132,10 @@ impl Session for Guest {
 
 #[test]
 fn what_one_says_all_hear_in_order() {
-    for &design in DESIGNS {
+    for &way in WAYS {
         let room = Room::default();
         let guests = || room.0.lock().expect("no panics").len();
-        let totals = serve(Server::new(room.clone()).design(design), |address, _, _| {
+        let totals = serve(way.server(room.clone()), |address, _, _| {
             let mut clients: Vec<_> = (0..10)
                 .map(|_| TcpStream::connect(address).expect("connects"))
                 .collect();
@@ -150,15 +168,15 @@ fn what_one_says_all_hear_in_order() {
                 }
             });
         });
-        assert_eq!(totals.bytes_out, 9 * totals.bytes_in, "{}", design.name());
+        assert_eq!(totals.bytes_out, 9 * totals.bytes_in, "{way:?}");
         assert_eq!(totals.all_closed(), 10);
     }
 }
 
 #[test]
 fn two_thousand_at_once_and_no_wake_up_while_they_are_idle() {
-    for &design in DESIGNS {
-        let totals = serve(Server::new(Echo).design(design), |address, meter, stop| {
+    for &way in WAYS {
+        let totals = serve(way.server(Echo), |address, meter, stop| {
             let mut clients: Vec<_> = (0..2_000)
                 .map(|_| TcpStream::connect(address).expect("connects"))
                 .collect();
@@ -178,21 +196,21 @@ fn two_thousand_at_once_and_no_wake_up_while_they_are_idle() {
                 quiet
             });
             thread::sleep(Duration::from_millis(300));
-            assert_eq!(meter.totals(), before, "{}", design.name());
+            assert_eq!(meter.totals(), before, "{way:?}");
             stop.stop();
             for client in &mut clients {
                 assert_eq!(client.read(&mut [0]).expect("an orderly end"), 0);
             }
         });
-        assert_eq!(totals.closed(CloseReason::Stopped), 2_000, "{}", design.name());
+        assert_eq!(totals.closed(CloseReason::Stopped), 2_000, "{way:?}");
     }
 }
 
 #[test]
 fn no_more_are_accepted_than_there_may_be() {
-    for &design in DESIGNS {
+    for &way in WAYS {
         let most = NonZeroUsize::new(3).expect("not zero");
-        let server = Server::new(Echo).design(design).max_connections(most);
+        let server = way.server(Echo).max_connections(most);
         let totals = serve(server, |address, meter, _| {
             let mut clients: Vec<_> = (0..9)
                 .map(|_| TcpStream::connect(address).expect("connects"))
@@ -216,20 +234,18 @@ fn no_more_are_accepted_than_there_may_be() {
                 }
             }
         });
-        assert_eq!(totals.accepted, 9, "{}", design.name());
+        assert_eq!(totals.accepted, 9, "{way:?}");
     }
 }
 
 #[test]
 fn who_takes_nothing_is_waited_for_or_dropped() {
-    for &design in DESIGNS {
+    for &way in WAYS {
         for overflow in [Overflow::Wait, Overflow::Drop] {
             let limit = NonZeroUsize::new(100_000).expect("not zero");
             let room = Room::default();
             let guests = || room.0.lock().expect("no panics").len();
-            let server = Server::new(room.clone())
-                .design(design)
-                .output_limit(limit, overflow);
+            let server = way.server(room.clone()).output_limit(limit, overflow);
             let totals = serve(server, |address, meter, _| {
                 let mut slow = TcpStream::connect(address).expect("connects");
                 wait_for("the slow one", || guests() == 1);
@@ -253,15 +269,15 @@ fn who_takes_nothing_is_waited_for_or_dropped() {
                 });
             });
             let slow = totals.closed(CloseReason::Slow);
-            assert_eq!(slow, u64::from(overflow == Overflow::Drop), "{}", design.name());
+            assert_eq!(slow, u64::from(overflow == Overflow::Drop), "{way:?}");
         }
     }
 }
 
 #[test]
 fn a_stop_under_load_loses_no_connection() {
-    for &design in DESIGNS {
-        let totals = serve(Server::new(Echo).design(design), |address, meter, stop| {
+    for &way in WAYS {
+        let totals = serve(way.server(Echo), |address, meter, stop| {
             thread::scope(|scope| {
                 for _ in 0..20 {
                     scope.spawn(move || {
@@ -276,7 +292,7 @@ fn a_stop_under_load_loses_no_connection() {
             });
         });
         assert_eq!(totals.accepted, 20);
-        assert_eq!(totals.all_closed(), 20, "{}", design.name());
+        assert_eq!(totals.all_closed(), 20, "{way:?}");
         assert_eq!(totals.closed(CloseReason::DrainTime), 0);
     }
 }

@@ -16,7 +16,7 @@ pub(super) const ABOUT: About = About {
     source: "Seastar; nginx and SO_REUSEPORT",
     memory: Memory::Shared,
     at_once: AtOnce::Many,
-    settings: &[Setting::Workers, Setting::Placement],
+    settings: &[Setting::Workers, Setting::Placement, Setting::Sends],
 };
 
 pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {

@@ -16,7 +16,12 @@ pub(super) const ABOUT: About = About {
     source: "JAWS, second optimisation: a pool of reactors in the read:write ratio",
     memory: Memory::Shared,
     at_once: AtOnce::Many,
-    settings: &[Setting::Readers, Setting::Writers, Setting::Placement],
+    settings: &[
+        Setting::Readers,
+        Setting::Writers,
+        Setting::Placement,
+        Setting::Sends,
+    ],
 };
 
 pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use crate::design::{About, AtOnce, Memory};
 use crate::error::Error;
-use crate::options::Placement;
+use crate::options::{Placement, Setting};
 use crate::protocol::Protocol;
 use crate::reactor::{Acceptors, ReactorManager, crew};
 use crate::server::Serving;
@@ -15,7 +15,7 @@ pub(super) const ABOUT: About = About {
     source: "JAWS, first optimisation: a read reactor and a write reactor",
     memory: Memory::Shared,
     at_once: AtOnce::Many,
-    settings: &[],
+    settings: &[Setting::Sends],
 };
 
 pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {

@@ -186,6 +186,11 @@ pub(crate) struct WriteHalf {
 }
 
 impl WriteHalf {
+    /// Whether there is something to send that the socket may take.
+    pub fn can_send(&self) -> bool {
+        !self.blocked && !self.outbox.is_empty()
+    }
+
     /// It has got something. `true`: it must be put into the list of those to be flushed.
     pub fn must_flush(&mut self) -> bool {
         let must = !self.dirty && !self.blocked;
@@ -209,6 +214,11 @@ impl<S> Peers<S> {
     #[inline]
     pub fn at(&mut self, slot: u32) -> Option<&mut Peer<S>> {
         self.0.get_mut(slot as usize)?.as_deref_mut()
+    }
+
+    /// The same, to look at several.
+    pub fn look_at(&self, slot: u32) -> Option<&Peer<S>> {
+        self.0.get(slot as usize)?.as_deref()
     }
 
     /// This connection, if anything of it is here.

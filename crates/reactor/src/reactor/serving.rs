@@ -23,7 +23,9 @@ use crate::connection::{Connection, RECEIVE_BYTES};
 use crate::counters::{CloseReason, Counters};
 use crate::error::Error;
 use crate::listen::Listener;
+use crate::options::Sends;
 use crate::protocol::{Effects, Protocol};
+use crate::ring::JointSends;
 use crate::server::Serving;
 
 // Tokens of what is not a connection.
@@ -47,6 +49,8 @@ pub(super) struct ServingLoop<'a, P: Protocol> {
     pub input: Box<[u8]>,
     /// Write halves that have something new to send.
     pub dirty: Vec<u32>,
+    /// Sends all outboxes of a turn at once, where that was asked for.
+    pub joint_sends: Option<JointSends>,
     /// Read halves that left something unread.
     pub queued: Vec<u32>,
     /// Read halves whose end was decided while others were at work.
@@ -83,6 +87,7 @@ impl<'a, P: Protocol> ServingLoop<'a, P> {
             effects: Effects::default(),
             input: vec![0; RECEIVE_BYTES].into_boxed_slice(),
             dirty: Vec::new(),
+            joint_sends: None,
             queued: Vec::new(),
             ended: Vec::new(),
             outgoing: crew.mailboxes.iter().map(|_| Outgoing::new(index)).collect(),
@@ -106,6 +111,13 @@ impl<'a, P: Protocol> ServingLoop<'a, P> {
             && let Err(error) = reactor.register(self.serving.stop(), Interest::read(STOP).level())
         {
             self.fail(Error::io("waiting for the stop")(error));
+        }
+        if self.serving.options.sends == Some(Sends::IoUring) {
+            // Here, since it belongs to the thread that makes it.
+            match JointSends::new() {
+                Ok(sends) => self.joint_sends = Some(sends),
+                Err(error) => self.fail(Error::io("making a ring for sends")(error)),
+            }
         }
         if let Some(watch) = &self.crew.watch {
             watch.is_loop(self.index);

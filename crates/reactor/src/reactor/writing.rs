@@ -1,5 +1,6 @@
 //! What a loop does with write halves: it fills outboxes, sends each once a turn, and holds back who fills too fast.
 
+use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::io::Errno;
@@ -16,6 +17,7 @@ use crate::id::ConnectionId;
 use crate::letters::Parts;
 use crate::options::Overflow;
 use crate::protocol::Protocol;
+use crate::ring::JointSends;
 
 impl<P: Protocol> ServingLoop<'_, P> {
     /// Brings what sessions have sent to others where it belongs.
@@ -128,6 +130,10 @@ impl<P: Protocol> ServingLoop<'_, P> {
 
     /// Sends each outbox that has got something.
     pub fn flush_dirty(&mut self, reactor: &mut Loop<P::Session>) {
+        if let Some(sends) = self.joint_sends.take() {
+            self.joint_sends = Some(self.flush_together(sends, reactor));
+            return;
+        }
         let mut next = 0;
         while let Some(&slot) = self.dirty.get(next) {
             next += 1;
@@ -141,12 +147,40 @@ impl<P: Protocol> ServingLoop<'_, P> {
         self.dirty.clear();
     }
 
+    /// The same, by one submission for all.
+    fn flush_together(&mut self, mut sends: JointSends, reactor: &mut Loop<P::Session>) -> JointSends {
+        let mut dirty = std::mem::take(&mut self.dirty);
+        dirty.retain(|&slot| {
+            let write = self.peers.at(slot).and_then(|peer| peer.write.as_mut());
+            write.is_some_and(|write| std::mem::take(&mut write.dirty))
+        });
+        let sent = sends.send(
+            dirty.iter().filter_map(|&slot| {
+                let peer = self.peers.look_at(slot)?;
+                let write = peer.write.as_ref().filter(|write| write.can_send())?;
+                Some((slot, peer.link.socket.as_fd(), write.outbox.waiting()))
+            }),
+            self.counters,
+        );
+        // All of them first: what having sent makes possible can send again.
+        for &(slot, sent) in sent {
+            self.sent(slot, sent);
+        }
+        for &slot in &dirty {
+            self.after_send(slot, reactor);
+        }
+        // Its memory is used again.
+        dirty.clear();
+        dirty.append(&mut self.dirty);
+        self.dirty = dirty;
+        sends
+    }
+
     /// Sends what the socket takes.
     fn send(&mut self, slot: u32) {
-        let limit = self.serving.options.output_limit;
         let Some(peer) = self.peers.at(slot) else { return };
         let Some(write) = &mut peer.write else { return };
-        if write.blocked || write.outbox.is_empty() {
+        if !write.can_send() {
             return;
         }
         let sent = loop {
@@ -156,6 +190,14 @@ impl<P: Protocol> ServingLoop<'_, P> {
                 sent => break sent,
             }
         };
+        self.sent(slot, sent);
+    }
+
+    /// Notes what came of sending.
+    fn sent(&mut self, slot: u32, sent: Result<usize, Errno>) {
+        let limit = self.serving.options.output_limit;
+        let Some(peer) = self.peers.at(slot) else { return };
+        let Some(write) = &mut peer.write else { return };
         match sent {
             Ok(count) => {
                 self.counters.bytes_out.add(count as u64);
@@ -172,6 +214,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
                 }
             }
             Err(Errno::AGAIN) => write.blocked = true,
+            Err(Errno::INTR) if write.must_flush() => self.dirty.push(slot),
             Err(_) => self.fail_write_half(slot, CloseReason::Lost),
         }
     }

@@ -85,6 +85,28 @@ impl Client {
         }
     }
 
+    /// Reads a line with its end, or what there is of it.
+    pub fn line(&mut self) -> String {
+        let mut line = Vec::new();
+        while line.last() != Some(&b'\n') {
+            match self.read(1) {
+                byte if byte.is_empty() => break,
+                byte => line.extend(byte),
+            }
+        }
+        String::from_utf8(line).expect("text")
+    }
+
+    /// Reads how a server of groups greets, or says that it stops.
+    pub fn expect_info(&mut self) -> String {
+        let line = self.line();
+        assert!(
+            line.starts_with("INFO {") && line.ends_with("} \r\n"),
+            "{line:?} is no greeting"
+        );
+        line
+    }
+
     /// Reads up to `most` bytes; none at the end or after a reset.
     pub fn read(&mut self, most: usize) -> Vec<u8> {
         let mut came = vec![0; most];

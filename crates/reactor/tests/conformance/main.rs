@@ -1,7 +1,8 @@
 //! What every protocol promises, on every design that accepts it, over real sockets.
 //!
 //! The server side of each case is a process of its own (this program, executed again), so that designs which fork can,
-//! and so that what is left over can be read from `/proc`. A case is `DESIGN::PROTOCOL::what_is_true`; there is one
+//! and so that what is left over can be read from `/proc`. A case is `DESIGN::PROTOCOL::what_is_true` (`DESIGN+io_uring`
+//! where it sends by io_uring); there is one
 //! suite a protocol, and [`any`] has the cases that ask little of the protocol.
 //! `cargo test -p threadgauge-reactor --test conformance -- WORDS` runs the cases whose names contain all of the words.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
@@ -12,6 +13,7 @@ mod chat;
 mod client;
 mod diag;
 mod echo;
+mod groups;
 mod null;
 mod numbered;
 mod processes;
@@ -22,7 +24,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use rustix::process::{Resource, Rlimit, getrlimit, set_child_subreaper, setrlimit};
-use threadgauge_reactor::{AtOnce, BuiltIn, Design};
+use threadgauge_reactor::{AtOnce, BuiltIn, Design, Sends};
 
 use crate::server::Running;
 
@@ -33,12 +35,16 @@ pub struct Pair {
     pub protocol: BuiltIn,
     /// On what.
     pub design: Design,
+    /// How it sends, where that is to be other than its default.
+    pub sends: Option<Sends>,
 }
 
 impl Pair {
     /// Starts a server of this pair. Settings are `key=value`, as [`server`] reads them.
     pub fn serve(self, settings: &[&str]) -> Running {
-        Running::start(self, settings)
+        let sends = self.sends.map(|sends| format!("sends={}", sends.name()));
+        let settings: Vec<&str> = settings.iter().copied().chain(sends.as_deref()).collect();
+        Running::start(self, &settings)
     }
 
     /// How many connections it is sure to serve at once, up to `most`.
@@ -68,7 +74,15 @@ fn suite(protocol: BuiltIn) -> &'static [Case] {
         BuiltIn::Null => null::CASES,
         BuiltIn::Numbered => numbered::CASES,
         BuiltIn::Chat => chat::CASES,
+        BuiltIn::Groups => groups::CASES,
     }
+}
+
+/// Every design; and those with sends by io_uring that have all there is to them: both halves of a connection on one
+/// loop, and on two.
+fn ways() -> impl Iterator<Item = (Design, Option<Sends>)> {
+    let by_call = Design::ALL.iter().map(|&design| (design, None));
+    by_call.chain([Design::Reactor, Design::ReactorPool].map(|design| (design, Some(Sends::IoUring))))
 }
 
 fn main() -> ExitCode {
@@ -89,19 +103,27 @@ fn main() -> ExitCode {
     setrlimit(Resource::Nofile, limit).expect("up to the maximum is allowed");
     let began = Instant::now();
     let (mut passed, mut failed) = (0, Vec::new());
-    for &design in Design::ALL {
+    for (design, sends) in ways() {
+        let way = match sends {
+            None => design.name().to_owned(),
+            Some(sends) => format!("{}+{}", design.name(), sends.name()),
+        };
         for &protocol in BuiltIn::ALL {
             if protocol.fits(design).is_err() {
                 continue;
             }
             for (what, run) in suite(protocol).iter().chain(any::cases(protocol)) {
-                let name = format!("{}::{}::{what}", design.name(), protocol.name());
+                let name = format!("{way}::{}::{what}", protocol.name());
                 if !words.iter().all(|word| name.contains(word)) {
                     continue;
                 }
                 let start = Instant::now();
                 let outcome = catch_unwind(AssertUnwindSafe(|| {
-                    run(Pair { protocol, design });
+                    run(Pair {
+                        protocol,
+                        design,
+                        sends,
+                    });
                     processes::no_children();
                 }));
                 processes::end_children();

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, kill_process_group, setrlimit};
 use signal_hook::consts::SIGTERM;
+use threadgauge_reactor::protocol::groups::{Access, Groups, Options};
 use threadgauge_reactor::{
     AtOnce, BuiltIn, CloseReason, Design, Overflow, Protocol, Server, Setting, Stop, Totals, Visitor,
 };
@@ -36,11 +37,37 @@ pub fn child() -> Option<ExitCode> {
         return None;
     };
     let protocol: BuiltIn = protocol.parse().expect("a protocol");
-    Some(protocol.visit(Serve {
+    let serve = Serve {
         design: design.parse().expect("a design"),
         settings,
-    }))
+    };
+    Some(match protocol {
+        BuiltIn::Groups => serve.visit(groups(settings)),
+        protocol => protocol.visit(serve),
+    })
 }
+
+/// With those settings that begin with `groups.`.
+fn groups(settings: &[String]) -> Groups {
+    let mut options = Options::default();
+    for setting in settings {
+        let Some((key, value)) = setting.strip_prefix(GROUPS).and_then(|it| it.split_once('=')) else {
+            continue;
+        };
+        let number = || value.parse::<usize>().expect("a number");
+        match key {
+            "token" => options.access = Access::Token(value.to_owned()),
+            "max_connections" => options.max_connections = Some(number()),
+            "max_subscriptions" => options.max_subscriptions = number(),
+            "ping_interval_ms" => options.ping_interval = Duration::from_millis(number() as u64),
+            "lame_duck_ms" => options.lame_duck = Duration::from_millis(number() as u64),
+            _ => panic!("groups has no setting {key}"),
+        }
+    }
+    Groups::new(options)
+}
+
+const GROUPS: &str = "groups.";
 
 struct Serve<'a> {
     design: Design,
@@ -69,7 +96,7 @@ impl Visitor for Serve<'_> {
             server = server.writers(2);
         }
         let (mut output_limit, mut overflow) = (1 << 20, Overflow::Wait);
-        for setting in self.settings {
+        for setting in self.settings.iter().filter(|it| !it.starts_with(GROUPS)) {
             let (key, value) = setting.split_once('=').expect("KEY=VALUE");
             let number: usize = value.parse().unwrap_or(0);
             let ms = Duration::from_millis(number as u64);
@@ -80,6 +107,7 @@ impl Visitor for Serve<'_> {
                 "max_connections" => {
                     server = server.max_connections(NonZeroUsize::new(number).expect("some"));
                 }
+                "sends" => server = server.sends(value.parse().expect("a way to send")),
                 "output_limit" => output_limit = number,
                 "overflow" => overflow = value.parse().expect("an overflow"),
                 "descriptors" => limit(Resource::Nofile, number as u64),

@@ -1,10 +1,13 @@
 //! Which threads the event-driven designs have, and which of them accept, read and write.
 
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::thread;
 use std::time::Duration;
 
-use threadgauge_reactor::{Design, Protocol, Server, Stop, Totals, protocol::echo::Echo};
+use threadgauge_reactor::{
+    Design, Protocol, Sends, Server, Stop, Totals, protocol::chat::Chat, protocol::echo::Echo,
+};
 
 use crate::served::{Served, until};
 use crate::{Test, on_each, test};
@@ -18,6 +21,8 @@ pub fn tests() -> Vec<Test> {
         test("loops::whoever_gets_an_event_handles_it", whoever_gets_an_event),
         test("loops::one_does_the_io_and_others_the_work", half_and_half),
         test("loops::what_a_design_does_not_use_is_refused", refusals),
+        test("loops::one_call_sends_to_all", one_call_sends_to_all),
+        test("loops::no_io_uring_is_said", no_io_uring),
     ];
     tests.extend(on_each(
         "loops::threads",
@@ -103,8 +108,8 @@ fn parts<P: Protocol>(server: Server<P>) -> Vec<Totals> {
             .collect();
         for _ in 0..10 {
             for client in &mut clients {
-                std::io::Write::write_all(client, b"there and back").expect("sent");
-                std::io::Read::read_exact(client, &mut [0; 14]).expect("an answer");
+                client.write_all(b"there and back").expect("sent");
+                client.read_exact(&mut [0; 14]).expect("an answer");
             }
         }
         drop(clients);
@@ -188,4 +193,43 @@ fn refusals() {
     assert!(refused.contains("setting: Readers"), "{refused}");
     let refused = Served::refused("reactor-per-core", &["workers=1..3"]);
     assert!(refused.contains("workers cannot be 1..3"), "{refused}");
+}
+
+/// What one says to twenty goes to all of them in one call.
+fn one_call_sends_to_all() {
+    let stop = Stop::new().expect("a pipe");
+    let server = Server::new(Chat::default()).design(Design::Reactor);
+    let bound = server.sends(Sends::IoUring).bind("127.0.0.1:0").expect("a port");
+    let (address, meter) = (bound.local_addr(), bound.meter());
+    thread::scope(|scope| {
+        let running = scope.spawn(|| bound.run(&stop).expect("served"));
+        let mut clients: Vec<_> = (0..21)
+            .map(|_| TcpStream::connect(address).expect("connects"))
+            .collect();
+        for client in &mut clients {
+            client.write_all(b"join x\n").expect("sent");
+            client.read_exact(&mut [0; 9]).expect("joined");
+        }
+        let before = meter.totals().sends;
+        clients[0].write_all(b"to all of you\n").expect("sent");
+        for client in &mut clients[1..] {
+            client.read_exact(&mut [0; 14]).expect("heard");
+        }
+        let sends = meter.totals().sends - before;
+        stop.stop();
+        running.join().expect("it does not panic");
+        assert_eq!(sends, 1);
+    });
+}
+
+fn no_io_uring() {
+    let settings = ["io_uring=refused", "sends=io_uring"];
+    let refused = Served::refused("reactor", &settings);
+    for said in ["NoIoUring", "seccomp", "send by system calls"] {
+        assert!(refused.contains(said), "{refused}");
+    }
+    // Nobody who does not need it misses it.
+    let server = Served::start("reactor", "echo", &["io_uring=refused"]);
+    server.client().echo();
+    server.stop();
 }

@@ -8,6 +8,7 @@
 mod dying;
 mod limits;
 mod loops;
+mod seccomp;
 mod served;
 mod stopping;
 mod units;

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 use threadgauge_reactor::{BuiltIn, CloseReason, Design, Protocol, Server, Stop, Visitor};
 
+use crate::seccomp::refuse_io_uring;
+
 const SERVE: &str = "--serve";
 
 /// How long anything may take before a test gives up.
@@ -304,6 +306,12 @@ impl Visitor for Serve {
                 }
                 "readers" => server.readers(number() as usize),
                 "writers" => server.writers(number() as usize),
+                "sends" => server.sends(value.parse().expect("a way to send")),
+                "io_uring" => {
+                    assert_eq!(value, "refused");
+                    refuse_io_uring();
+                    server
+                }
                 "most" => server.max_connections(NonZeroUsize::new(number() as usize).expect("more than 0")),
                 "drain-ms" => server.drain(Duration::from_millis(number())),
                 "idle-ms" => server.idle(Duration::from_millis(number())),

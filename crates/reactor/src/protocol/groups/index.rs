@@ -1,14 +1,21 @@
-//! Who is subscribed to what: literal subjects by name, subjects with wildcards in a tree of tokens.
+//! Who is subscribed to what: one table of subjects as they were subscribed to.
+//!
+//! Subjects with wildcards are in the table too, and beside it a list of their *shapes*: how many tokens, which of them
+//! are `*`, and whether `>` follows. A message's subject is looked up as it is, and once for each shape that fits its
+//! number of tokens, with wildcards in the shape's places: `a.b.c` for the shape of `x.*.y` as `a.*.c`. In practice
+//! there are a few shapes, so that a few lookups find all; and a subscription costs memory for its text alone, however
+//! many tokens it has, where a tree of tokens would cost a node for each.
 //!
 //! Publishing asks far more often than subscriptions change, and mostly for the same few subjects. So what was found
 //! for a subject is kept, and every change makes a new generation, in which nothing found before is used any more: who
 //! publishes looks at one number, and takes no lock while it stays the same.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::subject::{self, Kind};
+use super::subject;
 
 /// What was found is forgotten when it is for more subjects than this,
 const MOST_ROUTES: usize = 16 * 1024;
@@ -34,12 +41,16 @@ pub(super) struct Route<S> {
 
 #[derive(Debug)]
 struct State<S> {
-    literals: HashMap<Box<[u8]>, Place<S>>,
-    wildcards: Level<S>,
+    places: HashMap<Box<[u8]>, Place<S>>,
+    /// How many places there are of each shape with wildcards, by the number of tokens: without and with a `>` behind.
+    shapes: [HashMap<usize, HashMap<Shape, usize>>; 2],
     found: HashMap<Box<[u8]>, Arc<Route<S>>>,
     /// How many subscriptions `found` holds.
     kept: usize,
 }
+
+/// Which tokens are `*`: a bit each.
+type Shape = u128;
 
 /// Subscriptions to the same, each by a number of its own.
 #[derive(Debug)]
@@ -48,28 +59,13 @@ struct Place<S> {
     queues: BTreeMap<Box<[u8]>, BTreeMap<u64, Arc<S>>>,
 }
 
-/// What can come next in a subject.
-#[derive(Debug)]
-struct Level<S> {
-    tokens: HashMap<Box<[u8]>, Branch<S>>,
-    any_token: Option<Box<Branch<S>>>,
-    any_rest: Place<S>,
-}
-
-#[derive(Debug)]
-struct Branch<S> {
-    /// Subscriptions whose subject ends here.
-    place: Place<S>,
-    below: Level<S>,
-}
-
 impl<S> Default for Index<S> {
     fn default() -> Self {
         Self {
             generation: AtomicU64::new(0),
             state: Mutex::new(State {
-                literals: HashMap::new(),
-                wildcards: Level::default(),
+                places: HashMap::new(),
+                shapes: Default::default(),
                 found: HashMap::new(),
                 kept: 0,
             }),
@@ -80,35 +76,38 @@ impl<S> Default for Index<S> {
 impl<S> Index<S> {
     /// Adds a subscription to a valid subject, under a number that no other has.
     pub fn insert(&self, subject: &[u8], queue: Option<&[u8]>, number: u64, subscription: Arc<S>) {
-        self.change(|state| match subject::kind(subject) {
-            Some(Kind::Literal) => {
-                state
-                    .literals
-                    .entry(subject.into())
-                    .or_default()
-                    .insert(queue, number, subscription)
+        self.change(|state| {
+            if !state.places.contains_key(subject) {
+                state.places.insert(subject.into(), Place::default());
+                if let Some((shapes, shape)) = state.shape(subject) {
+                    *shapes.entry(shape).or_default() += 1;
+                }
             }
-            _ => state
-                .wildcards
-                .place(&subject::tokens(subject).collect::<Vec<_>>())
-                .insert(queue, number, subscription),
+            if let Some(place) = state.places.get_mut(subject) {
+                place.insert(queue, number, subscription);
+            }
         });
     }
 
     /// Takes it out again; nothing happens if it is gone.
     pub fn remove(&self, subject: &[u8], queue: Option<&[u8]>, number: u64) {
-        self.change(|state| match subject::kind(subject) {
-            Some(Kind::Literal) => {
-                if let Some(place) = state.literals.get_mut(subject) {
-                    place.remove(queue, number);
-                    if place.is_empty() {
-                        state.literals.remove(subject);
-                    }
+        self.change(|state| {
+            let Some(place) = state.places.get_mut(subject) else {
+                return;
+            };
+            place.remove(queue, number);
+            if !place.is_empty() {
+                return;
+            }
+            state.places.remove(subject);
+            if let Some((shapes, shape)) = state.shape(subject)
+                && let Entry::Occupied(mut count) = shapes.entry(shape)
+            {
+                *count.get_mut() -= 1;
+                if *count.get() == 0 {
+                    count.remove();
                 }
             }
-            _ => state
-                .wildcards
-                .remove(&subject::tokens(subject).collect::<Vec<_>>(), queue, number),
         });
     }
 
@@ -207,10 +206,18 @@ impl<S> State<S> {
         let tokens: Vec<_> = subject::tokens(subject).collect();
         // Nobody can subscribe to an invalid one, and wildcards do not stand for nothing.
         if !tokens.iter().any(|token| token.is_empty()) {
-            if let Some(place) = self.literals.get(subject) {
-                found.add(place);
+            let mut text = Vec::with_capacity(subject.len() + 2);
+            found.add(self.places.get(subject).filter(|_| subject::is_literal(subject)));
+            for (rest, counts) in [(false, tokens.len()..=tokens.len()), (true, 0..=tokens.len() - 1)] {
+                for count in counts {
+                    let shapes = self.shapes[usize::from(rest)].get(&count);
+                    for &shape in shapes.into_iter().flat_map(HashMap::keys) {
+                        if write_shaped(&mut text, &tokens[..count], shape, rest) {
+                            found.add(self.places.get(&*text));
+                        }
+                    }
+                }
             }
-            self.wildcards.find(&tokens, &mut found);
         }
         Route {
             plain: found.plain,
@@ -218,10 +225,44 @@ impl<S> State<S> {
         }
     }
 
+    /// The shapes of its number of tokens, and its own, if it has wildcards.
+    fn shape(&mut self, subject: &[u8]) -> Option<(&mut HashMap<Shape, usize>, Shape)> {
+        let (mut count, mut shape, mut rest) = (0, 0, false);
+        for token in subject::tokens(subject) {
+            match token {
+                b">" => rest = true,
+                b"*" => shape |= 1 << count,
+                _ => {}
+            }
+            count += usize::from(!rest);
+        }
+        let has_wildcards = rest || shape != 0;
+        has_wildcards.then(|| (self.shapes[usize::from(rest)].entry(count).or_default(), shape))
+    }
+
     fn forget_found(&mut self) {
         self.found.clear();
         self.kept = 0;
     }
+}
+
+/// Writes the subject of this shape that `tokens` fit, if there can be one.
+fn write_shaped(text: &mut Vec<u8>, tokens: &[&[u8]], shape: Shape, rest: bool) -> bool {
+    text.clear();
+    for (place, &token) in tokens.iter().enumerate() {
+        let any = shape >> place & 1 == 1;
+        if !any && (token == b"*" || token == b">") {
+            // Published as it is written; nobody is subscribed to that alone.
+            return false;
+        }
+        text.extend_from_slice(if any { b"*" } else { token });
+        text.push(b'.');
+    }
+    match rest {
+        true => text.push(b'>'),
+        false => text.truncate(text.len() - 1),
+    }
+    true
 }
 
 /// A route to be; a queue is the same wherever it was subscribed from.
@@ -231,7 +272,8 @@ struct Finding<'a, S> {
 }
 
 impl<'a, S> Finding<'a, S> {
-    fn add(&mut self, place: &'a Place<S>) {
+    fn add(&mut self, place: Option<&'a Place<S>>) {
+        let Some(place) = place else { return };
         self.plain.extend(place.plain.values().cloned());
         for (queue, members) in &place.queues {
             let found = self.queues.entry(queue).or_default();
@@ -276,97 +318,6 @@ impl<S> Place<S> {
 
     fn is_empty(&self) -> bool {
         self.plain.is_empty() && self.queues.is_empty()
-    }
-}
-
-impl<S> Default for Level<S> {
-    fn default() -> Self {
-        Self {
-            tokens: HashMap::new(),
-            any_token: None,
-            any_rest: Place::default(),
-        }
-    }
-}
-
-impl<S> Default for Branch<S> {
-    fn default() -> Self {
-        Self {
-            place: Place::default(),
-            below: Level::default(),
-        }
-    }
-}
-
-impl<S> Level<S> {
-    /// The place of a subject, which is made if it is new. As deep as [`subject::MOST_TOKENS`] at most.
-    fn place(&mut self, tokens: &[&[u8]]) -> &mut Place<S> {
-        match tokens {
-            [] | [b">", ..] => &mut self.any_rest,
-            [b"*", rest @ ..] => self.any_token.get_or_insert_default().place(rest),
-            [token, rest @ ..] => self.tokens.entry((*token).into()).or_default().place(rest),
-        }
-    }
-
-    /// Removes a subscription, and every branch that holds nothing then.
-    fn remove(&mut self, tokens: &[&[u8]], queue: Option<&[u8]>, number: u64) {
-        match tokens {
-            [] | [b">", ..] => self.any_rest.remove(queue, number),
-            [b"*", rest @ ..] => {
-                if let Some(branch) = &mut self.any_token
-                    && branch.remove(rest, queue, number)
-                {
-                    self.any_token = None;
-                }
-            }
-            [token, rest @ ..] => {
-                if let Some(branch) = self.tokens.get_mut(*token)
-                    && branch.remove(rest, queue, number)
-                {
-                    self.tokens.remove(*token);
-                }
-            }
-        }
-    }
-
-    fn find<'a>(&'a self, tokens: &[&[u8]], found: &mut Finding<'a, S>) {
-        let Some((token, rest)) = tokens.split_first() else {
-            return;
-        };
-        found.add(&self.any_rest);
-        for branch in self
-            .tokens
-            .get(*token)
-            .into_iter()
-            .chain(self.any_token.as_deref())
-        {
-            match rest {
-                [] => found.add(&branch.place),
-                rest => branch.below.find(rest, found),
-            }
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.tokens.is_empty() && self.any_token.is_none() && self.any_rest.is_empty()
-    }
-}
-
-impl<S> Branch<S> {
-    fn place(&mut self, tokens: &[&[u8]]) -> &mut Place<S> {
-        match tokens {
-            [] => &mut self.place,
-            rest => self.below.place(rest),
-        }
-    }
-
-    /// Whether nothing is left of it.
-    fn remove(&mut self, tokens: &[&[u8]], queue: Option<&[u8]>, number: u64) -> bool {
-        match tokens {
-            [] => self.place.remove(queue, number),
-            rest => self.below.remove(rest, queue, number),
-        }
-        self.place.is_empty() && self.below.is_empty()
     }
 }
 
@@ -430,7 +381,7 @@ mod tests {
         fn it_finds_what_a_comparison_token_by_token_finds(
             steps in prop::collection::vec(
                 ("([ab*]\\.){0,3}[ab*>]", prop::option::of(0u8..3), prop::option::of(0usize..20)), 1..40),
-            subjects in prop::collection::vec("([ab]\\.){0,3}[ab]", 1..6),
+            subjects in prop::collection::vec("([ab*>]\\.){0,3}[ab*>]", 1..6),
         ) {
             let (index, mut found) = (Index::default(), Found::default());
             let mut all: Vec<Option<Wanted>> = Vec::new();
@@ -452,7 +403,8 @@ mod tests {
                 }
             }
             let state = index.state();
-            prop_assert!(state.literals.is_empty() && state.wildcards.is_empty());
+            prop_assert!(state.places.is_empty());
+            prop_assert!(state.shapes.iter().flat_map(HashMap::values).all(HashMap::is_empty));
         }
     }
 
@@ -487,7 +439,7 @@ mod tests {
                 "{subject:?}"
             );
         }
-        // Published to as it is written, a wildcard is a token like any other.
+        // As it is written, a wildcard is a token that only wildcards match.
         assert_eq!(found.route(&index, b"a.*").plain.len(), 2);
         assert_eq!(found.route(&index, b"b.>").plain.len(), 1);
     }

@@ -2,7 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// The most tokens of a subject that is subscribed to: what the depth of the index is bounded by.
+/// The most tokens of a subject that is subscribed to: each has a bit in the index's shapes.
 pub(super) const MOST_TOKENS: usize = 128;
 
 /// What a subject is to a subscriber.

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::{Deserialize, Deserializer, de};
-use threadgauge_reactor::{BuiltIn, Design, Overflow, Placement, Protocol, Server};
+use threadgauge_reactor::{BuiltIn, Design, Overflow, Placement, Protocol, Sends, Server};
 
 use crate::commands::serve::groups::Groups;
 
@@ -47,6 +47,10 @@ pub struct Settings {
     #[arg(long, value_parser = placements())]
     #[serde(deserialize_with = "as_typed")]
     pub placement: Option<Placement>,
+    /// How reactors send: a system call for each client, or one for all (call if not given)
+    #[arg(long, value_parser = sends())]
+    #[serde(deserialize_with = "as_typed")]
+    pub sends: Option<Sends>,
     /// The most connections at once; others wait to be accepted (16384 if not given)
     #[arg(long, value_name = "N")]
     pub max_connections: Option<NonZeroUsize>,
@@ -95,6 +99,7 @@ impl Settings {
             readers: self.readers.or(file.readers),
             writers: self.writers.or(file.writers),
             placement: self.placement.or(file.placement),
+            sends: self.sends.or(file.sends),
             max_connections: self.max_connections.or(file.max_connections),
             idle: self.idle.or(file.idle),
             handshake: self.handshake.or(file.handshake),
@@ -151,6 +156,9 @@ impl Settings {
         if let Some(placement) = self.placement {
             server = server.placement(placement);
         }
+        if let Some(sends) = self.sends {
+            server = server.sends(sends);
+        }
         if let Some(most) = self.max_connections {
             server = server.max_connections(most);
         }
@@ -198,6 +206,7 @@ impl Settings {
             self.readers.map(|n| format!("readers {n}")),
             self.writers.map(|n| format!("writers {n}")),
             self.placement.map(|it| format!("placement {}", it.name())),
+            self.sends.map(|it| format!("sends {}", it.name())),
             self.max_connections.map(|n| format!("at most {n} connections")),
             self.idle.map(|it| format!("idle {it}")),
             self.handshake.map(|it| format!("handshake {it}")),
@@ -313,6 +322,10 @@ fn designs() -> impl TypedValueParser<Value = Design> {
 
 fn placements() -> impl TypedValueParser<Value = Placement> {
     values(Placement::ALL.iter().map(|it| it.name().into()).collect())
+}
+
+fn sends() -> impl TypedValueParser<Value = Sends> {
+    values(Sends::ALL.iter().map(|it| it.name().into()).collect())
 }
 
 fn overflows() -> impl TypedValueParser<Value = Overflow> {

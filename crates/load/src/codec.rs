@@ -1,0 +1,209 @@
+//! How the client's side of a protocol is written and read: one file a protocol, no client library.
+//!
+//! A codec has no state: what belongs to a connection (unused input, who is in which group) is kept outside. So it can be
+//! cut at any byte, and a million connections share one.
+
+mod mqtt;
+mod nats;
+mod resp;
+
+pub use mqtt::Mqtt;
+pub use nats::Nats;
+pub use resp::Resp;
+
+/// Publishing to a group and receiving from it, in one protocol.
+pub trait Codec: std::fmt::Debug + Sync {
+    /// Its name, as in reports.
+    fn name(&self) -> &'static str;
+
+    /// Whether the server also delivers a message to who sent it.
+    fn echoes(&self) -> bool;
+
+    /// Appends what connection `connection` says first: who it is, and that it will receive what is published to `group`.
+    /// It ends with something that the server answers, which [`next`](Self::next) tells as [`Event::Ready`].
+    fn greet(&self, connection: usize, group: usize, into: &mut Vec<u8>);
+
+    /// Appends a message to `group`.
+    fn publish(&self, group: usize, payload: &[u8], into: &mut Vec<u8>);
+
+    /// The first whole message of the server in `input`; `None` where there is none yet.
+    ///
+    /// # Errors
+    ///
+    /// If these bytes are not of the protocol, or the server complains.
+    fn next<'a>(&self, input: &'a [u8]) -> Result<Option<Frame<'a>>, CodecError>;
+}
+
+/// A whole message of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// How many bytes of the input it takes. Never 0.
+    pub bytes: usize,
+    /// What it says.
+    pub event: Event<'a>,
+}
+
+/// What a server says to a member of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// The greeting is done: from now on everything that is published to the group comes here.
+    Ready,
+    /// A message to the group.
+    Delivery(&'a [u8]),
+    /// Wants this as its answer.
+    Wants(&'static [u8]),
+    /// Nothing that concerns anyone.
+    Noise,
+}
+
+/// What a server said that is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CodecError {
+    /// It speaks something else.
+    #[error("the server does not speak {protocol}: it sent {bytes:?}")]
+    Foreign {
+        /// What was expected.
+        protocol: &'static str,
+        /// The beginning of what came.
+        bytes: String,
+    },
+    /// It refuses, in its own words.
+    #[error("the server says {0:?}")]
+    Complaint(String),
+}
+
+impl CodecError {
+    fn foreign(protocol: &'static str, input: &[u8]) -> Self {
+        let bytes = text(input);
+        Self::Foreign { protocol, bytes }
+    }
+
+    fn complaint(line: &[u8]) -> Self {
+        Self::Complaint(text(line))
+    }
+}
+
+/// The beginning of it, for people.
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(&bytes[..bytes.len().min(128)]).into_owned()
+}
+
+/// Of what comes before a message's bytes. Longer is not of the protocol.
+const LONGEST_LINE_BYTES: usize = 64 * 1024;
+
+/// The first line without its end, and where the next begins. `Err` if there is none although there is so much.
+fn line(input: &[u8]) -> Result<Option<(&[u8], usize)>, ()> {
+    match memchr::memchr(b'\n', input) {
+        Some(end) => {
+            let line = &input[..end];
+            Ok(Some((line.strip_suffix(b"\r").unwrap_or(line), end + 1)))
+        }
+        None if input.len() > LONGEST_LINE_BYTES => Err(()),
+        None => Ok(None),
+    }
+}
+
+/// A decimal number, and nothing else.
+fn number(digits: &[u8]) -> Option<usize> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0_usize, |value, digit| {
+        let digit = digit.is_ascii_digit().then(|| usize::from(digit - b'0'))?;
+        value.checked_mul(10)?.checked_add(digit)
+    })
+}
+
+/// What every codec is held to.
+#[cfg(test)]
+mod conformance {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// An event that outlives its input.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub(super) enum Owned {
+        Ready,
+        Delivery(Vec<u8>),
+        Wants(Vec<u8>),
+        Noise,
+    }
+
+    /// All events of `pieces`, fed one after the other as a connection would.
+    pub(super) fn events<'a>(
+        codec: &dyn Codec,
+        pieces: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Result<Vec<Owned>, CodecError> {
+        let (mut held, mut events) = (Vec::new(), Vec::new());
+        for piece in pieces {
+            held.extend_from_slice(piece);
+            let mut used = 0;
+            while let Some(frame) = codec.next(&held[used..])? {
+                assert!(frame.bytes > 0 && used + frame.bytes <= held.len());
+                used += frame.bytes;
+                events.push(match frame.event {
+                    Event::Ready => Owned::Ready,
+                    Event::Delivery(payload) => Owned::Delivery(payload.to_vec()),
+                    Event::Wants(answer) => Owned::Wants(answer.to_vec()),
+                    Event::Noise => Owned::Noise,
+                });
+            }
+            held.drain(..used);
+        }
+        Ok(events)
+    }
+
+    /// Cut at every place, and byte by byte, the bytes say the same as whole.
+    pub(super) fn split_anywhere(codec: &dyn Codec, bytes: &[u8]) {
+        let whole = events(codec, [bytes]);
+        for cut in 0..=bytes.len() {
+            let (a, b) = bytes.split_at(cut);
+            assert_eq!(events(codec, [a, b]), whole, "cut at {cut}");
+        }
+        assert_eq!(events(codec, bytes.chunks(1)), whole);
+    }
+
+    const CODECS: [&dyn Codec; 3] = [&Nats, &Resp, &Mqtt];
+
+    proptest! {
+        #[test]
+        fn any_bytes_end_in_events_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            for codec in CODECS {
+                let _ = events(codec, [&bytes[..]]);
+            }
+        }
+
+        #[test]
+        fn what_looks_like_a_protocol_says_the_same_however_it_is_cut(
+            words in prop::collection::vec(prop::sample::select(&[
+                "MSG", " ", "g1", "1", "5", "\r\n", "hello", "PING", "PONG", "+OK", "-ERR", "INFO {}", "HMSG",
+                ">3", "*3", "$5", "$-1", ":10", "%2", "message", "_", "\x20\x02\0\0", "\x30\x07\0\x02g1", "abc", "\u{90}",
+            ][..]), 0..12),
+        ) {
+            let bytes = words.concat().into_bytes();
+            for codec in CODECS {
+                let whole = events(codec, [&bytes[..]]);
+                let single = events(codec, bytes.chunks(1));
+                prop_assert_eq!(whole.is_ok(), single.is_ok());
+                if whole.is_ok() {
+                    prop_assert_eq!(whole, single);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_number_is_digits_that_fit() {
+        assert_eq!(number(b"1024"), Some(1024));
+        for none in [&b""[..], b"-1", b"1 ", b"99999999999999999999999"] {
+            assert_eq!(number(none), None);
+        }
+    }
+
+    #[test]
+    fn an_endless_line_is_refused() {
+        let endless = vec![b'x'; LONGEST_LINE_BYTES + 1];
+        assert!(Nats.next(&endless).is_err());
+    }
+}

@@ -1,0 +1,149 @@
+//! Core NATS: a group is the subject `gN`, and `echo: false` keeps a member's own messages from it.
+
+use std::io::Write as _;
+
+use super::{Codec, CodecError, Event, Frame, line, number};
+
+const NAME: &str = "NATS";
+/// More than any message of ours, headers included: a length beyond it is a mistake, not something to wait for.
+const MOST_BYTES: usize = 64 << 20;
+
+/// See the module.
+#[derive(Clone, Copy, Debug)]
+pub struct Nats;
+
+impl Codec for Nats {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn echoes(&self) -> bool {
+        false
+    }
+
+    fn greet(&self, _: usize, group: usize, into: &mut Vec<u8>) {
+        into.extend_from_slice(
+            b"CONNECT {\"verbose\":false,\"pedantic\":false,\"echo\":false,\"lang\":\"rust\",\"version\":\"0\"}\r\n",
+        );
+        // Writing into memory cannot fail.
+        let _ = write!(into, "SUB g{group} 1\r\nPING\r\n");
+    }
+
+    fn publish(&self, group: usize, payload: &[u8], into: &mut Vec<u8>) {
+        let _ = write!(into, "PUB g{group} {}\r\n", payload.len());
+        into.extend_from_slice(payload);
+        into.extend_from_slice(b"\r\n");
+    }
+
+    fn next<'a>(&self, input: &'a [u8]) -> Result<Option<Frame<'a>>, CodecError> {
+        let foreign = || CodecError::foreign(NAME, input);
+        let Some((line, start)) = line(input).map_err(|()| foreign())? else {
+            return Ok(None);
+        };
+        let event = match line {
+            [b'M', b'S', b'G', b' ', ..] => return message(input, line, start, 0),
+            [b'H', b'M', b'S', b'G', b' ', ..] => return message(input, line, start, 1),
+            b"PONG" => Event::Ready,
+            b"PING" => Event::Wants(b"PONG\r\n"),
+            b"+OK" => Event::Noise,
+            [b'I', b'N', b'F', b'O', b' ', ..] => Event::Noise,
+            [b'-', b'E', b'R', b'R', ..] => return Err(CodecError::complaint(line)),
+            _ => return Err(foreign()),
+        };
+        Ok(Some(Frame { bytes: start, event }))
+    }
+}
+
+/// `MSG subject sid [reply-to] bytes`; `HMSG` has the headers' length, which is part of them, before that.
+fn message<'a>(
+    input: &'a [u8],
+    line: &[u8],
+    start: usize,
+    more_lengths: usize,
+) -> Result<Option<Frame<'a>>, CodecError> {
+    let foreign = || CodecError::foreign(NAME, input);
+    let mut words = line.rsplit(|&byte| byte == b' ');
+    let bytes = words.next().and_then(number).filter(|&bytes| bytes <= MOST_BYTES);
+    let bytes = bytes.ok_or_else(foreign)?;
+    let headers = match more_lengths {
+        0 => 0,
+        _ => words
+            .next()
+            .and_then(number)
+            .filter(|&headers| headers <= bytes)
+            .ok_or_else(foreign)?,
+    };
+    let end = start + bytes;
+    if input.len() < end + 2 {
+        return Ok(None);
+    }
+    if &input[end..end + 2] != b"\r\n" {
+        return Err(foreign());
+    }
+    Ok(Some(Frame {
+        bytes: end + 2,
+        event: Event::Delivery(&input[start + headers..end]),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::conformance::{Owned, events, split_anywhere};
+    use super::*;
+
+    #[test]
+    fn a_session_is_read_however_it_is_cut() {
+        let session = b"INFO {\"server_id\":\"x\"}\r\nPONG\r\nMSG g1 1 5\r\nhello\r\nPING\r\n+OK\r\nMSG g1 1 reply 0\r\n\r\nHMSG g1 1 12 17\r\nNATS/1.0\r\n\r\nhello\r\n";
+        split_anywhere(&Nats, session);
+        let delivery = |payload: &[u8]| Owned::Delivery(payload.to_vec());
+        assert_eq!(
+            events(&Nats, [&session[..]]).unwrap(),
+            [
+                Owned::Noise,
+                Owned::Ready,
+                delivery(b"hello"),
+                Owned::Wants(b"PONG\r\n".to_vec()),
+                Owned::Noise,
+                delivery(b""),
+                delivery(b"hello"),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_payload_may_hold_line_ends() {
+        assert_eq!(
+            events(&Nats, [&b"MSG g 1 4\r\n\r\n\r\n\r\n"[..]]).unwrap(),
+            [Owned::Delivery(b"\r\n\r\n".to_vec())]
+        );
+    }
+
+    #[test]
+    fn what_is_not_nats_is_refused() {
+        for bytes in [
+            &b"HTTP/1.1 400 Bad Request\r\n"[..],
+            b"MSG g1 1 x\r\n",
+            b"MSG g1 1 5\r\nhello!!",
+            b"MSG g1 1 99999999999\r\n",
+            b"HMSG g1 1 9 5\r\n",
+        ] {
+            assert!(
+                matches!(Nats.next(bytes), Err(CodecError::Foreign { .. })),
+                "{bytes:?}"
+            );
+        }
+        assert_eq!(
+            Nats.next(b"-ERR 'Authorization Violation'\r\n"),
+            Err(CodecError::Complaint("-ERR 'Authorization Violation'".to_owned()))
+        );
+    }
+
+    #[test]
+    fn what_it_writes_is_nats() {
+        let mut said = Vec::new();
+        Nats.greet(7, 3, &mut said);
+        said.clear();
+        Nats.publish(12, b"hello", &mut said);
+        assert_eq!(said, b"PUB g12 5\r\nhello\r\n");
+    }
+}

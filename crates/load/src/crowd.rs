@@ -1,0 +1,297 @@
+//! Many connections to one server, in one thread: bytes out, bytes in, and nothing of what they mean.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use rustix::buffer::spare_capacity;
+use rustix::event::{Timespec, epoll};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::net::sockopt::set_socket_linger;
+use rustix::net::{RecvFlags, recv};
+use threadgauge_machine::{Resource, raise_to_hard};
+
+use crate::error::LoadError;
+use crate::outlet::Outlet;
+
+/// Events of one turn: a large batch is cheaper for both sides.
+const BATCH: usize = 1024;
+const BUFFER_BYTES: usize = 256 * 1024;
+
+/// Connections to a server, counted from 0. Dropped, they are reset, so that their ports are free at once.
+pub struct Crowd {
+    streams: Vec<TcpStream>,
+    epoll: OwnedFd,
+    events: Vec<epoll::Event>,
+    buffer: Vec<u8>,
+    /// By connection: received, and not a whole message yet.
+    unused: Vec<Vec<u8>>,
+    /// By connection: to be sent.
+    unsent: Vec<Vec<u8>>,
+    /// Those that have something to be sent.
+    speakers: Vec<usize>,
+    outlet: Outlet,
+}
+
+impl Crowd {
+    /// No connection yet. Raises this process's limit on descriptors as far as it may.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel has no epoll descriptor for it.
+    pub fn new() -> Result<Self, LoadError> {
+        // Too low a hard limit shows when a connection fails.
+        let _ = raise_to_hard(Resource::OpenFiles);
+        Ok(Self {
+            streams: Vec::new(),
+            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)
+                .map_err(|error| LoadError::Wait(error.into()))?,
+            events: Vec::with_capacity(BATCH),
+            buffer: vec![0; BUFFER_BYTES],
+            unused: Vec::new(),
+            unsent: Vec::new(),
+            speakers: Vec::new(),
+            outlet: Outlet::new(),
+        })
+    }
+
+    /// How many connections there are.
+    pub fn len(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.streams.is_empty()
+    }
+
+    /// One more connection; blocks until it is made.
+    ///
+    /// # Errors
+    ///
+    /// If the server refuses or descriptors run out.
+    pub fn connect(&mut self, server: SocketAddr) -> Result<(), LoadError> {
+        let connection = self.streams.len();
+        let made = TcpStream::connect(server).and_then(|stream| {
+            stream.set_nodelay(true)?;
+            let name = epoll::EventData::new_u64(connection as u64);
+            // By edges: a level would put each connection through the kernel's list once more.
+            epoll::add(
+                &self.epoll,
+                &stream,
+                name,
+                epoll::EventFlags::IN | epoll::EventFlags::ET,
+            )?;
+            Ok(stream)
+        });
+        self.streams
+            .push(made.map_err(|source| LoadError::Connect { connection, source })?);
+        self.unused.push(Vec::new());
+        self.unsent.push(Vec::new());
+        Ok(())
+    }
+
+    /// Where to append what this connection is to send with the next [`flush`](Self::flush).
+    ///
+    /// # Panics
+    ///
+    /// If there is no such connection.
+    pub fn say(&mut self, connection: usize) -> &mut Vec<u8> {
+        let unsent = &mut self.unsent[connection];
+        if unsent.is_empty() {
+            self.speakers.push(connection);
+        }
+        unsent
+    }
+
+    /// Sends all that waits, as far as sockets take it without waiting: whether that was all. The rest stays.
+    ///
+    /// # Errors
+    ///
+    /// If a connection fails.
+    pub fn flush(&mut self) -> Result<bool, LoadError> {
+        if self.speakers.is_empty() {
+            return Ok(true);
+        }
+        let mut parts = Vec::new();
+        let mut failure = None;
+        self.outlet
+            .send(
+                &self.streams,
+                &self.unsent,
+                &self.speakers,
+                |connection, sent| match sent {
+                    Ok(sent) if sent == self.unsent[connection].len() => {}
+                    Ok(sent) => parts.push((connection, sent)),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => parts.push((connection, 0)),
+                    Err(source) => failure = Some(LoadError::Socket { connection, source }),
+                },
+            )
+            .map_err(LoadError::Wait)?;
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        let rest = |(connection, sent): (usize, usize)| (connection, self.unsent[connection].split_off(sent));
+        let rests: Vec<(usize, Vec<u8>)> = parts.into_iter().map(rest).collect();
+        for connection in self.speakers.drain(..) {
+            self.unsent[connection].clear();
+        }
+        for (connection, rest) in rests {
+            self.say(connection).extend(rest);
+        }
+        Ok(self.speakers.is_empty())
+    }
+
+    /// Waits at most `limit` for bytes, and gives `take` what each connection has received and not used yet; `take`
+    /// answers how many bytes from the front it has used. Returns how many connections had something.
+    ///
+    /// # Errors
+    ///
+    /// If a connection fails or was closed, or `take` does.
+    pub fn hear(
+        &mut self,
+        limit: Duration,
+        mut take: impl FnMut(usize, &[u8]) -> Result<usize, LoadError>,
+    ) -> Result<usize, LoadError> {
+        let limit = Timespec::try_from(limit).map_err(|_| LoadError::Wait(Errno::INVAL.into()))?;
+        self.events.clear();
+        match epoll::wait(&self.epoll, spare_capacity(&mut self.events), Some(&limit)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(LoadError::Wait(error.into())),
+        }
+        for i in 0..self.events.len() {
+            let event = self.events[i];
+            self.receive(event.data.u64() as usize, &mut take)?;
+        }
+        Ok(self.events.len())
+    }
+
+    /// Until the socket is empty, since nothing tells of what is left there.
+    fn receive(
+        &mut self,
+        connection: usize,
+        take: &mut impl FnMut(usize, &[u8]) -> Result<usize, LoadError>,
+    ) -> Result<(), LoadError> {
+        loop {
+            let received = match recv(
+                &self.streams[connection],
+                &mut self.buffer[..],
+                RecvFlags::DONTWAIT,
+            ) {
+                Ok((0, _)) => return Err(LoadError::Closed(connection)),
+                Ok((received, _)) => received,
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::INTR) => continue,
+                Err(error) => {
+                    return Err(LoadError::Socket {
+                        connection,
+                        source: error.into(),
+                    });
+                }
+            };
+            let new = &self.buffer[..received];
+            let unused = &mut self.unused[connection];
+            if unused.is_empty() {
+                let used = take(connection, new)?;
+                unused.extend_from_slice(&new[used..]);
+            } else {
+                unused.extend_from_slice(new);
+                let used = take(connection, unused)?;
+                unused.drain(..used);
+            }
+            if received < BUFFER_BYTES {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Crowd {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Crowd of {} by {:?}", self.len(), self.outlet)
+    }
+}
+
+impl Drop for Crowd {
+    fn drop(&mut self) {
+        for stream in &self.streams {
+            // Fails only on what is closed already.
+            let _ = set_socket_linger(stream, Some(Duration::ZERO));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::{Ipv4Addr, TcpListener};
+    use std::thread;
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    fn listener() -> (TcpListener, SocketAddr) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let at = listener.local_addr().unwrap();
+        (listener, at)
+    }
+
+    #[test]
+    fn what_is_not_used_comes_again_with_more() {
+        let (listener, at) = listener();
+        let mut crowd = Crowd::new().unwrap();
+        crowd.connect(at).unwrap();
+        let mut peer = listener.accept().unwrap().0;
+        let mut seen = Vec::new();
+        for part in [&b"ab"[..], b"cd", b"ef"] {
+            peer.write_all(part).unwrap();
+            let before = seen.len();
+            while seen.len() == before {
+                crowd
+                    .hear(PATIENCE, |_, bytes| {
+                        seen.push(bytes.to_vec());
+                        // Only four at once are a message.
+                        Ok(bytes.len() / 4 * 4)
+                    })
+                    .unwrap();
+            }
+        }
+        assert_eq!(seen, [&b"ab"[..], b"abcd", b"ef"]);
+    }
+
+    #[test]
+    fn what_a_socket_does_not_take_goes_out_later_and_in_order() {
+        const BYTES: usize = 16 << 20;
+        let (listener, at) = listener();
+        let mut crowd = Crowd::new().unwrap();
+        crowd.connect(at).unwrap();
+        let mut peer = listener.accept().unwrap().0;
+        let all: Vec<u8> = (0..BYTES).map(|i| (i / 7) as u8).collect();
+        crowd.say(0).extend_from_slice(&all);
+        assert!(!crowd.flush().unwrap(), "no socket holds so much");
+        let reader = thread::spawn(move || {
+            let mut received = vec![0; BYTES];
+            peer.read_exact(&mut received).unwrap();
+            received
+        });
+        while !crowd.flush().unwrap() {
+            thread::yield_now();
+        }
+        assert!(reader.join().unwrap() == all);
+    }
+
+    #[test]
+    fn a_server_that_closes_is_named_by_its_connection() {
+        let (listener, at) = listener();
+        let mut crowd = Crowd::new().unwrap();
+        for _ in 0..3 {
+            crowd.connect(at).unwrap();
+        }
+        let mut peers: Vec<_> = (0..3).map(|_| listener.accept().unwrap().0).collect();
+        drop(peers.remove(1));
+        let heard = crowd.hear(PATIENCE, |_, bytes| Ok(bytes.len()));
+        assert!(matches!(heard, Err(LoadError::Closed(1))));
+    }
+}

@@ -1,0 +1,109 @@
+//! Latencies as a histogram of three digits, which keeps its tail.
+
+use hdrhistogram::Histogram;
+
+/// The longest that has a place of its own: a minute.
+const MOST_NS: u64 = 60_000_000_000;
+const DIGITS: u8 = 3;
+/// A quantile *q* is quoted only with so many values beyond it.
+const BEYOND: f64 = 10.0;
+
+/// Many latencies, in nanoseconds.
+#[derive(Clone, Debug)]
+pub struct Latency {
+    histogram: Histogram<u64>,
+    /// Longer than the longest that has a place.
+    overflow: u64,
+}
+
+/// A quantile that may be quoted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quantile {
+    /// In nanoseconds, with three digits.
+    Ns(u64),
+    /// Over a minute: there is no more to be said.
+    Overflow,
+}
+
+impl Default for Latency {
+    fn default() -> Self {
+        let histogram = Histogram::new_with_max(MOST_NS, DIGITS);
+        Self {
+            histogram: histogram.expect("a minute and three digits are within its bounds"),
+            overflow: 0,
+        }
+    }
+}
+
+impl Latency {
+    /// Enters one.
+    pub fn record(&mut self, ns: u64) {
+        if self.histogram.record(ns).is_err() {
+            self.overflow += 1;
+        }
+    }
+
+    /// How many were entered.
+    pub fn count(&self) -> u64 {
+        self.histogram.len() + self.overflow
+    }
+
+    /// How many took over a minute.
+    pub fn overflow(&self) -> u64 {
+        self.overflow
+    }
+
+    /// The quantile `q`, from 0 to 1; `None` where fewer than ten values lie beyond it, since it would be chance.
+    pub fn quantile(&self, q: f64) -> Option<Quantile> {
+        let count = self.count() as f64;
+        if !(0.0..1.0).contains(&q) || count * (1.0 - q) < BEYOND * (1.0 - 1e-9) {
+            return None;
+        }
+        // The histogram knows nothing of what overflowed, which are the longest.
+        let of_those_within = q * count / self.histogram.len() as f64;
+        Some(if of_those_within > 1.0 {
+            Quantile::Overflow
+        } else {
+            Quantile::Ns(self.histogram.value_at_quantile(of_those_within))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(values: impl IntoIterator<Item = u64>) -> Latency {
+        let mut latency = Latency::default();
+        values.into_iter().for_each(|ns| latency.record(ns));
+        latency
+    }
+
+    fn is_near(quantile: Option<Quantile>, ns: u64) -> bool {
+        matches!(quantile, Some(Quantile::Ns(found)) if found.abs_diff(ns) <= ns / 1000)
+    }
+
+    #[test]
+    fn quantiles_have_three_digits() {
+        let latency = of((1..=1000).map(|i| i * 1_000_000));
+        assert!(is_near(latency.quantile(0.5), 500_000_000));
+        assert!(is_near(latency.quantile(0.99), 990_000_000));
+    }
+
+    #[test]
+    fn a_quantile_needs_ten_values_beyond_it() {
+        let latency = of(1..=1000);
+        assert!(latency.quantile(0.99).is_some());
+        assert_eq!(latency.quantile(0.991), None);
+        assert_eq!(of([]).quantile(0.5), None);
+        assert_eq!(latency.quantile(1.0), None);
+    }
+
+    #[test]
+    fn what_overflows_stays_in_the_tail() {
+        let latency = of((0..100).map(|i| if i < 80 { 1_000 } else { 2 * MOST_NS }));
+        assert_eq!((latency.count(), latency.overflow()), (100, 20));
+        assert!(is_near(latency.quantile(0.7), 1_000));
+        assert_eq!(latency.quantile(0.9), Some(Quantile::Overflow));
+    }
+}

@@ -1,0 +1,269 @@
+//! The driver against a NATS server of a few lines that can lie: what is right passes, and every lie is found and named.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use threadgauge_load::codec::Nats;
+use threadgauge_load::{Arrivals, Groups, Load, LoadError, Plan, Tally, WrongDelivery};
+
+const SPAN: Duration = Duration::from_millis(200);
+
+/// What the server does with the fifth message that it receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lie {
+    None,
+    /// One of the others does not get it.
+    Lose,
+    /// One of the others gets it twice.
+    Double,
+    /// It comes after the sender's next one.
+    Delay,
+    /// With another last byte.
+    Change,
+    /// Its sender gets it.
+    Echo,
+    /// The other group gets it too.
+    Mislead,
+    /// Instead of it, a complaint.
+    Complain,
+}
+
+/// Who is there, and what was said.
+struct Room {
+    /// The group, the port and the way there.
+    members: Vec<(String, u16, TcpStream)>,
+    published: usize,
+    /// Deliveries that wait for the sender's next message.
+    delayed: Vec<u8>,
+    lie: Lie,
+}
+
+impl Room {
+    fn publish(&mut self, sender: &str, own: u16, payload: &[u8]) {
+        self.published += 1;
+        let lie = if self.published == 5 { self.lie } else { Lie::None };
+        let frame = |payload: &[u8]| {
+            [
+                format!("MSG {sender} 1 {}\r\n", payload.len()).as_bytes(),
+                payload,
+                b"\r\n",
+            ]
+            .concat()
+        };
+        let mut bytes = frame(payload);
+        match lie {
+            Lie::Change => {
+                let mut changed = payload.to_vec();
+                *changed.last_mut().unwrap() ^= 1;
+                bytes = frame(&changed);
+            }
+            Lie::Complain => bytes = b"-ERR 'Slow Consumer'\r\n".to_vec(),
+            Lie::Delay => {
+                self.delayed = bytes;
+                return;
+            }
+            _ => {}
+        }
+        let late = match self.published {
+            6.. => std::mem::take(&mut self.delayed),
+            _ => Vec::new(),
+        };
+        let mut lost = lie != Lie::Lose;
+        for (group, port, stream) in &mut self.members {
+            let is_for_it = match lie {
+                Lie::Mislead => *port != own,
+                Lie::Echo => group == sender,
+                _ => group == sender && *port != own,
+            };
+            if !is_for_it || !std::mem::replace(&mut lost, true) {
+                continue;
+            }
+            let twice: &[u8] = if lie == Lie::Double { &bytes } else { &late };
+            // A driver that has found the lie is gone.
+            let _ = stream.write_all(&[&bytes, twice].concat());
+        }
+    }
+}
+
+/// A server for the one test that connects to it.
+fn server(lie: Lie) -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let at = listener.local_addr().unwrap();
+    let room = Arc::new(Mutex::new(Room {
+        members: Vec::new(),
+        published: 0,
+        delayed: Vec::new(),
+        lie,
+    }));
+    thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            let room = Arc::clone(&room);
+            thread::spawn(move || serve(&client, &room));
+        }
+    });
+    at
+}
+
+/// Until the client has gone.
+fn serve(mut client: &TcpStream, room: &Mutex<Room>) -> Option<()> {
+    let own = client.peer_addr().ok()?.port();
+    let mut input = BufReader::new(client.try_clone().ok()?);
+    client.write_all(b"INFO {}\r\n").ok()?;
+    loop {
+        let mut line = String::new();
+        input.read_line(&mut line).ok().filter(|&bytes| bytes > 0)?;
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            ["CONNECT", _] => {}
+            ["SUB", group, _] => {
+                let member = (group.to_owned(), own, client.try_clone().ok()?);
+                room.lock().unwrap().members.push(member);
+            }
+            // Wants to know that the client is there, too.
+            ["PING"] => client.write_all(b"PING\r\nPONG\r\n").ok()?,
+            ["PONG"] => {}
+            ["PUB", group, bytes] => {
+                let mut payload = vec![0; bytes.parse::<usize>().unwrap() + 2];
+                input.read_exact(&mut payload).ok()?;
+                room.lock()
+                    .unwrap()
+                    .publish(group, own, &payload[..payload.len() - 2]);
+            }
+            _ => panic!("the driver said {line:?}"),
+        }
+    }
+}
+
+fn drive(lie: Lie, load: Load, patience: Duration) -> Result<Tally, LoadError> {
+    let plan = Plan {
+        connections: 20,
+        group_size: 10,
+        payload_bytes: 64,
+        patience,
+    };
+    Groups::connect(server(lie), &Nats, plan)?.talk(load, SPAN)
+}
+
+fn closed(outstanding: usize) -> Load {
+    Load::Closed {
+        outstanding: NonZeroUsize::new(outstanding).unwrap(),
+    }
+}
+
+/// Sixteen messages on their way show what is wrong by what comes next.
+fn lied(lie: Lie) -> LoadError {
+    drive(lie, closed(16), Duration::from_secs(20)).unwrap_err()
+}
+
+#[test]
+fn every_message_of_an_honest_server_has_nine_deliveries() {
+    for outstanding in [1, 16] {
+        let tally = drive(Lie::None, closed(outstanding), Duration::from_secs(20)).unwrap();
+        assert!(tally.messages >= 20 * outstanding as u64);
+        assert_eq!(tally.deliveries, 9 * tally.messages);
+        assert_eq!(tally.latency.count(), 0);
+    }
+}
+
+#[test]
+fn under_a_rate_every_delivery_has_a_latency() {
+    for arrivals in [Arrivals::Uniform, Arrivals::Poisson] {
+        let load = Load::Open {
+            deliveries_per_second: 9.0 * 1_000.0,
+            arrivals,
+            seed: 1,
+        };
+        let tally = drive(Lie::None, load, Duration::from_secs(20)).unwrap();
+        assert_eq!(tally.deliveries, 9 * tally.messages);
+        assert_eq!(tally.latency.count(), tally.deliveries);
+        assert_eq!(tally.lateness.count(), tally.messages);
+        // Of 200 expected; a Poisson count is off by six standard deviations once in 10⁹.
+        assert!((115..=285).contains(&tally.messages), "{}", tally.messages);
+    }
+}
+
+#[test]
+fn what_is_lost_doubled_or_late_is_named() {
+    for lie in [Lie::Lose, Lie::Double, Lie::Delay] {
+        let LoadError::Wrong(WrongDelivery::OutOfOrder {
+            connection,
+            sender,
+            expected,
+            got,
+            ..
+        }) = lied(lie)
+        else {
+            panic!("{lie:?} was not found");
+        };
+        assert!(connection != sender && connection / 10 == sender / 10);
+        let missed = i64::from(lie != Lie::Double);
+        assert_eq!(
+            got as i64 - expected as i64,
+            if missed == 1 { 1 } else { -1 },
+            "{lie:?}"
+        );
+    }
+}
+
+#[test]
+fn what_is_changed_or_comes_to_the_wrong_one_is_named() {
+    assert!(matches!(
+        lied(Lie::Change),
+        LoadError::Wrong(WrongDelivery::Changed { .. })
+    ));
+    let LoadError::Wrong(WrongDelivery::NotForIt {
+        connection, sender, ..
+    }) = lied(Lie::Echo)
+    else {
+        panic!("an echo was not found");
+    };
+    assert_eq!(connection, sender);
+    let LoadError::Wrong(WrongDelivery::NotForIt {
+        connection, sender, ..
+    }) = lied(Lie::Mislead)
+    else {
+        panic!("a delivery to another group was not found");
+    };
+    assert_ne!(connection / 10, sender / 10);
+}
+
+#[test]
+fn a_complaint_is_quoted() {
+    let complaint = lied(Lie::Complain).to_string();
+    assert!(
+        complaint.ends_with("the server says \"-ERR 'Slow Consumer'\""),
+        "{complaint}"
+    );
+}
+
+#[test]
+fn what_never_comes_is_named_once_it_is_silent() {
+    let patience = Duration::from_millis(300);
+    let Err(LoadError::Lost {
+        on_the_way,
+        connection,
+        sender,
+        ..
+    }) = drive(Lie::Lose, closed(1), patience)
+    else {
+        panic!("the loss was not found");
+    };
+    assert_eq!((on_the_way, connection / 10), (1, sender / 10));
+}
+
+#[test]
+fn a_server_that_greets_nobody_is_no_server() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let plan = Plan {
+        connections: 10,
+        group_size: 10,
+        payload_bytes: 64,
+        patience: Duration::from_millis(100),
+    };
+    let groups = Groups::connect(listener.local_addr().unwrap(), &Nats, plan);
+    assert!(matches!(groups, Err(LoadError::NotGreeted(10, _))));
+}

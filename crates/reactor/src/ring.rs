@@ -1,0 +1,75 @@
+//! io_uring: what the crate uses of it, and what it says where the kernel refuses it.
+//!
+//! Linux 6.1 or newer. The rings belong to the thread that makes them.
+
+mod joint_sends;
+
+use std::io;
+
+use io_uring::IoUring;
+use rustix::io::Errno;
+
+use crate::error::Error;
+
+pub(crate) use joint_sends::JointSends;
+
+/// A ring for one thread, with room for so many requests at once.
+fn ring(entries: u32) -> io::Result<IoUring> {
+    IoUring::builder()
+        // A request that cannot be made does not hold up those behind it.
+        .setup_submit_all()
+        .setup_single_issuer()
+        .setup_defer_taskrun()
+        .build(entries)
+}
+
+/// Whether the kernel allows io_uring. `instead`: what to do without, as the end of a sentence.
+///
+/// # Errors
+///
+/// That it refuses, in words.
+pub(crate) fn probe(instead: &'static str) -> Result<(), Error> {
+    ring(1).map(drop).map_err(|source| Error::NoIoUring {
+        why: why(&source),
+        source,
+        instead,
+    })
+}
+
+/// What a failure to make a ring means.
+fn why(refusal: &io::Error) -> &'static str {
+    match Errno::from_io_error(refusal) {
+        Some(Errno::NOSYS) => "it was built without it",
+        Some(Errno::PERM | Errno::ACCESS) => {
+            "it is switched off (see /proc/sys/kernel/io_uring_disabled), or a seccomp filter forbids it, as those of containers do"
+        }
+        Some(Errno::INVAL) => "it is older than Linux 6.1",
+        Some(Errno::MFILE | Errno::NFILE) => "there are no descriptors left",
+        _ => "there may be no memory left, or no more may be locked (see `ulimit -l`)",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_says_why_and_what_to_do_without() {
+        for (errno, expected) in [
+            (Errno::PERM, "io_uring_disabled"),
+            (Errno::NOSYS, "built without"),
+            (Errno::INVAL, "6.1"),
+            (Errno::NOMEM, "ulimit -l"),
+        ] {
+            let source = io::Error::from(errno);
+            let error = Error::NoIoUring {
+                why: why(&source),
+                source,
+                instead: "use another",
+            };
+            let said = error.to_string();
+            assert!(said.contains(expected), "{said}");
+            assert!(said.ends_with(". Without it, use another"), "{said}");
+        }
+    }
+}

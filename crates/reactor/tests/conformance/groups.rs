@@ -1,0 +1,388 @@
+//! `groups`: core NATS. A message goes to those who are subscribed, once, in order per sender, and to nobody beyond; and
+//! no client, however it behaves, reaches or holds up what is not its own.
+
+use std::io::Write;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use crate::client::Client;
+use crate::server::Running;
+use crate::{Case, Pair};
+
+pub const CASES: &[Case] = &[
+    (
+        "all_others_of_a_group_get_each_message_once_in_its_senders_order",
+        all_others,
+    ),
+    ("a_message_goes_to_the_right_subjects_alone", right_subjects),
+    ("operations_cut_at_every_place_arrive_whole", cut_at_every_place),
+    ("a_large_message_arrives_whole", large),
+    ("requests_are_answered_by_one_or_by_nobody", requests),
+    ("a_subscription_ends_after_its_last_message", last_message),
+    ("what_came_before_a_half_close_is_delivered", half_closed),
+    ("a_reset_member_gets_nothing_more", reset),
+    (
+        "who_does_not_know_the_token_reaches_and_hears_nothing",
+        wrong_token,
+    ),
+    ("too_many_connections_are_told_so", too_many),
+    ("who_is_silent_for_too_long_is_closed", stale),
+    ("hostile_clients_are_bounded_and_hurt_nobody", hostile),
+    ("a_slow_member_is_dropped_where_that_is_asked_for", dropped),
+    ("a_stop_is_announced_and_waited_for", lame_duck),
+    ("a_stop_while_all_talk_tears_nothing_apart", stop_while_all_talk),
+];
+
+const CONNECT: &str =
+    "CONNECT {\"verbose\":false,\"echo\":false,\"headers\":true,\"no_responders\":true,\"protocol\":1}\r\n";
+
+/// A client that has said something, and knows that it was heard.
+fn say(server: &Running, operations: &str) -> Client {
+    let mut client = server.connect();
+    client.expect_info();
+    client.send(format!("{CONNECT}{operations}"));
+    heard(&mut client);
+    client
+}
+
+/// What the client said before was heard.
+fn heard(client: &mut Client) {
+    client.send("PING\r\n");
+    client.expect("PONG\r\n");
+}
+
+fn message(subject: &str, text: &str) -> String {
+    format!("PUB {subject} {}\r\n{text}\r\n", text.len())
+}
+
+/// As it is delivered.
+fn delivered(subject: &str, sid: &str, text: &str) -> String {
+    format!("MSG {subject} {sid} {}\r\n{text}\r\n", text.len())
+}
+
+/// Whole messages to `all`, of `SENDER NUMBER` each: how many of each sender, which are the first that it sent.
+fn counted<const SENDERS: usize>(came: &str) -> [usize; SENDERS] {
+    let mut next = [0; SENDERS];
+    let mut lines = came.split("\r\n");
+    while let (Some(head), Some(text)) = (lines.next(), lines.next()) {
+        let length = head.strip_prefix("MSG all 1 ").expect("a message");
+        if lines.clone().next().is_none() {
+            // The last line of all has no end yet.
+            break;
+        }
+        assert_eq!(length, text.len().to_string(), "{text:?}");
+        let (from, number) = text.split_once(' ').expect("two words");
+        let from: usize = from.parse().expect("a sender");
+        assert_eq!(number, next[from].to_string(), "the next of {from}");
+        next[from] += 1;
+    }
+    next
+}
+
+fn all_others(pair: Pair) {
+    const MESSAGES: usize = 300;
+    const MEMBERS: usize = 6;
+    let server = pair.serve(&[]);
+    let members: Vec<Client> = (0..MEMBERS).map(|_| say(&server, "SUB all 1\r\n")).collect();
+    std::thread::scope(|scope| {
+        for (own, mut member) in members.into_iter().enumerate() {
+            let mut sender = member.clone();
+            scope.spawn(move || {
+                for number in 0..MESSAGES {
+                    sender.send(message("all", &format!("{own} {number}")));
+                }
+            });
+            scope.spawn(move || {
+                let mut came = String::new();
+                while came.matches("\r\n").count() < 2 * MESSAGES * (MEMBERS - 1) {
+                    let more = member.read(65_536);
+                    assert!(!more.is_empty(), "the server ended after {came}");
+                    came += std::str::from_utf8(&more).unwrap();
+                }
+                let mut all = [MESSAGES; MEMBERS];
+                all[own] = 0;
+                assert_eq!(counted(&came), all, "from each, as {own} has heard them");
+                // Open until the others have sent: a member that leaves is no part of this.
+                member
+            });
+        }
+    });
+    let counted = server.stop();
+    assert_eq!(
+        counted.of("deliveries") + counted.of("undeliverable"),
+        (MESSAGES * MEMBERS * (MEMBERS - 1)) as u64
+    );
+}
+
+fn right_subjects(pair: Pair) {
+    let server = pair.serve(&[]);
+    let mut one = say(&server, "SUB room.1 a\r\n");
+    let mut two = say(&server, "SUB room.2 b\r\n");
+    let mut both = say(&server, "SUB room.* c\r\n");
+    let mut speaker = say(&server, "");
+    for subject in ["room.1", "room.2", "room", "room.1.x"] {
+        speaker.send(message(subject, subject));
+    }
+    heard(&mut speaker);
+    one.expect(delivered("room.1", "a", "room.1"));
+    two.expect(delivered("room.2", "b", "room.2"));
+    both.expect(delivered("room.1", "c", "room.1"));
+    both.expect(delivered("room.2", "c", "room.2"));
+    for client in [&mut one, &mut two, &mut both] {
+        heard(client);
+    }
+    server.stop().expect("deliveries", 4);
+}
+
+fn cut_at_every_place(pair: Pair) {
+    let server = pair.serve(&[]);
+    let mut hearer = say(&server, "SUB a 1\r\n");
+    let mut speaker = server.connect();
+    speaker.expect_info();
+    for byte in format!("{CONNECT}{}PING\r\n", message("a", "hello\r\n")).as_bytes() {
+        speaker.send_apart(&[*byte]);
+    }
+    hearer.expect(delivered("a", "1", "hello\r\n"));
+    speaker.expect("PONG\r\n");
+    server.stop();
+}
+
+fn large(pair: Pair) {
+    let server = pair.serve(&[]);
+    let mut hearer = say(&server, "SUB a 1\r\n");
+    let mut speaker = say(&server, "");
+    let text = "x".repeat(1 << 20);
+    speaker.send(message("a", &text));
+    hearer.expect(delivered("a", "1", &text));
+    speaker.send(message("a", &format!("{text}x")));
+    speaker.expect("-ERR 'Maximum Payload Violation'\r\n");
+    speaker.rest();
+    server.stop().expect("deliveries", 1);
+}
+
+fn requests(pair: Pair) {
+    let server = pair.serve(&[]);
+    let mut servants = [(); 2].map(|()| say(&server, "SUB work hands 1\r\n"));
+    let mut asker = say(&server, "SUB inbox.* 9\r\n");
+    for number in 0..20 {
+        asker.send(format!("PUB work inbox.{number} 3\r\nask\r\n"));
+        let servant = loop {
+            match servants.iter_mut().find(|servant| servant.has_something()) {
+                Some(servant) => break servant,
+                None => std::thread::yield_now(),
+            }
+        };
+        servant.expect(format!("MSG work 1 inbox.{number} 3\r\nask\r\n"));
+        servant.send(message(&format!("inbox.{number}"), "answer"));
+        asker.expect(delivered(&format!("inbox.{number}"), "9", "answer"));
+    }
+    for servant in &mut servants {
+        servant.send("UNSUB 1\r\n");
+        heard(servant);
+    }
+    asker.send("PUB work inbox.x 0\r\n\r\n");
+    asker.expect("HMSG inbox.x 9 36 36\r\nNATS/1.0 503\r\nNats-Subject: work\r\n\r\n\r\n");
+    server.stop().expect("deliveries", 40);
+}
+
+fn last_message(pair: Pair) {
+    let server = pair.serve(&[]);
+    let mut hearer = say(&server, "SUB a 1\r\nUNSUB 1 3\r\n");
+    let mut speaker = say(&server, "");
+    for _ in 0..10 {
+        speaker.send(message("a", "x"));
+    }
+    heard(&mut speaker);
+    hearer.expect(delivered("a", "1", "x").repeat(3));
+    heard(&mut hearer);
+    server.stop().expect("deliveries", 3);
+}
+
+fn half_closed(pair: Pair) {
+    let server = pair.serve(&[]);
+    let mut hearer = say(&server, "SUB a 1\r\n");
+    let mut speaker = say(&server, "");
+    speaker.send(format!("{}PUB a 9\r\nnot", message("a", "last words")));
+    speaker.end();
+    speaker.expect_end();
+    hearer.expect(delivered("a", "1", "last words"));
+    heard(&mut hearer);
+    server.stop().expect("ended by client", 1);
+}
+
+fn reset(pair: Pair) {
+    let server = pair.serve(&[]);
+    let [mut a, mut c] = [(); 2].map(|()| say(&server, "SUB x 1\r\n"));
+    server.until_closed(say(&server, "SUB x 1\r\n").reset());
+    for _ in 0..50 {
+        a.send(message("x", "still here"));
+        c.expect(delivered("x", "1", "still here"));
+    }
+    let counted = server.stop();
+    assert_eq!((counted.of("lost"), counted.of("deliveries")), (1, 50));
+}
+
+fn wrong_token(pair: Pair) {
+    let server = pair.serve(&["groups.token=s3cret"]);
+    let mut member = server.connect();
+    let greeting = member.expect_info();
+    assert!(greeting.contains("\"auth_required\":true") && !greeting.contains("s3cret"));
+    member.send("CONNECT {\"verbose\":false,\"auth_token\":\"s3cret\"}\r\nSUB > 1\r\n");
+    heard(&mut member);
+    for wrong in ["", "CONNECT {}\r\n", "CONNECT {\"auth_token\":\"secret\"}\r\n"] {
+        let mut stranger = server.connect();
+        stranger.expect_info();
+        stranger.send(format!("{wrong}SUB > 1\r\n{}PING\r\n", message("a", "x")));
+        assert_eq!(stranger.rest(), b"-ERR 'Authorization Violation'\r\n", "{wrong}");
+    }
+    heard(&mut member);
+    let counted = server.stop();
+    assert_eq!((counted.of("refused"), counted.of("deliveries")), (3, 0));
+}
+
+fn too_many(pair: Pair) {
+    let server = pair.serve(&["groups.max_connections=2"]);
+    let mut members = [(); 2].map(|()| say(&server, ""));
+    for _ in 0..3 {
+        let mut third = server.connect();
+        assert_eq!(third.rest(), b"-ERR 'maximum connections exceeded'\r\n");
+    }
+    members.iter_mut().for_each(heard);
+    server.stop().expect("refused", 3);
+}
+
+fn stale(pair: Pair) {
+    let server = pair.serve(&["groups.ping_interval_ms=20"]);
+    let mut silent = say(&server, "");
+    let came = silent.rest();
+    assert_eq!(came, b"PING\r\nPING\r\n-ERR 'Stale Connection'\r\n");
+    server.stop().expect("refused", 1);
+}
+
+fn hostile(pair: Pair) {
+    let server = pair.serve(&["groups.max_subscriptions=2000"]);
+    let mut hearer = say(&server, "SUB a 1\r\n");
+    let mut speaker = say(&server, "");
+    // An endless line, in several ways.
+    for byte in [b' ', b'x'] {
+        let mut endless = say(&server, "");
+        endless.send("PUB ");
+        endless.send_without_end(byte);
+    }
+    // Lengths beyond all memory.
+    for size in ["4294967296", "18446744073709551615", "99999999999999999999999999"] {
+        let mut liar = say(&server, "");
+        liar.send(format!("PUB a {size}\r\nxxx"));
+        assert_eq!(liar.rest(), b"-ERR 'Maximum Payload Violation'\r\n");
+    }
+    // Wildcards as deep as a line is long, and a tree of them.
+    let mut deep = say(&server, "");
+    deep.send(format!("SUB {}> 1\r\n", "*.".repeat(2_000)));
+    assert!(deep.line().ends_with("too many tokens'\r\n"));
+    let mut tree = String::new();
+    for number in 0..1_000u32 {
+        tree += "SUB ";
+        for bit in 0..100 {
+            tree += if number >> (bit % 10) & 1 == 1 { "*." } else { "a." };
+        }
+        tree += &format!("> {number}\r\n");
+    }
+    deep.send(tree);
+    heard(&mut deep);
+    // More subscriptions than may be: each further one is told so.
+    let mut greedy = say(&server, "");
+    let many: String = (0..3_000).map(|sid| format!("SUB b.{sid} {sid}\r\n")).collect();
+    greedy.send(many);
+    greedy.expect("-ERR 'maximum subscriptions exceeded'\r\n".repeat(1_000));
+    heard(&mut greedy);
+    let long_subject = "a.".repeat(1_500) + "a";
+    speaker.send(message(&long_subject, ""));
+    // Nobody else has noticed.
+    for _ in 0..50 {
+        speaker.send(message("a", "hello"));
+        hearer.expect(delivered("a", "1", "hello"));
+    }
+    server.held_little(1 << 32);
+    let counted = server.stop();
+    assert_eq!(counted.of("panicked") + counted.of("lost"), 0, "{counted:?}");
+}
+
+fn dropped(pair: Pair) {
+    let server = pair.serve(&["output_limit=65536", "overflow=drop"]);
+    let slow = say(&server, "SUB a 1\r\n");
+    slow.take_little();
+    let mut speaker = say(&server, "");
+    let mut hearer = say(&server, "SUB a 1\r\n");
+    let text = "x".repeat(40_000);
+    // One at a time, so that nobody else is slow; more than sockets and limit can hold.
+    for _ in 0..500 {
+        speaker.send(message("a", &text));
+        hearer.expect(delivered("a", "1", &text));
+    }
+    server.held_little(500 * text.len());
+    drop(slow);
+    server.stop().expect("too slow", 1);
+}
+
+fn lame_duck(pair: Pair) {
+    let server = pair.serve(&["groups.lame_duck_ms=2000"]);
+    let mut hearer = say(&server, "SUB a 1\r\n");
+    let mut speaker = say(&server, "");
+    server.tell_to_stop();
+    for client in [&mut hearer, &mut speaker] {
+        assert!(client.expect_info().contains("\"ldm\":true"));
+    }
+    // Where a thread waits for each client, it is woken by the end of what can be read.
+    if pair.is_event_driven() {
+        speaker.send(message("a", "goodbye"));
+        hearer.expect(delivered("a", "1", "goodbye"));
+    }
+    drop((hearer, speaker));
+    let counted = server.end();
+    assert_eq!(counted.of("drain time over"), 0, "{counted:?}");
+}
+
+fn stop_while_all_talk(pair: Pair) {
+    const MEMBERS: usize = 4;
+    let server = pair.serve(&[]);
+    let members: Vec<Client> = (0..MEMBERS).map(|_| say(&server, "SUB all 1\r\n")).collect();
+    let heard = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for (own, mut member) in members.into_iter().enumerate() {
+            let mut sender = member.clone();
+            scope.spawn(move || {
+                let mut text = Vec::new();
+                for number in 0.. {
+                    text.clear();
+                    let body = format!("{own} {number}");
+                    write!(text, "{}", message("all", &body)).unwrap();
+                    if !matches!(sender.try_send(&text), Ok(sent) if sent == text.len()) {
+                        break;
+                    }
+                }
+            });
+            let heard = &heard;
+            scope.spawn(move || {
+                let mut came = Vec::new();
+                loop {
+                    let more = member.read(65_536);
+                    if more.is_empty() {
+                        break;
+                    }
+                    heard.fetch_add(more.len(), Relaxed);
+                    came.extend(more);
+                }
+                let came = String::from_utf8(came).unwrap();
+                // What the server says of its stop comes between messages.
+                let messages = came.split("INFO {").next().unwrap();
+                let next: [usize; MEMBERS] = counted(messages);
+                assert_eq!(next[own], 0, "nobody hears himself");
+            });
+        }
+        while heard.load(Relaxed) < 20_000 {
+            std::thread::yield_now();
+        }
+        server.tell_to_stop();
+    });
+    let counted = server.end();
+    assert_eq!(counted.of("panicked") + counted.of("lost"), 0, "{counted:?}");
+}
