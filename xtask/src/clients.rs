@@ -32,6 +32,9 @@ pub struct Options {
     /// On these designs
     #[arg(long, value_name = "DESIGN,…", value_delimiter = ',')]
     designs: Vec<String>,
+    /// More random sessions, and ten times the connections
+    #[arg(long)]
+    deep: bool,
     /// Build `nats-server` and `nats` with Go, where they are not installed
     #[arg(long)]
     build_peers: bool,
@@ -43,6 +46,7 @@ pub struct Options {
 pub fn deep() -> Result<()> {
     run(&Options {
         all_designs: true,
+        deep: true,
         build_peers: true,
         ..Options::default()
     })
@@ -67,6 +71,9 @@ pub fn run(options: &Options) -> Result<()> {
     let mut play = shell::command_at(&program);
     play.arg("--threadgauge").arg(&server);
     play.args(["--designs", &designs.join(",")]);
+    if options.deep {
+        play.arg("--deep");
+    }
     play.arg("--python").arg(python()?);
     if options.build_peers {
         build_peers();

@@ -3,7 +3,9 @@
 //! Each case starts a server of its own and plays one scenario. Every scenario is also played to `nats-server` where
 //! there is one, which shows that it asks for what NATS does. `cargo xtask clients` starts this.
 
+mod crowd;
 mod differential;
+mod monitor;
 mod nats_command;
 mod python_client;
 mod rust_client;
@@ -42,6 +44,9 @@ struct Cli {
     /// A Python with the packages of python/requirements.txt; without it, its cases are left out
     #[arg(long, value_name = "FILE")]
     python: Option<PathBuf>,
+    /// More of what is random, and ten times the connections
+    #[arg(long)]
+    deep: bool,
     /// Only cases whose names contain all of these
     words: Vec<String>,
 }
@@ -49,6 +54,8 @@ struct Cli {
 /// Where a case is played.
 pub struct Site {
     pub program: Program,
+    /// More than in the tests of every change.
+    pub deep: bool,
     /// To compare with.
     pub nats_server: Option<PathBuf>,
     nats: Option<PathBuf>,
@@ -81,6 +88,10 @@ impl Site {
         let mut suites = vec![("async-nats", rust_client::CASES)];
         suites.extend(self.python.as_ref().map(|_| ("nats-py", python_client::CASES)));
         suites.extend(self.nats.as_ref().map(|_| ("nats", nats_command::CASES)));
+        suites.push(("crowd", crowd::CASES));
+        if let (Program::Ours { .. }, Some(_)) = (&self.program, &self.python) {
+            suites.push(("monitor", monitor::CASES));
+        }
         if let (Program::Ours { .. }, Some(_)) = (&self.program, &self.nats_server) {
             suites.push(("differential", differential::CASES));
         }
@@ -107,6 +118,7 @@ fn run() -> Result<()> {
     for program in programs(&cli) {
         let site = Site {
             program,
+            deep: cli.deep,
             nats_server: cli.nats_server.clone(),
             nats: cli.nats.clone(),
             python: cli.python.clone(),

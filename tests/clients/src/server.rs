@@ -50,6 +50,10 @@ pub struct Settings {
     pub max_pending: Option<usize>,
     /// A port that was free a moment ago, or any.
     pub port: Option<u16>,
+    /// How many threads serve, where the design asks for that.
+    pub workers: Option<usize>,
+    /// With the monitor's pages.
+    pub monitor: bool,
 }
 
 /// A server that runs, and is killed when dropped.
@@ -57,6 +61,7 @@ pub struct Server {
     child: Child,
     said: Option<BufReader<ChildStderr>>,
     address: SocketAddr,
+    monitor: Option<SocketAddr>,
     /// Where `nats-server` has its settings and writes its port.
     _folder: tempfile::TempDir,
 }
@@ -74,6 +79,11 @@ impl Server {
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where its pages are, if they were asked for.
+    pub fn monitor(&self) -> Result<SocketAddr> {
+        self.monitor.context("the server has no pages")
     }
 
     /// The same, as clients are told.
@@ -150,6 +160,12 @@ fn ours(threadgauge: &Path, design: &str, settings: &Settings, folder: tempfile:
     if let Some(bytes) = settings.max_pending {
         command.args(["--output-limit", &bytes.to_string()]);
     }
+    if let Some(count) = settings.workers {
+        command.args(["--workers", &count.to_string()]);
+    }
+    if settings.monitor {
+        command.args(["--monitor", "0"]);
+    }
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -164,12 +180,27 @@ fn ours(threadgauge: &Path, design: &str, settings: &Settings, folder: tempfile:
         let _ = child.wait();
         bail!("the server did not start: {first}");
     };
+    let monitor = match settings.monitor {
+        true => Some(monitor_in(&mut said)?),
+        false => None,
+    };
     Ok(Server {
+        monitor,
         address: address.trim_end().parse()?,
         child,
         said: Some(said),
         _folder: folder,
     })
+}
+
+/// It says where among other things.
+fn monitor_in(said: &mut impl BufRead) -> Result<SocketAddr> {
+    for line in said.lines() {
+        if let Some(address) = line?.strip_prefix("monitor on http://") {
+            return Ok(address.parse()?);
+        }
+    }
+    bail!("the server does not say where its pages are")
 }
 
 fn nats(nats_server: &Path, settings: &Settings, folder: tempfile::TempDir) -> Result<Server> {
@@ -191,7 +222,11 @@ fn nats(nats_server: &Path, settings: &Settings, folder: tempfile::TempDir) -> R
         writeln!(file, "max_pending: {bytes}")?;
     }
     let port = settings.port.map_or(-1, i32::from);
-    let child = Command::new(nats_server)
+    let mut command = Command::new(nats_server);
+    if settings.monitor {
+        command.args(["--http_port", "-1"]);
+    }
+    let child = command
         .arg("--config")
         .arg(file.path())
         .args([
@@ -211,6 +246,7 @@ fn nats(nats_server: &Path, settings: &Settings, folder: tempfile::TempDir) -> R
         child,
         said: None,
         address: (Ipv4Addr::LOCALHOST, 0).into(),
+        monitor: None,
         _folder: folder,
     };
     let name = nats_server.file_name().unwrap_or_default().to_string_lossy();
@@ -221,7 +257,8 @@ fn nats(nats_server: &Path, settings: &Settings, folder: tempfile::TempDir) -> R
     let deadline = Instant::now() + DEADLINE;
     server.address = loop {
         let written = std::fs::read_to_string(&ports).unwrap_or_default();
-        if let Some(address) = address_in(&written) {
+        if let Some(address) = address_in(&written, "nats") {
+            server.monitor = address_in(&written, "monitoring");
             break address;
         }
         if let Some(status) = server.child.try_wait()? {
@@ -237,7 +274,8 @@ fn nats(nats_server: &Path, settings: &Settings, folder: tempfile::TempDir) -> R
     Ok(server)
 }
 
-fn address_in(ports: &str) -> Option<SocketAddr> {
+fn address_in(ports: &str, what: &str) -> Option<SocketAddr> {
     let ports: serde_json::Value = serde_json::from_str(ports).ok()?;
-    ports["nats"][0].as_str()?.strip_prefix("nats://")?.parse().ok()
+    let (_, address) = ports[what][0].as_str()?.split_once("://")?;
+    address.parse().ok()
 }
