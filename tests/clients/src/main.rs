@@ -69,8 +69,17 @@ impl Site {
     ///
     /// If there is no Python: then there are no cases for it.
     pub fn python(&self, script: &str) -> Command {
+        self.python_at(&Path::new(env!("CARGO_MANIFEST_DIR")).join("python").join(script))
+    }
+
+    /// Python, with this as its first argument.
+    ///
+    /// # Panics
+    ///
+    /// As [`python`](Self::python).
+    pub fn python_at(&self, first: &Path) -> Command {
         let mut command = Command::new(self.python.as_ref().expect("a case for Python"));
-        command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("python").join(script));
+        command.arg(first);
         command
     }
 

@@ -66,8 +66,37 @@ pub const CASES: &[Case] = &[
     ("unsubscribe_after", |site| {
         play(site, "unsubscribe_after", Settings::default())
     }),
+    ("the_page_in_docs_is_true", page),
     ("drain", |site| play(site, "drain", Settings::default())),
 ];
+
+/// What `docs/groups.md` shows runs, and does what it says.
+fn page(site: &Site) -> Result<()> {
+    let page = include_str!("../../../docs/groups.md");
+    let block = |language: &str| {
+        let (_, rest) = page.split_once(&format!("```{language}\n"))?;
+        rest.split_once("```").map(|(block, _)| block)
+    };
+    ensure!(
+        block("rust,ignore") == Some(include_str!("../examples/room.rs")),
+        "the page does not show examples/room.rs"
+    );
+    let server = Server::start(&site.program, &Settings::default())?;
+    let program = block("python").context("a program in Python")?;
+    let output = site
+        .python_at("-c".as_ref())
+        .arg(program.replace("nats://127.0.0.1:4222", &server.url()))
+        .stdin(Stdio::null())
+        .output()
+        .context("cannot start Python")?;
+    ensure!(
+        output.stdout == b"hello, everybody\n".repeat(9),
+        "it printed {}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    server.stop()
+}
 
 fn play(site: &Site, case: &str, settings: Settings) -> Result<()> {
     let server = Server::start(&site.program, &settings)?;
