@@ -121,3 +121,13 @@ fn run() -> Result<()> {
         Chore::Pairs(options) => pairs::run(&options),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        <Cli as clap::CommandFactory>::command().debug_assert();
+    }
+}
