@@ -128,6 +128,6 @@ mod tests {
 
     #[test]
     fn the_command_line_is_sound() {
-        <Cli as clap::CommandFactory>::command().debug_assert();
+        <Cli as CommandFactory>::command().debug_assert();
     }
 }
