@@ -149,6 +149,9 @@ impl<P: Protocol> Server<P> {
     /// io_uring where it is needed, or the address cannot be had.
     pub fn bind(self, address: impl ToSocketAddrs) -> Result<Bound<P>, Error> {
         self.check()?;
+        if self.design == Design::Proactor {
+            ring::probe("serve on the design `reactor-per-core`, which is the same over epoll")?;
+        }
         if self.options.sends == Some(Sends::IoUring) {
             ring::probe("send by system calls (`call`), which differs in speed alone")?;
         }

@@ -10,16 +10,16 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use super::activity::Activity;
-use super::designs::{DESIGNS, named};
 use super::echo_driver::{MESSAGE_BYTES, exchange};
-use super::figures::{at_most, estimate, spread};
-use super::profile::{Calls, Profile};
-use super::programs::Whose;
-use super::rounds::Rounds;
-use super::server::{Cpus, Server};
 use super::sockets::connect;
-use super::{Part, Site};
+use crate::rig::activity::Activity;
+use crate::rig::designs::{DESIGNS, named};
+use crate::rig::figures::{at_most, estimate, spread};
+use crate::rig::profile::{Calls, Profile};
+use crate::rig::programs::Whose;
+use crate::rig::rounds::Rounds;
+use crate::rig::server::{Cpus, Server};
+use crate::rig::{Part, Site};
 
 const CONNECTIONS: [usize; 2] = [64, 1000];
 const MESSAGES: u64 = 300_000;
@@ -103,7 +103,7 @@ pub fn measure(site: &mut Site) -> Result<Part> {
     let (rounds, programs) = (site.rounds, &site.programs);
     let server = |run: Run| match run.design {
         Some(design) => programs.server(Whose::Ours, named(design), "echo"),
-        None => programs.echo_floor(),
+        None => programs.floor("echo_floor", &[]),
     };
     let groups = CONNECTIONS.map(runs).to_vec();
     let measured = Rounds::measure_together("echo", groups, rounds, &mut site.dice, |group, announce| {
@@ -177,8 +177,9 @@ traced in runs that were not timed.\n",
 
 #[cfg(test)]
 mod tests {
-    use super::super::programs::tests::c_programs;
     use super::*;
+    use crate::rig::programs::tests::c_programs;
+    use crate::rig::server::Cpus;
     use threadgauge_machine::allowed_cpus;
 
     #[test]
@@ -189,7 +190,11 @@ mod tests {
             server: everywhere.clone(),
             clients: everywhere,
         };
-        let server = Server::start(c_programs(folder.path(), &["echo_floor"]).echo_floor(), &cpus).unwrap();
+        let server = Server::start(
+            c_programs(folder.path(), &["echo_floor"]).floor("echo_floor", &[]),
+            &cpus,
+        )
+        .unwrap();
         exchange(&connect(server.port, 7).unwrap(), 50).unwrap();
         server.end().unwrap();
     }

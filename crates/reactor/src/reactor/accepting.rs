@@ -51,6 +51,15 @@ impl<P: Protocol> ServingLoop<'_, P> {
         }
     }
 
+    /// Goes on waiting, where a watch is reported once.
+    pub fn listen_again(&mut self, reactor: &Loop<P::Session>) {
+        if let Some(acceptor) = self.acceptor.as_mut().filter(|_| reactor.completes())
+            && std::mem::take(&mut acceptor.listening)
+        {
+            self.listen(reactor);
+        }
+    }
+
     /// Does not wait for them: nobody can be accepted for now, and looking again and again would cost.
     pub fn stop_listening(&mut self, reactor: &Loop<P::Session>) {
         if let Some(acceptor) = self.acceptor.as_mut().filter(|acceptor| acceptor.listening) {
@@ -153,7 +162,11 @@ impl<P: Protocol> ServingLoop<'_, P> {
             true => Interest::both(token, token),
             false => Interest::read(token),
         };
-        let registered = reactor.register(&link.socket, interest);
+        let registered = match reactor.completes() {
+            // It receives once the session has begun.
+            true => Ok(()),
+            false => reactor.register(&link.socket, interest),
+        };
         let mut greeting = Vec::new();
         let mut turn = Turn {
             output: &mut greeting,
@@ -167,7 +180,8 @@ impl<P: Protocol> ServingLoop<'_, P> {
         }
         let mut read = ReadHalf::new(connection);
         read.begin(reactor.now());
-        let watched = writer == self.index;
+        read.readable = reactor.completes();
+        let watched = writer == self.index && !reactor.completes();
         match self.peers.get(id) {
             Some(peer) => {
                 peer.read = Some(read);
@@ -193,6 +207,9 @@ impl<P: Protocol> ServingLoop<'_, P> {
         }
         if self.drained {
             self.end(slot, CloseReason::DrainTime, reactor);
+        }
+        if reactor.completes() {
+            self.use_arrived(slot, reactor);
         }
     }
 }

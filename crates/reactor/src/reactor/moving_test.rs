@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::balance::{Gauge, Watch};
-use super::crew::{Acceptors, serve_watched};
+use super::crew::{Acceptors, Kernel, serve_watched};
 use super::manager::ReactorManager;
 use crate::counters::Totals;
 use crate::options::Placement;
@@ -78,7 +78,7 @@ fn serve<P: Protocol>(protocol: P, drive: impl FnOnce(SocketAddr, &dyn Fn(usize)
                 let manager = ReactorManager::split(two, two, Placement::Adaptive);
                 let gauge = Box::new(MadeUp { looks: 0 });
                 let watch = Watch::by(gauge, Duration::ZERO, LOOPS);
-                serve_watched(serving, manager, Acceptors::First, Some(watch))
+                serve_watched(serving, manager, Acceptors::First, Kernel::Epoll, Some(watch))
             })
         });
         {

@@ -71,11 +71,27 @@ pub(crate) struct ReadHalf<S> {
     pub group: Option<u64>,
     /// Set when all is sent and the client may still be sending: what comes is thrown away until then.
     pub linger_until: Option<Instant>,
+    /// On a loop over io_uring: what comes is handed over.
+    pub receiving: bool,
+    /// There too: what has come and is not wanted yet.
+    pub kept: Vec<u8>,
+    /// There too: whether the client has ended.
+    pub peer_end: PeerEnd,
     alarm: Option<Instant>,
     opened: Option<Instant>,
     heard: Option<Instant>,
     /// When its timer goes off next, if that is set.
     timer: Option<Instant>,
+}
+
+/// How far the client's end has come on a loop over io_uring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PeerEnd {
+    Open,
+    /// It has come, and waits for what was kept.
+    Came,
+    /// The connection knows.
+    Told,
 }
 
 /// What a time that has come asks for.
@@ -98,6 +114,9 @@ impl<S: Session> ReadHalf<S> {
             has_moved: false,
             group: None,
             linger_until: None,
+            receiving: false,
+            kept: Vec::new(),
+            peer_end: PeerEnd::Open,
             alarm: None,
             opened: None,
             heard: None,

@@ -35,11 +35,14 @@ impl<P: Protocol> ServingLoop<'_, P> {
     /// Receives once, and on to the end if that was announced. A full buffer is left for the end of the turn, so
     /// that one client does not keep the others waiting.
     fn receive(&mut self, slot: u32, reactor: &mut Loop<P::Session>) {
+        if reactor.completes() {
+            return self.use_arrived(slot, reactor);
+        }
         loop {
             let Some(peer) = self.peers.at(slot) else { return };
             let Some(read) = &mut peer.read else { return };
             if read.linger_until.is_some() {
-                return self.discard(slot);
+                return self.discard(slot, reactor);
             }
             if !read.is_ready() {
                 return self.look_for_loss(slot, reactor);
@@ -95,14 +98,14 @@ impl<P: Protocol> ServingLoop<'_, P> {
     }
 
     /// Receives what is sent to a connection that has ended, until the client has heard of it.
-    fn discard(&mut self, slot: u32) {
+    fn discard(&mut self, slot: u32, reactor: &mut Loop<P::Session>) {
         let Some(peer) = self.peers.at(slot) else { return };
         let Some(read) = &mut peer.read else { return };
         self.counters.receives.add(1);
         match net::recv(&peer.link.socket, &mut *self.input, RecvFlags::empty()) {
             Ok((1.., _)) | Err(Errno::INTR) => self.queue(slot),
             Err(Errno::AGAIN) => read.readable = false,
-            Ok(_) | Err(_) => self.close(slot),
+            Ok(_) | Err(_) => self.close(slot, reactor),
         }
     }
 
@@ -139,14 +142,25 @@ impl<P: Protocol> ServingLoop<'_, P> {
         call: impl FnOnce(&mut Connection<P::Session>, &mut Turn<'_>),
     ) {
         self.enter(slot, reactor, call);
-        while !self.effects.jobs.is_empty() {
-            let step = self.effects.jobs.remove(0);
-            let bytes = catch_unwind(AssertUnwindSafe(step)).ok();
-            self.enter(slot, reactor, |connection, turn| {
-                connection.answered(bytes.as_deref(), turn);
-            });
+        loop {
+            if !self.effects.jobs.is_empty() {
+                let step = self.effects.jobs.remove(0);
+                let bytes = catch_unwind(AssertUnwindSafe(step)).ok();
+                self.enter(slot, reactor, |connection, turn| {
+                    connection.answered(bytes.as_deref(), turn);
+                });
+            } else if self.is_interrupted(slot) {
+                self.enter(slot, reactor, Connection::resume);
+            } else {
+                break;
+            }
         }
         self.settle(slot, reactor);
+    }
+
+    fn is_interrupted(&mut self, slot: u32) -> bool {
+        let read = self.peers.at(slot).and_then(|peer| peer.read.as_ref());
+        read.is_some_and(|read| read.connection.is_interrupted())
     }
 
     fn enter(
@@ -161,6 +175,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         let id = peer.id;
         let messages = read.connection.messages();
         if let Some(write) = peer.write.as_mut().filter(|_| peer.writer == self.index) {
+            write.outbox.borrow(&mut self.spares);
             let full_at = write.outbox.full_at(limit);
             let mut turn = Turn {
                 output: write.outbox.buffer(),
@@ -168,6 +183,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
                 effects: &mut self.effects,
             };
             call(&mut read.connection, &mut turn);
+            write.outbox.give_back(&mut self.spares);
             if !write.outbox.is_empty() && write.must_flush() {
                 self.dirty.push(slot);
             }
@@ -233,7 +249,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         match read.due(now, &self.serving.options) {
             Some(Due::Alarm) => self.call(slot, reactor, Connection::alarm),
             Some(Due::End(reason)) => self.end(slot, reason, reactor),
-            Some(Due::LingerOver) => return self.close(slot),
+            Some(Due::LingerOver) => return self.close(slot, reactor),
             None => {}
         }
         self.schedule(slot, reactor);
@@ -286,7 +302,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
             self.settle(slot, reactor);
         } else if reason.is_abrupt() {
             // It had ended for a reason before.
-            self.close(slot);
+            self.close(slot, reactor);
         }
     }
 
@@ -351,19 +367,19 @@ impl<P: Protocol> ServingLoop<'_, P> {
         read.finish = Some(Finish::AtOnce);
         let is_abrupt = read.connection.ending().is_none_or(CloseReason::is_abrupt);
         if is_abrupt || !read.may_linger() {
-            return self.close(id.slot());
+            return self.close(id.slot(), reactor);
         }
         self.counters.other_calls.add(1);
         if net::shutdown(&peer.link.socket, Shutdown::Write).is_err() {
-            return self.close(id.slot());
+            return self.close(id.slot(), reactor);
         }
         read.linger_until = Some(reactor.now() + LINGER);
         self.schedule(id.slot(), reactor);
-        self.discard(id.slot());
+        self.receive(id.slot(), reactor);
     }
 
     /// Both halves are gone: the session hears it, the reason is counted, the permit goes back.
-    fn close(&mut self, slot: u32) {
+    pub fn close(&mut self, slot: u32, reactor: &Loop<P::Session>) {
         let Some(mut peer) = self.peers.remove(slot) else {
             return;
         };
@@ -373,9 +389,11 @@ impl<P: Protocol> ServingLoop<'_, P> {
         if let Some(group) = read.group {
             self.crew.manager.leave(group);
         }
+        let receiving = read.receiving;
         let reason = read.connection.close(&mut self.effects);
         self.counters.closed(reason);
         self.counters.other_calls.add(1);
+        reactor.before_close(Token::new(slot), id.generation(), receiving);
         drop(peer);
         self.deliver(id);
         self.crew.manager.release(self.index);

@@ -23,7 +23,7 @@ use crate::connection::{Connection, RECEIVE_BYTES};
 use crate::counters::{CloseReason, Counters};
 use crate::error::Error;
 use crate::listen::Listener;
-use crate::options::Sends;
+use crate::outbox::Spares;
 use crate::protocol::{Effects, Protocol};
 use crate::ring::JointSends;
 use crate::server::Serving;
@@ -47,6 +47,8 @@ pub(super) struct ServingLoop<'a, P: Protocol> {
     pub effects: Effects,
     /// Where receives put their bytes.
     pub input: Box<[u8]>,
+    /// Memory for outboxes.
+    pub spares: Spares,
     /// Write halves that have something new to send.
     pub dirty: Vec<u32>,
     /// Sends all outboxes of a turn at once, where that was asked for.
@@ -73,12 +75,13 @@ pub(super) struct ServingLoop<'a, P: Protocol> {
 }
 
 impl<'a, P: Protocol> ServingLoop<'a, P> {
-    /// The loop `index` of a crew; with a listening socket it accepts.
+    /// The loop `index` of a crew; with a listening socket it accepts, and without `joint_sends` it sends by calls.
     pub fn new(
         index: usize,
         serving: &'a Serving<P>,
         crew: &'a Crew<P::Session>,
         listener: Option<&'a Listener>,
+        joint_sends: Option<JointSends>,
     ) -> Self {
         Self {
             index,
@@ -88,8 +91,9 @@ impl<'a, P: Protocol> ServingLoop<'a, P> {
             peers: Peers::default(),
             effects: Effects::default(),
             input: vec![0; RECEIVE_BYTES].into_boxed_slice(),
+            spares: Spares::default(),
             dirty: Vec::new(),
-            joint_sends: None,
+            joint_sends,
             queued: Vec::new(),
             ended: Vec::new(),
             outgoing: crew.mailboxes.iter().map(|_| Outgoing::new(index)).collect(),
@@ -114,13 +118,6 @@ impl<'a, P: Protocol> ServingLoop<'a, P> {
             && let Err(error) = reactor.register(self.serving.stop(), Interest::read(STOP).level())
         {
             self.fail(Error::io("waiting for the stop")(error));
-        }
-        if self.serving.options.sends == Some(Sends::IoUring) {
-            // Here, since it belongs to the thread that makes it.
-            match JointSends::new() {
-                Ok(sends) => self.joint_sends = Some(sends),
-                Err(error) => self.fail(Error::io("making a ring for sends")(error)),
-            }
         }
         if let Some(watch) = &self.crew.watch {
             watch.is_loop(self.index);
@@ -214,14 +211,20 @@ impl<P: Protocol> Handler<Task<P::Session>> for ServingLoop<'_, P> {
     fn readable(&mut self, token: Token, readiness: Readiness, reactor: &mut Loop<P::Session>) {
         self.events += 1;
         match token {
-            LISTENER => self.accept(reactor),
+            LISTENER => {
+                self.accept(reactor);
+                self.listen_again(reactor);
+            }
             STOP => self.stop_all(reactor),
-            connection => self.readable(connection.number(), readiness, reactor),
+            connection => match reactor.take_arrival() {
+                None => self.readable(connection.number(), readiness, reactor),
+                Some(arrival) => self.arrived(connection.number(), arrival, reactor),
+            },
         }
     }
 
-    fn writable(&mut self, token: Token, _: &mut Loop<P::Session>) {
-        self.writable(token.number());
+    fn writable(&mut self, token: Token, reactor: &mut Loop<P::Session>) {
+        self.writable(token.number(), reactor);
     }
 
     fn timer(&mut self, token: Token, reactor: &mut Loop<P::Session>) {

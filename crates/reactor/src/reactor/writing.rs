@@ -57,6 +57,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
             self.moves.hold(id, || Held::Own(bytes.to_vec()));
             return;
         };
+        write.outbox.borrow(&mut self.spares);
         write.outbox.buffer().extend_from_slice(bytes);
         if write.must_flush() {
             self.dirty.push(id.slot());
@@ -82,6 +83,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         if is_split {
             peer.link.waiting.fetch_add(parts.len(), Relaxed);
         }
+        write.outbox.borrow(&mut self.spares);
         parts.append_to(write.outbox.buffer());
         self.counters.deliveries.add(1);
         if write.must_flush() {
@@ -119,12 +121,12 @@ impl<P: Protocol> ServingLoop<'_, P> {
     }
 
     /// The socket takes more again.
-    pub fn writable(&mut self, slot: u32) {
-        if let Some(write) = self.peers.at(slot).and_then(|peer| peer.write.as_mut())
-            && std::mem::take(&mut write.blocked)
-            && !write.outbox.is_empty()
-            && write.must_flush()
-        {
+    pub fn writable(&mut self, slot: u32, reactor: &Loop<P::Session>) {
+        let Some(write) = self.peers.at(slot).and_then(|peer| peer.write.as_mut()) else {
+            return;
+        };
+        write.watched &= !reactor.completes();
+        if std::mem::take(&mut write.blocked) && !write.outbox.is_empty() && write.must_flush() {
             self.dirty.push(slot);
         }
     }
@@ -204,6 +206,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
             Ok(count) => {
                 self.counters.bytes_out.add(count as u64);
                 write.outbox.sent(count);
+                write.outbox.give_back(&mut self.spares);
                 // The kernel took a part: it is full, and makes an event when it is not.
                 write.blocked = !write.outbox.is_empty();
                 if is_split {

@@ -248,7 +248,7 @@ impl Broker {
         };
         match after {
             Some(after) if after > subscription.messages.load(Relaxed) => {
-                subscription.most.store(after, Relaxed)
+                subscription.most.store(after, Relaxed);
             }
             _ => {
                 let subscription = Arc::clone(subscription);
@@ -301,6 +301,11 @@ impl Client {
             received += subscription.traffic();
         }
         received
+    }
+
+    /// Whether it has a subscription of this name.
+    pub fn has_subscription(&self, sid: &[u8]) -> bool {
+        locked(&self.subscriptions).by_sid.contains_key(sid)
     }
 
     /// How many subscriptions it has.

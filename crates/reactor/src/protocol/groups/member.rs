@@ -127,6 +127,10 @@ impl Member {
     }
 
     fn subscribe(&mut self, subject: &[u8], queue: Option<&[u8]>, sid: &[u8], io: &mut Io<'_>) {
+        // Whatever the subject is now.
+        if self.client.has_subscription(sid) {
+            return self.confirm(io);
+        }
         let Some(kind) = subject::kind(subject) else {
             return complain(io, "Invalid Subject");
         };
@@ -800,11 +804,7 @@ mod tests {
             ], 0..12),
             cuts in prop::collection::vec(0usize..300, 0..8),
         ) {
-            let make = || {
-                let server_id = "same".to_owned();
-                Groups::new(Options { server_id, server_name: String::new(), ..Options::default() })
-            };
-            split_anywhere(make, b"SUB a.> 1\r\nSUB a.b q 2\r\n", operations.concat().as_bytes(), &cuts);
+            split_anywhere(|| Groups::named("same"), b"SUB a.> 1\r\nSUB a.b q 2\r\n", operations.concat().as_bytes(), &cuts);
         }
     }
 }

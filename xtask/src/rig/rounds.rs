@@ -89,6 +89,20 @@ impl<C: Cell, V: Copy + Into<Value>> Rounds<C, V> {
         self.values.get(&cell).map_or(&[], Vec::as_slice)
     }
 
+    /// One figure of each value.
+    pub fn map<W>(&self, figure: impl Fn(V) -> W) -> Rounds<C, W> {
+        let of = |values: &Vec<Option<V>>| values.iter().map(|value| value.map(&figure)).collect();
+        Rounds {
+            values: self
+                .values
+                .iter()
+                .map(|(&cell, values)| (cell, of(values)))
+                .collect(),
+            failures: self.failures.clone(),
+            rounds: self.rounds,
+        }
+    }
+
     /// A paragraph on what could not be measured, with the reasons; empty where all was.
     pub fn missing(&self) -> String {
         let failed = |(cell, &times): (&C, &usize)| match times == self.rounds {
