@@ -127,19 +127,17 @@ impl Member {
     }
 
     fn subscribe(&mut self, subject: &[u8], queue: Option<&[u8]>, sid: &[u8], io: &mut Io<'_>) {
-        let Some(kind) = subject::kind(subject) else {
-            return complain(io, "Invalid Subject");
-        };
         if subject::tokens(subject).count() > subject::MOST_TOKENS {
             let subject = String::from_utf8_lossy(subject);
             let text = format!("Permissions Violation for Subscription to \"{subject}\", too many tokens");
             return complain(io, &text);
         }
         match self.broker.subscribe(&self.client, subject, queue, sid) {
+            Subscribed::Invalid => return complain(io, "Invalid Subject"),
             Subscribed::TooMany => return complain(io, "maximum subscriptions exceeded"),
             Subscribed::Before => {}
             Subscribed::Done => {
-                let is_group = kind == subject::Kind::Literal && queue.is_none();
+                let is_group = subject::is_literal(subject) && queue.is_none();
                 if is_group && !self.joined && !subject.starts_with(INBOX) {
                     self.joined = true;
                     io.join(subject::hash(subject));
