@@ -168,12 +168,13 @@ fn handshake(pair: Pair) {
 fn stop_under_load(pair: Pair) {
     let server = pair.serve(&[]);
     let clients = pair.at_once(6);
-    let answered = AtomicUsize::new(0);
+    let (begun, answered) = (AtomicUsize::new(0), AtomicUsize::new(0));
     std::thread::scope(|scope| {
         for _ in 0..clients {
             scope.spawn(|| {
                 let mut client = server.connect();
                 greeting(pair, &mut client);
+                begun.fetch_add(1, Relaxed);
                 for turn in 0.. {
                     let (request, answer) = exchange(pair.protocol, turn % 2_000);
                     if request.is_empty() {
@@ -206,7 +207,7 @@ fn stop_under_load(pair: Pair) {
         } else {
             200
         };
-        while answered.load(Relaxed) < enough {
+        while begun.load(Relaxed) < clients || answered.load(Relaxed) < enough {
             std::thread::yield_now();
         }
         server.tell_to_stop();
