@@ -13,10 +13,12 @@ use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
 
 mod bench_exec;
+mod bench_groups;
 mod bench_harness;
 mod bench_servers;
 mod browser;
 mod check_deep;
+mod clients;
 mod deps;
 mod dice;
 mod folders;
@@ -24,6 +26,7 @@ mod foreign;
 mod licences;
 mod man;
 mod pairs;
+mod rig;
 mod shell;
 mod spdx;
 mod spread;
@@ -60,6 +63,8 @@ enum Chore {
         #[arg(long, value_name = "DIR")]
         pictures: Option<PathBuf>,
     },
+    /// The protocol `groups` with the clients that NATS users have
+    Clients(clients::Options),
     /// Write the man page and the shell completions into a folder
     Man {
         /// Made if it is missing
@@ -70,6 +75,8 @@ enum Chore {
     CheckDeep(check_deep::Options),
     /// Compare threadgauge-exec with other ways of bounded concurrent execution, in interleaved runs
     BenchExec(bench_exec::Options),
+    /// Measure group messaging beside nats-server, redis, mosquitto and a floor in C, in interleaved runs
+    BenchGroups(bench_groups::Options),
     /// Measure threadgauge itself against the limits it promises
     BenchHarness(bench_harness::Options),
     /// Measure the servers against plain C programs of the same designs, in interleaved runs
@@ -104,11 +111,23 @@ fn run() -> Result<()> {
         Chore::Folders => folders::check(),
         Chore::Licences => licences::check(),
         Chore::Browser { page, pictures } => browser::run(page.as_deref(), pictures.as_deref()),
+        Chore::Clients(options) => clients::run(&options),
         Chore::Man { dir } => man::write(&dir),
         Chore::CheckDeep(options) => check_deep::run(&options),
         Chore::BenchExec(options) => bench_exec::run(&options),
+        Chore::BenchGroups(options) => bench_groups::run(&options),
         Chore::BenchHarness(options) => bench_harness::run(&options),
         Chore::BenchServers(options) => bench_servers::run(&options),
         Chore::Pairs(options) => pairs::run(&options),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        <Cli as CommandFactory>::command().debug_assert();
     }
 }

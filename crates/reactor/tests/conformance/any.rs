@@ -167,12 +167,14 @@ fn handshake(pair: Pair) {
 
 fn stop_under_load(pair: Pair) {
     let server = pair.serve(&[]);
-    let clients = pair.at_once(6);
+    // Connected before the load: who comes after the stop is refused.
+    let clients: Vec<Client> = (0..pair.at_once(6)).map(|_| server.connect()).collect();
+    let count = clients.len();
     let (begun, answered) = (AtomicUsize::new(0), AtomicUsize::new(0));
     std::thread::scope(|scope| {
-        for _ in 0..clients {
-            scope.spawn(|| {
-                let mut client = server.connect();
+        for mut client in clients {
+            let (begun, answered) = (&begun, &answered);
+            scope.spawn(move || {
                 greeting(pair, &mut client);
                 begun.fetch_add(1, Relaxed);
                 for turn in 0.. {
@@ -203,11 +205,11 @@ fn stop_under_load(pair: Pair) {
         }
         // Under load is when many have been answered.
         let enough = if pair.protocol == BuiltIn::Chat {
-            clients
+            count
         } else {
             200
         };
-        while begun.load(Relaxed) < clients || answered.load(Relaxed) < enough {
+        while begun.load(Relaxed) < count || answered.load(Relaxed) < enough {
             std::thread::yield_now();
         }
         server.tell_to_stop();

@@ -144,6 +144,9 @@ impl<S> Index<S> {
     }
 }
 
+/// A subject and whom its messages go to.
+type Known<S> = (Box<[u8]>, Arc<Route<S>>);
+
 /// What one publisher has found.
 #[derive(Debug)]
 pub(super) struct Found<S> {
@@ -152,9 +155,6 @@ pub(super) struct Found<S> {
     /// The one to be replaced next.
     oldest: usize,
 }
-
-/// A subject, and whom its messages go to.
-type Known<S> = (Box<[u8]>, Arc<Route<S>>);
 
 impl<S> Default for Found<S> {
     fn default() -> Self {
