@@ -368,6 +368,7 @@ mod tests {
             match &input[..end] {
                 b"quit" => io.close(),
                 b"panic" => panic!("asked to"),
+                b"tell" => io.send_to_all((1..=1_000).map(|slot| ConnectionId::new(0, 0, slot)), b"x"),
                 b"slow" => io.offload(|| b"done\n".to_vec()),
                 line => io.send(&line.to_ascii_uppercase()),
             }
@@ -527,6 +528,20 @@ mod tests {
         bench.turn(|connection, turn| connection.answered(Some(b""), turn));
         assert_eq!(bench.effects.jobs.len(), 1);
         assert!(bench.connection.wants_input());
+    }
+
+    #[test]
+    fn who_says_much_to_many_is_interrupted_until_it_is_delivered() {
+        let mut bench = Bench::new();
+        bench.received(&b"tell\n".repeat(8));
+        for delivered in [5_000, 3_000] {
+            assert_eq!(bench.effects.letters.len(), delivered);
+            assert_eq!(bench.connection.is_interrupted(), delivered == 5_000);
+            bench.effects.clear_messages();
+            bench.turn(|connection, turn| connection.resume(turn));
+        }
+        assert!(bench.connection.wants_input());
+        assert_eq!(bench.connection.messages(), 8);
     }
 
     #[test]

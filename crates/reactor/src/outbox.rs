@@ -94,9 +94,11 @@ const SPARE_BYTES: usize = 16 * 1024 * 1024;
 const LARGEST_SPARE: usize = 64 * 1024;
 
 impl Spares {
-    /// The one given last; new and without memory if there is none.
+    /// The one given last; a new one if there is none.
     fn take(&mut self) -> Vec<u8> {
-        let buffer = self.buffers.pop().unwrap_or_default();
+        let Some(buffer) = self.buffers.pop() else {
+            return Vec::with_capacity(KEPT_BYTES);
+        };
         self.bytes -= buffer.capacity();
         buffer
     }

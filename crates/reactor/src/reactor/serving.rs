@@ -49,6 +49,8 @@ pub(super) struct ServingLoop<'a, P: Protocol> {
     pub input: Box<[u8]>,
     /// Memory for outboxes.
     pub spares: Spares,
+    /// Bytes put into outboxes of others since they were sent last.
+    pub unsent: usize,
     /// Write halves that have something new to send.
     pub dirty: Vec<u32>,
     /// Sends all outboxes of a turn at once, where that was asked for.
@@ -92,6 +94,7 @@ impl<'a, P: Protocol> ServingLoop<'a, P> {
             effects: Effects::default(),
             input: vec![0; RECEIVE_BYTES].into_boxed_slice(),
             spares: Spares::default(),
+            unsent: 0,
             dirty: Vec::new(),
             joint_sends,
             queued: Vec::new(),

@@ -170,12 +170,13 @@ fn stop_under_load(pair: Pair) {
     // Connected before the load: who comes after the stop is refused.
     let clients: Vec<Client> = (0..pair.at_once(6)).map(|_| server.connect()).collect();
     let count = clients.len();
-    let answered = AtomicUsize::new(0);
+    let (begun, answered) = (AtomicUsize::new(0), AtomicUsize::new(0));
     std::thread::scope(|scope| {
         for mut client in clients {
-            let answered = &answered;
+            let (begun, answered) = (&begun, &answered);
             scope.spawn(move || {
                 greeting(pair, &mut client);
+                begun.fetch_add(1, Relaxed);
                 for turn in 0.. {
                     let (request, answer) = exchange(pair.protocol, turn % 2_000);
                     if request.is_empty() {
@@ -208,7 +209,7 @@ fn stop_under_load(pair: Pair) {
         } else {
             200
         };
-        while answered.load(Relaxed) < enough {
+        while begun.load(Relaxed) < count || answered.load(Relaxed) < enough {
             std::thread::yield_now();
         }
         server.tell_to_stop();

@@ -20,6 +20,7 @@ pub const CASES: &[Case] = &[
     ("a_subscription_ends_after_its_last_message", last_message),
     ("what_came_before_a_half_close_is_delivered", half_closed),
     ("a_reset_member_gets_nothing_more", reset),
+    ("a_refused_member_gets_nothing_more_though_it_stays", refused),
     (
         "who_does_not_know_the_token_reaches_and_hears_nothing",
         wrong_token,
@@ -219,6 +220,18 @@ fn reset(pair: Pair) {
     }
     let counted = server.stop();
     assert_eq!((counted.of("lost"), counted.of("deliveries")), (1, 50));
+}
+
+fn refused(pair: Pair) {
+    let server = pair.serve(&[]);
+    let mut wrong = say(&server, "SUB work 1\r\n");
+    let mut asker = say(&server, "SUB inbox 9\r\n");
+    wrong.send("WRONG\r\n");
+    wrong.expect("-ERR 'Unknown Protocol Operation'\r\n");
+    asker.send("PUB work inbox 0\r\n\r\n");
+    asker.expect("HMSG inbox 9 36 36\r\nNATS/1.0 503\r\nNats-Subject: work\r\n\r\n\r\n");
+    wrong.expect_end();
+    server.stop().expect("deliveries", 0);
 }
 
 fn wrong_token(pair: Pair) {

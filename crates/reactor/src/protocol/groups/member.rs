@@ -101,10 +101,10 @@ impl Member {
         match outcome {
             Ok(()) => {}
             Err(Refusal::Violation) => return self.violation(io),
-            Err(Refusal::NotJson) => return refuse(io, "Parser Error"),
-            Err(Refusal::Tls) => return refuse(io, "Secure Connection - TLS Required"),
-            Err(Refusal::Protocol) => return refuse(io, "invalid client protocol"),
-            Err(Refusal::NoHeaders) => return refuse(io, "no responders requires headers support"),
+            Err(Refusal::NotJson) => return self.refuse(io, "Parser Error"),
+            Err(Refusal::Tls) => return self.refuse(io, "Secure Connection - TLS Required"),
+            Err(Refusal::Protocol) => return self.refuse(io, "invalid client protocol"),
+            Err(Refusal::NoHeaders) => return self.refuse(io, "no responders requires headers support"),
         }
         self.client.headers.store(self.manner.headers, Relaxed);
         if self.stage == Stage::Stranger {
@@ -116,7 +116,7 @@ impl Member {
 
     fn violation(&self, io: &mut Io<'_>) {
         self.broker.violations.fetch_add(1, Relaxed);
-        refuse(io, "Authorization Violation");
+        self.refuse(io, "Authorization Violation");
     }
 
     /// To clients that want an answer to everything.
@@ -127,23 +127,17 @@ impl Member {
     }
 
     fn subscribe(&mut self, subject: &[u8], queue: Option<&[u8]>, sid: &[u8], io: &mut Io<'_>) {
-        // Whatever the subject is now.
-        if self.client.has_subscription(sid) {
-            return self.confirm(io);
-        }
-        let Some(kind) = subject::kind(subject) else {
-            return complain(io, "Invalid Subject");
-        };
         if subject::tokens(subject).count() > subject::MOST_TOKENS {
             let subject = String::from_utf8_lossy(subject);
             let text = format!("Permissions Violation for Subscription to \"{subject}\", too many tokens");
             return complain(io, &text);
         }
         match self.broker.subscribe(&self.client, subject, queue, sid) {
+            Subscribed::Invalid => return complain(io, "Invalid Subject"),
             Subscribed::TooMany => return complain(io, "maximum subscriptions exceeded"),
             Subscribed::Before => {}
             Subscribed::Done => {
-                let is_group = kind == subject::Kind::Literal && queue.is_none();
+                let is_group = subject::is_literal(subject) && queue.is_none();
                 if is_group && !self.joined && !subject.starts_with(INBOX) {
                     self.joined = true;
                     io.join(subject::hash(subject));
@@ -155,7 +149,7 @@ impl Member {
 
     fn publish(&mut self, message: &Publish<'_>, io: &mut Io<'_>) {
         if message.headers.is_some() && !self.manner.headers {
-            return refuse(io, "message headers not supported");
+            return self.refuse(io, "message headers not supported");
         }
         // Headers of no bytes are none.
         let headers = message.headers.filter(|headers| headers.bytes > 0);
@@ -214,6 +208,13 @@ impl Member {
         io.send(&pieces.concat());
     }
 
+    /// Tells it what it did wrong, and closes. From now on it gets nothing more, whenever it goes.
+    fn refuse(&self, io: &mut Io<'_>, text: &str) {
+        complain(io, text);
+        self.broker.leave(&self.client);
+        io.refuse();
+    }
+
     /// It says something wrong, and is heard no more.
     fn reject(&self, wrong: Wrong, io: &mut Io<'_>) {
         let text = match wrong {
@@ -222,7 +223,7 @@ impl Member {
             Wrong::ControlLine => "maximum control line exceeded",
             Wrong::Payload => "Maximum Payload Violation",
         };
-        refuse(io, text);
+        self.refuse(io, text);
     }
 
     /// Time has passed: it is asked whether it is there, if it has not shown that itself.
@@ -230,7 +231,7 @@ impl Member {
         if std::mem::take(&mut self.heard) {
             self.pings_out = 0;
         } else if self.pings_out >= self.broker.options.max_pings_out {
-            return refuse(io, "Stale Connection");
+            return self.refuse(io, "Stale Connection");
         } else {
             self.pings_out += 1;
             io.send(b"PING\r\n");
@@ -246,7 +247,7 @@ impl Session for Member {
 
     fn opened(&mut self, io: &mut Io<'_>) {
         if !self.broker.enter(&self.client) {
-            return refuse(io, "maximum connections exceeded");
+            return self.refuse(io, "maximum connections exceeded");
         }
         self.send_info(io, false);
         let options = &self.broker.options;
@@ -275,9 +276,14 @@ impl Session for Member {
         }
     }
 
+    fn ended(&mut self, io: &mut Io<'_>) {
+        self.broker.leave(&self.client);
+        io.close();
+    }
+
     fn alarm(&mut self, io: &mut Io<'_>) {
         match self.stage {
-            Stage::Stranger => refuse(io, "Authentication Timeout"),
+            Stage::Stranger => self.refuse(io, "Authentication Timeout"),
             Stage::Member => self.look_after(io),
             Stage::Leaving => io.close(),
         }
@@ -395,12 +401,6 @@ fn draw(state: &mut u64) -> usize {
 /// Tells a client what it did wrong.
 fn complain(io: &mut Io<'_>, text: &str) {
     io.send(format!("-ERR '{text}'\r\n").as_bytes());
-}
-
-/// Tells it, and closes.
-fn refuse(io: &mut Io<'_>, text: &str) {
-    complain(io, text);
-    io.refuse();
 }
 
 #[cfg(test)]
