@@ -257,7 +257,15 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
         }
     }
 
+    /// Calls the session, and on if it was interrupted.
     fn call(&mut self, call: impl FnOnce(&mut Connection<P::Session>, &mut Turn<'_>)) {
+        self.enter(call);
+        while self.connection.is_interrupted() {
+            self.enter(Connection::resume);
+        }
+    }
+
+    fn enter(&mut self, call: impl FnOnce(&mut Connection<P::Session>, &mut Turn<'_>)) {
         let mut limit = self.options.output_limit;
         if self.post.is_some() {
             limit = limit.saturating_sub(self.unsent());
@@ -282,6 +290,7 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
         {
             post.mail.append(self.connection.id(), self.desk.outbox.waiting());
             self.desk.outbox.sent(self.desk.outbox.len());
+            self.desk.outbox.shrink();
         }
         self.forward();
     }
@@ -344,6 +353,7 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
             Ok(count) => {
                 self.counters.bytes_out.add(count as u64);
                 outbox.sent(count);
+                outbox.shrink();
                 Ok(true)
             }
             Err(Errno::AGAIN | Errno::INTR) => Ok(false),

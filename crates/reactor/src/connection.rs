@@ -38,6 +38,8 @@ pub(crate) struct Connection<S> {
     input: Vec<u8>,
     /// `input` waits for the client to take its output, or for steps to answer.
     held: bool,
+    /// It waits only until what there is for others is delivered.
+    interrupted: bool,
     /// The client sends no more.
     peer_ended: bool,
     /// The session knows that the client sends no more.
@@ -82,6 +84,7 @@ impl<S: Session> Connection<S> {
             max_frame: protocol.max_frame(),
             input: Vec::new(),
             held: false,
+            interrupted: false,
             peer_ended: false,
             told_ended: false,
             asked: Asked::default(),
@@ -122,6 +125,12 @@ impl<S: Session> Connection<S> {
     /// [`resume`](Self::resume) goes on.
     pub fn is_held(&self) -> bool {
         self.held
+    }
+
+    /// Whether input is held because there is much for others: once that is delivered, [`resume`](Self::resume) goes on
+    /// at once.
+    pub fn is_interrupted(&self) -> bool {
+        self.interrupted && self.reason.is_none()
     }
 
     /// Why it ends, if it does. It is over once its output is sent and [`is_answered`](Self::is_answered); at once
@@ -171,7 +180,7 @@ impl<S: Session> Connection<S> {
         if !self.held || self.reason.is_some() {
             return;
         }
-        self.held = false;
+        (self.held, self.interrupted) = (false, false);
         self.pump_kept(turn);
         self.check_frame();
         self.tell_ended(turn);
@@ -248,6 +257,10 @@ impl<S: Session> Connection<S> {
         while used < input.len() && self.reason.is_none() {
             if turn.output.len() >= turn.full_at || self.jobs >= MOST_JOBS {
                 self.held = true;
+                break;
+            }
+            if turn.effects.are_many() {
+                (self.held, self.interrupted) = (true, true);
                 break;
             }
             // No more than a frame, so that what is too long does not depend on how the bytes came.
@@ -340,6 +353,7 @@ mod tests {
             match &input[..end] {
                 b"quit" => io.close(),
                 b"panic" => panic!("asked to"),
+                b"tell" => io.send_to_all((1..=1_000).map(|slot| ConnectionId::new(0, 0, slot)), b"x"),
                 b"slow" => io.offload(|| b"done\n".to_vec()),
                 line => io.send(&line.to_ascii_uppercase()),
             }
@@ -493,6 +507,20 @@ mod tests {
         bench.turn(|connection, turn| connection.answered(Some(b""), turn));
         assert_eq!(bench.effects.jobs.len(), 1);
         assert!(bench.connection.wants_input());
+    }
+
+    #[test]
+    fn who_says_much_to_many_is_interrupted_until_it_is_delivered() {
+        let mut bench = Bench::new();
+        bench.received(&b"tell\n".repeat(8));
+        for delivered in [5_000, 3_000] {
+            assert_eq!(bench.effects.letters.len(), delivered);
+            assert_eq!(bench.connection.is_interrupted(), delivered == 5_000);
+            bench.effects.clear_messages();
+            bench.turn(|connection, turn| connection.resume(turn));
+        }
+        assert!(bench.connection.wants_input());
+        assert_eq!(bench.connection.messages(), 8);
     }
 
     #[test]

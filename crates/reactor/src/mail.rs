@@ -209,6 +209,7 @@ impl MailBox {
             Ok(count) => {
                 counters.bytes_out.add(count as u64);
                 self.outbox.sent(count);
+                self.outbox.shrink();
                 if self.outbox.len() <= limit / 2 {
                     self.release();
                 }

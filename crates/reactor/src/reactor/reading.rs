@@ -138,14 +138,25 @@ impl<P: Protocol> ServingLoop<'_, P> {
         call: impl FnOnce(&mut Connection<P::Session>, &mut Turn<'_>),
     ) {
         self.enter(slot, reactor, call);
-        while !self.effects.jobs.is_empty() {
-            let step = self.effects.jobs.remove(0);
-            let bytes = catch_unwind(AssertUnwindSafe(step)).ok();
-            self.enter(slot, reactor, |connection, turn| {
-                connection.answered(bytes.as_deref(), turn);
-            });
+        loop {
+            if !self.effects.jobs.is_empty() {
+                let step = self.effects.jobs.remove(0);
+                let bytes = catch_unwind(AssertUnwindSafe(step)).ok();
+                self.enter(slot, reactor, |connection, turn| {
+                    connection.answered(bytes.as_deref(), turn);
+                });
+            } else if self.is_interrupted(slot) {
+                self.enter(slot, reactor, Connection::resume);
+            } else {
+                break;
+            }
         }
         self.settle(slot, reactor);
+    }
+
+    fn is_interrupted(&mut self, slot: u32) -> bool {
+        let read = self.peers.at(slot).and_then(|peer| peer.read.as_ref());
+        read.is_some_and(|read| read.connection.is_interrupted())
     }
 
     fn enter(
@@ -160,6 +171,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         let id = peer.id;
         let messages = read.connection.messages();
         if let Some(write) = &mut peer.write {
+            write.outbox.borrow(&mut self.spares);
             let full_at = write.outbox.full_at(limit);
             let mut turn = Turn {
                 output: write.outbox.buffer(),
@@ -167,6 +179,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
                 effects: &mut self.effects,
             };
             call(&mut read.connection, &mut turn);
+            write.outbox.give_back(&mut self.spares);
             if !write.outbox.is_empty() && write.must_flush() {
                 self.dirty.push(slot);
             }

@@ -24,6 +24,7 @@ use crate::counters::{CloseReason, Counters};
 use crate::error::Error;
 use crate::listen::Listener;
 use crate::options::Sends;
+use crate::outbox::Spares;
 use crate::protocol::{Effects, Protocol};
 use crate::ring::JointSends;
 use crate::server::Serving;
@@ -47,6 +48,10 @@ pub(super) struct ServingLoop<'a, P: Protocol> {
     pub effects: Effects,
     /// Where receives put their bytes.
     pub input: Box<[u8]>,
+    /// Memory for outboxes.
+    pub spares: Spares,
+    /// Bytes put into outboxes of others since they were sent last.
+    pub unsent: usize,
     /// Write halves that have something new to send.
     pub dirty: Vec<u32>,
     /// Sends all outboxes of a turn at once, where that was asked for.
@@ -86,6 +91,8 @@ impl<'a, P: Protocol> ServingLoop<'a, P> {
             peers: Peers::default(),
             effects: Effects::default(),
             input: vec![0; RECEIVE_BYTES].into_boxed_slice(),
+            spares: Spares::default(),
+            unsent: 0,
             dirty: Vec::new(),
             joint_sends: None,
             queued: Vec::new(),

@@ -19,6 +19,9 @@ use crate::options::Overflow;
 use crate::protocol::Protocol;
 use crate::ring::JointSends;
 
+/// When so many bytes were put into outboxes in one turn, they are sent before more is: a small message to many is much.
+const MOST_UNSENT: usize = 8 * 1024 * 1024;
+
 impl<P: Protocol> ServingLoop<'_, P> {
     /// Brings what sessions have sent to others where it belongs.
     pub fn deliver(&mut self, sender: ConnectionId) {
@@ -38,6 +41,18 @@ impl<P: Protocol> ServingLoop<'_, P> {
         }
         effects.clear_messages();
         self.effects = effects;
+        if self.unsent >= MOST_UNSENT {
+            self.send_early();
+        }
+    }
+
+    /// Sends what is in outboxes before the turn ends; what that makes possible is seen then.
+    #[cold]
+    fn send_early(&mut self) {
+        self.unsent = 0;
+        for place in 0..self.dirty.len() {
+            self.send(self.dirty[place]);
+        }
     }
 
     /// Bytes from another loop.
@@ -57,6 +72,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
             self.moves.hold(id, || Held::Own(bytes.to_vec()));
             return;
         };
+        write.outbox.borrow(&mut self.spares);
         write.outbox.buffer().extend_from_slice(bytes);
         if write.must_flush() {
             self.dirty.push(id.slot());
@@ -81,7 +97,9 @@ impl<P: Protocol> ServingLoop<'_, P> {
         if peer.read.is_none() {
             peer.link.waiting.fetch_add(parts.len(), Relaxed);
         }
+        write.outbox.borrow(&mut self.spares);
         parts.append_to(write.outbox.buffer());
+        self.unsent += parts.len();
         self.counters.deliveries.add(1);
         if write.must_flush() {
             self.dirty.push(to.slot());
@@ -130,6 +148,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
 
     /// Sends each outbox that has got something.
     pub fn flush_dirty(&mut self, reactor: &mut Loop<P::Session>) {
+        self.unsent = 0;
         if let Some(sends) = self.joint_sends.take() {
             self.joint_sends = Some(self.flush_together(sends, reactor));
             return;
@@ -202,6 +221,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
             Ok(count) => {
                 self.counters.bytes_out.add(count as u64);
                 write.outbox.sent(count);
+                write.outbox.give_back(&mut self.spares);
                 // The kernel took a part: it is full, and makes an event when it is not.
                 write.blocked = !write.outbox.is_empty();
                 if peer.read.is_none() {

@@ -9,6 +9,7 @@ use super::connect::Wishes;
 use super::index::Index;
 use super::monitor::Traffic;
 use super::options::Options;
+use super::subject;
 use super::wire::Limits;
 use crate::counters::Counter;
 use crate::id::ConnectionId;
@@ -119,6 +120,8 @@ pub(super) enum Subscribed {
     Before,
     /// It has too many.
     TooMany,
+    /// There is no such subject.
+    Invalid,
 }
 
 impl Broker {
@@ -208,7 +211,7 @@ impl Broker {
 
     // Subscriptions.
 
-    /// Subscribes a client to a valid subject.
+    /// Subscribes a client to a subject.
     pub fn subscribe(
         &self,
         client: &Arc<Client>,
@@ -222,6 +225,9 @@ impl Broker {
         }
         if own.by_sid.contains_key(sid) {
             return Subscribed::Before;
+        }
+        if subject::kind(subject).is_none() {
+            return Subscribed::Invalid;
         }
         let subscription = Arc::new(Subscription {
             id: client.id,
@@ -246,15 +252,11 @@ impl Broker {
         let Some(subscription) = own.by_sid.get(sid) else {
             return;
         };
-        match after {
-            Some(after) if after > subscription.messages.load(Relaxed) => {
-                subscription.most.store(after, Relaxed)
-            }
-            _ => {
-                let subscription = Arc::clone(subscription);
-                self.remove(&mut own, &subscription);
-            }
+        if let Some(after) = after.filter(|&after| after > subscription.messages.load(Relaxed)) {
+            return subscription.most.store(after, Relaxed);
         }
+        let subscription = Arc::clone(subscription);
+        self.remove(&mut own, &subscription);
     }
 
     /// A subscription has got all that it was to get.
@@ -301,11 +303,6 @@ impl Client {
             received += subscription.traffic();
         }
         received
-    }
-
-    /// Whether it has a subscription of this name.
-    pub fn has_subscription(&self, sid: &[u8]) -> bool {
-        locked(&self.subscriptions).by_sid.contains_key(sid)
     }
 
     /// How many subscriptions it has.

@@ -148,10 +148,13 @@ impl<S> Index<S> {
 #[derive(Debug)]
 pub(super) struct Found<S> {
     generation: u64,
-    routes: Vec<(Box<[u8]>, Arc<Route<S>>)>,
+    routes: Vec<Known<S>>,
     /// The one to be replaced next.
     oldest: usize,
 }
+
+/// A subject, and whom its messages go to.
+type Known<S> = (Box<[u8]>, Arc<Route<S>>);
 
 impl<S> Default for Found<S> {
     fn default() -> Self {

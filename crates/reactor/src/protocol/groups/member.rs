@@ -127,23 +127,17 @@ impl Member {
     }
 
     fn subscribe(&mut self, subject: &[u8], queue: Option<&[u8]>, sid: &[u8], io: &mut Io<'_>) {
-        // Whatever the subject is now.
-        if self.client.has_subscription(sid) {
-            return self.confirm(io);
-        }
-        let Some(kind) = subject::kind(subject) else {
-            return complain(io, "Invalid Subject");
-        };
         if subject::tokens(subject).count() > subject::MOST_TOKENS {
             let subject = String::from_utf8_lossy(subject);
             let text = format!("Permissions Violation for Subscription to \"{subject}\", too many tokens");
             return complain(io, &text);
         }
         match self.broker.subscribe(&self.client, subject, queue, sid) {
+            Subscribed::Invalid => return complain(io, "Invalid Subject"),
             Subscribed::TooMany => return complain(io, "maximum subscriptions exceeded"),
             Subscribed::Before => {}
             Subscribed::Done => {
-                let is_group = kind == subject::Kind::Literal && queue.is_none();
+                let is_group = subject::is_literal(subject) && queue.is_none();
                 if is_group && !self.joined && !subject.starts_with(INBOX) {
                     self.joined = true;
                     io.join(subject::hash(subject));
@@ -804,11 +798,7 @@ mod tests {
             ], 0..12),
             cuts in prop::collection::vec(0usize..300, 0..8),
         ) {
-            let make = || {
-                let server_id = "same".to_owned();
-                Groups::new(Options { server_id, server_name: String::new(), ..Options::default() })
-            };
-            split_anywhere(make, b"SUB a.> 1\r\nSUB a.b q 2\r\n", operations.concat().as_bytes(), &cuts);
+            split_anywhere(|| Groups::named("same"), b"SUB a.> 1\r\nSUB a.b q 2\r\n", operations.concat().as_bytes(), &cuts);
         }
     }
 }
