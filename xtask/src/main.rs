@@ -13,6 +13,7 @@ use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
 
 mod bench_exec;
+mod bench_groups;
 mod bench_harness;
 mod bench_servers;
 mod browser;
@@ -25,6 +26,7 @@ mod foreign;
 mod licences;
 mod man;
 mod pairs;
+mod rig;
 mod shell;
 mod spdx;
 mod spread;
@@ -73,6 +75,8 @@ enum Chore {
     CheckDeep(check_deep::Options),
     /// Compare threadgauge-exec with other ways of bounded concurrent execution, in interleaved runs
     BenchExec(bench_exec::Options),
+    /// Measure group messaging beside nats-server, redis, mosquitto and a floor in C, in interleaved runs
+    BenchGroups(bench_groups::Options),
     /// Measure threadgauge itself against the limits it promises
     BenchHarness(bench_harness::Options),
     /// Measure the servers against plain C programs of the same designs, in interleaved runs
@@ -111,8 +115,19 @@ fn run() -> Result<()> {
         Chore::Man { dir } => man::write(&dir),
         Chore::CheckDeep(options) => check_deep::run(&options),
         Chore::BenchExec(options) => bench_exec::run(&options),
+        Chore::BenchGroups(options) => bench_groups::run(&options),
         Chore::BenchHarness(options) => bench_harness::run(&options),
         Chore::BenchServers(options) => bench_servers::run(&options),
         Chore::Pairs(options) => pairs::run(&options),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        <Cli as CommandFactory>::command().debug_assert();
     }
 }

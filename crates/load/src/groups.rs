@@ -21,7 +21,7 @@ const STEP: usize = 64;
 /// Of its own CPU time, the most that a driver under a fixed rate may use.
 const BUSIEST: f64 = 0.85;
 /// Of the rate asked for, the least that must be reached.
-const LEAST_RATE: f64 = 0.99;
+const LEAST_PACE: f64 = 0.99;
 
 /// Who is there, and what they send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +70,9 @@ pub struct Tally {
     pub latency: Latency,
     /// How late messages were sent, after their intended start; empty in a closed loop.
     pub lateness: Latency,
+    /// How fast deliveries came over how fast they were to come, each from the first to the last: under 1 where the server
+    /// fell behind. `None` in a closed loop.
+    pub pace: Option<f64>,
 }
 
 impl Tally {
@@ -83,14 +86,42 @@ impl Tally {
         self.cpu.as_secs_f64() / self.elapsed.as_secs_f64()
     }
 
-    /// Why a run under this fixed rate is invalid, if it is.
-    pub fn flaw(&self, deliveries_per_second: f64) -> Option<String> {
-        let reached = self.rate() / deliveries_per_second;
-        if reached < LEAST_RATE {
-            return Some(format!("{:.1} % of the rate was reached", 100.0 * reached));
+    /// Why a run under a fixed rate is invalid, if it is. A closed loop never is.
+    pub fn flaw(&self) -> Option<Flaw> {
+        let pace = self.pace?;
+        if pace < LEAST_PACE {
+            return Some(Flaw::Slow);
         }
-        let share = self.driver_share();
-        (share > BUSIEST).then(|| format!("the driver used {:.0} % of its CPU", 100.0 * share))
+        (self.driver_share() > BUSIEST).then_some(Flaw::Busy)
+    }
+}
+
+/// Why latencies under a fixed rate are not to be believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Flaw {
+    /// The rate asked for was not there.
+    #[error("under 99 % of the rate was reached")]
+    Slow,
+    /// The driver may have been what was waited for.
+    #[error("the driver used over 85 % of its CPU")]
+    Busy,
+}
+
+/// From the first of several moments to the last, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stretch(Option<[u64; 2]>);
+
+impl Stretch {
+    /// Moments come in order.
+    fn reach(&mut self, now_ns: u64) {
+        let first_ns = self.0.map_or(now_ns, |[first_ns, _]| first_ns);
+        self.0 = Some([first_ns, now_ns]);
+    }
+
+    /// Its length. Never nought, so that a single message keeps its pace.
+    fn ns(self) -> f64 {
+        self.0
+            .map_or(1.0, |[first_ns, last_ns]| (last_ns - first_ns).max(1) as f64)
     }
 }
 
@@ -104,6 +135,8 @@ pub struct Groups {
     payload: Vec<u8>,
     /// What servers wanted as answers, by whom.
     answers: Vec<(usize, &'static [u8])>,
+    /// When something came last, or was first to come.
+    heard_ns: u64,
 }
 
 impl Groups {
@@ -130,6 +163,7 @@ impl Groups {
             plan,
             payload: Vec::new(),
             answers: Vec::new(),
+            heard_ns: monotonic_ns(),
         };
         while groups.crowd.len() < plan.connections {
             let first = groups.crowd.len();
@@ -148,7 +182,7 @@ impl Groups {
         while missing > 0 {
             let limit = self.flush()?;
             let mut ready = 0;
-            if self.turn(limit, &mut ready, |_| {})? == 0 && limit == self.plan.patience {
+            if self.turn(limit, &mut ready, |_| {})? {
                 return Err(LoadError::NotGreeted(missing, self.plan.patience));
             }
             missing = missing.saturating_sub(ready);
@@ -172,7 +206,9 @@ impl Groups {
             cpu: Duration::ZERO,
             latency: Latency::default(),
             lateness: Latency::default(),
+            pace: None,
         };
+        self.heard_ns = start_ns;
         let end_ns = start_ns + span.as_nanos() as u64;
         match load {
             Load::Closed { outstanding } => self.closed(outstanding, end_ns, &mut tally)?,
@@ -226,27 +262,38 @@ impl Groups {
     ) -> Result<(), LoadError> {
         let mut dice = fastrand::Rng::with_seed(!seed);
         let mut starts = starts.peekable();
+        let (mut intended, mut delivered) = (Stretch::default(), Stretch::default());
         loop {
             let now_ns = monotonic_ns();
             while let Some(at_ns) = starts.next_if(|&at_ns| at_ns <= now_ns) {
                 self.speak(dice.usize(..self.plan.connections), at_ns, tally);
                 tally.lateness.record(now_ns - at_ns);
+                intended.reach(at_ns);
             }
             let limit = self.flush()?;
             let limit = match starts.peek() {
-                None if self.ledger.on_the_way == 0 => return Ok(()),
+                None if self.ledger.on_the_way == 0 => {
+                    tally.pace = Some(intended.ns() / delivered.ns());
+                    return Ok(());
+                }
                 None => limit,
                 Some(at_ns) => limit.min(Duration::from_nanos(at_ns.saturating_sub(monotonic_ns()))),
             };
             let latency = &mut tally.latency;
-            // One look at the clock a turn would call early what came while a turn went on; one a delivery is cheap.
             self.listen(limit, |heard| {
-                latency.record(monotonic_ns().saturating_sub(heard.intended_ns));
+                // One look at the clock a turn would call early what came while a turn went on; one a delivery is cheap.
+                let now_ns = monotonic_ns();
+                latency.record(now_ns.saturating_sub(heard.intended_ns));
+                delivered.reach(now_ns);
             })?;
         }
     }
 
     fn speak(&mut self, speaker: usize, intended_ns: u64, tally: &mut Tally) {
+        if self.ledger.on_the_way == 0 {
+            // Until now there was nothing to be heard.
+            self.heard_ns = intended_ns;
+        }
         self.ledger.sends(speaker, intended_ns, &mut self.payload);
         let say = self.crowd.say(speaker);
         self.codec
@@ -263,10 +310,12 @@ impl Groups {
         })
     }
 
-    /// As [`turn`](Self::turn), and a silence of the plan's patience is an error where something is on its way.
+    /// As [`turn`](Self::turn), and a long silence is an error where something is on its way.
     fn listen(&mut self, limit: Duration, hear: impl FnMut(Heard)) -> Result<(), LoadError> {
-        let silent = self.turn(limit, &mut 0, hear)? == 0 && limit == self.plan.patience;
-        match self.ledger.first_missing().filter(|_| silent) {
+        if !self.turn(limit, &mut 0, hear)? {
+            return Ok(());
+        }
+        match self.ledger.first_missing() {
             None => Ok(()),
             Some((connection, sender, number)) => Err(LoadError::Lost {
                 silence: self.plan.patience,
@@ -279,13 +328,13 @@ impl Groups {
     }
 
     /// Waits at most `limit`, checks what came and tells `hear` of every delivery; counts greetings that were answered in
-    /// `ready`. Returns how many connections had something.
+    /// `ready`. Whether nothing has come for as long as the plan's patience.
     fn turn(
         &mut self,
         limit: Duration,
         ready: &mut usize,
         mut hear: impl FnMut(Heard),
-    ) -> Result<usize, LoadError> {
+    ) -> Result<bool, LoadError> {
         let (codec, ledger, answers) = (self.codec, &mut self.ledger, &mut self.answers);
         let heard = self.crowd.hear(limit, |connection, input| {
             let mut used = 0;
@@ -306,6 +355,43 @@ impl Groups {
         for (connection, answer) in self.answers.drain(..) {
             self.crowd.say(connection).extend_from_slice(answer);
         }
-        Ok(heard)
+        // By the clock, since waiting may end early.
+        let now_ns = monotonic_ns();
+        if heard > 0 {
+            self.heard_ns = now_ns;
+        }
+        Ok(Duration::from_nanos(now_ns - self.heard_ns) >= self.plan.patience)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_falls_behind_or_a_driver_without_time_is_a_flaw() {
+        let flaw = |pace, cpu_ms| {
+            let tally = Tally {
+                messages: 1,
+                deliveries: 9,
+                elapsed: Duration::from_secs(1),
+                cpu: Duration::from_millis(cpu_ms),
+                latency: Latency::default(),
+                lateness: Latency::default(),
+                pace,
+            };
+            tally.flaw()
+        };
+        assert_eq!(flaw(Some(0.99), 850), None);
+        assert_eq!(flaw(Some(0.989), 850), Some(Flaw::Slow));
+        assert_eq!(flaw(Some(0.99), 851), Some(Flaw::Busy));
+        assert_eq!(flaw(None, 1_000), None, "a closed loop takes what it can");
+    }
+
+    #[test]
+    fn a_stretch_is_from_the_first_to_the_last() {
+        let mut stretch = Stretch::default();
+        [10, 30, 50].into_iter().for_each(|ns| stretch.reach(ns));
+        assert_eq!(stretch.ns(), 40.0);
     }
 }

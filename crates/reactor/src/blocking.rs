@@ -130,6 +130,7 @@ impl<'a, P: Protocol, H: Halt> Worker<'a, P, H> {
                         mail,
                         bell,
                         held_up_by: Vec::new(),
+                        to_send: Vec::new(),
                     }
                 })
         } else {
@@ -142,7 +143,7 @@ impl<'a, P: Protocol, H: Halt> Worker<'a, P, H> {
             full_at,
             effects: &mut self.desk.effects,
         };
-        let connection = Connection::open_on(&*self.serving.protocol, id, &socket, &mut turn);
+        let connection = Connection::open_on(self.serving, id, &socket, &mut turn);
         let mut peer = Peer::<P, H> {
             options,
             counters: self.counters,
@@ -174,6 +175,8 @@ struct Post<'a> {
     bell: Arc<Bell>,
     /// Connections whose clients have too much waiting: nothing is read until they have taken half.
     held_up_by: Vec<ConnectionId>,
+    /// Empty: room for those whom a delivery has brought something.
+    to_send: Vec<ConnectionId>,
 }
 
 /// A client, its connection and its times.
@@ -302,9 +305,13 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
             return;
         }
         match &mut self.post {
-            Some(post) => post
-                .mail
-                .deliver(effects, &post.bell, &mut post.held_up_by, self.counters),
+            Some(post) => post.mail.deliver(
+                effects,
+                &post.bell,
+                &mut post.held_up_by,
+                &mut post.to_send,
+                self.counters,
+            ),
             None => {
                 self.counters
                     .undeliverable
@@ -483,9 +490,13 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
         let effects = &mut self.desk.effects;
         let reason = self.connection.close(effects);
         match &mut self.post {
-            Some(post) => post
-                .mail
-                .deliver(effects, &post.bell, &mut post.held_up_by, self.counters),
+            Some(post) => post.mail.deliver(
+                effects,
+                &post.bell,
+                &mut post.held_up_by,
+                &mut post.to_send,
+                self.counters,
+            ),
             None => {
                 self.counters
                     .undeliverable

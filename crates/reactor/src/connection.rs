@@ -11,6 +11,8 @@ use std::time::Duration;
 use crate::counters::CloseReason;
 use crate::id::ConnectionId;
 use crate::protocol::{Asked, Effects, End, Io, Protocol, Session};
+use crate::server::Serving;
+use crate::trace::Span;
 
 /// The most bytes that a design receives at once.
 pub(crate) const RECEIVE_BYTES: usize = 64 * 1024;
@@ -51,21 +53,23 @@ pub(crate) struct Connection<S> {
     messages: u64,
     /// Why it ends, once that is decided.
     reason: Option<CloseReason>,
+    span: Span,
 }
 
 impl<S: Session> Connection<S> {
-    /// A client has connected, by this socket.
+    /// A client of this server has connected, by this socket.
     pub fn open_on<P: Protocol<Session = S>>(
-        protocol: &P,
+        serving: &Serving<P>,
         id: ConnectionId,
         socket: impl AsFd,
         turn: &mut Turn<'_>,
     ) -> Self {
-        let peer = P::LOCATED.then(|| rustix::net::getpeername(socket));
+        let peer = P::LOCATED.then(|| rustix::net::getpeername(&socket));
         let address = peer.and_then(Result::ok).flatten();
         Self::open(
-            protocol,
+            &*serving.protocol,
             id,
+            serving.span(id, socket),
             address.and_then(|address| address.try_into().ok()),
             turn,
         )
@@ -75,6 +79,7 @@ impl<S: Session> Connection<S> {
     pub fn open<P: Protocol<Session = S>>(
         protocol: &P,
         id: ConnectionId,
+        span: Span,
         address: Option<SocketAddr>,
         turn: &mut Turn<'_>,
     ) -> Self {
@@ -91,6 +96,7 @@ impl<S: Session> Connection<S> {
             jobs: 0,
             messages: 0,
             reason: None,
+            span,
         };
         connection.call(turn, |session, io| {
             if let Some(address) = address {
@@ -162,6 +168,7 @@ impl<S: Session> Connection<S> {
 
     /// Bytes have come from the client.
     pub fn received(&mut self, bytes: &[u8], turn: &mut Turn<'_>) {
+        self.span.received(bytes.len());
         if self.reason.is_some() {
             return;
         }
@@ -203,7 +210,10 @@ impl<S: Session> Connection<S> {
     pub fn answered(&mut self, bytes: Option<&[u8]>, turn: &mut Turn<'_>) {
         self.jobs -= 1;
         match bytes {
-            Some(bytes) => turn.output.extend_from_slice(bytes),
+            Some(bytes) => {
+                self.span.sent(bytes.len());
+                turn.output.extend_from_slice(bytes);
+            }
             None => self.end(CloseReason::Panicked),
         }
         self.resume(turn);
@@ -239,6 +249,7 @@ impl<S: Session> Connection<S> {
             self.call(&mut turn, |session, io| session.closed(io));
             effects.jobs.clear();
         }
+        self.span.closed(reason, self.messages);
         reason
     }
 
@@ -306,7 +317,7 @@ impl<S: Session> Connection<S> {
 
     /// Calls the session, and takes note of what it asks for its own connection. `None`: it panicked.
     fn call<R>(&mut self, turn: &mut Turn<'_>, call: impl FnOnce(&mut S, &mut Io<'_>) -> R) -> Option<R> {
-        let jobs_before = turn.effects.jobs.len();
+        let (jobs_before, sent_before) = (turn.effects.jobs.len(), turn.output.len());
         let mut io = Io {
             id: self.id,
             output: turn.output,
@@ -314,7 +325,11 @@ impl<S: Session> Connection<S> {
             effects: turn.effects,
         };
         // A session that has panicked is never called again, so nobody sees it half changed.
-        let result = catch_unwind(AssertUnwindSafe(|| call(&mut self.session, &mut io)));
+        let result = {
+            let _within = self.span.enter();
+            catch_unwind(AssertUnwindSafe(|| call(&mut self.session, &mut io)))
+        };
+        self.span.sent(turn.output.len().saturating_sub(sent_before));
         self.jobs += turn.effects.jobs.len() - jobs_before;
         let asked = match self.asked.end {
             End::Open => None,
@@ -383,7 +398,13 @@ mod tests {
                 full_at: usize::MAX,
                 effects: &mut effects,
             };
-            let connection = Connection::open(&LinesProtocol, ConnectionId::new(0, 0, 0), None, &mut turn);
+            let connection = Connection::open(
+                &LinesProtocol,
+                ConnectionId::new(0, 0, 0),
+                Span::none(),
+                None,
+                &mut turn,
+            );
             Self {
                 connection,
                 output,

@@ -3,7 +3,7 @@
 //! Each loop, thread or process counts in a block of its own, so that counting costs no contention; the blocks of a
 //! server lie in memory shared with forked children and are added up when somebody asks.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use crate::shared::{Shareable, Shared};
 
@@ -187,9 +187,22 @@ impl Counter {
 #[allow(unsafe_code)]
 unsafe impl Shareable for Counters {}
 
-/// The blocks of a server.
+/// The blocks of a server: as many as it may ever need, of which memory is taken for those alone that are used.
 #[derive(Debug)]
-pub(crate) struct Board(Shared<Counters>);
+pub(crate) struct Board {
+    blocks: Shared<Counters>,
+    /// How many blocks, from the first on, anybody has asked for: nobody looks at the others, which would make them
+    /// take memory.
+    begun: Shared<Begun>,
+}
+
+/// It only grows. All accesses are relaxed: who adds up sees it a little late, as the counts themselves.
+#[derive(Debug)]
+struct Begun(AtomicUsize);
+
+// SAFETY: an atomic without pointers, valid when zero.
+#[allow(unsafe_code)]
+unsafe impl Shareable for Begun {}
 
 impl Board {
     /// One block for each of `writers`.
@@ -198,18 +211,29 @@ impl Board {
     ///
     /// If there is no memory.
     pub fn new(writers: usize) -> std::io::Result<Self> {
-        Shared::zeroed(writers).map(Self)
+        Ok(Self {
+            blocks: Shared::zeroed(writers)?,
+            begun: Shared::zeroed(1)?,
+        })
     }
 
-    /// The block of one writer.
+    /// The block of one writer. Low numbers first: those below it count as used.
     pub fn block(&self, writer: usize) -> &Counters {
-        &self.0[writer]
+        let begun = &self.begun[0].0;
+        if writer >= begun.load(Relaxed) {
+            begun.fetch_max(writer + 1, Relaxed);
+        }
+        &self.blocks[writer]
+    }
+
+    fn used(&self) -> &[Counters] {
+        &self.blocks[..self.begun[0].0.load(Relaxed)]
     }
 
     /// All blocks together.
     pub fn totals(&self) -> Totals {
         let mut totals = Totals::default();
-        for block in self.0.iter() {
+        for block in self.used() {
             totals.add(block);
         }
         totals
@@ -222,7 +246,7 @@ impl Board {
             totals.add(block);
             totals
         };
-        let parts = self.0.iter().map(of);
+        let parts = self.used().iter().map(of);
         parts.filter(|part| *part != Totals::default()).collect()
     }
 }
@@ -245,6 +269,16 @@ mod tests {
                 .each()
                 .any(|(name, count)| (name, count) == ("accepted", 5))
         );
+    }
+
+    #[test]
+    fn nobody_looks_at_blocks_that_were_not_asked_for() {
+        let board = Board::new(1_000).expect("memory");
+        assert!(board.used().is_empty() && board.parts().is_empty());
+        board.block(2).accepted.add(1);
+        board.block(0).accepted.add(1);
+        assert_eq!(board.used().len(), 3);
+        assert_eq!((board.totals().accepted, board.parts().len()), (2, 2));
     }
 
     #[test]

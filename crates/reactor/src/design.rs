@@ -15,6 +15,7 @@ mod preforked_reuseport;
 mod prethreaded;
 mod prethreaded_acceptor;
 mod prethreaded_mutex;
+mod proactor;
 mod process_per_connection;
 mod processes;
 mod reactor;
@@ -126,6 +127,8 @@ designs! {
     ReactorPool => reactor_pool,
     /// An event loop for each CPU, with nothing shared.
     ReactorPerCore => reactor_per_core,
+    /// An event loop over io_uring for each CPU.
+    Proactor => proactor,
     /// Threads take turns at waiting for events.
     LeaderFollowers => leader_followers,
     /// One event loop does the I/O, a pool of threads the work.

@@ -8,7 +8,9 @@
 //! loops and ends them, `mail` is what they say to each other, and `slots` bounds how many connections there are.
 
 mod accepting;
+mod arriving;
 mod balance;
+mod completions;
 pub(crate) mod crew;
 mod event_loop;
 pub(crate) mod hall;
@@ -18,6 +20,8 @@ pub(crate) mod joins;
 mod mail;
 mod manager;
 mod moving;
+#[cfg(test)]
+mod moving_test;
 mod peer;
 mod reading;
 mod serving;
@@ -25,7 +29,7 @@ pub(crate) mod slots;
 pub(crate) mod timers;
 mod writing;
 
-pub(crate) use crew::Acceptors;
+pub(crate) use crew::{Acceptors, Kernel};
 
 pub use event_loop::{Handler, Interest, Mailbox, Reactor, Readiness, Token};
 pub use manager::ReactorManager;

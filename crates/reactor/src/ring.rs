@@ -1,7 +1,10 @@
 //! io_uring: what the crate uses of it, and what it says where the kernel refuses it.
 //!
-//! Linux 6.1 or newer. The rings belong to the thread that makes them.
+//! Linux 6.0 or newer. A ring is made by any thread, so that what it needs is there before a server accepts, and then
+//! belongs to the one that first uses it.
 
+mod buffers;
+mod events;
 mod joint_sends;
 
 use std::io;
@@ -11,16 +14,23 @@ use rustix::io::Errno;
 
 use crate::error::Error;
 
+pub(crate) use buffers::Filled;
+pub(crate) use events::{Answer, Events, Watch};
 pub(crate) use joint_sends::JointSends;
 
-/// A ring for one thread, with room for so many requests at once.
-fn ring(entries: u32) -> io::Result<IoUring> {
+/// A ring with room for so many requests at once and so many answers. The thread that enables it is the one that
+/// uses it.
+fn ring(requests: u32, answers: u32) -> io::Result<IoUring> {
     IoUring::builder()
         // A request that cannot be made does not hold up those behind it.
         .setup_submit_all()
         .setup_single_issuer()
-        .setup_defer_taskrun()
-        .build(entries)
+        // Not `setup_defer_taskrun`: a wait then hands over no more than twenty completions, and what a turn produces is
+        // sent in smaller parts (docs/adr/0007-io-uring.md).
+        .setup_coop_taskrun()
+        .setup_r_disabled()
+        .setup_cqsize(answers)
+        .build(requests)
 }
 
 /// Whether the kernel allows io_uring. `instead`: what to do without, as the end of a sentence.
@@ -29,7 +39,7 @@ fn ring(entries: u32) -> io::Result<IoUring> {
 ///
 /// That it refuses, in words.
 pub(crate) fn probe(instead: &'static str) -> Result<(), Error> {
-    ring(1).map(drop).map_err(|source| Error::NoIoUring {
+    ring(1, 2).map(drop).map_err(|source| Error::NoIoUring {
         why: why(&source),
         source,
         instead,
@@ -43,7 +53,7 @@ fn why(refusal: &io::Error) -> &'static str {
         Some(Errno::PERM | Errno::ACCESS) => {
             "it is switched off (see /proc/sys/kernel/io_uring_disabled), or a seccomp filter forbids it, as those of containers do"
         }
-        Some(Errno::INVAL) => "it is older than Linux 6.1",
+        Some(Errno::INVAL) => "it is older than Linux 6.0",
         Some(Errno::MFILE | Errno::NFILE) => "there are no descriptors left",
         _ => "there may be no memory left, or no more may be locked (see `ulimit -l`)",
     }
@@ -58,7 +68,7 @@ mod tests {
         for (errno, expected) in [
             (Errno::PERM, "io_uring_disabled"),
             (Errno::NOSYS, "built without"),
-            (Errno::INVAL, "6.1"),
+            (Errno::INVAL, "6.0"),
             (Errno::NOMEM, "ulimit -l"),
         ] {
             let source = io::Error::from(errno);

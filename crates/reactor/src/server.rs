@@ -4,17 +4,20 @@ use std::any::type_name;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::counters::{Board, Totals};
 use crate::design::Design;
 use crate::error::Error;
+use crate::id::ConnectionId;
 use crate::listen::Listener;
 use crate::options::{Options, Overflow, Placement, Sends, Setting};
 use crate::protocol::Protocol;
 use crate::ring;
 use crate::stop::Stop;
+use crate::trace::Span;
 
 /// The most processes or threads that can be asked for as workers, readers or writers.
 const MOST_UNITS: usize = 200;
@@ -146,6 +149,9 @@ impl<P: Protocol> Server<P> {
     /// io_uring where it is needed, or the address cannot be had.
     pub fn bind(self, address: impl ToSocketAddrs) -> Result<Bound<P>, Error> {
         self.check()?;
+        if self.design == Design::Proactor {
+            ring::probe("serve on the design `reactor-per-core`, which is the same over epoll")?;
+        }
         if self.options.sends == Some(Sends::IoUring) {
             ring::probe("send by system calls (`call`), which differs in speed alone")?;
         }
@@ -159,8 +165,8 @@ impl<P: Protocol> Server<P> {
         let board = Board::new(options.max_connections.max(MOST_UNITS) + 2)
             .map_err(Error::io("making memory for the counters"))?;
         Ok(Bound {
-            design,
             serving: Serving {
+                design,
                 protocol: Arc::new(protocol),
                 listener,
                 options,
@@ -220,7 +226,6 @@ impl<P: Protocol> Server<P> {
 /// A server that listens, and does not serve yet.
 #[derive(Debug)]
 pub struct Bound<P> {
-    design: Design,
     serving: Serving<P>,
 }
 
@@ -241,9 +246,18 @@ impl<P: Protocol> Bound<P> {
     /// # Errors
     ///
     /// If a system call fails that the design cannot do without, or it forks and the process has several threads.
-    pub fn run(mut self, stop: &Stop) -> Result<Totals, Error> {
+    pub fn run(self, stop: &Stop) -> Result<Totals, Error> {
+        self.run_by(stop, |serving| serving.design.run(serving))
+    }
+
+    /// Serves by `design` until that is done.
+    pub(crate) fn run_by(
+        mut self,
+        stop: &Stop,
+        design: impl FnOnce(&Serving<P>) -> Result<(), Error>,
+    ) -> Result<Totals, Error> {
         self.serving.stop = Some(stop.clone());
-        self.design.run(&self.serving)?;
+        design(&self.serving)?;
         Ok(self.serving.board.totals())
     }
 }
@@ -268,6 +282,7 @@ impl Meter {
 /// What a design is given to serve with.
 #[derive(Debug)]
 pub(crate) struct Serving<P> {
+    design: Design,
     pub protocol: Arc<P>,
     pub listener: Listener,
     pub options: Options,
@@ -277,6 +292,11 @@ pub(crate) struct Serving<P> {
 }
 
 impl<P> Serving<P> {
+    /// The span of a new connection.
+    pub fn span(&self, id: ConnectionId, socket: impl AsFd) -> Span {
+        Span::new(self.design, id, socket)
+    }
+
     /// Readable when the server shall stop.
     pub fn stop(&self) -> &Stop {
         self.stop.as_ref().expect("set by `run` before a design sees it")

@@ -18,6 +18,7 @@ use crate::connection::{Connection, Turn};
 use crate::counters::CloseReason;
 use crate::id::ConnectionId;
 use crate::protocol::{Effects, Job, Protocol};
+use crate::trace::Span;
 
 /// A server without sockets, threads or clock. What is sent to a client is with it at once; steps and alarms wait for
 /// the test.
@@ -73,7 +74,7 @@ impl<P: Protocol> Rehearsal<P> {
             full_at: usize::MAX,
             effects: &mut self.effects,
         };
-        let connection = Connection::open(&self.protocol, id, None, &mut turn);
+        let connection = Connection::open(&self.protocol, id, Span::none(), None, &mut turn);
         self.clients.push(Client {
             connection: Some(connection),
             output,

@@ -34,6 +34,7 @@ const WAYS: &[Way] = &[
     Way(Design::SplitReactor, Sends::Call),
     Way(Design::ReactorPool, Sends::Call),
     Way(Design::ReactorPerCore, Sends::Call),
+    Way(Design::Proactor, Sends::Call),
     Way(Design::LeaderFollowers, Sends::Call),
     Way(Design::HalfSyncHalfAsync, Sends::Call),
     Way(Design::Reactor, Sends::IoUring),
@@ -190,7 +191,7 @@ fn two_thousand_at_once_and_no_wake_up_while_they_are_idle() {
             let mut before = meter.totals();
             wait_for("quiet", || {
                 let now = meter.totals();
-                let quiet = now == before && now.waits > now.wake_ups;
+                let quiet = now == before && now.waits > now.wake_ups && now.bytes_out == now.bytes_in;
                 before = now;
                 thread::sleep(Duration::from_millis(20));
                 quiet

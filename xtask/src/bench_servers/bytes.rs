@@ -4,14 +4,14 @@ use std::fmt::{self, Write as _};
 
 use anyhow::{Result, ensure};
 
-use super::designs::{DESIGNS, Design, ITERATIVE, named};
-use super::figures::{NOTHING, at_most, difference, estimate, middle, spread};
-use super::profile::{Calls, Profile};
-use super::programs::{Programs, Whose};
 use super::published::{Published, SYSTEMS};
-use super::rounds::Rounds;
-use super::server::Server;
-use super::{Part, Site};
+use crate::rig::designs::{DESIGNS, Design, ITERATIVE, named};
+use crate::rig::figures::{NOTHING, at_most, difference, estimate, middle, spread};
+use crate::rig::profile::{Calls, Profile};
+use crate::rig::programs::{Programs, Whose};
+use crate::rig::rounds::Rounds;
+use crate::rig::server::Server;
+use crate::rig::{Part, Site};
 
 /// Of the client, as in Stevens' measurement.
 const PROCESSES: u64 = 5;
@@ -195,9 +195,9 @@ figures, in seconds for his number of clients, comparable only down a column.
 
 #[cfg(test)]
 mod tests {
-    use super::super::programs::tests::c_programs;
-    use super::super::server::Cpus;
     use super::*;
+    use crate::rig::programs::tests::c_programs;
+    use crate::rig::server::Cpus;
     use threadgauge_machine::allowed_cpus;
 
     #[test]

@@ -1,22 +1,30 @@
 //! `echo`: what a message costs each design that serves many connections, over a single loop in C.
+//!
+//! A virtual machine's CPU changes its speed by a tenth within seconds, which is more than what is to be told. So the
+//! servers of a round stand side by side and have their messages in many short turns: each turn goes through all of
+//! them, in one order and then in the reverse, so that what changes slower than two turns falls on all alike.
 
 use std::fmt::{self, Write as _};
+use std::net::TcpStream;
+use std::process::Command;
 
 use anyhow::Result;
 
-use super::activity::Activity;
-use super::designs::{DESIGNS, named};
 use super::echo_driver::{MESSAGE_BYTES, exchange};
-use super::figures::{at_most, estimate, spread};
-use super::profile::{Calls, Profile};
-use super::programs::Whose;
-use super::rounds::Rounds;
-use super::server::Server;
 use super::sockets::connect;
-use super::{Part, Site};
+use crate::rig::activity::Activity;
+use crate::rig::designs::{DESIGNS, named};
+use crate::rig::figures::{at_most, estimate, spread};
+use crate::rig::profile::{Calls, Profile};
+use crate::rig::programs::Whose;
+use crate::rig::rounds::Rounds;
+use crate::rig::server::{Cpus, Server};
+use crate::rig::{Part, Site};
 
 const CONNECTIONS: [usize; 2] = [64, 1000];
 const MESSAGES: u64 = 300_000;
+/// In which a round has its messages; an even number.
+const TURNS: u64 = 30;
 /// Of two traced runs.
 const TRACED_MESSAGES: [u64; 2] = [2_000, 12_000];
 /// The most of the floor's CPU time that the best design may use.
@@ -35,6 +43,44 @@ impl fmt::Display for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.design.unwrap_or("C floor");
         write!(f, "echo, {} connections, {name}", self.connections)
+    }
+}
+
+/// A server with its connections, which has its messages in turns.
+struct Served {
+    server: Server,
+    streams: Vec<TcpStream>,
+    messages: u64,
+    cpu_ns: u64,
+}
+
+impl Served {
+    fn start(server: Command, connections: usize, cpus: &Cpus) -> Result<Self> {
+        let server = Server::start(server, cpus)?;
+        let streams = connect(server.port, connections)?;
+        // An answer on each shows that each was accepted: what a connection costs is not what a message costs.
+        exchange(&streams, connections as u64)?;
+        Ok(Self {
+            server,
+            streams,
+            messages: 0,
+            cpu_ns: 0,
+        })
+    }
+
+    fn exchange(&mut self, messages: u64) -> Result<()> {
+        let before = Activity::of(self.server.pid())?;
+        exchange(&self.streams, messages)?;
+        self.cpu_ns += Activity::of(self.server.pid())?.since(before).cpu_ns;
+        self.messages += messages;
+        Ok(())
+    }
+
+    /// CPU time a message, in ns.
+    fn end(self) -> Result<f64> {
+        drop(self.streams);
+        self.server.end()?;
+        Ok(self.cpu_ns as f64 / self.messages as f64)
     }
 }
 
@@ -57,20 +103,30 @@ pub fn measure(site: &mut Site) -> Result<Part> {
     let (rounds, programs) = (site.rounds, &site.programs);
     let server = |run: Run| match run.design {
         Some(design) => programs.server(Whose::Ours, named(design), "echo"),
-        None => programs.echo_floor(),
+        None => programs.floor("echo_floor", &[]),
     };
     let groups = CONNECTIONS.map(runs).to_vec();
-    let measured = Rounds::measure("echo", groups, rounds, &mut site.dice, |run| {
-        let server = Server::start(server(run), &cpus)?;
-        let streams = connect(server.port, run.connections)?;
-        // An answer on each shows that each was accepted: what a connection costs is not what a message costs.
-        exchange(&streams, run.connections as u64)?;
-        let before = Activity::of(server.pid())?;
-        exchange(&streams, messages)?;
-        let meanwhile = Activity::of(server.pid())?.since(before);
-        drop(streams);
-        server.end()?;
-        Ok(meanwhile.cpu_ns as f64 / messages as f64)
+    let measured = Rounds::measure_together("echo", groups, rounds, &mut site.dice, |group, announce| {
+        let mut runs: Vec<Result<Served>> = Vec::new();
+        for &run in group {
+            announce(&run);
+            runs.push(Served::start(server(run), run.connections, &cpus));
+        }
+        for turn in 0..TURNS {
+            announce(&format!("turn {} of {TURNS}", turn + 1));
+            let mut order: Vec<_> = runs.iter_mut().collect();
+            if turn % 2 == 1 {
+                order.reverse();
+            }
+            for run in order {
+                if let Ok(served) = run
+                    && let Err(error) = served.exchange(messages / TURNS)
+                {
+                    *run = Err(error);
+                }
+            }
+        }
+        runs.into_iter().map(|run| run.and_then(Served::end)).collect()
     });
     let served = runs(CONNECTIONS[0])
         .into_iter()
@@ -85,7 +141,7 @@ pub fn measure(site: &mut Site) -> Result<Part> {
     let mut text = format!(
         "## `echo`: CPU a message, over the floor
 
-{MESSAGE_BYTES} bytes a message, one on its way on each connection, {messages} messages, each compared. CPU is that of all of a server's threads and processes from the first message to \
+{MESSAGE_BYTES} bytes a message, one on its way on each connection, {messages} messages in {TURNS} turns, each compared. CPU is that of all of a server's threads and processes from the first message to \
 the last, without what connections cost. Server on CPU {}, clients on {}. \
 The floor is `guests/c/servers/echo_floor.c`. The limit is the best design's; system calls are of {} connections, \
 traced in runs that were not timed.\n",
@@ -121,9 +177,9 @@ traced in runs that were not timed.\n",
 
 #[cfg(test)]
 mod tests {
-    use super::super::programs::tests::c_programs;
-    use super::super::server::Cpus;
     use super::*;
+    use crate::rig::programs::tests::c_programs;
+    use crate::rig::server::Cpus;
     use threadgauge_machine::allowed_cpus;
 
     #[test]
@@ -134,7 +190,11 @@ mod tests {
             server: everywhere.clone(),
             clients: everywhere,
         };
-        let server = Server::start(c_programs(folder.path(), &["echo_floor"]).echo_floor(), &cpus).unwrap();
+        let server = Server::start(
+            c_programs(folder.path(), &["echo_floor"]).floor("echo_floor", &[]),
+            &cpus,
+        )
+        .unwrap();
         exchange(&connect(server.port, 7).unwrap(), 50).unwrap();
         server.end().unwrap();
     }

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::activity::Activity;
-use super::designs::{DESIGNS, named};
 use super::echo_driver::exchange;
-use super::figures::NOTHING;
-use super::programs::Whose;
-use super::rounds::Rounds;
-use super::server::Server;
 use super::sockets::connect;
-use super::{Part, Site};
+use crate::rig::activity::Activity;
+use crate::rig::designs::{DESIGNS, named};
+use crate::rig::figures::NOTHING;
+use crate::rig::programs::Whose;
+use crate::rig::rounds::Rounds;
+use crate::rig::server::Server;
+use crate::rig::{Part, Site};
 
 const CONNECTIONS: usize = 1000;
 /// After the last message, for the server to come to rest.

@@ -1,7 +1,10 @@
-//! One event loop does all the I/O and never waits for a session; a pool of threads runs the sessions and may block.
+//! One event loop accepts and receives for all and never waits for a session; a pool of threads runs the sessions on
+//! what has come, sends their answers, and may block.
 //!
 //! Between them is a queue: of chunks that were received, one at a time for each connection, and of offloaded steps.
-//! What the threads have for the loop (outboxes to send, connections to go on reading from) is posted to it.
+//! Back to the loop goes only what it waits for: a connection of which it holds back input is marked
+//! [`ASKED`], and whoever makes an end of what held it back tells the loop. So the usual message wakes a worker and
+//! nobody else. What a session sends to others is sent by the loop, once a turn.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -15,6 +18,7 @@ use rustix::net::{self, RecvFlags, SocketFlags};
 use crate::connection::RECEIVE_BYTES;
 use crate::design::{About, AtOnce, Memory};
 use crate::error::Error;
+use crate::id::ConnectionId;
 use crate::listen::{Accepted, RETRY};
 use crate::options::Setting;
 use crate::protocol::{Job, Protocol};
@@ -27,7 +31,7 @@ use crate::server::Serving;
 
 pub(super) const ABOUT: About = About {
     name: "half-sync-half-async",
-    summary: "one thread does the I/O of all connections, a pool of threads runs their sessions and blocking steps",
+    summary: "one thread receives for all connections, a pool of threads runs their sessions and blocking steps",
     source: "Schmidt and Cranor, Half-Sync/Half-Async, 1995",
     memory: Memory::Shared,
     at_once: AtOnce::Many,
@@ -36,6 +40,12 @@ pub(super) const ABOUT: About = About {
 
 /// The most chunks that are kept for reuse.
 const SPARE_CHUNKS: usize = 256;
+
+// The marks of a connection: see [`Output::marks`](crate::reactor::hall::Output).
+/// A chunk is in the pool.
+const BUSY: u32 = 1;
+/// The loop has more to receive, and waits to be told that it may.
+const ASKED: u32 = 2;
 
 const LISTENER: Token = Token::new(u32::MAX - 1);
 const STOP: Token = Token::new(u32::MAX - 2);
@@ -58,6 +68,7 @@ pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
         queue: Mutex::new(Queue {
             work: VecDeque::new(),
             headcount: Headcount::new(serving.options.workers.clone()),
+            spare: Vec::new(),
             closed: false,
         }),
         arrived: Condvar::new(),
@@ -97,8 +108,6 @@ pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
 
 /// What the pool is given to do.
 enum Work<S> {
-    /// A connection was accepted.
-    Open(Permit, OwnedFd),
     /// This was received.
     Bytes(Arc<Guest<S>>, Vec<u8>),
     Step(Arc<Guest<S>>, Job),
@@ -107,13 +116,10 @@ enum Work<S> {
 
 /// What the loop is told.
 enum Task<S> {
-    Opened(Arc<Guest<S>>),
-    /// The chunk is used.
-    Used(Arc<Guest<S>>, Vec<u8>),
-    /// Something was put into its outbox.
+    /// Something of another connection's session was put into its outbox.
     Send(Arc<Guest<S>>),
-    /// It may want input again, or be closed.
-    Look(Arc<Guest<S>>),
+    /// What the loop asked for: it may receive.
+    Receive(ConnectionId),
     SetTimer(Instant, u32),
     Permit,
     Over,
@@ -131,6 +137,8 @@ struct Pool<'a, P: Protocol> {
 struct Queue<S> {
     work: VecDeque<Work<S>>,
     headcount: Headcount,
+    /// Used chunks.
+    spare: Vec<Vec<u8>>,
     closed: bool,
 }
 
@@ -157,15 +165,16 @@ impl<P: Protocol> Pool<'_, P> {
         scope: &'scope Scope<'scope, '_>,
         joins: &Joins<'scope>,
     ) {
-        let more = {
+        let (more, somebody_waits) = {
             let mut queue = self.queue();
             queue.work.push_back(work);
             let pending = queue.work.len();
-            queue.headcount.more(pending)
+            (queue.headcount.more(pending), queue.headcount.somebody_waits())
         };
-        match more {
-            Some(number) => self.start(number, scope, joins),
-            None => self.arrived.notify_one(),
+        if let Some(number) = more {
+            self.start(number, scope, joins);
+        } else if somebody_waits {
+            self.arrived.notify_one();
         }
     }
 
@@ -175,9 +184,12 @@ impl<P: Protocol> Pool<'_, P> {
         self.arrived.notify_all();
     }
 
-    /// The next thing to do. `None`: this thread shall end.
-    fn next(&self, number: usize) -> Option<Work<P::Session>> {
+    /// The next thing to do, and what is left of the last one. `None`: this thread shall end.
+    fn next(&self, number: usize, used: Option<Vec<u8>>) -> Option<Work<P::Session>> {
         let mut queue = self.queue();
+        if let Some(chunk) = used.filter(|_| queue.spare.len() < SPARE_CHUNKS) {
+            queue.spare.push(chunk);
+        }
         loop {
             if let Some(work) = queue.work.pop_front() {
                 return Some(work);
@@ -196,40 +208,75 @@ impl<P: Protocol> Pool<'_, P> {
         counters.units_created.add(1);
         let mut hands = Hands::new(counters, 0);
         let mut tasks = Vec::new();
-        while let Some(work) = self.next(number) {
+        let mut used = None;
+        while let Some(work) = self.next(number, used.take()) {
             let now = Instant::now();
-            match work {
-                Work::Open(permit, socket) => {
-                    let guest = self.hall.open(permit, socket, now, &mut hands);
-                    tasks.push(Task::Opened(guest));
-                }
-                Work::Bytes(guest, chunk) => {
+            let guest = match work {
+                Work::Bytes(guest, mut chunk) => {
                     self.hall.visit(&guest, Visit::Received(&chunk), now, &mut hands);
-                    tasks.push(Task::Used(guest, chunk));
+                    guest.output().marks &= !BUSY;
+                    chunk.clear();
+                    used = Some(chunk);
+                    guest
                 }
                 Work::Step(guest, step) => {
                     let bytes = do_step(step);
                     let answer = Visit::Answered(bytes.as_deref());
                     self.hall.visit(&guest, answer, Instant::now(), &mut hands);
+                    guest
                 }
-                Work::Visit(guest, visit) => self.hall.visit(&guest, visit, now, &mut hands),
-            }
-            while let Some((guest, visit)) = hands.visits.pop() {
-                self.hall.visit(&guest, visit, now, &mut hands);
-            }
+                Work::Visit(guest, visit) => {
+                    self.hall.visit(&guest, visit, now, &mut hands);
+                    guest
+                }
+            };
+            self.send(&guest, now, &mut hands, &mut tasks);
             for (guest, step) in hands.steps.drain(..) {
                 self.push(Work::Step(guest, step), scope, joins);
             }
-            tasks.extend(hands.dirty.drain(..).map(Task::Send));
-            tasks.extend(hands.touched.drain(..).map(Task::Look));
+            // Now, or the client's socket would stay open until somebody else has something to do.
+            drop(guest);
+            for guest in hands.touched.drain(..) {
+                tasks.extend(may_receive(&guest).then_some(Task::Receive(guest.id)));
+            }
             tasks.extend(hands.timers.drain(..).map(|(at, slot)| Task::SetTimer(at, slot)));
             tasks.extend(std::mem::take(&mut hands.permit).then_some(Task::Permit));
             tasks.extend(std::mem::take(&mut hands.over).then_some(Task::Over));
-            if self.loop_.post(tasks.drain(..)) {
+            if !tasks.is_empty() && self.loop_.post(tasks.drain(..)) {
                 counters.other_calls.add(1);
             }
         }
     }
+
+    /// Sends what the worker's own client is to get, leaves what is for others to the loop, and pays the visits that
+    /// this leads to.
+    fn send(
+        &self,
+        own: &Arc<Guest<P::Session>>,
+        now: Instant,
+        hands: &mut Hands<'_, P::Session>,
+        tasks: &mut Vec<Task<P::Session>>,
+    ) {
+        loop {
+            let others = hands.dirty.extract_if(.., |guest| !Arc::ptr_eq(guest, own));
+            tasks.extend(others.map(Task::Send));
+            self.hall.flush(hands);
+            let Some((guest, visit)) = hands.visits.pop() else {
+                return;
+            };
+            self.hall.visit(&guest, visit, now, hands);
+        }
+    }
+}
+
+/// Whether the loop has asked for input of a connection that can be received now. It is told so once.
+fn may_receive<S>(guest: &Guest<S>) -> bool {
+    let mut output = guest.output();
+    let may = output.marks == ASKED && output.wants_input && !output.is_closed;
+    if may {
+        output.marks = 0;
+    }
+    may
 }
 
 /// The asynchronous half: the loop's handler.
@@ -239,7 +286,7 @@ struct AsyncHalf<'s, 'e, 'a, P: Protocol> {
     scope: &'s Scope<'s, 'e>,
     joins: Joins<'s>,
     hands: Hands<'a, P::Session>,
-    seats: Vec<Option<Seat<P::Session>>>,
+    seats: Vec<Seat>,
     input: Box<[u8]>,
     /// Used chunks.
     spare: Vec<Vec<u8>>,
@@ -251,17 +298,15 @@ struct AsyncHalf<'s, 'e, 'a, P: Protocol> {
     failure: Option<Error>,
 }
 
-/// What the loop knows of a connection.
-struct Seat<S> {
-    guest: Arc<Guest<S>>,
+/// What the loop knows of the connection in a slot.
+#[derive(Clone, Copy, Default)]
+struct Seat {
     /// There may be something to receive.
     readable: bool,
     /// The end was announced: receiving goes on until it is seen.
     end_announced: bool,
     /// The end was announced, and if nothing is received the pool has to see whether the client is lost.
     may_be_lost: bool,
-    /// A chunk is in the pool.
-    busy: bool,
 }
 
 type Loop<P> = Reactor<Task<<P as Protocol>::Session>>;
@@ -299,7 +344,7 @@ impl<P: Protocol> AsyncHalf<'_, '_, '_, P> {
             .listener
             .accept(SocketFlags::NONBLOCK, self.hands.counters);
         if let Ok(Accepted::Connection(socket)) = accepted {
-            return self.push(Work::Open(permit, socket));
+            return self.open(permit, socket, reactor);
         }
         if slots.put_back(permit).was_last {
             reactor.stop();
@@ -320,10 +365,21 @@ impl<P: Protocol> AsyncHalf<'_, '_, '_, P> {
         }
     }
 
-    /// The worker has made it a connection: from now on its events are reported.
-    fn opened(&mut self, guest: Arc<Guest<P::Session>>, reactor: &Loop<P>) {
+    /// A connection begins here, since that is no work, and its events are reported.
+    fn open(&mut self, permit: Permit, socket: OwnedFd, reactor: &mut Loop<P>) {
+        let guest = self
+            .pool
+            .hall
+            .open(permit, socket, reactor.now(), &mut self.hands);
         let slot = guest.id.slot();
+        if self.seats.len() <= slot as usize {
+            self.seats.resize(slot as usize + 1, Seat::default());
+        }
+        self.seats[slot as usize] = Seat::default();
         let token = Token::new(slot);
+        if guest.output().is_closed {
+            return;
+        }
         if reactor
             .register(&guest.socket, Interest::both(token, token))
             .is_err()
@@ -335,84 +391,73 @@ impl<P: Protocol> AsyncHalf<'_, '_, '_, P> {
             self.push(Work::Visit(Arc::clone(&guest), Visit::Stop));
         }
         if self.drained {
-            self.push(Work::Visit(Arc::clone(&guest), Visit::DrainOver));
+            self.push(Work::Visit(guest, Visit::DrainOver));
         }
-        if self.seats.len() <= slot as usize {
-            self.seats.resize_with(slot as usize + 1, || None);
-        }
-        self.seats[slot as usize] = Some(Seat {
-            guest,
-            readable: false,
-            end_announced: false,
-            may_be_lost: false,
-            busy: false,
-        });
-    }
-
-    fn seat(&mut self, slot: u32) -> Option<&mut Seat<P::Session>> {
-        self.seats.get_mut(slot as usize)?.as_mut()
     }
 
     /// Receives one chunk, if the connection wants it and has none in the pool.
     fn receive(&mut self, slot: u32) {
-        let Some(Some(seat)) = self.seats.get_mut(slot as usize) else {
+        let Some(seat) = self.seats.get_mut(slot as usize).filter(|seat| seat.readable) else {
             return;
         };
-        if seat.busy || !seat.readable {
+        let Some(guest) = self.pool.hall.at(slot) else {
             return;
-        }
-        let guest = Arc::clone(&seat.guest);
-        if !guest.output().wants_input {
-            if std::mem::take(&mut seat.may_be_lost) {
-                self.push(Work::Visit(guest, Visit::Readable(true)));
+        };
+        {
+            let mut output = guest.output();
+            if output.marks & BUSY != 0 || !output.wants_input {
+                output.marks |= ASKED;
+                let look = output.marks & BUSY == 0 && std::mem::take(&mut seat.may_be_lost);
+                drop(output);
+                if look {
+                    self.push(Work::Visit(guest, Visit::Readable(true)));
+                }
+                return;
             }
-            return;
+            output.marks = BUSY;
         }
         let counters = self.hands.counters;
         counters.receives.add(1);
         let work = match net::recv(&guest.socket, &mut *self.input, RecvFlags::empty()) {
-            Ok((0, _)) => {
-                seat.readable = false;
-                Work::Visit(guest, Visit::Ended)
-            }
+            Ok((0, _)) => Work::Visit(Arc::clone(&guest), Visit::Ended),
             Ok((count, _)) => {
                 counters.bytes_in.add(count as u64);
                 seat.readable = seat.end_announced || count == self.input.len();
-                seat.busy = true;
-                let mut chunk = self.spare.pop().unwrap_or_default();
-                chunk.extend_from_slice(&self.input[..count]);
-                Work::Bytes(guest, chunk)
+                if seat.readable {
+                    guest.output().marks |= ASKED;
+                }
+                let chunk = self.chunk(count);
+                return self.push(Work::Bytes(guest, chunk));
             }
             Err(Errno::AGAIN) => {
                 seat.readable = false;
+                guest.output().marks = 0;
                 return;
             }
-            Err(Errno::INTR) => return self.queued.push(slot),
-            Err(_) => {
-                seat.readable = false;
-                Work::Visit(guest, Visit::Lost)
+            Err(Errno::INTR) => {
+                guest.output().marks = 0;
+                return self.queued.push(slot);
             }
+            Err(_) => Work::Visit(Arc::clone(&guest), Visit::Lost),
         };
+        seat.readable = false;
+        guest.output().marks = 0;
         self.push(work);
     }
 
-    /// It may want input again, or be closed.
-    fn look(&mut self, guest: &Arc<Guest<P::Session>>) {
-        let slot = guest.id.slot();
-        let Some(seat) = self.seat(slot).filter(|seat| Arc::ptr_eq(&seat.guest, guest)) else {
-            return;
-        };
-        if seat.guest.output().is_closed {
-            self.seats[slot as usize] = None;
-        } else if seat.readable {
-            self.queued.push(slot);
+    /// What was received, for the pool.
+    fn chunk(&mut self, count: usize) -> Vec<u8> {
+        if self.spare.is_empty() {
+            std::mem::swap(&mut self.spare, &mut self.pool.queue().spare);
         }
+        let mut chunk = self.spare.pop().unwrap_or_default();
+        chunk.extend_from_slice(&self.input[..count]);
+        chunk
     }
 
     fn visit_all(&mut self, visit: impl Fn() -> Visit<'static>) {
         for slot in 0..self.seats.len() as u32 {
-            if let Some(seat) = self.seat(slot) {
-                let guest = Arc::clone(&seat.guest);
+            if let Some(guest) = self.pool.hall.at(slot) {
                 self.push(Work::Visit(guest, visit()));
             }
         }
@@ -436,7 +481,7 @@ impl<P: Protocol> Handler<Task<P::Session>> for AsyncHalf<'_, '_, '_, P> {
                 self.visit_all(|| Visit::Stop);
             }
             slot => {
-                if let Some(seat) = self.seat(slot.number()) {
+                if let Some(seat) = self.seats.get_mut(slot.number() as usize) {
                     seat.readable = true;
                     seat.end_announced |= readiness == Readiness::End;
                     seat.may_be_lost |= readiness == Readiness::End;
@@ -447,8 +492,8 @@ impl<P: Protocol> Handler<Task<P::Session>> for AsyncHalf<'_, '_, '_, P> {
     }
 
     fn writable(&mut self, token: Token, _: &mut Loop<P>) {
-        if let Some(Some(seat)) = self.seats.get(token.number() as usize) {
-            self.pool.hall.writable(&seat.guest, &mut self.hands);
+        if let Some(guest) = self.pool.hall.at(token.number()) {
+            self.pool.hall.writable(&guest, &mut self.hands);
         }
     }
 
@@ -460,8 +505,7 @@ impl<P: Protocol> Handler<Task<P::Session>> for AsyncHalf<'_, '_, '_, P> {
             }
             ACCEPT_AGAIN => self.listen(reactor),
             slot => {
-                if let Some(seat) = self.seat(slot.number()) {
-                    let guest = Arc::clone(&seat.guest);
+                if let Some(guest) = self.pool.hall.at(slot.number()) {
                     self.push(Work::Visit(guest, Visit::Timer));
                 }
             }
@@ -470,21 +514,8 @@ impl<P: Protocol> Handler<Task<P::Session>> for AsyncHalf<'_, '_, '_, P> {
 
     fn task(&mut self, task: Task<P::Session>, reactor: &mut Loop<P>) {
         match task {
-            Task::Opened(guest) => self.opened(guest, reactor),
-            Task::Used(guest, mut chunk) => {
-                if self.spare.len() < SPARE_CHUNKS {
-                    chunk.clear();
-                    self.spare.push(chunk);
-                }
-                if let Some(seat) = self.seat(guest.id.slot())
-                    && Arc::ptr_eq(&seat.guest, &guest)
-                {
-                    seat.busy = false;
-                }
-                self.look(&guest);
-            }
             Task::Send(guest) => self.hands.dirty.push(guest),
-            Task::Look(guest) => self.look(&guest),
+            Task::Receive(id) => self.receive(id.slot()),
             Task::SetTimer(at, slot) => reactor.set_timer(at, Token::new(slot)),
             Task::Permit => self.listen(reactor),
             Task::Over => reactor.stop(),
@@ -497,9 +528,25 @@ impl<P: Protocol> Handler<Task<P::Session>> for AsyncHalf<'_, '_, '_, P> {
         }
         self.pool.hall.flush(&mut self.hands);
         // Blocked sockets are reported when they are not any more.
-        self.hands.touched.clear();
+        for guest in std::mem::take(&mut self.hands.touched) {
+            if may_receive(&guest) {
+                self.queued.push(guest.id.slot());
+            }
+        }
         for (guest, visit) in std::mem::take(&mut self.hands.visits) {
             self.push(Work::Visit(guest, visit));
+        }
+        for (guest, step) in std::mem::take(&mut self.hands.steps) {
+            self.push(Work::Step(guest, step));
+        }
+        for (at, slot) in self.hands.timers.drain(..) {
+            reactor.set_timer(at, Token::new(slot));
+        }
+        if std::mem::take(&mut self.hands.permit) {
+            self.listen(reactor);
+        }
+        if std::mem::take(&mut self.hands.over) {
+            reactor.stop();
         }
         if !self.queued.is_empty() {
             reactor.again();

@@ -1,7 +1,8 @@
 //! Threads take turns: the leader waits for one event, makes a follower the leader, and handles the event itself.
 //!
 //! All share one epoll set. A handle is reported once and then not again before it is handled (`EPOLLONESHOT`), so
-//! that nobody else gets it meanwhile. Leading is holding a lock: giving it up wakes one follower.
+//! that nobody else gets it meanwhile. Leading is holding a lock: giving it up wakes one follower. The leader accepts
+//! without giving it up: a new connection is no work, and would only wake one more.
 //!
 //! An offloaded step is done by the thread that handled the event, holding nothing: the others go on, with this
 //! client too.
@@ -30,6 +31,7 @@ use crate::reactor::Token;
 use crate::reactor::hall::{Guest, Hall, Hands, Visit, do_step};
 use crate::reactor::headcount::Headcount;
 use crate::reactor::joins::Joins;
+use crate::reactor::slots::Permit;
 use crate::reactor::timers::Timers;
 use crate::server::Serving;
 
@@ -56,7 +58,7 @@ const ACCEPT_AGAIN: Token = Token::new(u32::MAX - 2);
 pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
     let team = Team::new(serving).map_err(Error::io("making what the threads share"))?;
     serving.listener.set_nonblocking(true)?;
-    team.listen(true);
+    team.listen(true, serving.board.block(0));
     team.report(serving.stop(), STOP, epoll::EventFlags::IN | ONCE, false)
         .map_err(Error::io("waiting for the stop"))?;
     thread::scope(|scope| {
@@ -135,7 +137,7 @@ impl<'a, P: Protocol> Team<'a, P> {
             false,
         )?;
         team.report(&team.bell, OVER, epoll::EventFlags::IN, false)?;
-        team.report(&serving.listener, LISTENER, ONCE, false)?;
+        team.report(&serving.listener, LISTENER, epoll::EventFlags::empty(), false)?;
         Ok(team)
     }
 
@@ -158,12 +160,13 @@ impl<'a, P: Protocol> Team<'a, P> {
         }
     }
 
-    /// Reports the next connection, or (`false`) none.
-    fn listen(&self, listens: bool) {
+    /// Reports connections, or (`false`) none.
+    fn listen(&self, listens: bool, counters: &Counters) {
         let flags = match listens {
-            true => epoll::EventFlags::IN | ONCE,
-            false => ONCE,
+            true => epoll::EventFlags::IN,
+            false => epoll::EventFlags::empty(),
         };
+        counters.other_calls.add(1);
         // It is known and open.
         let _ = self.report(&self.serving.listener, LISTENER, flags, true);
     }
@@ -197,22 +200,45 @@ impl<'a, P: Protocol> Team<'a, P> {
                 // Its number stays taken, so that nobody is started any more in its place.
                 return;
             }
-            events.clear();
-            counters.waits.add(1);
-            let waited = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), None);
-            counters.wake_ups.add(1);
+            let waited = self.lead(&mut events, &mut hands);
             // The leader counts among those who wait until it has something to do.
-            self.headcount().work();
+            let more = {
+                let mut headcount = self.headcount();
+                headcount.work();
+                headcount.more(1)
+            };
             drop(leading);
             if !matches!(waited, Ok(_) | Err(Errno::INTR)) {
                 self.fail(Error::io("waiting for events")(Errno::IO));
             }
-            if let Some(number) = { self.headcount().more(1) } {
+            if let Some(number) = more {
                 self.start(number, scope, joins);
             }
             if let Some(event) = events.first() {
                 self.handle(event, &mut hands);
-                self.finish(&mut hands);
+            }
+            self.finish(&mut hands);
+        }
+    }
+
+    /// Waits for an event that is work, and accepts meanwhile. Without one, what was accepted has made work.
+    fn lead(&self, events: &mut Vec<epoll::Event>, hands: &mut Hands<'_, P::Session>) -> Result<(), Errno> {
+        loop {
+            events.clear();
+            hands.counters.waits.add(1);
+            let waited = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), None);
+            hands.counters.wake_ups.add(1);
+            if events.first().is_none_or(|event| event.data.u64() != LISTENER) {
+                return waited.map(|_| ());
+            }
+            events.clear();
+            self.accept(Instant::now(), hands);
+            if !hands.steps.is_empty() {
+                return Ok(());
+            }
+            self.finish(hands);
+            if self.over.load(Ordering::SeqCst) {
+                return Ok(());
             }
         }
     }
@@ -221,7 +247,6 @@ impl<'a, P: Protocol> Team<'a, P> {
         use epoll::EventFlags;
         let now = Instant::now();
         match event.data.u64() {
-            LISTENER => self.accept(now, hands),
             STOP => self.stop(now, hands),
             TIMER => self.times(now, hands),
             OVER => {}
@@ -231,7 +256,7 @@ impl<'a, P: Protocol> Team<'a, P> {
                 let Some(guest) = self.hall.at(slot).filter(known) else {
                     return;
                 };
-                guest.output().armed = ONCE.bits();
+                guest.output().marks = ONCE.bits();
                 let flags = event.flags;
                 let ended = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
                 if flags.intersects(EventFlags::OUT | EventFlags::HUP | EventFlags::ERR) {
@@ -260,8 +285,7 @@ impl<'a, P: Protocol> Team<'a, P> {
             }
             self.set_timers(hands);
             if std::mem::take(&mut hands.permit) && !self.stopping.load(Ordering::SeqCst) {
-                hands.counters.other_calls.add(1);
-                self.listen(true);
+                self.listen(true, hands.counters);
             }
             if std::mem::take(&mut hands.over) {
                 self.end();
@@ -286,11 +310,11 @@ impl<'a, P: Protocol> Team<'a, P> {
         let mut flags = ONCE;
         flags.set(EventFlags::IN | EventFlags::RDHUP, output.wants_input);
         flags.set(EventFlags::OUT, output.is_blocked());
-        if output.armed == flags.bits() && flags != ONCE {
+        if output.marks == flags.bits() && flags != ONCE {
             return;
         }
-        let known = output.armed != 0;
-        output.armed = flags.bits();
+        let known = output.marks != 0;
+        output.marks = flags.bits();
         hands.counters.other_calls.add(1);
         let data = u64::from(guest.id.generation()) << 32 | u64::from(guest.id.slot());
         if self.report(&guest.socket, data, flags, known).is_err() {
@@ -302,9 +326,21 @@ impl<'a, P: Protocol> Team<'a, P> {
         }
     }
 
-    /// Accepts one connection; the next is for the next thread.
+    /// A permit to accept. Without one nothing is reported of the listening socket until one comes back: in this order,
+    /// so that whoever gives one back and hears that it is waited for comes after.
+    fn permit(&self, counters: &Counters) -> Option<Permit> {
+        let slots = &self.hall.slots;
+        slots.take(0).or_else(|| {
+            self.listen(false, counters);
+            let permit = slots.take(0)?;
+            self.listen(true, counters);
+            Some(permit)
+        })
+    }
+
+    /// Accepts one connection.
     fn accept(&self, now: Instant, hands: &mut Hands<'_, P::Session>) {
-        let Some(permit) = self.hall.slots.take(0) else {
+        let Some(permit) = self.permit(hands.counters) else {
             return;
         };
         let accepted = self
@@ -312,8 +348,6 @@ impl<'a, P: Protocol> Team<'a, P> {
             .listener
             .accept(SocketFlags::NONBLOCK, hands.counters);
         if let Ok(Accepted::Connection(socket)) = accepted {
-            hands.counters.other_calls.add(1);
-            self.listen(true);
             let guest = self.hall.open(permit, socket, now, hands);
             if self.stopping.load(Ordering::SeqCst) {
                 hands.visits.push((Arc::clone(&guest), Visit::Stop));
@@ -327,14 +361,12 @@ impl<'a, P: Protocol> Team<'a, P> {
         hands.over |= released.was_last;
         match accepted {
             Ok(Accepted::Exhausted) => {
+                self.listen(false, hands.counters);
                 self.hall.slots.wait(0);
                 self.set_timer(now + RETRY, ACCEPT_AGAIN, hands.counters);
             }
-            Ok(Accepted::Closed) => {}
-            Ok(_) => {
-                hands.counters.other_calls.add(1);
-                self.listen(true);
-            }
+            Ok(Accepted::Closed) => self.listen(false, hands.counters),
+            Ok(_) => {}
             Err(error) => self.fail(error),
         }
     }
@@ -342,8 +374,7 @@ impl<'a, P: Protocol> Team<'a, P> {
     /// Tells every connection.
     fn stop(&self, now: Instant, hands: &mut Hands<'_, P::Session>) {
         self.stopping.store(true, Ordering::SeqCst);
-        hands.counters.other_calls.add(1);
-        self.listen(false);
+        self.listen(false, hands.counters);
         hands.over |= self.hall.slots.stop();
         self.set_timer(now + self.serving.options.drain, DRAIN_OVER, hands.counters);
         self.visit_all(|| Visit::Stop, hands);

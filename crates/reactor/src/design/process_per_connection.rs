@@ -30,14 +30,13 @@ const STOP: usize = 0;
 const LISTENER: usize = 1;
 
 pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
-    let slots = serving.options.max_connections;
     let family = Family::new(ABOUT.name)?;
     family.watch(serving.stop(), STOP)?;
     serving.listener.set_nonblocking(true)?;
     let mut parent = Parent {
         serving,
-        counters: serving.board.block(slots),
-        worker: Worker::new(serving, serving.board.block(0), InChild),
+        counters: serving.board.block(0),
+        worker: Worker::new(serving, child_counters(serving, 0), InChild),
         family,
         free: Vec::new(),
         closed: Vec::new(),
@@ -47,6 +46,11 @@ pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
     serving.listener.close_for_all();
     let drained = parent.drain();
     outcome.and(drained)
+}
+
+/// The block of the children in a slot, behind the parent's.
+fn child_counters<P>(serving: &Serving<P>, slot: usize) -> &Counters {
+    serving.board.block(slot + 1)
 }
 
 /// What the parent knows.
@@ -129,7 +133,7 @@ impl<P: Protocol> Parent<'_, P> {
         self.counters.other_calls.add(4); // fork, close, and two to watch the child
         let forked = self.family.fork(slot, socket, |socket| {
             fork::close_for_good(serving.listener.as_fd());
-            worker.count_in(serving.board.block(slot));
+            worker.count_in(child_counters(serving, slot));
             if let Some(socket) = socket {
                 worker.serve(socket, id);
             }
@@ -163,7 +167,7 @@ impl<P: Protocol> Parent<'_, P> {
     }
 
     fn ended(&mut self, slot: usize, reason: CloseReason) {
-        let closed = self.serving.board.block(slot).all_closed();
+        let closed = child_counters(self.serving, slot).all_closed();
         if closed == self.closed[slot] {
             self.counters.closed(reason);
         }

@@ -5,9 +5,9 @@ use std::thread::available_parallelism;
 
 use crate::design::{About, AtOnce, Memory};
 use crate::error::Error;
-use crate::options::{Placement, Setting};
+use crate::options::{Options, Placement, Setting};
 use crate::protocol::Protocol;
-use crate::reactor::{Acceptors, ReactorManager, crew};
+use crate::reactor::{Acceptors, Kernel, ReactorManager, crew};
 use crate::server::Serving;
 
 pub(super) const ABOUT: About = About {
@@ -20,19 +20,7 @@ pub(super) const ABOUT: About = About {
 };
 
 pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
-    let loops = match &serving.options.workers {
-        None => available_parallelism().unwrap_or(NonZeroUsize::MIN),
-        Some(workers) if workers.start() == workers.end() => {
-            NonZeroUsize::new(*workers.end()).expect("checked when the server was built")
-        }
-        Some(workers) => {
-            return Err(Error::BadSetting {
-                setting: Setting::Workers,
-                value: format!("{}..{}", workers.start(), workers.end()),
-                why: "this design has one number of loops from beginning to end",
-            });
-        }
-    };
+    let loops = loops(&serving.options)?;
     let placement = match serving.options.placement {
         None => Placement::ByHandle, // asked of nobody: connections stay where they were accepted
         Some(placement @ (Placement::ByGroup | Placement::Adaptive)) => placement,
@@ -45,5 +33,20 @@ pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
         }
     };
     let manager = ReactorManager::joined(loops, placement);
-    crew::serve(serving, manager, Acceptors::Each)
+    crew::serve(serving, manager, Acceptors::Each, Kernel::Epoll)
+}
+
+/// As many as told, else as there are CPUs.
+pub(super) fn loops(options: &Options) -> Result<NonZeroUsize, Error> {
+    match &options.workers {
+        None => Ok(available_parallelism().unwrap_or(NonZeroUsize::MIN)),
+        Some(workers) if workers.start() == workers.end() => {
+            Ok(NonZeroUsize::new(*workers.end()).expect("checked when the server was built"))
+        }
+        Some(workers) => Err(Error::BadSetting {
+            setting: Setting::Workers,
+            value: format!("{}..{}", workers.start(), workers.end()),
+            why: "this design has one number of loops from beginning to end",
+        }),
+    }
 }

@@ -7,7 +7,7 @@ use crate::design::{About, AtOnce, Memory};
 use crate::error::Error;
 use crate::options::{Options, Setting};
 use crate::protocol::Protocol;
-use crate::reactor::{Acceptors, ReactorManager, crew};
+use crate::reactor::{Acceptors, Kernel, ReactorManager, crew};
 use crate::server::Serving;
 
 pub(super) const ABOUT: About = About {
@@ -29,7 +29,7 @@ pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
     let (readers, writers) = numbers(&serving.options, cpus);
     let placement = serving.options.placement.unwrap_or_default();
     let manager = ReactorManager::split(readers, writers, placement);
-    crew::serve(serving, manager, Acceptors::First)
+    crew::serve(serving, manager, Acceptors::First, Kernel::Epoll)
 }
 
 /// What is given, else the rest of the CPUs, else the source's ratio.

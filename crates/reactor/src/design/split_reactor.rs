@@ -6,7 +6,7 @@ use crate::design::{About, AtOnce, Memory};
 use crate::error::Error;
 use crate::options::{Placement, Setting};
 use crate::protocol::Protocol;
-use crate::reactor::{Acceptors, ReactorManager, crew};
+use crate::reactor::{Acceptors, Kernel, ReactorManager, crew};
 use crate::server::Serving;
 
 pub(super) const ABOUT: About = About {
@@ -20,5 +20,5 @@ pub(super) const ABOUT: About = About {
 
 pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
     let manager = ReactorManager::split(NonZeroUsize::MIN, NonZeroUsize::MIN, Placement::ByHandle);
-    crew::serve(serving, manager, Acceptors::First)
+    crew::serve(serving, manager, Acceptors::First, Kernel::Epoll)
 }

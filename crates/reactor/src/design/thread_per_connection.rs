@@ -40,7 +40,7 @@ pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
     let crew = Crew::new(most, serving);
     let hall = Hall {
         serving,
-        counters: serving.board.block(most),
+        counters: serving.board.block(0),
         crew: &crew,
         handed: (0..most).map(|_| Mutex::default()).collect(),
         ended: Mutex::default(),
@@ -92,7 +92,7 @@ struct Ended {
 impl<P: Protocol> Hall<'_, P> {
     /// The life of a connection's thread.
     fn serve(&self, slot: usize) {
-        let counters = self.serving.board.block(slot);
+        let counters = self.serving.board.block(slot + 1);
         let handed = lock(&self.handed[slot]).take();
         let (socket, id, desk) = handed.expect("the main thread fills the slot before it makes the thread");
         let mut worker = Worker::at(desk, self.serving, counters, self.crew.seat(slot));

@@ -51,6 +51,15 @@ impl<P: Protocol> ServingLoop<'_, P> {
         }
     }
 
+    /// Goes on waiting, where a watch is reported once.
+    pub fn listen_again(&mut self, reactor: &Loop<P::Session>) {
+        if let Some(acceptor) = self.acceptor.as_mut().filter(|_| reactor.completes())
+            && std::mem::take(&mut acceptor.listening)
+        {
+            self.listen(reactor);
+        }
+    }
+
     /// Does not wait for them: nobody can be accepted for now, and looking again and again would cost.
     pub fn stop_listening(&mut self, reactor: &Loop<P::Session>) {
         if let Some(acceptor) = self.acceptor.as_mut().filter(|acceptor| acceptor.listening) {
@@ -116,59 +125,63 @@ impl<P: Protocol> ServingLoop<'_, P> {
             reader,
             writer,
         };
+        // The write half before the session begins: whoever learns of the connection from it says nothing to the
+        // write half that comes before this. Nobody is woken for it, since there is nothing to write yet.
         if writer == self.index {
-            self.open_writer(newcomer, reactor);
+            self.open_writer(newcomer.clone());
         } else {
-            self.tell(writer, Task::OpenWriter(newcomer));
+            self.crew.mailboxes[writer].leave(Task::OpenWriter(newcomer.clone()));
+        }
+        if reader == self.index {
+            self.open_reader(newcomer, reactor);
+        } else {
+            self.tell(reader, Task::OpenReader(newcomer));
         }
     }
 
-    /// Has the write half of a new connection here; then its read half can begin.
-    pub fn open_writer(&mut self, newcomer: Newcomer, reactor: &mut Loop<P::Session>) {
+    /// Has the write half of a new connection here.
+    pub fn open_writer(&mut self, newcomer: Newcomer) {
         self.peers.insert(Peer {
             id: newcomer.id,
-            link: Arc::clone(&newcomer.link),
+            link: newcomer.link,
             reader: newcomer.reader,
             writer: newcomer.writer,
             read: None,
             write: Some(WriteHalf::default()),
         });
-        if newcomer.reader == self.index {
-            self.open_reader(newcomer, reactor);
-        } else {
-            self.tell(newcomer.reader, Task::OpenReader(newcomer));
-        }
     }
 
     /// Has the read half of a new connection here: the session begins.
     pub fn open_reader(&mut self, newcomer: Newcomer, reactor: &mut Loop<P::Session>) {
-        let Newcomer {
-            id,
-            link,
-            reader,
-            writer,
-        } = newcomer;
+        let Newcomer { id, link, reader, .. } = newcomer;
+        // It may have moved before this loop heard of the connection.
+        let writer = self.moves.writer_of(id);
         let slot = id.slot();
         let token = Token::new(slot);
         let interest = match writer == self.index {
             true => Interest::both(token, token),
             false => Interest::read(token),
         };
-        let registered = reactor.register(&link.socket, interest);
+        let registered = match reactor.completes() {
+            // It receives once the session has begun.
+            true => Ok(()),
+            false => reactor.register(&link.socket, interest),
+        };
         let mut greeting = Vec::new();
         let mut turn = Turn {
             output: &mut greeting,
             full_at: usize::MAX,
             effects: &mut self.effects,
         };
-        let mut connection = Connection::open_on(&*self.serving.protocol, id, &link.socket, &mut turn);
+        let mut connection = Connection::open_on(self.serving, id, &link.socket, &mut turn);
         if registered.is_err() {
             // No memory or no watches left: this client cannot be served.
             connection.end(CloseReason::Lost);
         }
         let mut read = ReadHalf::new(connection);
         read.begin(reactor.now());
-        let watched = writer == self.index;
+        read.readable = reactor.completes();
+        let watched = writer == self.index && !reactor.completes();
         match self.peers.get(id) {
             Some(peer) => {
                 peer.read = Some(read);
@@ -194,6 +207,9 @@ impl<P: Protocol> ServingLoop<'_, P> {
         }
         if self.drained {
             self.end(slot, CloseReason::DrainTime, reactor);
+        }
+        if reactor.completes() {
+            self.use_arrived(slot, reactor);
         }
     }
 }

@@ -28,28 +28,63 @@ pub(crate) struct Shed {
     pub to: usize,
 }
 
-/// Watches the threads of the loops.
-#[derive(Debug)]
-pub(crate) struct Watch {
-    /// Each loop's thread, once it runs.
-    threads: Vec<AtomicI32>,
-    last: Mutex<Last>,
+/// Says how busy the loops are.
+pub(crate) trait Gauge: Send {
+    /// In CPUs, each loop since the last time that this was asked, `passed` ago; nothing the first time. `threads` are
+    /// those of the loops, once they run.
+    fn busy(&mut self, threads: &[AtomicI32], passed: Duration) -> Option<Vec<f64>>;
 }
 
-#[derive(Debug)]
-struct Last {
-    at: Instant,
-    /// CPU time that each loop had used or waited for until then.
+/// By the CPU time of their threads.
+#[derive(Debug, Default)]
+struct CpuTime {
+    /// What each had used or waited for until the last time.
     used: Vec<Duration>,
 }
 
+impl Gauge for CpuTime {
+    fn busy(&mut self, threads: &[AtomicI32], passed: Duration) -> Option<Vec<f64>> {
+        let used = threads
+            .iter()
+            .map(|thread| cpu_time(thread.load(Relaxed)))
+            .collect();
+        let before = std::mem::replace(&mut self.used, used);
+        let since = self
+            .used
+            .iter()
+            .zip(&before)
+            .map(|(now, before)| now.saturating_sub(*before).as_secs_f64() / passed.as_secs_f64());
+        (!before.is_empty()).then(|| since.collect())
+    }
+}
+
+/// Watches the threads of the loops.
+pub(crate) struct Watch {
+    /// Each loop's thread, once it runs.
+    threads: Vec<AtomicI32>,
+    interval: Duration,
+    last: Mutex<Last>,
+}
+
+struct Last {
+    at: Instant,
+    gauge: Box<dyn Gauge>,
+}
+
 impl Watch {
+    /// By the CPU time of the loops, now and then.
     pub fn new(loops: usize) -> Self {
+        Self::by(Box::<CpuTime>::default(), INTERVAL, loops)
+    }
+
+    /// By this gauge, each time that so much has passed.
+    pub fn by(gauge: Box<dyn Gauge>, interval: Duration, loops: usize) -> Self {
         Self {
             threads: (0..loops).map(|_| AtomicI32::new(0)).collect(),
+            interval,
             last: Mutex::new(Last {
                 at: Instant::now(),
-                used: vec![Duration::ZERO; loops],
+                gauge,
             }),
         }
     }
@@ -66,24 +101,13 @@ impl Watch {
             return Vec::new();
         };
         let passed = now.saturating_duration_since(last.at);
-        if passed < INTERVAL {
+        if passed < self.interval {
             return Vec::new();
         }
-        let used: Vec<_> = self
-            .threads
-            .iter()
-            .map(|thread| cpu_time(thread.load(Relaxed)))
-            .collect();
-        let busy: Vec<_> = used
-            .iter()
-            .zip(&last.used)
-            .map(|(now, before)| now.saturating_sub(*before).as_secs_f64() / passed.as_secs_f64())
-            .collect();
-        let first = last.used.iter().all(Duration::is_zero);
-        *last = Last { at: now, used };
-        if first {
+        last.at = now;
+        let Some(busy) = last.gauge.busy(&self.threads, passed) else {
             return Vec::new();
-        }
+        };
         let (roles, sheds) = decide(&manager.roles(), &busy, &manager.loads());
         manager.set_roles(&roles);
         sheds

@@ -11,8 +11,9 @@ use super::serving::{Loop, ServingLoop};
 use super::slots::Slots;
 use crate::error::Error;
 use crate::listen::Listener;
-use crate::options::Placement;
+use crate::options::{Placement, Sends};
 use crate::protocol::Protocol;
+use crate::ring::JointSends;
 use crate::server::Serving;
 
 /// The most emptied batches that are kept.
@@ -25,6 +26,8 @@ pub(crate) struct Crew<S> {
     pub acceptors: Acceptors,
     /// One for each loop.
     pub mailboxes: Vec<Mailbox<Task<S>>>,
+    /// Held while all are told that a write half moves.
+    pub rehoming: Mutex<()>,
     /// Emptied batches, so that a turn costs no allocation.
     spares: Mutex<Vec<Batch>>,
     /// Watches the loops, where connections move by their use of the CPU.
@@ -57,6 +60,15 @@ pub(crate) enum Acceptors {
     Each,
 }
 
+/// What the loops wait with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kernel {
+    /// epoll, which says what can be done.
+    Epoll,
+    /// io_uring, which says what was done.
+    IoUring,
+}
+
 /// Serves on the loops that `manager` gives handles to: the first runs on this thread, the others on threads of their
 /// own. Blocks until the server has stopped and all are done.
 ///
@@ -67,11 +79,30 @@ pub(crate) fn serve<P: Protocol>(
     serving: &Serving<P>,
     manager: ReactorManager,
     acceptors: Acceptors,
+    kernel: Kernel,
 ) -> Result<(), Error> {
+    let watch = (manager.placement() == Placement::Adaptive).then(|| Watch::new(manager.reactors()));
+    serve_watched(serving, manager, acceptors, kernel, watch)
+}
+
+/// The same, where connections move as `watch` has them.
+pub(super) fn serve_watched<P: Protocol>(
+    serving: &Serving<P>,
+    manager: ReactorManager,
+    acceptors: Acceptors,
+    kernel: Kernel,
+    watch: Option<Watch>,
+) -> Result<(), Error> {
+    let sends_jointly = kernel == Kernel::IoUring || serving.options.sends == Some(Sends::IoUring);
     let mut reactors = Vec::new();
     for index in 0..manager.reactors() {
-        let reactor = Reactor::counting(serving.board.clone(), index);
-        reactors.push(reactor.map_err(Error::io("making an event loop"))?);
+        let reactor = match kernel {
+            Kernel::Epoll => Reactor::counting(serving.board.clone(), index),
+            Kernel::IoUring => Reactor::completing(serving.board.clone(), index),
+        };
+        let reactor = reactor.map_err(Error::io("making an event loop"))?;
+        let sends = sends_jointly.then(JointSends::new).transpose();
+        reactors.push((reactor, sends.map_err(Error::io("making a ring for sends"))?));
     }
     let mut siblings = Vec::new();
     if acceptors == Acceptors::Each {
@@ -90,14 +121,15 @@ pub(crate) fn serve<P: Protocol>(
     };
     let crew = Crew {
         slots: Slots::new(serving.options.max_connections),
-        mailboxes: reactors.iter().map(Reactor::mailbox).collect(),
-        watch: (manager.placement() == Placement::Adaptive).then(|| Watch::new(manager.reactors())),
+        mailboxes: reactors.iter().map(|(reactor, _)| reactor.mailbox()).collect(),
+        watch,
         manager,
         acceptors,
+        rehoming: Mutex::default(),
         spares: Mutex::default(),
     };
-    let run = |index, reactor: Loop<P::Session>| {
-        ServingLoop::new(index, serving, &crew, listener_of(index)).run(reactor)
+    let run = |index, (reactor, sends): (Loop<P::Session>, Option<JointSends>)| {
+        ServingLoop::new(index, serving, &crew, listener_of(index), sends).run(reactor)
     };
     thread::scope(|scope| {
         let mut reactors = reactors.into_iter().enumerate();

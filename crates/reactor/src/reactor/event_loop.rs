@@ -1,5 +1,6 @@
 //! The reactor: waits for what can be read or written, for times and for tasks, and calls a handler.
 
+use std::cell::RefCell;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -8,9 +9,11 @@ use std::time::{Duration, Instant};
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::io::Errno;
 
+use super::completions::{Arrival, Completion, Completions};
 use super::inbox::Inbox;
 use super::timers::Timers;
 use crate::counters::{Board, Counters, Totals};
+use crate::ring::Filled;
 
 /// The most events of one turn. Many, so that under load what all of them produce is sent together.
 const EVENTS: usize = 1024;
@@ -123,6 +126,13 @@ pub trait Handler<T> {
     fn turn_ended(&mut self, reactor: &mut Reactor<T>);
 }
 
+/// What a loop waits with.
+#[derive(Debug)]
+enum Kernel {
+    Epoll(OwnedFd),
+    Ring(Box<RefCell<Completions>>),
+}
+
 /// An event loop over epoll.
 ///
 /// ```
@@ -158,7 +168,7 @@ pub trait Handler<T> {
 /// # }
 /// ```
 pub struct Reactor<T> {
-    epoll: OwnedFd,
+    kernel: Kernel,
     timers: Timers,
     mailbox: Mailbox<T>,
     /// Emptied and filled in turn.
@@ -168,6 +178,8 @@ pub struct Reactor<T> {
     stopped: bool,
     /// The time of this turn, once somebody has asked.
     now: Option<Instant>,
+    /// What has come for the token that is being called.
+    arrival: Option<Arrival>,
     board: Arc<Board>,
     block: usize,
 }
@@ -185,7 +197,7 @@ impl<T> Reactor<T> {
     /// One that counts its system calls in a block of `board`, which is its thread's alone.
     pub(crate) fn counting(board: Arc<Board>, block: usize) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let bell = bell()?;
         // An edge each time it is written, so nobody needs to read it.
         epoll::add(
             &epoll,
@@ -193,8 +205,20 @@ impl<T> Reactor<T> {
             epoll::EventData::new_u64(u64::from(NOBODY) << 32 | u64::from(NOBODY)),
             epoll::EventFlags::IN | epoll::EventFlags::ET,
         )?;
-        Ok(Self {
-            epoll,
+        Ok(Self::over(Kernel::Epoll(epoll), bell, board, block))
+    }
+
+    /// One over io_uring, for the thread that first runs it: see [`completions`](super::completions).
+    pub(crate) fn completing(board: Arc<Board>, block: usize) -> io::Result<Self> {
+        let bell = bell()?;
+        let completions = Completions::new(&bell)?;
+        let kernel = Kernel::Ring(Box::new(RefCell::new(completions)));
+        Ok(Self::over(kernel, bell, board, block))
+    }
+
+    fn over(kernel: Kernel, bell: OwnedFd, board: Arc<Board>, block: usize) -> Self {
+        Self {
+            kernel,
             timers: Timers::default(),
             mailbox: Mailbox(Arc::new(Letterbox {
                 inbox: Inbox::new(),
@@ -204,9 +228,10 @@ impl<T> Reactor<T> {
             again: false,
             stopped: false,
             now: None,
+            arrival: None,
             board,
             block,
-        })
+        }
     }
 
     /// Where other threads post tasks.
@@ -220,8 +245,22 @@ impl<T> Reactor<T> {
     ///
     /// If it is registered already, is a file, or the kernel has no memory or no watches left.
     pub fn register(&self, handle: impl AsFd, interest: Interest) -> io::Result<()> {
-        self.counters().other_calls.add(1);
-        Ok(epoll::add(&self.epoll, handle, interest.data(), interest.flags)?)
+        match &self.kernel {
+            Kernel::Epoll(epoll) => {
+                self.counters().other_calls.add(1);
+                Ok(epoll::add(epoll, handle, interest.data(), interest.flags)?)
+            }
+            Kernel::Ring(ring) => {
+                let mut ring = ring.borrow_mut();
+                if let Some(reader) = interest.reader {
+                    ring.watch_read(&handle, reader);
+                }
+                if let Some(writer) = interest.writer {
+                    ring.watch_write(&handle, writer);
+                }
+                Ok(())
+            }
+        }
     }
 
     /// Reports other events of a registered handle. What is so already is reported once more.
@@ -230,13 +269,12 @@ impl<T> Reactor<T> {
     ///
     /// If it is not registered.
     pub fn change(&self, handle: impl AsFd, interest: Interest) -> io::Result<()> {
+        let Kernel::Epoll(epoll) = &self.kernel else {
+            self.remove(&handle)?;
+            return self.register(&handle, interest);
+        };
         self.counters().other_calls.add(1);
-        Ok(epoll::modify(
-            &self.epoll,
-            handle,
-            interest.data(),
-            interest.flags,
-        )?)
+        Ok(epoll::modify(epoll, handle, interest.data(), interest.flags)?)
     }
 
     /// Reports no more events of a handle, but for one that was ready in this turn already: who gives its token to
@@ -246,8 +284,58 @@ impl<T> Reactor<T> {
     ///
     /// If it is not registered.
     pub fn remove(&self, handle: impl AsFd) -> io::Result<()> {
-        self.counters().other_calls.add(1);
-        Ok(epoll::delete(&self.epoll, handle)?)
+        match &self.kernel {
+            Kernel::Epoll(epoll) => {
+                self.counters().other_calls.add(1);
+                Ok(epoll::delete(epoll, handle)?)
+            }
+            Kernel::Ring(ring) => {
+                ring.borrow_mut().forget(handle);
+                Ok(())
+            }
+        }
+    }
+
+    // Of a loop over io_uring alone.
+
+    /// Whether it is one: then a watch is reported once, and what is received [arrives](Self::take_arrival).
+    pub(crate) fn completes(&self) -> bool {
+        matches!(self.kernel, Kernel::Ring(_))
+    }
+
+    /// Hands over what comes for a connection from now on.
+    pub(crate) fn receive(&self, socket: impl AsFd, token: Token, generation: u32) {
+        if let Kernel::Ring(ring) = &self.kernel {
+            ring.borrow_mut().receive(socket, token, generation);
+        }
+    }
+
+    /// See [`Completions::stop_receiving`].
+    pub(crate) fn stop_receiving(&self, token: Token, generation: u32) {
+        if let Kernel::Ring(ring) = &self.kernel {
+            ring.borrow_mut().stop_receiving(token, generation);
+        }
+    }
+
+    /// A connection's socket is about to be closed. With epoll that needs no more.
+    pub(crate) fn before_close(&self, token: Token, generation: u32, is_receiving: bool) {
+        if let Kernel::Ring(ring) = &self.kernel {
+            let called = ring.borrow_mut().before_close(token, generation, is_receiving);
+            self.counters().other_calls.add(called.into());
+        }
+    }
+
+    /// What has come for the token that [`Handler::readable`] is called with.
+    pub(crate) fn take_arrival(&mut self) -> Option<Arrival> {
+        self.arrival.take()
+    }
+
+    /// Its bytes, at the front of `into`: how many.
+    pub(crate) fn take(&self, filled: Filled, into: &mut [u8]) -> usize {
+        match &self.kernel {
+            Kernel::Ring(ring) => ring.borrow_mut().take(filled, into),
+            Kernel::Epoll(_) => 0,
+        }
     }
 
     /// Calls [`Handler::timer`] at `at`, at most a millisecond late if the handler is not busy. It cannot be taken
@@ -300,6 +388,9 @@ impl<T> Reactor<T> {
         for event in events {
             self.dispatch(event, handler);
         }
+        while let Some(completion) = self.next_completion() {
+            self.complete(completion, handler);
+        }
         if has_tasks {
             let mut tasks = std::mem::take(&mut self.tasks);
             self.mailbox.0.inbox.take(&mut tasks);
@@ -325,24 +416,15 @@ impl<T> Reactor<T> {
         if timeout != Some(Duration::ZERO) && !inbox.before_wait() {
             timeout = Some(Duration::ZERO);
         }
-        let timeout = timeout.map(|timeout| Timespec {
-            tv_sec: timeout.as_secs().min(i32::MAX as u64) as i64,
-            tv_nsec: timeout.subsec_nanos().into(),
-        });
-        events.clear();
         let counters = self.board.block(self.block);
         counters.waits.add(1);
-        let waited = epoll::wait(
-            &self.epoll,
-            rustix::buffer::spare_capacity(events),
-            timeout.as_ref(),
-        );
+        let waited = match &mut self.kernel {
+            Kernel::Epoll(epoll) => wait_for_events(epoll, events, timeout),
+            Kernel::Ring(ring) => ring.get_mut().wait(timeout),
+        };
         counters.wake_ups.add(1);
         self.now = None;
-        match waited {
-            Ok(_) | Err(Errno::INTR) => Ok(inbox.after_wait()),
-            Err(error) => Err(error.into()),
-        }
+        waited.map(|()| inbox.after_wait())
     }
 
     /// How long the next wait may be, in whole milliseconds, rounded up.
@@ -354,6 +436,25 @@ impl<T> Reactor<T> {
         Some(Duration::from_millis(
             left.as_nanos().div_ceil(1_000_000).try_into().unwrap_or(u64::MAX),
         ))
+    }
+
+    fn next_completion(&mut self) -> Option<Completion> {
+        match &mut self.kernel {
+            Kernel::Epoll(_) => None,
+            Kernel::Ring(ring) => ring.get_mut().next(),
+        }
+    }
+
+    fn complete(&mut self, completion: Completion, handler: &mut impl Handler<T>) {
+        match completion {
+            Completion::Bell => {}
+            Completion::Readable(reader) => handler.readable(reader, Readiness::Data, self),
+            Completion::Writable(writer) => handler.writable(writer, self),
+            Completion::Arrived(reader, arrival) => {
+                self.arrival = Some(arrival);
+                handler.readable(reader, Readiness::Data, self);
+            }
+        }
     }
 
     #[inline]
@@ -378,10 +479,31 @@ impl<T> Reactor<T> {
 impl<T> std::fmt::Debug for Reactor<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Reactor")
-            .field("epoll", &self.epoll)
+            .field("kernel", &self.kernel)
             .field("timers", &self.timers)
             .field("stopped", &self.stopped)
             .finish_non_exhaustive()
+    }
+}
+
+/// Written to wake a loop.
+fn bell() -> io::Result<OwnedFd> {
+    Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)
+}
+
+fn wait_for_events(
+    epoll: &OwnedFd,
+    events: &mut Vec<epoll::Event>,
+    timeout: Option<Duration>,
+) -> io::Result<()> {
+    let timeout = timeout.map(|timeout| Timespec {
+        tv_sec: timeout.as_secs().min(i32::MAX as u64) as i64,
+        tv_nsec: timeout.subsec_nanos().into(),
+    });
+    events.clear();
+    match epoll::wait(epoll, rustix::buffer::spare_capacity(events), timeout.as_ref()) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -414,6 +536,12 @@ impl<T> Mailbox<T> {
             let _ = rustix::io::write(&self.0.bell, &1u64.to_ne_bytes());
         }
         ring
+    }
+
+    /// Puts down a task that can wait until the loop is woken by another: it is handled before all that is posted
+    /// after it.
+    pub(crate) fn leave(&self, task: T) {
+        self.0.inbox.leave(task);
     }
 }
 

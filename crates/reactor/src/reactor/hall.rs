@@ -48,8 +48,8 @@ pub(crate) struct Output {
     pub wants_input: bool,
     /// The connection is closed.
     pub is_closed: bool,
-    /// What its design last had the kernel report; the design's own business.
-    pub armed: u32,
+    /// The design's own business: what it last had the kernel report, or whose turn it is.
+    pub marks: u32,
 }
 
 impl Output {
@@ -189,12 +189,7 @@ impl<'a, P: Protocol> Hall<'a, P> {
                 full_at: usize::MAX,
                 effects: &mut hands.effects,
             };
-            let mut read = ReadHalf::new(Connection::open_on(
-                &*self.serving.protocol,
-                id,
-                &guest.socket,
-                &mut turn,
-            ));
+            let mut read = ReadHalf::new(Connection::open_on(self.serving, id, &guest.socket, &mut turn));
             read.begin(now);
             *session = Some(read);
         }

@@ -59,6 +59,11 @@ impl Headcount {
         self.waiting -= 1;
     }
 
+    /// Whether any thread waits.
+    pub fn somebody_waits(&self) -> bool {
+        self.waiting > 0
+    }
+
     /// There are `pending` things to do. The number of a thread to be started, if too few wait for them.
     pub fn more(&mut self, pending: usize) -> Option<usize> {
         if self.waiting >= pending || self.threads >= *self.bounds.end() {

@@ -40,6 +40,11 @@ impl<T> Inbox<T> {
         self.state.fetch_or(TASKS, Ordering::AcqRel) == ASLEEP
     }
 
+    /// Puts a task at the end that nobody is told of before the next [`post`](Self::post).
+    pub fn leave(&self, task: T) {
+        self.queue.lock().expect("nobody panics here").push(task);
+    }
+
     /// The loop is about to wait. `false`: it must not, there are tasks. Either way
     /// [`after_wait`](Self::after_wait) comes next.
     pub fn before_wait(&self) -> bool {
@@ -67,6 +72,20 @@ impl<T> Inbox<T> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_left_wakes_nobody_and_keeps_its_place() {
+        let inbox = Inbox::new();
+        assert!(inbox.before_wait());
+        inbox.leave(1);
+        assert!(!inbox.after_wait(), "nobody is told");
+        assert!(inbox.before_wait(), "it may sleep");
+        assert!(inbox.post([2]));
+        assert!(inbox.after_wait());
+        let mut tasks = Vec::new();
+        inbox.take(&mut tasks);
+        assert_eq!(tasks, [1, 2]);
+    }
 
     #[test]
     fn only_a_sleeper_is_woken_and_only_once() {

@@ -12,7 +12,7 @@ use crate::id::ConnectionId;
 use crate::letters::{Letters, Number, Parts};
 
 /// A new connection, between the loop that accepted it and those that have its halves.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Newcomer {
     pub id: ConnectionId,
     pub link: Arc<Link>,
@@ -25,15 +25,15 @@ pub(crate) struct Newcomer {
 /// What one loop asks of another.
 #[derive(Debug)]
 pub(crate) enum Task<S> {
-    /// Have the write half, and send the read half on to its loop: whoever learns of the connection from its session
-    /// finds the write half in place.
+    /// Have the write half. It is [left](crate::reactor::Mailbox::leave) before the read half begins, so that whoever
+    /// learns of the connection from its session finds it in place.
     OpenWriter(Newcomer),
     /// Have the read half, and begin.
     OpenReader(Newcomer),
     /// Bytes for write halves, from a loop.
     Output(usize, Batch),
-    /// To the write half: the session has ended.
-    Finish(ConnectionId, Finish),
+    /// To the write half: the session has ended. The read half comes along, so that nothing has to go back.
+    Finish(Box<MovingReader<S>>, Finish),
     /// To the read half: the write half is gone, for this reason if it was not asked to.
     Gone(ConnectionId, Option<CloseReason>),
     /// To the read half: its client has taken half of what may wait.

@@ -34,6 +34,13 @@ pub(crate) struct Peer<S> {
     pub write: Option<WriteHalf>,
 }
 
+impl<S> Peer<S> {
+    /// Whether what the session sends to its own client goes through another loop: of the loop where the write half is.
+    pub fn is_split(&self) -> bool {
+        self.read.is_none() || self.writer != self.reader
+    }
+}
+
 /// How a write half is to end; the later the stronger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Finish {
@@ -64,11 +71,27 @@ pub(crate) struct ReadHalf<S> {
     pub group: Option<u64>,
     /// Set when all is sent and the client may still be sending: what comes is thrown away until then.
     pub linger_until: Option<Instant>,
+    /// On a loop over io_uring: what comes is handed over.
+    pub receiving: bool,
+    /// There too: what has come and is not wanted yet.
+    pub kept: Vec<u8>,
+    /// There too: whether the client has ended.
+    pub peer_end: PeerEnd,
     alarm: Option<Instant>,
     opened: Option<Instant>,
     heard: Option<Instant>,
     /// When its timer goes off next, if that is set.
     timer: Option<Instant>,
+}
+
+/// How far the client's end has come on a loop over io_uring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PeerEnd {
+    Open,
+    /// It has come, and waits for what was kept.
+    Came,
+    /// The connection knows.
+    Told,
 }
 
 /// What a time that has come asks for.
@@ -91,6 +114,9 @@ impl<S: Session> ReadHalf<S> {
             has_moved: false,
             group: None,
             linger_until: None,
+            receiving: false,
+            kept: Vec::new(),
+            peer_end: PeerEnd::Open,
             alarm: None,
             opened: None,
             heard: None,
@@ -101,6 +127,12 @@ impl<S: Session> ReadHalf<S> {
     /// Whether there may be something to receive, and it is wanted.
     pub fn is_ready(&self) -> bool {
         self.readable && self.paused <= 0 && self.connection.wants_input()
+    }
+
+    /// Whether its socket must not be closed at once when it ends: closing one with unread input resets the
+    /// connection, and the client might lose what it was sent.
+    pub fn may_linger(&self) -> bool {
+        self.readable || self.connection.may_be_sending()
     }
 
     /// Starts the server's time-outs.

@@ -1,6 +1,7 @@
 //! What a loop does with read halves: it receives, calls sessions, does what they ask, and ends connections.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, Shutdown};
 
 use super::event_loop::{Readiness, Token};
-use super::mail::Task;
+use super::mail::{MovingReader, Task};
 use super::moving::Held;
 use super::peer::{Due, Finish};
 use super::serving::{Loop, ServingLoop};
@@ -34,11 +35,14 @@ impl<P: Protocol> ServingLoop<'_, P> {
     /// Receives once, and on to the end if that was announced. A full buffer is left for the end of the turn, so
     /// that one client does not keep the others waiting.
     fn receive(&mut self, slot: u32, reactor: &mut Loop<P::Session>) {
+        if reactor.completes() {
+            return self.use_arrived(slot, reactor);
+        }
         loop {
             let Some(peer) = self.peers.at(slot) else { return };
             let Some(read) = &mut peer.read else { return };
             if read.linger_until.is_some() {
-                return self.discard(slot);
+                return self.discard(slot, reactor);
             }
             if !read.is_ready() {
                 return self.look_for_loss(slot, reactor);
@@ -94,14 +98,14 @@ impl<P: Protocol> ServingLoop<'_, P> {
     }
 
     /// Receives what is sent to a connection that has ended, until the client has heard of it.
-    fn discard(&mut self, slot: u32) {
+    fn discard(&mut self, slot: u32, reactor: &mut Loop<P::Session>) {
         let Some(peer) = self.peers.at(slot) else { return };
         let Some(read) = &mut peer.read else { return };
         self.counters.receives.add(1);
         match net::recv(&peer.link.socket, &mut *self.input, RecvFlags::empty()) {
             Ok((1.., _)) | Err(Errno::INTR) => self.queue(slot),
             Err(Errno::AGAIN) => read.readable = false,
-            Ok(_) | Err(_) => self.close(slot),
+            Ok(_) | Err(_) => self.close(slot, reactor),
         }
     }
 
@@ -170,7 +174,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         let Some(read) = &mut peer.read else { return };
         let id = peer.id;
         let messages = read.connection.messages();
-        if let Some(write) = &mut peer.write {
+        if let Some(write) = peer.write.as_mut().filter(|_| peer.writer == self.index) {
             write.outbox.borrow(&mut self.spares);
             let full_at = write.outbox.full_at(limit);
             let mut turn = Turn {
@@ -245,7 +249,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         match read.due(now, &self.serving.options) {
             Some(Due::Alarm) => self.call(slot, reactor, Connection::alarm),
             Some(Due::End(reason)) => self.end(slot, reason, reactor),
-            Some(Due::LingerOver) => return self.close(slot),
+            Some(Due::LingerOver) => return self.close(slot, reactor),
             None => {}
         }
         self.schedule(slot, reactor);
@@ -298,7 +302,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
             self.settle(slot, reactor);
         } else if reason.is_abrupt() {
             // It had ended for a reason before.
-            self.close(slot);
+            self.close(slot, reactor);
         }
     }
 
@@ -309,7 +313,8 @@ impl<P: Protocol> ServingLoop<'_, P> {
         }
     }
 
-    /// Has the write half finish, if the connection has ended and that was not asked yet.
+    /// Has the write half finish, if the connection has ended and that was not asked yet: the read half goes where that
+    /// one is, which can then end both.
     fn settle(&mut self, slot: u32, reactor: &mut Loop<P::Session>) {
         let Some(peer) = self.peers.at(slot) else { return };
         let Some(read) = &mut peer.read else { return };
@@ -328,9 +333,21 @@ impl<P: Protocol> ServingLoop<'_, P> {
         let (id, writer) = (peer.id, peer.writer);
         if writer == self.index {
             self.finish(id, finish, reactor);
-        } else {
-            self.tell(writer, Task::Finish(id, finish));
+            return;
         }
+        let link = Arc::clone(&peer.link);
+        let Some(read) = peer.read.take() else { return };
+        if peer.write.is_some() {
+            // On its way already to the loop where it will end.
+            peer.reader = writer;
+        } else {
+            self.peers.remove(slot);
+        }
+        if read.may_linger() {
+            // It was registered and is open. Otherwise the socket is about to be closed, which says the same.
+            let _ = reactor.remove(&link.socket);
+        }
+        self.leaving.push((MovingReader { id, link, read }, finish));
     }
 
     /// The write half is gone: all is sent, or it was not to be, or it could not for the reason given.
@@ -349,21 +366,20 @@ impl<P: Protocol> ServingLoop<'_, P> {
         }
         read.finish = Some(Finish::AtOnce);
         let is_abrupt = read.connection.ending().is_none_or(CloseReason::is_abrupt);
-        if is_abrupt || !(read.readable || read.connection.may_be_sending()) {
-            return self.close(id.slot());
+        if is_abrupt || !read.may_linger() {
+            return self.close(id.slot(), reactor);
         }
-        // Closing a socket with unread input resets the connection, and the client might lose what it was sent.
         self.counters.other_calls.add(1);
         if net::shutdown(&peer.link.socket, Shutdown::Write).is_err() {
-            return self.close(id.slot());
+            return self.close(id.slot(), reactor);
         }
         read.linger_until = Some(reactor.now() + LINGER);
         self.schedule(id.slot(), reactor);
-        self.discard(id.slot());
+        self.receive(id.slot(), reactor);
     }
 
     /// Both halves are gone: the session hears it, the reason is counted, the permit goes back.
-    fn close(&mut self, slot: u32) {
+    pub fn close(&mut self, slot: u32, reactor: &Loop<P::Session>) {
         let Some(mut peer) = self.peers.remove(slot) else {
             return;
         };
@@ -373,9 +389,11 @@ impl<P: Protocol> ServingLoop<'_, P> {
         if let Some(group) = read.group {
             self.crew.manager.leave(group);
         }
+        let receiving = read.receiving;
         let reason = read.connection.close(&mut self.effects);
         self.counters.closed(reason);
         self.counters.other_calls.add(1);
+        reactor.before_close(Token::new(slot), id.generation(), receiving);
         drop(peer);
         self.deliver(id);
         self.crew.manager.release(self.index);

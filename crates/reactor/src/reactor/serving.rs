@@ -9,21 +9,20 @@
 //! something is sent once, and what is for other loops is posted.
 //!
 //! How a connection ends, always in this order: the read half decides (the session closed, the client ended, a time
-//! passed, the write half reported a failure) and asks the write half to finish; that one sends what is left, unless
-//! the end is abrupt, and says when it is gone; then the read half tells the session, counts the reason and gives
-//! the permit back. So each end is seen by both halves, and counted once.
+//! passed, the write half reported a failure) and asks the write half to finish, for which it goes to that one's loop;
+//! that one sends what is left, unless the end is abrupt, and is gone; then the read half tells the session, counts the
+//! reason and gives the permit back. So each end is seen by both halves, and counted once.
 
 use super::accepting::Acceptor;
 use super::crew::Crew;
 use super::event_loop::{Handler, Interest, Reactor, Readiness, Token};
-use super::mail::{Outgoing, Task};
+use super::mail::{MovingReader, Outgoing, Task};
 use super::moving::Moves;
-use super::peer::Peers;
+use super::peer::{Finish, Peers};
 use crate::connection::{Connection, RECEIVE_BYTES};
 use crate::counters::{CloseReason, Counters};
 use crate::error::Error;
 use crate::listen::Listener;
-use crate::options::Sends;
 use crate::outbox::Spares;
 use crate::protocol::{Effects, Protocol};
 use crate::ring::JointSends;
@@ -62,6 +61,8 @@ pub(super) struct ServingLoop<'a, P: Protocol> {
     pub ended: Vec<u32>,
     /// For each loop.
     pub outgoing: Vec<Outgoing<P::Session>>,
+    /// Read halves that have ended, on their way to their write halves: posted after all that anybody here has said.
+    pub leaving: Vec<(MovingReader<P::Session>, Finish)>,
     /// How many different messages this loop has delivered.
     pub delivered: u64,
     /// Where connections are that have moved.
@@ -76,12 +77,13 @@ pub(super) struct ServingLoop<'a, P: Protocol> {
 }
 
 impl<'a, P: Protocol> ServingLoop<'a, P> {
-    /// The loop `index` of a crew; with a listening socket it accepts.
+    /// The loop `index` of a crew; with a listening socket it accepts, and without `joint_sends` it sends by calls.
     pub fn new(
         index: usize,
         serving: &'a Serving<P>,
         crew: &'a Crew<P::Session>,
         listener: Option<&'a Listener>,
+        joint_sends: Option<JointSends>,
     ) -> Self {
         Self {
             index,
@@ -94,10 +96,11 @@ impl<'a, P: Protocol> ServingLoop<'a, P> {
             spares: Spares::default(),
             unsent: 0,
             dirty: Vec::new(),
-            joint_sends: None,
+            joint_sends,
             queued: Vec::new(),
             ended: Vec::new(),
             outgoing: crew.mailboxes.iter().map(|_| Outgoing::new(index)).collect(),
+            leaving: Vec::new(),
             delivered: 0,
             moves: Moves::default(),
             acceptor: listener.map(Acceptor::new),
@@ -118,13 +121,6 @@ impl<'a, P: Protocol> ServingLoop<'a, P> {
             && let Err(error) = reactor.register(self.serving.stop(), Interest::read(STOP).level())
         {
             self.fail(Error::io("waiting for the stop")(error));
-        }
-        if self.serving.options.sends == Some(Sends::IoUring) {
-            // Here, since it belongs to the thread that makes it.
-            match JointSends::new() {
-                Ok(sends) => self.joint_sends = Some(sends),
-                Err(error) => self.fail(Error::io("making a ring for sends")(error)),
-            }
         }
         if let Some(watch) = &self.crew.watch {
             watch.is_loop(self.index);
@@ -188,6 +184,21 @@ impl<'a, P: Protocol> ServingLoop<'a, P> {
         }
     }
 
+    /// Posts what was collected, and ended read halves at last: at the loop that it comes to, the session may say
+    /// more, which must not arrive before what it has said here.
+    fn post_with_ended(&mut self) {
+        if P::SHARED && !self.leaving.is_empty() {
+            self.post_all();
+        }
+        for (moving, finish) in std::mem::take(&mut self.leaving) {
+            // Now, since the write half may have moved since the end was decided.
+            let writer = self.moves.writer_of(moving.id);
+            self.crew.manager.moved(self.index, writer);
+            self.tell(writer, Task::Finish(Box::new(moving), finish));
+        }
+        self.post_all();
+    }
+
     /// Posts what was collected.
     pub fn post_all(&mut self) {
         for (outgoing, mailbox) in self.outgoing.iter_mut().zip(&self.crew.mailboxes) {
@@ -203,14 +214,20 @@ impl<P: Protocol> Handler<Task<P::Session>> for ServingLoop<'_, P> {
     fn readable(&mut self, token: Token, readiness: Readiness, reactor: &mut Loop<P::Session>) {
         self.events += 1;
         match token {
-            LISTENER => self.accept(reactor),
+            LISTENER => {
+                self.accept(reactor);
+                self.listen_again(reactor);
+            }
             STOP => self.stop_all(reactor),
-            connection => self.readable(connection.number(), readiness, reactor),
+            connection => match reactor.take_arrival() {
+                None => self.readable(connection.number(), readiness, reactor),
+                Some(arrival) => self.arrived(connection.number(), arrival, reactor),
+            },
         }
     }
 
-    fn writable(&mut self, token: Token, _: &mut Loop<P::Session>) {
-        self.writable(token.number());
+    fn writable(&mut self, token: Token, reactor: &mut Loop<P::Session>) {
+        self.writable(token.number(), reactor);
     }
 
     fn timer(&mut self, token: Token, reactor: &mut Loop<P::Session>) {
@@ -223,10 +240,10 @@ impl<P: Protocol> Handler<Task<P::Session>> for ServingLoop<'_, P> {
 
     fn task(&mut self, task: Task<P::Session>, reactor: &mut Loop<P::Session>) {
         match task {
-            Task::OpenWriter(newcomer) => self.open_writer(newcomer, reactor),
+            Task::OpenWriter(newcomer) => self.open_writer(newcomer),
             Task::OpenReader(newcomer) => self.open_reader(newcomer, reactor),
             Task::Output(from, batch) => self.put_batch(from, batch),
-            Task::Finish(id, finish) => self.finish(id, finish, reactor),
+            Task::Finish(moving, finish) => self.reader_ended(*moving, finish, reactor),
             Task::Gone(id, reason) => self.write_half_gone(id, reason, reactor),
             Task::Taken(id) => self.taken(id, reactor),
             Task::Pause(id) => self.pause(id, 1),
@@ -237,7 +254,7 @@ impl<P: Protocol> Handler<Task<P::Session>> for ServingLoop<'_, P> {
             Task::Rehome { id, from, to } => self.rehome(id, from, to),
             Task::Rehomed(id) => self.rehomed(id, reactor),
             Task::WriterMoved(moving) => self.writer_moved(*moving, reactor),
-            Task::Forget(id) => self.moves.forget(id),
+            Task::Forget(id) => self.forget(id, reactor),
             Task::Shed(shed) => self.shed(shed, reactor),
             Task::Permit => self.listen(reactor),
             Task::Stop => self.stop(reactor),
@@ -260,6 +277,6 @@ impl<P: Protocol> Handler<Task<P::Session>> for ServingLoop<'_, P> {
         if !self.queued.is_empty() {
             reactor.again();
         }
-        self.post_all();
+        self.post_with_ended();
     }
 }

@@ -8,7 +8,7 @@ use rustix::net::{self, SendFlags};
 
 use super::event_loop::{Interest, Token};
 use super::mail::{Batch, Task};
-use super::moving::Held;
+use super::moving::{Held, watch_socket};
 use super::peer::Finish;
 use super::serving::{Loop, ServingLoop};
 use crate::connection::Connection;
@@ -91,10 +91,11 @@ impl<P: Protocol> ServingLoop<'_, P> {
             }
             return;
         };
+        let is_split = peer.is_split();
         let Some(write) = peer.write.as_mut().filter(|write| !write.finish) else {
             return self.counters.undeliverable.add(1);
         };
-        if peer.read.is_none() {
+        if is_split {
             peer.link.waiting.fetch_add(parts.len(), Relaxed);
         }
         write.outbox.borrow(&mut self.spares);
@@ -136,12 +137,12 @@ impl<P: Protocol> ServingLoop<'_, P> {
     }
 
     /// The socket takes more again.
-    pub fn writable(&mut self, slot: u32) {
-        if let Some(write) = self.peers.at(slot).and_then(|peer| peer.write.as_mut())
-            && std::mem::take(&mut write.blocked)
-            && !write.outbox.is_empty()
-            && write.must_flush()
-        {
+    pub fn writable(&mut self, slot: u32, reactor: &Loop<P::Session>) {
+        let Some(write) = self.peers.at(slot).and_then(|peer| peer.write.as_mut()) else {
+            return;
+        };
+        write.watched &= !reactor.completes();
+        if std::mem::take(&mut write.blocked) && !write.outbox.is_empty() && write.must_flush() {
             self.dirty.push(slot);
         }
     }
@@ -216,6 +217,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
     fn sent(&mut self, slot: u32, sent: Result<usize, Errno>) {
         let limit = self.serving.options.output_limit;
         let Some(peer) = self.peers.at(slot) else { return };
+        let is_split = peer.is_split();
         let Some(write) = &mut peer.write else { return };
         match sent {
             Ok(count) => {
@@ -224,7 +226,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
                 write.outbox.give_back(&mut self.spares);
                 // The kernel took a part: it is full, and makes an event when it is not.
                 write.blocked = !write.outbox.is_empty();
-                if peer.read.is_none() {
+                if is_split {
                     // Relaxed: see `Link::waiting`.
                     let before = peer.link.waiting.fetch_sub(count, Relaxed);
                     if before > limit / 2 && before - count <= limit / 2 {
@@ -246,7 +248,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         let Some(write) = &mut peer.write else { return };
         if write.blocked && !write.watched {
             write.watched = true;
-            let watched = reactor.register(&peer.link.socket, Interest::write(Token::new(slot)));
+            let watched = watch_socket(reactor, &peer.link.socket, Interest::write(Token::new(slot)));
             if watched.is_err() {
                 return self.fail_write_half(slot, CloseReason::Lost);
             }

@@ -19,6 +19,7 @@ const MOST: u32 = 256;
 /// Sends to many sockets at once.
 pub(crate) struct JointSends {
     ring: IoUring,
+    enabled: bool,
     /// Those of one submission, in order.
     entries: Vec<squeue::Entry>,
     /// For whom each is, and what came of it.
@@ -26,14 +27,15 @@ pub(crate) struct JointSends {
 }
 
 impl JointSends {
-    /// For the calling thread alone.
+    /// For the thread that first sends.
     ///
     /// # Errors
     ///
     /// If the kernel refuses io_uring, or has no memory or descriptor left.
     pub fn new() -> io::Result<Self> {
         Ok(Self {
-            ring: super::ring(MOST)?,
+            ring: super::ring(MOST, 2 * MOST)?,
+            enabled: false,
             entries: Vec::with_capacity(MOST as usize),
             results: Vec::new(),
         })
@@ -71,6 +73,11 @@ impl JointSends {
     /// Has the kernel do all of `entries`, whose buffers and sockets are borrowed by whoever calls
     /// [`send`](Self::send).
     fn submit(&mut self, counters: &Counters) {
+        if !self.enabled {
+            let enabled = self.ring.submitter().register_enable_rings();
+            assert!(enabled.is_ok(), "it was not enabled before");
+            self.enabled = true;
+        }
         // SAFETY: the buffers and sockets of `entries` are borrowed until `send` returns, and this function does not
         // return before every one of them is answered for: then the kernel uses neither any more. The queue is empty
         // and has room for `MOST`, so that all are taken.

@@ -21,6 +21,7 @@ pub fn tests() -> Vec<Test> {
         test("loops::whoever_gets_an_event_handles_it", whoever_gets_an_event),
         test("loops::one_does_the_io_and_others_the_work", half_and_half),
         test("loops::what_a_design_does_not_use_is_refused", refusals),
+        test("loops::nobody_receives_by_a_call", nobody_receives_by_a_call),
         test("loops::one_call_sends_to_all", one_call_sends_to_all),
         test("loops::no_io_uring_is_said", no_io_uring),
     ];
@@ -35,7 +36,7 @@ pub fn tests() -> Vec<Test> {
 }
 
 /// The threads of each design beside the first, with these settings.
-const THREADS: [(&str, &[&str], &[&str]); 6] = [
+const THREADS: [(&str, &[&str], &[&str]); 7] = [
     ("reactor", &[], &[]),
     ("split-reactor", &[], &["writes-1"]),
     (
@@ -44,6 +45,7 @@ const THREADS: [(&str, &[&str], &[&str]); 6] = [
         &["reads-1", "writes-2", "writes-3"],
     ),
     ("reactor-per-core", &["workers=3"], &["reactor-1", "reactor-2"]),
+    ("proactor", &["workers=3"], &["reactor-1", "reactor-2"]),
     ("leader-followers", &["workers=3"], &["follower-1", "follower-2"]),
     (
         "half-sync-half-async",
@@ -169,6 +171,18 @@ fn each_core_has_its_own() {
     }
 }
 
+/// The kernel receives for each loop.
+fn nobody_receives_by_a_call() {
+    let parts = parts(server(Design::Proactor).workers(3..=3));
+    assert_eq!(parts.len(), 3);
+    for part in &parts {
+        assert_eq!((part.receives, part.bytes_in), (0, 14 * part.messages));
+        assert_eq!(part.bytes_out, part.bytes_in);
+        assert_eq!(part.all_closed(), part.accepted);
+    }
+    assert_eq!(parts.iter().map(|part| part.messages).sum::<u64>(), 300);
+}
+
 fn whoever_gets_an_event() {
     let parts = parts(server(Design::LeaderFollowers).workers(3..=3));
     assert!((1..=3).contains(&parts.len()));
@@ -183,8 +197,11 @@ fn half_and_half() {
     let parts = parts(server(Design::HalfSyncHalfAsync).workers(3..=3));
     let (io, workers) = parts.split_first().expect("a loop");
     assert_eq!((io.accepted, io.messages), (30, 0));
-    assert_eq!((io.receives, io.sends), (330, 300));
-    assert!(workers.iter().all(|part| part.receives == 0 && part.sends == 0));
+    assert_eq!((io.receives, io.sends), (330, 0));
+    // Who uses a message sends the answer.
+    for part in workers {
+        assert_eq!((part.receives, part.sends), (0, part.messages));
+    }
     assert_eq!(workers.iter().map(|part| part.messages).sum::<u64>(), 300);
 }
 
@@ -228,6 +245,11 @@ fn no_io_uring() {
     for said in ["NoIoUring", "seccomp", "send by system calls"] {
         assert!(refused.contains(said), "{refused}");
     }
+    let refused = Served::refused("proactor", &["io_uring=refused"]);
+    assert!(
+        refused.contains("serve on the design `reactor-per-core`"),
+        "{refused}"
+    );
     // Nobody who does not need it misses it.
     let server = Served::start("reactor", "echo", &["io_uring=refused"]);
     server.client().echo();

@@ -135,7 +135,7 @@ impl Pages {
                 it["subject"].take()
             }),
             Subscriptions::Detail => {
-                self.subscribed(client.number, fields, "subscriptions_list_detail", |it| it.take())
+                self.subscribed(client.number, fields, "subscriptions_list_detail", |it| it.take());
             }
         }
         value

@@ -55,6 +55,17 @@ pub fn at_most(of: Option<&Estimate>, limit: f64) -> &'static str {
     }
 }
 
+/// As [`at_most`], of a ratio that must be at least `limit`.
+pub fn at_least(of: Option<&Estimate>, limit: f64) -> &'static str {
+    match of.map(|of| of.ci) {
+        None => NOTHING,
+        Some(None) => "too few rounds",
+        Some(Some(ci)) if ci.low >= limit => "yes",
+        Some(Some(ci)) if ci.high < limit => "**no**",
+        Some(Some(_)) => "open",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -77,6 +88,11 @@ mod tests {
         assert_eq!(met(1.0, 1.15), "yes");
         assert_eq!(met(1.1, 1.2), "open");
         assert_eq!(met(1.16, 1.2), "**no**");
+        let least = |low, high| at_least(Some(&ratio(low, 4.0, high)), 3.5);
+        assert_eq!(
+            [least(3.5, 4.0), least(3.0, 4.0), least(3.0, 3.4)],
+            ["yes", "open", "**no**"]
+        );
         assert_eq!(at_most(None, 1.15), "–");
         let three_rounds = Estimate {
             ci: None,

@@ -32,10 +32,27 @@ impl<C: Cell, V: Copy + Into<Value>> Rounds<C, V> {
     /// they are what will be compared.
     pub fn measure(
         name: &str,
-        mut groups: Vec<Vec<C>>,
+        groups: Vec<Vec<C>>,
         rounds: usize,
         dice: &mut Dice,
         mut measure: impl FnMut(C) -> Result<V>,
+    ) -> Self {
+        Self::measure_together(name, groups, rounds, dice, |group, announce| {
+            let one = |&cell: &C| {
+                announce(&cell);
+                measure(cell)
+            };
+            group.iter().map(one).collect()
+        })
+    }
+
+    /// The same, where what measures is given a whole group, in its order of this round, and gives a value of each.
+    pub fn measure_together(
+        name: &str,
+        mut groups: Vec<Vec<C>>,
+        rounds: usize,
+        dice: &mut Dice,
+        mut measure: impl FnMut(&[C], &dyn Fn(&dyn Display)) -> Vec<Result<V>>,
     ) -> Self {
         let mut measured = Self {
             values: BTreeMap::new(),
@@ -46,9 +63,10 @@ impl<C: Cell, V: Copy + Into<Value>> Rounds<C, V> {
             dice.shuffle(&mut groups);
             for group in &mut groups {
                 dice.shuffle(group);
-                for &mut cell in group {
-                    progress(&format!("{name}: round {round} of {rounds}: {cell}"));
-                    measured.enter(cell, measure(cell));
+                let announce =
+                    |what: &dyn Display| progress(&format!("{name}: round {round} of {rounds}: {what}"));
+                for (&cell, value) in group.iter().zip(measure(group, &announce)) {
+                    measured.enter(cell, value);
                 }
             }
         }
@@ -69,6 +87,20 @@ impl<C: Cell, V: Copy + Into<Value>> Rounds<C, V> {
     /// By round.
     pub fn of(&self, cell: C) -> &[Option<V>] {
         self.values.get(&cell).map_or(&[], Vec::as_slice)
+    }
+
+    /// One figure of each value.
+    pub fn map<W>(&self, figure: impl Fn(V) -> W) -> Rounds<C, W> {
+        let of = |values: &Vec<Option<V>>| values.iter().map(|value| value.map(&figure)).collect();
+        Rounds {
+            values: self
+                .values
+                .iter()
+                .map(|(&cell, values)| (cell, of(values)))
+                .collect(),
+            failures: self.failures.clone(),
+            rounds: self.rounds,
+        }
     }
 
     /// A paragraph on what could not be measured, with the reasons; empty where all was.

@@ -1,7 +1,7 @@
 //! What all threads and processes of a server have done: read from `/proc` while it lives.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -26,13 +26,10 @@ impl From<Activity> for Value {
 impl Activity {
     /// Of the process and all below it.
     pub fn of(process: i32) -> Result<Self> {
-        let folder = format!("/proc/{process}/task");
         let mut sum = Self::default();
-        for entry in fs::read_dir(&folder).with_context(|| format!("cannot read {folder}"))? {
-            let thread = entry?.path();
-            sum = sum.plus(Self::of_thread(&thread)?);
-            for child in read(&thread, "children")?.split_whitespace() {
-                sum = sum.plus(Self::of(child.parse()?)?);
+        for process in tree(process)? {
+            for thread in threads(process)? {
+                sum = sum.plus(Self::of_thread(&thread)?);
             }
         }
         Ok(sum)
@@ -81,6 +78,32 @@ impl Activity {
             cpu_ns: self.cpu_ns.max(other.cpu_ns),
         }
     }
+}
+
+/// The process and all below it.
+///
+/// # Errors
+///
+/// If one has ended meanwhile, or may not be looked at.
+pub fn tree(process: i32) -> Result<Vec<i32>> {
+    let mut all = vec![process];
+    let mut looked_at = 0;
+    while let Some(&process) = all.get(looked_at) {
+        looked_at += 1;
+        for thread in threads(process)? {
+            for child in read(&thread, "children")?.split_whitespace() {
+                all.push(child.parse()?);
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// Their folders.
+fn threads(process: i32) -> Result<Vec<PathBuf>> {
+    let folder = format!("/proc/{process}/task");
+    let entries = fs::read_dir(&folder).with_context(|| format!("cannot read {folder}"))?;
+    entries.map(|entry| Ok(entry?.path())).collect()
 }
 
 fn read(folder: &Path, file: &str) -> Result<String> {

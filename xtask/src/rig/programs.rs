@@ -11,7 +11,15 @@ use super::designs::Design;
 use crate::shell;
 
 const SOURCES: &str = "guests/c/servers";
-const C_PROGRAMS: [&str; 5] = ["processes", "threads", "reactors", "echo_floor", "stevens_client"];
+const C_PROGRAMS: [&str; 7] = [
+    "processes",
+    "threads",
+    "reactors",
+    "echo_floor",
+    "stevens_client",
+    "groups_floor",
+    "accept_floor",
+];
 
 /// Whose server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,11 +71,21 @@ impl Programs {
         command
     }
 
-    /// The C floor of `echo`.
-    pub fn echo_floor(&self) -> Command {
-        let mut command = shell::command_at(&self.folder.join("echo_floor"));
-        command.arg("0");
+    /// `threadgauge`, without arguments.
+    pub fn threadgauge(&self) -> Command {
+        shell::command_at(&self.threadgauge)
+    }
+
+    /// A floor in C: a program that takes these arguments and then a port, here any that is free.
+    pub fn floor(&self, program: &str, arguments: &[&str]) -> Command {
+        let mut command = shell::command_at(&self.folder.join(program));
+        command.args(arguments).arg("0");
         command
+    }
+
+    /// Where there is room for files that belong to programs.
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// Stevens' client, but for its arguments.

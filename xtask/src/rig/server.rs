@@ -1,6 +1,7 @@
 //! A server that runs: started, waited for until it listens, ended, and what CPU time it used.
 
 use std::fs;
+use std::net::{Ipv4Addr, TcpListener};
 use std::process::{Child, Command, ExitStatus};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -16,7 +17,42 @@ use crate::shell;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Between two looks at something that sends no event.
 const LOOK: Duration = Duration::from_millis(1);
-const LISTENS: &str = "listening on 127.0.0.1:";
+
+/// How one knows that a server listens, on the loopback address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listens {
+    /// It says these words and then its port.
+    Says(&'static str),
+    /// It was told this port, and takes connections there.
+    At(u16),
+}
+
+impl Listens {
+    /// As ours and the C programs do.
+    pub const OURS: Self = Self::Says("listening on 127.0.0.1:");
+
+    /// Its port, once it listens.
+    fn port(self, said: &str) -> Option<u16> {
+        match self {
+            Self::Says(words) => port_in(said, words),
+            // Not by connecting: it would be a client that the server counts.
+            Self::At(port) => {
+                let sockets = fs::read_to_string("/proc/net/tcp").ok()?;
+                is_listened_at(&sockets, port).then_some(port)
+            }
+        }
+    }
+}
+
+/// A port of the loopback address that is free now, for servers that do not take any by themselves.
+///
+/// # Errors
+///
+/// If there is none.
+pub fn free_port() -> Result<u16> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port")?;
+    Ok(listener.local_addr()?.port())
+}
 
 /// Which CPUs a server has, and which those who drive it.
 #[derive(Clone, Debug)]
@@ -43,7 +79,16 @@ impl Server {
     /// # Errors
     ///
     /// If it ends instead: with what it said.
-    pub fn start(mut command: Command, cpus: &Cpus) -> Result<Self> {
+    pub fn start(command: Command, cpus: &Cpus) -> Result<Self> {
+        Self::start_that(Listens::OURS, command, cpus)
+    }
+
+    /// As [`start`](Self::start), of a server that listens so.
+    ///
+    /// # Errors
+    ///
+    /// If it ends instead: with what it said.
+    pub fn start_that(listens: Listens, mut command: Command, cpus: &Cpus) -> Result<Self> {
         let said = NamedTempFile::new().context("cannot make a file for what the server says")?;
         let output = said.reopen()?;
         command.stdout(output.try_clone()?).stderr(output);
@@ -53,16 +98,16 @@ impl Server {
         pin_thread(&cpus.clients)?;
         let child = started.with_context(|| format!("cannot start {}", shell::line(&command)))?;
         let mut server = Self { child, said, port: 0 };
-        server.port = server.wait_for_port()?;
+        server.port = server.wait_for_port(listens)?;
         Ok(server)
     }
 
-    fn wait_for_port(&mut self) -> Result<u16> {
+    fn wait_for_port(&mut self, listens: Listens) -> Result<u16> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let ended = self.child.try_wait()?;
             let said = self.said()?;
-            if let Some(port) = port_in(&said) {
+            if let Some(port) = listens.port(&said) {
                 return Ok(port);
             }
             if let Some(status) = ended {
@@ -83,6 +128,17 @@ impl Server {
     /// Its process id.
     pub fn pid(&self) -> i32 {
         Pid::from_child(&self.child).as_raw_nonzero().get()
+    }
+
+    /// How many descriptors it has open, those of its children not counted.
+    ///
+    /// # Errors
+    ///
+    /// If it has ended.
+    pub fn descriptors(&self) -> Result<usize> {
+        let folder = format!("/proc/{}/fd", self.pid());
+        let open = fs::read_dir(&folder).with_context(|| format!("cannot read {folder}"))?;
+        Ok(open.count())
     }
 
     fn terminate(&self) -> rustix::io::Result<()> {
@@ -143,12 +199,22 @@ fn complaint(said: &str, status: ExitStatus) -> String {
     }
 }
 
-/// The port in the first line that names one.
-fn port_in(said: &str) -> Option<u16> {
+/// Whether the kernel's table has a socket that listens at this port of the loopback address.
+fn is_listened_at(sockets: &str, port: u16) -> bool {
+    // Addresses in the order in which this machine has their bytes; state 0A listens.
+    let local = format!("{:08X}:{port:04X}", u32::from_ne_bytes([127, 0, 0, 1]));
+    sockets.lines().any(|line| {
+        let mut fields = line.split_whitespace().skip(1);
+        fields.next() == Some(&*local) && fields.nth(1) == Some("0A")
+    })
+}
+
+/// The port after these words, in the first line that has them.
+fn port_in(said: &str, words: &str) -> Option<u16> {
     // A line is whole once its end is there.
     let lines = said.split_inclusive('\n').filter(|line| line.ends_with('\n'));
     lines
-        .filter_map(|line| line.split_once(LISTENS))
+        .filter_map(|line| line.split_once(words))
         .find_map(|(_, rest)| {
             let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
             digits.parse().ok()
@@ -176,7 +242,17 @@ mod tests {
     }
 
     #[test]
+    fn a_socket_that_listens_is_in_the_kernels_table() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        assert_eq!(Listens::At(port).port(""), Some(port));
+        drop(listener);
+        assert_eq!(Listens::At(port).port(""), None);
+    }
+
+    #[test]
     fn the_port_is_read_once_its_line_is_whole() {
+        let port_in = |said| Listens::OURS.port(said);
         assert_eq!(port_in("listening on 127.0.0.1:4711\n"), Some(4711));
         assert_eq!(
             port_in("design: x\nINFO listening on 127.0.0.1:80 (echo)\nmore"),

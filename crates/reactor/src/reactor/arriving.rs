@@ -1,0 +1,102 @@
+//! What a loop over io_uring does with read halves: bytes come by themselves, and are used at once where they are
+//! wanted. Where they are not, they are kept, and no more are received until they are.
+
+use rustix::io::Errno;
+
+use super::completions::Arrival;
+use super::event_loop::Token;
+use super::peer::{PeerEnd, ReadHalf};
+use super::serving::{Loop, ServingLoop};
+use crate::connection::Connection;
+use crate::counters::CloseReason;
+use crate::protocol::{Protocol, Session};
+
+impl<P: Protocol> ServingLoop<'_, P> {
+    /// Something has come.
+    pub fn arrived(&mut self, slot: u32, arrival: Arrival, reactor: &mut Loop<P::Session>) {
+        let mut input = std::mem::take(&mut self.input);
+        let (count, failure) = match arrival.result {
+            Ok(Some(filled)) => (reactor.take(filled, &mut input), None),
+            Ok(None) => (0, None),
+            Err(errno) => (0, Some(errno)),
+        };
+        let peer = self.peers.at(slot);
+        let peer = peer.filter(|peer| peer.id.generation() == arrival.generation);
+        if let Some(read) = peer.and_then(|peer| peer.read.as_mut()) {
+            read.receiving = arrival.goes_on;
+            match failure {
+                None if count > 0 => self.came(slot, &input[..count], reactor),
+                None => read.peer_end = PeerEnd::Came,
+                // No buffer was left, or it was to stop.
+                Some(Errno::NOBUFS | Errno::CANCELED | Errno::AGAIN | Errno::INTR) => {}
+                Some(_) => self.end(slot, CloseReason::Lost, reactor),
+            }
+            self.use_arrived(slot, reactor);
+        }
+        self.input = input;
+    }
+
+    fn came(&mut self, slot: u32, bytes: &[u8], reactor: &mut Loop<P::Session>) {
+        let Some(peer) = self.peers.at(slot) else { return };
+        let Some(read) = &mut peer.read else { return };
+        self.counters.bytes_in.add(bytes.len() as u64);
+        if read.linger_until.is_some() {
+            return;
+        }
+        if self.serving.options.idle.is_some() {
+            read.heard(reactor.now());
+        }
+        if read.is_wanted() && read.kept.is_empty() {
+            return self.call(slot, reactor, |connection, turn| connection.received(bytes, turn));
+        }
+        if read.kept.is_empty() && read.receiving {
+            reactor.stop_receiving(Token::new(slot), peer.id.generation());
+        }
+        read.kept.extend_from_slice(bytes);
+    }
+
+    /// Uses what was kept, if it is wanted now, and then the end; else receives on.
+    pub fn use_arrived(&mut self, slot: u32, reactor: &mut Loop<P::Session>) {
+        loop {
+            let Some(peer) = self.peers.at(slot) else { return };
+            let Some(read) = &mut peer.read else { return };
+            if read.linger_until.is_some() {
+                read.kept = Vec::new();
+                if read.peer_end != PeerEnd::Open {
+                    return self.close(slot, reactor);
+                }
+            } else if !read.is_wanted() {
+                break read.note_kept();
+            } else if !read.kept.is_empty() {
+                let kept = std::mem::take(&mut read.kept);
+                self.call(slot, reactor, |connection, turn| connection.received(&kept, turn));
+                continue;
+            } else if read.peer_end == PeerEnd::Came {
+                read.peer_end = PeerEnd::Told;
+                read.note_kept();
+                return self.call(slot, reactor, Connection::ended);
+            }
+            if !read.receiving && read.peer_end == PeerEnd::Open {
+                read.receiving = true;
+                reactor.receive(&peer.link.socket, Token::new(slot), peer.id.generation());
+            }
+            break read.note_kept();
+        }
+    }
+}
+
+impl<S: Session> ReadHalf<S> {
+    /// Whether what comes can be used now.
+    fn is_wanted(&self) -> bool {
+        self.paused <= 0 && self.connection.wants_input()
+    }
+
+    /// Notes whether there is something to go on with once it is wanted.
+    fn note_kept(&mut self) {
+        self.readable = match self.peer_end {
+            PeerEnd::Open => !self.receiving || !self.kept.is_empty(),
+            PeerEnd::Came => true,
+            PeerEnd::Told => false,
+        };
+    }
+}

@@ -1,0 +1,168 @@
+//! A message costs no allocation once a server has served a while: counted by an allocator that stands before the
+//! system's.
+#![allow(unsafe_code)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread;
+
+use threadgauge_reactor::protocol::{bytes::Bytes, chat::Chat, echo::Echo};
+use threadgauge_reactor::{Design, Protocol, Server, Stop};
+
+/// Of all threads that are not the clients'.
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static IS_CLIENT: Cell<bool> = const { Cell::new(false) };
+}
+
+struct Counting;
+
+impl Counting {
+    fn count() {
+        // A thread that is at its end has no such value any more, and serves nobody.
+        if IS_CLIENT.try_with(Cell::get) == Ok(false) {
+            ALLOCATIONS.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+// SAFETY: each call goes on to the system's allocator with what it was given; to count allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        Self::count();
+        // SAFETY: the caller keeps the contract, which is the same.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: as above; all memory comes from there.
+        unsafe { System.dealloc(memory, layout) }
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        Self::count();
+        // SAFETY: as above.
+        unsafe { System.realloc(memory, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const CLIENTS: usize = 4;
+/// Rounds of one message a client that must pass without an allocation.
+const ROUNDS: usize = 300;
+/// Buffers grow to what they need in the first of so many attempts. What allocates for each message never passes.
+const ATTEMPTS: usize = 20;
+
+/// Designs that serve in this process.
+const DESIGNS: [Design; 9] = [
+    Design::ThreadPerConnection,
+    Design::PrethreadedMutex,
+    Design::PrethreadedAcceptor,
+    Design::Reactor,
+    Design::SplitReactor,
+    Design::ReactorPool,
+    Design::ReactorPerCore,
+    Design::LeaderFollowers,
+    Design::HalfSyncHalfAsync,
+];
+
+/// With as many units as the clients keep busy: one that has not been needed before would fill its own buffers late.
+fn server<P: Protocol>(protocol: P, design: Design) -> Server<P> {
+    let server = Server::new(protocol).design(design);
+    match design {
+        Design::PrethreadedMutex | Design::PrethreadedAcceptor => server.workers(CLIENTS..=CLIENTS),
+        Design::LeaderFollowers | Design::HalfSyncHalfAsync => server.workers(1..=1),
+        _ => server,
+    }
+}
+
+/// What a client says to begin with, in each round, and how many bytes it hears of the first and of a round.
+struct Talk {
+    hello: &'static [u8],
+    welcome: usize,
+    says: &'static [u8],
+    hears: usize,
+}
+
+fn served_without_allocations<P: Protocol>(protocol: impl Fn() -> P, talk: &Talk) {
+    IS_CLIENT.set(true);
+    for design in DESIGNS {
+        let stop = Stop::new().expect("a pipe");
+        let bound = server(protocol(), design).bind("127.0.0.1:0").expect("a port");
+        let address = bound.local_addr();
+        let attempts: Vec<usize> = thread::scope(|scope| {
+            let running = scope.spawn(|| bound.run(&stop).expect("served"));
+            let attempts = attempts(address, talk);
+            stop.stop();
+            running.join().expect("it does not panic");
+            attempts
+        });
+        assert!(
+            attempts.last() == Some(&0),
+            "{} allocates: {attempts:?} times in {} messages",
+            design.name(),
+            ROUNDS * CLIENTS
+        );
+    }
+}
+
+/// How many allocations there were in each attempt, until one without.
+fn attempts(address: SocketAddr, talk: &Talk) -> Vec<usize> {
+    let mut clients: Vec<_> = (0..CLIENTS)
+        .map(|_| {
+            let mut client = TcpStream::connect(address).expect("connects");
+            client.set_nodelay(true).expect("set");
+            client.write_all(talk.hello).expect("sent");
+            client.read_exact(&mut vec![0; talk.welcome]).expect("a welcome");
+            client
+        })
+        .collect();
+    let mut answer = vec![0; talk.hears];
+    let mut attempts = Vec::new();
+    while attempts.len() < ATTEMPTS && attempts.last() != Some(&0) {
+        let before = ALLOCATIONS.load(Relaxed);
+        for _ in 0..ROUNDS {
+            for client in &mut clients {
+                client.write_all(talk.says).expect("sent");
+            }
+            for client in &mut clients {
+                client.read_exact(&mut answer).expect("an answer");
+            }
+        }
+        attempts.push(ALLOCATIONS.load(Relaxed) - before);
+    }
+    attempts
+}
+
+/// One test, since all threads of the process are counted.
+#[test]
+fn no_message_costs_an_allocation() {
+    let echo = Talk {
+        hello: b"hello",
+        welcome: 5,
+        says: &[b'x'; 128],
+        hears: 128,
+    };
+    served_without_allocations(|| Echo, &echo);
+    let bytes = Talk {
+        hello: b"1 keep\n",
+        welcome: 1,
+        says: b"4000 keep\n",
+        hears: 4000,
+    };
+    served_without_allocations(|| Bytes, &bytes);
+    let line = b"what somebody says to everyone else in the room\n";
+    let chat = Talk {
+        hello: b"join x\n",
+        welcome: b"joined x\n".len(),
+        says: line,
+        hears: line.len() * (CLIENTS - 1),
+    };
+    served_without_allocations(Chat::default, &chat);
+}

@@ -1,0 +1,92 @@
+//! `cargo xtask bench-groups`: group messaging by `threadgauge serve groups`, its peers, and a floor in C, side by side.
+//!
+//! Every server is started, driven, and stopped in turn, on a port of its own each time. A part is a panel of [`panels`], or
+//! a file: [`quiet`], [`nats_bench`]. What is compared is in [`contenders`], what one run is in [`talk`]; what measurements
+//! of servers share is in [`crate::rig`].
+
+mod contenders;
+mod nats_bench;
+mod panels;
+mod quiet;
+mod talk;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+
+use crate::rig::{self, Site};
+use contenders::Contenders;
+
+/// How much to measure, of what, and where to put it.
+#[derive(Args)]
+pub struct Options {
+    #[command(flatten)]
+    rig: rig::Options,
+    /// Only these parts; all without it
+    #[arg(long, value_name = "PART,…", value_delimiter = ',')]
+    only: Vec<What>,
+    /// Only these servers, and only these of ours, as the tables call them; all without it
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    servers: Vec<String>,
+    /// `nats-server`; on the path without it
+    #[arg(long, value_name = "PATH")]
+    nats_server: Option<PathBuf>,
+    /// The `nats` command; on the path without it
+    #[arg(long, value_name = "PATH")]
+    nats: Option<PathBuf>,
+}
+
+/// A part of the measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum What {
+    /// One message outstanding for each of 100 to 10,000 connections
+    Saturated,
+    /// Sixteen outstanding
+    Pipelined,
+    /// Messages of 16 bytes and of 1 KiB
+    Sizes,
+    /// Fixed deliveries a second, with their latency
+    Rates,
+    /// Every design of ours on one and two CPUs, with its system calls
+    Designs,
+    /// Whether half the connections change what a delivery costs: they must not
+    Halved,
+    /// Accepting, memory and CPU time of 10,000 connections on which nothing happens
+    Quiet,
+    /// `nats bench`: one publisher to nine subscribers
+    NatsBench,
+}
+
+/// Measures, prints the tables, writes the files.
+pub fn run(options: &Options) -> Result<()> {
+    if rig::ran_optimised()? {
+        return Ok(());
+    }
+    let mut site = Site::new(&options.rig)?;
+    let contenders = Contenders::find(options.nats_server.clone(), &options.servers)?;
+    let title = "Group messaging: ours, its peers and a floor in C";
+    rig::measure_parts(
+        "groups",
+        title,
+        &options.rig,
+        &options.only,
+        &mut site,
+        |part, site| {
+            let part = match part {
+                What::Saturated => panels::saturated(site, &contenders),
+                What::Pipelined => panels::pipelined(site, &contenders),
+                What::Sizes => panels::sizes(site, &contenders),
+                What::Rates => panels::rates(site, &contenders),
+                What::Designs => panels::designs(site, &contenders),
+                What::Halved => panels::halved(site, &contenders),
+                What::Quiet => quiet::measure(site, &contenders),
+                What::NatsBench => nats_bench::measure(site, &contenders, options.nats.as_deref()),
+            };
+            part.map(|mut part| {
+                part.text.push_str(&contenders.skipped());
+                part
+            })
+        },
+    )
+}
