@@ -143,21 +143,26 @@ fn play(server: &Server, session: &Session, number: u32) -> Result<Vec<Came>> {
         connections.push(open(who)?);
     }
     let mut all = Vec::new();
-    for step in &session.steps {
+    for (turn, step) in session.steps.iter().enumerate() {
+        // Each of its own: what is closed may have been heard to the end all the same.
+        let turn = format!("{turn:03}\r\n");
         let mut came = Came::default();
         let speaker = &mut connections[step.who];
         let says = step.says.replace('@', &own);
         // In one piece: what is closed in the middle has read it all, so that its last words are not lost.
-        speaker.send(format!("{says}PUB {mark} 0\r\n\r\nPING\r\n").as_bytes())?;
-        let (frames, closed) = speaker.frames_until(|frame| frame.is("PONG"))?;
-        came.closed = closed;
-        came.add(step.who, frames);
-        if closed {
+        speaker.send(format!("{says}PUB {mark} 3\r\n{turn}PING\r\n").as_bytes())?;
+        let pongs = 1 + usize::from(says.to_ascii_uppercase().starts_with("PING"));
+        for _ in 0..pongs {
+            let (frames, closed) = speaker.frames_until(|frame| frame.is("PONG"))?;
+            came.add(step.who, frames);
+            came.closed |= closed;
+        }
+        if came.closed {
             connections[step.who] = open(step.who)?;
         } else {
             for (who, connection) in connections.iter_mut().enumerate() {
                 if who != step.who {
-                    let is_mark = |frame: &Frame| matches!(frame, Frame::Message { sid, .. } if sid == MARK);
+                    let is_mark = |frame: &Frame| matches!(frame, Frame::Message { sid, text } if sid == MARK && text.ends_with(&turn));
                     let (frames, closed) = connection.frames_until(is_mark)?;
                     ensure!(!closed, "connection {who} was closed while {} spoke", step.who);
                     came.add(who, frames);
