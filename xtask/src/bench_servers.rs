@@ -5,8 +5,6 @@
 
 mod bytes;
 mod chat;
-mod chat_driver;
-mod chat_hall;
 mod echo;
 mod echo_driver;
 mod idle;

@@ -5,7 +5,8 @@
 //! ```
 //!
 //! The lines are read only as fast as there are free hands. A child's output is printed whole, in the order of the
-//! lines; the first that fails ends it, and what was not started is named.
+//! lines; the first that fails ends it. What was read by then and not started is named; the rest of the input is left
+//! unread, as it may have no end.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use std::io::{self, BufRead, BufReader, Write};
@@ -37,7 +38,9 @@ fn main() -> ExitCode {
     for failed in &tried.failed {
         eprint!("{}: {}", failed.object, failed.error);
     }
-    for line in tried.report.rest {
+    // Lines promise no number, so the lower bound counts those that were read already.
+    let read = tried.report.rest.size_hint().0;
+    for line in tried.report.rest.take(read) {
         eprintln!("{line}: not started");
     }
     if tried.failed.is_empty() {

@@ -20,15 +20,18 @@ use std::sync::OnceLock;
 ///
 /// For work of which one does not know, or that is not the same everywhere, whether it computes, waits, or overloads a
 /// server. The call begins with as many as there are CPUs (four at least), and then looks for the lowest degree
-/// within a few percent of the most objects a second: by doubling while that pays, later by trying the neighbours of
-/// the best now and then; and anew when the throughput changes. How much CPU time the processors use tells it how
+/// within a few percent of the most objects a second: by growing while that pays, later by trying the neighbours of
+/// the best now and then; and anew when the throughput changes. A rise after which clearly fewer objects end is taken
+/// back at once, and not made again for long. How much CPU time the processors use tells it how
 /// much room there is (threads on Linux and Android; elsewhere, and with helper processes and futures, it goes by the
 /// throughput alone).
 ///
 /// Expect it within 5 % of the best fixed degree in steady state, and within 10 % over 500 objects of a
-/// millisecond or more where the best is 16 or less. Where hundreds may wait at once a few hundred objects are done
-/// before it has come so far, in several times the least time: if you know that, say so with a number. A server
-/// that breaks down just beyond its best degree suffers each time the call looks there: then give it a bound.
+/// millisecond or more where the best is 16 or less, also for a server of 16 that thrashes badly beyond that. Two kinds
+/// of work cost more. Where hundreds may wait at once a few hundred objects are done before it has come so far, in
+/// several times the least time: if you know that, say so with a number. And a small server that breaks down beyond its
+/// best degree suffers from the first looks beyond it, by 10 to 50 % of 500 objects, and one of a single slot by up to
+/// twice the time: then give it a bound.
 ///
 /// A processor that waits for *another object's* processor or finisher needs a fixed degree, or a lower bound that is
 /// high enough.

@@ -153,6 +153,29 @@ impl Settings {
 /// assert_eq!((words, report.finished), (6, 3));
 /// ```
 ///
+/// # One processor for all, or one each
+///
+/// Where each object has a processor of its own, the objects are pairs, on every carrier that takes closures, with errors
+/// or without:
+///
+/// ```
+/// use std::num::NonZeroUsize;
+/// use threadgauge_exec::ConcurrentExecution;
+///
+/// type Parse = fn(&mut &str) -> Result<u32, std::num::ParseIntError>;
+/// let decimal: Parse = |text| text.parse();
+/// let hexadecimal: Parse = |text| u32::from_str_radix(text, 16);
+/// let mut sum = 0;
+/// let tried = ConcurrentExecution::new(NonZeroUsize::MIN).try_for_each(
+///     [("10", decimal), ("ff", hexadecimal), ("ff", decimal)],
+///     |(text, parse)| parse(text),
+///     |done| sum += done.result,
+/// );
+/// assert_eq!((sum, tried.failed[0].index), (265, 2));
+/// ```
+///
+/// # What does not compile
+///
 /// A degree of zero does not exist:
 ///
 /// ```compile_fail
@@ -208,11 +231,6 @@ impl<O, R: Send, P: Fn(&mut O) -> R + Sync> Work<O> for ForAll<P> {
     fn halts(&self, _: &R) -> bool {
         false
     }
-}
-
-/// Each object comes with its own processor.
-pub(crate) fn own<O, R: Send, P: FnMut(&mut O) -> R>() -> impl Work<(O, P), Output = R> {
-    ForAll(|(object, processor): &mut (O, P)| processor(object))
 }
 
 impl ConcurrentExecution {
@@ -459,42 +477,6 @@ impl ConcurrentExecution {
         let mut sorter = Sorter::new(finisher);
         let report = self.concurrent(objects.into_iter(), &work, |done| sorter.finish(done));
         sorter.tried(report)
-    }
-
-    /// As [`for_each`](Self::for_each), with a processor of its own for each object: the objects come in pairs.
-    ///
-    /// ```
-    /// use std::num::NonZeroUsize;
-    /// use threadgauge_exec::ConcurrentExecution;
-    ///
-    /// let twice: fn(&mut i32) -> i32 = |n| *n * 2;
-    /// let square: fn(&mut i32) -> i32 = |n| *n * *n;
-    /// let mut results = Vec::new();
-    /// ConcurrentExecution::new(NonZeroUsize::MIN)
-    ///     .for_each_own([(5, twice), (7, square)], |done| results.push((done.object, done.result)));
-    /// assert_eq!(results, [(5, 10), (7, 49)]);
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// As [`for_each`](Self::for_each).
-    pub fn for_each_own<I, O, R, P, F, V>(
-        &self,
-        objects: I,
-        mut finisher: F,
-    ) -> Report<I::IntoIter, R, V::Break>
-    where
-        I: IntoIterator<Item = (O, P)>,
-        I::IntoIter: Send,
-        O: Send,
-        R: Send,
-        P: FnMut(&mut O) -> R + Send,
-        F: FnMut(Done<O, R>) -> V,
-        V: Verdict,
-    {
-        self.concurrent(objects.into_iter(), &own(), |done| {
-            finisher(done.without_processor()).flow()
-        })
     }
 
     /// All threads made, one for each object, before any runs; see [`UpFront`].

@@ -126,6 +126,7 @@ mod degree;
 mod desk;
 mod each;
 mod execution;
+mod flag;
 #[cfg(feature = "async")]
 mod futures;
 mod hands;

@@ -33,19 +33,6 @@ impl<O, R> Done<O, R> {
     }
 }
 
-impl<O, P, R> Done<(O, P), R> {
-    /// For an object that came with its own processor.
-    pub(crate) fn without_processor(self) -> Done<O, R> {
-        Done {
-            object: self.object.0,
-            result: self.result,
-            index: self.index,
-            order: self.order,
-            times: self.times,
-        }
-    }
-}
-
 /// When an object was processed, counted from the start of the call.
 ///
 /// Right to some nanoseconds; for processors shorter than 10 µs on [`Carrier::Pool`](crate::Carrier::Pool) they may come

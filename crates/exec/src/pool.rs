@@ -38,6 +38,7 @@ use crate::adaptive::Governor;
 use crate::bell::Bell;
 use crate::desk::Desk;
 use crate::execution::{Mode, Settings};
+use crate::flag::Flag;
 use crate::lent;
 use crate::outcome::Done;
 use crate::ring::Ring;
@@ -62,7 +63,7 @@ struct Lane<O, R> {
     ring: Ring<Raw<O, R>>,
     /// The worker sleeps here, full or benched.
     bell: Bell,
-    recalled: AtomicBool,
+    recalled: Flag,
     /// The index of the object at work, for the warning at a deadline.
     current: AtomicUsize,
 }
@@ -77,9 +78,9 @@ struct Pool<'c, I: Iterator, W: Work<I::Item>> {
     /// The caller works and workers are benched for it.
     narrowed: AtomicBool,
     /// News for the caller other than a result.
-    nudged: AtomicBool,
+    nudged: Flag,
     /// The caller is gone: results have nowhere to go.
-    abandoned: AtomicBool,
+    abandoned: Flag,
 }
 
 pub(crate) struct Ran<I: Iterator> {
@@ -107,8 +108,8 @@ where
         mode: settings.mode,
         lanes: Mutex::new(Vec::new()),
         narrowed: AtomicBool::new(false),
-        nudged: AtomicBool::new(false),
-        abandoned: AtomicBool::new(false),
+        nudged: Flag::default(),
+        abandoned: Flag::default(),
     };
     let thread_shortage = match threads {
         None => std::thread::scope(|scope| {
@@ -135,8 +136,7 @@ impl<I: Iterator, W: Work<I::Item>> Drop for Leaving<'_, '_, I, W> {
         if std::thread::panicking() {
             pool.shared.halt(Halt::Panicked);
         }
-        // SeqCst: `Bell::wait` looks at it again after it said that it sleeps.
-        pool.abandoned.swap(true, Ordering::SeqCst);
+        pool.abandoned.raise();
         for lane in pool.lanes.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             lane.bell.ring();
         }
@@ -164,13 +164,8 @@ where
                 Claim::Got => {}
                 Claim::Wait => {
                     self.nudge();
-                    lane.bell.wait(
-                        || {
-                            lane.recalled.swap(false, Ordering::SeqCst)
-                                || self.abandoned.load(Ordering::SeqCst)
-                        },
-                        None,
-                    );
+                    lane.bell
+                        .wait(|| lane.recalled.take() || self.abandoned.is_up(), None);
                     continue;
                 }
                 Claim::Over => {
@@ -243,7 +238,7 @@ where
         #[allow(unsafe_code)]
         while let Err(back) = unsafe { lane.ring.push(result, limit) } {
             result = back;
-            if self.abandoned.load(Ordering::SeqCst) {
+            if self.abandoned.is_up() {
                 return;
             }
             if looks < LOOKS && limit > FEW_RESULTS {
@@ -251,7 +246,7 @@ where
                 std::hint::spin_loop();
                 continue;
             }
-            let room = || lane.ring.len() <= limit / 2 || self.abandoned.load(Ordering::SeqCst);
+            let room = || lane.ring.len() <= limit / 2 || self.abandoned.is_up();
             lane.bell.wait(room, None);
         }
         self.shared.caller.ring();
@@ -259,8 +254,7 @@ where
 
     /// Tells the caller that something other than a result has happened.
     fn nudge(&self) {
-        // SeqCst: `Bell::wait` looks at it again after it said that it sleeps.
-        self.nudged.swap(true, Ordering::SeqCst);
+        self.nudged.raise();
         self.shared.caller.ring();
     }
 
@@ -302,8 +296,7 @@ where
         let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
         for number in benched {
             let lane = &lanes[number];
-            // SeqCst: `Bell::wait` looks at it again after it said that it sleeps.
-            lane.recalled.swap(true, Ordering::SeqCst);
+            lane.recalled.raise();
             lane.bell.ring();
         }
     }

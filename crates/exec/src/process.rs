@@ -84,7 +84,8 @@ const LARGEST_FRAME: usize = 64 << 20;
 /// let add: Processor<u32, u32> = Processor::new("add", |n| n + offset);
 /// ```
 ///
-/// Nor can an object that has no encoded form:
+/// Nor can an object that has no encoded form, so none that brings a processor of its own; the registered function may
+/// choose by what the object says:
 ///
 /// ```compile_fail,E0277
 /// # use std::num::NonZeroUsize;

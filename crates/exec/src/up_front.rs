@@ -1,7 +1,7 @@
 //! A thread for each object, all made before any runs.
 
 use crate::each;
-use crate::execution::{ConcurrentExecution, ForAll, own};
+use crate::execution::{ConcurrentExecution, ForAll};
 use crate::outcome::{Done, Report, Tried, Verdict};
 use crate::shared::Work;
 use crate::trying::{Sorter, Trying};
@@ -95,30 +95,6 @@ impl UpFront {
         let mut sorter = Sorter::new(finisher);
         let report = self.run(objects.into_iter(), &work, |done| sorter.finish(done));
         sorter.tried(report)
-    }
-
-    /// As [`ConcurrentExecution::for_each_own`].
-    ///
-    /// # Panics
-    ///
-    /// As there.
-    pub fn for_each_own<I, O, R, P, F, V>(
-        &self,
-        objects: I,
-        mut finisher: F,
-    ) -> Report<I::IntoIter, R, V::Break>
-    where
-        I: IntoIterator<Item = (O, P)>,
-        I::IntoIter: ExactSizeIterator + Send,
-        O: Send,
-        R: Send,
-        P: FnMut(&mut O) -> R + Send,
-        F: FnMut(Done<O, R>) -> V,
-        V: Verdict,
-    {
-        self.run(objects.into_iter(), &own(), |done| {
-            finisher(done.without_processor()).flow()
-        })
     }
 
     fn run<I, W, F, B>(&self, objects: I, work: &W, finisher: F) -> Report<I, W::Output, B>

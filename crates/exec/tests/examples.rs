@@ -93,6 +93,21 @@ fn children_prints_whole_outputs_in_order_and_stops_at_a_failure() {
 }
 
 #[test]
+fn children_leaves_the_rest_of_its_input_unread_after_a_failure() {
+    let mut child = example("children")
+        .args(["sh", "-c", "test $1 = ok", "sh"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let mut lines = child.stdin.take().expect("piped");
+    lines.write_all(b"bad\n").expect("it reads");
+    let closed = (0..200_000).any(|_| lines.write_all(b"ok\n").is_err());
+    assert!(closed, "it reads on after the failure");
+    assert_eq!(child.wait().expect("it ends").code(), Some(1));
+}
+
+#[test]
 fn progress_bar_counts_primes() {
     let (result, out, err) = output(example("progress_bar").arg("10"));
     assert!(result.status.success(), "{err}");

@@ -3,10 +3,12 @@
 //! A codec has no state: what belongs to a connection (unused input, who is in which group) is kept outside. So it can be
 //! cut at any byte, and a million connections share one.
 
+mod chat;
 mod mqtt;
 mod nats;
 mod resp;
 
+pub use chat::Chat;
 pub use mqtt::Mqtt;
 pub use nats::Nats;
 pub use resp::Resp;
@@ -164,7 +166,7 @@ mod conformance {
         assert_eq!(events(codec, bytes.chunks(1)), whole);
     }
 
-    const CODECS: [&dyn Codec; 3] = [&Nats, &Resp, &Mqtt];
+    const CODECS: [&dyn Codec; 4] = [&Nats, &Resp, &Mqtt, &Chat];
 
     proptest! {
         #[test]

@@ -34,7 +34,7 @@ pub use arrivals::{Arrivals, Schedule};
 pub use codec::{Codec, CodecError, Event, Frame};
 pub use crowd::Crowd;
 pub use error::LoadError;
-pub use groups::{Groups, Load, Plan, Tally};
+pub use groups::{Flaw, Groups, Load, Plan, Tally};
 pub use latency::{Latency, Quantile};
 pub use ledger::{Heard, Ledger, WrongDelivery};
 pub use payload::{LEAST_PAYLOAD_BYTES, MOST_PAYLOAD_BYTES};

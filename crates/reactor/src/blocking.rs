@@ -130,6 +130,7 @@ impl<'a, P: Protocol, H: Halt> Worker<'a, P, H> {
                         mail,
                         bell,
                         held_up_by: Vec::new(),
+                        to_send: Vec::new(),
                     }
                 })
         } else {
@@ -174,6 +175,8 @@ struct Post<'a> {
     bell: Arc<Bell>,
     /// Connections whose clients have too much waiting: nothing is read until they have taken half.
     held_up_by: Vec<ConnectionId>,
+    /// Empty: room for those whom a delivery has brought something.
+    to_send: Vec<ConnectionId>,
 }
 
 /// A client, its connection and its times.
@@ -257,7 +260,15 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
         }
     }
 
+    /// Calls the session, and on if it was interrupted.
     fn call(&mut self, call: impl FnOnce(&mut Connection<P::Session>, &mut Turn<'_>)) {
+        self.enter(call);
+        while self.connection.is_interrupted() {
+            self.enter(Connection::resume);
+        }
+    }
+
+    fn enter(&mut self, call: impl FnOnce(&mut Connection<P::Session>, &mut Turn<'_>)) {
         let mut limit = self.options.output_limit;
         if self.post.is_some() {
             limit = limit.saturating_sub(self.unsent());
@@ -282,6 +293,7 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
         {
             post.mail.append(self.connection.id(), self.desk.outbox.waiting());
             self.desk.outbox.sent(self.desk.outbox.len());
+            self.desk.outbox.shrink();
         }
         self.forward();
     }
@@ -293,9 +305,13 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
             return;
         }
         match &mut self.post {
-            Some(post) => post
-                .mail
-                .deliver(effects, &post.bell, &mut post.held_up_by, self.counters),
+            Some(post) => post.mail.deliver(
+                effects,
+                &post.bell,
+                &mut post.held_up_by,
+                &mut post.to_send,
+                self.counters,
+            ),
             None => {
                 self.counters
                     .undeliverable
@@ -344,6 +360,7 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
             Ok(count) => {
                 self.counters.bytes_out.add(count as u64);
                 outbox.sent(count);
+                outbox.shrink();
                 Ok(true)
             }
             Err(Errno::AGAIN | Errno::INTR) => Ok(false),
@@ -473,9 +490,13 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
         let effects = &mut self.desk.effects;
         let reason = self.connection.close(effects);
         match &mut self.post {
-            Some(post) => post
-                .mail
-                .deliver(effects, &post.bell, &mut post.held_up_by, self.counters),
+            Some(post) => post.mail.deliver(
+                effects,
+                &post.bell,
+                &mut post.held_up_by,
+                &mut post.to_send,
+                self.counters,
+            ),
             None => {
                 self.counters
                     .undeliverable

@@ -40,6 +40,8 @@ pub(crate) struct Connection<S> {
     input: Vec<u8>,
     /// `input` waits for the client to take its output, or for steps to answer.
     held: bool,
+    /// It waits only until what there is for others is delivered.
+    interrupted: bool,
     /// The client sends no more.
     peer_ended: bool,
     /// The session knows that the client sends no more.
@@ -87,6 +89,7 @@ impl<S: Session> Connection<S> {
             max_frame: protocol.max_frame(),
             input: Vec::new(),
             held: false,
+            interrupted: false,
             peer_ended: false,
             told_ended: false,
             asked: Asked::default(),
@@ -128,6 +131,12 @@ impl<S: Session> Connection<S> {
     /// [`resume`](Self::resume) goes on.
     pub fn is_held(&self) -> bool {
         self.held
+    }
+
+    /// Whether input is held because there is much for others: once that is delivered, [`resume`](Self::resume) goes on
+    /// at once.
+    pub fn is_interrupted(&self) -> bool {
+        self.interrupted && self.reason.is_none()
     }
 
     /// Why it ends, if it does. It is over once its output is sent and [`is_answered`](Self::is_answered); at once
@@ -178,7 +187,7 @@ impl<S: Session> Connection<S> {
         if !self.held || self.reason.is_some() {
             return;
         }
-        self.held = false;
+        (self.held, self.interrupted) = (false, false);
         self.pump_kept(turn);
         self.check_frame();
         self.tell_ended(turn);
@@ -261,6 +270,10 @@ impl<S: Session> Connection<S> {
                 self.held = true;
                 break;
             }
+            if turn.effects.are_many() {
+                (self.held, self.interrupted) = (true, true);
+                break;
+            }
             // No more than a frame, so that what is too long does not depend on how the bytes came.
             let rest = &input[used..];
             let rest = &rest[..rest.len().min(self.max_frame)];
@@ -304,7 +317,6 @@ impl<S: Session> Connection<S> {
 
     /// Calls the session, and takes note of what it asks for its own connection. `None`: it panicked.
     fn call<R>(&mut self, turn: &mut Turn<'_>, call: impl FnOnce(&mut S, &mut Io<'_>) -> R) -> Option<R> {
-        let within = self.span.enter();
         let (jobs_before, sent_before) = (turn.effects.jobs.len(), turn.output.len());
         let mut io = Io {
             id: self.id,
@@ -313,8 +325,10 @@ impl<S: Session> Connection<S> {
             effects: turn.effects,
         };
         // A session that has panicked is never called again, so nobody sees it half changed.
-        let result = catch_unwind(AssertUnwindSafe(|| call(&mut self.session, &mut io)));
-        drop(within);
+        let result = {
+            let _within = self.span.enter();
+            catch_unwind(AssertUnwindSafe(|| call(&mut self.session, &mut io)))
+        };
         self.span.sent(turn.output.len().saturating_sub(sent_before));
         self.jobs += turn.effects.jobs.len() - jobs_before;
         let asked = match self.asked.end {

@@ -129,9 +129,19 @@ impl<T: Copy> Letters<T> {
         }
     }
 
-    /// Whether nobody is sent anything.
+    /// How many messages are sent, each to one.
+    pub fn len(&self) -> usize {
+        self.sent.len()
+    }
+
+    /// How many bytes are kept for them.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether nothing is kept: no message, and none composed that nobody got.
     pub fn is_empty(&self) -> bool {
-        self.sent.is_empty()
+        self.sent.is_empty() && self.shared.is_empty()
     }
 
     /// Forgets all of it, and gives memory back of which it has more than `kept_bytes`.

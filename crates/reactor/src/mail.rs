@@ -113,15 +113,15 @@ impl Mail {
     }
 
     /// Delivers the messages of `effects`, and leaves none. Adds to `held_up_by` the receivers that have too much
-    /// waiting for them to read more from the sender, whom `bell` will wake.
+    /// waiting for them to read more from the sender, whom `bell` will wake. `to_send` is empty before and after.
     pub fn deliver(
         &self,
         effects: &mut Effects,
         bell: &Arc<Bell>,
         held_up_by: &mut Vec<ConnectionId>,
+        to_send: &mut Vec<ConnectionId>,
         counters: &Counters,
     ) {
-        let mut to_send = Vec::new();
         for (to, _, parts) in effects.letters.iter() {
             let mut place = self.lock(to);
             let Some(mail) = place.as_mut().filter(|mail| mail.id == to && !mail.slow) else {
@@ -148,7 +148,7 @@ impl Mail {
             }
         }
         effects.clear_messages();
-        for to in to_send {
+        for to in to_send.drain(..) {
             let mut place = self.lock(to);
             let Some(mail) = place.as_mut().filter(|mail| mail.id == to) else {
                 continue;
@@ -209,6 +209,7 @@ impl MailBox {
             Ok(count) => {
                 counters.bytes_out.add(count as u64);
                 self.outbox.sent(count);
+                self.outbox.shrink();
                 if self.outbox.len() <= limit / 2 {
                     self.release();
                 }
@@ -284,7 +285,7 @@ mod tests {
                         let mut held_up_by = Vec::new();
                         for number in 0..MESSAGES {
                             let mut effects = message(from, to, format!("{slot} {number}\n").as_bytes());
-                            mail.deliver(&mut effects, &own, &mut held_up_by, &counters);
+                            mail.deliver(&mut effects, &own, &mut held_up_by, &mut Vec::new(), &counters);
                             while !held_up_by.is_empty() {
                                 own.wait();
                                 own.quiet();
@@ -330,6 +331,7 @@ mod tests {
                 &mut message(from, to, &[b'x'; 500]),
                 &own,
                 &mut held_up_by,
+                &mut Vec::new(),
                 &counters,
             );
             sent += 1;
@@ -356,7 +358,13 @@ mod tests {
             Arc::clone(&own),
         );
         let counters = Counters::default();
-        mail.deliver(&mut message(from, gone, b"x"), &own, &mut Vec::new(), &counters);
+        mail.deliver(
+            &mut message(from, gone, b"x"),
+            &own,
+            &mut Vec::new(),
+            &mut Vec::new(),
+            &counters,
+        );
         assert_eq!((counters.deliveries.get(), counters.undeliverable.get()), (0, 1));
     }
 }

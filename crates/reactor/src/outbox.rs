@@ -38,6 +38,21 @@ impl Outbox {
         self.len() == 0
     }
 
+    /// Has memory of a spare from now on, if it has none: before something is put into it.
+    pub fn borrow(&mut self, spares: &mut Spares) {
+        if self.bytes.capacity() == 0 {
+            self.bytes = spares.take();
+        }
+    }
+
+    /// Gives its memory to the spares if nothing waits.
+    pub fn give_back(&mut self, spares: &mut Spares) {
+        if self.is_empty() {
+            self.sent = 0;
+            spares.give(std::mem::take(&mut self.bytes));
+        }
+    }
+
     /// The first `count` bytes of [`waiting`](Self::waiting) are with the client.
     ///
     /// # Panics
@@ -48,15 +63,50 @@ impl Outbox {
         self.sent += count;
         if self.is_empty() {
             self.sent = 0;
-            if self.bytes.capacity() > KEPT_BYTES {
-                self.bytes = Vec::new();
-            } else {
-                self.bytes.clear();
-            }
+            self.bytes.clear();
         } else if self.sent >= self.bytes.len() / 2 {
             // At least half is behind us: each byte is moved at most once on average.
             self.bytes.drain(..self.sent);
             self.sent = 0;
+        }
+    }
+
+    /// Gives memory back if it has much of it and nothing waits: for those without spares.
+    pub fn shrink(&mut self) {
+        if self.is_empty() && self.bytes.capacity() > KEPT_BYTES {
+            *self = Self::default();
+        }
+    }
+}
+
+/// Memory for the outboxes of one loop: an idle connection holds none, and a busy one gets what was in use a moment ago,
+/// large enough and still in the cache.
+#[derive(Debug, Default)]
+pub(crate) struct Spares {
+    buffers: Vec<Vec<u8>>,
+    /// Of all of them together.
+    bytes: usize,
+}
+
+/// The most memory that one loop keeps.
+const SPARE_BYTES: usize = 16 * 1024 * 1024;
+/// A buffer with more than this is not kept.
+const LARGEST_SPARE: usize = 64 * 1024;
+
+impl Spares {
+    /// The one given last; new and without memory if there is none.
+    fn take(&mut self) -> Vec<u8> {
+        let buffer = self.buffers.pop().unwrap_or_default();
+        self.bytes -= buffer.capacity();
+        buffer
+    }
+
+    fn give(&mut self, mut buffer: Vec<u8>) {
+        let size = buffer.capacity();
+        if (1..=LARGEST_SPARE).contains(&size) && self.bytes + size <= SPARE_BYTES {
+            buffer.clear();
+            self.bytes += size;
+            self.buffers.push(buffer);
         }
     }
 }
@@ -92,6 +142,36 @@ mod tests {
         let mut outbox = Outbox::default();
         outbox.buffer().resize(100_000, 0);
         outbox.sent(100_000);
+        outbox.shrink();
         assert!(outbox.buffer().capacity() <= KEPT_BYTES);
+    }
+
+    #[test]
+    fn memory_goes_round() {
+        let (mut spares, mut outbox) = (Spares::default(), Outbox::default());
+        outbox.borrow(&mut spares);
+        outbox.buffer().extend_from_slice(b"hello");
+        outbox.give_back(&mut spares);
+        assert_eq!(outbox.waiting(), b"hello", "something waits");
+        outbox.sent(5);
+        outbox.give_back(&mut spares);
+        assert_eq!(outbox.buffer().capacity(), 0);
+        let mut other = Outbox::default();
+        other.borrow(&mut spares);
+        assert!(other.is_empty() && other.buffer().capacity() >= 5);
+        assert_eq!((spares.buffers.len(), spares.bytes), (0, 0));
+    }
+
+    #[test]
+    fn spares_are_bounded() {
+        let mut spares = Spares::default();
+        spares.give(Vec::new());
+        spares.give(vec![0; LARGEST_SPARE + 1]);
+        assert_eq!(spares.buffers.len(), 0);
+        for _ in 0..1_000 {
+            spares.give(vec![0; LARGEST_SPARE]);
+        }
+        assert_eq!(spares.bytes, SPARE_BYTES);
+        assert_eq!(spares.buffers.len() * LARGEST_SPARE, SPARE_BYTES);
     }
 }

@@ -250,11 +250,18 @@ pub(crate) struct Effects {
 
 /// What is kept for reuse, in bytes.
 const KEPT_BYTES: usize = 256 * 1024;
+/// As many messages are many.
+const MOST_MESSAGES: usize = 4 * 1024;
 
 impl Effects {
-    /// Whether nobody is sent anything.
+    /// Whether nothing is to be delivered and then forgotten.
     pub fn no_messages(&self) -> bool {
         self.letters.is_empty()
+    }
+
+    /// Whether so much is sent that it is delivered before a session says more: a few bytes to many are many bytes.
+    pub fn are_many(&self) -> bool {
+        self.letters.bytes() >= KEPT_BYTES || self.letters.len() >= MOST_MESSAGES
     }
 
     /// Forgets the messages, once they are delivered.

@@ -167,7 +167,11 @@ impl<P: Protocol> Rehearsal<P> {
             effects: &mut self.effects,
         };
         call(connection, &mut turn);
+        let is_interrupted = connection.is_interrupted();
         self.settle(id);
+        if is_interrupted {
+            self.call(id, Connection::resume);
+        }
     }
 
     /// Does what a session has asked for.

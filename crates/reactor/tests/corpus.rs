@@ -4,6 +4,7 @@ use std::fs;
 
 use threadgauge_reactor::protocol::bytes::Bytes;
 use threadgauge_reactor::protocol::chat::Chat;
+use threadgauge_reactor::protocol::groups::Groups;
 use threadgauge_reactor::protocol::numbered::Numbered;
 use threadgauge_reactor::testing::split_as_told;
 
@@ -36,4 +37,11 @@ fn numbered_requests_that_were_recorded_do_the_same_cut_and_whole() {
 #[test]
 fn chats_that_were_recorded_do_the_same_cut_and_whole() {
     replay("chat", |told| split_as_told(Chat::default, b"join x\n", told));
+}
+
+#[test]
+fn groups_that_were_recorded_do_the_same_cut_and_whole() {
+    replay("groups", |told| {
+        split_as_told(|| Groups::named("fuzz"), b"SUB a.> 1\r\nSUB * q 2\r\n", told);
+    });
 }

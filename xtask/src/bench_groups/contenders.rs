@@ -29,26 +29,36 @@ pub enum Who {
 /// Ours: what the tables call it, and what it is started with beyond the address.
 const OURS: &[(&str, &[&str])] = &[
     ("reactor", &["--design", "reactor"]),
+    (
+        "reactor-io-uring",
+        &["--design", "reactor", "--sends", "io-uring"],
+    ),
     ("proactor", &["--design", "proactor"]),
     ("split-reactor", &["--design", "split-reactor"]),
     (
-        "reactor-pool 1:1",
+        "reactor-pool-1-1",
         &["--design", "reactor-pool", "--readers", "1", "--writers", "1"],
     ),
     (
-        "reactor-pool 1:3",
+        "reactor-pool-1-3",
         &["--design", "reactor-pool", "--readers", "1", "--writers", "3"],
     ),
     (
-        "reactor-pool 3:1",
+        "reactor-pool-3-1",
         &["--design", "reactor-pool", "--readers", "3", "--writers", "1"],
     ),
     ("reactor-per-core", &["--design", "reactor-per-core"]),
+    (
+        "reactor-per-core-io-uring",
+        &["--design", "reactor-per-core", "--sends", "io-uring"],
+    ),
+    ("leader-followers", &["--design", "leader-followers"]),
+    ("half-sync-half-async", &["--design", "half-sync-half-async"]),
     ("thread-per-connection", &["--design", "thread-per-connection"]),
 ];
 
 /// Of ours, those that are compared with peers; all are compared with each other.
-const AGAINST_PEERS: &[&str] = &["reactor", "proactor"];
+const AGAINST_PEERS: &[&str] = &["reactor", "reactor-io-uring", "proactor"];
 const OTHERS: [Who; 5] = [
     Who::NatsServer,
     Who::Redis,

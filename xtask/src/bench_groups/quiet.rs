@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use threadgauge_load::Crowd;
 
 use super::contenders::{Contenders, Who, stop};
-use super::talk::{Demand, Level, address, connect};
+use super::talk::{Demand, GROUP, Level, address, connect};
 use crate::rig::activity::Activity;
 use crate::rig::figures::{NOTHING, at_most, estimate, spread};
 use crate::rig::memory::pss_kib;
@@ -26,24 +26,45 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(1);
 /// Connections that are made before the server is looked at again: fewer than any lets wait.
 const STEP: usize = 64;
-/// The most of a plain loop's CPU time that accepting may take.
+/// The most of a loop's CPU time that accepting may take.
 const ACCEPTING: f64 = 1.5;
 /// The most KiB of its own that a connection may take.
 const MEMORY_KIB: f64 = 3.0;
 const US: f64 = 1e3;
 
-/// A server, or the loop that only accepts.
+/// A server, or a loop in C that only accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Run {
     Of(Who),
-    AcceptFloor,
+    /// `guests/c/servers/accept_floor.c`.
+    Loop(Words),
+}
+
+/// What each client is told first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Words {
+    Silent,
+    /// As core NATS does.
+    Info,
+}
+
+impl Run {
+    /// The loop that says as much.
+    fn floor(self) -> Self {
+        match self {
+            Self::Of(who) if who.codec().name() == "NATS" => Self::Loop(Words::Info),
+            Self::Of(_) => Self::Loop(Words::Silent),
+            Self::Loop(_) => self,
+        }
+    }
 }
 
 impl fmt::Display for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Of(who) => write!(f, "{who}"),
-            Self::AcceptFloor => f.write_str("plain accept loop"),
+            Self::Loop(Words::Silent) => f.write_str("accept loop in C"),
+            Self::Loop(Words::Info) => f.write_str("accept loop in C that says INFO"),
         }
     }
 }
@@ -53,7 +74,7 @@ impl fmt::Display for Run {
 struct Quiet {
     /// CPU time for each connection that was accepted, and sent its first words where the protocol has some.
     accept_ns: f64,
-    /// Each connection's share of what the server has of memory, once it subscribed; of a plain loop, what it has.
+    /// Each connection's share of what the server has of memory, once it subscribed; of a loop, not a number.
     kib: f64,
     /// CPU time while nothing happened.
     idle_ns: u64,
@@ -68,19 +89,26 @@ impl From<Quiet> for Value {
 /// The measurement and its table.
 pub fn measure(site: &mut Site, contenders: &Contenders) -> Result<Part> {
     let connections = site.share_of(CONNECTIONS as u64) as usize;
-    let connections = connections - connections % 10;
+    let connections = connections - connections % GROUP;
     let servers = contenders.against_peers().into_iter().map(Run::Of);
-    let runs: Vec<Run> = std::iter::once(Run::AcceptFloor).chain(servers).collect();
+    let loops = [Words::Silent, Words::Info].map(Run::Loop);
+    let runs: Vec<Run> = loops.into_iter().chain(servers).collect();
     let cpus = site.server_on(1);
     let programs = &site.programs;
     let measured = Rounds::measure("quiet", vec![runs.clone()], site.rounds, &mut site.dice, |run| {
         let start = || match run {
             Run::Of(who) => contenders.start(who, programs, &cpus),
-            Run::AcceptFloor => Server::start(programs.floor("accept_floor", &[]), &cpus),
+            Run::Loop(words) => {
+                let words = match words {
+                    Words::Silent => "silent",
+                    Words::Info => "info",
+                };
+                Server::start(programs.floor("accept_floor", &[words]), &cpus)
+            }
         };
         let end = |server| match run {
             Run::Of(who) => stop(who, server),
-            Run::AcceptFloor => server.end().map(|_| ()),
+            Run::Loop(_) => server.end().map(|_| ()),
         };
         // Accepting alone, in one life; members of groups that keep still in another.
         let server = start()?;
@@ -123,19 +151,19 @@ pub fn measure(site: &mut Site, contenders: &Contenders) -> Result<Part> {
     let mut text = format!(
         "## {connections} connections on which nothing happens
 
-CPU time to accept each, with what the server does for it unasked (NATS says INFO), over that of a loop around `accept` in C; what \
+CPU time to accept each, with what the server says to it unasked, over that of a loop around `accept` in C that says as much; what \
 each adds to the server's memory (PSS, its own and not the kernel's) once it is a member of a group; the CPU time of the server in {} s in which nothing happens. \
 Median (least – most) over rounds; ratio Hodges–Lehmann [95 % interval].
 
-| server | accepting, CPU µs | over the plain loop | ≤ {ACCEPTING} | KiB a connection | ≤ {MEMORY_KIB} | CPU µs when idle |
+| server | accepting, CPU µs | over the loop | ≤ {ACCEPTING} | KiB a connection | ≤ {MEMORY_KIB} | CPU µs when idle |
 |---|---:|---:|---|---:|---|---:|
 ",
         WATCHED.as_secs()
     );
     for run in runs {
-        let floor = run == Run::AcceptFloor;
+        let floor = run == run.floor();
         let is_ours = matches!(run, Run::Of(who) if who.is_ours());
-        let ratio = accepting.ratio(run, Run::AcceptFloor).filter(|_| !floor);
+        let ratio = accepting.ratio(run, run.floor()).filter(|_| !floor);
         let kib = of(run, |quiet| quiet.kib).filter(|_| !floor);
         let _ = writeln!(
             text,

@@ -165,7 +165,7 @@ fn figures(demand: Demand, tally: &Tally, meanwhile: Activity) -> Result<Figures
     if let Demand::Rate(deliveries) = demand
         && let Some(flaw) = tally.flaw(deliveries as f64)
     {
-        bail!("invalid: {flaw}");
+        bail!("a run that is invalid, since {flaw}");
     }
     let quantile = |q| match tally.latency.quantile(q)? {
         Quantile::Ns(ns) => Some(ns as f64),

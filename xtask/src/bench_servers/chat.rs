@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
+use std::net::Ipv4Addr;
+use std::num::NonZeroUsize;
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use threadgauge_load::codec::Chat;
+use threadgauge_load::{Groups, Load, Plan};
 
-use super::chat_driver::Rooms;
-use super::chat_hall::{LINE_BYTES, ROOM};
 use crate::rig::activity::Activity;
 use crate::rig::designs::named;
 use crate::rig::figures::{NOTHING, estimate, spread};
@@ -19,9 +22,15 @@ use crate::rig::{Part, Site};
 /// The source's designs; each is compared with the first.
 const DESIGNS: [&str; 3] = ["reactor", "split-reactor", "reactor-pool"];
 const CONNECTIONS: [usize; 2] = [100, 1000];
-const DELIVERIES: u64 = 1_000_000;
+/// Members of a room.
+const ROOM: usize = 10;
+/// Of a line, its end included.
+const LINE_BYTES: usize = 128;
+/// How long everyone talks.
+const SPAN_MS: u64 = 1_000;
 /// Of two traced runs.
-const TRACED_DELIVERIES: [u64; 2] = [20_000, 100_000];
+const TRACED_MS: [u64; 2] = [50, 400];
+const PATIENCE: Duration = Duration::from_secs(20);
 const THOUSAND: f64 = 1e3;
 
 /// A server of a design on so many CPUs.
@@ -46,7 +55,7 @@ impl fmt::Display for Run {
 
 /// The measurement and its table.
 pub fn measure(site: &mut Site) -> Result<Part> {
-    let deliveries = site.share_of(DELIVERIES);
+    let span_ms = site.share_of(SPAN_MS);
     let places: BTreeMap<usize, Cpus> = [1, 2].map(|cpus| (cpus, site.server_on(cpus))).into();
     let groups: Vec<Vec<Run>> = CONNECTIONS
         .into_iter()
@@ -67,9 +76,9 @@ pub fn measure(site: &mut Site) -> Result<Part> {
         let cpus = &places[&run.cpus];
         ensure!(cpus.server.len() == run.cpus, "there are not so many CPUs");
         let server = Server::start(server(run), cpus)?;
-        let mut rooms = Rooms::fill(server.port, run.connections)?;
+        let mut rooms = fill(server.port, run.connections)?;
         let before = Activity::of(server.pid())?;
-        let made = rooms.talk(deliveries)?;
+        let made = talk(&mut rooms, span_ms)?;
         let meanwhile = Activity::of(server.pid())?.since(before);
         drop(rooms);
         server.end()?;
@@ -81,19 +90,16 @@ pub fn measure(site: &mut Site) -> Result<Part> {
         .copied()
         .filter(|&run| measured.spread(run).is_some());
     let profile = Profile::measure(served, |run| {
-        Calls::count(
-            &server(run),
-            &places[&run.cpus],
-            TRACED_DELIVERIES,
-            |port, deliveries| Rooms::fill(port, run.connections)?.talk(deliveries),
-        )
+        Calls::count(&server(run), &places[&run.cpus], TRACED_MS, |port, span_ms| {
+            talk(&mut fill(port, run.connections)?, span_ms)
+        })
     });
 
     let mut text = format!(
         "## `chat`: deliveries for each CPU second of the server
 
-Rooms of {ROOM}, lines of {LINE_BYTES} bytes, each member's next line once the other {} have its last; {deliveries} deliveries or a few \
-more, each compared with what must come next. In thousands: median (least – most) over rounds; ratio to `{}`, Hodges–Lehmann [95 % interval]. \
+Rooms of {ROOM}, lines of {LINE_BYTES} bytes, each member's next line once the other {} have its last; {span_ms} ms, each delivery compared \
+with what must come next. In thousands: median (least – most) over rounds; ratio to `{}`, Hodges–Lehmann [95 % interval]. \
 CPU is that of all of a server's threads while \
 everyone talks; system calls are of traced runs that were not timed.
 
@@ -127,4 +133,23 @@ everyone talks; system calls are of traced runs that were not timed.
         text: text + &measured.missing() + &profile.missing(),
         values: measured.json(),
     })
+}
+
+/// Rooms that are full: everyone has joined and was told so.
+fn fill(port: u16, connections: usize) -> Result<Groups> {
+    let plan = Plan {
+        connections,
+        group_size: ROOM,
+        payload_bytes: LINE_BYTES - 1,
+        patience: PATIENCE,
+    };
+    Ok(Groups::connect((Ipv4Addr::LOCALHOST, port).into(), &Chat, plan)?)
+}
+
+/// Everyone talks for so long, and until nothing is on its way: how many deliveries there were.
+fn talk(rooms: &mut Groups, span_ms: u64) -> Result<u64> {
+    let load = Load::Closed {
+        outstanding: NonZeroUsize::MIN,
+    };
+    Ok(rooms.talk(load, Duration::from_millis(span_ms))?.deliveries)
 }

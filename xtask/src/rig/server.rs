@@ -1,7 +1,7 @@
 //! A server that runs: started, waited for until it listens, ended, and what CPU time it used.
 
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener};
 use std::process::{Child, Command, ExitStatus};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -35,9 +35,11 @@ impl Listens {
     fn port(self, said: &str) -> Option<u16> {
         match self {
             Self::Says(words) => port_in(said, words),
-            Self::At(port) => TcpStream::connect((Ipv4Addr::LOCALHOST, port))
-                .is_ok()
-                .then_some(port),
+            // Not by connecting: it would be a client that the server counts.
+            Self::At(port) => {
+                let sockets = fs::read_to_string("/proc/net/tcp").ok()?;
+                is_listened_at(&sockets, port).then_some(port)
+            }
         }
     }
 }
@@ -197,6 +199,16 @@ fn complaint(said: &str, status: ExitStatus) -> String {
     }
 }
 
+/// Whether the kernel's table has a socket that listens at this port of the loopback address.
+fn is_listened_at(sockets: &str, port: u16) -> bool {
+    // Addresses in the order in which this machine has their bytes; state 0A listens.
+    let local = format!("{:08X}:{port:04X}", u32::from_ne_bytes([127, 0, 0, 1]));
+    sockets.lines().any(|line| {
+        let mut fields = line.split_whitespace().skip(1);
+        fields.next() == Some(&*local) && fields.nth(1) == Some("0A")
+    })
+}
+
 /// The port after these words, in the first line that has them.
 fn port_in(said: &str, words: &str) -> Option<u16> {
     // A line is whole once its end is there.
@@ -227,6 +239,15 @@ mod tests {
             "it ended with exit status: 2: bind: in use"
         );
         assert_eq!(complaint(""), "it ended with exit status: 2 and said nothing");
+    }
+
+    #[test]
+    fn a_socket_that_listens_is_in_the_kernels_table() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        assert_eq!(Listens::At(port).port(""), Some(port));
+        drop(listener);
+        assert_eq!(Listens::At(port).port(""), None);
     }
 
     #[test]

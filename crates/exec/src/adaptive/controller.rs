@@ -8,72 +8,102 @@
 //!   compute)` fill them; so it says how far to go at once, and that there is nothing to look for where they are full.
 //!   It is believed from a rung's second window on: the first may have missed those that wait for long.
 //!
-//! Degrees stand on a ladder whose rungs are a factor of 1.3 to 2 apart; each remembers its windows.
+//! Degrees stand on a ladder of quarters of a doubling; each rung remembers what it brought and from how many objects,
+//! and with that and the variation of the service times, how sure it is.
 //!
-//! At first the degree grows by factors while that pays. Then it climbs: it stays on the *home* rung, the lowest of those
-//! within [`EQUAL`] of the best, and tries a neighbour that it does not know, or has not seen for long. Throughput
-//! over the degree has one hump (it rises with the degree, flattens at a bottleneck, may fall beyond), so looking at
-//! neighbours is enough (Combes and Proutière 2014, *Unimodal bandits*). If the home rung itself changes, the work has
-//! changed, and all other rungs are forgotten.
+//! At first the degree **grows** by factors, until one has clearly not paid. Then it **climbs**: it stays on the *home* rung,
+//! the lowest of those within [`EQUAL`] of the best, and tries others that may be better: below, where proportion allows
+//! as much; above, if nothing is known there; between, if the next known one above is worse; and known neighbours when
+//! some time has passed. Throughput over the degree has one hump (it rises, flattens at a bottleneck, may fall beyond), so
+//! neighbours are enough (Combes and Proutière 2014, *Unimodal bandits*). If the home rung itself changes, the work
+//! has changed, and all other rungs are forgotten.
+//!
+//! A degree too high can cost more than it could ever bring, where a server thrashes. So a **rise is watched from the
+//! moment it is made**, not only in the window that follows its change: as soon as clearly fewer objects have ended
+//! than would have at home, it has *dropped*; the degree goes home, and the bad rung is left alone for many
+//! times what the try took. What was started by then is the price: about two service times of throughput.
 //!
 //! Options not taken. A gradient of service times over their least (TCP Vegas; Netflix's concurrency limits) takes any
 //! rise of the service time for queueing: here objects differ in size, and the least service time is that of
 //! the smallest. A wave in the degree that is looked for in the throughput (.NET's pool) never rests, and takes seconds
-//! to see anything; calls here may last for thirty rounds of objects.
+//! to see anything; calls here may last for thirty rounds of objects. Growth by two from the start costs a
+//! server of 16 more than 10 % of 500 objects, and spares one of 1 to 8 that thrashes less than that.
 
 use std::ops::RangeInclusive;
 
 /// The degree to begin with, where there are fewer CPUs.
 const FIRST: usize = 4;
-/// Up to this degree it grows by a factor of four.
-const FEW: f64 = 16.0;
 /// Of two rungs with throughputs as near as this, the lower is as good.
 const EQUAL: f64 = 0.97;
+/// Growth has paid if it brought this power of its factor.
+const PAYS: f64 = 0.8;
+/// A rung that is so many times another is far enough above it for a look between.
+const WIDE: f64 = 1.5;
 /// CPUs in use to this share are full.
 const FULL: f64 = 0.98;
 /// Work that used more than the one share of the CPUs, and now less than the other, has begun to wait.
 const BUSY: f64 = 0.8;
 const IDLE: f64 = 0.5;
-/// By what factor the degree grows at most.
-const GROWTH: f64 = 2.0;
-/// A window lasts at least so long, while it grows and when it is settled: shorter ones see the scheduler, not the work.
+/// A window lasts at least so long, while it is rough and when it is precise: shorter ones see the scheduler, not the
+/// work.
 const SHORT_NS: u64 = 1_000_000;
 const LONG_NS: u64 = 4_000_000;
-/// A window has at most so many objects more than two rounds of the degree, however much service times vary.
+/// Relative standard errors: of a window on a rung of which little is known, and of what makes it well known.
+const ROUGH: f64 = 0.3;
+const PRECISE: f64 = 0.1;
+/// No precision is worth more objects than this.
 const MOST_SAMPLES: f64 = 100.0;
-/// Relative standard error that a settled window is to have.
-const PRECISION: f64 = 0.1;
-/// The same while it grows.
-const ROUGHLY: f64 = 0.3;
-/// A change of the throughput at home by less than this (in the logarithm) is noise.
+/// The first object is taken to vary as by chance (exponentially).
+const PRIOR: f64 = 1.0;
+/// Standard errors that are believed: of a drop, of a change at home.
+const DROP: f64 = 1.0;
+const CHANGE: f64 = 4.0;
+/// A change at home by less than this (in the logarithm) is noise.
 const NOISE: f64 = 0.25;
-/// Windows after which a neighbour is tried again, at first and at most.
-const PATIENCE: u32 = 8;
-const MOST_PATIENCE: u32 = 64;
-/// Windows that a rung remembers.
-const MEMORY: f64 = 6.0;
+/// A drop is looked for after so many rounds of home: objects that began together end together.
+const ROUNDS: f64 = 1.5;
+/// A rung is tried again after so many times what its try took, at first and at most.
+const PATIENCE: u64 = 8;
+const MOST_PATIENCE: u64 = 64;
+/// Objects that a rung remembers beside those of its last window.
+const MEMORY: f64 = 100.0;
+
+/// By what factor the degree grows. The step out of few is a small one: the first that often leads too far.
+fn growth(degree: usize) -> f64 {
+    match degree {
+        0..16 => 4.0,
+        16..24 => 1.5,
+        _ => 2.0,
+    }
+}
 
 /// One degree on the ladder, and what was seen there.
 #[derive(Clone, Debug)]
 struct Rung {
     degree: usize,
-    /// Objects a nanosecond, and in how many windows: 0 is unknown.
+    /// Objects a nanosecond.
     rate: f64,
-    weight: f64,
+    /// From how many objects: 0 is unknown. And windows.
+    objects: f64,
+    windows: u32,
     /// Share of the CPUs in use, if it can be known.
     used: Option<f64>,
-    /// The number of the window in which it was last seen.
-    seen: u32,
-    /// After how many windows it is tried again.
-    patience: u32,
+    /// When it may be tried again.
+    again_ns: u64,
+    patience: u64,
 }
 
 /// The objects finished at one degree.
 #[derive(Clone, Debug, Default)]
 struct Window {
-    /// Objects started before are of another degree.
+    /// The change to this degree: objects started before are of another one.
     since_ns: u64,
+    /// It was a rise.
+    rise: bool,
+    /// Objects ended since, whenever started.
+    ended: usize,
     opened: Option<Opened>,
+    /// Of the open window.
     objects: usize,
     /// Sums of the service times and their squares, in seconds.
     service: f64,
@@ -97,10 +127,10 @@ pub(crate) struct Controller {
     at: usize,
     home: usize,
     window: Window,
-    windows: u32,
     growing: bool,
-    /// The squared coefficient of variation of the service times, of the last windows.
+    /// The squared coefficient of variation of the service times, and from how many objects.
     variation: f64,
+    varied: f64,
     /// The last window at home was not like those before.
     doubtful: bool,
     latest_ns: u64,
@@ -123,9 +153,9 @@ impl Controller {
                 opened: Some(beginning),
                 ..Window::default()
             },
-            windows: 0,
             growing: true,
-            variation: 0.0,
+            variation: 1.0,
+            varied: PRIOR,
             doubtful: false,
             latest_ns: 0,
         }
@@ -139,6 +169,11 @@ impl Controller {
     /// An object was started and ended at these times; `cpu_ns` is what all finished ones have used until now.
     pub(crate) fn complete(&mut self, started_ns: u64, ended_ns: u64, cpu_ns: u64) {
         self.latest_ns = self.latest_ns.max(ended_ns);
+        self.window.ended += 1;
+        if self.dropped() {
+            self.leave_dropped(cpu_ns);
+            return;
+        }
         let window = &mut self.window;
         let Some(opened) = window.opened else {
             // The change of the degree is over when an object ends that was started after it.
@@ -155,40 +190,70 @@ impl Controller {
         window.service += service;
         window.service_squared += service * service;
         let took_ns = self.latest_ns - opened.at_ns;
-        let least_ns = if self.growing { SHORT_NS } else { LONG_NS };
-        if (window.objects < self.wanted() || took_ns < least_ns) && !self.hopeless(took_ns) {
-            return;
+        let (objects, least_ns) = self.wanted();
+        if self.window.objects >= objects && took_ns >= least_ns || self.hopeless(took_ns) {
+            self.close(opened, took_ns, cpu_ns);
         }
-        self.close(opened, took_ns, cpu_ns);
     }
 
-    /// How many objects the window is to have: whole rounds of the degree, and enough for the precision.
-    fn wanted(&self) -> usize {
+    /// Objects and nanoseconds that the window is to have: whole rounds of the degree, and enough for the precision.
+    fn wanted(&self) -> (usize, u64) {
         let degree = self.degree();
-        let (least, precision) = if self.growing {
-            // At first all start together: one round would be timed to its slowest.
-            (if self.windows == 0 { 2 * degree } else { degree }, ROUGHLY)
+        let samples = |error: f64| (self.variation() / (error * error)).min(MOST_SAMPLES);
+        if !self.growing && self.ladder[self.at].objects >= samples(PRECISE) {
+            ((2 * degree.max(8)).max(samples(PRECISE) as usize), LONG_NS)
         } else {
-            (2 * degree.max(8), PRECISION)
-        };
-        let variation = self.window.variation().max(self.variation);
-        let enough = variation / (precision * precision);
-        least.max(enough.min(MOST_SAMPLES) as usize)
+            let rounds = (samples(ROUGH) as usize).div_ceil(degree).max(1);
+            (rounds * degree, SHORT_NS)
+        }
+    }
+
+    /// The squared coefficient of variation of the service times, with those of this window.
+    fn variation(&self) -> f64 {
+        let new = self.window.objects as f64;
+        (self.variation * self.varied + self.window.variation() * new) / (self.varied + new)
+    }
+
+    /// Whether so many objects in so long are clearly fewer than at home.
+    fn fewer_than_at_home(&self, objects: usize, took_ns: u64) -> bool {
+        let home = &self.ladder[self.home];
+        let expected = home.rate * took_ns as f64;
+        let error = (self.variation() * (expected + expected * expected / home.objects)).sqrt();
+        objects as f64 + DROP * error < EQUAL * expected
+    }
+
+    /// Whether a rise has already shown that it does harm.
+    fn dropped(&self) -> bool {
+        if !self.window.rise || self.at <= self.home {
+            return false;
+        }
+        let took_ns = self.latest_ns - self.window.since_ns;
+        let home = &self.ladder[self.home];
+        took_ns >= SHORT_NS
+            && home.rate * took_ns as f64 >= ROUNDS * home.degree as f64
+            && self.fewer_than_at_home(self.window.ended, took_ns)
     }
 
     /// Whether a try has already shown that it is worse than home.
     fn hopeless(&self, took_ns: u64) -> bool {
-        let objects = self.window.objects as f64;
-        if self.at == self.home || self.window.objects < self.degree().max(4) {
-            return false;
-        }
-        let most = objects / took_ns as f64 * (1.0 + 2.0 * (self.window.variation() / objects).sqrt());
-        most < EQUAL * self.ladder[self.home].rate
+        self.at != self.home
+            && self.window.objects >= self.degree().max(4)
+            && self.fewer_than_at_home(self.window.objects, took_ns)
+    }
+
+    /// Home from a rise that did harm.
+    fn leave_dropped(&mut self, cpu_ns: u64) {
+        let took_ns = self.latest_ns - self.window.since_ns;
+        let ended = self.window.ended as f64;
+        let used = self.ladder[self.home].used;
+        self.ladder[self.at].remember(ended / took_ns as f64, ended, used);
+        self.growing = false;
+        self.decide();
+        self.go(self.home, cpu_ns);
     }
 
     /// The window is full: what it says, and where to go.
     fn close(&mut self, opened: Opened, took_ns: u64, cpu_ns: u64) {
-        self.windows += 1;
         let objects = self.window.objects as f64;
         let rate = objects / took_ns as f64;
         // From the objects, not from the window's time: those it ends amidst have used the CPUs as well.
@@ -196,14 +261,15 @@ impl Controller {
         let used = self
             .cpu_known
             .then(|| (computed * self.degree() as f64 / self.cpus as f64).min(1.0));
-        self.variation += (self.window.variation() - self.variation) / f64::from(self.windows).min(4.0);
-        if self.at == self.home {
-            let noise = (4.0 * (self.variation / objects).sqrt()).max(NOISE);
-            let here = &self.ladder[self.at];
-            let unlike = here.known() && (rate / here.rate).ln().abs() > noise;
+        self.variation = self.variation();
+        self.varied = (self.varied + objects).min(MEMORY);
+        let here = &self.ladder[self.at];
+        if self.at == self.home && here.known() {
+            let error = (self.variation * (1.0 / objects + 1.0 / here.objects)).sqrt();
+            let unlike = (rate / here.rate).ln().abs() > (CHANGE * error).max(NOISE);
             // Once is chance.
             if unlike && !std::mem::replace(&mut self.doubtful, true) {
-                self.again(cpu_ns);
+                self.go(self.at, cpu_ns);
                 return;
             }
             if unlike {
@@ -213,143 +279,150 @@ impl Controller {
             }
             self.doubtful = false;
         }
-        self.ladder[self.at].remember(rate, used, self.windows);
+        self.ladder[self.at].remember(rate, objects, used);
         let next = self.decide();
-        if next == self.at {
-            self.again(cpu_ns);
-        } else {
-            self.at = next;
-            self.window = Window {
-                since_ns: self.latest_ns,
-                ..Window::default()
-            };
-        }
+        self.go(next, cpu_ns);
     }
 
     /// The work has changed: no rung is known.
     fn forget(&mut self) {
         for rung in &mut self.ladder {
-            rung.weight = 0.0;
-            rung.patience = PATIENCE;
-            rung.seen = self.windows;
+            (rung.objects, rung.windows) = (0.0, 0);
+            (rung.patience, rung.again_ns) = (PATIENCE, self.latest_ns);
         }
     }
 
-    /// One more window at this degree.
-    fn again(&mut self, cpu_ns: u64) {
-        let at_ns = self.latest_ns;
+    /// Another window, on this rung or on another.
+    fn go(&mut self, next: usize, cpu_ns: u64) {
+        let now_ns = self.latest_ns;
+        let stays = next == self.at;
         self.window = Window {
-            since_ns: at_ns,
-            opened: Some(Opened { at_ns, cpu_ns }),
+            since_ns: now_ns,
+            rise: next > self.at,
+            opened: stays.then_some(Opened {
+                at_ns: now_ns,
+                cpu_ns,
+            }),
             ..Window::default()
         };
+        self.at = next;
     }
 
-    /// The rung for the next window.
+    /// The rung for the next window, after one on this.
     fn decide(&mut self) -> usize {
-        let best = self
-            .ladder
-            .iter()
-            .filter(|r| r.known())
-            .map(|r| r.rate)
-            .fold(0.0, f64::max);
-        let home = self
-            .ladder
-            .iter()
-            .position(|r| r.known() && r.rate >= EQUAL * best)
-            .unwrap_or(self.at);
+        let (now_ns, at) = (self.latest_ns, self.at);
+        let took_ns = now_ns - self.window.since_ns;
+        let tried = &mut self.ladder[at];
+        tried.again_ns = now_ns + tried.patience * took_ns.max(LONG_NS);
+        let known = || self.ladder.iter().enumerate().filter(|(_, rung)| rung.known());
+        let best = known().map(|(_, rung)| rung.rate).fold(0.0, f64::max);
+        let home = known()
+            .find(|(_, rung)| rung.rate >= EQUAL * best)
+            .map_or(at, |(home, _)| home);
         let before = std::mem::replace(&mut self.home, home);
-        if self.at != home {
+        if at != home {
             // Tried in vain: less often from now on.
-            let tried = &mut self.ladder[self.at];
+            let tried = &mut self.ladder[at];
             tried.patience = (tried.patience * 2).min(MOST_PATIENCE);
         }
         // By what factor the CPUs allow more.
-        let sure = self.ladder[home].weight > 1.0;
         let free = match self.ladder[home].used {
-            Some(used) if sure => 1.0 / used.max(1e-3),
+            Some(used) if self.ladder[home].windows > 1 => 1.0 / used.max(1e-3),
             _ => f64::INFINITY,
         };
-        if free > 1.0 / FULL && home + 1 < self.ladder.len() {
-            let above_is_known = self.ladder[home + 1..].iter().any(Rung::known);
-            // A step up that has paid starts it growing again.
-            let climbed = home > before && !above_is_known;
-            self.growing = home == self.at && (self.growing && self.paid(home) || climbed);
-            if self.growing {
-                return self.grown(home, free);
-            }
-            if self.worth_a_look(home + 1, above_is_known) {
-                return home + 1;
-            }
+        let room = free > 1.0 / FULL && home + 1 < self.ladder.len();
+        let above = (home + 1..self.ladder.len()).find(|rung| self.ladder[*rung].known());
+        // A step up that has paid starts it growing again.
+        self.growing =
+            room && at == home && above.is_none() && (self.growing || home > before) && self.paid();
+        if self.growing {
+            let degree = self.ladder[home].degree;
+            return self
+                .rung_of(degree as f64 * free.min(growth(degree)))
+                .max(home + 1);
         }
-        self.growing = false;
-        self.lower(home, best).unwrap_or(home)
+        if room && let Some(between) = above.and_then(|above| self.between(above, best)) {
+            return between;
+        }
+        if let Some(lower) = self.lower(best) {
+            return lower;
+        }
+        let due = |rung: usize| self.ladder[rung].again_ns < now_ns;
+        if room && above.is_none_or(|above| due(above) && due(home + 1)) {
+            return home + 1;
+        }
+        home
     }
 
-    /// The next rung while it grows: what would fill the CPUs, but no more than a factor.
-    fn grown(&self, home: usize, free: f64) -> usize {
-        let degree = self.ladder[home].degree as f64;
-        let most = (degree * GROWTH).max((degree * GROWTH * GROWTH).min(FEW));
-        self.rung_of((degree * free).min(most)).max(home + 1)
-    }
-
-    /// Whether the last growth brought at least half of what it could.
-    fn paid(&self, home: usize) -> bool {
-        let here = &self.ladder[home];
-        let below = self.ladder[..home].iter().rev().find(|r| r.known());
+    /// Whether the growth that led home may have brought what it should.
+    fn paid(&self) -> bool {
+        let here = &self.ladder[self.home];
+        let below = self.ladder[..self.home].iter().rev().find(|rung| rung.known());
         below.is_none_or(|below| {
-            (here.rate / below.rate).ln() >= 0.5 * (here.degree as f64 / below.degree as f64).ln()
+            let error = (self.variation * (1.0 / here.objects + 1.0 / below.objects)).sqrt();
+            let factor = here.degree as f64 / below.degree as f64;
+            (here.rate / below.rate).ln() + error >= PAYS * factor.ln()
         })
     }
 
-    /// Whether a neighbour of the home rung is unknown, or was seen too long ago. If one beyond it is known to be no
-    /// better, an unknown one can wait as well.
-    fn worth_a_look(&self, rung: usize, bounded: bool) -> bool {
-        let rung = &self.ladder[rung];
-        !rung.known() && !bounded || self.windows - rung.seen > rung.patience
+    /// The rung half-way to the next known one above, if that is worse and far: the top may lie between.
+    fn between(&self, above: usize, best: f64) -> Option<usize> {
+        let (here, there) = (&self.ladder[self.home], &self.ladder[above]);
+        let far = there.degree as f64 > WIDE * here.degree as f64 && above > self.home + 1;
+        (far && there.rate < EQUAL * best).then(|| self.home.midpoint(above))
     }
 
-    /// A rung below home that may be as good, if there is one: half-way to the next that is known not to be.
-    fn lower(&self, home: usize, best: f64) -> Option<usize> {
-        let floor = (0..home).rev().find(|r| self.ladder[*r].known());
+    /// A rung below home that may be as good, if there is one and it is due.
+    fn lower(&self, best: f64) -> Option<usize> {
+        let home = self.home;
+        let floor = (0..home).rev().find(|rung| self.ladder[*rung].known());
+        // A lower degree brings no more than in proportion to one lower still, and no more than the CPUs give.
+        let as_good = |rung: usize| {
+            let degree = self.ladder[rung].degree as f64;
+            let by_floor = floor.map_or(f64::INFINITY, |floor| {
+                let floor = &self.ladder[floor];
+                floor.rate * degree / floor.degree as f64
+            });
+            let here = &self.ladder[home];
+            let by_cpu = here.used.map_or(f64::INFINITY, |used| {
+                here.rate * degree / (used.max(1e-3) * self.cpus as f64)
+            });
+            (by_floor >= EQUAL * best || floor == Some(rung)) && by_cpu >= EQUAL * best
+        };
         let lower = match floor {
             Some(floor) if floor + 1 == home => floor,
-            Some(floor) => floor.midpoint(home),
+            // The lowest that proportion allows.
+            Some(floor) => {
+                let floor_rung = &self.ladder[floor];
+                self.rung_of(floor_rung.degree as f64 * EQUAL * best / floor_rung.rate)
+                    .clamp(floor + 1, home - 1)
+            }
             None => home.checked_sub(2).or_else(|| home.checked_sub(1))?,
         };
-        let degree = self.ladder[lower].degree as f64;
-        // No more than in proportion to a lower degree, and no more than the CPUs give.
-        let by_floor = floor.map_or(f64::INFINITY, |f| {
-            self.ladder[f].rate * degree / self.ladder[f].degree as f64
-        });
-        let here = &self.ladder[home];
-        let by_cpu = here.used.map_or(f64::INFINITY, |used| {
-            here.rate * degree / (used.max(1e-3) * self.cpus as f64)
-        });
-        let known = floor == Some(lower);
-        let may_do = known || by_floor.min(by_cpu) >= EQUAL * best;
-        (may_do && by_cpu >= EQUAL * best && self.worth_a_look(lower, false)).then_some(lower)
+        let rung = &self.ladder[lower];
+        (as_good(lower) && (!rung.known() || rung.again_ns < self.latest_ns)).then_some(lower)
     }
 
+    /// The lowest rung of at least this degree, or the last.
     fn rung_of(&self, degree: f64) -> usize {
         self.ladder
             .iter()
-            .position(|r| r.degree as f64 >= degree - 1e-6)
+            .position(|rung| rung.degree as f64 >= degree - 1e-6)
             .unwrap_or(self.ladder.len() - 1)
     }
 }
 
 impl Rung {
     fn known(&self) -> bool {
-        self.weight > 0.0
+        self.objects > 0.0
     }
 
-    fn remember(&mut self, rate: f64, used: Option<f64>, window: u32) {
-        self.weight = (self.weight + 1.0).min(MEMORY);
-        let new = 1.0 / self.weight;
+    fn remember(&mut self, rate: f64, objects: f64, used: Option<f64>) {
+        self.windows += 1;
+        self.objects = self.objects.min(MEMORY) + objects;
+        let new = objects / self.objects;
         self.rate += new * (rate - self.rate);
         self.used = used.map(|now| self.used.map_or(now, |before| before + new * (now - before)));
-        self.seen = window;
     }
 }
 
@@ -366,13 +439,13 @@ impl Window {
     }
 }
 
-/// 1, 2, 3, 4, 6, 8, 12, 16, … within the bounds, with the bounds themselves and the number of CPUs.
+/// 1 to 8, then four to each doubling, within the bounds, with the bounds themselves and the number of CPUs.
 fn ladder(bounds: &RangeInclusive<usize>, cpus: usize) -> Vec<Rung> {
-    let (least, most) = (*bounds.start(), *bounds.end());
-    let doubled = (0..usize::BITS - 1).flat_map(|bit| [1 << bit, (1 << bit) + (1_usize << bit) / 2]);
-    let mut degrees: Vec<usize> = doubled
-        .chain([least, most, cpus])
-        .filter(|d| bounds.contains(d))
+    let quarters = (0..usize::BITS - 3).flat_map(|doubling| (4..8).map(move |quarter| quarter << doubling));
+    let mut degrees: Vec<usize> = [1, 2, 3, *bounds.start(), *bounds.end(), cpus]
+        .into_iter()
+        .chain(quarters)
+        .filter(|degree| bounds.contains(degree))
         .collect();
     degrees.sort_unstable();
     degrees.dedup();
@@ -381,9 +454,10 @@ fn ladder(bounds: &RangeInclusive<usize>, cpus: usize) -> Vec<Rung> {
         .map(|degree| Rung {
             degree,
             rate: 0.0,
-            weight: 0.0,
+            objects: 0.0,
+            windows: 0,
             used: None,
-            seen: 0,
+            again_ns: 0,
             patience: PATIENCE,
         })
         .collect()

@@ -7,6 +7,8 @@ mod controller;
 #[cfg(all(test, not(loom)))]
 mod regret;
 #[cfg(all(test, not(loom)))]
+mod servers;
+#[cfg(all(test, not(loom)))]
 mod simulation;
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -13,6 +13,30 @@ use super::controller::Controller;
 pub(super) type Ns = f64;
 pub(super) const MS: Ns = 1e6;
 
+/// SplitMix64.
+pub(super) struct Random(pub(super) u64);
+
+impl Random {
+    /// Uniform in (0, 1].
+    pub(super) fn uniform(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64 + 1e-18
+    }
+
+    pub(super) fn exponential(&mut self) -> f64 {
+        -self.uniform().ln()
+    }
+
+    /// Mean 1, many small and few large: CV 1.3.
+    pub(super) fn heavy(&mut self) -> f64 {
+        let normal = (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0;
+        normal.exp() / 0.5_f64.exp()
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
     Compute(Ns),
@@ -28,6 +52,25 @@ pub(super) struct Machine {
     pub(super) slots: usize,
     /// By what share a request is slower for each one that waits, per slot.
     pub(super) thrashing: f64,
+}
+
+pub(super) const PLAIN: Machine = Machine {
+    cpus: 2,
+    crowding: 0.0,
+    slots: usize::MAX,
+    thrashing: 0.0,
+};
+
+pub(super) const fn slots(slots: usize, thrashing: f64) -> Machine {
+    Machine {
+        slots,
+        thrashing,
+        ..PLAIN
+    }
+}
+
+pub(super) const fn cpus(cpus: usize) -> Machine {
+    Machine { cpus, ..PLAIN }
 }
 
 pub(super) enum Degree<'c> {

@@ -3,7 +3,7 @@
 
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 use std::{io, mem};
@@ -16,6 +16,7 @@ use crate::bell::Bell;
 use crate::degree::cpus;
 use crate::desk::Desk;
 use crate::execution::{Mode, Settings};
+use crate::flag::Flag;
 use crate::hands::Hands;
 use crate::outcome::{Done, Warning};
 use crate::ring::Ring;
@@ -189,7 +190,7 @@ where
         let lane = Arc::new(Lane {
             ring: Ring::new(ring_capacity::<Raw<I::Item, W::Output>>()),
             bell: Bell::new(),
-            recalled: AtomicBool::new(false),
+            recalled: Flag::default(),
             current: AtomicUsize::new(NO_OBJECT),
         });
         pool.lanes
@@ -364,8 +365,7 @@ where
     /// Sleeps until a result or other news comes, or until then: `false` if nothing has come.
     fn listen(&self, until: Option<Instant>) -> bool {
         let pool = self.pool;
-        let news =
-            || pool.nudged.swap(false, Ordering::SeqCst) || self.lanes.iter().any(|lane| lane.ring.len() > 0);
+        let news = || pool.nudged.take() || self.lanes.iter().any(|lane| lane.ring.len() > 0);
         pool.shared.caller.wait(news, until)
     }
 
@@ -374,8 +374,7 @@ where
         let pool = self.pool;
         let shared = &pool.shared;
         let lanes = &self.lanes;
-        let news =
-            || pool.nudged.swap(false, Ordering::SeqCst) || lanes.iter().any(|lane| lane.ring.len() > 0);
+        let news = || pool.nudged.take() || lanes.iter().any(|lane| lane.ring.len() > 0);
         let until = if self.warned { None } else { shared.deadline() };
         if shared.caller.wait(news, until) {
             return;

@@ -9,6 +9,7 @@
 mod carrier;
 mod common;
 mod limits;
+mod memory;
 mod processes;
 mod script;
 
@@ -53,9 +54,14 @@ fn main() -> ExitCode {
         .collect();
     let mut failed = Vec::new();
     let mut passed = 0;
-    for test in [common::tests(), processes::tests(), limits::tests()]
-        .into_iter()
-        .flatten()
+    for test in [
+        common::tests(),
+        processes::tests(),
+        limits::tests(),
+        memory::tests(),
+    ]
+    .into_iter()
+    .flatten()
     {
         if !words.is_empty() && !words.iter().any(|word| test.name.contains(word)) {
             continue;

@@ -472,3 +472,20 @@ fn an_adaptive_degree_grows_for_futures_that_wait() {
     );
     assert!((1..=40).contains(&report.last_degree));
 }
+
+#[test]
+fn an_object_may_have_its_own_asynchronous_processor() {
+    let add = |i: i32| {
+        async move |object: &mut i32| {
+            tokio::task::yield_now().await;
+            *object + i
+        }
+    };
+    let mut sum = 0;
+    one_thread().block_on(at_most(3).for_each_async(
+        (0..40).map(|i| (i, add(i))),
+        async |(object, processor)| processor(object).await,
+        |done| sum += done.result,
+    ));
+    assert_eq!(sum, 1_560);
+}

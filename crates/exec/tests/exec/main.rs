@@ -413,9 +413,22 @@ on_every_carrier! {
 
     fn an_object_may_have_its_own_processor(with, on) {
         let mut got = Vec::new();
-        on(with(3)).for_each_own((0..40).map(|i| (i, move |o: &mut i32| *o + i)), |done| got.push(done.result));
+        let add = |i: i32| move |o: &mut i32| *o + i;
+        on(with(3)).for_each((0..40).map(|i| (i, add(i))), |(o, p)| p(o), |done| got.push(done.result));
         got.sort_unstable();
         assert!(got.into_iter().eq((0..40).map(|i| i * 2)));
+    }
+
+    fn an_objects_own_processor_may_fail(with, on) {
+        let mut sum = 0;
+        let odd_fails = |i: i32| move |o: &mut i32| if i % 2 == 0 { Ok(*o) } else { Err(i) };
+        let tried = on(with(3).on_error(OnError::Collect)).try_for_each(
+            (0..40).map(|i| (i, odd_fails(i))),
+            |(o, p)| p(o),
+            |done| sum += done.result,
+        );
+        assert_eq!((sum, tried.failed.len()), (380, 20));
+        assert!(tried.failed.iter().all(|failed| failed.object.0 == failed.error));
     }
 }
 

@@ -5,7 +5,25 @@
 //! asker's own, and who asks nobody is told so. The options of `CONNECT` are understood but those for TLS and accounts,
 //! which are refused. What is wrong is told in the words of the NATS server.
 //!
-//! There are no clusters, accounts, JetStream, nkeys or TLS.
+//! There are no clusters, accounts, JetStream, nkeys or TLS. Two things are done otherwise than by the NATS server: wrong
+//! arguments are answered with `Parser Error` before the connection is closed, where it says nothing; and no first `PING`
+//! is sent to measure the way.
+//!
+//! Clients that do not take what is sent to them are the server's business: with
+//! [`Overflow::Drop`](crate::Overflow::Drop) they are closed, as the NATS server does it. Where a thread waits for each
+//! client, nothing more is read once the server stops, so that a [lame duck](Options::lame_duck) only says goodbye.
+//!
+//! ```
+//! use threadgauge_reactor::protocol::groups::{Groups, Options};
+//! use threadgauge_reactor::testing::Rehearsal;
+//!
+//! let mut server = Rehearsal::new(Groups::new(Options::default()));
+//! let (anna, ben) = (server.connect(), server.connect());
+//! server.receive(anna, b"CONNECT {\"verbose\":false}\r\nSUB room.* 1\r\n");
+//! server.take_output(anna); // the greeting
+//! server.receive(ben, b"PUB room.blue 5\r\nhello\r\n");
+//! assert_eq!(server.take_output(anna), b"MSG room.blue 1 5\r\nhello\r\n");
+//! ```
 
 mod broker;
 mod connect;
@@ -41,6 +59,15 @@ impl Groups {
     /// With these options.
     pub fn new(options: Options) -> Self {
         Self(Arc::new(Broker::new(options)))
+    }
+
+    /// With this name and id, and else the defaults: so that what it says is the same each time.
+    pub fn named(name: &str) -> Self {
+        Self::new(Options {
+            server_name: name.to_owned(),
+            server_id: name.to_owned(),
+            ..Options::default()
+        })
     }
 
     /// To see from outside what it does.

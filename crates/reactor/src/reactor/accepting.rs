@@ -153,12 +153,9 @@ impl<P: Protocol> ServingLoop<'_, P> {
 
     /// Has the read half of a new connection here: the session begins.
     pub fn open_reader(&mut self, newcomer: Newcomer, reactor: &mut Loop<P::Session>) {
-        let Newcomer {
-            id,
-            link,
-            reader,
-            writer,
-        } = newcomer;
+        let Newcomer { id, link, reader, .. } = newcomer;
+        // It may have moved before this loop heard of the connection.
+        let writer = self.moves.writer_of(id);
         let slot = id.slot();
         let token = Token::new(slot);
         let interest = match writer == self.index {

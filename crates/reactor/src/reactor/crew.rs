@@ -26,6 +26,8 @@ pub(crate) struct Crew<S> {
     pub acceptors: Acceptors,
     /// One for each loop.
     pub mailboxes: Vec<Mailbox<Task<S>>>,
+    /// Held while all are told that a write half moves.
+    pub rehoming: Mutex<()>,
     /// Emptied batches, so that a turn costs no allocation.
     spares: Mutex<Vec<Batch>>,
     /// Watches the loops, where connections move by their use of the CPU.
@@ -123,6 +125,7 @@ pub(super) fn serve_watched<P: Protocol>(
         watch,
         manager,
         acceptors,
+        rehoming: Mutex::default(),
         spares: Mutex::default(),
     };
     let run = |index, (reactor, sends): (Loop<P::Session>, Option<JointSends>)| {

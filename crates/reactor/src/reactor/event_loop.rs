@@ -16,7 +16,7 @@ use crate::counters::{Board, Counters, Totals};
 use crate::ring::Filled;
 
 /// The most events of one turn. Many, so that under load what all of them produce is sent together.
-const EVENTS: usize = 512;
+const EVENTS: usize = 1024;
 
 /// Names for a handler who or what an event concerns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

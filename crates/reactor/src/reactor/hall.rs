@@ -286,6 +286,7 @@ impl<'a, P: Protocol> Hall<'a, P> {
             Ok(count) => {
                 hands.counters.bytes_out.add(count as u64);
                 write.outbox.sent(count);
+                write.outbox.shrink();
                 write.blocked = !write.outbox.is_empty();
             }
             Err(Errno::AGAIN) => write.blocked = true,
@@ -377,8 +378,26 @@ impl<'a, P: Protocol> Hall<'a, P> {
         }
     }
 
-    /// Calls the session with its outbox; then delivers what it has for others.
+    /// Calls the session, and on if it was interrupted.
     fn call(
+        &self,
+        guest: &Arc<Guest<P::Session>>,
+        session: &mut Option<ReadHalf<P::Session>>,
+        hands: &mut Hands<'_, P::Session>,
+        now: Instant,
+        call: impl FnOnce(&mut Connection<P::Session>, &mut Turn<'_>),
+    ) {
+        self.enter(guest, session, hands, now, call);
+        while session
+            .as_ref()
+            .is_some_and(|read| read.connection.is_interrupted())
+        {
+            self.enter(guest, session, hands, now, Connection::resume);
+        }
+    }
+
+    /// Calls the session with its outbox; then delivers what it has for others.
+    fn enter(
         &self,
         guest: &Arc<Guest<P::Session>>,
         session: &mut Option<ReadHalf<P::Session>>,

@@ -9,10 +9,11 @@
 //!
 //! **A write half** moves from A to B:
 //!
-//! 1. A tells every loop, itself and B too: *this connection's write half will be at B*.
-//! 2. Each loop sends to B from then on, and tells A so, after everything that it has sent to A before. B keeps what
-//!    arrives for the half. (A itself goes on filling the outbox that it has.)
-//! 3. When all have told A, nothing more can come there. A posts the half to B, and from now on sends to B too.
+//! 1. A tells every loop, itself too: *this connection's write half will be at B*. None acts on it before all have it, so
+//!    that a session that moves meanwhile does not come from a loop that knows to one that does not.
+//! 2. Each loop, A too, sends to B from then on, and tells A so, after everything that it has sent to A before. B keeps
+//!    what arrives for the half.
+//! 3. When all have told A, nothing more can come there. A posts the half to B.
 //! 4. B puts what it has kept behind what is in the outbox, and goes on as if it had always been here.
 //!
 //! What a sender said before step 2 is in the outbox, and what it said after is behind it. A connection that ends
@@ -20,10 +21,12 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::os::fd::AsFd;
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::balance::Shed;
-use super::event_loop::{Interest, Token};
+use super::event_loop::{Interest, Reactor, Token};
 use super::mail::{MovingReader, MovingWriter, Task};
 use super::peer::{Finish, Peer};
 use super::serving::{Loop, ServingLoop};
@@ -86,11 +89,24 @@ impl Moves {
         self.writers.contains_key(&id)
     }
 
-    /// The connection is gone.
-    pub fn forget(&mut self, id: ConnectionId) {
+    /// The connection is gone. Whether its write half was on its way here.
+    fn forget(&mut self, id: ConnectionId) -> bool {
         self.writers.remove(&id);
         self.readers.remove(&id);
-        self.coming.remove(&id);
+        self.coming.remove(&id).is_some()
+    }
+}
+
+/// Watches a socket that this loop may be watching already: for its other half, or for a read half that went from here
+/// when it ended.
+pub(super) fn watch_socket<T>(
+    reactor: &Reactor<T>,
+    socket: impl AsFd + Copy,
+    interest: Interest,
+) -> io::Result<()> {
+    match reactor.register(socket, interest) {
+        Err(known) if known.kind() == io::ErrorKind::AlreadyExists => reactor.change(socket, interest),
+        registered => registered,
     }
 }
 
@@ -118,7 +134,9 @@ impl<P: Protocol> ServingLoop<'_, P> {
         let _ = reactor.remove(&link.socket);
         if let Some(write) = &mut peer.write {
             peer.reader = to;
-            link.waiting.store(write.outbox.len(), Relaxed);
+            if peer.writer == self.index {
+                link.waiting.store(write.outbox.len(), Relaxed);
+            }
             write.watched = write.blocked;
             if write.blocked
                 && reactor
@@ -205,13 +223,10 @@ impl<P: Protocol> ServingLoop<'_, P> {
         let watched = match self.peers.get(id).and_then(|peer| peer.write.as_mut()) {
             _ if !watch => Ok(()),
             Some(write) => {
-                let both = Interest::both(token, token);
-                match std::mem::replace(&mut write.watched, true) {
-                    true => reactor.change(&link.socket, both),
-                    false => reactor.register(&link.socket, both),
-                }
+                write.watched = true;
+                watch_socket(reactor, &link.socket, Interest::both(token, token))
             }
-            None => reactor.register(&link.socket, Interest::read(token)),
+            None => watch_socket(reactor, &link.socket, Interest::read(token)),
         };
         match self.peers.get(id) {
             Some(peer) => {
@@ -231,6 +246,13 @@ impl<P: Protocol> ServingLoop<'_, P> {
             }
         }
         watched
+    }
+
+    /// A connection that has moved is gone, at least its write half: its read half may wait for that here.
+    pub fn forget(&mut self, id: ConnectionId, reactor: &mut Loop<P::Session>) {
+        if self.moves.forget(id) && self.peers.get(id).is_some() {
+            self.write_half_gone(id, Some(CloseReason::Lost), reactor);
+        }
     }
 
     /// The read half of a write half is on another loop now.
@@ -256,16 +278,27 @@ impl<P: Protocol> ServingLoop<'_, P> {
         }
         self.moves.leaving.insert(id, (to, self.outgoing.len()));
         let from = self.index;
-        self.tell_all(|| Task::Rehome { id, from, to });
+        self.post_all();
+        // Nobody acts on it before all have it: see `rehome`.
+        let all_have_it = self.crew.rehoming.lock().unwrap_or_else(PoisonError::into_inner);
+        for mailbox in &self.crew.mailboxes {
+            if mailbox.post([Task::Rehome { id, from, to }]) {
+                self.counters.other_calls.add(1);
+            }
+        }
+        drop(all_have_it);
     }
 
     /// A write half is about to move: what is said to it goes to the new loop from now on.
     pub fn rehome(&mut self, id: ConnectionId, from: usize, to: usize) {
-        if self.index != from {
-            self.moves.writers.insert(id, to);
-            if let Some(peer) = self.peers.get(id).filter(|peer| peer.read.is_some()) {
-                peer.writer = to;
+        // Until all have it. A session that has sent to the new loop and then moves finds every loop knowing where.
+        drop(self.crew.rehoming.lock().unwrap_or_else(PoisonError::into_inner));
+        self.moves.writers.insert(id, to);
+        if let Some(peer) = self.peers.get(id) {
+            if let Some(write) = peer.write.as_ref().filter(|_| !peer.is_split()) {
+                peer.link.waiting.store(write.outbox.len(), Relaxed);
             }
+            peer.writer = to;
         }
         if self.index == to {
             self.moves.coming.insert(id, Vec::new());
@@ -293,9 +326,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
             return self.tell_all(|| Task::Forget(id));
         };
         let (link, reader) = (peer.link.clone(), peer.reader);
-        peer.writer = to;
         if peer.read.is_some() {
-            link.waiting.store(write.outbox.len(), Relaxed);
             if write.watched {
                 // It was registered and is open.
                 let _ = reactor.change(&link.socket, Interest::read(Token::new(id.slot())));
@@ -308,7 +339,6 @@ impl<P: Protocol> ServingLoop<'_, P> {
             self.peers.remove(id.slot());
         }
         (write.watched, write.blocked, write.dirty) = (false, false, false);
-        self.moves.writers.insert(id, to);
         self.crew.manager.moved(self.index, to);
         let moving = MovingWriter {
             id,

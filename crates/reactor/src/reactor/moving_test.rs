@@ -49,6 +49,14 @@ impl Gauge for MadeUp {
     }
 }
 
+struct StopAtEnd<'a>(&'a Stop);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
 /// Serves while `drive` is at work, until it says that it is done and every loop has read and written.
 fn serve<P: Protocol>(protocol: P, drive: impl FnOnce(SocketAddr, &dyn Fn(usize) -> bool)) -> Totals {
     let two = NonZeroUsize::new(LOOPS / 2).expect("not zero");
@@ -73,8 +81,11 @@ fn serve<P: Protocol>(protocol: P, drive: impl FnOnce(SocketAddr, &dyn Fn(usize)
                 serve_watched(serving, manager, Acceptors::First, Kernel::Epoll, Some(watch))
             })
         });
-        drive(address, &goes_on);
-        stop.stop();
+        {
+            // Also when it fails: the server would be waited for, for ever.
+            let _stopped = StopAtEnd(&stop);
+            drive(address, &goes_on);
+        }
         running.join().expect("it does not panic").expect("served")
     })
 }

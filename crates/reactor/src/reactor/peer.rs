@@ -34,6 +34,13 @@ pub(crate) struct Peer<S> {
     pub write: Option<WriteHalf>,
 }
 
+impl<S> Peer<S> {
+    /// Whether what the session sends to its own client goes through another loop: of the loop where the write half is.
+    pub fn is_split(&self) -> bool {
+        self.read.is_none() || self.writer != self.reader
+    }
+}
+
 /// How a write half is to end; the later the stronger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Finish {

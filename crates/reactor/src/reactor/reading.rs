@@ -142,14 +142,25 @@ impl<P: Protocol> ServingLoop<'_, P> {
         call: impl FnOnce(&mut Connection<P::Session>, &mut Turn<'_>),
     ) {
         self.enter(slot, reactor, call);
-        while !self.effects.jobs.is_empty() {
-            let step = self.effects.jobs.remove(0);
-            let bytes = catch_unwind(AssertUnwindSafe(step)).ok();
-            self.enter(slot, reactor, |connection, turn| {
-                connection.answered(bytes.as_deref(), turn);
-            });
+        loop {
+            if !self.effects.jobs.is_empty() {
+                let step = self.effects.jobs.remove(0);
+                let bytes = catch_unwind(AssertUnwindSafe(step)).ok();
+                self.enter(slot, reactor, |connection, turn| {
+                    connection.answered(bytes.as_deref(), turn);
+                });
+            } else if self.is_interrupted(slot) {
+                self.enter(slot, reactor, Connection::resume);
+            } else {
+                break;
+            }
         }
         self.settle(slot, reactor);
+    }
+
+    fn is_interrupted(&mut self, slot: u32) -> bool {
+        let read = self.peers.at(slot).and_then(|peer| peer.read.as_ref());
+        read.is_some_and(|read| read.connection.is_interrupted())
     }
 
     fn enter(
@@ -163,7 +174,8 @@ impl<P: Protocol> ServingLoop<'_, P> {
         let Some(read) = &mut peer.read else { return };
         let id = peer.id;
         let messages = read.connection.messages();
-        if let Some(write) = &mut peer.write {
+        if let Some(write) = peer.write.as_mut().filter(|_| peer.writer == self.index) {
+            write.outbox.borrow(&mut self.spares);
             let full_at = write.outbox.full_at(limit);
             let mut turn = Turn {
                 output: write.outbox.buffer(),
@@ -171,6 +183,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
                 effects: &mut self.effects,
             };
             call(&mut read.connection, &mut turn);
+            write.outbox.give_back(&mut self.spares);
             if !write.outbox.is_empty() && write.must_flush() {
                 self.dirty.push(slot);
             }
@@ -324,14 +337,17 @@ impl<P: Protocol> ServingLoop<'_, P> {
         }
         let link = Arc::clone(&peer.link);
         let Some(read) = peer.read.take() else { return };
-        self.peers.remove(slot);
+        if peer.write.is_some() {
+            // On its way already to the loop where it will end.
+            peer.reader = writer;
+        } else {
+            self.peers.remove(slot);
+        }
         if read.may_linger() {
             // It was registered and is open. Otherwise the socket is about to be closed, which says the same.
             let _ = reactor.remove(&link.socket);
         }
-        self.crew.manager.moved(self.index, writer);
-        let moving = Box::new(MovingReader { id, link, read });
-        self.leaving.push((writer, Task::Finish(moving, finish)));
+        self.leaving.push((MovingReader { id, link, read }, finish));
     }
 
     /// The write half is gone: all is sent, or it was not to be, or it could not for the reason given.

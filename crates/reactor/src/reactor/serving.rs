@@ -16,13 +16,14 @@
 use super::accepting::Acceptor;
 use super::crew::Crew;
 use super::event_loop::{Handler, Interest, Reactor, Readiness, Token};
-use super::mail::{Outgoing, Task};
+use super::mail::{MovingReader, Outgoing, Task};
 use super::moving::Moves;
-use super::peer::Peers;
+use super::peer::{Finish, Peers};
 use crate::connection::{Connection, RECEIVE_BYTES};
 use crate::counters::{CloseReason, Counters};
 use crate::error::Error;
 use crate::listen::Listener;
+use crate::outbox::Spares;
 use crate::protocol::{Effects, Protocol};
 use crate::ring::JointSends;
 use crate::server::Serving;
@@ -46,6 +47,8 @@ pub(super) struct ServingLoop<'a, P: Protocol> {
     pub effects: Effects,
     /// Where receives put their bytes.
     pub input: Box<[u8]>,
+    /// Memory for outboxes.
+    pub spares: Spares,
     /// Write halves that have something new to send.
     pub dirty: Vec<u32>,
     /// Sends all outboxes of a turn at once, where that was asked for.
@@ -56,8 +59,8 @@ pub(super) struct ServingLoop<'a, P: Protocol> {
     pub ended: Vec<u32>,
     /// For each loop.
     pub outgoing: Vec<Outgoing<P::Session>>,
-    /// Read halves that have ended, and the loops of their write halves: posted after all that anybody here has said.
-    pub leaving: Vec<(usize, Task<P::Session>)>,
+    /// Read halves that have ended, on their way to their write halves: posted after all that anybody here has said.
+    pub leaving: Vec<(MovingReader<P::Session>, Finish)>,
     /// How many different messages this loop has delivered.
     pub delivered: u64,
     /// Where connections are that have moved.
@@ -88,6 +91,7 @@ impl<'a, P: Protocol> ServingLoop<'a, P> {
             peers: Peers::default(),
             effects: Effects::default(),
             input: vec![0; RECEIVE_BYTES].into_boxed_slice(),
+            spares: Spares::default(),
             dirty: Vec::new(),
             joint_sends,
             queued: Vec::new(),
@@ -183,8 +187,11 @@ impl<'a, P: Protocol> ServingLoop<'a, P> {
         if P::SHARED && !self.leaving.is_empty() {
             self.post_all();
         }
-        for (writer, task) in std::mem::take(&mut self.leaving) {
-            self.tell(writer, task);
+        for (moving, finish) in std::mem::take(&mut self.leaving) {
+            // Now, since the write half may have moved since the end was decided.
+            let writer = self.moves.writer_of(moving.id);
+            self.crew.manager.moved(self.index, writer);
+            self.tell(writer, Task::Finish(Box::new(moving), finish));
         }
         self.post_all();
     }
@@ -244,7 +251,7 @@ impl<P: Protocol> Handler<Task<P::Session>> for ServingLoop<'_, P> {
             Task::Rehome { id, from, to } => self.rehome(id, from, to),
             Task::Rehomed(id) => self.rehomed(id, reactor),
             Task::WriterMoved(moving) => self.writer_moved(*moving, reactor),
-            Task::Forget(id) => self.moves.forget(id),
+            Task::Forget(id) => self.forget(id, reactor),
             Task::Shed(shed) => self.shed(shed, reactor),
             Task::Permit => self.listen(reactor),
             Task::Stop => self.stop(reactor),

@@ -8,7 +8,7 @@ use rustix::net::{self, SendFlags};
 
 use super::event_loop::{Interest, Token};
 use super::mail::{Batch, Task};
-use super::moving::Held;
+use super::moving::{Held, watch_socket};
 use super::peer::Finish;
 use super::serving::{Loop, ServingLoop};
 use crate::connection::Connection;
@@ -57,6 +57,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
             self.moves.hold(id, || Held::Own(bytes.to_vec()));
             return;
         };
+        write.outbox.borrow(&mut self.spares);
         write.outbox.buffer().extend_from_slice(bytes);
         if write.must_flush() {
             self.dirty.push(id.slot());
@@ -75,12 +76,14 @@ impl<P: Protocol> ServingLoop<'_, P> {
             }
             return;
         };
+        let is_split = peer.is_split();
         let Some(write) = peer.write.as_mut().filter(|write| !write.finish) else {
             return self.counters.undeliverable.add(1);
         };
-        if peer.read.is_none() {
+        if is_split {
             peer.link.waiting.fetch_add(parts.len(), Relaxed);
         }
+        write.outbox.borrow(&mut self.spares);
         parts.append_to(write.outbox.buffer());
         self.counters.deliveries.add(1);
         if write.must_flush() {
@@ -197,14 +200,16 @@ impl<P: Protocol> ServingLoop<'_, P> {
     fn sent(&mut self, slot: u32, sent: Result<usize, Errno>) {
         let limit = self.serving.options.output_limit;
         let Some(peer) = self.peers.at(slot) else { return };
+        let is_split = peer.is_split();
         let Some(write) = &mut peer.write else { return };
         match sent {
             Ok(count) => {
                 self.counters.bytes_out.add(count as u64);
                 write.outbox.sent(count);
+                write.outbox.give_back(&mut self.spares);
                 // The kernel took a part: it is full, and makes an event when it is not.
                 write.blocked = !write.outbox.is_empty();
-                if peer.read.is_none() {
+                if is_split {
                     // Relaxed: see `Link::waiting`.
                     let before = peer.link.waiting.fetch_sub(count, Relaxed);
                     if before > limit / 2 && before - count <= limit / 2 {
@@ -230,7 +235,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         let Some(write) = &mut peer.write else { return };
         if write.blocked && !write.watched {
             write.watched = true;
-            let watched = reactor.register(&peer.link.socket, Interest::write(Token::new(slot)));
+            let watched = watch_socket(reactor, &peer.link.socket, Interest::write(Token::new(slot)));
             if watched.is_err() {
                 return self.fail_write_half(slot, CloseReason::Lost);
             }

@@ -248,7 +248,7 @@ impl Broker {
         };
         match after {
             Some(after) if after > subscription.messages.load(Relaxed) => {
-                subscription.most.store(after, Relaxed)
+                subscription.most.store(after, Relaxed);
             }
             _ => {
                 let subscription = Arc::clone(subscription);

@@ -144,11 +144,14 @@ impl<S> Index<S> {
     }
 }
 
+/// A subject and whom its messages go to.
+type Known<S> = (Box<[u8]>, Arc<Route<S>>);
+
 /// What one publisher has found.
 #[derive(Debug)]
 pub(super) struct Found<S> {
     generation: u64,
-    routes: Vec<(Box<[u8]>, Arc<Route<S>>)>,
+    routes: Vec<Known<S>>,
     /// The one to be replaced next.
     oldest: usize,
 }

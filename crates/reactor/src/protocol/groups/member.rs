@@ -800,11 +800,7 @@ mod tests {
             ], 0..12),
             cuts in prop::collection::vec(0usize..300, 0..8),
         ) {
-            let make = || {
-                let server_id = "same".to_owned();
-                Groups::new(Options { server_id, server_name: String::new(), ..Options::default() })
-            };
-            split_anywhere(make, b"SUB a.> 1\r\nSUB a.b q 2\r\n", operations.concat().as_bytes(), &cuts);
+            split_anywhere(|| Groups::named("same"), b"SUB a.> 1\r\nSUB a.b q 2\r\n", operations.concat().as_bytes(), &cuts);
         }
     }
 }

@@ -1,0 +1,9 @@
+//! The protocol `groups`: bytes from anywhere, cut at any places, do the same as whole, and nothing panics. The first byte
+//! says how many of the next are places to cut at.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use threadgauge_reactor::protocol::groups::Groups;
+use threadgauge_reactor::testing::split_as_told;
+
+fuzz_target!(|input: &[u8]| split_as_told(|| Groups::named("fuzz"), b"SUB a.> 1\r\nSUB * q 2\r\n", input));
