@@ -13,7 +13,8 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 pub(super) const GROUP: u16 = 0;
 /// A power of two.
 const COUNT: u16 = 256;
-const BYTES: usize = 4096;
+/// Large, since a large message that comes in pieces costs a completion for each; only what is used takes memory.
+const BYTES: usize = 16 * 1024;
 /// The ring of entries comes first, and is a whole page.
 const ENTRIES_BYTES: usize = COUNT as usize * size_of::<BufRingEntry>();
 
