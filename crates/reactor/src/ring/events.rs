@@ -254,7 +254,7 @@ mod tests {
 
     fn bytes(events: &mut Events, answer: Answer) -> Vec<u8> {
         let filled = answer.result.expect("received").expect("not the end");
-        let mut into = vec![0; 16 * 1024];
+        let mut into = vec![0; 4096];
         let count = events.take(filled, &mut into);
         into.truncate(count);
         into
