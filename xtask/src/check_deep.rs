@@ -1,8 +1,8 @@
 //! `cargo xtask check-deep`: what takes too long for every change.
 //!
 //! Valgrind's memcheck over the tests of the unsafe leaves, loom's model checking of the lock-free parts, very many
-//! connections to the servers of the conformance suites, then every fuzz target for a while. All look for what the
-//! tests themselves cannot see.
+//! connections to the servers of the conformance suites, NATS' clients on every design, then every fuzz target for a
+//! while. All look for what the tests themselves cannot see.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
-use crate::{deps, shell};
+use crate::{clients, deps, shell};
 
 /// A crate with unsafe leaves, and what the names of the tests that reach them contain and do not.
 struct Leaves {
@@ -73,14 +73,17 @@ pub struct Options {
     #[arg(long, default_value_t = 600, value_name = "SECONDS")]
     fuzz_seconds: u32,
     /// Only valgrind
-    #[arg(long, conflicts_with_all = ["loom_only", "crowd_only", "fuzz_only"])]
+    #[arg(long, conflicts_with_all = ["loom_only", "crowd_only", "clients_only", "fuzz_only"])]
     valgrind_only: bool,
     /// Only loom's models
-    #[arg(long, conflicts_with_all = ["crowd_only", "fuzz_only"])]
+    #[arg(long, conflicts_with_all = ["crowd_only", "clients_only", "fuzz_only"])]
     loom_only: bool,
     /// Only the servers with 10,000 connections
-    #[arg(long, conflicts_with = "fuzz_only")]
+    #[arg(long, conflicts_with_all = ["clients_only", "fuzz_only"])]
     crowd_only: bool,
+    /// Only the clients of NATS, on every design
+    #[arg(long, conflicts_with = "fuzz_only")]
+    clients_only: bool,
     /// Only the fuzz targets
     #[arg(long)]
     fuzz_only: bool,
@@ -88,7 +91,14 @@ pub struct Options {
 
 /// Runs all of them, or the one asked for.
 pub fn run(options: &Options) -> Result<()> {
-    let all = !(options.valgrind_only || options.loom_only || options.crowd_only || options.fuzz_only);
+    let one = [
+        options.valgrind_only,
+        options.loom_only,
+        options.crowd_only,
+        options.clients_only,
+        options.fuzz_only,
+    ];
+    let all = !one.contains(&true);
     if all || options.valgrind_only {
         deps::install(deps::Need::Deep)?;
         memcheck()?;
@@ -98,6 +108,10 @@ pub fn run(options: &Options) -> Result<()> {
     }
     if all || options.crowd_only {
         crowd()?;
+    }
+    if all || options.clients_only {
+        eprintln!("== clients of NATS on every design");
+        clients::deep()?;
     }
     if all || options.fuzz_only {
         fuzz(options.fuzz_seconds)?;

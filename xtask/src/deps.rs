@@ -17,7 +17,7 @@ pub const BROWSER_TESTS: &str = "tests/browser";
 /// What a chore is going to use.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Need {
-    /// `cargo xtask test`: a browser and what drives it.
+    /// `cargo xtask test`: a browser and what drives it; Python, for one of the clients.
     Tests,
     /// `cargo xtask check-deep` as well: valgrind.
     Deep,
@@ -46,6 +46,11 @@ const TOOLS: &[Tool] = &[
     Tool {
         programs: &["npm"],
         packages: "npm",
+        need: Need::Tests,
+    },
+    Tool {
+        programs: &["python3"],
+        packages: "python3 python3-venv",
         need: Need::Tests,
     },
     Tool {

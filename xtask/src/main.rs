@@ -18,6 +18,7 @@ mod bench_harness;
 mod bench_servers;
 mod browser;
 mod check_deep;
+mod clients;
 mod deps;
 mod dice;
 mod folders;
@@ -62,6 +63,8 @@ enum Chore {
         #[arg(long, value_name = "DIR")]
         pictures: Option<PathBuf>,
     },
+    /// The protocol `groups` with the clients that NATS users have
+    Clients(clients::Options),
     /// Write the man page and the shell completions into a folder
     Man {
         /// Made if it is missing
@@ -108,6 +111,7 @@ fn run() -> Result<()> {
         Chore::Folders => folders::check(),
         Chore::Licences => licences::check(),
         Chore::Browser { page, pictures } => browser::run(page.as_deref(), pictures.as_deref()),
+        Chore::Clients(options) => clients::run(&options),
         Chore::Man { dir } => man::write(&dir),
         Chore::CheckDeep(options) => check_deep::run(&options),
         Chore::BenchExec(options) => bench_exec::run(&options),
@@ -115,5 +119,15 @@ fn run() -> Result<()> {
         Chore::BenchHarness(options) => bench_harness::run(&options),
         Chore::BenchServers(options) => bench_servers::run(&options),
         Chore::Pairs(options) => pairs::run(&options),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        <Cli as CommandFactory>::command().debug_assert();
     }
 }

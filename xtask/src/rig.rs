@@ -29,6 +29,7 @@ use server::Cpus;
 
 /// How much to measure, and where to put it.
 #[derive(Args, Debug)]
+#[group(skip)]
 pub struct Options {
     /// Rounds; each runs every server once. An interval takes six
     #[arg(long, default_value_t = 7, value_name = "N")]

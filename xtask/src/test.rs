@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use crate::{browser, deps, folders, licences, shell};
+use crate::{browser, clients, deps, folders, licences, shell};
 
 /// One thing to pass.
 struct Step {
@@ -78,6 +78,23 @@ const STEPS: &[Step] = &[
         name: "tests",
         alone: "cargo test --workspace --all-features --locked",
         run: || cargo("test --workspace --all-features --locked"),
+    },
+    Step {
+        name: "lints of the clients",
+        alone: "cargo clippy --manifest-path tests/clients/Cargo.toml --locked -- -D warnings",
+        run: || {
+            shell::run(
+                shell::cargo()
+                    .args(["clippy", "--manifest-path", clients::MANIFEST, "--locked"])
+                    .args(["--", "-D", "warnings"])
+                    .env("CARGO_TARGET_DIR", clients::TARGET),
+            )
+        },
+    },
+    Step {
+        name: "clients",
+        alone: "cargo xtask clients",
+        run: || clients::run(&clients::Options::default()),
     },
     Step {
         name: "browser",

@@ -56,16 +56,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         tally.rate(),
         100.0 * tally.driver_share()
     );
-    if let Load::Open {
-        deliveries_per_second,
-        ..
-    } = load
-    {
+    if tally.pace.is_some() {
         println!("latency:  {}", show(&tally.latency));
         println!("lateness: {}", show(&tally.lateness));
-        if let Some(flaw) = tally.flaw(deliveries_per_second) {
-            println!("invalid: {flaw}");
-        }
+    }
+    if let Some(flaw) = tally.flaw() {
+        println!("invalid: {flaw}");
     }
     Ok(())
 }

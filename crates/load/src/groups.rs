@@ -21,7 +21,7 @@ const STEP: usize = 64;
 /// Of its own CPU time, the most that a driver under a fixed rate may use.
 const BUSIEST: f64 = 0.85;
 /// Of the rate asked for, the least that must be reached.
-const LEAST_RATE: f64 = 0.99;
+const LEAST_PACE: f64 = 0.99;
 
 /// Who is there, and what they send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +70,9 @@ pub struct Tally {
     pub latency: Latency,
     /// How late messages were sent, after their intended start; empty in a closed loop.
     pub lateness: Latency,
+    /// How fast deliveries came over how fast they were to come, each from the first to the last: under 1 where the server
+    /// fell behind. `None` in a closed loop.
+    pub pace: Option<f64>,
 }
 
 impl Tally {
@@ -83,9 +86,10 @@ impl Tally {
         self.cpu.as_secs_f64() / self.elapsed.as_secs_f64()
     }
 
-    /// Why a run under this fixed rate is invalid, if it is.
-    pub fn flaw(&self, deliveries_per_second: f64) -> Option<Flaw> {
-        if self.rate() < LEAST_RATE * deliveries_per_second {
+    /// Why a run under a fixed rate is invalid, if it is. A closed loop never is.
+    pub fn flaw(&self) -> Option<Flaw> {
+        let pace = self.pace?;
+        if pace < LEAST_PACE {
             return Some(Flaw::Slow);
         }
         (self.driver_share() > BUSIEST).then_some(Flaw::Busy)
@@ -101,6 +105,24 @@ pub enum Flaw {
     /// The driver may have been what was waited for.
     #[error("the driver used over 85 % of its CPU")]
     Busy,
+}
+
+/// From the first of several moments to the last, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stretch(Option<[u64; 2]>);
+
+impl Stretch {
+    /// Moments come in order.
+    fn reach(&mut self, now_ns: u64) {
+        let first_ns = self.0.map_or(now_ns, |[first_ns, _]| first_ns);
+        self.0 = Some([first_ns, now_ns]);
+    }
+
+    /// Its length. Never nought, so that a single message keeps its pace.
+    fn ns(self) -> f64 {
+        self.0
+            .map_or(1.0, |[first_ns, last_ns]| (last_ns - first_ns).max(1) as f64)
+    }
 }
 
 /// Groups that are connected, each member to receive what its group is sent.
@@ -184,6 +206,7 @@ impl Groups {
             cpu: Duration::ZERO,
             latency: Latency::default(),
             lateness: Latency::default(),
+            pace: None,
         };
         self.heard_ns = start_ns;
         let end_ns = start_ns + span.as_nanos() as u64;
@@ -239,22 +262,29 @@ impl Groups {
     ) -> Result<(), LoadError> {
         let mut dice = fastrand::Rng::with_seed(!seed);
         let mut starts = starts.peekable();
+        let (mut intended, mut delivered) = (Stretch::default(), Stretch::default());
         loop {
             let now_ns = monotonic_ns();
             while let Some(at_ns) = starts.next_if(|&at_ns| at_ns <= now_ns) {
                 self.speak(dice.usize(..self.plan.connections), at_ns, tally);
                 tally.lateness.record(now_ns - at_ns);
+                intended.reach(at_ns);
             }
             let limit = self.flush()?;
             let limit = match starts.peek() {
-                None if self.ledger.on_the_way == 0 => return Ok(()),
+                None if self.ledger.on_the_way == 0 => {
+                    tally.pace = Some(intended.ns() / delivered.ns());
+                    return Ok(());
+                }
                 None => limit,
                 Some(at_ns) => limit.min(Duration::from_nanos(at_ns.saturating_sub(monotonic_ns()))),
             };
             let latency = &mut tally.latency;
-            // One look at the clock a turn would call early what came while a turn went on; one a delivery is cheap.
             self.listen(limit, |heard| {
-                latency.record(monotonic_ns().saturating_sub(heard.intended_ns));
+                // One look at the clock a turn would call early what came while a turn went on; one a delivery is cheap.
+                let now_ns = monotonic_ns();
+                latency.record(now_ns.saturating_sub(heard.intended_ns));
+                delivered.reach(now_ns);
             })?;
         }
     }
@@ -339,17 +369,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_that_was_not_reached_or_a_driver_without_time_is_a_flaw() {
-        let tally = |deliveries, cpu_ms| Tally {
-            messages: deliveries / 9,
-            deliveries,
-            elapsed: Duration::from_secs(1),
-            cpu: Duration::from_millis(cpu_ms),
-            latency: Latency::default(),
-            lateness: Latency::default(),
+    fn a_server_that_falls_behind_or_a_driver_without_time_is_a_flaw() {
+        let flaw = |pace, cpu_ms| {
+            let tally = Tally {
+                messages: 1,
+                deliveries: 9,
+                elapsed: Duration::from_secs(1),
+                cpu: Duration::from_millis(cpu_ms),
+                latency: Latency::default(),
+                lateness: Latency::default(),
+                pace,
+            };
+            tally.flaw()
         };
-        assert_eq!(tally(9_900, 850).flaw(10_000.0), None);
-        assert_eq!(tally(9_899, 850).flaw(10_000.0), Some(Flaw::Slow));
-        assert_eq!(tally(9_900, 851).flaw(10_000.0), Some(Flaw::Busy));
+        assert_eq!(flaw(Some(0.99), 850), None);
+        assert_eq!(flaw(Some(0.989), 850), Some(Flaw::Slow));
+        assert_eq!(flaw(Some(0.99), 851), Some(Flaw::Busy));
+        assert_eq!(flaw(None, 1_000), None, "a closed loop takes what it can");
+    }
+
+    #[test]
+    fn a_stretch_is_from_the_first_to_the_last() {
+        let mut stretch = Stretch::default();
+        [10, 30, 50].into_iter().for_each(|ns| stretch.reach(ns));
+        assert_eq!(stretch.ns(), 40.0);
     }
 }

@@ -181,6 +181,7 @@ fn under_a_rate_every_delivery_has_a_latency() {
         assert_eq!(tally.deliveries, 9 * tally.messages);
         assert_eq!(tally.latency.count(), tally.deliveries);
         assert_eq!(tally.lateness.count(), tally.messages);
+        assert!(tally.pace.is_some_and(|pace| pace > 0.0 && pace.is_finite()));
         // Of 200 expected; a Poisson count is off by six standard deviations once in 10⁹.
         assert!((115..=285).contains(&tally.messages), "{}", tally.messages);
     }

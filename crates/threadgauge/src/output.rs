@@ -43,8 +43,19 @@ pub fn say(text: &str) {
 
 /// Says what was wrong, with its causes.
 pub fn complain(error: &anyhow::Error) {
-    let causes: Vec<String> = error.chain().map(ToString::to_string).collect();
-    say(&format!("threadgauge: {}", causes.join(": ")));
+    say(&format!("threadgauge: {}", in_one_line(error)));
+}
+
+/// The error and its causes, but for those that it names itself.
+fn in_one_line(error: &anyhow::Error) -> String {
+    let mut line = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !line.contains(&cause) {
+            line += ": ";
+            line += &cause;
+        }
+    }
+    line
 }
 
 /// How wide and colourful standard output is.
@@ -63,4 +74,18 @@ fn width() -> usize {
         .map(|s| usize::from(s.ws_col))
         .filter(|&w| w > 0)
         .unwrap_or(80)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let cause = || io::Error::other("no room");
+        let error = anyhow::Error::new(cause()).context("cannot write");
+        assert_eq!(in_one_line(&error), "cannot write: no room");
+        let error = anyhow::Error::new(cause()).context("writing: no room");
+        assert_eq!(in_one_line(&error), "writing: no room");
+    }
 }

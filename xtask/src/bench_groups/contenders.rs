@@ -31,7 +31,7 @@ const OURS: &[(&str, &[&str])] = &[
     ("reactor", &["--design", "reactor"]),
     (
         "reactor-io-uring",
-        &["--design", "reactor", "--sends", "io-uring"],
+        &["--design", "reactor", "--sends", "io_uring"],
     ),
     ("proactor", &["--design", "proactor"]),
     ("split-reactor", &["--design", "split-reactor"]),
@@ -50,7 +50,7 @@ const OURS: &[(&str, &[&str])] = &[
     ("reactor-per-core", &["--design", "reactor-per-core"]),
     (
         "reactor-per-core-io-uring",
-        &["--design", "reactor-per-core", "--sends", "io-uring"],
+        &["--design", "reactor-per-core", "--sends", "io_uring"],
     ),
     ("leader-followers", &["--design", "leader-followers"]),
     ("half-sync-half-async", &["--design", "half-sync-half-async"]),

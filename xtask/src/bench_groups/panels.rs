@@ -18,7 +18,7 @@ use crate::spread::Spread;
 
 const SPAN: Duration = Duration::from_secs(1);
 /// Under a rate, for a 99th percentile that holds.
-const LONG_SPAN: Duration = Duration::from_secs(2);
+const LONG_SPAN: Duration = Duration::from_secs(3);
 /// Milliseconds that two traced runs talk.
 const TRACED_MS: [u64; 2] = [50, 400];
 const BYTES: usize = 128;

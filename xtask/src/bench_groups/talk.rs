@@ -158,13 +158,11 @@ pub fn measure(
     let meanwhile = Activity::of(server.pid())?.since(before);
     drop(groups);
     stop(who, server)?;
-    figures(level.demand, &tally, meanwhile)
+    figures(&tally, meanwhile)
 }
 
-fn figures(demand: Demand, tally: &Tally, meanwhile: Activity) -> Result<Figures> {
-    if let Demand::Rate(deliveries) = demand
-        && let Some(flaw) = tally.flaw(deliveries as f64)
-    {
+fn figures(tally: &Tally, meanwhile: Activity) -> Result<Figures> {
+    if let Some(flaw) = tally.flaw() {
         bail!("a run that is invalid, since {flaw}");
     }
     let quantile = |q| match tally.latency.quantile(q)? {

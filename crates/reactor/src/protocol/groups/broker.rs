@@ -303,6 +303,11 @@ impl Client {
         received
     }
 
+    /// Whether it has a subscription of this name.
+    pub fn has_subscription(&self, sid: &[u8]) -> bool {
+        locked(&self.subscriptions).by_sid.contains_key(sid)
+    }
+
     /// How many subscriptions it has.
     pub fn subscriptions(&self) -> usize {
         locked(&self.subscriptions).by_sid.len()

@@ -83,6 +83,10 @@ impl Wishes {
     ///
     /// If the client may not connect, or wants what there is not.
     pub fn connect(&mut self, json: &[u8], access: &Access) -> Result<(), Refusal> {
+        // Or a list of the values would do, in the order of the fields.
+        if !json.trim_ascii_start().starts_with(b"{") {
+            return Err(Refusal::NotJson);
+        }
         let written: Written = serde_json::from_slice(json).map_err(|_| Refusal::NotJson)?;
         if written.tls_required == Some(true) {
             return Err(Refusal::Tls);
@@ -210,6 +214,7 @@ mod tests {
         for (json, refusal) in [
             ("", Refusal::NotJson),
             ("[1", Refusal::NotJson),
+            ("[]", Refusal::NotJson),
             ("{\"verbose\":\"yes\"}", Refusal::NotJson),
             ("{\"tls_required\":true}", Refusal::Tls),
             ("{\"account\":\"x\"}", Refusal::Violation),

@@ -127,6 +127,10 @@ impl Member {
     }
 
     fn subscribe(&mut self, subject: &[u8], queue: Option<&[u8]>, sid: &[u8], io: &mut Io<'_>) {
+        // Whatever the subject is now.
+        if self.client.has_subscription(sid) {
+            return self.confirm(io);
+        }
         let Some(kind) = subject::kind(subject) else {
             return complain(io, "Invalid Subject");
         };

@@ -1,6 +1,6 @@
 //! What can be set on a server: on the command line, in a file, or both.
 
-use std::fmt::{Debug, Display};
+use std::fmt::{self, Debug, Display};
 use std::fs;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -14,6 +14,8 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::{Deserialize, Deserializer, de};
 use threadgauge_reactor::{BuiltIn, Design, Overflow, Placement, Protocol, Sends, Server};
+
+use crate::commands::serve::groups::Groups;
 
 /// Settings by their names on the command line, which are their names in a file.
 #[derive(Debug, Default, Args, Deserialize)]
@@ -64,13 +66,16 @@ pub struct Settings {
     #[arg(long, value_name = "SECONDS")]
     #[serde(deserialize_with = "as_typed")]
     pub drain: Option<Seconds>,
-    /// How much may wait for a client that does not read (1048576 if not given)
+    /// How much may wait for a client that does not read (1048576 if not given; for groups 67108864)
     #[arg(long, value_name = "BYTES")]
     pub output_limit: Option<NonZeroUsize>,
-    /// Then: wait until it reads, or drop it (wait if not given)
+    /// Then: wait until it reads, or drop it (wait if not given; for groups drop)
     #[arg(long, value_parser = overflows())]
     #[serde(deserialize_with = "as_typed")]
     pub overflow: Option<Overflow>,
+    /// Those of the protocol groups.
+    #[command(flatten)]
+    pub groups: Groups,
 }
 
 impl Settings {
@@ -101,6 +106,7 @@ impl Settings {
             drain: self.drain.or(file.drain),
             output_limit: self.output_limit.or(file.output_limit),
             overflow: self.overflow.or(file.overflow),
+            groups: self.groups.over(file.groups),
         }
     }
 
@@ -124,6 +130,12 @@ impl Settings {
                  `threadgauge serve --list` shows what fits",
                 protocol.name(),
                 design.name()
+            );
+        }
+        if protocol != BuiltIn::Groups && self.groups.is_given() {
+            bail!(
+                "the protocol `{}` has no settings of its own; those given are for `groups`",
+                protocol.name()
             );
         }
         Ok((protocol, design))
@@ -159,16 +171,31 @@ impl Settings {
         if let Some(Seconds(drain)) = self.drain {
             server = server.drain(drain);
         }
-        if self.output_limit.is_some() || self.overflow.is_some() {
-            let limit = self.output_limit.unwrap_or(OUTPUT_LIMIT);
-            server = server.output_limit(limit, self.overflow.unwrap_or_default());
-        }
-        server
+        let (limit, overflow) = self.waiting();
+        server.output_limit(limit, overflow)
+    }
+
+    /// How many connections there may be at once.
+    pub fn most_connections(&self) -> usize {
+        self.max_connections.map_or(16_384, NonZeroUsize::get)
+    }
+
+    /// How much may wait for a client, and what happens then. One slow member must not hold up a group: it is dropped,
+    /// as NATS does, where as much waits as there.
+    pub fn waiting(&self) -> (NonZeroUsize, Overflow) {
+        let (limit, overflow) = match self.protocol {
+            Some(BuiltIn::Groups) => (64 << 20, Overflow::Drop),
+            _ => (1 << 20, Overflow::Wait),
+        };
+        let limit = NonZeroUsize::new(limit).expect("not zero");
+        (
+            self.output_limit.unwrap_or(limit),
+            self.overflow.unwrap_or(overflow),
+        )
     }
 
     /// What was set, in the words of the command line, for the person who started it.
     pub fn in_words(&self) -> String {
-        let seconds = |Seconds(time): &Seconds| format!("{} s", time.as_secs_f64());
         let words = [
             self.workers
                 .as_ref()
@@ -181,21 +208,17 @@ impl Settings {
             self.placement.map(|it| format!("placement {}", it.name())),
             self.sends.map(|it| format!("sends {}", it.name())),
             self.max_connections.map(|n| format!("at most {n} connections")),
-            self.idle.as_ref().map(|it| format!("idle {}", seconds(it))),
-            self.handshake
-                .as_ref()
-                .map(|it| format!("handshake {}", seconds(it))),
-            self.drain.as_ref().map(|it| format!("drain {}", seconds(it))),
+            self.idle.map(|it| format!("idle {it}")),
+            self.handshake.map(|it| format!("handshake {it}")),
+            self.drain.map(|it| format!("drain {it}")),
             self.output_limit
                 .map(|n| format!("at most {n} bytes waiting for a client")),
             self.overflow.map(|it| format!("overflow {}", it.name())),
         ];
-        words.into_iter().flatten().collect::<Vec<_>>().join(", ")
+        let words = words.into_iter().flatten().chain(self.groups.in_words());
+        words.collect::<Vec<_>>().join(", ")
     }
 }
-
-/// The library's, for when only what happens then is given.
-const OUTPUT_LIMIT: NonZeroUsize = NonZeroUsize::new(1 << 20).expect("not zero");
 
 /// Where to listen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -260,8 +283,14 @@ impl FromStr for Seconds {
     }
 }
 
+impl Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} s", self.0.as_secs_f64())
+    }
+}
+
 /// A value in a file that is written as on the command line, or as a number where it is one.
-fn as_typed<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
+pub fn as_typed<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
     T: FromStr<Err: Display>,
@@ -313,6 +342,8 @@ where
 
 #[cfg(test)]
 mod tests {
+    use threadgauge_reactor::protocol::groups::Access;
+
     use super::*;
 
     #[test]
@@ -347,10 +378,59 @@ mod tests {
             ("idle = [1]", "line 1", "a text or a number"),
             ("listen = 'nowhere'", "line 1", "127.0.0.1:7000"),
             ("max-connections = 0", "line 1", "nonzero"),
+            ("[groups]\ntokn = 'x'", "line 2", "tokn"),
         ] {
             let error = toml::from_str::<Settings>(text).unwrap_err().to_string();
             assert!(error.contains(line) && error.contains(what), "{text:?}: {error}");
         }
+    }
+
+    #[test]
+    fn the_settings_of_groups_are_a_table_of_their_own_and_their_secrets_are_not_shown() {
+        let text = "protocol = 'groups'\n[groups]\nuser = 'ada'\npassword = 's3cret'\nmonitor = 8222";
+        let file: Settings = toml::from_str(text).unwrap();
+        assert_eq!(file.groups.monitor, Some(Listen("127.0.0.1:8222".to_owned())));
+        assert_eq!(file.in_words(), "the user ada and a password");
+        assert_eq!(file.waiting().1, Overflow::Drop);
+        let mut typed = Settings::default();
+        typed.groups.token = Some("t0ken".to_owned());
+        let both = typed.over(file);
+        assert_eq!(
+            both.groups.options().unwrap().access,
+            Access::Token("t0ken".to_owned()),
+            "who may connect is said in one place"
+        );
+        assert!(!both.in_words().contains("t0ken"));
+    }
+
+    #[test]
+    fn who_may_connect_is_clear_or_refused() {
+        for (token, user, password) in [
+            (Some(""), None, None),
+            (None, Some("ada"), Some("")),
+            (None, Some(""), Some("pw")),
+            (None, Some("ada"), None),
+            (None, None, Some("pw")),
+            (Some("t"), Some("ada"), Some("pw")),
+        ] {
+            let groups = Groups {
+                token: token.map(str::to_owned),
+                user: user.map(str::to_owned),
+                password: password.map(str::to_owned),
+                ..Groups::default()
+            };
+            assert!(groups.is_given());
+            assert!(groups.options().is_err(), "{token:?} {user:?} {password:?}");
+        }
+        assert_eq!(Groups::default().options().unwrap().access, Access::Everyone);
+    }
+
+    #[test]
+    fn other_protocols_refuse_the_settings_of_groups() {
+        let mut settings: Settings = toml::from_str("protocol = 'echo'\ndesign = 'reactor'").unwrap();
+        assert!(settings.pair().is_ok());
+        settings.groups.max_payload = NonZeroUsize::new(1);
+        assert!(settings.pair().is_err());
     }
 
     #[test]

@@ -1,0 +1,133 @@
+//! What can be set for the protocol `groups` alone.
+
+use std::num::NonZeroUsize;
+
+use anyhow::{Result, ensure};
+use clap::Args;
+use serde::Deserialize;
+use threadgauge_reactor::protocol::groups::{Access, Options};
+
+use crate::commands::serve::settings::{Listen, Seconds, as_typed};
+
+/// Settings of the protocol `groups`, by their names on the command line; in a file, the table `groups`.
+#[derive(Debug, Default, Args, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[command(next_help_heading = "Options of the protocol groups")]
+pub struct Groups {
+    /// Serve the pages /varz, /connz, /healthz and /metrics here: a port of 127.0.0.1, or an address and port
+    #[arg(long, value_name = "ADDRESS")]
+    #[serde(deserialize_with = "as_typed")]
+    pub monitor: Option<Listen>,
+    /// How the server is called (a random name if not given)
+    #[arg(long, value_name = "NAME")]
+    pub server_name: Option<String>,
+    /// Who connects must say this; better in a file, since others see the command line
+    #[arg(long, value_name = "SECRET", conflicts_with_all = ["user", "password"])]
+    pub token: Option<String>,
+    /// Who connects must be this user, with the password
+    #[arg(long, value_name = "NAME", requires = "password")]
+    pub user: Option<String>,
+    /// The user's password; better in a file, as the token
+    #[arg(long, value_name = "SECRET", requires = "user")]
+    pub password: Option<String>,
+    /// The most bytes of a message with its headers (1048576 if not given)
+    #[arg(long, value_name = "BYTES")]
+    pub max_payload: Option<NonZeroUsize>,
+    /// The most subscriptions of one client (100000 if not given)
+    #[arg(long, value_name = "N")]
+    pub max_subscriptions: Option<NonZeroUsize>,
+    /// How long a client is silent before it is asked whether it is there (120 if not given)
+    #[arg(long, value_name = "SECONDS")]
+    #[serde(deserialize_with = "as_typed")]
+    pub ping_interval: Option<Seconds>,
+    /// How long clients may stay once the server stops, after they are told so; --drain must be longer
+    #[arg(long, value_name = "SECONDS")]
+    #[serde(deserialize_with = "as_typed")]
+    pub lame_duck: Option<Seconds>,
+}
+
+impl Groups {
+    /// These, and for what is not given here those of `file`. Who may connect is of one of them as a whole.
+    pub fn over(self, file: Self) -> Self {
+        let who = match self.token.is_some() || self.user.is_some() {
+            true => (self.token, self.user, self.password),
+            false => (file.token, file.user, file.password),
+        };
+        Self {
+            monitor: self.monitor.or(file.monitor),
+            server_name: self.server_name.or(file.server_name),
+            token: who.0,
+            user: who.1,
+            password: who.2,
+            max_payload: self.max_payload.or(file.max_payload),
+            max_subscriptions: self.max_subscriptions.or(file.max_subscriptions),
+            ping_interval: self.ping_interval.or(file.ping_interval),
+            lame_duck: self.lame_duck.or(file.lame_duck),
+        }
+    }
+
+    /// For the protocol.
+    ///
+    /// # Errors
+    ///
+    /// If who may connect is not clear: an empty secret, or a user without password, opens to nobody or to everyone.
+    pub fn options(&self) -> Result<Options> {
+        let access = match (&self.token, &self.user, &self.password) {
+            (None, None, None) => Access::Everyone,
+            (Some(token), None, None) => Access::Token(token.clone()),
+            (None, Some(name), Some(password)) => Access::User {
+                name: name.clone(),
+                password: password.clone(),
+            },
+            _ => anyhow::bail!("who may connect? Either a token, or a user with a password"),
+        };
+        let secrets = [&self.token, &self.user, &self.password];
+        ensure!(
+            secrets.into_iter().flatten().all(|secret| !secret.is_empty()),
+            "a token, a user's name or a password must not be empty"
+        );
+        let mut options = Options {
+            access,
+            ..Options::default()
+        };
+        if let Some(name) = &self.server_name {
+            options.server_name.clone_from(name);
+        }
+        if let Some(bytes) = self.max_payload {
+            options.max_payload = bytes.get();
+        }
+        if let Some(count) = self.max_subscriptions {
+            options.max_subscriptions = count.get();
+        }
+        if let Some(Seconds(interval)) = self.ping_interval {
+            options.ping_interval = interval;
+        }
+        if let Some(Seconds(time)) = self.lame_duck {
+            options.lame_duck = time;
+        }
+        Ok(options)
+    }
+
+    /// What was set, in words, for the person who started it; no secrets.
+    pub fn in_words(&self) -> impl Iterator<Item = String> {
+        let words = [
+            self.server_name.as_ref().map(|name| format!("the name {name}")),
+            self.token.as_ref().map(|_| "a token".to_owned()),
+            self.user
+                .as_ref()
+                .map(|name| format!("the user {name} and a password")),
+            self.max_payload
+                .map(|bytes| format!("at most {bytes} bytes a message")),
+            self.max_subscriptions
+                .map(|count| format!("at most {count} subscriptions a client")),
+            self.ping_interval.map(|it| format!("ping interval {it}")),
+            self.lame_duck.map(|it| format!("lame duck {it}")),
+        ];
+        words.into_iter().flatten()
+    }
+
+    /// Whether any is given: other protocols refuse them.
+    pub fn is_given(&self) -> bool {
+        self.monitor.is_some() || self.in_words().next().is_some() || self.password.is_some()
+    }
+}

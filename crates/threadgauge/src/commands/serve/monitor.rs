@@ -1,0 +1,186 @@
+//! The monitor: what a server of groups does, as pages over HTTP, for people, for NATS' own tools and for Prometheus.
+//!
+//! It is a server of its own on one reactor, in a thread of its own and with few connections, so that whoever asks
+//! for pages, and however, the server itself goes on. What it reads it reads without stopping anybody.
+
+mod connz;
+mod http;
+mod metrics;
+mod varz;
+
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use jiff::Timestamp;
+use rustix::param::page_size;
+use serde_json::json;
+use threadgauge_reactor::protocol::groups;
+use threadgauge_reactor::{Design, Error, Meter, Overflow, Server, Stop, Totals};
+
+use http::{Answer, Http, Query, Status};
+
+/// Who may ask at once; others wait.
+const MOST_CONNECTIONS: NonZeroUsize = NonZeroUsize::new(32).expect("not zero");
+/// How long a request may take to come, and a connection may be silent.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A monitor that serves.
+pub struct Monitor {
+    address: SocketAddr,
+    stop: Stop,
+    thread: JoinHandle<Result<Totals, Error>>,
+}
+
+impl Monitor {
+    /// Starts it, in a thread of its own.
+    ///
+    /// # Errors
+    ///
+    /// If the address cannot be had.
+    pub fn start(pages: Pages, address: &str) -> Result<Self> {
+        let stop = Stop::new().context("the monitor cannot be made stoppable")?;
+        let bound = Server::new(Http::new(pages))
+            .design(Design::Reactor)
+            .max_connections(MOST_CONNECTIONS)
+            .handshake(PATIENCE)
+            .idle(PATIENCE)
+            // What one has asked for and does not take is in memory once.
+            .output_limit(NonZeroUsize::MIN, Overflow::Wait)
+            .drain(Duration::from_secs(1))
+            .bind(address)
+            .context("the monitor cannot listen")?;
+        let (address, until) = (bound.local_addr(), stop.clone());
+        let thread = std::thread::Builder::new()
+            .name("monitor".to_owned())
+            .spawn(move || bound.run(&until))
+            .context("no thread for the monitor")?;
+        Ok(Self {
+            address,
+            stop,
+            thread,
+        })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    ///
+    /// Why it has not served to the end.
+    pub fn end(self) -> Result<()> {
+        self.stop.stop();
+        let ended = self.thread.join();
+        ended
+            .map_err(|_| anyhow!("the monitor panicked"))?
+            .context("the monitor failed")?;
+        Ok(())
+    }
+}
+
+/// Where the pages have their figures from.
+pub struct Pages {
+    /// Clients and their messages.
+    pub figures: groups::Monitor,
+    /// What the server counts.
+    pub meter: Meter,
+    /// How many bytes may wait for a client.
+    pub waiting: NonZeroUsize,
+    /// The server's own.
+    pub stop: Stop,
+    /// How many clients may be there at once.
+    pub most_connections: usize,
+    /// Since when it serves.
+    pub since: Timestamp,
+}
+
+impl Pages {
+    /// The page at `path`.
+    fn get(&self, path: &str, query: Query<'_>) -> Answer {
+        match path {
+            "/" => Answer::html(INDEX),
+            "/varz" => Answer::json(Status::Ok, &self.varz()),
+            "/connz" => match self.connz(query) {
+                Ok(page) => Answer::json(Status::Ok, &page),
+                Err(wrong) => Answer::text(Status::BadRequest, &wrong),
+            },
+            "/healthz" => self.healthz(),
+            "/metrics" => Answer::metrics(self.metrics()),
+            _ => Answer::text(Status::NotFound, "404 page not found"),
+        }
+    }
+
+    /// Whether new clients are served: once it stops they are not.
+    fn healthz(&self) -> Answer {
+        match self.stop.is_stopped() {
+            false => Answer::json(Status::Ok, &json!({ "status": "ok" })),
+            true => Answer::json(
+                Status::Unavailable,
+                &json!({ "status": "unavailable", "error": "the server is stopping" }),
+            ),
+        }
+    }
+}
+
+const INDEX: &str = "<!DOCTYPE html>
+<html lang=\"en\"><meta charset=\"utf-8\"><title>groups</title>
+<h1>groups</h1>
+<ul>
+<li><a href=\"varz\">varz</a>: the server
+<li><a href=\"connz\">connz</a>: its clients
+<li><a href=\"connz?subs=1\">connz?subs=1</a>: and what they are subscribed to
+<li><a href=\"healthz\">healthz</a>: whether it serves
+<li><a href=\"metrics\">metrics</a>: for Prometheus
+</ul>
+</html>
+";
+
+/// A length of time as NATS writes it: years, days, hours, minutes and seconds, from the first that is not zero.
+fn uptime(seconds: u64) -> String {
+    let (minutes, hours, days, years) = (
+        seconds / 60,
+        seconds / 3_600,
+        seconds / 86_400,
+        seconds / 31_536_000,
+    );
+    let (s, m, h, d) = (seconds % 60, minutes % 60, hours % 24, days % 365);
+    match (years, days, hours, minutes) {
+        (1.., ..) => format!("{years}y{d}d{h}h{m}m{s}s"),
+        (_, 1.., ..) => format!("{d}d{h}h{m}m{s}s"),
+        (_, _, 1.., _) => format!("{h}h{m}m{s}s"),
+        (_, _, _, 1..) => format!("{m}m{s}s"),
+        _ => format!("{s}s"),
+    }
+}
+
+/// What the process has in memory now; none where the kernel does not say.
+fn memory_bytes() -> Option<u64> {
+    let pages = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let resident: u64 = pages.split(' ').nth(1)?.parse().ok()?;
+    Some(resident * page_size() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_it_is_up_begins_with_what_is_not_zero() {
+        for (seconds, text) in [
+            (0, "0s"),
+            (59, "59s"),
+            (60, "1m0s"),
+            (3_661, "1h1m1s"),
+            (90_000, "1d1h0m0s"),
+            (31_536_000 + 86_400, "1y1d0h0m0s"),
+        ] {
+            assert_eq!(uptime(seconds), text);
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! A server in a process of its own: ours on one design, or `nats-server`.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// How long a server, or a client, may take for what it is waited for.
+pub const DEADLINE: Duration = Duration::from_secs(60);
+
+/// What serves.
+#[derive(Clone, Debug)]
+pub enum Program {
+    /// `threadgauge serve groups`.
+    Ours { threadgauge: PathBuf, design: String },
+    /// The server that the clients were made for: what passes against it is right about NATS.
+    Nats { nats_server: PathBuf },
+}
+
+impl Program {
+    /// As cases are named.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Ours { design, .. } => design,
+            Self::Nats { .. } => "nats-server",
+        }
+    }
+}
+
+/// Who may connect.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Auth {
+    #[default]
+    Anyone,
+    Token(&'static str),
+    User(&'static str, &'static str),
+}
+
+/// What is asked of a server; the rest is at its defaults.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Settings {
+    pub auth: Auth,
+    /// The most bytes of a message.
+    pub max_payload: Option<usize>,
+    /// The most bytes that may wait for a client.
+    pub max_pending: Option<usize>,
+    /// A port that was free a moment ago, or any.
+    pub port: Option<u16>,
+    /// How many threads serve, where the design asks for that.
+    pub workers: Option<usize>,
+    /// With the monitor's pages.
+    pub monitor: bool,
+}
+
+/// A server that runs, and is killed when dropped.
+pub struct Server {
+    child: Child,
+    said: Option<BufReader<ChildStderr>>,
+    address: SocketAddr,
+    monitor: Option<SocketAddr>,
+    /// Where `nats-server` has its settings and writes its port.
+    _folder: tempfile::TempDir,
+}
+
+impl Server {
+    /// Started, and listening.
+    pub fn start(program: &Program, settings: &Settings) -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        match program {
+            Program::Ours { threadgauge, design } => ours(threadgauge, design, settings, folder),
+            Program::Nats { nats_server } => nats(nats_server, settings, folder),
+        }
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where its pages are, if they were asked for.
+    pub fn monitor(&self) -> Result<SocketAddr> {
+        self.monitor.context("the server has no pages")
+    }
+
+    /// The same, as clients are told.
+    pub fn url(&self) -> String {
+        format!("nats://{}", self.address)
+    }
+
+    /// A plain connection, on which every wait has its deadline.
+    pub fn connect(&self) -> Result<TcpStream> {
+        let stream = TcpStream::connect(self.address).context("a connection to the server")?;
+        stream.set_read_timeout(Some(DEADLINE))?;
+        stream.set_write_timeout(Some(DEADLINE))?;
+        stream.set_nodelay(true)?;
+        Ok(stream)
+    }
+
+    /// Tells it to stop. Does not wait.
+    pub fn tell_to_stop(&self) -> Result<()> {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).context("the server does not run")
+    }
+
+    /// Stops it, and holds it to a good end.
+    pub fn stop(self) -> Result<()> {
+        self.tell_to_stop()?;
+        self.end()
+    }
+
+    /// Waits for a good end, once it was told to stop.
+    pub fn end(mut self) -> Result<()> {
+        let deadline = Instant::now() + DEADLINE;
+        let status = loop {
+            if let Some(status) = self.child.try_wait()? {
+                break status;
+            }
+            ensure!(Instant::now() < deadline, "the server did not end after SIGTERM");
+            std::thread::yield_now();
+        };
+        let mut said = String::new();
+        if let Some(mut pipe) = self.said.take() {
+            pipe.read_to_string(&mut said)?;
+        }
+        // nats-server ends by the signal's number where it was told to stop.
+        ensure!(
+            matches!(status.code(), Some(0 | 1)) && !said.contains("panic"),
+            "the server ended with {status}: {said}"
+        );
+        Ok(())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn ours(threadgauge: &Path, design: &str, settings: &Settings, folder: tempfile::TempDir) -> Result<Server> {
+    let mut command = Command::new(threadgauge);
+    command.args(["serve", "groups", "--design", design]);
+    command.args(["--listen", &settings.port.unwrap_or(0).to_string()]);
+    match settings.auth {
+        Auth::Anyone => {}
+        Auth::Token(token) => {
+            command.args(["--token", token]);
+        }
+        Auth::User(user, password) => {
+            command.args(["--user", user, "--password", password]);
+        }
+    }
+    if let Some(bytes) = settings.max_payload {
+        command.args(["--max-payload", &bytes.to_string()]);
+    }
+    if let Some(bytes) = settings.max_pending {
+        command.args(["--output-limit", &bytes.to_string()]);
+    }
+    if let Some(count) = settings.workers {
+        command.args(["--workers", &count.to_string()]);
+    }
+    if settings.monitor {
+        command.args(["--monitor", "0"]);
+    }
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("cannot start {}", threadgauge.display()))?;
+    let mut said = BufReader::new(child.stderr.take().context("it was piped")?);
+    let mut first = String::new();
+    said.read_line(&mut first)?;
+    let Some(address) = first.strip_prefix("listening on ") else {
+        said.read_to_string(&mut first)?;
+        let _ = child.wait();
+        bail!("the server did not start: {first}");
+    };
+    let monitor = match settings.monitor {
+        true => Some(monitor_in(&mut said)?),
+        false => None,
+    };
+    Ok(Server {
+        monitor,
+        address: address.trim_end().parse()?,
+        child,
+        said: Some(said),
+        _folder: folder,
+    })
+}
+
+/// It says where among other things.
+fn monitor_in(said: &mut impl BufRead) -> Result<SocketAddr> {
+    for line in said.lines() {
+        if let Some(address) = line?.strip_prefix("monitor on http://") {
+            return Ok(address.parse()?);
+        }
+    }
+    bail!("the server does not say where its pages are")
+}
+
+fn nats(nats_server: &Path, settings: &Settings, folder: tempfile::TempDir) -> Result<Server> {
+    let mut file = tempfile::NamedTempFile::new_in(folder.path())?;
+    match settings.auth {
+        Auth::Anyone => {}
+        Auth::Token(token) => writeln!(file, "authorization {{ token: \"{token}\" }}")?,
+        Auth::User(user, password) => {
+            writeln!(
+                file,
+                "authorization {{ user: \"{user}\", password: \"{password}\" }}"
+            )?;
+        }
+    }
+    if let Some(bytes) = settings.max_payload {
+        writeln!(file, "max_payload: {bytes}")?;
+    }
+    if let Some(bytes) = settings.max_pending {
+        writeln!(file, "max_pending: {bytes}")?;
+    }
+    let port = settings.port.map_or(-1, i32::from);
+    let mut command = Command::new(nats_server);
+    if settings.monitor {
+        command.args(["--http_port", "-1"]);
+    }
+    let child = command
+        .arg("--config")
+        .arg(file.path())
+        .args([
+            "--addr",
+            "127.0.0.1",
+            "--port",
+            &port.to_string(),
+            "--ports_file_dir",
+        ])
+        .arg(folder.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .with_context(|| format!("cannot start {}", nats_server.display()))?;
+    let mut server = Server {
+        child,
+        said: None,
+        address: (Ipv4Addr::LOCALHOST, 0).into(),
+        monitor: None,
+        _folder: folder,
+    };
+    let name = nats_server.file_name().unwrap_or_default().to_string_lossy();
+    let ports = server
+        ._folder
+        .path()
+        .join(format!("{name}_{}.ports", server.child.id()));
+    let deadline = Instant::now() + DEADLINE;
+    server.address = loop {
+        let written = std::fs::read_to_string(&ports).unwrap_or_default();
+        if let Some(address) = address_in(&written, "nats") {
+            server.monitor = address_in(&written, "monitoring");
+            break address;
+        }
+        if let Some(status) = server.child.try_wait()? {
+            bail!("nats-server ended at once with {status}");
+        }
+        ensure!(
+            Instant::now() < deadline,
+            "nats-server wrote no {}",
+            ports.display()
+        );
+        std::thread::yield_now();
+    };
+    Ok(server)
+}
+
+fn address_in(ports: &str, what: &str) -> Option<SocketAddr> {
+    let ports: serde_json::Value = serde_json::from_str(ports).ok()?;
+    let (_, address) = ports[what][0].as_str()?.split_once("://")?;
+    address.parse().ok()
+}
