@@ -236,7 +236,11 @@ impl<P: Protocol> ServingLoop<'_, P> {
                 }
             }
             Err(Errno::AGAIN) => write.blocked = true,
-            Err(Errno::INTR) if write.must_flush() => self.dirty.push(slot),
+            Err(Errno::INTR) => {
+                if write.must_flush() {
+                    self.dirty.push(slot);
+                }
+            }
             Err(_) => self.fail_write_half(slot, CloseReason::Lost),
         }
     }

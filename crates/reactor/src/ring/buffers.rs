@@ -13,6 +13,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 pub(super) const GROUP: u16 = 0;
 /// A power of two.
 const COUNT: u16 = 256;
+/// Small and many: all of them can be full of what one client sent before it was told to wait.
 const BYTES: usize = 4096;
 /// The ring of entries comes first, and is a whole page.
 const ENTRIES_BYTES: usize = COUNT as usize * size_of::<BufRingEntry>();

@@ -133,8 +133,9 @@ impl Events {
         if let Some(limit) = &limit {
             arguments = arguments.timespec(limit);
         }
-        self.unseen = false;
-        match self.ring.submitter().submit_with_args(1, &arguments) {
+        let waited = self.ring.submitter().submit_with_args(1, &arguments);
+        self.look_what_is_seen();
+        match waited {
             Err(error) if !is_transient(&error) => Err(error),
             _ => Ok(()),
         }
@@ -184,8 +185,12 @@ impl Events {
     fn submit(&mut self) {
         // It can only fail for want of memory or before the ring is enabled; then it is tried again with the wait.
         if self.enable().is_ok() && self.ring.submit().is_ok() {
-            self.unseen = false;
+            self.look_what_is_seen();
         }
+    }
+
+    fn look_what_is_seen(&mut self) {
+        self.unseen &= !self.ring.submission().is_empty();
     }
 
     fn enable(&mut self) -> io::Result<()> {
