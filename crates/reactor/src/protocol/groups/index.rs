@@ -144,6 +144,9 @@ impl<S> Index<S> {
     }
 }
 
+/// A subject and whom its messages go to.
+type Known<S> = (Box<[u8]>, Arc<Route<S>>);
+
 /// What one publisher has found.
 #[derive(Debug)]
 pub(super) struct Found<S> {
