@@ -114,11 +114,7 @@ fn python() -> Result<PathBuf> {
     if std::fs::read_to_string(&done).is_ok_and(|installed| installed == wanted) {
         return Ok(python);
     }
-    eprintln!(
-        "making {} with {}",
-        venv.display(),
-        wanted.trim_end().replace('\n', ", ")
-    );
+    eprintln!("making {} with what {REQUIREMENTS} lists", venv.display());
     shell::run(
         shell::command("python3")
             .args(["-m", "venv", "--clear"])

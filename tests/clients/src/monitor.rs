@@ -100,9 +100,17 @@ fn same_names(place: &str, theirs: &Value, ours: &Value, left_out: &[&str]) -> R
                 }
             }
         }
+        // In whatever order: what any of theirs has, all of ours may have.
         (Value::Array(theirs), Value::Array(ours)) => {
-            for (other, own) in theirs.iter().zip(ours) {
-                same_names(place, other, own, left_out)?;
+            let names = theirs.iter().filter_map(Value::as_object).flatten();
+            let all = Value::Object(names.map(|(name, value)| (name.clone(), value.clone())).collect());
+            for own in ours {
+                let other = if own.is_object() {
+                    Some(&all)
+                } else {
+                    theirs.first()
+                };
+                same_names(place, other.context("theirs is empty")?, own, left_out)?;
             }
         }
         _ => ensure!(

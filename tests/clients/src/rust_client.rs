@@ -479,13 +479,15 @@ fn unsubscribe_after(site: &Site) -> Result<()> {
     })
 }
 
+/// By another client: what this one publishes itself it may still be writing when it drains.
 fn drain_subscription(site: &Site) -> Result<()> {
     play(site, Settings::default(), async |url| {
-        let client = connect(&url).await?;
+        let (client, publisher) = (connect(&url).await?, connect(&url).await?);
         let mut heard = subscribe(&client, "late").await?;
         for i in 0..500 {
-            client.publish("late", i.to_string().into()).await?;
+            publisher.publish("late", i.to_string().into()).await?;
         }
+        all_heard(&publisher, &client).await?;
         heard.drain().await?;
         let count = heard.count().await;
         ensure!(count == 500, "{count} of 500 came");
