@@ -139,6 +139,11 @@ impl<T: Copy> Letters<T> {
         self.bytes.len()
     }
 
+    /// How much memory they take, in bytes.
+    pub fn size(&self) -> usize {
+        self.bytes.len() + self.sent.len() * size_of::<Sent<T>>()
+    }
+
     /// Whether nothing is kept: no message, and none composed that nobody got.
     pub fn is_empty(&self) -> bool {
         self.sent.is_empty() && self.shared.is_empty()

@@ -112,7 +112,8 @@ impl FromStr for Sends {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Overflow {
     /// Nothing more is read from those who make the output, its own client or others, until it has taken half. What
-    /// they have sent already still comes on top of the limit.
+    /// they have sent already still comes on top of the limit: a receive of each, and 2 MiB on its way to each thread
+    /// that writes.
     #[default]
     Wait,
     /// Its connection is closed as [`Slow`](crate::CloseReason::Slow). A client that only has to take the answers to

@@ -8,6 +8,8 @@
 //! loops and ends them, `mail` is what they say to each other, and `slots` bounds how many connections there are.
 
 mod accepting;
+#[cfg(test)]
+mod ahead_test;
 mod arriving;
 mod balance;
 mod completions;

@@ -65,6 +65,10 @@ pub(crate) enum Task<S> {
     Forget(ConnectionId),
     /// Move some halves away.
     Shed(Shed),
+    /// From this loop: say [`CaughtUp`](Self::CaughtUp) to it, now that all that it said before is done.
+    CatchUp(usize),
+    /// This loop has done all that was said to it before it was asked.
+    CaughtUp(usize),
     /// A connection has ended, so that another may be accepted.
     Permit,
     /// The server stops.
@@ -137,6 +141,11 @@ impl Batch {
         self.letters.is_empty()
     }
 
+    /// How much memory its messages take, in bytes.
+    fn size(&self) -> usize {
+        self.letters.size()
+    }
+
     /// Ready to be used again.
     pub fn clear(&mut self) {
         self.last = None;
@@ -144,12 +153,21 @@ impl Batch {
     }
 }
 
+/// After so many bytes another loop is asked whether it has caught up. Until it has, nobody says more than as many again.
+const MOST_UNHEARD: usize = 1024 * 1024;
+
 /// What one loop has for another at the end of the turn.
 #[derive(Debug)]
 pub(crate) struct Outgoing<S> {
     from: usize,
     tasks: Vec<Task<S>>,
     batch: Batch,
+    /// The bytes posted, or about to be, since the other loop was asked last.
+    said: usize,
+    /// It was asked, and has not answered.
+    asked: bool,
+    /// Sessions here that say no more until it has.
+    held_up: Vec<ConnectionId>,
 }
 
 impl<S> Outgoing<S> {
@@ -159,7 +177,38 @@ impl<S> Outgoing<S> {
             from,
             tasks: Vec::new(),
             batch: Batch::default(),
+            said: 0,
+            asked: false,
+            held_up: Vec::new(),
         }
+    }
+
+    /// Whether much was said since the other loop was asked last: then [`hold_up`](Self::hold_up) decides.
+    #[inline]
+    pub fn is_much(&self) -> bool {
+        self.said + self.batch.size() >= MOST_UNHEARD
+    }
+
+    /// Asks the other loop, if that is not under way, or else holds `sender` up, who has just said something: `true`
+    /// if it was not held up for that already.
+    pub fn hold_up(&mut self, sender: ConnectionId, spare: impl FnOnce() -> Batch) -> bool {
+        if !self.asked {
+            self.push(Task::CatchUp(self.from), spare);
+            (self.asked, self.said) = (true, 0);
+            return false;
+        }
+        // Messages of one session come one after the other.
+        let is_new = self.held_up.last() != Some(&sender);
+        if is_new {
+            self.held_up.push(sender);
+        }
+        is_new
+    }
+
+    /// The other loop has caught up: who can go on.
+    pub fn caught_up(&mut self) -> Vec<ConnectionId> {
+        self.asked = false;
+        std::mem::take(&mut self.held_up)
     }
 
     /// For bytes, after all that was added before.
@@ -181,6 +230,7 @@ impl<S> Outgoing<S> {
 
     fn seal(&mut self, spare: impl FnOnce() -> Batch) {
         if !self.batch.is_empty() {
+            self.said += self.batch.size();
             let batch = std::mem::replace(&mut self.batch, spare());
             self.tasks.push(Task::Output(self.from, batch));
         }

@@ -49,7 +49,8 @@ impl Gauge for MadeUp {
     }
 }
 
-struct StopAtEnd<'a>(&'a Stop);
+/// Stops a server when it is dropped.
+pub(super) struct StopAtEnd<'a>(pub &'a Stop);
 
 impl Drop for StopAtEnd<'_> {
     fn drop(&mut self) {

@@ -256,6 +256,8 @@ impl<P: Protocol> Handler<Task<P::Session>> for ServingLoop<'_, P> {
             Task::WriterMoved(moving) => self.writer_moved(*moving, reactor),
             Task::Forget(id) => self.forget(id, reactor),
             Task::Shed(shed) => self.shed(shed, reactor),
+            Task::CatchUp(from) => self.tell(from, Task::CaughtUp(self.index)),
+            Task::CaughtUp(writer) => self.caught_up(writer),
             Task::Permit => self.listen(reactor),
             Task::Stop => self.stop(reactor),
             Task::Exit => reactor.stop(),

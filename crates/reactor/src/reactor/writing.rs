@@ -35,14 +35,35 @@ impl<P: Protocol> ServingLoop<'_, P> {
             if writer == self.index {
                 self.put(self.index, sender, to, parts);
             } else {
-                let batch = self.outgoing[writer].batch();
-                batch.message((self.delivered, letter), to, sender, parts);
+                let outgoing = &mut self.outgoing[writer];
+                outgoing
+                    .batch()
+                    .message((self.delivered, letter), to, sender, parts);
+                if outgoing.is_much() {
+                    self.hold_up(writer, sender);
+                }
             }
         }
         effects.clear_messages();
         self.effects = effects;
         if self.unsent >= MOST_UNSENT {
             self.send_early();
+        }
+    }
+
+    /// Much is under way to another loop, which may be slow: before it has caught up, `sender` says no more.
+    #[cold]
+    fn hold_up(&mut self, writer: usize, sender: ConnectionId) {
+        let crew = self.crew;
+        if self.outgoing[writer].hold_up(sender, || crew.spare_batch()) {
+            self.pause(sender, 1);
+        }
+    }
+
+    /// Another loop has caught up: those who were held up go on.
+    pub fn caught_up(&mut self, writer: usize) {
+        for sender in self.outgoing[writer].caught_up() {
+            self.pause(sender, -1);
         }
     }
 
