@@ -75,15 +75,19 @@ impl Served {
         children_of(self.pid())
     }
 
-    /// The names of its threads but the first, in order.
-    pub fn thread_names(&self) -> Vec<String> {
-        let first = self.pid().to_string();
+    /// Its threads but the first.
+    pub fn other_threads(&self) -> Vec<u32> {
+        let first = self.pid();
         let folder = std::fs::read_dir(format!("/proc/{first}/task")).expect("it runs");
-        let tasks = folder
-            .filter_map(Result::ok)
-            .filter(|task| task.file_name() != first.as_str());
+        let threads = folder.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok());
+        threads.filter(|&thread| thread != first).collect()
+    }
+
+    /// Their names, in order.
+    pub fn thread_names(&self) -> Vec<String> {
         // A thread may end between the two looks.
-        let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+        let name = |thread| std::fs::read_to_string(format!("/proc/{thread}/comm")).ok();
+        let names = self.other_threads().into_iter().filter_map(name);
         let mut names: Vec<_> = names.map(|name| name.trim().to_owned()).collect();
         names.sort_unstable();
         names
@@ -246,6 +250,12 @@ pub fn children_of(parent: u32) -> Vec<u32> {
 /// The children of a process, dead ones too.
 pub fn remains_of(parent: u32) -> usize {
     processes().filter(|&(_, of, _)| of == parent).count()
+}
+
+/// The system call in which a process or thread waits, if it does.
+pub fn waits_in(id: u32) -> Option<i64> {
+    let call = std::fs::read_to_string(format!("/proc/{id}/syscall")).ok()?;
+    call.split_whitespace().next()?.parse().ok()
 }
 
 /// Whether a process is there and not dead.

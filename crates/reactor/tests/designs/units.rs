@@ -1,109 +1,107 @@
 //! How many processes and threads there are, and who accepts.
 
-use crate::served::{Served, until};
-use crate::{PRETHREADED, SHARING, Test, on_each, test};
+use crate::served::{Served, Summary, until, waits_in};
+use crate::{PREFORKED, PRETHREADED, SHARING, Test, on_each, test};
 
 pub fn tests() -> Vec<Test> {
-    let mut tests = vec![
-        test(
-            "units::a_process_for_each_connection",
-            a_process_for_each_connection,
-        ),
-        test(
-            "units::a_thread_for_each_connection",
-            a_thread_for_each_connection,
-        ),
-        test("units::a_socket_for_each_process", a_socket_for_each_process),
-    ];
-    tests.extend(on_each("units::fifteen_processes", SHARING, fifteen_processes));
+    let each = ["process-per-connection", "thread-per-connection"];
+    let mut tests = on_each("units::one_for_each_connection", &each, one_for_each_connection);
+    let pools = [SHARING, PRETHREADED].concat();
+    tests.extend(on_each("units::fifteen", &pools, fifteen));
+    tests.extend(on_each("units::grows_and_shrinks", &pools, grows_and_shrinks));
+    let accepting = [PREFORKED, PRETHREADED].concat();
     tests.extend(on_each(
-        "units::grows_and_shrinks",
-        SHARING,
-        processes_grow_and_shrink,
+        "units::who_waits_for_what",
+        &accepting,
+        who_waits_for_what,
     ));
-    tests.extend(on_each("units::fifteen_threads", PRETHREADED, fifteen_threads));
-    tests.extend(on_each(
-        "units::grows_and_shrinks",
-        PRETHREADED,
-        threads_grow_and_shrink,
+    tests.push(test(
+        "units::a_socket_for_each_process",
+        a_socket_for_each_process,
     ));
     tests
 }
 
-fn a_process_for_each_connection() {
-    let server = Served::start("process-per-connection", "echo", &["most=5"]);
-    assert_eq!((server.children().len(), server.threads()), (0, 1));
+/// What a design has for its connections.
+#[derive(Clone, Copy)]
+enum Unit {
+    Process,
+    Thread,
+}
+
+impl Unit {
+    fn of(design: &str) -> Self {
+        match PRETHREADED.contains(&design) || design == "thread-per-connection" {
+            true => Self::Thread,
+            false => Self::Process,
+        }
+    }
+
+    /// How many a server has beside its first process and thread.
+    fn count(self, server: &Served) -> usize {
+        let (processes, threads) = (server.children().len(), server.threads() - 1);
+        let (own, other) = match self {
+            Self::Process => (processes, threads),
+            Self::Thread => (threads, processes),
+        };
+        assert_eq!(other, 0, "units of another kind");
+        own
+    }
+}
+
+fn expect_none_left(summary: &Summary) {
+    assert_eq!((summary.count("left"), summary.count("threads")), (0, 1));
+}
+
+fn one_for_each_connection(design: &str) {
+    let server = Served::start(design, "echo", &["most=5"]);
+    let units = || Unit::of(design).count(&server);
+    assert_eq!(units(), 0);
     let mut clients: Vec<_> = (0..8).map(|_| server.client()).collect();
     clients.iter_mut().take(5).for_each(|client| client.echo());
-    assert_eq!(
-        (server.children().len(), server.threads()),
-        (5, 1),
-        "a bound is a bound"
-    );
+    assert_eq!(units(), 5, "a bound is a bound");
     clients.drain(..3);
     clients.iter_mut().for_each(|client| client.echo());
-    assert_eq!(server.children().len(), 5);
+    assert_eq!(units(), 5);
     drop(clients);
-    until("every child has ended", || server.children().is_empty());
+    until("every one has ended", || units() == 0);
     let summary = server.stop();
     assert_eq!(
         (summary.count("accepted"), summary.count("units_created")),
         (8, 8)
     );
-    assert_eq!((summary.count("ended by client"), summary.count("left")), (8, 0));
+    assert_eq!(summary.count("ended by client"), 8);
+    expect_none_left(&summary);
 }
 
-fn a_thread_for_each_connection() {
-    let server = Served::start("thread-per-connection", "echo", &["most=5"]);
-    assert_eq!((server.children().len(), server.threads()), (0, 1));
-    let mut clients: Vec<_> = (0..8).map(|_| server.client()).collect();
-    clients.iter_mut().take(5).for_each(|client| client.echo());
-    assert_eq!(
-        (server.children().len(), server.threads()),
-        (0, 6),
-        "a bound is a bound"
-    );
-    clients.drain(..3);
-    clients.iter_mut().for_each(|client| client.echo());
-    assert_eq!(server.threads(), 6);
-    drop(clients);
-    until("every thread has ended", || server.threads() == 1);
-    let summary = server.stop();
-    assert_eq!(
-        (summary.count("accepted"), summary.count("units_created")),
-        (8, 8)
-    );
-    assert_eq!(
-        (summary.count("ended by client"), summary.count("threads")),
-        (8, 1)
-    );
-}
-
-fn fifteen_processes(design: &str) {
+fn fifteen(design: &str) {
     let server = Served::start(design, "echo", &[]);
-    until("all are there", || server.children().len() == 15);
+    let units = || Unit::of(design).count(&server);
+    until("all are there", || units() == 15);
     let mut clients: Vec<_> = (0..15).map(|_| server.client()).collect();
     clients.iter_mut().for_each(|client| client.echo());
-    assert_eq!((server.children().len(), server.threads()), (15, 1));
+    assert_eq!(units(), 15);
     drop(clients);
     let summary = server.stop();
     assert_eq!(
         (summary.count("accepted"), summary.count("units_created")),
         (15, 15)
     );
-    assert_eq!((summary.count("closed"), summary.count("left")), (15, 0));
+    assert_eq!(summary.count("closed"), 15);
+    expect_none_left(&summary);
 }
 
-fn processes_grow_and_shrink(design: &str) {
+fn grows_and_shrinks(design: &str) {
     let server = Served::start(design, "echo", &["workers=1..4"]);
-    until("the first is there", || server.children().len() == 1);
+    let units = || Unit::of(design).count(&server);
+    until("the first is there", || units() == 1);
     let mut clients = Vec::new();
     for busy in 1..=4 {
         let mut client = server.client();
         client.echo();
         clients.push(client);
         until("one is idle while there may be more", || {
-            server.children().len() == 4.min(busy + 1)
+            units() == 4.min(busy + 1)
         });
     }
     let mut waiting = server.client();
@@ -111,10 +109,40 @@ fn processes_grow_and_shrink(design: &str) {
     drop(clients);
     assert_eq!(waiting.line(), "hello\n");
     drop(waiting);
-    until("all but the first have ended", || server.children().len() == 1);
+    until("all but the first have ended", || units() == 1);
     server.client().echo();
     let summary = server.stop();
-    assert_eq!((summary.count("accepted"), summary.count("left")), (6, 0));
+    assert_eq!(summary.count("accepted"), 6);
+    expect_none_left(&summary);
+}
+
+/// The system calls in which the units of an idle server wait tell who accepts, and what decides it.
+fn who_waits_for_what(design: &str) {
+    use libc::{SYS_accept4, SYS_fcntl, SYS_futex, SYS_recvmsg};
+
+    let expected = match design {
+        "preforked-accept" | "preforked-reuseport" => [SYS_accept4; 4],
+        "preforked-file-lock" => [SYS_fcntl, SYS_fcntl, SYS_fcntl, SYS_accept4],
+        "preforked-mutex" | "prethreaded-mutex" => [SYS_futex, SYS_futex, SYS_futex, SYS_accept4],
+        "preforked-descriptor" => [SYS_recvmsg; 4],
+        "prethreaded-acceptor" => [SYS_futex; 4],
+        other => panic!("who waits for what on {other}?"),
+    };
+    let server = Served::start(design, "echo", &["workers=4"]);
+    let mut sorted = expected.map(Some);
+    sorted.sort_unstable();
+    until("each waits as its design has it", || {
+        let units = match Unit::of(design) {
+            Unit::Process => server.children(),
+            Unit::Thread => server.other_threads(),
+        };
+        let mut seen: Vec<_> = units.into_iter().map(waits_in).collect();
+        seen.sort_unstable();
+        seen == sorted
+    });
+    server.serve_at_once(8);
+    let summary = server.stop();
+    assert_eq!((summary.count("accepted"), summary.count("closed")), (8, 8));
 }
 
 /// Sixteen listening sockets on one port in the parent would be one too many; each child has its own.
@@ -137,42 +165,4 @@ fn a_socket_for_each_process() {
     assert_eq!((summary.count("accepted"), summary.count("closed")), (40, 40));
     let refused = Served::refused("preforked-reuseport", &["workers=1..4"]);
     assert!(refused.contains("workers cannot be 1..4"), "{refused}");
-}
-
-fn fifteen_threads(design: &str) {
-    let server = Served::start(design, "echo", &[]);
-    until("all are there", || server.threads() == 16);
-    let mut clients: Vec<_> = (0..15).map(|_| server.client()).collect();
-    clients.iter_mut().for_each(|client| client.echo());
-    assert_eq!((server.children().len(), server.threads()), (0, 16));
-    drop(clients);
-    let summary = server.stop();
-    assert_eq!(
-        (summary.count("accepted"), summary.count("units_created")),
-        (15, 15)
-    );
-    assert_eq!((summary.count("closed"), summary.count("threads")), (15, 1));
-}
-
-fn threads_grow_and_shrink(design: &str) {
-    let server = Served::start(design, "echo", &["workers=1..4"]);
-    until("the first is there", || server.threads() == 2);
-    let mut clients = Vec::new();
-    for busy in 1..=4 {
-        let mut client = server.client();
-        client.echo();
-        clients.push(client);
-        until("one is idle while there may be more", || {
-            server.threads() == 1 + 4.min(busy + 1)
-        });
-    }
-    let mut waiting = server.client();
-    waiting.send("hello\n");
-    drop(clients);
-    assert_eq!(waiting.line(), "hello\n");
-    drop(waiting);
-    until("all but the first have ended", || server.threads() == 2);
-    server.client().echo();
-    let summary = server.stop();
-    assert_eq!((summary.count("accepted"), summary.count("threads")), (6, 1));
 }
