@@ -3,6 +3,8 @@
 use std::io;
 use std::net::SocketAddr;
 
+use rustix::io::Errno;
+
 use crate::options::Setting;
 
 /// Why a server was not built, or ended before it was told to.
@@ -50,8 +52,16 @@ pub enum Error {
         /// Why they cannot.
         apart: &'static str,
     },
+    /// What stands for an address is none, or the name could not be looked up.
+    #[error("cannot look up {address}: {source}")]
+    Lookup {
+        /// What was to be an address.
+        address: String,
+        /// Why.
+        source: io::Error,
+    },
     /// The address cannot be listened on.
-    #[error("cannot listen on {address}: {source}")]
+    #[error("cannot listen on {address}: {source}{}", advice(source))]
     Bind {
         /// The address.
         address: SocketAddr,
@@ -80,7 +90,7 @@ pub enum Error {
         instead: &'static str,
     },
     /// A system call failed that the server cannot do without.
-    #[error("{doing}: {source}")]
+    #[error("{doing}: {source}{}", advice(source))]
     Io {
         /// What was being done.
         doing: &'static str,
@@ -99,6 +109,21 @@ impl Error {
     }
 }
 
+/// What to try, where that is known.
+fn advice(source: &io::Error) -> &'static str {
+    match Errno::from_io_error(source) {
+        Some(Errno::MFILE) => {
+            "; raise the limit on open files (`ulimit -n`), or serve with fewer workers, readers or writers"
+        }
+        Some(Errno::NFILE) => "; the whole system has no more, see /proc/sys/fs/file-max",
+        Some(Errno::AGAIN) => "; raise the limit on processes and threads (`ulimit -u`), or have fewer",
+        Some(Errno::ADDRINUSE) => "; take another port, or 0 for a free one",
+        Some(Errno::ADDRNOTAVAIL) => "; it is no address of this machine",
+        Some(Errno::ACCESS) => "; ports below 1024 need a privilege",
+        _ => "",
+    }
+}
+
 /// The one of `all` with this name.
 pub(crate) fn find<T: Copy>(
     what: &'static str,
@@ -112,4 +137,25 @@ pub(crate) fn find<T: Copy>(
         name: name.to_owned(),
         known: all.iter().copied().map(name_of).collect::<Vec<_>>().join(", "),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_user_can_mend_is_said_with_how() {
+        for (errno, advice) in [
+            (Errno::MFILE, "ulimit -n"),
+            (Errno::AGAIN, "ulimit -u"),
+            (Errno::ADDRINUSE, "another port"),
+        ] {
+            let error = Error::io("trying")(errno).to_string();
+            assert!(error.starts_with("trying: ") && error.contains(advice), "{error}");
+        }
+        assert_eq!(
+            Error::io("trying")(io::Error::other("no reason")).to_string(),
+            "trying: no reason"
+        );
+    }
 }

@@ -1,5 +1,6 @@
 //! The listening socket, and accepting from it.
 
+use std::fmt::Debug;
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -49,15 +50,13 @@ impl Listener {
     /// # Errors
     ///
     /// If none can.
-    pub fn bind(address: impl ToSocketAddrs, backlog: i32) -> Result<Self, Error> {
-        let addresses = address
-            .to_socket_addrs()
-            .map_err(Error::io("looking up the address"))?;
-        let mut failure = Error::Io {
-            doing: "looking up the address",
-            source: io::Error::other("it stands for no address"),
+    pub fn bind(address: impl ToSocketAddrs + Debug, backlog: i32) -> Result<Self, Error> {
+        let cannot = |source| Error::Lookup {
+            address: format!("{address:?}"),
+            source,
         };
-        for address in addresses {
+        let mut failure = cannot(io::Error::other("it stands for no address"));
+        for address in address.to_socket_addrs().map_err(cannot)? {
             match Self::open(address, backlog, Port::Own) {
                 Ok(listener) => return Ok(listener),
                 Err(source) => failure = Error::Bind { address, source },

@@ -1,6 +1,7 @@
 //! Building a server: a protocol, a design, an address, and what else can be set.
 
 use std::any::type_name;
+use std::fmt::Debug;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
@@ -147,7 +148,7 @@ impl<P: Protocol> Server<P> {
     ///
     /// If the protocol does not fit the design, a setting is not used by it or out of its range, the kernel refuses
     /// io_uring where it is needed, or the address cannot be had.
-    pub fn bind(self, address: impl ToSocketAddrs) -> Result<Bound<P>, Error> {
+    pub fn bind(self, address: impl ToSocketAddrs + Debug) -> Result<Bound<P>, Error> {
         self.check()?;
         if self.design == Design::Proactor {
             ring::probe("serve on the design `reactor-per-core`, which is the same over epoll")?;
@@ -204,7 +205,10 @@ impl<P: Protocol> Server<P> {
         } = &self.options;
         let bad = |setting, value: String, why| Err(Error::BadSetting { setting, value, why });
         if let Some(workers) = workers {
-            let value = format!("{}..{}", workers.start(), workers.end());
+            let value = match (workers.start(), workers.end()) {
+                (one, other) if one == other => one.to_string(),
+                (least, most) => format!("{least}..{most}"),
+            };
             if workers.is_empty() {
                 return bad(Setting::Workers, value, "the least is above the most");
             }
@@ -318,6 +322,14 @@ mod tests {
             error.to_string(),
             "the design `iterative` does not use workers; it uses none of its kind"
         );
+    }
+
+    #[test]
+    fn what_cannot_be_looked_up_is_named() {
+        for address in ["127.0.0.1", "a name without end:7000"] {
+            let error = Server::new(Echo).bind(address).expect_err("no address");
+            assert!(error.to_string().contains(address), "{error}");
+        }
     }
 
     #[test]

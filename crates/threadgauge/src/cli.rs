@@ -264,7 +264,7 @@ pub struct DoctorOptions {
 #[derive(Debug, Args)]
 pub struct ServeOptions {
     /// Which protocols run on which designs, and why not
-    #[arg(long)]
+    #[arg(long, conflicts_with = "config")]
     pub list: bool,
     /// The summary, or the list, as JSON
     #[arg(long)]

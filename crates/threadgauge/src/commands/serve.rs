@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -28,6 +28,10 @@ use crate::output::{Done, Verdict, print, say};
 /// Serves until told to stop, then prints what happened; or lists what can be served.
 pub fn serve(options: ServeOptions) -> Done {
     if options.list {
+        ensure!(
+            options.settings == Settings::default(),
+            "--list shows all protocols and designs: neither their names nor settings go with it"
+        );
         print(&if options.json {
             serde_json::to_string_pretty(&list::json())?
         } else {

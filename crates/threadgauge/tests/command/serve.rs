@@ -260,11 +260,25 @@ fn what_is_wrong_with_a_server_is_said() {
     assert!(iterative(&["--drain", "soon"]).contains("seconds"));
     assert!(iterative(&["--listen", "127.0.0.1"]).contains("127.0.0.1:7000"));
     assert!(iterative(&["--config", "nowhere.toml"]).contains("nowhere.toml"));
+    for not_used in [
+        &["--design", "reactor"][..],
+        &["echo"],
+        &["--token", "x"],
+        &["--config", "x"],
+    ] {
+        let list = refused(&[&["serve", "--list"], not_used].concat());
+        assert!(list.contains("--list"), "{list}");
+    }
+    let nowhere = iterative(&["--listen", "no name:7000"]);
+    assert!(nowhere.contains("cannot look up \"no name:7000\""), "{nowhere}");
     assert!(refused(&["serve", "chat", "--design", "iterative"]).contains("one connection after the other"));
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let error = iterative(&["--listen", &address]);
-    assert!(error.contains(&format!("cannot listen on {address}")), "{error}");
+    assert!(
+        error.contains(&format!("cannot listen on {address}")) && error.contains("take another port"),
+        "{error}"
+    );
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("server.toml"), "protocol = 'echo'\nworkrs = 3\n").unwrap();
     let file = threadgauge(dir.path(), &["serve", "--config", "server.toml"]);

@@ -10,7 +10,7 @@ use threadgauge_reactor::protocol::groups::{Access, Options};
 use crate::commands::serve::settings::{Listen, Seconds, as_typed};
 
 /// Settings of the protocol `groups`, by their names on the command line; in a file, the table `groups`.
-#[derive(Debug, Default, Args, Deserialize)]
+#[derive(Debug, Default, PartialEq, Eq, Args, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[command(next_help_heading = "Options of the protocol groups")]
 pub struct Groups {

@@ -18,7 +18,7 @@ use threadgauge_reactor::{BuiltIn, Design, Overflow, Placement, Protocol, Sends,
 use crate::commands::serve::groups::Groups;
 
 /// Settings by their names on the command line, which are their names in a file.
-#[derive(Debug, Default, Args, Deserialize)]
+#[derive(Debug, Default, PartialEq, Eq, Args, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Settings {
     /// What is served
