@@ -158,6 +158,14 @@ fn summary(protocol: BuiltIn, design: Design, totals: &Totals) -> String {
         "accepted       {} ({} attempts failed)",
         totals.accepted, totals.accept_errors
     );
+    if totals.units_created > 0 {
+        // Fewer than asked for, where the system has no more: the server goes on with those.
+        let _ = writeln!(
+            text,
+            "units          {} made, {} lost",
+            totals.units_created, totals.units_lost
+        );
+    }
     let closed: Vec<String> = reasons(totals)
         .map(|(reason, count)| format!("{count} {reason}"))
         .collect();
