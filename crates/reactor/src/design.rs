@@ -28,7 +28,7 @@ mod threads;
 use std::str::FromStr;
 
 use crate::error::{Error, find};
-use crate::options::Setting;
+use crate::options::{Options, Setting};
 use crate::protocol::Protocol;
 use crate::server::Serving;
 
@@ -155,6 +155,19 @@ impl Design {
             About {
                 at_once: AtOnce::One, ..
             } => Err("serves one connection after the other"),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether it can serve with these, each of which it uses.
+    ///
+    /// # Errors
+    ///
+    /// If a value is none for this design.
+    pub(crate) fn check(self, options: &Options) -> Result<(), Error> {
+        match self {
+            Self::PreforkedReuseport => preforked_reuseport::check(options),
+            Self::ReactorPerCore | Self::Proactor => reactor_per_core::check(options),
             _ => Ok(()),
         }
     }

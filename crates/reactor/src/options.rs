@@ -198,4 +198,26 @@ impl Options {
         .into_iter()
         .flatten()
     }
+
+    /// # Errors
+    ///
+    /// If workers are a range: why that cannot be.
+    pub fn one_number_of_workers(&self, why: &'static str) -> Result<(), Error> {
+        match &self.workers {
+            Some(workers) if workers.start() != workers.end() => Err(Error::BadSetting {
+                setting: Setting::Workers,
+                value: as_typed(workers),
+                why,
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A number or a range, as the command line has it.
+pub(crate) fn as_typed(range: &RangeInclusive<usize>) -> String {
+    match (range.start(), range.end()) {
+        (one, other) if one == other => one.to_string(),
+        (least, most) => format!("{least}..{most}"),
+    }
 }

@@ -14,7 +14,7 @@ use crate::design::Design;
 use crate::error::Error;
 use crate::id::ConnectionId;
 use crate::listen::Listener;
-use crate::options::{Options, Overflow, Placement, Sends, Setting};
+use crate::options::{Options, Overflow, Placement, Sends, Setting, as_typed};
 use crate::protocol::Protocol;
 use crate::ring;
 use crate::stop::Stop;
@@ -205,10 +205,7 @@ impl<P: Protocol> Server<P> {
         } = &self.options;
         let bad = |setting, value: String, why| Err(Error::BadSetting { setting, value, why });
         if let Some(workers) = workers {
-            let value = match (workers.start(), workers.end()) {
-                (one, other) if one == other => one.to_string(),
-                (least, most) => format!("{least}..{most}"),
-            };
+            let value = as_typed(workers);
             if workers.is_empty() {
                 return bad(Setting::Workers, value, "the least is above the most");
             }
@@ -223,7 +220,7 @@ impl<P: Protocol> Server<P> {
                 return bad(setting, count.to_string(), "1 to 100 are possible");
             }
         }
-        Ok(())
+        self.design.check(&self.options)
     }
 }
 
@@ -322,6 +319,23 @@ mod tests {
             error.to_string(),
             "the design `iterative` does not use workers; it uses none of its kind"
         );
+    }
+
+    #[test]
+    fn a_value_that_is_none_for_the_design_is_refused_before_it_listens() {
+        for design in [
+            Design::PreforkedReuseport,
+            Design::ReactorPerCore,
+            Design::Proactor,
+        ] {
+            let server = Server::new(Echo).design(design).workers(1..=3);
+            let error = server.bind("127.0.0.1:0").expect_err("a range").to_string();
+            assert!(error.starts_with("workers cannot be 1..3: "), "{error}");
+        }
+        let server = Server::new(Echo).design(Design::ReactorPerCore);
+        let error = server.placement(Placement::ByHandle).bind("127.0.0.1:0");
+        let error = error.expect_err("the kernel decides").to_string();
+        assert!(error.starts_with("placement cannot be by-handle: "), "{error}");
     }
 
     #[test]

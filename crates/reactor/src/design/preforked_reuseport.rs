@@ -14,7 +14,7 @@ use crate::design::{About, AtOnce, Memory};
 use crate::error::Error;
 use crate::fork;
 use crate::listen::{Accepted, Listener};
-use crate::options::Setting;
+use crate::options::{Options, Setting};
 use crate::pool;
 use crate::protocol::Protocol;
 use crate::server::Serving;
@@ -28,15 +28,15 @@ pub(super) const ABOUT: About = About {
     settings: &[Setting::Workers],
 };
 
+/// Whether it can serve with these.
+pub(super) fn check(options: &Options) -> Result<(), Error> {
+    options.one_number_of_workers(
+        "with a listening socket each, give one number: a socket cannot go without resetting who waits there",
+    )
+}
+
 pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
     let workers = pool::workers(&serving.options);
-    if workers.start() != workers.end() {
-        return Err(Error::BadSetting {
-            setting: Setting::Workers,
-            value: format!("{}..{}", workers.start(), workers.end()),
-            why: "with a listening socket each, give one number: a socket cannot go without resetting who waits there",
-        });
-    }
     let siblings = (1..*workers.end())
         .map(|_| serving.listener.sibling())
         .collect::<Result<_, _>>()?;

@@ -19,6 +19,6 @@ pub(super) const ABOUT: About = About {
 
 pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
     // Asked of nobody: connections stay where they were accepted.
-    let manager = ReactorManager::joined(loops(&serving.options)?, Placement::ByHandle);
+    let manager = ReactorManager::joined(loops(&serving.options), Placement::ByHandle);
     crew::serve(serving, manager, Acceptors::Each, Kernel::IoUring)
 }

@@ -19,34 +19,32 @@ pub(super) const ABOUT: About = About {
     settings: &[Setting::Workers, Setting::Placement, Setting::Sends],
 };
 
+/// Whether it can serve with these.
+pub(super) fn check(options: &Options) -> Result<(), Error> {
+    options.one_number_of_workers("this design has one number of loops from beginning to end")?;
+    match options.placement {
+        None | Some(Placement::ByGroup | Placement::Adaptive) => Ok(()),
+        Some(placement) => Err(Error::BadSetting {
+            setting: Setting::Placement,
+            value: placement.name().to_owned(),
+            why: "the kernel places connections on this design; by-group and adaptive move them afterwards",
+        }),
+    }
+}
+
 pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
-    let loops = loops(&serving.options)?;
-    let placement = match serving.options.placement {
-        None => Placement::ByHandle, // asked of nobody: connections stay where they were accepted
-        Some(placement @ (Placement::ByGroup | Placement::Adaptive)) => placement,
-        Some(placement) => {
-            return Err(Error::BadSetting {
-                setting: Setting::Placement,
-                value: placement.name().to_owned(),
-                why: "the kernel places connections on this design; by-group and adaptive move them afterwards",
-            });
-        }
-    };
-    let manager = ReactorManager::joined(loops, placement);
+    // By handle is asked of nobody: connections stay where they were accepted.
+    let placement = serving.options.placement.unwrap_or(Placement::ByHandle);
+    let manager = ReactorManager::joined(loops(&serving.options), placement);
     crew::serve(serving, manager, Acceptors::Each, Kernel::Epoll)
 }
 
 /// As many as told, else as there are CPUs.
-pub(super) fn loops(options: &Options) -> Result<NonZeroUsize, Error> {
-    match &options.workers {
-        None => Ok(available_parallelism().unwrap_or(NonZeroUsize::MIN)),
-        Some(workers) if workers.start() == workers.end() => {
-            Ok(NonZeroUsize::new(*workers.end()).expect("checked when the server was built"))
-        }
-        Some(workers) => Err(Error::BadSetting {
-            setting: Setting::Workers,
-            value: format!("{}..{}", workers.start(), workers.end()),
-            why: "this design has one number of loops from beginning to end",
-        }),
-    }
+pub(super) fn loops(options: &Options) -> NonZeroUsize {
+    let told = options
+        .workers
+        .as_ref()
+        .and_then(|workers| NonZeroUsize::new(*workers.end()));
+    told.or_else(|| available_parallelism().ok())
+        .unwrap_or(NonZeroUsize::MIN)
 }

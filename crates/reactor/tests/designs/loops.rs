@@ -208,8 +208,6 @@ fn half_and_half() {
 fn refusals() {
     let refused = Served::refused("leader-followers", &["readers=2"]);
     assert!(refused.contains("setting: Readers"), "{refused}");
-    let refused = Served::refused("reactor-per-core", &["workers=1..3"]);
-    assert!(refused.contains("workers cannot be 1..3"), "{refused}");
 }
 
 /// What one says to twenty goes to all of them in one call.
