@@ -76,6 +76,7 @@ pub(super) fn run<P: Protocol>(serving: &Serving<P>, design: &impl Prethread) ->
         crew.enter(Phase::Draining);
         main.drain();
         crew.enter(Phase::Over);
+        main.join_all();
         outcome
     })
 }
@@ -198,6 +199,14 @@ impl<'scope, P: Protocol, D: Prethread> Main<'scope, P, D> {
             self.room.board.empty(slot);
         }
         outcome
+    }
+
+    /// Joins all threads: the scope would wait until they are done, but not for their exit.
+    fn join_all(&mut self) {
+        for thread in self.threads.iter_mut().filter_map(Option::take) {
+            // As in `join_ended`; and what failed is of no use any more.
+            let _ = thread.join();
+        }
     }
 
     /// Waits until every thread has ended or the drain time is over.
