@@ -1,12 +1,11 @@
-//! Each design is that design: how many processes and threads there are, who accepts, what happens when they die, when
-//! limits are low, and when the server stops. That they all serve alike is tested elsewhere.
+//! Each design is that design: how many processes and threads there are, who accepts, what happens when they die, and
+//! when the server stops. That they all serve alike, also where descriptors or memory are few, is tested elsewhere.
 //!
 //! Each server runs in a process of its own, which is this program again; so its `main` is its own.
 //! `cargo test --test designs -- WORDS` runs the tests whose names contain one of the words.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod dying;
-mod limits;
 mod loops;
 mod seccomp;
 mod served;
@@ -16,7 +15,8 @@ mod units;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
-const ALL: &[&str] = &[
+/// Those without event loops.
+const BLOCKING: &[&str] = &[
     "iterative",
     "process-per-connection",
     "preforked-accept",
@@ -91,15 +91,9 @@ fn main() -> ExitCode {
         .filter(|word| !word.starts_with('-'))
         .collect();
     let (mut passed, mut failed) = (0, Vec::new());
-    for test in [
-        units::tests(),
-        dying::tests(),
-        limits::tests(),
-        loops::tests(),
-        stopping::tests(),
-    ]
-    .into_iter()
-    .flatten()
+    for test in [units::tests(), dying::tests(), loops::tests(), stopping::tests()]
+        .into_iter()
+        .flatten()
     {
         if !words.is_empty() && !words.iter().any(|word| test.name.contains(word)) {
             continue;

@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
+use rustix::process::{Pid, Signal, kill_process};
 use threadgauge_reactor::{BuiltIn, CloseReason, Design, Protocol, Server, Stop, Visitor};
 
 use crate::seccomp::refuse_io_uring;
@@ -325,14 +325,6 @@ impl Visitor for Serve {
                 "most" => server.max_connections(NonZeroUsize::new(number() as usize).expect("more than 0")),
                 "drain-ms" => server.drain(Duration::from_millis(number())),
                 "idle-ms" => server.idle(Duration::from_millis(number())),
-                "nofile" => {
-                    let limit = Rlimit {
-                        current: Some(number()),
-                        ..getrlimit(Resource::Nofile)
-                    };
-                    setrlimit(Resource::Nofile, limit).expect("a lower limit");
-                    server
-                }
                 "threads" => {
                     helpers.extend((0..number()).map(|_| std::thread::spawn(std::thread::park)));
                     server

@@ -1,12 +1,12 @@
 //! The stop: idle, in the middle of service, and with clients that do not end.
 
 use crate::served::{Served, until};
-use crate::{ALL, Test, at_once, on_each};
+use crate::{BLOCKING, Test, at_once, on_each};
 
 pub fn tests() -> Vec<Test> {
-    let mut tests = on_each("stopping::without_clients", ALL, without_clients);
-    tests.extend(on_each("stopping::silent_clients", ALL, silent_clients));
-    tests.extend(on_each("stopping::stuck_clients", ALL, stuck_clients));
+    let mut tests = on_each("stopping::without_clients", BLOCKING, without_clients);
+    tests.extend(on_each("stopping::silent_clients", BLOCKING, silent_clients));
+    tests.extend(on_each("stopping::stuck_clients", BLOCKING, stuck_clients));
     tests
 }
 

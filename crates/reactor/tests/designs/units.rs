@@ -1,7 +1,7 @@
 //! How many processes and threads there are, and who accepts.
 
 use crate::served::{Served, Summary, until, waits_in};
-use crate::{PREFORKED, PRETHREADED, SHARING, Test, on_each, test};
+use crate::{FORKING, PREFORKED, PRETHREADED, SHARING, Test, on_each, test};
 
 pub fn tests() -> Vec<Test> {
     let each = ["process-per-connection", "thread-per-connection"];
@@ -14,6 +14,11 @@ pub fn tests() -> Vec<Test> {
         "units::who_waits_for_what",
         &accepting,
         who_waits_for_what,
+    ));
+    tests.extend(on_each(
+        "units::no_fork_with_threads",
+        FORKING,
+        no_fork_with_threads,
     ));
     tests.push(test(
         "units::a_socket_for_each_process",
@@ -163,4 +168,10 @@ fn a_socket_for_each_process() {
     server.serve_at_once(40);
     let summary = server.stop();
     assert_eq!((summary.count("accepted"), summary.count("closed")), (40, 40));
+}
+
+/// A design that forks is not served by a process that has threads.
+fn no_fork_with_threads(design: &str) {
+    let said = Served::refused(design, &["threads=1"]);
+    assert!(said.contains("2 threads"), "{said}");
 }
