@@ -1,11 +1,10 @@
 //! `chat`: a line goes to everyone else in the room, once, in order per sender, and to nobody beyond.
 
 use std::io::Write;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::client::Client;
 use crate::server::Running;
-use crate::{Case, Pair};
+use crate::{Case, Pair, talk};
 
 pub const CASES: &[Case] = &[
     (
@@ -214,48 +213,19 @@ fn dropped(pair: Pair) {
 }
 
 fn stop_while_all_talk(pair: Pair) {
-    const MEMBERS: usize = 4;
     let server = pair.serve(&[]);
-    let members: Vec<Client> = (0..MEMBERS).map(|_| join(&server, "all")).collect();
-    let heard = AtomicUsize::new(0);
-    std::thread::scope(|scope| {
-        for (own, mut member) in members.into_iter().enumerate() {
-            let mut sender = member.clone();
-            scope.spawn(move || {
-                for line in 0.. {
-                    if sender.try_send(format!("{own} {line}\n").as_bytes()).is_err() {
-                        break;
-                    }
-                }
-            });
-            let heard = &heard;
-            scope.spawn(move || {
-                let mut came = Vec::new();
-                loop {
-                    let more = member.read(65_536);
-                    if more.is_empty() {
-                        break;
-                    }
-                    heard.fetch_add(more.len(), Relaxed);
-                    came.extend(more);
-                }
-                // A reset may cut the last line off, since this client was sending still.
-                let whole = came.iter().rposition(|&byte| byte == b'\n').unwrap_or(0);
-                let mut next = [0; MEMBERS];
-                for line in std::str::from_utf8(&came[..whole]).unwrap().lines() {
-                    let (from, line) = line.split_once(' ').unwrap();
-                    let from: usize = from.parse().unwrap();
-                    assert_eq!(line, next[from].to_string(), "the next of {from}");
-                    next[from] += 1;
-                }
-                assert_eq!(next[own], 0, "nobody hears himself");
-            });
+    let members = [(); talk::MEMBERS].map(|()| join(&server, "all"));
+    let says = |own, line| format!("{own} {line}\n");
+    talk::until_the_stop(server, members, says, |own, came| {
+        // A reset may cut the last line off, since this client was sending still.
+        let whole = came.iter().rposition(|&byte| byte == b'\n').unwrap_or(0);
+        let mut next = [0; talk::MEMBERS];
+        for line in std::str::from_utf8(&came[..whole]).unwrap().lines() {
+            let (from, line) = line.split_once(' ').unwrap();
+            let from: usize = from.parse().unwrap();
+            assert_eq!(line, next[from].to_string(), "the next of {from}");
+            next[from] += 1;
         }
-        while heard.load(Relaxed) < 20_000 {
-            std::thread::yield_now();
-        }
-        server.tell_to_stop();
+        assert_eq!(next[own], 0, "nobody hears himself");
     });
-    let counted = server.end();
-    assert_eq!(counted.of("panicked") + counted.of("lost"), 0, "{counted:?}");
 }

@@ -1,12 +1,9 @@
 //! `groups`: core NATS. A message goes to those who are subscribed, once, in order per sender, and to nobody beyond; and
 //! no client, however it behaves, reaches or holds up what is not its own.
 
-use std::io::Write;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-
 use crate::client::Client;
 use crate::server::Running;
-use crate::{Case, Pair};
+use crate::{Case, Pair, talk};
 
 pub const CASES: &[Case] = &[
     (
@@ -355,47 +352,14 @@ fn lame_duck(pair: Pair) {
 }
 
 fn stop_while_all_talk(pair: Pair) {
-    const MEMBERS: usize = 4;
     let server = pair.serve(&[]);
-    let members: Vec<Client> = (0..MEMBERS).map(|_| say(&server, "SUB all 1\r\n")).collect();
-    let heard = AtomicUsize::new(0);
-    std::thread::scope(|scope| {
-        for (own, mut member) in members.into_iter().enumerate() {
-            let mut sender = member.clone();
-            scope.spawn(move || {
-                let mut text = Vec::new();
-                for number in 0.. {
-                    text.clear();
-                    let body = format!("{own} {number}");
-                    write!(text, "{}", message("all", &body)).unwrap();
-                    if !matches!(sender.try_send(&text), Ok(sent) if sent == text.len()) {
-                        break;
-                    }
-                }
-            });
-            let heard = &heard;
-            scope.spawn(move || {
-                let mut came = Vec::new();
-                loop {
-                    let more = member.read(65_536);
-                    if more.is_empty() {
-                        break;
-                    }
-                    heard.fetch_add(more.len(), Relaxed);
-                    came.extend(more);
-                }
-                let came = String::from_utf8(came).unwrap();
-                // What the server says of its stop comes between messages.
-                let messages = came.split("INFO {").next().unwrap();
-                let next: [usize; MEMBERS] = counted(messages);
-                assert_eq!(next[own], 0, "nobody hears himself");
-            });
-        }
-        while heard.load(Relaxed) < 20_000 {
-            std::thread::yield_now();
-        }
-        server.tell_to_stop();
+    let members = [(); talk::MEMBERS].map(|()| say(&server, "SUB all 1\r\n"));
+    let says = |own, number| message("all", &format!("{own} {number}"));
+    talk::until_the_stop(server, members, says, |own, came| {
+        let came = String::from_utf8(came).unwrap();
+        // What the server says of its stop comes between messages.
+        let messages = came.split("INFO {").next().unwrap();
+        let next: [usize; talk::MEMBERS] = counted(messages);
+        assert_eq!(next[own], 0, "nobody hears himself");
     });
-    let counted = server.end();
-    assert_eq!(counted.of("panicked") + counted.of("lost"), 0, "{counted:?}");
 }

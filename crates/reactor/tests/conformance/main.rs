@@ -18,6 +18,7 @@ mod null;
 mod numbered;
 mod processes;
 mod server;
+mod talk;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
