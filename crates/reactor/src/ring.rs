@@ -18,16 +18,28 @@ pub(crate) use buffers::Filled;
 pub(crate) use events::{Answer, Events, Watch};
 pub(crate) use joint_sends::JointSends;
 
+/// When the kernel does what a request leaves to be done later.
+#[derive(Clone, Copy, Debug)]
+enum Later {
+    /// At any system call of the thread.
+    AnyCall,
+    /// When the thread waits for answers: no more than twenty at a time, so that what a turn produces would be sent in
+    /// smaller parts (docs/adr/0007-io-uring.md). For requests that leave nothing to be done.
+    Wait,
+}
+
 /// A ring with room for so many requests at once and so many answers. The thread that enables it is the one that
 /// uses it.
-fn ring(requests: u32, answers: u32) -> io::Result<IoUring> {
-    IoUring::builder()
+fn ring(requests: u32, answers: u32, later: Later) -> io::Result<IoUring> {
+    let mut builder = IoUring::builder();
+    match later {
+        Later::AnyCall => builder.setup_coop_taskrun(),
+        Later::Wait => builder.setup_defer_taskrun(),
+    };
+    builder
         // A request that cannot be made does not hold up those behind it.
         .setup_submit_all()
         .setup_single_issuer()
-        // Not `setup_defer_taskrun`: a wait then hands over no more than twenty completions, and what a turn produces is
-        // sent in smaller parts (docs/adr/0007-io-uring.md).
-        .setup_coop_taskrun()
         .setup_r_disabled()
         .setup_cqsize(answers)
         .build(requests)
@@ -39,11 +51,13 @@ fn ring(requests: u32, answers: u32) -> io::Result<IoUring> {
 ///
 /// That it refuses, in words.
 pub(crate) fn probe(instead: &'static str) -> Result<(), Error> {
-    ring(1, 2).map(drop).map_err(|source| Error::NoIoUring {
-        why: why(&source),
-        source,
-        instead,
-    })
+    ring(1, 2, Later::Wait)
+        .map(drop)
+        .map_err(|source| Error::NoIoUring {
+            why: why(&source),
+            source,
+            instead,
+        })
 }
 
 /// What a failure to make a ring means.

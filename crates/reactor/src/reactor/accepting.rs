@@ -178,7 +178,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
             // No memory or no watches left: this client cannot be served.
             connection.end(CloseReason::Lost);
         }
-        let mut read = ReadHalf::new(connection);
+        let mut read = Box::new(ReadHalf::new(connection));
         read.begin(reactor.now());
         read.readable = reactor.completes();
         let watched = writer == self.index && !reactor.completes();

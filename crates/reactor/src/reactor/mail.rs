@@ -82,7 +82,7 @@ pub(crate) enum Task<S> {
 pub(crate) struct MovingReader<S> {
     pub id: ConnectionId,
     pub link: Arc<Link>,
-    pub read: ReadHalf<S>,
+    pub read: Box<ReadHalf<S>>,
 }
 
 /// A write half on its way.

@@ -21,7 +21,8 @@ pub(crate) struct Link {
     pub waiting: AtomicUsize,
 }
 
-/// A connection on one loop.
+/// A connection on one loop. Small, so that who is sent something is found in a line or two of the cache: the session and
+/// what belongs to it are apart.
 #[derive(Debug)]
 pub(crate) struct Peer<S> {
     pub id: ConnectionId,
@@ -30,7 +31,7 @@ pub(crate) struct Peer<S> {
     pub reader: usize,
     /// The loop of the write half.
     pub writer: usize,
-    pub read: Option<ReadHalf<S>>,
+    pub read: Option<Box<ReadHalf<S>>>,
     pub write: Option<WriteHalf>,
 }
 
@@ -233,7 +234,7 @@ impl WriteHalf {
 
 /// The connections of one loop, by slot.
 #[derive(Debug)]
-pub(crate) struct Peers<S>(Vec<Option<Box<Peer<S>>>>);
+pub(crate) struct Peers<S>(Vec<Option<Peer<S>>>);
 
 impl<S> Default for Peers<S> {
     fn default() -> Self {
@@ -245,12 +246,12 @@ impl<S> Peers<S> {
     /// Whoever is in the slot.
     #[inline]
     pub fn at(&mut self, slot: u32) -> Option<&mut Peer<S>> {
-        self.0.get_mut(slot as usize)?.as_deref_mut()
+        self.0.get_mut(slot as usize)?.as_mut()
     }
 
     /// The same, to look at several.
     pub fn look_at(&self, slot: u32) -> Option<&Peer<S>> {
-        self.0.get(slot as usize)?.as_deref()
+        self.0.get(slot as usize)?.as_ref()
     }
 
     /// This connection, if anything of it is here.
@@ -263,10 +264,10 @@ impl<S> Peers<S> {
         if self.0.len() <= slot {
             self.0.resize_with(slot + 1, || None);
         }
-        self.0[slot].insert(Box::new(peer))
+        self.0[slot].insert(peer)
     }
 
-    pub fn remove(&mut self, slot: u32) -> Option<Box<Peer<S>>> {
+    pub fn remove(&mut self, slot: u32) -> Option<Peer<S>> {
         self.0.get_mut(slot as usize)?.take()
     }
 

@@ -71,9 +71,18 @@ impl<P: Protocol> ServingLoop<'_, P> {
     #[cold]
     fn send_early(&mut self) {
         self.unsent = 0;
-        for place in 0..self.dirty.len() {
-            self.send(self.dirty[place]);
+        let dirty = std::mem::take(&mut self.dirty);
+        if let Some(mut sends) = self.joint_sends.take() {
+            self.send_together(&dirty, &mut sends);
+            self.joint_sends = Some(sends);
+        } else {
+            for &slot in &dirty {
+                self.send(slot);
+            }
         }
+        // They stay marked, and with them who was put behind them meanwhile.
+        let new = std::mem::replace(&mut self.dirty, dirty);
+        self.dirty.extend(new);
     }
 
     /// Bytes from another loop.
@@ -195,18 +204,8 @@ impl<P: Protocol> ServingLoop<'_, P> {
             let write = self.peers.at(slot).and_then(|peer| peer.write.as_mut());
             write.is_some_and(|write| std::mem::take(&mut write.dirty))
         });
-        let sent = sends.send(
-            dirty.iter().filter_map(|&slot| {
-                let peer = self.peers.look_at(slot)?;
-                let write = peer.write.as_ref().filter(|write| write.can_send())?;
-                Some((slot, peer.link.socket.as_fd(), write.outbox.waiting()))
-            }),
-            self.counters,
-        );
         // All of them first: what having sent makes possible can send again.
-        for &(slot, sent) in sent {
-            self.sent(slot, sent);
-        }
+        self.send_together(&dirty, &mut sends);
         for &slot in &dirty {
             self.after_send(slot, reactor);
         }
@@ -215,6 +214,21 @@ impl<P: Protocol> ServingLoop<'_, P> {
         dirty.append(&mut self.dirty);
         self.dirty = dirty;
         sends
+    }
+
+    /// Sends what the sockets take.
+    fn send_together(&mut self, slots: &[u32], sends: &mut JointSends) {
+        let sent = sends.send(
+            slots.iter().filter_map(|&slot| {
+                let peer = self.peers.look_at(slot)?;
+                let write = peer.write.as_ref().filter(|write| write.can_send())?;
+                Some((slot, peer.link.socket.as_fd(), write.outbox.waiting()))
+            }),
+            self.counters,
+        );
+        for &(slot, sent) in sent {
+            self.sent(slot, sent);
+        }
     }
 
     /// Sends what the socket takes.

@@ -63,7 +63,7 @@ impl Events {
     ///
     /// If the kernel refuses io_uring, or has no memory or descriptor left.
     pub fn new() -> io::Result<Self> {
-        let ring = super::ring(REQUESTS, ANSWERS)?;
+        let ring = super::ring(REQUESTS, ANSWERS, super::Later::AnyCall)?;
         let buffers = Buffers::register(&ring.submitter())?;
         Ok(Self {
             ring,

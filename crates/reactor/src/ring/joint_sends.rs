@@ -8,20 +8,21 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use io_uring::{IoUring, opcode, squeue, types};
+use io_uring::{IoUring, opcode, types};
 use rustix::io::Errno;
 
+use super::Later;
 use crate::counters::Counters;
 
 /// The most sends of one submission.
-const MOST: u32 = 256;
+const MOST: u32 = 1024;
 
 /// Sends to many sockets at once.
 pub(crate) struct JointSends {
     ring: IoUring,
     enabled: bool,
-    /// Those of one submission, in order.
-    entries: Vec<squeue::Entry>,
+    /// How many the kernel has not answered.
+    open: usize,
     /// For whom each is, and what came of it.
     results: Vec<(u32, Result<usize, Errno>)>,
 }
@@ -34,9 +35,9 @@ impl JointSends {
     /// If the kernel refuses io_uring, or has no memory or descriptor left.
     pub fn new() -> io::Result<Self> {
         Ok(Self {
-            ring: super::ring(MOST, 2 * MOST)?,
+            ring: super::ring(MOST, 2 * MOST, Later::Wait)?,
             enabled: false,
-            entries: Vec::with_capacity(MOST as usize),
+            open: 0,
             results: Vec::new(),
         })
     }
@@ -58,36 +59,32 @@ impl JointSends {
             .flags(libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL)
             .build()
             .user_data(self.results.len() as u64);
-            self.entries.push(entry);
+            // SAFETY: the buffer and the socket are borrowed until this function returns, and it does not return before
+            // every send is answered for: then the kernel uses neither any more.
+            let pushed = unsafe { self.ring.submission().push(&entry) };
+            assert!(pushed.is_ok(), "the queue has room for `MOST`");
+            self.open += 1;
             self.results.push((name, Err(Errno::AGAIN)));
-            if self.entries.len() == MOST as usize {
+            if self.open == MOST as usize {
                 self.submit(counters);
             }
         }
-        if !self.entries.is_empty() {
+        if self.open > 0 {
             self.submit(counters);
         }
         &self.results
     }
 
-    /// Has the kernel do all of `entries`, whose buffers and sockets are borrowed by whoever calls
-    /// [`send`](Self::send).
+    /// Has the kernel do all that are in the queue, and takes the answers.
     fn submit(&mut self, counters: &Counters) {
         if !self.enabled {
             let enabled = self.ring.submitter().register_enable_rings();
             assert!(enabled.is_ok(), "it was not enabled before");
             self.enabled = true;
         }
-        // SAFETY: the buffers and sockets of `entries` are borrowed until `send` returns, and this function does not
-        // return before every one of them is answered for: then the kernel uses neither any more. The queue is empty
-        // and has room for `MOST`, so that all are taken.
-        let pushed = unsafe { self.ring.submission().push_multiple(&self.entries) };
-        assert!(pushed.is_ok(), "the queue was empty");
-        let mut left = self.entries.len();
-        self.entries.clear();
-        while left > 0 {
+        while self.open > 0 {
             counters.sends.add(1);
-            if let Err(error) = self.ring.submit_and_wait(left) {
+            if let Err(error) = self.ring.submit_and_wait(self.open) {
                 // What is transient is tried again; after anything else it would not be known whether the kernel
                 // still reads the buffers, and they must not be given back.
                 let transient = [libc::EINTR, libc::EAGAIN, libc::EBUSY, libc::ENOMEM];
@@ -101,7 +98,7 @@ impl JointSends {
                     count @ 0.. => Ok(count as usize),
                     code => Err(Errno::from_raw_os_error(-code)),
                 };
-                left -= 1;
+                self.open -= 1;
             }
         }
     }

@@ -55,6 +55,9 @@ struct Subscriptions {
     gone: Traffic,
 }
 
+/// No size of a message.
+const UNSET: u64 = u64::MAX;
+
 /// One client's wish for the messages of one subject.
 #[derive(Debug)]
 pub(super) struct Subscription {
@@ -62,7 +65,11 @@ pub(super) struct Subscription {
     pub sid: Box<[u8]>,
     /// Messages sent to it, or one more for each that came too late.
     messages: AtomicU64,
-    bytes: AtomicU64,
+    /// The size of the first; [`UNSET`] before.
+    usual_bytes: AtomicU64,
+    /// What all had more than as many of the usual size; wraps if it is less. Most messages of a subject have one size, so
+    /// that a delivery changes one number, not two.
+    unusual_bytes: AtomicU64,
     /// It is over after so many.
     most: AtomicU64,
     pub client: Arc<Client>,
@@ -91,18 +98,40 @@ impl Subscription {
         if count > most {
             return Taken::No;
         }
-        self.bytes.fetch_add(bytes as u64, Relaxed);
+        let usual = self.usual_bytes(bytes as u64);
+        if usual != bytes as u64 {
+            let unusual = (bytes as u64).wrapping_sub(usual);
+            self.unusual_bytes.fetch_add(unusual, Relaxed);
+        }
         match count == most {
             true => Taken::Last,
             false => Taken::Yes,
         }
     }
 
-    /// What was sent to it.
+    /// The size of the first message, which this one is if there was none.
+    #[inline]
+    fn usual_bytes(&self, bytes: u64) -> u64 {
+        match self.usual_bytes.load(Relaxed) {
+            UNSET => {
+                let set = self.usual_bytes.compare_exchange(UNSET, bytes, Relaxed, Relaxed);
+                set.map_or_else(|earlier| earlier, |_| bytes)
+            }
+            usual => usual,
+        }
+    }
+
+    /// What was sent to it. While something is, its bytes may be counted as if it had the usual size.
     pub fn traffic(&self) -> Traffic {
+        let messages = self.messages.load(Relaxed).min(self.most.load(Relaxed));
+        let usual = match self.usual_bytes.load(Relaxed) {
+            UNSET => 0,
+            usual => messages.wrapping_mul(usual),
+        };
+        let bytes = usual.wrapping_add(self.unusual_bytes.load(Relaxed));
         Traffic {
-            messages: self.messages.load(Relaxed).min(self.most.load(Relaxed)),
-            bytes: self.bytes.load(Relaxed),
+            messages,
+            bytes: u64::try_from(bytes.cast_signed()).unwrap_or(0),
         }
     }
 
@@ -233,7 +262,8 @@ impl Broker {
             id: client.id,
             sid: sid.into(),
             messages: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
+            usual_bytes: AtomicU64::new(UNSET),
+            unusual_bytes: AtomicU64::new(0),
             most: AtomicU64::new(u64::MAX),
             client: Arc::clone(client),
             number: self.last_subscription.fetch_add(1, Relaxed),
