@@ -25,11 +25,14 @@ mod split_reactor;
 mod thread_per_connection;
 mod threads;
 
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use crate::error::{Error, find};
 use crate::options::{Options, Setting};
+use crate::pool;
 use crate::protocol::Protocol;
+use crate::reactor::headcount::Headcount;
 use crate::server::Serving;
 
 /// What a design is.
@@ -170,6 +173,50 @@ impl Design {
             Self::ReactorPerCore | Self::Proactor => reactor_per_core::check(options),
             _ => Ok(()),
         }
+    }
+
+    /// How many units it serves with, in words, the defaults included; none where there is no choice.
+    pub(crate) fn crew(self, options: &Options) -> Option<String> {
+        let count = |number: usize, what: &str| {
+            let ending = match (number, what.ends_with('s')) {
+                (1, _) => "",
+                (_, true) => "es",
+                (_, false) => "s",
+            };
+            format!("{number} {what}{ending}")
+        };
+        let range = |workers: RangeInclusive<usize>, what| {
+            let (least, most) = workers.into_inner();
+            let many = count(most, what);
+            if least == most {
+                many
+            } else {
+                format!("{least} to {many}")
+            }
+        };
+        Some(match self {
+            Self::PreforkedAccept
+            | Self::PreforkedFileLock
+            | Self::PreforkedMutex
+            | Self::PreforkedDescriptor
+            | Self::PreforkedReuseport => range(pool::workers(options), "process"),
+            Self::PrethreadedMutex | Self::PrethreadedAcceptor => range(pool::workers(options), "thread"),
+            Self::LeaderFollowers => range(Headcount::bounds(options.workers.clone()), "thread"),
+            Self::HalfSyncHalfAsync => {
+                let workers = range(Headcount::bounds(options.workers.clone()), "worker");
+                format!("a loop and {workers}")
+            }
+            Self::ReactorPool => {
+                let (readers, writers) = reactor_pool::loops(options);
+                format!(
+                    "{} and {}",
+                    count(readers.get(), "reader"),
+                    count(writers.get(), "writer")
+                )
+            }
+            Self::ReactorPerCore | Self::Proactor => count(reactor_per_core::loops(options).get(), "loop"),
+            _ => return None,
+        })
     }
 
     /// Whether it uses a setting.

@@ -236,6 +236,12 @@ impl<P: Protocol> Bound<P> {
         self.serving.listener.address()
     }
 
+    /// How many processes, threads or loops it serves with, in words, the defaults of its design included; none where
+    /// the design leaves no choice.
+    pub fn crew(&self) -> Option<String> {
+        self.serving.design.crew(&self.serving.options)
+    }
+
     /// To read the counters while it runs.
     pub fn meter(&self) -> Meter {
         Meter(Arc::clone(&self.serving.board))

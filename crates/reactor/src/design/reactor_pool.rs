@@ -25,11 +25,15 @@ pub(super) const ABOUT: About = About {
 };
 
 pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
-    let cpus = available_parallelism().unwrap_or(NonZeroUsize::MIN);
-    let (readers, writers) = numbers(&serving.options, cpus);
+    let (readers, writers) = loops(&serving.options);
     let placement = serving.options.placement.unwrap_or_default();
     let manager = ReactorManager::split(readers, writers, placement);
     crew::serve(serving, manager, Acceptors::First, Kernel::Epoll)
+}
+
+/// How many read and how many write.
+pub(super) fn loops(options: &Options) -> (NonZeroUsize, NonZeroUsize) {
+    numbers(options, available_parallelism().unwrap_or(NonZeroUsize::MIN))
 }
 
 /// What is given, else the rest of the CPUs, else the source's ratio.

@@ -24,16 +24,21 @@ pub(crate) struct Headcount {
 }
 
 impl Headcount {
-    /// Within `bounds`; without, from two to two for each CPU.
-    pub fn new(bounds: Option<RangeInclusive<usize>>) -> Self {
-        let cpus = available_parallelism().map_or(1, NonZeroUsize::get);
+    /// Within the bounds for what was asked for.
+    pub fn new(asked: Option<RangeInclusive<usize>>) -> Self {
         Self {
-            bounds: bounds.unwrap_or(2..=(2 * cpus).clamp(2, 100)),
+            bounds: Self::bounds(asked),
             threads: 0,
             waiting: 0,
             short: None,
             free: Vec::new(),
         }
+    }
+
+    /// As asked for; otherwise from two to two for each CPU.
+    pub fn bounds(asked: Option<RangeInclusive<usize>>) -> RangeInclusive<usize> {
+        let cpus = available_parallelism().map_or(1, NonZeroUsize::get);
+        asked.unwrap_or(2..=(2 * cpus).clamp(2, 100))
     }
 
     /// The number of a thread to be started, below the most that there may be, if there are fewer than the least.

@@ -117,6 +117,9 @@ impl Serve<'_> {
             about.name,
             about.summary
         ));
+        if let Some(crew) = bound.crew() {
+            say(&format!("made of {crew}"));
+        }
         let set = self.settings.in_words();
         if !set.is_empty() {
             say(&format!("with {set}"));
