@@ -53,6 +53,8 @@ pub(super) struct ServingLoop<'a, P: Protocol> {
     pub unsent: usize,
     /// Write halves that have something new to send.
     pub dirty: Vec<u32>,
+    /// Write halves that were sent something before the turn's end.
+    pub sent_early: Vec<u32>,
     /// Sends all outboxes of a turn at once, where that was asked for.
     pub joint_sends: Option<JointSends>,
     /// Read halves that left something unread.
@@ -96,6 +98,7 @@ impl<'a, P: Protocol> ServingLoop<'a, P> {
             spares: Spares::default(),
             unsent: 0,
             dirty: Vec::new(),
+            sent_early: Vec::new(),
             joint_sends,
             queued: Vec::new(),
             ended: Vec::new(),
@@ -268,7 +271,7 @@ impl<P: Protocol> Handler<Task<P::Session>> for ServingLoop<'_, P> {
         self.events = 0;
         self.receive_queued(reactor);
         // Sending can end connections and resume sessions, which makes more to send.
-        while !(self.dirty.is_empty() && self.ended.is_empty()) {
+        while !(self.dirty.is_empty() && self.sent_early.is_empty() && self.ended.is_empty()) {
             self.flush_dirty(reactor);
             self.settle_ended(reactor);
         }

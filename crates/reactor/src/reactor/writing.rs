@@ -19,8 +19,13 @@ use crate::options::Overflow;
 use crate::protocol::Protocol;
 use crate::ring::JointSends;
 
-/// When so many bytes were put into outboxes in one turn, they are sent before more is: a small message to many is much.
+/// When so many bytes wait in outboxes, they are sent before the turn ends, even if each is little: a small message to many
+/// is much.
 const MOST_UNSENT: usize = 8 * 1024 * 1024;
+/// The same if they are this much for each receiver: to wait for more would hardly save calls,
+const MUCH_FOR_ONE: usize = 16 * 1024;
+/// and so many do not stay in the cache until they are sent.
+const MUCH_FOR_ALL: usize = 256 * 1024;
 
 impl<P: Protocol> ServingLoop<'_, P> {
     /// Brings what sessions have sent to others where it belongs.
@@ -46,7 +51,8 @@ impl<P: Protocol> ServingLoop<'_, P> {
         }
         effects.clear_messages();
         self.effects = effects;
-        if self.unsent >= MOST_UNSENT {
+        let much = (self.dirty.len() * MUCH_FOR_ONE).clamp(MUCH_FOR_ALL, MOST_UNSENT);
+        if self.unsent >= much {
             self.send_early();
         }
     }
@@ -71,7 +77,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
     #[cold]
     fn send_early(&mut self) {
         self.unsent = 0;
-        let dirty = std::mem::take(&mut self.dirty);
+        let dirty = self.take_dirty();
         if let Some(mut sends) = self.joint_sends.take() {
             self.send_together(&dirty, &mut sends);
             self.joint_sends = Some(sends);
@@ -80,9 +86,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
                 self.send(slot);
             }
         }
-        // They stay marked, and with them who was put behind them meanwhile.
-        let new = std::mem::replace(&mut self.dirty, dirty);
-        self.dirty.extend(new);
+        self.sent_early.extend(dirty);
     }
 
     /// Bytes from another loop.
@@ -180,6 +184,9 @@ impl<P: Protocol> ServingLoop<'_, P> {
     /// Sends each outbox that has got something.
     pub fn flush_dirty(&mut self, reactor: &mut Loop<P::Session>) {
         self.unsent = 0;
+        for slot in std::mem::take(&mut self.sent_early) {
+            self.after_send(slot, reactor);
+        }
         if let Some(sends) = self.joint_sends.take() {
             self.joint_sends = Some(self.flush_together(sends, reactor));
             return;
@@ -199,11 +206,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
 
     /// The same, by one submission for all.
     fn flush_together(&mut self, mut sends: JointSends, reactor: &mut Loop<P::Session>) -> JointSends {
-        let mut dirty = std::mem::take(&mut self.dirty);
-        dirty.retain(|&slot| {
-            let write = self.peers.at(slot).and_then(|peer| peer.write.as_mut());
-            write.is_some_and(|write| std::mem::take(&mut write.dirty))
-        });
+        let mut dirty = self.take_dirty();
         // All of them first: what having sent makes possible can send again.
         self.send_together(&dirty, &mut sends);
         for &slot in &dirty {
@@ -214,6 +217,16 @@ impl<P: Protocol> ServingLoop<'_, P> {
         dirty.append(&mut self.dirty);
         self.dirty = dirty;
         sends
+    }
+
+    /// Who has got something, not marked any more.
+    fn take_dirty(&mut self) -> Vec<u32> {
+        let mut dirty = std::mem::take(&mut self.dirty);
+        dirty.retain(|&slot| {
+            let write = self.peers.at(slot).and_then(|peer| peer.write.as_mut());
+            write.is_some_and(|write| std::mem::take(&mut write.dirty))
+        });
+        dirty
     }
 
     /// Sends what the sockets take.

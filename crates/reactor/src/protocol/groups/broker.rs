@@ -403,6 +403,32 @@ mod tests {
     }
 
     #[test]
+    fn bytes_are_counted_whatever_the_sizes() {
+        let broker = Broker::default();
+        let client = broker.client(ConnectionId::new(0, 0, 0));
+        broker.subscribe(&client, b"a", None, b"1");
+        let subscription = client.each_subscription(Arc::clone).pop().expect("one");
+        let mut bytes = 0;
+        for (messages, size) in (1..).zip([0, 700, 3, 0, 700]) {
+            assert_eq!(subscription.take(size), Taken::Yes);
+            bytes += size as u64;
+            assert_eq!(subscription.traffic(), Traffic { messages, bytes });
+        }
+        broker.subscribe(&client, b"a", None, b"2");
+        let other = client.each_subscription(Arc::clone);
+        let other = other.iter().find(|it| *it.sid == *b"2").expect("the second");
+        assert_eq!(other.traffic(), Traffic::default());
+        for size in [700, 3] {
+            assert_eq!(other.take(size), Taken::Yes);
+        }
+        let all = Traffic {
+            messages: 2,
+            bytes: 703,
+        };
+        assert_eq!(other.traffic(), all);
+    }
+
+    #[test]
     fn an_end_that_lies_behind_is_now() {
         let broker = Broker::default();
         let client = broker.client(ConnectionId::new(0, 0, 0));

@@ -376,12 +376,8 @@ fn compose(message: &Publish<'_>, stripped: usize, io: &mut Io<'_>) -> Letter {
             ],
         ),
         headers => {
-            let size = (body.len() - 2).to_string();
-            let size = if headers.is_some() {
-                size.as_bytes()
-            } else {
-                message.size
-            };
+            let without = headers.map(|_| (body.len() - 2).to_string());
+            let size = without.as_ref().map_or(message.size, String::as_bytes);
             io.compose(
                 &[b"MSG ", message.subject, b" "],
                 &[blank_before_reply, message.reply, b" ", size, b"\r\n", body],
