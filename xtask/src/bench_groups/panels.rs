@@ -20,7 +20,7 @@ const SPAN: Duration = Duration::from_secs(1);
 /// Under a rate, for a 99th percentile that holds.
 const LONG_SPAN: Duration = Duration::from_secs(3);
 /// Milliseconds that two traced runs talk.
-const TRACED_MS: [u64; 2] = [50, 400];
+const TRACED_MS: [u64; 2] = [50, 1_000];
 const BYTES: usize = 128;
 const THOUSAND: f64 = 1e3;
 const MS: f64 = 1e6;
