@@ -5,18 +5,18 @@
 //! cargo run --release -p threadgauge-load --example groups -- 127.0.0.1:4222 nats 1000 128 open 20000 3
 //! ```
 //!
-//! Server, protocol (`nats`, `resp`, `mqtt`), connections, bytes of a message, `closed` with the messages that each has
+//! Server, protocol (`nats`, `resp`, `mqtt`, `chat`), connections, bytes of a message, `closed` with the messages that each has
 //! on their way or `open` with the deliveries a second, seconds.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;
 use std::time::Duration;
 
-use threadgauge_load::codec::{Codec, Mqtt, Nats, Resp};
+use threadgauge_load::codec::{Chat, Codec, Mqtt, Nats, Resp};
 use threadgauge_load::{Arrivals, Groups, Latency, Load, Plan, Quantile};
 
 const WARM_UP: Duration = Duration::from_millis(300);
-const USAGE: &str = "SERVER nats|resp|mqtt CONNECTIONS BYTES closed|open HOW-MANY SECONDS";
+const USAGE: &str = "SERVER nats|resp|mqtt|chat CONNECTIONS BYTES closed|open HOW-MANY SECONDS";
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -28,6 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "nats" => &Nats,
         "resp" => &Resp,
         "mqtt" => &Mqtt,
+        "chat" => &Chat,
         _ => return Err(USAGE.into()),
     };
     let load = match kind {
