@@ -1,0 +1,404 @@
+//! What a client says, and what it and others hear of it.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::super::{Groups, Options};
+use super::*;
+use crate::CloseReason;
+use crate::testing::{Rehearsal, split_anywhere};
+
+/// Quiet, and knows headers.
+const CONNECT: &str = "CONNECT {\"verbose\":false,\"pedantic\":false,\"headers\":true,\"no_responders\":true,\"protocol\":1}\r\n";
+
+fn server(options: Options) -> Rehearsal<Groups> {
+    Rehearsal::new(Groups::new(options))
+}
+
+fn hear(server: &mut Rehearsal<Groups>, client: ConnectionId) -> String {
+    String::from_utf8(server.take_output(client)).expect("text")
+}
+
+/// A client that has said nothing but what was read.
+fn stranger(server: &mut Rehearsal<Groups>) -> ConnectionId {
+    let client = server.connect();
+    let info = hear(server, client);
+    assert!(info.starts_with("INFO {") && info.ends_with("} \r\n"), "{info}");
+    client
+}
+
+fn connect(server: &mut Rehearsal<Groups>) -> ConnectionId {
+    let client = stranger(server);
+    server.receive(client, CONNECT.as_bytes());
+    client
+}
+
+/// Says something, and what comes of it.
+fn ask(server: &mut Rehearsal<Groups>, client: ConnectionId, text: &str) -> String {
+    server.receive(client, text.as_bytes());
+    hear(server, client)
+}
+
+#[test]
+fn a_message_goes_to_all_who_are_subscribed() {
+    let mut server = server(Options::default());
+    let [a, b, c] = [(); 3].map(|()| connect(&mut server));
+    assert_eq!(ask(&mut server, a, "SUB room.1 7\r\n"), "");
+    assert_eq!(ask(&mut server, b, "SUB room.* x\r\nSUB > all\r\n"), "");
+    assert_eq!(
+        ask(&mut server, c, "PUB room.1 5\r\nhello\r\nPUB room.2 re 0\r\n\r\n"),
+        ""
+    );
+    assert_eq!(hear(&mut server, a), "MSG room.1 7 5\r\nhello\r\n");
+    let mut came: Vec<_> = hear(&mut server, b)
+        .split_inclusive("\n")
+        .map(str::to_owned)
+        .collect();
+    came.sort();
+    let mut expected = vec![
+        "MSG room.1 x 5\r\n",
+        "hello\r\n",
+        "MSG room.1 all 5\r\n",
+        "hello\r\n",
+        "MSG room.2 x re 0\r\n",
+        "\r\n",
+        "MSG room.2 all re 0\r\n",
+        "\r\n",
+    ];
+    expected.sort_unstable();
+    assert_eq!(came, expected);
+    assert_eq!(hear(&mut server, c), "");
+}
+
+#[test]
+fn the_sender_gets_it_too_unless_it_says_no_and_before_what_it_asks_next() {
+    let mut server = server(Options::default());
+    let a = connect(&mut server);
+    let echoed = "SUB a 1\r\nPUB a 2\r\nhi\r\nPING\r\n";
+    assert_eq!(ask(&mut server, a, echoed), "MSG a 1 2\r\nhi\r\nPONG\r\n");
+    assert_eq!(
+        ask(
+            &mut server,
+            a,
+            "CONNECT {\"echo\":false}\r\nPUB a 2\r\nhi\r\nPING\r\n"
+        ),
+        "PONG\r\n"
+    );
+}
+
+#[test]
+fn one_member_of_each_queue_gets_it() {
+    let mut server = server(Options::default());
+    let [a, b, asker] = [(); 3].map(|()| connect(&mut server));
+    for client in [a, b] {
+        server.receive(client, b"SUB work q 1\r\nSUB * other 2\r\n");
+    }
+    server.receive(
+        asker,
+        b"CONNECT {\"echo\":false}\r\nSUB work q 3\r\nSUB work 4\r\n",
+    );
+    for _ in 0..40 {
+        assert_eq!(
+            ask(&mut server, asker, "PUB work 1\r\nx\r\n"),
+            "",
+            "not to itself"
+        );
+    }
+    let [a, b] = [a, b].map(|client| hear(&mut server, client));
+    for sid in [1, 2] {
+        let counts = [&a, &b].map(|came| came.matches(&format!("MSG work {sid} 1\r\nx\r\n")).count());
+        assert_eq!(counts[0] + counts[1], 40, "{sid}");
+        assert!(counts[0] > 0 && counts[1] > 0, "{sid}: {counts:?}");
+    }
+}
+
+#[test]
+fn a_subscription_ends_when_told_or_after_so_many() {
+    let mut server = server(Options::default());
+    let [a, b] = [(); 2].map(|()| connect(&mut server));
+    server.receive(a, b"SUB a 1\r\nSUB a 2\r\nUNSUB 2 2\r\nUNSUB nobody\r\n");
+    for _ in 0..3 {
+        server.receive(b, b"PUB a 0\r\n\r\n");
+    }
+    let came = hear(&mut server, a);
+    assert_eq!(
+        (came.matches(" 1 0").count(), came.matches(" 2 0").count()),
+        (3, 2)
+    );
+    server.receive(a, b"UNSUB 1\r\n");
+    server.receive(b, b"PUB a 0\r\n\r\n");
+    assert_eq!(hear(&mut server, a), "");
+    // So many since it began: that is now.
+    assert_eq!(
+        ask(
+            &mut server,
+            a,
+            "SUB a 3\r\nPUB a 0\r\n\r\nUNSUB 3 1\r\nPUB a 0\r\n\r\n"
+        ),
+        "MSG a 3 0\r\n\r\n"
+    );
+}
+
+#[test]
+fn headers_come_to_those_who_know_them() {
+    let mut server = server(Options::default());
+    let [a, sender] = [(); 2].map(|()| connect(&mut server));
+    let old = stranger(&mut server);
+    for client in [a, old] {
+        server.receive(client, b"CONNECT {\"verbose\":false}\r\nSUB a 1\r\n");
+    }
+    let headers = "NATS/1.0\r\nA: b\r\n\r\n";
+    let message = format!(
+        "HPUB a r {} {}\r\n{headers}hi\r\n",
+        headers.len(),
+        headers.len() + 2
+    );
+    assert_eq!(ask(&mut server, sender, &message), "");
+    assert_eq!(hear(&mut server, a), message.replace("HPUB a", "HMSG a 1"));
+    assert_eq!(hear(&mut server, old), "MSG a 1 r 2\r\nhi\r\n");
+    assert_eq!(ask(&mut server, sender, "HPUB a 0 2\r\nhi\r\n"), "");
+    for client in [a, old] {
+        assert_eq!(hear(&mut server, client), "MSG a 1 2\r\nhi\r\n");
+    }
+    assert_eq!(
+        ask(&mut server, old, &message),
+        "-ERR 'message headers not supported'\r\n"
+    );
+    assert_eq!(server.closed(old), Some(CloseReason::Refused));
+}
+
+#[test]
+fn who_asks_nobody_is_told_so() {
+    let mut server = server(Options::default());
+    let a = connect(&mut server);
+    assert_eq!(
+        ask(
+            &mut server,
+            a,
+            "SUB in.* 1\r\nPUB nobody in.7 0\r\n\r\nPUB nobody elsewhere 0\r\n\r\n"
+        ),
+        "HMSG in.7 1 38 38\r\nNATS/1.0 503\r\nNats-Subject: nobody\r\n\r\n\r\n"
+    );
+    let b = connect(&mut server);
+    server.receive(b, b"SUB nobody 1\r\n");
+    assert_eq!(ask(&mut server, a, "PUB nobody in.8 0\r\n\r\n"), "");
+}
+
+#[test]
+fn a_verbose_client_hears_of_everything() {
+    let mut server = server(Options::default());
+    let client = stranger(&mut server);
+    assert_eq!(
+        ask(
+            &mut server,
+            client,
+            "SUB a.> 1\r\nPUB a.* 0\r\n\r\nUNSUB 1\r\nPING\r\nCONNECT {\"pedantic\":false}\r\n"
+        ),
+        "+OK\r\n-ERR 'Invalid Publish Subject'\r\n+OK\r\nMSG a.* 1 0\r\n\r\n+OK\r\nPONG\r\n+OK\r\n"
+    );
+}
+
+#[test]
+fn what_is_wrong_is_said_and_only_the_worst_closes() {
+    let many = format!("SUB {}x 1\r\n", "a.".repeat(128));
+    let long = format!("PUB {} 1\r\n", "x".repeat(4_100));
+    for (text, answer, closes) in [
+        ("SUB a..b 1\r\n", "Invalid Subject", false),
+        (&many, "too many tokens", false),
+        ("HELLO\r\n", "Unknown Protocol Operation", true),
+        ("PUB a x\r\n", "Parser Error", true),
+        ("CONNECT {\r\n", "Parser Error", true),
+        (
+            "CONNECT {\"tls_required\":true}\r\n",
+            "Secure Connection - TLS Required",
+            true,
+        ),
+        ("CONNECT {\"protocol\":9}\r\n", "invalid client protocol", true),
+        (
+            "CONNECT {\"headers\":false}\r\n",
+            "no responders requires headers support",
+            true,
+        ),
+        ("PUB a 1048577\r\n", "Maximum Payload Violation", true),
+        (&long, "maximum control line exceeded", true),
+    ] {
+        let mut server = server(Options::default());
+        let client = connect(&mut server);
+        let came = ask(&mut server, client, text);
+        assert!(
+            came.starts_with("-ERR '") && came.contains(answer),
+            "{text}: {came}"
+        );
+        assert_eq!(
+            server.closed(client),
+            closes.then_some(CloseReason::Refused),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn limits_are_for_one_and_for_all() {
+    let options = Options {
+        max_subscriptions: 2,
+        max_connections: Some(2),
+        ..Options::default()
+    };
+    let mut server = server(options);
+    let [a, b] = [(); 2].map(|()| connect(&mut server));
+    assert_eq!(
+        ask(&mut server, a, "SUB a 1\r\nSUB a 2\r\nSUB a 3\r\n"),
+        "-ERR 'maximum subscriptions exceeded'\r\n"
+    );
+    assert_eq!(
+        ask(
+            &mut server,
+            b,
+            "SUB a 1\r\nUNSUB 1\r\nSUB a 2\r\nSUB a 3\r\nPING\r\n"
+        ),
+        "PONG\r\n"
+    );
+    let third = server.connect();
+    assert_eq!(
+        hear(&mut server, third),
+        "-ERR 'maximum connections exceeded'\r\n"
+    );
+    assert_eq!(server.closed(third), Some(CloseReason::Refused));
+    server.end(a);
+    stranger(&mut server);
+}
+
+#[test]
+fn a_stranger_reaches_and_hears_nothing() {
+    let access = Access::User {
+        name: "anna".into(),
+        password: "s3cret".into(),
+    };
+    let options = Options {
+        access,
+        ..Options::default()
+    };
+    let groups = Groups::new(options);
+    let mut server = Rehearsal::new(groups.clone());
+    let member = stranger(&mut server);
+    let login = "CONNECT {\"verbose\":false,\"user\":\"anna\",\"pass\":\"s3cret\"}\r\n";
+    assert_eq!(
+        ask(&mut server, member, &format!("{login}SUB > 1\r\nPING\r\n")),
+        "PONG\r\n"
+    );
+    for text in [
+        "SUB > 1\r\nPUB a 1\r\nx\r\n",
+        "PING\r\n",
+        "PUB a 1\r\nx\r\n",
+        "CONNECT {}\r\nPUB a 1\r\nx\r\n",
+        "CONNECT {\"user\":\"anna\",\"pass\":\"secret\"}\r\nSUB > 1\r\nPUB a 1\r\nx\r\n",
+        "CONNECT {\"auth_token\":\"s3cret\"}\r\nPUB a 1\r\nx\r\n",
+    ] {
+        let client = stranger(&mut server);
+        assert_eq!(
+            ask(&mut server, client, text),
+            "-ERR 'Authorization Violation'\r\n",
+            "{text}"
+        );
+        assert_eq!(server.closed(client), Some(CloseReason::Refused), "{text}");
+    }
+    assert_eq!(hear(&mut server, member), "");
+    let late = stranger(&mut server);
+    assert_eq!(server.alarm(late), Some(Duration::from_secs(2)));
+    server.ring(late);
+    assert_eq!(hear(&mut server, late), "-ERR 'Authentication Timeout'\r\n");
+    let figures = groups.monitor().server();
+    assert_eq!(
+        (figures.violations, figures.clients, figures.subscriptions),
+        (6, 1, 1)
+    );
+    assert_eq!(figures.published, Default::default());
+}
+
+#[test]
+fn who_is_silent_is_asked_and_then_closed() {
+    let mut server = server(Options::default());
+    let [silent, lively] = [(); 2].map(|()| connect(&mut server));
+    for came in ["", "PING\r\n", "PING\r\n", "-ERR 'Stale Connection'\r\n"] {
+        assert_eq!(server.alarm(silent), Some(Duration::from_secs(120)));
+        for client in [silent, lively] {
+            server.ring(client);
+        }
+        assert_eq!(hear(&mut server, silent), came);
+        hear(&mut server, lively);
+        server.receive(lively, b"PONG\r\n");
+    }
+    assert_eq!(server.closed(silent), Some(CloseReason::Refused));
+    assert_eq!(server.closed(lively), None);
+}
+
+#[test]
+fn who_stops_says_so_and_waits_for_a_while() {
+    let options = Options {
+        lame_duck: Duration::from_secs(3),
+        ..Options::default()
+    };
+    let mut server = server(options);
+    let new = connect(&mut server);
+    let old = stranger(&mut server);
+    server.stop();
+    assert!(hear(&mut server, new).contains("\"ldm\":true"));
+    assert_eq!(hear(&mut server, old), "");
+    assert_eq!(ask(&mut server, new, "PING\r\n"), "PONG\r\n");
+    assert_eq!(server.alarm(new), Some(Duration::from_secs(3)));
+    server.ring(new);
+    assert!(server.closed(new).is_some());
+}
+
+#[test]
+fn figures_add_up() {
+    let groups = Groups::new(Options::default());
+    let mut server = Rehearsal::new(groups.clone());
+    let monitor = groups.monitor();
+    let [a, b] = [(); 2].map(|()| connect(&mut server));
+    server.receive(
+        a,
+        b"CONNECT {\"name\":\"anna\",\"lang\":\"rust\"}\r\nSUB x 1\r\nSUB x q 2\r\nUNSUB 2 1\r\n",
+    );
+    server.receive(b, b"PUB x 3\r\nabc\r\nPUB x 3\r\nabc\r\n");
+    let clients = monitor.clients();
+    assert_eq!((clients[0].name.as_str(), clients[0].subscriptions), ("anna", 1));
+    let subscription = &monitor.subscriptions(clients[0].number)[0];
+    assert_eq!(
+        (subscription.sid.as_str(), subscription.delivered.messages),
+        ("1", 2)
+    );
+    let before = monitor.server();
+    assert_eq!((before.published.messages, before.published.bytes), (2, 6));
+    assert_eq!((before.delivered.messages, before.delivered.bytes), (3, 9));
+    server.end(a);
+    server.lose(b);
+    let after = monitor.server();
+    assert_eq!(
+        (after.clients, after.clients_ever, after.subscriptions),
+        (0, 2, 0)
+    );
+    assert_eq!(
+        (after.published, after.delivered),
+        (before.published, before.delivered)
+    );
+}
+
+proptest! {
+    #[test]
+    fn bytes_split_anywhere_give_the_same(
+        operations in prop::collection::vec(prop_oneof![
+            "(SUB|sub) [ab]\\.[b*>] (q )?[1-3]\r\n",
+            "UNSUB [1-3]( [0-3])?\r\n",
+            "PUB [ab]\\.[ab] ([ab]\\.[ab] )?2\r\nhi\r\n",
+            "HPUB a\\.b 3 5\r\nABChi\r\n",
+            "P[IO]NG\r\n",
+            "CONNECT \\{\"echo\":(true|false),\"headers\":true,\"no_responders\":true\\}\r\n",
+            "[A-Z+-]{1,5}( [a-z0-9.]{0,3}){0,3}\r?\n",
+        ], 0..12),
+        cuts in prop::collection::vec(0usize..300, 0..8),
+    ) {
+        split_anywhere(|| Groups::named("same"), b"SUB a.> 1\r\nSUB a.b q 2\r\n", operations.concat().as_bytes(), &cuts);
+    }
+}
