@@ -27,6 +27,9 @@ fn parse(text: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+
     use super::*;
 
     #[test]
@@ -38,10 +41,24 @@ mod tests {
 
     #[test]
     fn a_process_that_takes_memory_has_more() {
-        let me = i32::try_from(std::process::id()).unwrap();
-        let before = pss_kib(me).unwrap();
-        let taken = vec![1_u8; 64 << 20];
-        assert!(pss_kib(me).unwrap() > before + 32.0 * 1024.0);
-        drop(taken);
+        let holding = |bytes: usize| {
+            let script = format!("held=$(head -c {bytes} /dev/zero | tr '\\0' x); echo ready; read line");
+            let mut shell = Command::new("sh")
+                .args(["-c", &script])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let mut ready = String::new();
+            BufReader::new(shell.stdout.take().unwrap())
+                .read_line(&mut ready)
+                .unwrap();
+            assert_eq!(ready, "ready\n");
+            let pss = pss_kib(i32::try_from(shell.id()).unwrap()).unwrap();
+            drop(shell.stdin.take());
+            shell.wait().unwrap();
+            pss
+        };
+        assert!(holding(20 << 20) > holding(1) + 16.0 * 1024.0);
     }
 }
