@@ -100,10 +100,14 @@ impl Wire {
     /// A reset is an end too: the server has closed with some of our bytes unread.
     fn read_more(&mut self) -> Result<usize> {
         let mut buffer = [0; 64 << 10];
-        let count = match self.stream.read(&mut buffer) {
-            Ok(count) => count,
-            Err(error) if error.kind() == ErrorKind::ConnectionReset => 0,
-            Err(error) => return Err(error).context("nothing comes from the server"),
+        let count = loop {
+            match self.stream.read(&mut buffer) {
+                Ok(count) => break count,
+                // A child of this program has ended.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => break 0,
+                Err(error) => return Err(error).context("nothing comes from the server"),
+            }
         };
         self.ahead.extend_from_slice(&buffer[..count]);
         Ok(count)
