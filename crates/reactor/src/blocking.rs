@@ -304,21 +304,7 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
         if effects.no_messages() {
             return;
         }
-        match &mut self.post {
-            Some(post) => post.mail.deliver(
-                effects,
-                &post.bell,
-                &mut post.held_up_by,
-                &mut post.to_send,
-                self.counters,
-            ),
-            None => {
-                self.counters
-                    .undeliverable
-                    .add(effects.letters.iter().len() as u64);
-                effects.clear_messages();
-            }
-        }
+        deliver(effects, self.post.as_mut(), self.counters);
     }
 
     /// Steps that may block, in the order asked for; those that their answers ask for too.
@@ -489,21 +475,7 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
         }
         let effects = &mut self.desk.effects;
         let reason = self.connection.close(effects);
-        match &mut self.post {
-            Some(post) => post.mail.deliver(
-                effects,
-                &post.bell,
-                &mut post.held_up_by,
-                &mut post.to_send,
-                self.counters,
-            ),
-            None => {
-                self.counters
-                    .undeliverable
-                    .add(effects.letters.iter().len() as u64);
-                effects.clear_messages();
-            }
-        }
+        deliver(effects, self.post.as_mut(), self.counters);
         effects.jobs.clear();
         self.counters.closed(reason);
         self.desk.outbox.sent(self.desk.outbox.len());
@@ -528,6 +500,23 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
                 Err(Errno::AGAIN | Errno::INTR) => {}
                 Err(_) => return,
             }
+        }
+    }
+}
+
+/// Hands messages to whom they are for; without a post no one can be reached, and they are counted.
+fn deliver(effects: &mut Effects, post: Option<&mut Post<'_>>, counters: &Counters) {
+    match post {
+        Some(post) => post.mail.deliver(
+            effects,
+            &post.bell,
+            &mut post.held_up_by,
+            &mut post.to_send,
+            counters,
+        ),
+        None => {
+            counters.undeliverable.add(effects.letters.iter().len() as u64);
+            effects.clear_messages();
         }
     }
 }
