@@ -92,17 +92,19 @@ impl Crowd {
         Ok(())
     }
 
-    /// Where to append what this connection is to send with the next [`flush`](Self::flush).
+    /// Has `append` append what this connection is to send with the next [`flush`](Self::flush).
     ///
     /// # Panics
     ///
     /// If there is no such connection.
-    pub fn say(&mut self, connection: usize) -> &mut Vec<u8> {
+    pub fn say(&mut self, connection: usize, append: impl FnOnce(&mut Vec<u8>)) {
         let unsent = &mut self.unsent[connection];
-        if unsent.is_empty() {
+        let was_silent = unsent.is_empty();
+        append(unsent);
+        // A speaker that stood there twice would send the same bytes twice.
+        if was_silent && !unsent.is_empty() {
             self.speakers.push(connection);
         }
-        unsent
     }
 
     /// Sends all that waits, as far as sockets take it without waiting: whether that was all. The rest stays.
@@ -138,7 +140,7 @@ impl Crowd {
             self.unsent[connection].clear();
         }
         for (connection, rest) in rests {
-            self.say(connection).extend(rest);
+            self.say(connection, |unsent| *unsent = rest);
         }
         Ok(self.speakers.is_empty())
     }
@@ -270,7 +272,7 @@ mod tests {
         crowd.connect(at).unwrap();
         let mut peer = listener.accept().unwrap().0;
         let all: Vec<u8> = (0..BYTES).map(|i| (i / 7) as u8).collect();
-        crowd.say(0).extend_from_slice(&all);
+        crowd.say(0, |unsent| unsent.extend_from_slice(&all));
         assert!(!crowd.flush().unwrap(), "no socket holds so much");
         let reader = thread::spawn(move || {
             let mut received = vec![0; BYTES];
@@ -281,6 +283,24 @@ mod tests {
             thread::yield_now();
         }
         assert!(reader.join().unwrap() == all);
+    }
+
+    #[test]
+    fn who_had_nothing_to_say_at_first_says_it_once() {
+        let (listener, at) = listener();
+        let mut crowd = Crowd::new().unwrap();
+        crowd.connect(at).unwrap();
+        let mut peer = listener.accept().unwrap().0;
+        crowd.say(0, |_| {});
+        crowd.say(0, |unsent| unsent.extend_from_slice(b"once"));
+        crowd.say(0, |unsent| unsent.extend_from_slice(b", and more"));
+        assert!(crowd.flush().unwrap());
+        // Behind it, so that what came twice would be seen.
+        crowd.say(0, |unsent| unsent.push(b'.'));
+        assert!(crowd.flush().unwrap());
+        let mut heard = [0; 15];
+        peer.read_exact(&mut heard).unwrap();
+        assert_eq!(heard, *b"once, and more.");
     }
 
     #[test]
