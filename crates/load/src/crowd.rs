@@ -77,12 +77,8 @@ impl Crowd {
             stream.set_nodelay(true)?;
             let name = epoll::EventData::new_u64(connection as u64);
             // By edges: a level would put each connection through the kernel's list once more.
-            epoll::add(
-                &self.epoll,
-                &stream,
-                name,
-                epoll::EventFlags::IN | epoll::EventFlags::ET,
-            )?;
+            let edges = epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
+            epoll::add(&self.epoll, &stream, name, edges)?;
             Ok(stream)
         });
         self.streams
@@ -165,15 +161,19 @@ impl Crowd {
         }
         for i in 0..self.events.len() {
             let event = self.events[i];
-            self.receive(event.data.u64() as usize, &mut take)?;
+            // What ends a connection comes as one event with its last bytes, where these were not looked at before.
+            let ends = epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
+            let flags = event.flags;
+            self.receive(event.data.u64() as usize, flags.intersects(ends), &mut take)?;
         }
         Ok(self.events.len())
     }
 
-    /// Until the socket is empty, since nothing tells of what is left there.
+    /// Until the socket is empty, since nothing tells of what is left there: of one that has ended, to the end.
     fn receive(
         &mut self,
         connection: usize,
+        ended: bool,
         take: &mut impl FnMut(usize, &[u8]) -> Result<usize, LoadError>,
     ) -> Result<(), LoadError> {
         loop {
@@ -203,7 +203,7 @@ impl Crowd {
                 let used = take(connection, unused)?;
                 unused.drain(..used);
             }
-            if received < BUFFER_BYTES {
+            if received < BUFFER_BYTES && !ended {
                 return Ok(());
             }
         }
@@ -301,6 +301,30 @@ mod tests {
         let mut heard = [0; 15];
         peer.read_exact(&mut heard).unwrap();
         assert_eq!(heard, *b"once, and more.");
+    }
+
+    #[test]
+    fn an_end_that_comes_with_the_last_words_is_seen() {
+        let (listener, at) = listener();
+        let mut crowd = Crowd::new().unwrap();
+        crowd.connect(at).unwrap();
+        let mut peer = listener.accept().unwrap().0;
+        peer.write_all(b"last words").unwrap();
+        drop(peer);
+        let mut said = Vec::new();
+        loop {
+            let heard = crowd.hear(PATIENCE, |_, bytes| {
+                said.extend_from_slice(bytes);
+                Ok(bytes.len())
+            });
+            match heard {
+                Ok(0) => panic!("the end was not seen"),
+                Ok(_) => {}
+                Err(LoadError::Closed(0)) => break,
+                Err(other) => panic!("{other}"),
+            }
+        }
+        assert_eq!(said, b"last words");
     }
 
     #[test]
