@@ -5,22 +5,20 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value, json};
 use threadgauge_reactor::{AtOnce, BuiltIn, Design, Memory};
 
-/// The matrix for reading, with the reasons; then what each protocol and design is.
+/// What each design serves, and the reasons where it does not; then what each protocol and design is. It reads well on a
+/// narrow terminal too, where columns are lost.
 pub fn text() -> String {
     let width = Design::ALL.iter().map(|it| it.name().len()).max().unwrap_or(0);
-    let mut text = format!("{:width$}", "");
-    for protocol in BuiltIn::ALL {
-        let _ = write!(text, "  {}", protocol.name());
-    }
-    text.push('\n');
+    let mut text = String::new();
     let mut refusals: Vec<(&str, Vec<&str>)> = Vec::new();
     for &design in Design::ALL {
         let _ = write!(text, "{:width$}", design.name());
         let mut why = None;
         for protocol in BuiltIn::ALL {
             let fits = protocol.fits(design);
-            let mark = if fits.is_ok() { "yes" } else { "no" };
-            let _ = write!(text, "  {mark:<column$}", column = protocol.name().len());
+            let (name, column) = (protocol.name(), protocol.name().len());
+            let mark = if fits.is_ok() { name } else { "-" };
+            let _ = write!(text, "  {mark:<column$}");
             why = why.or(fits.err());
         }
         text.truncate(text.trim_end().len());
@@ -31,7 +29,7 @@ pub fn text() -> String {
             None => refusals.push((why, vec![design.name()])),
         }
     }
-    text += "\nno: connections of the protocol must reach each other, and the design\n";
+    text += "\n-: connections of the protocol must reach each other, and the design\n";
     for (why, designs) in refusals {
         entry(&mut text, why, &designs.join(", "));
     }
@@ -54,7 +52,7 @@ pub fn text() -> String {
     text
 }
 
-/// A line each, so that both can be read on a narrow terminal.
+/// A line each.
 fn entry(text: &mut String, name: &str, what: &str) {
     let _ = writeln!(text, "  {name}\n      {what}");
 }
