@@ -84,7 +84,7 @@ what is given here wins over it:
   protocol = \"groups\"
   listen = 4222
   [groups]
-  token = \"…\"
+  token = \"secret\"
 
 The first line on standard error is `listening on ADDRESS`. At the first SIGTERM or Ctrl-C no
 more connections are accepted and those there are drained; the second ends it at once. The
