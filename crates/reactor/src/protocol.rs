@@ -103,7 +103,9 @@ pub trait Session: Send + 'static {
         let _ = io;
     }
 
-    /// The server is stopping and will take no more from this client. By default as [`Session::ended`].
+    /// The server is stopping: nobody new is accepted. By default as [`Session::ended`]. A session that does not close
+    /// here goes on until it does, or the server's drain time is over; but where a thread or process blocks for each
+    /// client, only those of [shared](Protocol::SHARED) protocols still hear from it.
     fn stopping(&mut self, io: &mut Io<'_>) {
         io.close();
     }

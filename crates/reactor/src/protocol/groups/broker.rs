@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use super::connect::Wishes;
 use super::index::Index;
@@ -28,6 +29,8 @@ pub(super) struct Broker {
     last_subscription: AtomicU64,
     /// How many clients may not connect and were told so.
     pub violations: AtomicU64,
+    /// How many clients were given their time to leave.
+    leaving: AtomicU32,
     /// Of clients that are gone: from them, and to them.
     gone: Mutex<(Traffic, Traffic)>,
 }
@@ -221,6 +224,13 @@ impl Broker {
             gone.0 += client.published();
             gone.1 += received;
         }
+    }
+
+    /// How long one more client may stay, now that the server stops.
+    pub fn stay(&self) -> Duration {
+        let place = self.leaving.fetch_add(1, Relaxed);
+        let of = u32::try_from(locked(&self.clients).len()).unwrap_or(u32::MAX);
+        self.options.stay(place, of)
     }
 
     /// All clients that are there, in the order in which they came.

@@ -33,6 +33,8 @@ pub struct Member {
     chance: u64,
     /// It has said with whom it mostly is.
     joined: bool,
+    /// A `PING` of its was answered: its library has connected, and takes an `INFO` at any time.
+    settled: bool,
 }
 
 /// How far it has come.
@@ -42,7 +44,7 @@ enum Stage {
     Stranger,
     /// It can do everything.
     Member,
-    /// It was told that the server stops.
+    /// The server stops: it can do everything for a while.
     Leaving,
 }
 
@@ -64,14 +66,15 @@ impl Member {
             heard: false,
             pings_out: 0,
             joined: false,
+            settled: false,
         }
     }
 
-    fn send_info(&self, io: &mut Io<'_>, lame_duck: bool) {
+    fn send_info(&self, io: &mut Io<'_>) {
         let reader = Reader {
             client_id: self.client.number,
             address: self.client.address.get().copied(),
-            lame_duck,
+            lame_duck: self.stage == Stage::Leaving,
         };
         let line = info(&self.broker.options, self.broker.address(), reader);
         io.send(line.as_bytes());
@@ -86,7 +89,7 @@ impl Member {
                 self.broker.unsubscribe(&self.client, sid, after);
                 self.confirm(io);
             }
-            Operation::Ping => io.send(b"PONG\r\n"),
+            Operation::Ping => self.answer_ping(io),
             Operation::Pong | Operation::Idle => {}
         }
     }
@@ -112,6 +115,20 @@ impl Member {
             io.set_alarm(Some(self.broker.options.ping_interval));
         }
         self.confirm(io);
+    }
+
+    fn answer_ping(&mut self, io: &mut Io<'_>) {
+        io.send(b"PONG\r\n");
+        if !std::mem::replace(&mut self.settled, true) && self.stage == Stage::Leaving {
+            self.announce_stop(io);
+        }
+    }
+
+    /// Tells it that the server stops, if it listens to that.
+    fn announce_stop(&self, io: &mut Io<'_>) {
+        if self.settled && self.manner.protocol >= 1 {
+            self.send_info(io);
+        }
     }
 
     fn violation(&self, io: &mut Io<'_>) {
@@ -249,7 +266,7 @@ impl Session for Member {
         if !self.broker.enter(&self.client) {
             return self.refuse(io, "maximum connections exceeded");
         }
-        self.send_info(io, false);
+        self.send_info(io);
         let options = &self.broker.options;
         io.set_alarm(Some(match self.stage {
             Stage::Stranger => options.auth_timeout,
@@ -290,15 +307,12 @@ impl Session for Member {
     }
 
     fn stopping(&mut self, io: &mut Io<'_>) {
-        if self.stage == Stage::Member && self.manner.protocol >= 1 {
-            self.send_info(io, true);
-        }
-        let lame_duck = self.broker.options.lame_duck;
-        if self.stage == Stage::Stranger || lame_duck.is_zero() {
+        if self.stage == Stage::Stranger || self.broker.options.lame_duck.is_zero() {
             return io.close();
         }
         self.stage = Stage::Leaving;
-        io.set_alarm(Some(lame_duck));
+        self.announce_stop(io);
+        io.set_alarm(Some(self.broker.stay()));
     }
 }
 

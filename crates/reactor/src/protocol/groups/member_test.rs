@@ -340,15 +340,44 @@ fn who_stops_says_so_and_waits_for_a_while() {
         ..Options::default()
     };
     let mut server = server(options);
-    let new = connect(&mut server);
+    let [new, other] = [(); 2].map(|()| connect(&mut server));
     let old = stranger(&mut server);
+    for client in [new, old] {
+        server.receive(client, b"PING\r\nSUB a 1\r\n");
+    }
+    hear(&mut server, new);
+    hear(&mut server, old);
     server.stop();
     assert!(hear(&mut server, new).contains("\"ldm\":true"));
-    assert_eq!(hear(&mut server, old), "");
-    assert_eq!(ask(&mut server, new, "PING\r\n"), "PONG\r\n");
-    assert_eq!(server.alarm(new), Some(Duration::from_secs(3)));
-    server.ring(new);
-    assert!(server.closed(new).is_some());
+    assert_eq!(hear(&mut server, old), "", "it knows no `INFO` but the first");
+    assert_eq!(
+        hear(&mut server, other),
+        "",
+        "its library waits for the first `PONG`"
+    );
+    let came = ask(&mut server, other, "PUB a 2\r\nhi\r\nPING\r\n");
+    assert!(
+        came.starts_with("PONG\r\nINFO {") && came.contains("\"ldm\":true"),
+        "{came}"
+    );
+    assert_eq!(ask(&mut server, other, "PING\r\n"), "PONG\r\n");
+    for client in [new, old] {
+        assert!(hear(&mut server, client).ends_with("MSG a 1 2\r\nhi\r\n"));
+        assert_eq!(server.alarm(client), Some(Duration::from_secs(3)));
+        assert_eq!(server.closed(client), None);
+        server.ring(client);
+        assert_eq!(server.closed(client), Some(CloseReason::Finished));
+    }
+}
+
+#[test]
+fn who_stops_at_once_says_nothing() {
+    let mut server = server(Options::default());
+    let client = connect(&mut server);
+    assert_eq!(ask(&mut server, client, "PING\r\n"), "PONG\r\n");
+    server.stop();
+    assert_eq!(hear(&mut server, client), "");
+    assert_eq!(server.closed(client), Some(CloseReason::Stopped));
 }
 
 #[test]
