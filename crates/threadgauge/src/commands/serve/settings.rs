@@ -480,7 +480,7 @@ mod tests {
         let alone = settings("[groups]\nlame-duck = 60\nlame-duck-grace = 20");
         assert_eq!(alone.drain(), Some(Duration::from_secs(65)));
         assert_eq!(alone.in_words(), "lame duck 60 s, grace 20 s");
-        let options = alone.groups.options().unwrap();
+        let options = alone.groups.options(NonZeroUsize::MIN).unwrap();
         assert_eq!(
             (options.lame_duck, options.lame_duck_grace),
             (Duration::from_secs(60), Duration::from_secs(20))
@@ -499,7 +499,7 @@ mod tests {
         for wrong in ["lame-duck-grace = 5", "lame-duck = 5\nlame-duck-grace = 5"] {
             let error = settings(&format!("[groups]\n{wrong}"))
                 .groups
-                .options()
+                .options(NonZeroUsize::MIN)
                 .unwrap_err();
             assert!(error.to_string().contains("--lame-duck-grace"), "{error}");
         }
