@@ -59,8 +59,8 @@ const ROUNDS: usize = 300;
 /// Buffers grow to what they need in the first of so many attempts. What allocates for each message never passes.
 const ATTEMPTS: usize = 20;
 
-/// Designs that serve in this process.
-const DESIGNS: [Design; 9] = [
+/// Designs that serve several at once in this process.
+const DESIGNS: [Design; 10] = [
     Design::ThreadPerConnection,
     Design::PrethreadedMutex,
     Design::PrethreadedAcceptor,
@@ -68,6 +68,7 @@ const DESIGNS: [Design; 9] = [
     Design::SplitReactor,
     Design::ReactorPool,
     Design::ReactorPerCore,
+    Design::Proactor,
     Design::LeaderFollowers,
     Design::HalfSyncHalfAsync,
 ];
