@@ -5,6 +5,7 @@
 
 mod crowd;
 mod differential;
+mod lame_duck;
 mod monitor;
 mod nats_command;
 mod python_client;
@@ -96,6 +97,12 @@ impl Site {
     fn suites(&self) -> Vec<(&'static str, &'static [Case])> {
         let mut suites = vec![("async-nats", rust_client::CASES)];
         suites.extend(self.python.as_ref().map(|_| ("nats-py", python_client::CASES)));
+        suites.push(("lame-duck", lame_duck::CASES));
+        suites.extend(
+            self.python
+                .as_ref()
+                .map(|_| ("lame-duck", lame_duck::PYTHON_CASES)),
+        );
         suites.extend(self.nats.as_ref().map(|_| ("nats", nats_command::CASES)));
         suites.push(("crowd", crowd::CASES));
         if let (Program::Ours { .. }, Some(_)) = (&self.program, &self.python) {

@@ -25,6 +25,7 @@ const SETTINGS: Settings = Settings {
     port: None,
     workers: None,
     monitor: true,
+    lame_duck: None,
 };
 
 /// Sends these bytes and gives back all that comes until the server closes.

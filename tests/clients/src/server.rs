@@ -54,6 +54,16 @@ pub struct Settings {
     pub workers: Option<usize>,
     /// With the monitor's pages.
     pub monitor: bool,
+    /// How it [leaves](Server::tell_to_leave).
+    pub lame_duck: Option<LameDuck>,
+}
+
+/// How long clients may stay once the server leaves, in seconds.
+#[derive(Clone, Copy, Debug)]
+pub struct LameDuck {
+    pub whole_s: u32,
+    /// How long of it nobody is closed.
+    pub grace_s: u32,
 }
 
 /// A server that runs, and is killed when dropped.
@@ -62,6 +72,8 @@ pub struct Server {
     said: Option<BufReader<ChildStderr>>,
     address: SocketAddr,
     monitor: Option<SocketAddr>,
+    /// Has it tell its clients and serve on for a while, if it is set so.
+    leave: Signal,
     /// Where `nats-server` has its settings and writes its port.
     _folder: tempfile::TempDir,
 }
@@ -103,6 +115,16 @@ impl Server {
     /// Tells it to stop. Does not wait.
     pub fn tell_to_stop(&self) -> Result<()> {
         kill_process(Pid::from_child(&self.child), Signal::TERM).context("the server does not run")
+    }
+
+    /// Tells it to stop as a lame duck. Does not wait.
+    pub fn tell_to_leave(&self) -> Result<()> {
+        kill_process(Pid::from_child(&self.child), self.leave).context("the server does not run")
+    }
+
+    /// How somebody else can tell it that: its process id, and the signal's number.
+    pub fn how_to_leave(&self) -> (u32, i32) {
+        (self.child.id(), self.leave.as_raw())
     }
 
     /// Stops it, and holds it to a good end.
@@ -166,6 +188,10 @@ fn ours(threadgauge: &Path, design: &str, settings: &Settings, folder: tempfile:
     if settings.monitor {
         command.args(["--monitor", "0"]);
     }
+    if let Some(LameDuck { whole_s, grace_s }) = settings.lame_duck {
+        command.args(["--lame-duck", &whole_s.to_string()]);
+        command.args(["--lame-duck-grace", &grace_s.to_string()]);
+    }
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -186,6 +212,7 @@ fn ours(threadgauge: &Path, design: &str, settings: &Settings, folder: tempfile:
     };
     Ok(Server {
         monitor,
+        leave: Signal::TERM,
         address: address.trim_end().parse()?,
         child,
         said: Some(said),
@@ -221,6 +248,12 @@ fn nats(nats_server: &Path, settings: &Settings, folder: tempfile::TempDir) -> R
     if let Some(bytes) = settings.max_pending {
         writeln!(file, "max_pending: {bytes}")?;
     }
+    if let Some(LameDuck { whole_s, grace_s }) = settings.lame_duck {
+        writeln!(
+            file,
+            "lame_duck_duration: \"{whole_s}s\"\nlame_duck_grace_period: \"{grace_s}s\""
+        )?;
+    }
     let port = settings.port.map_or(-1, i32::from);
     let mut command = Command::new(nats_server);
     if settings.monitor {
@@ -247,6 +280,7 @@ fn nats(nats_server: &Path, settings: &Settings, folder: tempfile::TempDir) -> R
         said: None,
         address: (Ipv4Addr::LOCALHOST, 0).into(),
         monitor: None,
+        leave: Signal::USR2,
         _folder: folder,
     };
     let name = nats_server.file_name().unwrap_or_default().to_string_lossy();

@@ -376,7 +376,10 @@ impl<'a, P: Protocol> Team<'a, P> {
     /// Tells every connection.
     fn stop(&self, now: Instant, hands: &mut Hands<'_, P::Session>) {
         self.stopping.store(true, Ordering::SeqCst);
-        self.listen(false, hands.counters);
+        hands.counters.other_calls.add(1);
+        // Out of sight before it is closed: the kernel reports a closed socket whatever is asked of it.
+        let _ = epoll::delete(&self.epoll, &self.serving.listener);
+        self.serving.listener.close_for_all();
         hands.over |= self.hall.slots.stop();
         self.set_timer(now + self.serving.options.drain, DRAIN_OVER, hands.counters);
         self.visit_all(|| Visit::Stop, hands);

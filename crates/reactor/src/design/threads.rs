@@ -47,19 +47,25 @@ impl Crew {
         // Before the seats are looked at. Pairs with the load in `Seat::phase`, which comes after the seat was taken:
         // either the thread sees the phase, or its socket is seen here.
         self.phase.store(phase as u8, SeqCst);
-        let how = match phase {
+        match phase {
             Phase::Serving => return,
-            Phase::Draining => Shutdown::Read,
-            Phase::Over => Shutdown::Both,
-        };
+            // Those who have mail are woken by their bells, and read on until their sessions end.
+            Phase::Draining if self.mail.is_some() => {}
+            Phase::Draining => self.shut_down(Shutdown::Read),
+            Phase::Over => self.shut_down(Shutdown::Both),
+        }
+        if let Some(mail) = &self.mail {
+            mail.wake_all();
+        }
+    }
+
+    /// Every client's socket, so that calls on it return.
+    fn shut_down(&self, how: Shutdown) {
         for seat in &self.seats {
             if let Some(socket) = &*lock(seat) {
                 // It can only fail if the client is gone, and then nothing blocks.
                 let _ = shutdown(socket, how);
             }
-        }
-        if let Some(mail) = &self.mail {
-            mail.wake_all();
         }
     }
 }

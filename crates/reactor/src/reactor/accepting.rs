@@ -34,6 +34,12 @@ impl<'a> Acceptor<'a> {
             listening: false,
         }
     }
+
+    /// Who comes from now on is refused, and can go elsewhere at once: not waited for any more, the socket would keep
+    /// them in its backlog.
+    pub fn close(&self) {
+        self.listener.close_for_all();
+    }
 }
 
 impl<P: Protocol> ServingLoop<'_, P> {

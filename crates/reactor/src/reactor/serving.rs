@@ -158,6 +158,9 @@ impl<'a, P: Protocol> ServingLoop<'a, P> {
     fn stop(&mut self, reactor: &mut Loop<P::Session>) {
         self.stopping = true;
         self.stop_listening(reactor);
+        if let Some(acceptor) = &self.acceptor {
+            acceptor.close();
+        }
         let at = reactor.now() + self.serving.options.drain;
         reactor.set_timer(at, DRAIN_OVER);
         for slot in 0..self.peers.slots() {

@@ -27,6 +27,7 @@ pub const CASES: &[Case] = &[
     ("hostile_clients_are_bounded_and_hurt_nobody", hostile),
     ("a_slow_member_is_dropped_where_that_is_asked_for", dropped),
     ("a_stop_is_announced_and_waited_for", lame_duck),
+    ("who_stays_longer_than_a_lame_duck_is_closed", lame_duck_over),
     ("a_stop_while_all_talk_tears_nothing_apart", stop_while_all_talk),
 ];
 
@@ -302,21 +303,38 @@ fn dropped(pair: Pair) {
 }
 
 fn lame_duck(pair: Pair) {
-    let server = pair.serve(&["groups.lame_duck_ms=2000"]);
+    // Longer than a case may take: it ends because all have left.
+    let server = pair.serve(&["groups.lame_duck_ms=100000", "drain_ms=100000"]);
     let mut hearer = say(&server, "SUB a 1\r\n");
     let mut speaker = say(&server, "");
     server.tell_to_stop();
     for client in [&mut hearer, &mut speaker] {
         assert!(client.expect_info().contains("\"ldm\":true"));
     }
-    // Where a thread waits for each client, it is woken by the end of what can be read.
-    if pair.is_event_driven() {
-        speaker.send(message("a", "goodbye"));
-        hearer.expect(delivered("a", "1", "goodbye"));
+    server.until_refused();
+    for number in 0..50 {
+        let goodbye = format!("goodbye {number}");
+        speaker.send(message("a", &goodbye));
+        hearer.expect(delivered("a", "1", &goodbye));
     }
     drop((hearer, speaker));
     let counted = server.end();
     assert_eq!(counted.of("drain time over"), 0, "{counted:?}");
+}
+
+fn lame_duck_over(pair: Pair) {
+    let server = pair.serve(&[
+        "groups.lame_duck_ms=40",
+        "groups.lame_duck_grace_ms=20",
+        "drain_ms=100000",
+    ]);
+    let members = [(); 3].map(|()| say(&server, "SUB a 1\r\n"));
+    server.tell_to_stop();
+    for mut member in members {
+        assert!(member.expect_info().contains("\"ldm\":true"));
+        member.expect_end();
+    }
+    server.end().expect("finished", 3);
 }
 
 fn stop_while_all_talk(pair: Pair) {

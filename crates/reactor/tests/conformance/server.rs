@@ -1,8 +1,8 @@
 //! A server in a process of its own, and how a case holds it.
 
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Read};
-use std::net::SocketAddr;
+use std::io::{BufRead, BufReader, ErrorKind, Read};
+use std::net::{SocketAddr, TcpStream};
 use std::num::NonZeroUsize;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
@@ -61,6 +61,7 @@ fn groups(settings: &[String]) -> Groups {
             "max_subscriptions" => options.max_subscriptions = number(),
             "ping_interval_ms" => options.ping_interval = Duration::from_millis(number() as u64),
             "lame_duck_ms" => options.lame_duck = Duration::from_millis(number() as u64),
+            "lame_duck_grace_ms" => options.lame_duck_grace = Duration::from_millis(number() as u64),
             _ => panic!("groups has no setting {key}"),
         }
     }
@@ -228,6 +229,14 @@ impl Running {
     /// Tells it to stop. Does not wait.
     pub fn tell_to_stop(&self) {
         kill_process(raw(self.child.id()), Signal::TERM).expect("it runs");
+    }
+
+    /// Waits until nobody can connect any more: who tries is refused at once, rather than kept waiting.
+    pub fn until_refused(&self) {
+        while !matches!(TcpStream::connect(self.address), Err(error) if error.kind() == ErrorKind::ConnectionRefused)
+        {
+            std::thread::yield_now();
+        }
     }
 
     /// # Panics

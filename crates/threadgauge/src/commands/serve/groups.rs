@@ -47,10 +47,14 @@ pub struct Groups {
     #[arg(long, value_name = "SECONDS")]
     #[serde(deserialize_with = "as_typed")]
     pub ping_interval: Option<Seconds>,
-    /// How long clients may stay once the server stops, after they are told so; --drain must be longer
+    /// Once it is told to stop: tell the clients, serve them on for so long, and close the last of them one by one
     #[arg(long, value_name = "SECONDS")]
     #[serde(deserialize_with = "as_typed")]
     pub lame_duck: Option<Seconds>,
+    /// How long of --lame-duck nobody is closed (10, or all of it where that is shorter, if not given)
+    #[arg(long, value_name = "SECONDS")]
+    #[serde(deserialize_with = "as_typed")]
+    pub lame_duck_grace: Option<Seconds>,
 }
 
 impl Groups {
@@ -70,6 +74,7 @@ impl Groups {
             max_subscriptions: self.max_subscriptions.or(file.max_subscriptions),
             ping_interval: self.ping_interval.or(file.ping_interval),
             lame_duck: self.lame_duck.or(file.lame_duck),
+            lame_duck_grace: self.lame_duck_grace.or(file.lame_duck_grace),
         }
     }
 
@@ -77,7 +82,8 @@ impl Groups {
     ///
     /// # Errors
     ///
-    /// If who may connect is not clear: an empty secret, or a user without password, opens to nobody or to everyone.
+    /// If who may connect is not clear: an empty secret, or a user without password, opens to nobody or to everyone. If
+    /// the grace of a lame duck is not a part of its time.
     pub fn options(&self, most: NonZeroUsize) -> Result<Options> {
         let access = match (&self.token, &self.user, &self.password) {
             (None, None, None) => Access::Everyone,
@@ -113,6 +119,13 @@ impl Groups {
         if let Some(Seconds(time)) = self.lame_duck {
             options.lame_duck = time;
         }
+        if let Some(Seconds(grace)) = self.lame_duck_grace {
+            ensure!(
+                grace < options.lame_duck,
+                "--lame-duck-grace is a part of --lame-duck and must be shorter"
+            );
+            options.lame_duck_grace = grace;
+        }
         Ok(options)
     }
 
@@ -130,6 +143,7 @@ impl Groups {
                 .map(|count| format!("at most {count} subscriptions a client")),
             self.ping_interval.map(|it| format!("ping interval {it}")),
             self.lame_duck.map(|it| format!("lame duck {it}")),
+            self.lame_duck_grace.map(|it| format!("grace {it}")),
         ];
         words.into_iter().flatten()
     }

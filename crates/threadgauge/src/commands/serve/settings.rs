@@ -20,6 +20,9 @@ use crate::commands::serve::groups::Groups;
 /// How many clients of `groups` may be on their way out at once because there were too many: beyond them, who comes waits.
 const TOLD_AT_ONCE: usize = 64;
 
+/// How long connections may go on after the stop, if nothing else is said.
+const DRAIN: Duration = Duration::from_secs(5);
+
 /// Settings by their names on the command line, which are their names in a file.
 #[derive(Debug, Default, PartialEq, Eq, Args, Deserialize)]
 #[serde(
@@ -73,7 +76,7 @@ pub struct Settings {
     #[arg(long, value_name = "SECONDS")]
     #[serde(deserialize_with = "as_typed")]
     pub handshake: Option<Seconds>,
-    /// How long connections may go on after the stop (5 if not given)
+    /// How long connections may go on after the stop (5 if not given, beyond any --lame-duck)
     #[arg(long, value_name = "SECONDS")]
     #[serde(deserialize_with = "as_typed")]
     pub drain: Option<Seconds>,
@@ -148,6 +151,13 @@ impl Settings {
                 protocol.name()
             );
         }
+        if let (Some(Seconds(drain)), Some(Seconds(lame_duck))) = (self.drain, self.groups.lame_duck)
+            && drain <= lame_duck
+        {
+            bail!(
+                "--drain must be longer than --lame-duck, or clients would be cut off within the time they are given"
+            );
+        }
         Ok((protocol, design))
     }
 
@@ -180,11 +190,18 @@ impl Settings {
         if let Some(Seconds(handshake)) = self.handshake {
             server = server.handshake(handshake);
         }
-        if let Some(Seconds(drain)) = self.drain {
+        if let Some(drain) = self.drain() {
             server = server.drain(drain);
         }
         let (limit, overflow) = self.waiting();
         server.output_limit(limit, overflow)
+    }
+
+    /// How long connections may go on after the stop, unless that is the usual time. What is left of it when a lame duck
+    /// has closed its clients is for what still waits for them.
+    fn drain(&self) -> Option<Duration> {
+        let lame_duck = self.groups.lame_duck.map(|Seconds(time)| time + DRAIN);
+        self.drain.map(|Seconds(drain)| drain).or(lame_duck)
     }
 
     /// How many connections there may be at once.
@@ -452,6 +469,40 @@ mod tests {
             "who may connect is said in one place"
         );
         assert!(!both.in_words().contains("t0ken"));
+    }
+
+    #[test]
+    fn a_lame_duck_has_its_whole_time() {
+        let settings = |text: &str| -> Settings {
+            toml::from_str(&format!("protocol = 'groups'\ndesign = 'reactor'\n{text}")).unwrap()
+        };
+        assert_eq!(settings("").drain(), None);
+        let alone = settings("[groups]\nlame-duck = 60\nlame-duck-grace = 20");
+        assert_eq!(alone.drain(), Some(Duration::from_secs(65)));
+        assert_eq!(alone.in_words(), "lame duck 60 s, grace 20 s");
+        let options = alone.groups.options(NonZeroUsize::MIN).unwrap();
+        assert_eq!(
+            (options.lame_duck, options.lame_duck_grace),
+            (Duration::from_secs(60), Duration::from_secs(20))
+        );
+        let both = settings("drain = 61\n[groups]\nlame-duck = 60");
+        assert_eq!(both.drain(), Some(Duration::from_secs(61)));
+        assert!(both.pair().is_ok());
+        let short = settings("drain = 60\n[groups]\nlame-duck = 60");
+        assert!(
+            short
+                .pair()
+                .unwrap_err()
+                .to_string()
+                .contains("longer than --lame-duck")
+        );
+        for wrong in ["lame-duck-grace = 5", "lame-duck = 5\nlame-duck-grace = 5"] {
+            let error = settings(&format!("[groups]\n{wrong}"))
+                .groups
+                .options(NonZeroUsize::MIN)
+                .unwrap_err();
+            assert!(error.to_string().contains("--lame-duck-grace"), "{error}");
+        }
     }
 
     #[test]
