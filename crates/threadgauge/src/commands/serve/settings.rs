@@ -129,7 +129,7 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// If no protocol is named, or the design cannot serve it.
+    /// If no protocol is named, the design cannot serve it, or settings contradict each other.
     pub fn pair(&self) -> Result<(BuiltIn, Design)> {
         let Some(protocol) = self.protocol else {
             bail!(
@@ -149,6 +149,14 @@ impl Settings {
             bail!(
                 "the protocol `{}` has no settings of its own; those given are for `groups`",
                 protocol.name()
+            );
+        }
+        let (limit, overflow) = self.waiting();
+        let payload = self.groups.most_payload();
+        if protocol == BuiltIn::Groups && overflow == Overflow::Drop && payload > limit.get() {
+            bail!(
+                "a message may have {payload} bytes and only {limit} may wait for a client, which would be dropped for \
+                 it: lower --max-payload, or raise --output-limit"
             );
         }
         if let (Some(Seconds(drain)), Some(Seconds(lame_duck))) = (self.drain, self.groups.lame_duck)
@@ -539,6 +547,26 @@ mod tests {
         assert!(settings.pair().is_ok());
         settings.groups.max_payload = "1".parse().ok();
         assert!(settings.pair().is_err());
+    }
+
+    #[test]
+    fn a_message_that_may_be_sent_can_wait_for_its_receiver() {
+        let pair = |text: &str| {
+            let settings: Settings = toml::from_str(&format!("protocol = 'groups'\n{text}")).unwrap();
+            settings.pair().map(drop).map_err(|error| error.to_string())
+        };
+        let refused = pair("output-limit = 65536").unwrap_err();
+        assert!(
+            refused.contains("1048576") && refused.contains("65536") && refused.contains("--max-payload"),
+            "{refused}"
+        );
+        assert!(pair("[groups]\nmax-payload = 100000000").is_err());
+        for right in [
+            "output-limit = 65536\n[groups]\nmax-payload = 65536",
+            "output-limit = 65536\noverflow = 'wait'",
+        ] {
+            assert_eq!(pair(right), Ok(()));
+        }
     }
 
     #[test]
