@@ -63,7 +63,7 @@ pub fn run(options: &Options) -> Result<()> {
     // Before anything is built: who has mistyped something hears so at once.
     let (nats_server, nats) = (options.nats_server.as_deref(), options.nats.as_deref());
     let contenders = Contenders::find(nats_server, nats, &options.servers)?;
-    if rig::ran_optimised()? {
+    if rig::ran_optimised(&options.rig)? {
         return Ok(());
     }
     let mut site = Site::new(&options.rig)?;
