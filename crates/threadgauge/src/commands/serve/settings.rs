@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Debug, Display};
 use std::fs;
+use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::num::{IntErrorKind, NonZeroUsize};
 use std::ops::RangeInclusive;
@@ -12,7 +13,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use serde::{Deserialize, Deserializer, de};
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer};
 use threadgauge_reactor::{BuiltIn, Design, Overflow, Placement, Protocol, Sends, Server};
 
 use crate::commands::serve::groups::Groups;
@@ -355,19 +357,34 @@ where
     D: Deserializer<'de>,
     T: FromStr<Err: Display>,
 {
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "this is neither a text nor a number")]
-    enum Written {
-        Text(String),
-        Whole(i64),
-        Part(f64),
+    from.deserialize_any(AsTyped(PhantomData)).map(Some)
+}
+
+struct AsTyped<T>(PhantomData<T>);
+
+impl<T: FromStr<Err: Display>> Visitor<'_> for AsTyped<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text or a number")
     }
-    let text = match Written::deserialize(from)? {
-        Written::Text(text) => text,
-        Written::Whole(number) => number.to_string(),
-        Written::Part(number) => number.to_string(),
-    };
-    text.parse().map(Some).map_err(de::Error::custom)
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+        text.parse().map_err(E::custom)
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<T, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    /// Of a number with too many digits for the others.
+    fn visit_i128<E: de::Error>(self, number: i128) -> Result<T, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<T, E> {
+        self.visit_str(&number.to_string())
+    }
 }
 
 fn protocols() -> impl TypedValueParser<Value = BuiltIn> {
@@ -435,7 +452,12 @@ mod tests {
             ("\n\nprotocol = 'ecko'", "line 3", "echo, bytes"),
             ("workers = 'many'", "line 1", "MIN..MAX"),
             ("idle = -1", "line 1", "seconds"),
-            ("idle = [1]", "line 1", "neither a text nor a number"),
+            ("idle = [1]", "line 1", "expected a text or a number"),
+            (
+                "readers = 99999999999999999999",
+                "line 1",
+                "more than this machine counts",
+            ),
             ("listen = 'nowhere'", "line 1", "127.0.0.1:7000"),
             ("max-connections = 0", "line 1", "`0` is no whole number above 0"),
             (
