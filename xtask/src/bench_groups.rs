@@ -60,11 +60,12 @@ enum What {
 
 /// Measures, prints the tables, writes the files.
 pub fn run(options: &Options) -> Result<()> {
-    if rig::ran_optimised()? {
-        return Ok(());
-    }
+    // Before anything is built: who has mistyped something hears so at once.
     let (nats_server, nats) = (options.nats_server.as_deref(), options.nats.as_deref());
     let contenders = Contenders::find(nats_server, nats, &options.servers)?;
+    if rig::ran_optimised(&options.rig)? {
+        return Ok(());
+    }
     let mut site = Site::new(&options.rig)?;
     let title = "Group messaging: ours, its peers and a floor in C";
     rig::measure_parts(

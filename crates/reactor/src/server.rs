@@ -150,9 +150,6 @@ impl<P: Protocol> Server<P> {
     /// io_uring where it is needed, or the address cannot be had.
     pub fn bind(self, address: impl ToSocketAddrs + Debug) -> Result<Bound<P>, Error> {
         self.check()?;
-        if self.design == Design::Proactor {
-            ring::probe("serve on the design `reactor-per-core`, which is the same over epoll")?;
-        }
         if self.options.sends == Some(Sends::IoUring) {
             ring::probe("send by system calls (`call`), which differs in speed alone")?;
         }
@@ -220,7 +217,7 @@ impl<P: Protocol> Server<P> {
                 return bad(setting, count.to_string(), "1 to 100 are possible");
             }
         }
-        self.design.check(&self.options)
+        (about.check)(&self.options)
     }
 }
 
@@ -239,7 +236,7 @@ impl<P: Protocol> Bound<P> {
     /// How many processes, threads or loops it serves with, in words, the defaults of its design included; none where
     /// the design leaves no choice.
     pub fn crew(&self) -> Option<String> {
-        self.serving.design.crew(&self.serving.options)
+        (self.serving.design.about().made_of)(&self.serving.options)
     }
 
     /// To read the counters while it runs.

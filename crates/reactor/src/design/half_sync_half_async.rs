@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, SocketFlags};
 
 use crate::connection::RECEIVE_BYTES;
-use crate::design::{About, AtOnce, Memory};
+use crate::design::{About, AtOnce, Memory, any_settings, made_of};
 use crate::error::Error;
 use crate::id::ConnectionId;
 use crate::listen::{Accepted, RETRY};
@@ -36,6 +36,8 @@ pub(super) const ABOUT: About = About {
     memory: Memory::Shared,
     at_once: AtOnce::Many,
     settings: &[Setting::Workers],
+    made_of: |options| Some(format!("a loop and {}", made_of::some(options, "worker"))),
+    check: any_settings,
 };
 
 /// The most chunks that are kept for reuse.

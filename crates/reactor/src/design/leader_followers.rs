@@ -22,7 +22,7 @@ use rustix::time::{
 
 use crate::connection::RECEIVE_BYTES;
 use crate::counters::Counters;
-use crate::design::{About, AtOnce, Memory};
+use crate::design::{About, AtOnce, Memory, any_settings, made_of};
 use crate::error::Error;
 use crate::listen::{Accepted, RETRY};
 use crate::options::Setting;
@@ -42,6 +42,8 @@ pub(super) const ABOUT: About = About {
     memory: Memory::Shared,
     at_once: AtOnce::Many,
     settings: &[Setting::Workers],
+    made_of: |options| Some(made_of::some(options, "thread")),
+    check: any_settings,
 };
 
 /// In the upper half of an event's data: the lower half is not a slot but one of what follows.

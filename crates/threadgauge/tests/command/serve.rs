@@ -175,6 +175,8 @@ fn every_pair_of_the_list_serves_and_sums_up() {
 #[test]
 fn without_a_design_one_event_loop_serves() {
     let dir = tempfile::tempdir().unwrap();
+    let listed = json(&threadgauge(dir.path(), &["serve", "--list", "--json"]));
+    assert_eq!(listed["default_design"], "reactor");
     let served = Served::start(dir.path(), &["echo"]);
     drop(served.exchange("hello\n", "hello\n"));
     served.signal("-TERM");

@@ -102,13 +102,11 @@ impl Groups {
         let mut options = Options {
             access,
             max_connections: Some(most.get()),
+            max_payload: self.most_payload(),
             ..Options::default()
         };
         if let Some(name) = &self.server_name {
             options.server_name.clone_from(name);
-        }
-        if let Some(Whole(bytes)) = self.max_payload {
-            options.max_payload = bytes.get();
         }
         if let Some(Whole(count)) = self.max_subscriptions {
             options.max_subscriptions = count.get();
@@ -146,6 +144,12 @@ impl Groups {
             self.lame_duck_grace.map(|it| format!("grace {it}")),
         ];
         words.into_iter().flatten()
+    }
+
+    /// The most bytes of a message.
+    pub fn most_payload(&self) -> usize {
+        self.max_payload
+            .map_or_else(|| Options::default().max_payload, |Whole(bytes)| bytes.get())
     }
 
     /// Whether any is given: other protocols refuse them.

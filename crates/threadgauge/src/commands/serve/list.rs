@@ -101,7 +101,7 @@ pub fn json() -> Value {
             })
         })
         .collect();
-    json!({ "protocols": protocols, "designs": designs })
+    json!({ "protocols": protocols, "designs": designs, "default_design": Design::default().name() })
 }
 
 fn settings(design: Design) -> Vec<String> {

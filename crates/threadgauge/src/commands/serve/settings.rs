@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Debug, Display};
 use std::fs;
+use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::num::{IntErrorKind, NonZeroUsize};
 use std::ops::RangeInclusive;
@@ -12,7 +13,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use serde::{Deserialize, Deserializer, de};
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer};
 use threadgauge_reactor::{BuiltIn, Design, Overflow, Placement, Protocol, Sends, Server};
 
 use crate::commands::serve::groups::Groups;
@@ -129,7 +131,7 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// If no protocol is named, or the design cannot serve it.
+    /// If no protocol is named, the design cannot serve it, or settings contradict each other.
     pub fn pair(&self) -> Result<(BuiltIn, Design)> {
         let Some(protocol) = self.protocol else {
             bail!(
@@ -149,6 +151,14 @@ impl Settings {
             bail!(
                 "the protocol `{}` has no settings of its own; those given are for `groups`",
                 protocol.name()
+            );
+        }
+        let (limit, overflow) = self.waiting();
+        let payload = self.groups.most_payload();
+        if protocol == BuiltIn::Groups && overflow == Overflow::Drop && payload > limit.get() {
+            bail!(
+                "a message may have {payload} bytes and only {limit} may wait for a client, which would be dropped for \
+                 it: lower --max-payload, or raise --output-limit"
             );
         }
         if let (Some(Seconds(drain)), Some(Seconds(lame_duck))) = (self.drain, self.groups.lame_duck)
@@ -347,19 +357,34 @@ where
     D: Deserializer<'de>,
     T: FromStr<Err: Display>,
 {
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "this is neither a text nor a number")]
-    enum Written {
-        Text(String),
-        Whole(i64),
-        Part(f64),
+    from.deserialize_any(AsTyped(PhantomData)).map(Some)
+}
+
+struct AsTyped<T>(PhantomData<T>);
+
+impl<T: FromStr<Err: Display>> Visitor<'_> for AsTyped<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text or a number")
     }
-    let text = match Written::deserialize(from)? {
-        Written::Text(text) => text,
-        Written::Whole(number) => number.to_string(),
-        Written::Part(number) => number.to_string(),
-    };
-    text.parse().map(Some).map_err(de::Error::custom)
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+        text.parse().map_err(E::custom)
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<T, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    /// Of a number with too many digits for the others.
+    fn visit_i128<E: de::Error>(self, number: i128) -> Result<T, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<T, E> {
+        self.visit_str(&number.to_string())
+    }
 }
 
 fn protocols() -> impl TypedValueParser<Value = BuiltIn> {
@@ -427,7 +452,12 @@ mod tests {
             ("\n\nprotocol = 'ecko'", "line 3", "echo, bytes"),
             ("workers = 'many'", "line 1", "MIN..MAX"),
             ("idle = -1", "line 1", "seconds"),
-            ("idle = [1]", "line 1", "neither a text nor a number"),
+            ("idle = [1]", "line 1", "expected a text or a number"),
+            (
+                "readers = 99999999999999999999",
+                "line 1",
+                "more than this machine counts",
+            ),
             ("listen = 'nowhere'", "line 1", "127.0.0.1:7000"),
             ("max-connections = 0", "line 1", "`0` is no whole number above 0"),
             (
@@ -539,6 +569,26 @@ mod tests {
         assert!(settings.pair().is_ok());
         settings.groups.max_payload = "1".parse().ok();
         assert!(settings.pair().is_err());
+    }
+
+    #[test]
+    fn a_message_that_may_be_sent_can_wait_for_its_receiver() {
+        let pair = |text: &str| {
+            let settings: Settings = toml::from_str(&format!("protocol = 'groups'\n{text}")).unwrap();
+            settings.pair().map(drop).map_err(|error| error.to_string())
+        };
+        let refused = pair("output-limit = 65536").unwrap_err();
+        assert!(
+            refused.contains("1048576") && refused.contains("65536") && refused.contains("--max-payload"),
+            "{refused}"
+        );
+        assert!(pair("[groups]\nmax-payload = 100000000").is_err());
+        for right in [
+            "output-limit = 65536\n[groups]\nmax-payload = 65536",
+            "output-limit = 65536\noverflow = 'wait'",
+        ] {
+            assert_eq!(pair(right), Ok(()));
+        }
     }
 
     #[test]
