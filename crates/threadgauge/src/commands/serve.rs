@@ -88,7 +88,8 @@ impl Serve<'_> {
         let pages = Pages {
             figures,
             meter: bound.meter(),
-            waiting: self.settings.waiting().0,
+            waiting: bound.waiting(),
+            most_waiting: self.settings.waiting().0,
             most_connections: self.settings.most_connections(),
             stop: stop.clone(),
             since: Timestamp::now(),

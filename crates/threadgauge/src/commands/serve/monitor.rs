@@ -18,7 +18,7 @@ use jiff::Timestamp;
 use rustix::param::page_size;
 use serde_json::json;
 use threadgauge_reactor::protocol::groups;
-use threadgauge_reactor::{Design, Error, Meter, Overflow, Server, Stop, Totals};
+use threadgauge_reactor::{Design, Error, Meter, Overflow, Server, Stop, Totals, Waiting};
 
 use http::{Answer, Http, Query, Status};
 
@@ -90,8 +90,10 @@ pub struct Pages {
     pub figures: groups::Monitor,
     /// What the server counts.
     pub meter: Meter,
-    /// How many bytes may wait for a client.
-    pub waiting: NonZeroUsize,
+    /// How many bytes wait for each client.
+    pub waiting: Waiting,
+    /// How many may.
+    pub most_waiting: NonZeroUsize,
     /// The server's own.
     pub stop: Stop,
     /// How many clients may be there at once.

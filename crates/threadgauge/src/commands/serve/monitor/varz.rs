@@ -27,7 +27,7 @@ impl Pages {
             "max_subscriptions": options.max_subscriptions,
             "max_payload": options.max_payload,
             "max_control_line": options.max_control_line,
-            "max_pending": self.waiting,
+            "max_pending": self.most_waiting,
             "ping_interval": nanoseconds(options.ping_interval),
             "ping_max": options.max_pings_out,
             "auth_timeout": options.auth_timeout.as_secs_f64(),
