@@ -32,6 +32,9 @@ const SETTINGS: Settings = Settings {
     workers: None,
     monitor: true,
     lame_duck: None,
+    max_connections: None,
+    max_subscriptions: None,
+    ping_interval_s: None,
 };
 
 /// Sends these bytes and gives back all that comes until the server closes.

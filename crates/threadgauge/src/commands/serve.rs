@@ -9,15 +9,16 @@ mod monitor;
 pub mod settings;
 
 use std::fmt::Write as _;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::{flag, low_level};
-use threadgauge_reactor::protocol::groups::Groups;
+use threadgauge_reactor::protocol::groups::{Groups, Options};
 use threadgauge_reactor::{Bound, BuiltIn, CloseReason, Design, Protocol, Stop, Totals, Visitor};
 
 use crate::cli::ServeOptions;
@@ -50,7 +51,10 @@ pub fn serve(options: ServeOptions) -> Done {
         settings: &settings,
     };
     let totals = match protocol {
-        BuiltIn::Groups => serve.groups(Groups::new(settings.groups.options()?))?,
+        BuiltIn::Groups => serve.groups(Groups::new(Options {
+            max_connections: Some(settings.most_connections()),
+            ..settings.groups.options()?
+        }))?,
         _ => protocol.visit(serve)?,
     };
     print(&if options.json {
@@ -93,6 +97,8 @@ impl Serve<'_> {
             most_connections: self.settings.most_connections(),
             stop: stop.clone(),
             since: Timestamp::now(),
+            began: Instant::now(),
+            used: Mutex::default(),
         };
         let monitor = Monitor::start(pages, &address.0)?;
         say(&format!("monitor on http://{}", monitor.address()));

@@ -20,6 +20,12 @@ use crate::commands::serve::groups::Groups;
 /// How long connections may go on after the stop, if nothing else is said.
 const DRAIN: Duration = Duration::from_secs(5);
 
+/// How many connections there may be at once, if nothing else is said.
+const CONNECTIONS: NonZeroUsize = NonZeroUsize::new(16_384).expect("not zero");
+
+/// How many more the protocol `groups` has accepted at once, to tell them that there are too many, as NATS does.
+const TOLD_AT_ONCE: usize = 16;
+
 /// Settings by their names on the command line, which are their names in a file.
 #[derive(Debug, Default, PartialEq, Eq, Args, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
@@ -54,7 +60,8 @@ pub struct Settings {
     #[arg(long, value_parser = sends())]
     #[serde(deserialize_with = "as_typed")]
     pub sends: Option<Sends>,
-    /// The most connections at once; others wait to be accepted (16384 if not given)
+    /// The most connections at once; others wait to be accepted, or with groups are told so and closed (16384 if not
+    /// given)
     #[arg(long, value_name = "N")]
     pub max_connections: Option<NonZeroUsize>,
     /// Close a connection from which nothing has come for so long
@@ -169,7 +176,9 @@ impl Settings {
         if let Some(sends) = self.sends {
             server = server.sends(sends);
         }
-        if let Some(most) = self.max_connections {
+        if self.protocol == Some(BuiltIn::Groups) {
+            server = server.max_connections(self.connections().saturating_add(TOLD_AT_ONCE));
+        } else if let Some(most) = self.max_connections {
             server = server.max_connections(most);
         }
         if let Some(Seconds(idle)) = self.idle {
@@ -194,7 +203,11 @@ impl Settings {
 
     /// How many connections there may be at once.
     pub fn most_connections(&self) -> usize {
-        self.max_connections.map_or(16_384, NonZeroUsize::get)
+        self.connections().get()
+    }
+
+    fn connections(&self) -> NonZeroUsize {
+        self.max_connections.unwrap_or(CONNECTIONS)
     }
 
     /// How much may wait for a client, and what happens then. One slow member must not hold up a group: it is dropped,

@@ -7,7 +7,6 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use threadgauge_reactor::protocol::groups::ClientFigures;
 
@@ -112,11 +111,8 @@ impl Pages {
     /// The page, or what was wrong with the question.
     pub(super) fn connz(&self, query: Query<'_>) -> Result<Value, String> {
         let wanted = Wanted::read(query)?;
-        let now = Now {
-            instant: Instant::now(),
-            timestamp: Timestamp::now(),
-        };
-        let mut clients = self.figures.clients(now.instant);
+        let now = Instant::now();
+        let mut clients = self.figures.clients(now);
         clients.retain(|client| {
             wanted.open
                 && wanted.client.is_none_or(|number| client.number == number)
@@ -138,7 +134,7 @@ impl Pages {
             .collect();
         Ok(json!({
             "server_id": self.figures.options().server_id,
-            "now": now.timestamp.to_string(),
+            "now": self.written(now),
             "num_connections": page.len(),
             "total": total,
             "offset": wanted.offset,
@@ -147,7 +143,7 @@ impl Pages {
         }))
     }
 
-    fn client(&self, client: &Client, subscriptions: Subscriptions, now: Now) -> Value {
+    fn client(&self, client: &Client, subscriptions: Subscriptions, now: Instant) -> Value {
         let Client {
             figures: client,
             pending,
@@ -156,10 +152,10 @@ impl Pages {
             "cid": client.number,
             "kind": "Client",
             "type": "nats",
-            "start": now.written(client.since),
-            "last_activity": now.written(client.active),
-            "uptime": uptime(now.since(client.since).as_secs()),
-            "idle": uptime(now.since(client.active).as_secs()),
+            "start": self.written(client.since),
+            "last_activity": self.written(client.active),
+            "uptime": uptime(now.saturating_duration_since(client.since).as_secs()),
+            "idle": uptime(now.saturating_duration_since(client.active).as_secs()),
             "pending_bytes": pending,
             "in_msgs": client.published.messages,
             "out_msgs": client.delivered.messages,
@@ -231,24 +227,6 @@ impl Pages {
     }
 }
 
-/// The time of a page, by both clocks.
-#[derive(Clone, Copy, Debug)]
-struct Now {
-    instant: Instant,
-    timestamp: Timestamp,
-}
-
-impl Now {
-    fn since(self, earlier: Instant) -> Duration {
-        self.instant.saturating_duration_since(earlier)
-    }
-
-    /// A time as others read it; as far as the clock on the wall has not been set since.
-    fn written(self, earlier: Instant) -> String {
-        (self.timestamp - self.since(earlier)).to_string()
-    }
-}
-
 /// A length of time below a second or so, as Go writes it.
 fn short(time: Duration) -> String {
     let ns = time.as_nanos();
@@ -262,15 +240,16 @@ fn short(time: Duration) -> String {
 }
 
 /// The most first, as NATS has it, but for numbers and for how long they are there; those with as many by their number.
-fn sort(clients: &mut [Client], by: Sort, now: Now) {
+fn sort(clients: &mut [Client], by: Sort, now: Instant) {
     clients.sort_by_cached_key(|Client { figures, pending }| {
         let ns = |time: Duration| time.as_nanos() as u64;
+        let ago = |at: Instant| ns(now.saturating_duration_since(at));
         let most = match by {
             // They are numbered in the order in which they came.
             Sort::Number | Sort::Start => 0,
-            Sort::Uptime => u64::MAX - ns(now.since(figures.since)),
-            Sort::Last => u64::MAX - ns(now.since(figures.active)),
-            Sort::Idle => ns(now.since(figures.active)),
+            Sort::Uptime => u64::MAX - ago(figures.since),
+            Sort::Last => u64::MAX - ago(figures.active),
+            Sort::Idle => ago(figures.active),
             Sort::RoundTrip => figures.round_trip.map_or(0, ns),
             Sort::Pending => *pending as u64,
             Sort::Subscriptions => figures.subscriptions as u64,

@@ -36,6 +36,7 @@ impl Pages {
             "now": now.to_string(),
             "uptime": uptime(self.seconds_up(now)),
             "mem": memory_bytes(),
+            "cpu": self.cpu_percent(),
             "cores": std::thread::available_parallelism().map_or(1, usize::from),
             "connections": server.clients,
             "total_connections": server.clients_ever,
