@@ -525,7 +525,7 @@ fn deliver(effects: &mut Effects, post: Option<&mut Post<'_>>, counters: &Counte
             counters,
         ),
         None => {
-            counters.undeliverable.add(effects.letters.iter().len() as u64);
+            counters.undeliverable.add(effects.letters.len() as u64);
             effects.clear_messages();
         }
     }

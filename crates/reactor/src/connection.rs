@@ -267,6 +267,14 @@ impl<S: Session> Connection<S> {
 
     /// Has the session use what it can of `input`, and says how much that was.
     fn pump(&mut self, input: &[u8], turn: &mut Turn<'_>) -> usize {
+        let used = self.use_all(input, turn);
+        if used > 0 && self.reason != Some(CloseReason::Panicked) {
+            self.call(turn, |session, io| session.rested(io));
+        }
+        used
+    }
+
+    fn use_all(&mut self, input: &[u8], turn: &mut Turn<'_>) -> usize {
         let mut used = 0;
         while used < input.len() && self.reason.is_none() {
             if turn.output.len() >= turn.full_at || self.jobs >= MOST_JOBS {

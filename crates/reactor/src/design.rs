@@ -74,8 +74,9 @@ pub enum AtOnce {
 
 macro_rules! designs {
     ($($(#[$about:meta])* $name:ident => $module:ident,)*) => {
-        /// A way to use processes, threads and event loops for the connections of a server.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        /// A way to use processes, threads and event loops for the connections of a server. The default, one
+        /// event loop, is among the cheapest for each message wherever it was measured, and every kernel allows it.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub enum Design {
             $($(#[$about])* $name,)*
         }
@@ -123,6 +124,7 @@ designs! {
     /// Threads made beforehand; the main thread accepts and hands over.
     PrethreadedAcceptor => prethreaded_acceptor,
     /// One event loop for all connections.
+    #[default]
     Reactor => reactor,
     /// One event loop that reads, one that writes.
     SplitReactor => split_reactor,

@@ -134,7 +134,7 @@ impl Mail {
         for (to, _, parts) in effects.letters.iter() {
             let mut place = self.lock(to);
             let Some(mail) = place.as_mut().filter(|mail| mail.id == to && !mail.slow) else {
-                counters.undeliverable.add(1);
+                counters.undeliverable.add(parts.messages.into());
                 continue;
             };
             if mail.outbox.is_empty() && parts.len() > 0 {
@@ -143,13 +143,13 @@ impl Mail {
             let full = mail.outbox.len() >= self.limit;
             if full && self.overflow == Overflow::Drop {
                 mail.slow = true;
-                counters.undeliverable.add(1);
+                counters.undeliverable.add(parts.messages.into());
                 counters.other_calls.add(1);
                 mail.bell.ring();
                 continue;
             }
             parts.append_to(mail.outbox.buffer());
-            counters.deliveries.add(1);
+            counters.deliveries.add(parts.messages.into());
             if mail.outbox.len() >= self.limit && self.overflow == Overflow::Wait && !held_up_by.contains(&to)
             {
                 held_up_by.push(to);

@@ -40,7 +40,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use crate::id::ConnectionId;
-use crate::letters::{Letters, Number, Parts};
+use crate::letters::{Letters, Number};
 
 pub use line::first_line;
 
@@ -91,6 +91,13 @@ pub trait Session: Send + 'static {
     /// again at once with the rest, unless the client must first take what is waiting for it. With 0 it waits for
     /// more, and sees the same bytes again then. `input` is never empty.
     fn received(&mut self, input: &[u8], io: &mut Io<'_>) -> usize;
+
+    /// Nothing more of what has come is used now: all of it is, or the rest is no whole message, or must wait. Called once
+    /// after [`received`](Self::received) was, perhaps many times, and before anything else is: the place to send
+    /// what was collected meanwhile.
+    fn rested(&mut self, io: &mut Io<'_>) {
+        let _ = io;
+    }
 
     /// The client sends nothing more (what it sent is used, or will never be whole). It may still read: what is sent
     /// here reaches it. By default the connection is closed once all is sent and every offloaded step has answered.
@@ -171,18 +178,31 @@ impl Io<'_> {
         Letter(self.effects.letters.compose(head, tail))
     }
 
-    /// Sends a message that was composed in this call of the session, as [`send_to`](Self::send_to) does, with `own`
-    /// in its middle.
+    /// Puts another message, given in pieces, behind one that was composed and that nobody was sent: receivers get both, and
+    /// each counts.
     ///
     /// # Panics
     ///
-    /// If it was composed in another call; or another message is sent.
+    /// If another was composed or sent since, or [`rested`](Session::rested) was called.
+    #[inline]
+    pub fn extend(&mut self, letter: Letter, message: &[&[u8]]) {
+        self.effects.letters.extend(letter.0, message);
+    }
+
+    /// Sends a message that was composed since the session [rested](Session::rested), as [`send_to`](Self::send_to)
+    /// does, with `own` in its middle.
+    ///
+    /// # Panics
+    ///
+    /// If it was composed before; or another message is sent.
     #[inline]
     pub fn post(&mut self, letter: Letter, to: ConnectionId, own: &[u8]) {
         if to == self.id {
             // In order with what is sent by `send`.
-            let parts = self.effects.letters.parts_of(letter.0);
-            Parts { own, ..parts }.append_to(self.output);
+            self.effects
+                .letters
+                .parts_of(letter.0, own)
+                .append_to(self.output);
         } else {
             self.effects.letters.send(letter.0, to, own);
         }

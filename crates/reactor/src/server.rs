@@ -47,11 +47,11 @@ pub struct Server<P> {
 }
 
 impl<P: Protocol> Server<P> {
-    /// The protocol on the iterative design, all settings at their defaults.
+    /// The protocol on the default design, one event loop, all settings at their defaults.
     pub fn new(protocol: P) -> Self {
         Self {
             protocol,
-            design: Design::Iterative,
+            design: Design::default(),
             options: Options::default(),
         }
     }
@@ -330,6 +330,7 @@ mod tests {
     #[test]
     fn a_setting_without_use_is_refused() {
         let error = Server::new(Echo)
+            .design(Design::Iterative)
             .workers(1..=4)
             .bind("127.0.0.1:0")
             .expect_err("iterative has no workers");

@@ -217,7 +217,7 @@ impl<P: Protocol> Rehearsal<P> {
                 Some(client) if client.connection.as_ref().is_some_and(|it| it.ending().is_none()) => {
                     parts.append_to(&mut client.output);
                 }
-                _ => self.undeliverable += 1,
+                _ => self.undeliverable += u64::from(parts.messages),
             }
         }
         self.effects.clear_messages();

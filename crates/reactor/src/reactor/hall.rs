@@ -451,16 +451,16 @@ impl<'a, P: Protocol> Hall<'a, P> {
         let mut effects = std::mem::take(&mut hands.effects);
         for (to, _, parts) in effects.letters.iter() {
             let Some(receiver) = self.get(to) else {
-                hands.counters.undeliverable.add(1);
+                hands.counters.undeliverable.add(parts.messages.into());
                 continue;
             };
             let mut output = receiver.output();
             if output.is_closed || output.half.finish || output.failed.is_some() {
-                hands.counters.undeliverable.add(1);
+                hands.counters.undeliverable.add(parts.messages.into());
                 continue;
             }
             parts.append_to(output.half.outbox.buffer());
-            hands.counters.deliveries.add(1);
+            hands.counters.deliveries.add(parts.messages.into());
             if output.half.outbox.len() > limit {
                 // Before it is called slow, it gets the chance to take it.
                 self.send(&receiver, &mut output, hands);

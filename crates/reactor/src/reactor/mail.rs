@@ -127,7 +127,9 @@ impl Batch {
     pub fn message(&mut self, id: MessageId, to: ConnectionId, sender: ConnectionId, parts: Parts<'_>) {
         let letter = match self.last {
             Some((last, letter)) if last == id => letter,
-            _ => self.letters.compose(&[parts.head], &[parts.tail]),
+            _ => self
+                .letters
+                .compose_several(parts.messages, &[parts.head], &[parts.tail]),
         };
         self.last = Some((id, letter));
         self.letters.send(letter, (to, Some(sender)), parts.own);

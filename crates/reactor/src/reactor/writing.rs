@@ -119,15 +119,15 @@ impl<P: Protocol> ServingLoop<'_, P> {
         let Some(peer) = self.peers.get(to).filter(|peer| peer.write.is_some()) else {
             if !self
                 .moves
-                .hold(to, || Held::Message(from, sender, parts.to_vec()))
+                .hold(to, || Held::Message(from, sender, parts.messages, parts.to_vec()))
             {
-                self.counters.undeliverable.add(1);
+                self.counters.undeliverable.add(parts.messages.into());
             }
             return;
         };
         let is_split = peer.is_split();
         let Some(write) = peer.write.as_mut().filter(|write| !write.finish) else {
-            return self.counters.undeliverable.add(1);
+            return self.counters.undeliverable.add(parts.messages.into());
         };
         if is_split {
             peer.link.waiting.fetch_add(parts.len(), Relaxed);
@@ -135,7 +135,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         write.outbox.borrow(&mut self.spares);
         parts.append_to(write.outbox.buffer());
         self.unsent += parts.len();
-        self.counters.deliveries.add(1);
+        self.counters.deliveries.add(parts.messages.into());
         if write.must_flush() {
             self.dirty.push(to.slot());
         }

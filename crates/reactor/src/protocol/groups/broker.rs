@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::connect::Wishes;
-use super::index::Index;
+use super::index::{Index, Subscriber};
 use super::monitor::Traffic;
 use super::options::Options;
 use super::subject;
@@ -98,18 +98,25 @@ impl Subscription {
     /// Counts a message of so many bytes, unless it is over.
     #[inline]
     pub fn take(&self, bytes: usize) -> Taken {
+        self.take_all(1, bytes)
+    }
+
+    /// The same for several messages of so many bytes together. It is not over between them: they were said before it was
+    /// told to end.
+    #[inline]
+    pub fn take_all(&self, messages: u32, bytes: usize) -> Taken {
+        let (messages, bytes) = (u64::from(messages), bytes as u64);
         // Relaxed, here and below: the numbers say nothing of other memory.
-        let count = self.messages.fetch_add(1, Relaxed) + 1;
+        let before = self.messages.fetch_add(messages, Relaxed);
         let most = self.most.load(Relaxed);
-        if count > most {
+        if before >= most {
             return Taken::No;
         }
-        let usual = self.usual_bytes(bytes as u64);
-        if usual != bytes as u64 {
-            let unusual = (bytes as u64).wrapping_sub(usual);
-            self.unusual_bytes.fetch_add(unusual, Relaxed);
+        let usual = messages * self.usual_bytes(bytes / messages);
+        if usual != bytes {
+            self.unusual_bytes.fetch_add(bytes.wrapping_sub(usual), Relaxed);
         }
-        match count == most {
+        match before + messages >= most {
             true => Taken::Last,
             false => Taken::Yes,
         }
@@ -144,6 +151,12 @@ impl Subscription {
     /// After how many messages it is over, if that was said.
     pub fn most(&self) -> Option<u64> {
         Some(self.most.load(Relaxed)).filter(|&most| most < u64::MAX)
+    }
+}
+
+impl Subscriber for Subscription {
+    fn is_alike(&self, other: &Self) -> bool {
+        self.sid == other.sid
     }
 }
 

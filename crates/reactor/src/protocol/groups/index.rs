@@ -24,6 +24,12 @@ const MOST_KEPT: usize = 1 << 20;
 /// What one publisher keeps for itself.
 const MOST_OWN: usize = 8;
 
+/// What is subscribed to a subject.
+pub(super) trait Subscriber {
+    /// Whether messages come to both in the same words.
+    fn is_alike(&self, other: &Self) -> bool;
+}
+
 /// Subscriptions `S` by their subjects.
 #[derive(Debug)]
 pub(super) struct Index<S> {
@@ -37,6 +43,8 @@ pub(super) struct Index<S> {
 pub(super) struct Route<S> {
     pub plain: Vec<Arc<S>>,
     pub queues: Vec<Vec<Arc<S>>>,
+    /// There are no queues, and the others are [alike](Subscriber::is_alike).
+    pub is_uniform: bool,
 }
 
 #[derive(Debug)]
@@ -73,7 +81,7 @@ impl<S> Default for Index<S> {
     }
 }
 
-impl<S> Index<S> {
+impl<S: Subscriber> Index<S> {
     /// Adds a subscription to a valid subject, under a number that no other has.
     pub fn insert(&self, subject: &[u8], queue: Option<&[u8]>, number: u64, subscription: Arc<S>) {
         self.change(|state| {
@@ -166,19 +174,40 @@ impl<S> Default for Found<S> {
     }
 }
 
-impl<S> Found<S> {
+impl<S: Subscriber> Found<S> {
     /// Whom a message of this subject goes to.
     #[inline]
     pub fn route(&mut self, index: &Index<S>, subject: &[u8]) -> &Route<S> {
-        // Acquire: pairs with the change of the index.
-        if index.generation.load(Ordering::Acquire) != self.generation {
+        let place = self.place(index, subject);
+        self.at(place)
+    }
+
+    /// Where that is kept: until another place is asked for.
+    #[inline]
+    pub fn place(&mut self, index: &Index<S>, subject: &[u8]) -> usize {
+        if !self.is_current(index) {
             self.routes.clear();
         }
-        let place = match self.routes.iter().position(|(known, _)| **known == *subject) {
+        match self.routes.iter().position(|(known, _)| **known == *subject) {
             Some(place) => place,
             None => self.look_up(index, subject),
-        };
+        }
+    }
+
+    /// What is kept in a place that [`place`](Self::place) has told.
+    pub fn at(&self, place: usize) -> &Route<S> {
         &self.routes[place].1
+    }
+
+    /// Whether what is kept there is for this subject still.
+    #[inline]
+    pub fn holds(&self, place: usize, index: &Index<S>, subject: &[u8]) -> bool {
+        self.is_current(index) && *self.routes[place].0 == *subject
+    }
+
+    fn is_current(&self, index: &Index<S>) -> bool {
+        // Acquire: pairs with the change of the index.
+        index.generation.load(Ordering::Acquire) == self.generation
     }
 
     #[cold]
@@ -200,7 +229,7 @@ impl<S> Found<S> {
     }
 }
 
-impl<S> State<S> {
+impl<S: Subscriber> State<S> {
     fn find(&self, subject: &[u8]) -> Route<S> {
         let mut found = Finding {
             plain: Vec::new(),
@@ -222,9 +251,12 @@ impl<S> State<S> {
                 }
             }
         }
+        let is_uniform =
+            found.queues.is_empty() && found.plain.windows(2).all(|pair| pair[0].is_alike(&pair[1]));
         Route {
             plain: found.plain,
             queues: found.queues.into_values().collect(),
+            is_uniform,
         }
     }
 
@@ -329,6 +361,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    impl Subscriber for usize {
+        fn is_alike(&self, other: &Self) -> bool {
+            self % 2 == other % 2
+        }
+    }
 
     /// A subscription's subject and queue.
     type Wanted = (String, Option<u8>);

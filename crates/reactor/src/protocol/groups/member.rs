@@ -40,6 +40,34 @@ pub struct Member {
     joined: bool,
     /// A `PING` of its was answered: its library has connected, and takes an `INFO` at any time.
     settled: bool,
+    row: Option<Row>,
+    /// What the messages of `row` begin with.
+    row_head: Vec<u8>,
+}
+
+/// Messages that it has published one after the other to one subject, on their way together: those who get them get them
+/// alike, and are looked at once for all.
+#[derive(Debug)]
+struct Row {
+    /// Whom they go to: where that was found.
+    place: usize,
+    letter: Letter,
+    messages: u32,
+    /// Of headers and payloads.
+    bytes: usize,
+    /// The most messages that are sent together.
+    most: u32,
+}
+
+/// As many messages of one row, each to one, are sent before more is read, and the next row begins.
+const MOST_IN_ROW: usize = 4 * 1024;
+/// The same for so many bytes.
+const MOST_ROW_BYTES: usize = 64 * 1024;
+
+impl Row {
+    fn is_full(&self) -> bool {
+        self.messages >= self.most || self.bytes >= MOST_ROW_BYTES
+    }
 }
 
 /// How far it has come.
@@ -74,6 +102,8 @@ impl Member {
             active: None,
             joined: false,
             settled: false,
+            row: None,
+            row_head: Vec::new(),
         }
     }
 
@@ -88,6 +118,13 @@ impl Member {
     }
 
     fn perform(&mut self, operation: Operation<'_>, io: &mut Io<'_>) {
+        if let Operation::Publish(message) = &operation
+            && self.put_in_row(message, io)
+        {
+            return;
+        }
+        // Before whatever this one has to say.
+        self.send_row(io);
         match operation {
             Operation::Connect(json) => self.connect(json, io),
             Operation::Publish(message) => self.publish(&message, io),
@@ -193,6 +230,77 @@ impl Member {
         self.confirm(io);
     }
 
+    /// Keeps a message to be sent with others of its row, if it can be: those who get it want it in the same words, all of
+    /// them, and its sender wants no answer.
+    fn put_in_row(&mut self, message: &Publish<'_>, io: &mut Io<'_>) -> bool {
+        let Some(as_sent) = message
+            .as_sent
+            .filter(|_| !self.manner.verbose && !self.manner.pedantic)
+        else {
+            return false;
+        };
+        let bytes = message.body.len() - 2;
+        let index = &self.broker.index;
+        if let Some(row) = self.row.as_mut().filter(|row| !row.is_full())
+            && self.found.holds(row.place, index, message.subject)
+        {
+            io.extend(row.letter, &[&self.row_head, as_sent]);
+            row.messages += 1;
+            row.bytes += bytes;
+            return true;
+        }
+        self.send_row(io);
+        let place = self.found.place(&self.broker.index, message.subject);
+        let route = self.found.at(place);
+        let Some(first) = route.plain.first().filter(|_| route.is_uniform) else {
+            return false;
+        };
+        if route
+            .plain
+            .iter()
+            .any(|subscription| subscription.most().is_some())
+        {
+            return false;
+        }
+        self.row_head.clear();
+        for word in [b"MSG ", message.subject, b" ", &first.sid, b" "] {
+            self.row_head.extend_from_slice(word);
+        }
+        self.row = Some(Row {
+            place,
+            letter: io.compose(&[], &[&self.row_head, as_sent]),
+            messages: 1,
+            bytes,
+            most: (MOST_IN_ROW / route.plain.len()) as u32,
+        });
+        true
+    }
+
+    /// Sends the messages that were put in a row.
+    fn send_row(&mut self, io: &mut Io<'_>) {
+        let Some(row) = self.row.take() else { return };
+        self.client.messages.add(row.messages.into());
+        self.client.bytes.add(row.bytes as u64);
+        let not_to = self.not_to();
+        for subscription in &self.found.at(row.place).plain {
+            if not_to == Some(subscription.id) {
+                continue;
+            }
+            let taken = subscription.take_all(row.messages, row.bytes);
+            if taken != Taken::Yes {
+                self.broker.over(subscription);
+            }
+            if taken != Taken::No {
+                io.post(row.letter, subscription.id, b"");
+            }
+        }
+    }
+
+    /// Who does not get what it says: itself, if it does not want to.
+    fn not_to(&self) -> Option<ConnectionId> {
+        (!self.manner.echo).then_some(self.client.id)
+    }
+
     fn publish(&mut self, message: &Publish<'_>, io: &mut Io<'_>) {
         self.act(io);
         if message.headers.is_some() && !self.manner.headers {
@@ -208,12 +316,13 @@ impl Member {
             complain(io, "Invalid Publish Subject");
         }
         self.confirm(io);
+        let not_to = self.not_to();
         let route = self.found.route(&self.broker.index, message.subject);
         let mut sending = Sending {
             message,
             bytes,
             broker: &self.broker,
-            not_to: (!self.manner.echo).then_some(self.client.id),
+            not_to,
             with_headers: None,
             without_headers: None,
             delivered: false,
@@ -320,10 +429,15 @@ impl Session for Member {
                 length
             }
             Err(wrong) => {
+                self.send_row(io);
                 self.reject(wrong, io);
                 input.len()
             }
         }
+    }
+
+    fn rested(&mut self, io: &mut Io<'_>) {
+        self.send_row(io);
     }
 
     fn ended(&mut self, io: &mut Io<'_>) {

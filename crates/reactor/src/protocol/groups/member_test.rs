@@ -141,6 +141,69 @@ fn a_subscription_ends_when_told_or_after_so_many() {
 }
 
 #[test]
+fn a_row_of_messages_comes_whole_and_in_order() {
+    let mut server = server(Options::default());
+    let [a, b, late, sender] = [(); 4].map(|()| connect(&mut server));
+    for client in [a, b] {
+        server.receive(client, b"SUB a 1\r\nSUB b 1x\r\n");
+    }
+    let row = "PUB a 1\r\n1\r\nPUB a 2\r\n22\r\nPUB b 1\r\n3\r\nPUB a 0\r\n\r\nPUB a 1\r\n5\r\n";
+    let came = "MSG a 1 1\r\n1\r\nMSG a 1 2\r\n22\r\nMSG a 1 0\r\n\r\nMSG a 1 1\r\n5\r\n";
+    server.receive(late, b"SUB a 9\r\nUNSUB 9 2\r\n");
+    // With a third that has another name for it and wants two messages, and without.
+    for (text, lates) in [
+        (row.to_owned(), "MSG a 9 1\r\n1\r\nMSG a 9 2\r\n22\r\n"),
+        (format!("{row}PUB a 9\r\nnot whole"), ""),
+    ] {
+        assert_eq!(ask(&mut server, sender, &text), "");
+        for client in [a, b] {
+            let heard = hear(&mut server, client);
+            let (third, others) = ("MSG b 1x 1\r\n3\r\n", heard.replace("MSG b 1x 1\r\n3\r\n", ""));
+            assert!(heard.contains(third));
+            assert_eq!(others, came);
+        }
+        assert_eq!(hear(&mut server, late), lates);
+    }
+}
+
+#[test]
+fn what_ends_a_subscription_comes_after_the_row_before_it() {
+    let mut server = server(Options::default());
+    let a = connect(&mut server);
+    let one = "PUB a 1\r\nx\r\n";
+    let text = format!("SUB a 1\r\n{one}{one}UNSUB 1\r\n{one}SUB a 2\r\n{one}{one}UNSUB 2 3\r\n{one}{one}");
+    let expected = "MSG a 1 1\r\nx\r\n".repeat(2) + &"MSG a 2 1\r\nx\r\n".repeat(3);
+    assert_eq!(ask(&mut server, a, &text), expected);
+    let text = format!("SUB a 1\r\n{one}{one}HELLO\r\n");
+    let heard = ask(&mut server, a, &text);
+    let expected = "MSG a 1 1\r\nx\r\n".repeat(2) + "-ERR 'Unknown Protocol Operation'\r\n";
+    assert_eq!(heard, expected, "what was right is sent before");
+}
+
+#[test]
+fn a_long_row_is_sent_in_parts() {
+    let mut server = server(Options::default());
+    let receivers = [(); 20].map(|()| connect(&mut server));
+    for client in receivers {
+        server.receive(client, b"SUB a 1\r\n");
+    }
+    let sender = connect(&mut server);
+    server.receive(sender, "PUB a 1\r\nx\r\n".repeat(5_000).as_bytes());
+    server.receive(
+        sender,
+        format!("PUB a 70000\r\n{}\r\n", "y".repeat(70_000))
+            .repeat(2)
+            .as_bytes(),
+    );
+    for client in receivers {
+        let heard = hear(&mut server, client);
+        assert_eq!(heard.matches("MSG a 1 1\r\nx\r\n").count(), 5_000);
+        assert_eq!(heard.matches("MSG a 1 70000\r\ny").count(), 2);
+        assert_eq!(heard.len(), 5_000 * 14 + 2 * (17 + 70_000));
+    }
+}
+
+#[test]
 fn headers_come_to_those_who_know_them() {
     let mut server = server(Options::default());
     let [a, sender] = [(); 2].map(|()| connect(&mut server));

@@ -7,11 +7,16 @@ use clap::Args;
 use serde::Deserialize;
 use threadgauge_reactor::protocol::groups::{Access, Options};
 
-use crate::commands::serve::settings::{Listen, Seconds, as_typed};
+use crate::commands::serve::settings::{Listen, Seconds, Whole, as_typed};
 
 /// Settings of the protocol `groups`, by their names on the command line; in a file, the table `groups`.
 #[derive(Debug, Default, PartialEq, Eq, Args, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[serde(
+    rename_all = "kebab-case",
+    deny_unknown_fields,
+    default,
+    expecting = "a table, as [groups] begins one"
+)]
 #[command(next_help_heading = "Options of the protocol groups")]
 pub struct Groups {
     /// Serve the pages /varz, /connz, /healthz and /metrics here: a port of 127.0.0.1, or an address and port
@@ -32,10 +37,12 @@ pub struct Groups {
     pub password: Option<String>,
     /// The most bytes of a message with its headers (1048576 if not given)
     #[arg(long, value_name = "BYTES")]
-    pub max_payload: Option<NonZeroUsize>,
+    #[serde(deserialize_with = "as_typed")]
+    pub max_payload: Option<Whole>,
     /// The most subscriptions of one client (100000 if not given)
     #[arg(long, value_name = "N")]
-    pub max_subscriptions: Option<NonZeroUsize>,
+    #[serde(deserialize_with = "as_typed")]
+    pub max_subscriptions: Option<Whole>,
     /// How long a client is silent before it is asked whether it is there (120 if not given)
     #[arg(long, value_name = "SECONDS")]
     #[serde(deserialize_with = "as_typed")]
@@ -71,13 +78,13 @@ impl Groups {
         }
     }
 
-    /// For the protocol.
+    /// For the protocol, of which `most` may be clients at once.
     ///
     /// # Errors
     ///
     /// If who may connect is not clear: an empty secret, or a user without password, opens to nobody or to everyone. If
     /// the grace of a lame duck is not a part of its time.
-    pub fn options(&self) -> Result<Options> {
+    pub fn options(&self, most: NonZeroUsize) -> Result<Options> {
         let access = match (&self.token, &self.user, &self.password) {
             (None, None, None) => Access::Everyone,
             (Some(token), None, None) => Access::Token(token.clone()),
@@ -94,15 +101,16 @@ impl Groups {
         );
         let mut options = Options {
             access,
+            max_connections: Some(most.get()),
             ..Options::default()
         };
         if let Some(name) = &self.server_name {
             options.server_name.clone_from(name);
         }
-        if let Some(bytes) = self.max_payload {
+        if let Some(Whole(bytes)) = self.max_payload {
             options.max_payload = bytes.get();
         }
-        if let Some(count) = self.max_subscriptions {
+        if let Some(Whole(count)) = self.max_subscriptions {
             options.max_subscriptions = count.get();
         }
         if let Some(Seconds(interval)) = self.ping_interval {
