@@ -114,7 +114,7 @@ impl Came {
         for frame in frames {
             match frame {
                 Frame::Message { sid, text } if sid.starts_with(QUEUED) => {
-                    self.queued.push(without_headers(text))
+                    self.queued.push(without_headers(text));
                 }
                 Frame::Message { sid, .. } if sid == MARK => {}
                 Frame::Message { sid, text } => messages.push(format!("{sid}: {text}")),
