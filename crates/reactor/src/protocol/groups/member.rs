@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 
 use super::broker::{Broker, Client, Subscribed, Subscription, Taken};
 use super::connect::{Manner, Reader, Refusal, info};
@@ -29,6 +30,10 @@ pub struct Member {
     heard: bool,
     /// How often it was asked whether it is there, and said nothing.
     pings_out: u32,
+    /// When it was asked last, until it answers.
+    pinged: Option<Instant>,
+    /// The last turn in which it did something.
+    active: Option<Instant>,
     /// Decides which member of a queue gets its next message: as good as by chance, and the same when repeated.
     chance: u64,
     /// It has said with whom it mostly is.
@@ -93,6 +98,8 @@ impl Member {
             found: Found::default(),
             heard: false,
             pings_out: 0,
+            pinged: None,
+            active: None,
             joined: false,
             settled: false,
             row: None,
@@ -123,15 +130,32 @@ impl Member {
             Operation::Publish(message) => self.publish(&message, io),
             Operation::Subscribe { subject, queue, sid } => self.subscribe(subject, queue, sid, io),
             Operation::Unsubscribe { sid, after } => {
+                self.act(io);
                 self.broker.unsubscribe(&self.client, sid, after);
                 self.confirm(io);
             }
             Operation::Ping => self.answer_ping(io),
-            Operation::Pong | Operation::Idle => {}
+            Operation::Pong => {
+                if let Some(asked) = self.pinged.take() {
+                    self.client.times.measured(io.now() - asked);
+                }
+            }
+            Operation::Idle => {}
+        }
+    }
+
+    /// It does something beyond keeping its connection: noted once a turn.
+    #[inline]
+    fn act(&mut self, io: &mut Io<'_>) {
+        let now = io.now();
+        if self.active != Some(now) {
+            self.active = Some(now);
+            self.client.times.act(now);
         }
     }
 
     fn connect(&mut self, json: &[u8], io: &mut Io<'_>) {
+        self.act(io);
         let outcome = {
             let mut wishes = self.client.wishes();
             let outcome = wishes.connect(json, &self.broker.options.access);
@@ -147,6 +171,10 @@ impl Member {
             Err(Refusal::NoHeaders) => return self.refuse(io, "no responders requires headers support"),
         }
         self.client.headers.store(self.manner.headers, Relaxed);
+        if !self.settled {
+            // It answers the greeting.
+            self.client.times.measured_since_opened(io.now());
+        }
         if self.stage == Stage::Stranger {
             self.stage = Stage::Member;
             io.set_alarm(Some(self.broker.options.ping_interval));
@@ -181,6 +209,7 @@ impl Member {
     }
 
     fn subscribe(&mut self, subject: &[u8], queue: Option<&[u8]>, sid: &[u8], io: &mut Io<'_>) {
+        self.act(io);
         if subject::tokens(subject).count() > subject::MOST_TOKENS {
             let subject = String::from_utf8_lossy(subject);
             let text = format!("Permissions Violation for Subscription to \"{subject}\", too many tokens");
@@ -273,6 +302,7 @@ impl Member {
     }
 
     fn publish(&mut self, message: &Publish<'_>, io: &mut Io<'_>) {
+        self.act(io);
         if message.headers.is_some() && !self.manner.headers {
             return self.refuse(io, "message headers not supported");
         }
@@ -354,12 +384,14 @@ impl Member {
 
     /// Time has passed: it is asked whether it is there, if it has not shown that itself.
     fn look_after(&mut self, io: &mut Io<'_>) {
+        self.client.notice(io.now());
         if std::mem::take(&mut self.heard) {
             self.pings_out = 0;
         } else if self.pings_out >= self.broker.options.max_pings_out {
             return self.refuse(io, "Stale Connection");
         } else {
             self.pings_out += 1;
+            self.pinged = Some(io.now());
             io.send(b"PING\r\n");
         }
         io.set_alarm(Some(self.broker.options.ping_interval));
@@ -372,6 +404,7 @@ impl Session for Member {
     }
 
     fn opened(&mut self, io: &mut Io<'_>) {
+        self.client.times.open(io.now());
         if !self.broker.enter(&self.client) {
             return self.refuse(io, "maximum connections exceeded");
         }
