@@ -167,9 +167,7 @@ impl Io<'_> {
     /// [`send_to`](Self::send_to) for each of `receivers`, keeping the bytes once.
     pub fn send_to_all(&mut self, receivers: impl IntoIterator<Item = ConnectionId>, bytes: &[u8]) {
         let letter = self.compose(&[bytes], &[]);
-        for to in receivers {
-            self.post(letter, to, b"");
-        }
+        self.post_to_all(letter, receivers);
     }
 
     /// Keeps a message of which each receiver gets `head`, something of its own, and `tail`. Each is given in pieces
@@ -205,6 +203,24 @@ impl Io<'_> {
                 .append_to(self.output);
         } else {
             self.effects.letters.send(letter.0, to, own);
+        }
+    }
+
+    /// [`post`](Self::post) for each of `receivers`, with nothing of its own.
+    ///
+    /// # Panics
+    ///
+    /// As [`post`](Self::post).
+    #[inline]
+    pub fn post_to_all(&mut self, letter: Letter, receivers: impl IntoIterator<Item = ConnectionId>) {
+        let (own, mut to_own) = (self.id, 0);
+        let others = receivers.into_iter().filter(|&to| {
+            to_own += usize::from(to == own);
+            to != own
+        });
+        self.effects.letters.send_to_all(letter.0, others);
+        for _ in 0..to_own {
+            self.post(letter, own, b"");
         }
     }
 

@@ -212,12 +212,14 @@ impl<P: Protocol> Rehearsal<P> {
     }
 
     fn deliver(&mut self) {
-        for (to, _, parts) in self.effects.letters.iter() {
-            match self.clients.get_mut(to.slot() as usize) {
-                Some(client) if client.connection.as_ref().is_some_and(|it| it.ending().is_none()) => {
-                    parts.append_to(&mut client.output);
+        for (receivers, _, parts) in self.effects.letters.iter() {
+            for &to in receivers {
+                match self.clients.get_mut(to.slot() as usize) {
+                    Some(client) if client.connection.as_ref().is_some_and(|it| it.ending().is_none()) => {
+                        parts.append_to(&mut client.output);
+                    }
+                    _ => self.undeliverable += u64::from(parts.messages),
                 }
-                _ => self.undeliverable += u64::from(parts.messages),
             }
         }
         self.effects.clear_messages();

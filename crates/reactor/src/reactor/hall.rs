@@ -449,38 +449,40 @@ impl<'a, P: Protocol> Hall<'a, P> {
     ) {
         let limit = self.serving.options.output_limit;
         let mut effects = std::mem::take(&mut hands.effects);
-        for (to, _, parts) in effects.letters.iter() {
-            let Some(receiver) = self.get(to) else {
-                hands.counters.undeliverable.add(parts.messages.into());
-                continue;
-            };
-            let mut output = receiver.output();
-            if output.is_closed || output.half.finish || output.failed.is_some() {
-                hands.counters.undeliverable.add(parts.messages.into());
-                continue;
-            }
-            parts.append_to(output.half.outbox.buffer());
-            hands.counters.deliveries.add(parts.messages.into());
-            if output.half.outbox.len() > limit {
-                // Before it is called slow, it gets the chance to take it.
-                self.send(&receiver, &mut output, hands);
-            }
-            if !output.half.outbox.is_empty() && output.half.must_flush() {
-                hands.dirty.push(Arc::clone(&receiver));
-            }
-            if output.half.outbox.len() <= limit {
-                continue;
-            }
-            match (self.serving.options.overflow, read.as_deref_mut()) {
-                (Overflow::Drop, _) => {
-                    output.failed = Some(CloseReason::Slow);
-                    hands.visits.push((Arc::clone(&receiver), Visit::Look));
+        for (receivers, _, parts) in effects.letters.iter() {
+            for &to in receivers {
+                let Some(receiver) = self.get(to) else {
+                    hands.counters.undeliverable.add(parts.messages.into());
+                    continue;
+                };
+                let mut output = receiver.output();
+                if output.is_closed || output.half.finish || output.failed.is_some() {
+                    hands.counters.undeliverable.add(parts.messages.into());
+                    continue;
                 }
-                (Overflow::Wait, Some(read)) if !output.half.waiters.contains(&(0, sender)) => {
-                    output.half.waiters.push((0, sender));
-                    read.paused += 1;
+                parts.append_to(output.half.outbox.buffer());
+                hands.counters.deliveries.add(parts.messages.into());
+                if output.half.outbox.len() > limit {
+                    // Before it is called slow, it gets the chance to take it.
+                    self.send(&receiver, &mut output, hands);
                 }
-                (Overflow::Wait, _) => {}
+                if !output.half.outbox.is_empty() && output.half.must_flush() {
+                    hands.dirty.push(Arc::clone(&receiver));
+                }
+                if output.half.outbox.len() <= limit {
+                    continue;
+                }
+                match (self.serving.options.overflow, read.as_deref_mut()) {
+                    (Overflow::Drop, _) => {
+                        output.failed = Some(CloseReason::Slow);
+                        hands.visits.push((Arc::clone(&receiver), Visit::Look));
+                    }
+                    (Overflow::Wait, Some(read)) if !output.half.waiters.contains(&(0, sender)) => {
+                        output.half.waiters.push((0, sender));
+                        read.paused += 1;
+                    }
+                    (Overflow::Wait, _) => {}
+                }
             }
         }
         effects.clear_messages();

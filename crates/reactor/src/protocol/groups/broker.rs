@@ -158,6 +158,10 @@ impl Subscriber for Subscription {
     fn is_alike(&self, other: &Self) -> bool {
         self.sid == other.sid
     }
+
+    fn head(&self, subject: &[u8]) -> Box<[u8]> {
+        [b"MSG ", subject, b" ", &self.sid, b" "].concat().into()
+    }
 }
 
 /// What came of a wish to subscribe.

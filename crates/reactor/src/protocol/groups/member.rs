@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use super::broker::{Broker, Client, Subscribed, Subscription, Taken};
 use super::connect::{Manner, Reader, Refusal, info};
-use super::index::Found;
+use super::index::{Found, Route};
 use super::options::Access;
 use super::subject;
 use super::wire::{Operation, Publish, Wrong, parse};
@@ -41,8 +41,6 @@ pub struct Member {
     /// A `PING` of its was answered: its library has connected, and takes an `INFO` at any time.
     settled: bool,
     row: Option<Row>,
-    /// What the messages of `row` begin with.
-    row_head: Vec<u8>,
 }
 
 /// Messages that it has published one after the other to one subject, on their way together: those who get them get them
@@ -55,18 +53,24 @@ struct Row {
     messages: u32,
     /// Of headers and payloads.
     bytes: usize,
-    /// The most messages that are sent together.
-    most: u32,
 }
 
-/// As many messages of one row, each to one, are sent before more is read, and the next row begins.
+/// A row is not longer than as many messages, each to one,
 const MOST_IN_ROW: usize = 4 * 1024;
-/// The same for so many bytes.
+/// and so many bytes.
 const MOST_ROW_BYTES: usize = 64 * 1024;
 
 impl Row {
-    fn is_full(&self) -> bool {
-        self.messages >= self.most || self.bytes >= MOST_ROW_BYTES
+    /// Whether another message can be put behind the others. Each subscription that is to end counts for itself.
+    fn takes_more(&self, route: &Route<Subscription>) -> bool {
+        let fits =
+            (self.messages as usize + 1) * route.plain.len() <= MOST_IN_ROW && self.bytes < MOST_ROW_BYTES;
+        // Seen once: whoever makes one end later says so after the row.
+        fits && (self.messages > 1
+            || route
+                .plain
+                .iter()
+                .all(|subscription| subscription.most().is_none()))
     }
 }
 
@@ -103,7 +107,6 @@ impl Member {
             joined: false,
             settled: false,
             row: None,
-            row_head: Vec::new(),
         }
     }
 
@@ -240,38 +243,27 @@ impl Member {
             return false;
         };
         let bytes = message.body.len() - 2;
-        let index = &self.broker.index;
-        if let Some(row) = self.row.as_mut().filter(|row| !row.is_full())
-            && self.found.holds(row.place, index, message.subject)
+        if let Some(row) = &mut self.row
+            && self.found.holds(row.place, &self.broker.index, message.subject)
         {
-            io.extend(row.letter, &[&self.row_head, as_sent]);
-            row.messages += 1;
-            row.bytes += bytes;
-            return true;
+            let route = self.found.at(row.place);
+            if let Some(head) = route.head.as_ref().filter(|_| row.takes_more(route)) {
+                io.extend(row.letter, &[head, as_sent]);
+                row.messages += 1;
+                row.bytes += bytes;
+                return true;
+            }
         }
         self.send_row(io);
         let place = self.found.place(&self.broker.index, message.subject);
-        let route = self.found.at(place);
-        let Some(first) = route.plain.first().filter(|_| route.is_uniform) else {
+        let Some(head) = &self.found.at(place).head else {
             return false;
         };
-        if route
-            .plain
-            .iter()
-            .any(|subscription| subscription.most().is_some())
-        {
-            return false;
-        }
-        self.row_head.clear();
-        for word in [b"MSG ", message.subject, b" ", &first.sid, b" "] {
-            self.row_head.extend_from_slice(word);
-        }
         self.row = Some(Row {
             place,
-            letter: io.compose(&[], &[&self.row_head, as_sent]),
+            letter: io.compose(&[], &[head, as_sent]),
             messages: 1,
             bytes,
-            most: (MOST_IN_ROW / route.plain.len()) as u32,
         });
         true
     }
@@ -282,18 +274,17 @@ impl Member {
         self.client.messages.add(row.messages.into());
         self.client.bytes.add(row.bytes as u64);
         let not_to = self.not_to();
-        for subscription in &self.found.at(row.place).plain {
+        let receivers = self.found.at(row.place).plain.iter().filter(|subscription| {
             if not_to == Some(subscription.id) {
-                continue;
+                return false;
             }
             let taken = subscription.take_all(row.messages, row.bytes);
             if taken != Taken::Yes {
                 self.broker.over(subscription);
             }
-            if taken != Taken::No {
-                io.post(row.letter, subscription.id, b"");
-            }
-        }
+            taken != Taken::No
+        });
+        io.post_to_all(row.letter, receivers.map(|subscription| subscription.id));
     }
 
     /// Who does not get what it says: itself, if it does not want to.
