@@ -271,6 +271,7 @@ impl Member {
     /// Sends the messages that were put in a row.
     fn send_row(&mut self, io: &mut Io<'_>) {
         let Some(row) = self.row.take() else { return };
+        self.act(io);
         self.client.messages.add(row.messages.into());
         self.client.bytes.add(row.bytes as u64);
         let not_to = self.not_to();
