@@ -142,6 +142,7 @@ impl<'a, P: Protocol, H: Halt> Worker<'a, P, H> {
             output: self.desk.outbox.buffer(),
             full_at,
             effects: &mut self.desk.effects,
+            now: &mut None,
         };
         let connection = Connection::open_on(self.serving, id, &socket, &mut turn);
         let mut peer = Peer::<P, H> {
@@ -286,6 +287,7 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
             output: self.desk.outbox.buffer(),
             full_at,
             effects: &mut self.desk.effects,
+            now: &mut None,
         };
         call(&mut self.connection, &mut turn);
         self.note();

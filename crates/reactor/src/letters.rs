@@ -32,12 +32,12 @@ impl<'a> Parts<'a> {
     /// Puts them behind what is in `output`.
     #[inline]
     pub fn append_to(&self, output: &mut Vec<u8>) {
-        output.reserve(self.len());
-        for part in [self.head, self.own, self.tail] {
-            if !part.is_empty() {
-                output.extend_from_slice(part);
-            }
+        if !(self.head.is_empty() && self.own.is_empty()) {
+            output.reserve(self.len());
+            output.extend_from_slice(self.head);
+            output.extend_from_slice(self.own);
         }
+        output.extend_from_slice(self.tail);
     }
 
     /// All of it in one piece.
@@ -48,7 +48,7 @@ impl<'a> Parts<'a> {
 
 /// What all receivers of one message get: its number among those of one [`Letters`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Number(usize);
+pub(crate) struct Number(u32);
 
 /// Messages in the order sent, each to an addressee `T`. Emptied and filled again, so that a message costs no
 /// allocation.
@@ -56,7 +56,9 @@ pub(crate) struct Number(usize);
 pub(crate) struct Letters<T> {
     bytes: Vec<u8>,
     shared: Vec<Shared>,
-    sent: Vec<Sent<T>>,
+    sent: Vec<Sent>,
+    /// Of all that is sent, one behind the other.
+    receivers: Vec<T>,
     /// How many messages are sent, each to one.
     messages: usize,
 }
@@ -69,12 +71,14 @@ struct Shared {
     tail: Range<usize>,
 }
 
+/// What receivers get: one, or several who get nothing of their own.
 #[derive(Debug)]
-struct Sent<T> {
-    to: T,
+struct Sent {
     /// `None`: `own` is all of it.
     letter: Option<Number>,
     own: Range<usize>,
+    /// Where their names end among all receivers; they begin where those before end.
+    receivers_end: usize,
 }
 
 impl<T> Default for Letters<T> {
@@ -83,6 +87,7 @@ impl<T> Default for Letters<T> {
             bytes: Vec::new(),
             shared: Vec::new(),
             sent: Vec::new(),
+            receivers: Vec::new(),
             messages: 0,
         }
     }
@@ -98,8 +103,10 @@ impl<T: Copy> Letters<T> {
     pub fn compose_several(&mut self, messages: u32, head: &[&[u8]], tail: &[&[u8]]) -> Number {
         let head = self.keep(head);
         let tail = self.keep(tail);
+        // Each takes more memory than its number could count.
+        let number = Number(self.shared.len() as u32);
         self.shared.push(Shared { messages, head, tail });
-        Number(self.shared.len() - 1)
+        number
     }
 
     /// Puts another message behind the letter that was composed last, before anybody gets it.
@@ -110,11 +117,12 @@ impl<T: Copy> Letters<T> {
     #[inline]
     pub fn extend(&mut self, letter: Number, message: &[&[u8]]) {
         let more = self.keep(message);
-        let is_last = letter.0 + 1 == self.shared.len();
+        let is_last = letter.0 as usize + 1 == self.shared.len();
+        let is_unsent = self.sent.last().is_none_or(|sent| sent.letter != Some(letter));
         let last = self
             .shared
             .last_mut()
-            .filter(|last| is_last && last.tail.end == more.start);
+            .filter(|last| is_last && is_unsent && last.tail.end == more.start);
         assert!(last.is_some(), "nothing came between");
         if let Some(last) = last {
             last.tail.end = more.end;
@@ -129,14 +137,34 @@ impl<T: Copy> Letters<T> {
     /// If it was not composed here since the last [`clear`](Self::clear).
     #[inline]
     pub fn send(&mut self, letter: Number, to: T, own: &[u8]) {
-        assert!(letter.0 < self.shared.len(), "the letter was composed here");
-        self.messages += self.shared[letter.0].messages as usize;
+        self.messages += self.shared[letter.0 as usize].messages as usize;
         let own = self.keep(&[own]);
+        self.receivers.push(to);
         self.sent.push(Sent {
-            to,
             letter: Some(letter),
             own,
+            receivers_end: self.receivers.len(),
         });
+    }
+
+    /// Sends a composed message to several, who get nothing of their own.
+    ///
+    /// # Panics
+    ///
+    /// As [`send`](Self::send).
+    #[inline]
+    pub fn send_to_all(&mut self, letter: Number, receivers: impl Iterator<Item = T>) {
+        let before = self.receivers.len();
+        self.receivers.extend(receivers);
+        let count = self.receivers.len() - before;
+        if count > 0 {
+            self.messages += count * self.shared[letter.0 as usize].messages as usize;
+            self.sent.push(Sent {
+                letter: Some(letter),
+                own: 0..0,
+                receivers_end: self.receivers.len(),
+            });
+        }
     }
 
     /// To append bytes for one receiver to; [`sent_since`](Self::sent_since) then says whose they are.
@@ -148,29 +176,33 @@ impl<T: Copy> Letters<T> {
     pub fn sent_since(&mut self, start: usize, to: T) {
         let own = start..self.bytes.len();
         self.messages += 1;
+        self.receivers.push(to);
         self.sent.push(Sent {
-            to,
             letter: None,
             own,
+            receivers_end: self.receivers.len(),
         });
     }
 
-    /// What each receiver gets, in the order sent.
-    pub fn iter(&self) -> impl Iterator<Item = (T, Option<Number>, Parts<'_>)> {
-        self.sent.iter().map(|sent| {
+    /// What was sent and to whom, in the order sent.
+    pub fn iter(&self) -> impl Iterator<Item = (&[T], Option<Number>, Parts<'_>)> {
+        let mut begin = 0;
+        self.sent.iter().map(move |sent| {
             let own = &self.bytes[sent.own.clone()];
             let parts = match sent.letter {
                 Some(letter) => self.parts_of(letter, own),
                 None => Parts::whole(1, own),
             };
-            (sent.to, sent.letter, parts)
+            let receivers = &self.receivers[begin..sent.receivers_end];
+            begin = sent.receivers_end;
+            (receivers, sent.letter, parts)
         })
     }
 
     /// What was composed, with a receiver's own.
     #[inline]
     pub fn parts_of<'a>(&'a self, letter: Number, own: &'a [u8]) -> Parts<'a> {
-        let shared = &self.shared[letter.0];
+        let shared = &self.shared[letter.0 as usize];
         Parts {
             messages: shared.messages,
             head: &self.bytes[shared.head.clone()],
@@ -191,7 +223,7 @@ impl<T: Copy> Letters<T> {
 
     /// How much memory they take, in bytes.
     pub fn size(&self) -> usize {
-        self.bytes.len() + self.sent.len() * size_of::<Sent<T>>()
+        self.bytes.len() + self.sent.len() * size_of::<Sent>() + self.receivers.len() * size_of::<T>()
     }
 
     /// Whether nothing is kept: no message, and none composed that nobody got.
@@ -203,13 +235,17 @@ impl<T: Copy> Letters<T> {
     pub fn clear(&mut self, kept_bytes: usize) {
         self.messages = 0;
         self.sent.clear();
+        self.receivers.clear();
         self.shared.clear();
         self.bytes.clear();
         if self.bytes.capacity() > kept_bytes {
             self.bytes = Vec::new();
         }
-        if self.sent.capacity() > kept_bytes / size_of::<Sent<T>>() {
+        if self.sent.capacity() > kept_bytes / size_of::<Sent>() {
             self.sent = Vec::new();
+        }
+        if self.receivers.capacity() > kept_bytes / size_of::<T>() {
+            self.receivers = Vec::new();
         }
     }
 
@@ -232,7 +268,8 @@ mod tests {
         let first = letters.compose(&[b"to ", b"all: "], &[b" first\n"]);
         let second = letters.compose(&[], &[b" second\n"]);
         letters.send(first, 'a', b"anna");
-        letters.send(second, 'a', b"");
+        letters.send_to_all(second, "ab".chars());
+        letters.send_to_all(second, "".chars());
         letters.send(first, 'b', b"ben");
         let start = letters.buffer().len();
         letters.buffer().extend_from_slice(b"ben alone");
@@ -244,14 +281,14 @@ mod tests {
         assert_eq!(
             read,
             [
-                ('a', Some(first), "to all: anna first\n".to_owned()),
-                ('a', Some(second), " second\n".to_owned()),
-                ('b', Some(first), "to all: ben first\n".to_owned()),
-                ('b', None, "ben alone".to_owned()),
+                (&['a'][..], Some(first), "to all: anna first\n".to_owned()),
+                (&['a', 'b'], Some(second), " second\n".to_owned()),
+                (&['b'], Some(first), "to all: ben first\n".to_owned()),
+                (&['b'], None, "ben alone".to_owned()),
             ]
         );
         assert_eq!(letters.parts_of(second, b"x").to_vec(), b"x second\n");
-        assert_eq!(letters.len(), 4);
+        assert_eq!(letters.len(), 5);
         for (_, _, parts) in letters.iter() {
             let mut output = b"before ".to_vec();
             parts.append_to(&mut output);
@@ -266,10 +303,10 @@ mod tests {
         let mut letters = Letters::default();
         let first = letters.compose(&[], &[b"one", b"\n"]);
         letters.extend(first, &[b"two\n"]);
-        letters.send(first, 'a', b"");
+        letters.send_to_all(first, "a".chars());
         letters.send(first, 'b', b"to b: ");
         let (to, _, parts) = letters.iter().last().expect("two receivers");
-        assert_eq!((to, parts.messages, letters.len()), ('b', 2, 4));
+        assert_eq!((to, parts.messages, letters.len()), (&['b'][..], 2, 4));
         assert_eq!(parts.to_vec(), b"to b: one\ntwo\n");
     }
 
@@ -278,7 +315,7 @@ mod tests {
     fn a_letter_does_not_grow_once_something_else_was_said() {
         let mut letters = Letters::default();
         let first = letters.compose(&[], &[b"one"]);
-        letters.send(first, 'a', b"own");
+        letters.send(first, 'a', b"");
         letters.extend(first, &[b"two"]);
     }
 }

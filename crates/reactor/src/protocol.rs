@@ -1,7 +1,7 @@
 //! What a server says: state machines without I/O.
 //!
 //! A protocol is written once, as bytes in and bytes out, and runs on every design. It knows no socket, no thread, no
-//! process and no clock: what it wants done it asks of its [`Io`]. So it is tested without a network, fuzzed, and
+//! process and no clock: what it wants done, or wants to know, it asks of its [`Io`]. So it is tested without a network, fuzzed, and
 //! compared on designs as different as a process per connection and a pool of reactors.
 //!
 //! ```
@@ -37,7 +37,7 @@ pub mod null;
 pub mod numbered;
 
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::id::ConnectionId;
 use crate::letters::{Letters, Number};
@@ -133,12 +133,18 @@ pub struct Io<'a> {
     pub(crate) output: &'a mut Vec<u8>,
     pub(crate) asked: &'a mut Asked,
     pub(crate) effects: &'a mut Effects,
+    pub(crate) now: &'a mut Option<Instant>,
 }
 
 impl Io<'_> {
     /// The own connection.
     pub fn id(&self) -> ConnectionId {
         self.id
+    }
+
+    /// The time: on an event loop one for all that is done in one of its turns, so that asking costs next to nothing.
+    pub fn now(&mut self) -> Instant {
+        *self.now.get_or_insert_with(Instant::now)
     }
 
     /// Sends to the own client, after all that was sent to it before.
@@ -161,9 +167,7 @@ impl Io<'_> {
     /// [`send_to`](Self::send_to) for each of `receivers`, keeping the bytes once.
     pub fn send_to_all(&mut self, receivers: impl IntoIterator<Item = ConnectionId>, bytes: &[u8]) {
         let letter = self.compose(&[bytes], &[]);
-        for to in receivers {
-            self.post(letter, to, b"");
-        }
+        self.post_to_all(letter, receivers);
     }
 
     /// Keeps a message of which each receiver gets `head`, something of its own, and `tail`. Each is given in pieces
@@ -199,6 +203,24 @@ impl Io<'_> {
                 .append_to(self.output);
         } else {
             self.effects.letters.send(letter.0, to, own);
+        }
+    }
+
+    /// [`post`](Self::post) for each of `receivers`, with nothing of its own.
+    ///
+    /// # Panics
+    ///
+    /// As [`post`](Self::post).
+    #[inline]
+    pub fn post_to_all(&mut self, letter: Letter, receivers: impl IntoIterator<Item = ConnectionId>) {
+        let (own, mut to_own) = (self.id, 0);
+        let others = receivers.into_iter().filter(|&to| {
+            to_own += usize::from(to == own);
+            to != own
+        });
+        self.effects.letters.send_to_all(letter.0, others);
+        for _ in 0..to_own {
+            self.post(letter, own, b"");
         }
     }
 

@@ -19,6 +19,7 @@ use crate::protocol::Protocol;
 use crate::ring;
 use crate::stop::Stop;
 use crate::trace::Span;
+use crate::waiting::Waiting;
 
 /// The most processes or threads that can be asked for as workers, readers or writers.
 const MOST_UNITS: usize = 200;
@@ -169,6 +170,7 @@ impl<P: Protocol> Server<P> {
                 listener,
                 options,
                 board: Arc::new(board),
+                waiting: Waiting::default(),
                 stop: None,
             },
         })
@@ -244,6 +246,12 @@ impl<P: Protocol> Bound<P> {
         Meter(Arc::clone(&self.serving.board))
     }
 
+    /// To see how much waits for its clients while it runs. Of designs in separate address spaces, and of those where
+    /// connections do not send to each other, nothing is told.
+    pub fn waiting(&self) -> Waiting {
+        self.serving.waiting.clone()
+    }
+
     /// Serves on this thread and those it makes, until `stop` is set and all connections are drained. Blocks until
     /// then; every thread and process that it made has ended when it returns.
     ///
@@ -261,7 +269,9 @@ impl<P: Protocol> Bound<P> {
         design: impl FnOnce(&Serving<P>) -> Result<(), Error>,
     ) -> Result<Totals, Error> {
         self.serving.stop = Some(stop.clone());
-        design(&self.serving)?;
+        let outcome = design(&self.serving);
+        self.serving.waiting.forget();
+        outcome?;
         Ok(self.serving.board.totals())
     }
 }
@@ -292,6 +302,8 @@ pub(crate) struct Serving<P> {
     pub options: Options,
     /// A block of counters for each worker, thread or connection slot that a design can have, and two more.
     pub board: Arc<Board>,
+    /// A design says there how it can be asked, if connections are in one address space.
+    pub waiting: Waiting,
     stop: Option<Stop>,
 }
 

@@ -6,6 +6,7 @@
 mod crowd;
 mod differential;
 mod lame_duck;
+mod limits;
 mod monitor;
 mod nats_command;
 mod python_client;
@@ -104,6 +105,7 @@ impl Site {
                 .map(|_| ("lame-duck", lame_duck::PYTHON_CASES)),
         );
         suites.extend(self.nats.as_ref().map(|_| ("nats", nats_command::CASES)));
+        suites.push(("limits", limits::CASES));
         suites.push(("crowd", crowd::CASES));
         if let (Program::Ours { .. }, Some(_)) = (&self.program, &self.python) {
             suites.push(("monitor", monitor::CASES));

@@ -56,6 +56,44 @@ pub struct Settings {
     pub monitor: bool,
     /// How it [leaves](Server::tell_to_leave).
     pub lame_duck: Option<LameDuck>,
+    /// The most clients.
+    pub max_connections: Option<usize>,
+    /// The most subscriptions of one client.
+    pub max_subscriptions: Option<usize>,
+    /// After how many silent seconds a client is asked whether it is there.
+    pub ping_interval_s: Option<u32>,
+}
+
+impl Settings {
+    /// What is a number for both: its name on our command line, its name in the file of `nats-server`, the number there.
+    fn numbers(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
+        let numbers = [
+            ("--max-payload", "max_payload", self.max_payload.map(|n| n as u64)),
+            (
+                "--output-limit",
+                "max_pending",
+                self.max_pending.map(|n| n as u64),
+            ),
+            (
+                "--max-connections",
+                "max_connections",
+                self.max_connections.map(|n| n as u64),
+            ),
+            (
+                "--max-subscriptions",
+                "max_subscriptions",
+                self.max_subscriptions.map(|n| n as u64),
+            ),
+            (
+                "--ping-interval",
+                "ping_interval",
+                self.ping_interval_s.map(u64::from),
+            ),
+        ];
+        numbers
+            .into_iter()
+            .filter_map(|(ours, theirs, number)| Some((ours, theirs, number?)))
+    }
 }
 
 /// How long clients may stay once the server leaves, in seconds.
@@ -127,6 +165,14 @@ impl Server {
         (self.child.id(), self.leave.as_raw())
     }
 
+    /// The most memory that it has used until now, in KiB.
+    pub fn peak_kib(&self) -> Result<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let number = line.and_then(|line| line.split_whitespace().next());
+        Ok(number.context("Linux says so")?.parse()?)
+    }
+
     /// Stops it, and holds it to a good end.
     pub fn stop(self) -> Result<()> {
         self.tell_to_stop()?;
@@ -176,11 +222,8 @@ fn ours(threadgauge: &Path, design: &str, settings: &Settings, folder: tempfile:
             command.args(["--user", user, "--password", password]);
         }
     }
-    if let Some(bytes) = settings.max_payload {
-        command.args(["--max-payload", &bytes.to_string()]);
-    }
-    if let Some(bytes) = settings.max_pending {
-        command.args(["--output-limit", &bytes.to_string()]);
+    for (name, _, number) in settings.numbers() {
+        command.args([name, &number.to_string()]);
     }
     if let Some(count) = settings.workers {
         command.args(["--workers", &count.to_string()]);
@@ -242,11 +285,8 @@ fn nats(nats_server: &Path, settings: &Settings, folder: tempfile::TempDir) -> R
             )?;
         }
     }
-    if let Some(bytes) = settings.max_payload {
-        writeln!(file, "max_payload: {bytes}")?;
-    }
-    if let Some(bytes) = settings.max_pending {
-        writeln!(file, "max_pending: {bytes}")?;
+    for (_, name, number) in settings.numbers() {
+        writeln!(file, "{name}: {number}")?;
     }
     if let Some(LameDuck { whole_s, grace_s }) = settings.lame_duck {
         writeln!(

@@ -35,6 +35,7 @@ mod member;
 mod monitor;
 mod options;
 mod subject;
+mod times;
 mod wire;
 
 use std::net::SocketAddr;

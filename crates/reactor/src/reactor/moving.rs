@@ -385,7 +385,9 @@ impl<P: Protocol> ServingLoop<'_, P> {
             match held {
                 Held::Own(bytes) => self.put_own(id, &bytes),
                 Held::Message(from, sender, messages, bytes) => {
-                    self.put(from, sender, id, Parts::whole(messages, &bytes));
+                    let parts = Parts::whole(messages, &bytes);
+                    let is_put = self.put(from, sender, id, &parts);
+                    self.count(is_put.into(), &parts);
                 }
                 Held::Finish(finish) => self.finish(id, finish, reactor),
                 Held::ReaderIs(reader) => self.reader_is(id, reader),

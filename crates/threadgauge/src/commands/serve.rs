@@ -9,8 +9,9 @@ mod monitor;
 pub mod settings;
 
 use std::fmt::Write as _;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
@@ -93,10 +94,13 @@ impl Serve<'_> {
         let pages = Pages {
             figures,
             meter: bound.meter(),
-            waiting: self.settings.waiting().0,
+            waiting: bound.waiting(),
+            most_waiting: self.settings.waiting().0,
             most_connections: self.settings.most_connections().get(),
             stop: stop.clone(),
             since: Timestamp::now(),
+            began: Instant::now(),
+            used: Mutex::default(),
         };
         let monitor = Monitor::start(pages, &address.0)?;
         say(&format!("monitor on http://{}", monitor.address()));

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::connect::Wishes;
 use super::index::{Index, Subscriber};
 use super::monitor::Traffic;
 use super::options::Options;
 use super::subject;
+use super::times::Times;
 use super::wire::Limits;
 use crate::counters::Counter;
 use crate::id::ConnectionId;
@@ -45,6 +46,8 @@ pub(super) struct Client {
     pub headers: AtomicBool,
     /// What it has said of itself.
     pub wishes: Mutex<Wishes>,
+    /// When what happened to it.
+    pub times: Times,
     /// What it has published; counted by its session alone.
     pub messages: Counter,
     pub bytes: Counter,
@@ -155,6 +158,10 @@ impl Subscriber for Subscription {
     fn is_alike(&self, other: &Self) -> bool {
         self.sid == other.sid
     }
+
+    fn head(&self, subject: &[u8]) -> Box<[u8]> {
+        [b"MSG ", subject, b" ", &self.sid, b" "].concat().into()
+    }
 }
 
 /// What came of a wish to subscribe.
@@ -205,6 +212,7 @@ impl Broker {
             address: OnceLock::new(),
             headers: AtomicBool::new(false),
             wishes: Mutex::default(),
+            times: Times::default(),
             messages: Counter::default(),
             bytes: Counter::default(),
             subscriptions: Mutex::default(),
@@ -356,6 +364,11 @@ impl Client {
             received += subscription.traffic();
         }
         received
+    }
+
+    /// Looks whether something was delivered to it since the last look.
+    pub fn notice(&self, now: Instant) {
+        self.times.notice(self.received().messages, now);
     }
 
     /// How many subscriptions it has.

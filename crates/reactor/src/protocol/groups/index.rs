@@ -26,8 +26,11 @@ const MOST_OWN: usize = 8;
 
 /// What is subscribed to a subject.
 pub(super) trait Subscriber {
-    /// Whether messages come to both in the same words.
+    /// Whether messages of a subject begin with the same where they come.
     fn is_alike(&self, other: &Self) -> bool;
+
+    /// What that is.
+    fn head(&self, subject: &[u8]) -> Box<[u8]>;
 }
 
 /// Subscriptions `S` by their subjects.
@@ -43,8 +46,8 @@ pub(super) struct Index<S> {
 pub(super) struct Route<S> {
     pub plain: Vec<Arc<S>>,
     pub queues: Vec<Vec<Arc<S>>>,
-    /// There are no queues, and the others are [alike](Subscriber::is_alike).
-    pub is_uniform: bool,
+    /// What messages [begin with](Subscriber::head), if that is the same for all of `plain`, and there are no queues.
+    pub head: Option<Box<[u8]>>,
 }
 
 #[derive(Debug)]
@@ -251,12 +254,13 @@ impl<S: Subscriber> State<S> {
                 }
             }
         }
-        let is_uniform =
-            found.queues.is_empty() && found.plain.windows(2).all(|pair| pair[0].is_alike(&pair[1]));
+        let first = found.plain.first().filter(|_| found.queues.is_empty());
+        let common = first.filter(|first| found.plain.iter().all(|other| other.is_alike(first)));
+        let head = common.map(|subscription| subscription.head(subject));
         Route {
             plain: found.plain,
             queues: found.queues.into_values().collect(),
-            is_uniform,
+            head,
         }
     }
 
@@ -366,6 +370,10 @@ mod tests {
         fn is_alike(&self, other: &Self) -> bool {
             self % 2 == other % 2
         }
+
+        fn head(&self, subject: &[u8]) -> Box<[u8]> {
+            [subject, &[*self as u8 % 2]].concat().into()
+        }
     }
 
     /// A subscription's subject and queue.
@@ -435,7 +443,13 @@ mod tests {
                     index.remove(pattern.as_bytes(), queue(&name), number as u64);
                 }
                 for subject in &subjects {
-                    prop_assert_eq!(numbers(found.route(&index, subject.as_bytes())), expected(&all, subject));
+                    let route = found.route(&index, subject.as_bytes());
+                    let (plain, queues) = expected(&all, subject);
+                    let parity = plain.first().map(|number| number % 2);
+                    let is_uniform = queues.is_empty() && plain.iter().all(|number| Some(number % 2) == parity);
+                    let head = parity.filter(|_| is_uniform).map(|parity| [subject.as_bytes(), &[parity as u8]].concat());
+                    prop_assert_eq!(route.head.as_deref(), head.as_deref());
+                    prop_assert_eq!(numbers(route), (plain, queues));
                 }
             }
             for (number, wanted) in all.iter().enumerate() {

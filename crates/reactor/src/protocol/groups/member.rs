@@ -3,10 +3,11 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 
 use super::broker::{Broker, Client, Subscribed, Subscription, Taken};
 use super::connect::{Manner, Reader, Refusal, info};
-use super::index::Found;
+use super::index::{Found, Route};
 use super::options::Access;
 use super::subject;
 use super::wire::{Operation, Publish, Wrong, parse};
@@ -29,6 +30,10 @@ pub struct Member {
     heard: bool,
     /// How often it was asked whether it is there, and said nothing.
     pings_out: u32,
+    /// When it was asked last, until it answers.
+    pinged: Option<Instant>,
+    /// The last turn in which it did something.
+    active: Option<Instant>,
     /// Decides which member of a queue gets its next message: as good as by chance, and the same when repeated.
     chance: u64,
     /// It has said with whom it mostly is.
@@ -36,8 +41,6 @@ pub struct Member {
     /// A `PING` of its was answered: its library has connected, and takes an `INFO` at any time.
     settled: bool,
     row: Option<Row>,
-    /// What the messages of `row` begin with.
-    row_head: Vec<u8>,
 }
 
 /// Messages that it has published one after the other to one subject, on their way together: those who get them get them
@@ -50,18 +53,24 @@ struct Row {
     messages: u32,
     /// Of headers and payloads.
     bytes: usize,
-    /// The most messages that are sent together.
-    most: u32,
 }
 
-/// As many messages of one row, each to one, are sent before more is read, and the next row begins.
+/// A row is not longer than as many messages, each to one,
 const MOST_IN_ROW: usize = 4 * 1024;
-/// The same for so many bytes.
+/// and so many bytes.
 const MOST_ROW_BYTES: usize = 64 * 1024;
 
 impl Row {
-    fn is_full(&self) -> bool {
-        self.messages >= self.most || self.bytes >= MOST_ROW_BYTES
+    /// Whether another message can be put behind the others. Each subscription that is to end counts for itself.
+    fn takes_more(&self, route: &Route<Subscription>) -> bool {
+        let fits =
+            (self.messages as usize + 1) * route.plain.len() <= MOST_IN_ROW && self.bytes < MOST_ROW_BYTES;
+        // Seen once: whoever makes one end later says so after the row.
+        fits && (self.messages > 1
+            || route
+                .plain
+                .iter()
+                .all(|subscription| subscription.most().is_none()))
     }
 }
 
@@ -93,10 +102,11 @@ impl Member {
             found: Found::default(),
             heard: false,
             pings_out: 0,
+            pinged: None,
+            active: None,
             joined: false,
             settled: false,
             row: None,
-            row_head: Vec::new(),
         }
     }
 
@@ -123,15 +133,32 @@ impl Member {
             Operation::Publish(message) => self.publish(&message, io),
             Operation::Subscribe { subject, queue, sid } => self.subscribe(subject, queue, sid, io),
             Operation::Unsubscribe { sid, after } => {
+                self.act(io);
                 self.broker.unsubscribe(&self.client, sid, after);
                 self.confirm(io);
             }
             Operation::Ping => self.answer_ping(io),
-            Operation::Pong | Operation::Idle => {}
+            Operation::Pong => {
+                if let Some(asked) = self.pinged.take() {
+                    self.client.times.measured(io.now() - asked);
+                }
+            }
+            Operation::Idle => {}
+        }
+    }
+
+    /// It does something beyond keeping its connection: noted once a turn.
+    #[inline]
+    fn act(&mut self, io: &mut Io<'_>) {
+        let now = io.now();
+        if self.active != Some(now) {
+            self.active = Some(now);
+            self.client.times.act(now);
         }
     }
 
     fn connect(&mut self, json: &[u8], io: &mut Io<'_>) {
+        self.act(io);
         let outcome = {
             let mut wishes = self.client.wishes();
             let outcome = wishes.connect(json, &self.broker.options.access);
@@ -147,6 +174,10 @@ impl Member {
             Err(Refusal::NoHeaders) => return self.refuse(io, "no responders requires headers support"),
         }
         self.client.headers.store(self.manner.headers, Relaxed);
+        if !self.settled {
+            // It answers the greeting.
+            self.client.times.measured_since_opened(io.now());
+        }
         if self.stage == Stage::Stranger {
             self.stage = Stage::Member;
             io.set_alarm(Some(self.broker.options.ping_interval));
@@ -181,6 +212,7 @@ impl Member {
     }
 
     fn subscribe(&mut self, subject: &[u8], queue: Option<&[u8]>, sid: &[u8], io: &mut Io<'_>) {
+        self.act(io);
         if subject::tokens(subject).count() > subject::MOST_TOKENS {
             let subject = String::from_utf8_lossy(subject);
             let text = format!("Permissions Violation for Subscription to \"{subject}\", too many tokens");
@@ -211,38 +243,27 @@ impl Member {
             return false;
         };
         let bytes = message.body.len() - 2;
-        let index = &self.broker.index;
-        if let Some(row) = self.row.as_mut().filter(|row| !row.is_full())
-            && self.found.holds(row.place, index, message.subject)
+        if let Some(row) = &mut self.row
+            && self.found.holds(row.place, &self.broker.index, message.subject)
         {
-            io.extend(row.letter, &[&self.row_head, as_sent]);
-            row.messages += 1;
-            row.bytes += bytes;
-            return true;
+            let route = self.found.at(row.place);
+            if let Some(head) = route.head.as_ref().filter(|_| row.takes_more(route)) {
+                io.extend(row.letter, &[head, as_sent]);
+                row.messages += 1;
+                row.bytes += bytes;
+                return true;
+            }
         }
         self.send_row(io);
         let place = self.found.place(&self.broker.index, message.subject);
-        let route = self.found.at(place);
-        let Some(first) = route.plain.first().filter(|_| route.is_uniform) else {
+        let Some(head) = &self.found.at(place).head else {
             return false;
         };
-        if route
-            .plain
-            .iter()
-            .any(|subscription| subscription.most().is_some())
-        {
-            return false;
-        }
-        self.row_head.clear();
-        for word in [b"MSG ", message.subject, b" ", &first.sid, b" "] {
-            self.row_head.extend_from_slice(word);
-        }
         self.row = Some(Row {
             place,
-            letter: io.compose(&[], &[&self.row_head, as_sent]),
+            letter: io.compose(&[], &[head, as_sent]),
             messages: 1,
             bytes,
-            most: (MOST_IN_ROW / route.plain.len()) as u32,
         });
         true
     }
@@ -250,21 +271,21 @@ impl Member {
     /// Sends the messages that were put in a row.
     fn send_row(&mut self, io: &mut Io<'_>) {
         let Some(row) = self.row.take() else { return };
+        self.act(io);
         self.client.messages.add(row.messages.into());
         self.client.bytes.add(row.bytes as u64);
         let not_to = self.not_to();
-        for subscription in &self.found.at(row.place).plain {
+        let receivers = self.found.at(row.place).plain.iter().filter(|subscription| {
             if not_to == Some(subscription.id) {
-                continue;
+                return false;
             }
             let taken = subscription.take_all(row.messages, row.bytes);
             if taken != Taken::Yes {
                 self.broker.over(subscription);
             }
-            if taken != Taken::No {
-                io.post(row.letter, subscription.id, b"");
-            }
-        }
+            taken != Taken::No
+        });
+        io.post_to_all(row.letter, receivers.map(|subscription| subscription.id));
     }
 
     /// Who does not get what it says: itself, if it does not want to.
@@ -273,6 +294,7 @@ impl Member {
     }
 
     fn publish(&mut self, message: &Publish<'_>, io: &mut Io<'_>) {
+        self.act(io);
         if message.headers.is_some() && !self.manner.headers {
             return self.refuse(io, "message headers not supported");
         }
@@ -354,12 +376,14 @@ impl Member {
 
     /// Time has passed: it is asked whether it is there, if it has not shown that itself.
     fn look_after(&mut self, io: &mut Io<'_>) {
+        self.client.notice(io.now());
         if std::mem::take(&mut self.heard) {
             self.pings_out = 0;
         } else if self.pings_out >= self.broker.options.max_pings_out {
             return self.refuse(io, "Stale Connection");
         } else {
             self.pings_out += 1;
+            self.pinged = Some(io.now());
             io.send(b"PING\r\n");
         }
         io.set_alarm(Some(self.broker.options.ping_interval));
@@ -372,6 +396,7 @@ impl Session for Member {
     }
 
     fn opened(&mut self, io: &mut Io<'_>) {
+        self.client.times.open(io.now());
         if !self.broker.enter(&self.client) {
             return self.refuse(io, "maximum connections exceeded");
         }

@@ -444,6 +444,60 @@ fn who_stops_at_once_says_nothing() {
 }
 
 #[test]
+fn times_are_those_of_what_a_client_does_and_of_what_is_delivered_to_it() {
+    let groups = Groups::new(Options::default());
+    let mut server = Rehearsal::new(groups.clone());
+    let begin = server.now();
+    let seconds = Duration::from_secs;
+    let times = |server: &Rehearsal<Groups>| {
+        let clients = groups.monitor().clients(server.now());
+        clients
+            .iter()
+            .map(|it| (it.since - begin, it.active - begin, it.round_trip))
+            .collect::<Vec<_>>()
+    };
+    let talks = stranger(&mut server);
+    server.pass(seconds(1));
+    let hears = stranger(&mut server);
+    assert_eq!(times(&server)[1], (seconds(1), seconds(1), None));
+    for client in [talks, hears] {
+        server.receive(client, CONNECT.as_bytes());
+    }
+    server.pass(seconds(1));
+    server.receive(hears, b"SUB a 1\r\nPING\r\n");
+    let none = Duration::from_nanos(1);
+    assert_eq!(
+        times(&server),
+        [
+            (seconds(0), seconds(1), Some(seconds(1))),
+            (seconds(1), seconds(2), Some(none))
+        ]
+    );
+    server.pass(seconds(1));
+    server.receive(talks, b"PUB a 0\r\n\r\n");
+    assert_eq!([0, 1].map(|who| times(&server)[who].1), [seconds(3); 2]);
+    // To keep a connection is not to do something; the answer says how long the way is.
+    server.pass(seconds(1));
+    for _ in 0..2 {
+        server.ring(hears);
+    }
+    let asked = server.now();
+    server.pass(Duration::from_millis(70));
+    server.receive(hears, b"PONG\r\n");
+    assert_eq!(
+        times(&server)[1],
+        (seconds(1), seconds(3), Some(Duration::from_millis(70)))
+    );
+    // What was delivered is seen with a keep-alive, if nobody asks.
+    server.receive(talks, b"PUB a 0\r\n\r\n");
+    server.ring(hears);
+    let seen = server.now();
+    assert!(seen > asked);
+    server.pass(seconds(5));
+    assert_eq!(times(&server)[1].1, seen - begin);
+}
+
+#[test]
 fn figures_add_up() {
     let groups = Groups::new(Options::default());
     let mut server = Rehearsal::new(groups.clone());
@@ -454,7 +508,7 @@ fn figures_add_up() {
         b"CONNECT {\"name\":\"anna\",\"lang\":\"rust\"}\r\nSUB x 1\r\nSUB x q 2\r\nUNSUB 2 1\r\n",
     );
     server.receive(b, b"PUB x 3\r\nabc\r\nPUB x 3\r\nabc\r\n");
-    let clients = monitor.clients();
+    let clients = monitor.clients(server.now());
     assert_eq!((clients[0].name.as_str(), clients[0].subscriptions), ("anna", 1));
     let subscription = &monitor.subscriptions(clients[0].number)[0];
     assert_eq!(

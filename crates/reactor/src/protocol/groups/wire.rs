@@ -126,37 +126,36 @@ pub(super) fn parse(input: &[u8], limits: Limits) -> Result<Option<(Operation<'_
 /// else, wrong or not.
 #[inline]
 fn plain_publish(input: &[u8], limits: Limits) -> Option<(Publish<'_>, usize)> {
-    let behind_name = input.strip_prefix(b"PUB ")?;
-    let (line, _) = first_line(&behind_name[..behind_name.len().min(limits.control_line)])?;
-    let behind = behind_name[line.len()..].strip_prefix(b"\r\n")?;
+    let arguments = input.strip_prefix(b"PUB ")?;
     // Most subjects are shorter than it would take to set up a faster search.
-    let blank = line.iter().position(|&byte| byte == b' ' || byte == b'\t')?;
-    let (subject, size) = (&line[..blank], &line[blank + 1..]);
-    // As many digits as cannot overflow.
-    if !subject.first().is_some_and(u8::is_ascii_graphic)
-        || line[blank] != b' '
-        || !(1..=9).contains(&size.len())
-    {
+    let blank = arguments.iter().position(|&byte| byte <= b' ')?;
+    let subject = &arguments[..blank];
+    let as_sent = arguments[blank..].strip_prefix(b" ").filter(|_| blank > 0)?;
+    let (mut bytes, mut digits) = (0, 0);
+    while let Some(digit @ b'0'..=b'9') = as_sent.get(digits) {
+        // No more than cannot overflow.
+        if digits == 9 {
+            return None;
+        }
+        bytes = 10 * bytes + usize::from(digit - b'0');
+        digits += 1;
+    }
+    let (size, behind) = as_sent.split_at(digits);
+    let body = behind.strip_prefix(b"\r\n")?.get(..bytes + 2)?;
+    let is_right = body.ends_with(b"\r\n") && digits > 0;
+    if !is_right || bytes > limits.payload || blank + 1 + digits > limits.control_line {
         return None;
     }
-    let bytes = size.iter().try_fold(0, |number, digit| {
-        let digit = digit.wrapping_sub(b'0');
-        (digit < 10).then(|| 10 * number + usize::from(digit))
-    })?;
-    let body = behind.get(..bytes + 2).filter(|body| body.ends_with(b"\r\n"))?;
-    if bytes > limits.payload {
-        return None;
-    }
-    let end = line.len() + 2 + body.len();
+    let length = digits + 2 + body.len();
     let publish = Publish {
         subject,
         reply: b"",
         headers: None,
         size,
         body,
-        as_sent: Some(&behind_name[blank + 1..end]),
+        as_sent: Some(&as_sent[..length]),
     };
-    Some((publish, b"PUB ".len() + end))
+    Some((publish, b"PUB ".len() + blank + 1 + length))
 }
 
 fn parse_any(input: &[u8], limits: Limits) -> Result<Option<(Operation<'_>, usize)>, Wrong> {
