@@ -2,30 +2,45 @@
 
 use std::ops::Range;
 
-/// The bytes of one message as one receiver gets them: what all get first, what it alone gets, what all get last.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The bytes of a message as one receiver gets them: what all get first, what it alone gets, what all get last. Or of
+/// several messages in a row, which all get alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Parts<'a> {
+    /// How many messages these are.
+    pub messages: u32,
     pub head: &'a [u8],
     pub own: &'a [u8],
     pub tail: &'a [u8],
 }
 
-impl Parts<'_> {
-    /// How long the message is, in bytes.
+impl<'a> Parts<'a> {
+    /// So many messages, whole.
+    pub fn whole(messages: u32, bytes: &'a [u8]) -> Self {
+        Self {
+            messages,
+            head: &[],
+            own: bytes,
+            tail: &[],
+        }
+    }
+
+    /// How long they are together, in bytes.
     pub fn len(&self) -> usize {
         self.head.len() + self.own.len() + self.tail.len()
     }
 
-    /// Puts the message behind what is in `output`.
+    /// Puts them behind what is in `output`.
     #[inline]
     pub fn append_to(&self, output: &mut Vec<u8>) {
-        output.reserve(self.len());
-        output.extend_from_slice(self.head);
-        output.extend_from_slice(self.own);
+        if !(self.head.is_empty() && self.own.is_empty()) {
+            output.reserve(self.len());
+            output.extend_from_slice(self.head);
+            output.extend_from_slice(self.own);
+        }
         output.extend_from_slice(self.tail);
     }
 
-    /// The message in one piece.
+    /// All of it in one piece.
     pub fn to_vec(self) -> Vec<u8> {
         [self.head, self.own, self.tail].concat()
     }
@@ -33,24 +48,37 @@ impl Parts<'_> {
 
 /// What all receivers of one message get: its number among those of one [`Letters`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Number(usize);
+pub(crate) struct Number(u32);
 
 /// Messages in the order sent, each to an addressee `T`. Emptied and filled again, so that a message costs no
 /// allocation.
 #[derive(Debug)]
 pub(crate) struct Letters<T> {
     bytes: Vec<u8>,
-    /// Head and tail of each.
-    shared: Vec<(Range<usize>, Range<usize>)>,
-    sent: Vec<Sent<T>>,
+    shared: Vec<Shared>,
+    sent: Vec<Sent>,
+    /// Of all that is sent, one behind the other.
+    receivers: Vec<T>,
+    /// How many messages are sent, each to one.
+    messages: usize,
 }
 
+/// What all receivers get.
 #[derive(Debug)]
-struct Sent<T> {
-    to: T,
+struct Shared {
+    messages: u32,
+    head: Range<usize>,
+    tail: Range<usize>,
+}
+
+/// What receivers get: one, or several who get nothing of their own.
+#[derive(Debug)]
+struct Sent {
     /// `None`: `own` is all of it.
     letter: Option<Number>,
     own: Range<usize>,
+    /// Where their names end among all receivers; they begin where those before end.
+    receivers_end: usize,
 }
 
 impl<T> Default for Letters<T> {
@@ -59,6 +87,8 @@ impl<T> Default for Letters<T> {
             bytes: Vec::new(),
             shared: Vec::new(),
             sent: Vec::new(),
+            receivers: Vec::new(),
+            messages: 0,
         }
     }
 }
@@ -66,10 +96,38 @@ impl<T> Default for Letters<T> {
 impl<T: Copy> Letters<T> {
     /// Keeps what all receivers of a message get. Nobody gets it yet.
     pub fn compose(&mut self, head: &[&[u8]], tail: &[&[u8]]) -> Number {
+        self.compose_several(1, head, tail)
+    }
+
+    /// The same for several messages, with one head before and one tail behind all of them.
+    pub fn compose_several(&mut self, messages: u32, head: &[&[u8]], tail: &[&[u8]]) -> Number {
         let head = self.keep(head);
         let tail = self.keep(tail);
-        self.shared.push((head, tail));
-        Number(self.shared.len() - 1)
+        // Each takes more memory than its number could count.
+        let number = Number(self.shared.len() as u32);
+        self.shared.push(Shared { messages, head, tail });
+        number
+    }
+
+    /// Puts another message behind the letter that was composed last, before anybody gets it.
+    ///
+    /// # Panics
+    ///
+    /// If something was composed or sent since.
+    #[inline]
+    pub fn extend(&mut self, letter: Number, message: &[&[u8]]) {
+        let more = self.keep(message);
+        let is_last = letter.0 as usize + 1 == self.shared.len();
+        let is_unsent = self.sent.last().is_none_or(|sent| sent.letter != Some(letter));
+        let last = self
+            .shared
+            .last_mut()
+            .filter(|last| is_last && is_unsent && last.tail.end == more.start);
+        assert!(last.is_some(), "nothing came between");
+        if let Some(last) = last {
+            last.tail.end = more.end;
+            last.messages += 1;
+        }
     }
 
     /// Sends a composed message, with bytes of the receiver's own in the middle.
@@ -79,13 +137,34 @@ impl<T: Copy> Letters<T> {
     /// If it was not composed here since the last [`clear`](Self::clear).
     #[inline]
     pub fn send(&mut self, letter: Number, to: T, own: &[u8]) {
-        assert!(letter.0 < self.shared.len(), "the letter was composed here");
+        self.messages += self.shared[letter.0 as usize].messages as usize;
         let own = self.keep(&[own]);
+        self.receivers.push(to);
         self.sent.push(Sent {
-            to,
             letter: Some(letter),
             own,
+            receivers_end: self.receivers.len(),
         });
+    }
+
+    /// Sends a composed message to several, who get nothing of their own.
+    ///
+    /// # Panics
+    ///
+    /// As [`send`](Self::send).
+    #[inline]
+    pub fn send_to_all(&mut self, letter: Number, receivers: impl Iterator<Item = T>) {
+        let before = self.receivers.len();
+        self.receivers.extend(receivers);
+        let count = self.receivers.len() - before;
+        if count > 0 {
+            self.messages += count * self.shared[letter.0 as usize].messages as usize;
+            self.sent.push(Sent {
+                letter: Some(letter),
+                own: 0..0,
+                receivers_end: self.receivers.len(),
+            });
+        }
     }
 
     /// To append bytes for one receiver to; [`sent_since`](Self::sent_since) then says whose they are.
@@ -96,42 +175,45 @@ impl<T: Copy> Letters<T> {
     /// What was appended since the buffer had `start` bytes is for `to`.
     pub fn sent_since(&mut self, start: usize, to: T) {
         let own = start..self.bytes.len();
+        self.messages += 1;
+        self.receivers.push(to);
         self.sent.push(Sent {
-            to,
             letter: None,
             own,
+            receivers_end: self.receivers.len(),
         });
     }
 
-    /// Each message in the order sent.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (T, Option<Number>, Parts<'_>)> {
-        self.sent.iter().map(|sent| {
-            let (head, tail) = match sent.letter {
-                Some(Number(number)) => self.shared[number].clone(),
-                None => (0..0, 0..0),
+    /// What was sent and to whom, in the order sent.
+    pub fn iter(&self) -> impl Iterator<Item = (&[T], Option<Number>, Parts<'_>)> {
+        let mut begin = 0;
+        self.sent.iter().map(move |sent| {
+            let own = &self.bytes[sent.own.clone()];
+            let parts = match sent.letter {
+                Some(letter) => self.parts_of(letter, own),
+                None => Parts::whole(1, own),
             };
-            let parts = Parts {
-                head: &self.bytes[head],
-                own: &self.bytes[sent.own.clone()],
-                tail: &self.bytes[tail],
-            };
-            (sent.to, sent.letter, parts)
+            let receivers = &self.receivers[begin..sent.receivers_end];
+            begin = sent.receivers_end;
+            (receivers, sent.letter, parts)
         })
     }
 
-    /// What was composed.
-    pub fn parts_of(&self, letter: Number) -> Parts<'_> {
-        let (head, tail) = self.shared[letter.0].clone();
+    /// What was composed, with a receiver's own.
+    #[inline]
+    pub fn parts_of<'a>(&'a self, letter: Number, own: &'a [u8]) -> Parts<'a> {
+        let shared = &self.shared[letter.0 as usize];
         Parts {
-            head: &self.bytes[head],
-            own: &[],
-            tail: &self.bytes[tail],
+            messages: shared.messages,
+            head: &self.bytes[shared.head.clone()],
+            own,
+            tail: &self.bytes[shared.tail.clone()],
         }
     }
 
     /// How many messages are sent, each to one.
     pub fn len(&self) -> usize {
-        self.sent.len()
+        self.messages
     }
 
     /// How many bytes are kept for them.
@@ -141,7 +223,7 @@ impl<T: Copy> Letters<T> {
 
     /// How much memory they take, in bytes.
     pub fn size(&self) -> usize {
-        self.bytes.len() + self.sent.len() * size_of::<Sent<T>>()
+        self.bytes.len() + self.sent.len() * size_of::<Sent>() + self.receivers.len() * size_of::<T>()
     }
 
     /// Whether nothing is kept: no message, and none composed that nobody got.
@@ -151,14 +233,19 @@ impl<T: Copy> Letters<T> {
 
     /// Forgets all of it, and gives memory back of which it has more than `kept_bytes`.
     pub fn clear(&mut self, kept_bytes: usize) {
+        self.messages = 0;
         self.sent.clear();
+        self.receivers.clear();
         self.shared.clear();
         self.bytes.clear();
         if self.bytes.capacity() > kept_bytes {
             self.bytes = Vec::new();
         }
-        if self.sent.capacity() > kept_bytes / size_of::<Sent<T>>() {
+        if self.sent.capacity() > kept_bytes / size_of::<Sent>() {
             self.sent = Vec::new();
+        }
+        if self.receivers.capacity() > kept_bytes / size_of::<T>() {
+            self.receivers = Vec::new();
         }
     }
 
@@ -181,7 +268,8 @@ mod tests {
         let first = letters.compose(&[b"to ", b"all: "], &[b" first\n"]);
         let second = letters.compose(&[], &[b" second\n"]);
         letters.send(first, 'a', b"anna");
-        letters.send(second, 'a', b"");
+        letters.send_to_all(second, "ab".chars());
+        letters.send_to_all(second, "".chars());
         letters.send(first, 'b', b"ben");
         let start = letters.buffer().len();
         letters.buffer().extend_from_slice(b"ben alone");
@@ -193,13 +281,14 @@ mod tests {
         assert_eq!(
             read,
             [
-                ('a', Some(first), "to all: anna first\n".to_owned()),
-                ('a', Some(second), " second\n".to_owned()),
-                ('b', Some(first), "to all: ben first\n".to_owned()),
-                ('b', None, "ben alone".to_owned()),
+                (&['a'][..], Some(first), "to all: anna first\n".to_owned()),
+                (&['a', 'b'], Some(second), " second\n".to_owned()),
+                (&['b'], Some(first), "to all: ben first\n".to_owned()),
+                (&['b'], None, "ben alone".to_owned()),
             ]
         );
-        assert_eq!(letters.parts_of(second).tail, b" second\n");
+        assert_eq!(letters.parts_of(second, b"x").to_vec(), b"x second\n");
+        assert_eq!(letters.len(), 5);
         for (_, _, parts) in letters.iter() {
             let mut output = b"before ".to_vec();
             parts.append_to(&mut output);
@@ -207,5 +296,26 @@ mod tests {
         }
         letters.clear(0);
         assert!(letters.is_empty() && letters.buffer().capacity() == 0);
+    }
+
+    #[test]
+    fn messages_in_a_row_are_one_letter() {
+        let mut letters = Letters::default();
+        let first = letters.compose(&[], &[b"one", b"\n"]);
+        letters.extend(first, &[b"two\n"]);
+        letters.send_to_all(first, "a".chars());
+        letters.send(first, 'b', b"to b: ");
+        let (to, _, parts) = letters.iter().last().expect("two receivers");
+        assert_eq!((to, parts.messages, letters.len()), (&['b'][..], 2, 4));
+        assert_eq!(parts.to_vec(), b"to b: one\ntwo\n");
+    }
+
+    #[test]
+    #[should_panic(expected = "nothing came between")]
+    fn a_letter_does_not_grow_once_something_else_was_said() {
+        let mut letters = Letters::default();
+        let first = letters.compose(&[], &[b"one"]);
+        letters.send(first, 'a', b"");
+        letters.extend(first, &[b"two"]);
     }
 }

@@ -93,6 +93,15 @@ impl Mail {
             })
     }
 
+    /// The bytes that wait for each client for which any do.
+    pub fn all_waiting(&self) -> Vec<(ConnectionId, usize)> {
+        let waiting = self.boxes.iter().filter_map(|place| {
+            let place = place.lock().unwrap_or_else(PoisonError::into_inner);
+            place.as_ref().map(|mail| (mail.id, mail.outbox.len()))
+        });
+        waiting.filter(|&(_, bytes)| bytes > 0).collect()
+    }
+
     /// The connection's own output.
     pub fn append(&self, id: ConnectionId, bytes: &[u8]) {
         if let Some(mail) = &mut *self.lock(id) {
@@ -122,29 +131,33 @@ impl Mail {
         to_send: &mut Vec<ConnectionId>,
         counters: &Counters,
     ) {
-        for (to, _, parts) in effects.letters.iter() {
-            let mut place = self.lock(to);
-            let Some(mail) = place.as_mut().filter(|mail| mail.id == to && !mail.slow) else {
-                counters.undeliverable.add(1);
-                continue;
-            };
-            if mail.outbox.is_empty() && parts.len() > 0 {
-                to_send.push(to);
-            }
-            let full = mail.outbox.len() >= self.limit;
-            if full && self.overflow == Overflow::Drop {
-                mail.slow = true;
-                counters.undeliverable.add(1);
-                counters.other_calls.add(1);
-                mail.bell.ring();
-                continue;
-            }
-            parts.append_to(mail.outbox.buffer());
-            counters.deliveries.add(1);
-            if mail.outbox.len() >= self.limit && self.overflow == Overflow::Wait && !held_up_by.contains(&to)
-            {
-                held_up_by.push(to);
-                mail.held_up.push(Arc::clone(bell));
+        for (receivers, _, parts) in effects.letters.iter() {
+            for &to in receivers {
+                let mut place = self.lock(to);
+                let Some(mail) = place.as_mut().filter(|mail| mail.id == to && !mail.slow) else {
+                    counters.undeliverable.add(parts.messages.into());
+                    continue;
+                };
+                if mail.outbox.is_empty() && parts.len() > 0 {
+                    to_send.push(to);
+                }
+                let full = mail.outbox.len() >= self.limit;
+                if full && self.overflow == Overflow::Drop {
+                    mail.slow = true;
+                    counters.undeliverable.add(parts.messages.into());
+                    counters.other_calls.add(1);
+                    mail.bell.ring();
+                    continue;
+                }
+                parts.append_to(mail.outbox.buffer());
+                counters.deliveries.add(parts.messages.into());
+                if mail.outbox.len() >= self.limit
+                    && self.overflow == Overflow::Wait
+                    && !held_up_by.contains(&to)
+                {
+                    held_up_by.push(to);
+                    mail.held_up.push(Arc::clone(bell));
+                }
             }
         }
         effects.clear_messages();
@@ -265,6 +278,7 @@ mod tests {
             output: &mut Vec::new(),
             asked: &mut Asked::default(),
             effects: &mut effects,
+            now: &mut None,
         };
         io.send_to(to, bytes);
         effects

@@ -1,7 +1,7 @@
 //! What a server says: state machines without I/O.
 //!
 //! A protocol is written once, as bytes in and bytes out, and runs on every design. It knows no socket, no thread, no
-//! process and no clock: what it wants done it asks of its [`Io`]. So it is tested without a network, fuzzed, and
+//! process and no clock: what it wants done, or wants to know, it asks of its [`Io`]. So it is tested without a network, fuzzed, and
 //! compared on designs as different as a process per connection and a pool of reactors.
 //!
 //! ```
@@ -37,10 +37,10 @@ pub mod null;
 pub mod numbered;
 
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::id::ConnectionId;
-use crate::letters::{Letters, Number, Parts};
+use crate::letters::{Letters, Number};
 
 pub use line::first_line;
 
@@ -92,6 +92,13 @@ pub trait Session: Send + 'static {
     /// more, and sees the same bytes again then. `input` is never empty.
     fn received(&mut self, input: &[u8], io: &mut Io<'_>) -> usize;
 
+    /// Nothing more of what has come is used now: all of it is, or the rest is no whole message, or must wait. Called once
+    /// after [`received`](Self::received) was, perhaps many times, and before anything else is: the place to send
+    /// what was collected meanwhile.
+    fn rested(&mut self, io: &mut Io<'_>) {
+        let _ = io;
+    }
+
     /// The client sends nothing more (what it sent is used, or will never be whole). It may still read: what is sent
     /// here reaches it. By default the connection is closed once all is sent and every offloaded step has answered.
     fn ended(&mut self, io: &mut Io<'_>) {
@@ -103,7 +110,9 @@ pub trait Session: Send + 'static {
         let _ = io;
     }
 
-    /// The server is stopping and will take no more from this client. By default as [`Session::ended`].
+    /// The server is stopping: nobody new is accepted. By default as [`Session::ended`]. A session that does not close
+    /// here goes on until it does, or the server's drain time is over; but where a thread or process blocks for each
+    /// client, only those of [shared](Protocol::SHARED) protocols still hear from it.
     fn stopping(&mut self, io: &mut Io<'_>) {
         io.close();
     }
@@ -124,12 +133,18 @@ pub struct Io<'a> {
     pub(crate) output: &'a mut Vec<u8>,
     pub(crate) asked: &'a mut Asked,
     pub(crate) effects: &'a mut Effects,
+    pub(crate) now: &'a mut Option<Instant>,
 }
 
 impl Io<'_> {
     /// The own connection.
     pub fn id(&self) -> ConnectionId {
         self.id
+    }
+
+    /// The time: on an event loop one for all that is done in one of its turns, so that asking costs next to nothing.
+    pub fn now(&mut self) -> Instant {
+        *self.now.get_or_insert_with(Instant::now)
     }
 
     /// Sends to the own client, after all that was sent to it before.
@@ -152,9 +167,7 @@ impl Io<'_> {
     /// [`send_to`](Self::send_to) for each of `receivers`, keeping the bytes once.
     pub fn send_to_all(&mut self, receivers: impl IntoIterator<Item = ConnectionId>, bytes: &[u8]) {
         let letter = self.compose(&[bytes], &[]);
-        for to in receivers {
-            self.post(letter, to, b"");
-        }
+        self.post_to_all(letter, receivers);
     }
 
     /// Keeps a message of which each receiver gets `head`, something of its own, and `tail`. Each is given in pieces
@@ -163,20 +176,51 @@ impl Io<'_> {
         Letter(self.effects.letters.compose(head, tail))
     }
 
-    /// Sends a message that was composed in this call of the session, as [`send_to`](Self::send_to) does, with `own`
-    /// in its middle.
+    /// Puts another message, given in pieces, behind one that was composed and that nobody was sent: receivers get both, and
+    /// each counts.
     ///
     /// # Panics
     ///
-    /// If it was composed in another call; or another message is sent.
+    /// If another was composed or sent since, or [`rested`](Session::rested) was called.
+    #[inline]
+    pub fn extend(&mut self, letter: Letter, message: &[&[u8]]) {
+        self.effects.letters.extend(letter.0, message);
+    }
+
+    /// Sends a message that was composed since the session [rested](Session::rested), as [`send_to`](Self::send_to)
+    /// does, with `own` in its middle.
+    ///
+    /// # Panics
+    ///
+    /// If it was composed before; or another message is sent.
     #[inline]
     pub fn post(&mut self, letter: Letter, to: ConnectionId, own: &[u8]) {
         if to == self.id {
             // In order with what is sent by `send`.
-            let parts = self.effects.letters.parts_of(letter.0);
-            Parts { own, ..parts }.append_to(self.output);
+            self.effects
+                .letters
+                .parts_of(letter.0, own)
+                .append_to(self.output);
         } else {
             self.effects.letters.send(letter.0, to, own);
+        }
+    }
+
+    /// [`post`](Self::post) for each of `receivers`, with nothing of its own.
+    ///
+    /// # Panics
+    ///
+    /// As [`post`](Self::post).
+    #[inline]
+    pub fn post_to_all(&mut self, letter: Letter, receivers: impl IntoIterator<Item = ConnectionId>) {
+        let (own, mut to_own) = (self.id, 0);
+        let others = receivers.into_iter().filter(|&to| {
+            to_own += usize::from(to == own);
+            to != own
+        });
+        self.effects.letters.send_to_all(letter.0, others);
+        for _ in 0..to_own {
+            self.post(letter, own, b"");
         }
     }
 

@@ -25,7 +25,7 @@ use rustix::time::{
 
 use crate::connection::RECEIVE_BYTES;
 use crate::counters::Counters;
-use crate::design::{About, AtOnce, Memory};
+use crate::design::{About, AtOnce, Memory, any_settings, made_of};
 use crate::error::Error;
 use crate::listen::{Accepted, RETRY};
 use crate::options::Setting;
@@ -45,6 +45,8 @@ pub(super) const ABOUT: About = About {
     memory: Memory::Shared,
     at_once: AtOnce::Many,
     settings: &[Setting::Workers],
+    made_of: |options| Some(made_of::some(options, "thread")),
+    check: any_settings,
 };
 
 /// In the upper half of an event's data: the lower half is not a slot but one of what follows.
@@ -405,7 +407,10 @@ impl<'a, P: Protocol> Team<'a, P> {
     /// Tells every connection.
     fn stop(&self, now: Instant, hands: &mut Hands<'_, P::Session>) {
         self.stopping.store(true, Ordering::SeqCst);
-        self.listen(false, hands.counters);
+        hands.counters.other_calls.add(1);
+        // Out of sight before it is closed: the kernel reports a closed socket whatever is asked of it.
+        let _ = epoll::delete(&self.epoll, &self.serving.listener);
+        self.serving.listener.close_for_all();
         hands.over |= self.hall.slots.stop();
         self.set_timer(now + self.serving.options.drain, DRAIN_OVER, hands.counters);
         self.visit_all(|| Visit::Stop, hands);

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::thread::available_parallelism;
 
-use crate::design::{About, AtOnce, Memory};
+use crate::design::{About, AtOnce, Memory, any_settings, made_of::count};
 use crate::error::Error;
 use crate::options::{Options, Setting};
 use crate::protocol::Protocol;
@@ -22,6 +22,8 @@ pub(super) const ABOUT: About = About {
         Setting::Placement,
         Setting::Sends,
     ],
+    made_of,
+    check: any_settings,
 };
 
 pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
@@ -31,8 +33,18 @@ pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
     crew::serve(serving, manager, Acceptors::First, Kernel::Epoll)
 }
 
+/// So many readers and writers.
+fn made_of(options: &Options) -> Option<String> {
+    let (readers, writers) = loops(options);
+    Some(format!(
+        "{} and {}",
+        count(readers.get(), "reader"),
+        count(writers.get(), "writer")
+    ))
+}
+
 /// How many read and how many write.
-pub(super) fn loops(options: &Options) -> (NonZeroUsize, NonZeroUsize) {
+fn loops(options: &Options) -> (NonZeroUsize, NonZeroUsize) {
     numbers(options, available_parallelism().unwrap_or(NonZeroUsize::MIN))
 }
 

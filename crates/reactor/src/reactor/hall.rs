@@ -139,7 +139,7 @@ impl<'a, S> Hands<'a, S> {
 pub(crate) struct Hall<'a, P: Protocol> {
     serving: &'a Serving<P>,
     pub slots: Slots,
-    seats: Box<[Seat<P::Session>]>,
+    seats: Arc<[Seat<P::Session>]>,
 }
 
 type Seat<S> = Mutex<Option<Arc<Guest<S>>>>;
@@ -148,10 +148,17 @@ impl<'a, P: Protocol> Hall<'a, P> {
     /// Empty, with room for the server's `max_connections`.
     pub fn new(serving: &'a Serving<P>) -> Self {
         let most = serving.options.max_connections;
+        let seats: Arc<[Seat<P::Session>]> = (0..most).map(|_| Mutex::default()).collect();
+        let all = Arc::clone(&seats);
+        serving.waiting.by(move || {
+            let guests = all.iter().filter_map(|seat| lock(seat).clone());
+            let waiting = guests.map(|guest| (guest.id, guest.output().half.outbox.len()));
+            waiting.filter(|&(_, bytes)| bytes > 0).collect()
+        });
         Self {
             serving,
             slots: Slots::new(most),
-            seats: (0..most).map(|_| Mutex::default()).collect(),
+            seats,
         }
     }
 
@@ -188,6 +195,7 @@ impl<'a, P: Protocol> Hall<'a, P> {
                 output: output.half.outbox.buffer(),
                 full_at: usize::MAX,
                 effects: &mut hands.effects,
+                now: &mut Some(now),
             };
             let mut read = ReadHalf::new(Connection::open_on(self.serving, id, &guest.socket, &mut turn));
             read.begin(now);
@@ -414,6 +422,7 @@ impl<'a, P: Protocol> Hall<'a, P> {
                 output: output.half.outbox.buffer(),
                 full_at,
                 effects: &mut hands.effects,
+                now: &mut Some(now),
             };
             call(&mut read.connection, &mut turn);
             if !output.half.outbox.is_empty() && output.half.must_flush() {
@@ -440,38 +449,40 @@ impl<'a, P: Protocol> Hall<'a, P> {
     ) {
         let limit = self.serving.options.output_limit;
         let mut effects = std::mem::take(&mut hands.effects);
-        for (to, _, parts) in effects.letters.iter() {
-            let Some(receiver) = self.get(to) else {
-                hands.counters.undeliverable.add(1);
-                continue;
-            };
-            let mut output = receiver.output();
-            if output.is_closed || output.half.finish || output.failed.is_some() {
-                hands.counters.undeliverable.add(1);
-                continue;
-            }
-            parts.append_to(output.half.outbox.buffer());
-            hands.counters.deliveries.add(1);
-            if output.half.outbox.len() > limit {
-                // Before it is called slow, it gets the chance to take it.
-                self.send(&receiver, &mut output, hands);
-            }
-            if !output.half.outbox.is_empty() && output.half.must_flush() {
-                hands.dirty.push(Arc::clone(&receiver));
-            }
-            if output.half.outbox.len() <= limit {
-                continue;
-            }
-            match (self.serving.options.overflow, read.as_deref_mut()) {
-                (Overflow::Drop, _) => {
-                    output.failed = Some(CloseReason::Slow);
-                    hands.visits.push((Arc::clone(&receiver), Visit::Look));
+        for (receivers, _, parts) in effects.letters.iter() {
+            for &to in receivers {
+                let Some(receiver) = self.get(to) else {
+                    hands.counters.undeliverable.add(parts.messages.into());
+                    continue;
+                };
+                let mut output = receiver.output();
+                if output.is_closed || output.half.finish || output.failed.is_some() {
+                    hands.counters.undeliverable.add(parts.messages.into());
+                    continue;
                 }
-                (Overflow::Wait, Some(read)) if !output.half.waiters.contains(&(0, sender)) => {
-                    output.half.waiters.push((0, sender));
-                    read.paused += 1;
+                parts.append_to(output.half.outbox.buffer());
+                hands.counters.deliveries.add(parts.messages.into());
+                if output.half.outbox.len() > limit {
+                    // Before it is called slow, it gets the chance to take it.
+                    self.send(&receiver, &mut output, hands);
                 }
-                (Overflow::Wait, _) => {}
+                if !output.half.outbox.is_empty() && output.half.must_flush() {
+                    hands.dirty.push(Arc::clone(&receiver));
+                }
+                if output.half.outbox.len() <= limit {
+                    continue;
+                }
+                match (self.serving.options.overflow, read.as_deref_mut()) {
+                    (Overflow::Drop, _) => {
+                        output.failed = Some(CloseReason::Slow);
+                        hands.visits.push((Arc::clone(&receiver), Visit::Look));
+                    }
+                    (Overflow::Wait, Some(read)) if !output.half.waiters.contains(&(0, sender)) => {
+                        output.half.waiters.push((0, sender));
+                        read.paused += 1;
+                    }
+                    (Overflow::Wait, _) => {}
+                }
             }
         }
         effects.clear_messages();

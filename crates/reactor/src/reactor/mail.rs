@@ -4,6 +4,7 @@
 //! turns at a time. What moves connections rests on that order.
 
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 
 use super::balance::Shed;
 use super::peer::{Finish, Link, ReadHalf, WriteHalf};
@@ -69,6 +70,8 @@ pub(crate) enum Task<S> {
     CatchUp(usize),
     /// This loop has done all that was said to it before it was asked.
     CaughtUp(usize),
+    /// Say how many bytes wait in the outboxes here that are not empty.
+    Weigh(Sender<Vec<(ConnectionId, usize)>>),
     /// A connection has ended, so that another may be accepted.
     Permit,
     /// The server stops.
@@ -121,20 +124,22 @@ impl Batch {
     }
 
     /// A message: one for several receivers has what all of them get kept once.
-    pub fn message(&mut self, id: MessageId, to: ConnectionId, sender: ConnectionId, parts: Parts<'_>) {
+    pub fn message(&mut self, id: MessageId, to: ConnectionId, sender: ConnectionId, parts: &Parts<'_>) {
         let letter = match self.last {
             Some((last, letter)) if last == id => letter,
-            _ => self.letters.compose(&[parts.head], &[parts.tail]),
+            _ => self
+                .letters
+                .compose_several(parts.messages, &[parts.head], &[parts.tail]),
         };
         self.last = Some((id, letter));
         self.letters.send(letter, (to, Some(sender)), parts.own);
     }
 
-    /// Receiver, sender (none: its own session) and bytes of each, in order.
-    pub fn entries(&self) -> impl Iterator<Item = (ConnectionId, Option<ConnectionId>, Parts<'_>)> {
+    /// Receivers and bytes for each of them, in order; with every receiver the sender, none where it is its own session.
+    pub fn entries(&self) -> impl Iterator<Item = (&[(ConnectionId, Option<ConnectionId>)], Parts<'_>)> {
         self.letters
             .iter()
-            .map(|((to, sender), _, parts)| (to, sender, parts))
+            .map(|(receivers, _, parts)| (receivers, parts))
     }
 
     fn is_empty(&self) -> bool {

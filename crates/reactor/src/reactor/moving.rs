@@ -56,8 +56,8 @@ pub(super) struct Moves {
 pub(super) enum Held {
     /// Its own session's output.
     Own(Vec<u8>),
-    /// A message: the loop it came from, and whose it is.
-    Message(usize, ConnectionId, Vec<u8>),
+    /// Messages: the loop they came from, whose they are, and how many.
+    Message(usize, ConnectionId, u32, Vec<u8>),
     Finish(Finish),
     ReaderIs(usize),
 }
@@ -384,12 +384,10 @@ impl<P: Protocol> ServingLoop<'_, P> {
         for held in self.moves.coming.remove(&id).into_iter().flatten() {
             match held {
                 Held::Own(bytes) => self.put_own(id, &bytes),
-                Held::Message(from, sender, bytes) => {
-                    let parts = Parts {
-                        own: &bytes,
-                        ..Parts::default()
-                    };
-                    self.put(from, sender, id, parts);
+                Held::Message(from, sender, messages, bytes) => {
+                    let parts = Parts::whole(messages, &bytes);
+                    let is_put = self.put(from, sender, id, &parts);
+                    self.count(is_put.into(), &parts);
                 }
                 Held::Finish(finish) => self.finish(id, finish, reactor),
                 Held::ReaderIs(reader) => self.reader_is(id, reader),

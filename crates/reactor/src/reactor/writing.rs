@@ -35,19 +35,23 @@ impl<P: Protocol> ServingLoop<'_, P> {
         }
         let mut effects = std::mem::take(&mut self.effects);
         self.delivered += 1;
-        for (to, letter, parts) in effects.letters.iter() {
-            let writer = self.moves.writer_of(to);
-            if writer == self.index {
-                self.put(self.index, sender, to, parts);
-            } else {
-                let outgoing = &mut self.outgoing[writer];
-                outgoing
-                    .batch()
-                    .message((self.delivered, letter), to, sender, parts);
-                if outgoing.is_much() {
-                    self.hold_up(writer, sender);
+        for (receivers, letter, parts) in effects.letters.iter() {
+            let mut here = 0;
+            for &to in receivers {
+                let writer = self.moves.writer_of(to);
+                if writer == self.index {
+                    here += u64::from(self.put(self.index, sender, to, &parts));
+                } else {
+                    let outgoing = &mut self.outgoing[writer];
+                    outgoing
+                        .batch()
+                        .message((self.delivered, letter), to, sender, &parts);
+                    if outgoing.is_much() {
+                        self.hold_up(writer, sender);
+                    }
                 }
             }
+            self.count(here, &parts);
         }
         effects.clear_messages();
         self.effects = effects;
@@ -73,11 +77,20 @@ impl<P: Protocol> ServingLoop<'_, P> {
         }
     }
 
-    /// Sends what is in outboxes before the turn ends; what that makes possible is seen then.
+    /// Sends what is in half of the outboxes before the turn ends: those that got something first, since what is said in
+    /// groups comes group by group, and the last may get more at once. What that makes possible is seen at the turn's end.
     #[cold]
     fn send_early(&mut self) {
+        let mut dirty = self.take_dirty();
+        let rest = dirty.split_off(dirty.len().div_ceil(2));
         self.unsent = 0;
-        let dirty = self.take_dirty();
+        for &slot in &rest {
+            if let Some(write) = self.peers.at(slot).and_then(|peer| peer.write.as_mut()) {
+                write.dirty = true;
+                self.unsent += write.outbox.len();
+            }
+        }
+        self.dirty = rest;
         if let Some(mut sends) = self.joint_sends.take() {
             self.send_together(&dirty, &mut sends);
             self.joint_sends = Some(sends);
@@ -91,10 +104,15 @@ impl<P: Protocol> ServingLoop<'_, P> {
 
     /// Bytes from another loop.
     pub fn put_batch(&mut self, from: usize, batch: Batch) {
-        for (to, sender, parts) in batch.entries() {
-            match sender {
-                None => self.put_own(to, parts.own),
-                Some(sender) => self.put(from, sender, to, parts),
+        for (receivers, parts) in batch.entries() {
+            for &(to, sender) in receivers {
+                match sender {
+                    None => self.put_own(to, parts.own),
+                    Some(sender) => {
+                        let is_put = self.put(from, sender, to, &parts);
+                        self.count(is_put.into(), &parts);
+                    }
+                }
             }
         }
         self.crew.give_back(batch);
@@ -113,35 +131,48 @@ impl<P: Protocol> ServingLoop<'_, P> {
         }
     }
 
-    /// A message of a session on loop `from`.
-    pub fn put(&mut self, from: usize, sender: ConnectionId, to: ConnectionId, parts: Parts<'_>) {
+    /// Messages of a session on loop `from`. Whether they are in the outbox now: then they are [counted](Self::count).
+    #[inline]
+    pub fn put(&mut self, from: usize, sender: ConnectionId, to: ConnectionId, parts: &Parts<'_>) -> bool {
         let limit = self.serving.options.output_limit;
-        let Some(peer) = self.peers.get(to).filter(|peer| peer.write.is_some()) else {
-            if !self
-                .moves
-                .hold(to, || Held::Message(from, sender, parts.to_vec()))
-            {
-                self.counters.undeliverable.add(1);
-            }
-            return;
+        let Some(peer) = self.peers.get(to) else {
+            return self.put_aside(from, sender, to, parts);
         };
         let is_split = peer.is_split();
         let Some(write) = peer.write.as_mut().filter(|write| !write.finish) else {
-            return self.counters.undeliverable.add(1);
+            return self.put_aside(from, sender, to, parts);
         };
         if is_split {
             peer.link.waiting.fetch_add(parts.len(), Relaxed);
         }
         write.outbox.borrow(&mut self.spares);
         parts.append_to(write.outbox.buffer());
-        self.unsent += parts.len();
-        self.counters.deliveries.add(1);
         if write.must_flush() {
             self.dirty.push(to.slot());
         }
         if write.outbox.len() > limit {
             self.overflow(from, sender, to.slot());
         }
+        true
+    }
+
+    /// Messages for a write half that is on its way here, or gone.
+    #[cold]
+    fn put_aside(&mut self, from: usize, sender: ConnectionId, to: ConnectionId, parts: &Parts<'_>) -> bool {
+        let is_here = self.peers.get(to).is_some_and(|peer| peer.write.is_some());
+        let held = || Held::Message(from, sender, parts.messages, parts.to_vec());
+        if is_here || !self.moves.hold(to, held) {
+            self.counters.undeliverable.add(parts.messages.into());
+        }
+        false
+    }
+
+    /// As many receivers have got this put into their outboxes.
+    pub fn count(&mut self, receivers: u64, parts: &Parts<'_>) {
+        self.unsent += receivers as usize * parts.len();
+        self.counters
+            .deliveries
+            .add(receivers * u64::from(parts.messages));
     }
 
     /// More waits than may: unless the client takes it now, its senders wait, or it is dropped.

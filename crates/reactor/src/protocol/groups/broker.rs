@@ -2,14 +2,16 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::connect::Wishes;
-use super::index::Index;
+use super::index::{Index, Subscriber};
 use super::monitor::Traffic;
 use super::options::Options;
 use super::subject;
+use super::times::Times;
 use super::wire::Limits;
 use crate::counters::Counter;
 use crate::id::ConnectionId;
@@ -28,6 +30,8 @@ pub(super) struct Broker {
     last_subscription: AtomicU64,
     /// How many clients may not connect and were told so.
     pub violations: AtomicU64,
+    /// How many clients were given their time to leave.
+    leaving: AtomicU32,
     /// Of clients that are gone: from them, and to them.
     gone: Mutex<(Traffic, Traffic)>,
 }
@@ -42,6 +46,8 @@ pub(super) struct Client {
     pub headers: AtomicBool,
     /// What it has said of itself.
     pub wishes: Mutex<Wishes>,
+    /// When what happened to it.
+    pub times: Times,
     /// What it has published; counted by its session alone.
     pub messages: Counter,
     pub bytes: Counter,
@@ -92,18 +98,25 @@ impl Subscription {
     /// Counts a message of so many bytes, unless it is over.
     #[inline]
     pub fn take(&self, bytes: usize) -> Taken {
+        self.take_all(1, bytes)
+    }
+
+    /// The same for several messages of so many bytes together. It is not over between them: they were said before it was
+    /// told to end.
+    #[inline]
+    pub fn take_all(&self, messages: u32, bytes: usize) -> Taken {
+        let (messages, bytes) = (u64::from(messages), bytes as u64);
         // Relaxed, here and below: the numbers say nothing of other memory.
-        let count = self.messages.fetch_add(1, Relaxed) + 1;
+        let before = self.messages.fetch_add(messages, Relaxed);
         let most = self.most.load(Relaxed);
-        if count > most {
+        if before >= most {
             return Taken::No;
         }
-        let usual = self.usual_bytes(bytes as u64);
-        if usual != bytes as u64 {
-            let unusual = (bytes as u64).wrapping_sub(usual);
-            self.unusual_bytes.fetch_add(unusual, Relaxed);
+        let usual = messages * self.usual_bytes(bytes / messages);
+        if usual != bytes {
+            self.unusual_bytes.fetch_add(bytes.wrapping_sub(usual), Relaxed);
         }
-        match count == most {
+        match before + messages >= most {
             true => Taken::Last,
             false => Taken::Yes,
         }
@@ -138,6 +151,16 @@ impl Subscription {
     /// After how many messages it is over, if that was said.
     pub fn most(&self) -> Option<u64> {
         Some(self.most.load(Relaxed)).filter(|&most| most < u64::MAX)
+    }
+}
+
+impl Subscriber for Subscription {
+    fn is_alike(&self, other: &Self) -> bool {
+        self.sid == other.sid
+    }
+
+    fn head(&self, subject: &[u8]) -> Box<[u8]> {
+        [b"MSG ", subject, b" ", &self.sid, b" "].concat().into()
     }
 }
 
@@ -189,6 +212,7 @@ impl Broker {
             address: OnceLock::new(),
             headers: AtomicBool::new(false),
             wishes: Mutex::default(),
+            times: Times::default(),
             messages: Counter::default(),
             bytes: Counter::default(),
             subscriptions: Mutex::default(),
@@ -221,6 +245,13 @@ impl Broker {
             gone.0 += client.published();
             gone.1 += received;
         }
+    }
+
+    /// How long one more client may stay, now that the server stops.
+    pub fn stay(&self) -> Duration {
+        let place = self.leaving.fetch_add(1, Relaxed);
+        let of = u32::try_from(locked(&self.clients).len()).unwrap_or(u32::MAX);
+        self.options.stay(place, of)
     }
 
     /// All clients that are there, in the order in which they came.
@@ -333,6 +364,11 @@ impl Client {
             received += subscription.traffic();
         }
         received
+    }
+
+    /// Looks whether something was delivered to it since the last look.
+    pub fn notice(&self, now: Instant) {
+        self.times.notice(self.received().messages, now);
     }
 
     /// How many subscriptions it has.

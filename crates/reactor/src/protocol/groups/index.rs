@@ -24,6 +24,15 @@ const MOST_KEPT: usize = 1 << 20;
 /// What one publisher keeps for itself.
 const MOST_OWN: usize = 8;
 
+/// What is subscribed to a subject.
+pub(super) trait Subscriber {
+    /// Whether messages of a subject begin with the same where they come.
+    fn is_alike(&self, other: &Self) -> bool;
+
+    /// What that is.
+    fn head(&self, subject: &[u8]) -> Box<[u8]>;
+}
+
 /// Subscriptions `S` by their subjects.
 #[derive(Debug)]
 pub(super) struct Index<S> {
@@ -37,6 +46,8 @@ pub(super) struct Index<S> {
 pub(super) struct Route<S> {
     pub plain: Vec<Arc<S>>,
     pub queues: Vec<Vec<Arc<S>>>,
+    /// What messages [begin with](Subscriber::head), if that is the same for all of `plain`, and there are no queues.
+    pub head: Option<Box<[u8]>>,
 }
 
 #[derive(Debug)]
@@ -73,7 +84,7 @@ impl<S> Default for Index<S> {
     }
 }
 
-impl<S> Index<S> {
+impl<S: Subscriber> Index<S> {
     /// Adds a subscription to a valid subject, under a number that no other has.
     pub fn insert(&self, subject: &[u8], queue: Option<&[u8]>, number: u64, subscription: Arc<S>) {
         self.change(|state| {
@@ -166,19 +177,40 @@ impl<S> Default for Found<S> {
     }
 }
 
-impl<S> Found<S> {
+impl<S: Subscriber> Found<S> {
     /// Whom a message of this subject goes to.
     #[inline]
     pub fn route(&mut self, index: &Index<S>, subject: &[u8]) -> &Route<S> {
-        // Acquire: pairs with the change of the index.
-        if index.generation.load(Ordering::Acquire) != self.generation {
+        let place = self.place(index, subject);
+        self.at(place)
+    }
+
+    /// Where that is kept: until another place is asked for.
+    #[inline]
+    pub fn place(&mut self, index: &Index<S>, subject: &[u8]) -> usize {
+        if !self.is_current(index) {
             self.routes.clear();
         }
-        let place = match self.routes.iter().position(|(known, _)| **known == *subject) {
+        match self.routes.iter().position(|(known, _)| **known == *subject) {
             Some(place) => place,
             None => self.look_up(index, subject),
-        };
+        }
+    }
+
+    /// What is kept in a place that [`place`](Self::place) has told.
+    pub fn at(&self, place: usize) -> &Route<S> {
         &self.routes[place].1
+    }
+
+    /// Whether what is kept there is for this subject still.
+    #[inline]
+    pub fn holds(&self, place: usize, index: &Index<S>, subject: &[u8]) -> bool {
+        self.is_current(index) && *self.routes[place].0 == *subject
+    }
+
+    fn is_current(&self, index: &Index<S>) -> bool {
+        // Acquire: pairs with the change of the index.
+        index.generation.load(Ordering::Acquire) == self.generation
     }
 
     #[cold]
@@ -200,7 +232,7 @@ impl<S> Found<S> {
     }
 }
 
-impl<S> State<S> {
+impl<S: Subscriber> State<S> {
     fn find(&self, subject: &[u8]) -> Route<S> {
         let mut found = Finding {
             plain: Vec::new(),
@@ -222,9 +254,13 @@ impl<S> State<S> {
                 }
             }
         }
+        let first = found.plain.first().filter(|_| found.queues.is_empty());
+        let common = first.filter(|first| found.plain.iter().all(|other| other.is_alike(first)));
+        let head = common.map(|subscription| subscription.head(subject));
         Route {
             plain: found.plain,
             queues: found.queues.into_values().collect(),
+            head,
         }
     }
 
@@ -330,6 +366,16 @@ mod tests {
 
     use super::*;
 
+    impl Subscriber for usize {
+        fn is_alike(&self, other: &Self) -> bool {
+            self % 2 == other % 2
+        }
+
+        fn head(&self, subject: &[u8]) -> Box<[u8]> {
+            [subject, &[*self as u8 % 2]].concat().into()
+        }
+    }
+
     /// A subscription's subject and queue.
     type Wanted = (String, Option<u8>);
 
@@ -397,7 +443,13 @@ mod tests {
                     index.remove(pattern.as_bytes(), queue(&name), number as u64);
                 }
                 for subject in &subjects {
-                    prop_assert_eq!(numbers(found.route(&index, subject.as_bytes())), expected(&all, subject));
+                    let route = found.route(&index, subject.as_bytes());
+                    let (plain, queues) = expected(&all, subject);
+                    let parity = plain.first().map(|number| number % 2);
+                    let is_uniform = queues.is_empty() && plain.iter().all(|number| Some(number % 2) == parity);
+                    let head = parity.filter(|_| is_uniform).map(|parity| [subject.as_bytes(), &[parity as u8]].concat());
+                    prop_assert_eq!(route.head.as_deref(), head.as_deref());
+                    prop_assert_eq!(numbers(route), (plain, queues));
                 }
             }
             for (number, wanted) in all.iter().enumerate() {

@@ -3,10 +3,11 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 
 use super::broker::{Broker, Client, Subscribed, Subscription, Taken};
 use super::connect::{Manner, Reader, Refusal, info};
-use super::index::Found;
+use super::index::{Found, Route};
 use super::options::Access;
 use super::subject;
 use super::wire::{Operation, Publish, Wrong, parse};
@@ -29,10 +30,48 @@ pub struct Member {
     heard: bool,
     /// How often it was asked whether it is there, and said nothing.
     pings_out: u32,
+    /// When it was asked last, until it answers.
+    pinged: Option<Instant>,
+    /// The last turn in which it did something.
+    active: Option<Instant>,
     /// Decides which member of a queue gets its next message: as good as by chance, and the same when repeated.
     chance: u64,
     /// It has said with whom it mostly is.
     joined: bool,
+    /// A `PING` of its was answered: its library has connected, and takes an `INFO` at any time.
+    settled: bool,
+    row: Option<Row>,
+}
+
+/// Messages that it has published one after the other to one subject, on their way together: those who get them get them
+/// alike, and are looked at once for all.
+#[derive(Debug)]
+struct Row {
+    /// Whom they go to: where that was found.
+    place: usize,
+    letter: Letter,
+    messages: u32,
+    /// Of headers and payloads.
+    bytes: usize,
+}
+
+/// A row is not longer than as many messages, each to one,
+const MOST_IN_ROW: usize = 4 * 1024;
+/// and so many bytes.
+const MOST_ROW_BYTES: usize = 64 * 1024;
+
+impl Row {
+    /// Whether another message can be put behind the others. Each subscription that is to end counts for itself.
+    fn takes_more(&self, route: &Route<Subscription>) -> bool {
+        let fits =
+            (self.messages as usize + 1) * route.plain.len() <= MOST_IN_ROW && self.bytes < MOST_ROW_BYTES;
+        // Seen once: whoever makes one end later says so after the row.
+        fits && (self.messages > 1
+            || route
+                .plain
+                .iter()
+                .all(|subscription| subscription.most().is_none()))
+    }
 }
 
 /// How far it has come.
@@ -42,7 +81,7 @@ enum Stage {
     Stranger,
     /// It can do everything.
     Member,
-    /// It was told that the server stops.
+    /// The server stops: it can do everything for a while.
     Leaving,
 }
 
@@ -63,35 +102,63 @@ impl Member {
             found: Found::default(),
             heard: false,
             pings_out: 0,
+            pinged: None,
+            active: None,
             joined: false,
+            settled: false,
+            row: None,
         }
     }
 
-    fn send_info(&self, io: &mut Io<'_>, lame_duck: bool) {
+    fn send_info(&self, io: &mut Io<'_>) {
         let reader = Reader {
             client_id: self.client.number,
             address: self.client.address.get().copied(),
-            lame_duck,
+            lame_duck: self.stage == Stage::Leaving,
         };
         let line = info(&self.broker.options, self.broker.address(), reader);
         io.send(line.as_bytes());
     }
 
     fn perform(&mut self, operation: Operation<'_>, io: &mut Io<'_>) {
+        if let Operation::Publish(message) = &operation
+            && self.put_in_row(message, io)
+        {
+            return;
+        }
+        // Before whatever this one has to say.
+        self.send_row(io);
         match operation {
             Operation::Connect(json) => self.connect(json, io),
             Operation::Publish(message) => self.publish(&message, io),
             Operation::Subscribe { subject, queue, sid } => self.subscribe(subject, queue, sid, io),
             Operation::Unsubscribe { sid, after } => {
+                self.act(io);
                 self.broker.unsubscribe(&self.client, sid, after);
                 self.confirm(io);
             }
-            Operation::Ping => io.send(b"PONG\r\n"),
-            Operation::Pong | Operation::Idle => {}
+            Operation::Ping => self.answer_ping(io),
+            Operation::Pong => {
+                if let Some(asked) = self.pinged.take() {
+                    self.client.times.measured(io.now() - asked);
+                }
+            }
+            Operation::Idle => {}
+        }
+    }
+
+    /// It does something beyond keeping its connection: noted once a turn.
+    #[inline]
+    fn act(&mut self, io: &mut Io<'_>) {
+        let now = io.now();
+        if self.active != Some(now) {
+            self.active = Some(now);
+            self.client.times.act(now);
         }
     }
 
     fn connect(&mut self, json: &[u8], io: &mut Io<'_>) {
+        self.act(io);
         let outcome = {
             let mut wishes = self.client.wishes();
             let outcome = wishes.connect(json, &self.broker.options.access);
@@ -107,11 +174,29 @@ impl Member {
             Err(Refusal::NoHeaders) => return self.refuse(io, "no responders requires headers support"),
         }
         self.client.headers.store(self.manner.headers, Relaxed);
+        if !self.settled {
+            // It answers the greeting.
+            self.client.times.measured_since_opened(io.now());
+        }
         if self.stage == Stage::Stranger {
             self.stage = Stage::Member;
             io.set_alarm(Some(self.broker.options.ping_interval));
         }
         self.confirm(io);
+    }
+
+    fn answer_ping(&mut self, io: &mut Io<'_>) {
+        io.send(b"PONG\r\n");
+        if !std::mem::replace(&mut self.settled, true) && self.stage == Stage::Leaving {
+            self.announce_stop(io);
+        }
+    }
+
+    /// Tells it that the server stops, if it listens to that.
+    fn announce_stop(&self, io: &mut Io<'_>) {
+        if self.settled && self.manner.protocol >= 1 {
+            self.send_info(io);
+        }
     }
 
     fn violation(&self, io: &mut Io<'_>) {
@@ -127,6 +212,7 @@ impl Member {
     }
 
     fn subscribe(&mut self, subject: &[u8], queue: Option<&[u8]>, sid: &[u8], io: &mut Io<'_>) {
+        self.act(io);
         if subject::tokens(subject).count() > subject::MOST_TOKENS {
             let subject = String::from_utf8_lossy(subject);
             let text = format!("Permissions Violation for Subscription to \"{subject}\", too many tokens");
@@ -147,7 +233,68 @@ impl Member {
         self.confirm(io);
     }
 
+    /// Keeps a message to be sent with others of its row, if it can be: those who get it want it in the same words, all of
+    /// them, and its sender wants no answer.
+    fn put_in_row(&mut self, message: &Publish<'_>, io: &mut Io<'_>) -> bool {
+        let Some(as_sent) = message
+            .as_sent
+            .filter(|_| !self.manner.verbose && !self.manner.pedantic)
+        else {
+            return false;
+        };
+        let bytes = message.body.len() - 2;
+        if let Some(row) = &mut self.row
+            && self.found.holds(row.place, &self.broker.index, message.subject)
+        {
+            let route = self.found.at(row.place);
+            if let Some(head) = route.head.as_ref().filter(|_| row.takes_more(route)) {
+                io.extend(row.letter, &[head, as_sent]);
+                row.messages += 1;
+                row.bytes += bytes;
+                return true;
+            }
+        }
+        self.send_row(io);
+        let place = self.found.place(&self.broker.index, message.subject);
+        let Some(head) = &self.found.at(place).head else {
+            return false;
+        };
+        self.row = Some(Row {
+            place,
+            letter: io.compose(&[], &[head, as_sent]),
+            messages: 1,
+            bytes,
+        });
+        true
+    }
+
+    /// Sends the messages that were put in a row.
+    fn send_row(&mut self, io: &mut Io<'_>) {
+        let Some(row) = self.row.take() else { return };
+        self.act(io);
+        self.client.messages.add(row.messages.into());
+        self.client.bytes.add(row.bytes as u64);
+        let not_to = self.not_to();
+        let receivers = self.found.at(row.place).plain.iter().filter(|subscription| {
+            if not_to == Some(subscription.id) {
+                return false;
+            }
+            let taken = subscription.take_all(row.messages, row.bytes);
+            if taken != Taken::Yes {
+                self.broker.over(subscription);
+            }
+            taken != Taken::No
+        });
+        io.post_to_all(row.letter, receivers.map(|subscription| subscription.id));
+    }
+
+    /// Who does not get what it says: itself, if it does not want to.
+    fn not_to(&self) -> Option<ConnectionId> {
+        (!self.manner.echo).then_some(self.client.id)
+    }
+
     fn publish(&mut self, message: &Publish<'_>, io: &mut Io<'_>) {
+        self.act(io);
         if message.headers.is_some() && !self.manner.headers {
             return self.refuse(io, "message headers not supported");
         }
@@ -161,12 +308,13 @@ impl Member {
             complain(io, "Invalid Publish Subject");
         }
         self.confirm(io);
+        let not_to = self.not_to();
         let route = self.found.route(&self.broker.index, message.subject);
         let mut sending = Sending {
             message,
             bytes,
             broker: &self.broker,
-            not_to: (!self.manner.echo).then_some(self.client.id),
+            not_to,
             with_headers: None,
             without_headers: None,
             delivered: false,
@@ -228,12 +376,14 @@ impl Member {
 
     /// Time has passed: it is asked whether it is there, if it has not shown that itself.
     fn look_after(&mut self, io: &mut Io<'_>) {
+        self.client.notice(io.now());
         if std::mem::take(&mut self.heard) {
             self.pings_out = 0;
         } else if self.pings_out >= self.broker.options.max_pings_out {
             return self.refuse(io, "Stale Connection");
         } else {
             self.pings_out += 1;
+            self.pinged = Some(io.now());
             io.send(b"PING\r\n");
         }
         io.set_alarm(Some(self.broker.options.ping_interval));
@@ -246,10 +396,11 @@ impl Session for Member {
     }
 
     fn opened(&mut self, io: &mut Io<'_>) {
+        self.client.times.open(io.now());
         if !self.broker.enter(&self.client) {
             return self.refuse(io, "maximum connections exceeded");
         }
-        self.send_info(io, false);
+        self.send_info(io);
         let options = &self.broker.options;
         io.set_alarm(Some(match self.stage {
             Stage::Stranger => options.auth_timeout,
@@ -270,10 +421,15 @@ impl Session for Member {
                 length
             }
             Err(wrong) => {
+                self.send_row(io);
                 self.reject(wrong, io);
                 input.len()
             }
         }
+    }
+
+    fn rested(&mut self, io: &mut Io<'_>) {
+        self.send_row(io);
     }
 
     fn ended(&mut self, io: &mut Io<'_>) {
@@ -290,15 +446,12 @@ impl Session for Member {
     }
 
     fn stopping(&mut self, io: &mut Io<'_>) {
-        if self.stage == Stage::Member && self.manner.protocol >= 1 {
-            self.send_info(io, true);
-        }
-        let lame_duck = self.broker.options.lame_duck;
-        if self.stage == Stage::Stranger || lame_duck.is_zero() {
+        if self.stage == Stage::Stranger || self.broker.options.lame_duck.is_zero() {
             return io.close();
         }
         self.stage = Stage::Leaving;
-        io.set_alarm(Some(lame_duck));
+        self.announce_stop(io);
+        io.set_alarm(Some(self.broker.stay()));
     }
 }
 

@@ -141,6 +141,69 @@ fn a_subscription_ends_when_told_or_after_so_many() {
 }
 
 #[test]
+fn a_row_of_messages_comes_whole_and_in_order() {
+    let mut server = server(Options::default());
+    let [a, b, late, sender] = [(); 4].map(|()| connect(&mut server));
+    for client in [a, b] {
+        server.receive(client, b"SUB a 1\r\nSUB b 1x\r\n");
+    }
+    let row = "PUB a 1\r\n1\r\nPUB a 2\r\n22\r\nPUB b 1\r\n3\r\nPUB a 0\r\n\r\nPUB a 1\r\n5\r\n";
+    let came = "MSG a 1 1\r\n1\r\nMSG a 1 2\r\n22\r\nMSG a 1 0\r\n\r\nMSG a 1 1\r\n5\r\n";
+    server.receive(late, b"SUB a 9\r\nUNSUB 9 2\r\n");
+    // With a third that has another name for it and wants two messages, and without.
+    for (text, lates) in [
+        (row.to_owned(), "MSG a 9 1\r\n1\r\nMSG a 9 2\r\n22\r\n"),
+        (format!("{row}PUB a 9\r\nnot whole"), ""),
+    ] {
+        assert_eq!(ask(&mut server, sender, &text), "");
+        for client in [a, b] {
+            let heard = hear(&mut server, client);
+            let (third, others) = ("MSG b 1x 1\r\n3\r\n", heard.replace("MSG b 1x 1\r\n3\r\n", ""));
+            assert!(heard.contains(third));
+            assert_eq!(others, came);
+        }
+        assert_eq!(hear(&mut server, late), lates);
+    }
+}
+
+#[test]
+fn what_ends_a_subscription_comes_after_the_row_before_it() {
+    let mut server = server(Options::default());
+    let a = connect(&mut server);
+    let one = "PUB a 1\r\nx\r\n";
+    let text = format!("SUB a 1\r\n{one}{one}UNSUB 1\r\n{one}SUB a 2\r\n{one}{one}UNSUB 2 3\r\n{one}{one}");
+    let expected = "MSG a 1 1\r\nx\r\n".repeat(2) + &"MSG a 2 1\r\nx\r\n".repeat(3);
+    assert_eq!(ask(&mut server, a, &text), expected);
+    let text = format!("SUB a 1\r\n{one}{one}HELLO\r\n");
+    let heard = ask(&mut server, a, &text);
+    let expected = "MSG a 1 1\r\nx\r\n".repeat(2) + "-ERR 'Unknown Protocol Operation'\r\n";
+    assert_eq!(heard, expected, "what was right is sent before");
+}
+
+#[test]
+fn a_long_row_is_sent_in_parts() {
+    let mut server = server(Options::default());
+    let receivers = [(); 20].map(|()| connect(&mut server));
+    for client in receivers {
+        server.receive(client, b"SUB a 1\r\n");
+    }
+    let sender = connect(&mut server);
+    server.receive(sender, "PUB a 1\r\nx\r\n".repeat(5_000).as_bytes());
+    server.receive(
+        sender,
+        format!("PUB a 70000\r\n{}\r\n", "y".repeat(70_000))
+            .repeat(2)
+            .as_bytes(),
+    );
+    for client in receivers {
+        let heard = hear(&mut server, client);
+        assert_eq!(heard.matches("MSG a 1 1\r\nx\r\n").count(), 5_000);
+        assert_eq!(heard.matches("MSG a 1 70000\r\ny").count(), 2);
+        assert_eq!(heard.len(), 5_000 * 14 + 2 * (17 + 70_000));
+    }
+}
+
+#[test]
 fn headers_come_to_those_who_know_them() {
     let mut server = server(Options::default());
     let [a, sender] = [(); 2].map(|()| connect(&mut server));
@@ -340,15 +403,98 @@ fn who_stops_says_so_and_waits_for_a_while() {
         ..Options::default()
     };
     let mut server = server(options);
-    let new = connect(&mut server);
+    let [new, other] = [(); 2].map(|()| connect(&mut server));
     let old = stranger(&mut server);
+    for client in [new, old] {
+        server.receive(client, b"PING\r\nSUB a 1\r\n");
+    }
+    hear(&mut server, new);
+    hear(&mut server, old);
     server.stop();
     assert!(hear(&mut server, new).contains("\"ldm\":true"));
-    assert_eq!(hear(&mut server, old), "");
-    assert_eq!(ask(&mut server, new, "PING\r\n"), "PONG\r\n");
-    assert_eq!(server.alarm(new), Some(Duration::from_secs(3)));
-    server.ring(new);
-    assert!(server.closed(new).is_some());
+    assert_eq!(hear(&mut server, old), "", "it knows no `INFO` but the first");
+    assert_eq!(
+        hear(&mut server, other),
+        "",
+        "its library waits for the first `PONG`"
+    );
+    let came = ask(&mut server, other, "PUB a 2\r\nhi\r\nPING\r\n");
+    assert!(
+        came.starts_with("PONG\r\nINFO {") && came.contains("\"ldm\":true"),
+        "{came}"
+    );
+    assert_eq!(ask(&mut server, other, "PING\r\n"), "PONG\r\n");
+    for client in [new, old] {
+        assert!(hear(&mut server, client).ends_with("MSG a 1 2\r\nhi\r\n"));
+        assert_eq!(server.alarm(client), Some(Duration::from_secs(3)));
+        assert_eq!(server.closed(client), None);
+        server.ring(client);
+        assert_eq!(server.closed(client), Some(CloseReason::Finished));
+    }
+}
+
+#[test]
+fn who_stops_at_once_says_nothing() {
+    let mut server = server(Options::default());
+    let client = connect(&mut server);
+    assert_eq!(ask(&mut server, client, "PING\r\n"), "PONG\r\n");
+    server.stop();
+    assert_eq!(hear(&mut server, client), "");
+    assert_eq!(server.closed(client), Some(CloseReason::Stopped));
+}
+
+#[test]
+fn times_are_those_of_what_a_client_does_and_of_what_is_delivered_to_it() {
+    let groups = Groups::new(Options::default());
+    let mut server = Rehearsal::new(groups.clone());
+    let begin = server.now();
+    let seconds = Duration::from_secs;
+    let times = |server: &Rehearsal<Groups>| {
+        let clients = groups.monitor().clients(server.now());
+        clients
+            .iter()
+            .map(|it| (it.since - begin, it.active - begin, it.round_trip))
+            .collect::<Vec<_>>()
+    };
+    let talks = stranger(&mut server);
+    server.pass(seconds(1));
+    let hears = stranger(&mut server);
+    assert_eq!(times(&server)[1], (seconds(1), seconds(1), None));
+    for client in [talks, hears] {
+        server.receive(client, CONNECT.as_bytes());
+    }
+    server.pass(seconds(1));
+    server.receive(hears, b"SUB a 1\r\nPING\r\n");
+    let none = Duration::from_nanos(1);
+    assert_eq!(
+        times(&server),
+        [
+            (seconds(0), seconds(1), Some(seconds(1))),
+            (seconds(1), seconds(2), Some(none))
+        ]
+    );
+    server.pass(seconds(1));
+    server.receive(talks, b"PUB a 0\r\n\r\n");
+    assert_eq!([0, 1].map(|who| times(&server)[who].1), [seconds(3); 2]);
+    // To keep a connection is not to do something; the answer says how long the way is.
+    server.pass(seconds(1));
+    for _ in 0..2 {
+        server.ring(hears);
+    }
+    let asked = server.now();
+    server.pass(Duration::from_millis(70));
+    server.receive(hears, b"PONG\r\n");
+    assert_eq!(
+        times(&server)[1],
+        (seconds(1), seconds(3), Some(Duration::from_millis(70)))
+    );
+    // What was delivered is seen with a keep-alive, if nobody asks.
+    server.receive(talks, b"PUB a 0\r\n\r\n");
+    server.ring(hears);
+    let seen = server.now();
+    assert!(seen > asked);
+    server.pass(seconds(5));
+    assert_eq!(times(&server)[1].1, seen - begin);
 }
 
 #[test]
@@ -362,7 +508,7 @@ fn figures_add_up() {
         b"CONNECT {\"name\":\"anna\",\"lang\":\"rust\"}\r\nSUB x 1\r\nSUB x q 2\r\nUNSUB 2 1\r\n",
     );
     server.receive(b, b"PUB x 3\r\nabc\r\nPUB x 3\r\nabc\r\n");
-    let clients = monitor.clients();
+    let clients = monitor.clients(server.now());
     assert_eq!((clients[0].name.as_str(), clients[0].subscriptions), ("anna", 1));
     let subscription = &monitor.subscriptions(clients[0].number)[0];
     assert_eq!(

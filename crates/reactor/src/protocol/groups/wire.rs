@@ -62,6 +62,8 @@ pub(super) struct Publish<'a> {
     pub size: &'a [u8],
     /// Headers, payload, and the end of the line behind them.
     pub body: &'a [u8],
+    /// `size`, the end of the line and `body`, where they lie together as they are passed on.
+    pub as_sent: Option<&'a [u8]>,
 }
 
 /// How many of a message's first bytes are headers.
@@ -114,6 +116,49 @@ const NAMES: [(&[u8], Name); 10] = [
 ///
 /// As soon as it cannot become an operation any more.
 pub(super) fn parse(input: &[u8], limits: Limits) -> Result<Option<(Operation<'_>, usize)>, Wrong> {
+    if let Some((publish, length)) = plain_publish(input, limits) {
+        return Ok(Some((Operation::Publish(publish), length)));
+    }
+    parse_any(input, limits)
+}
+
+/// What is sent most, as it is sent mostly: a whole `PUB subject bytes`, one blank between words. `None` for anything
+/// else, wrong or not.
+#[inline]
+fn plain_publish(input: &[u8], limits: Limits) -> Option<(Publish<'_>, usize)> {
+    let arguments = input.strip_prefix(b"PUB ")?;
+    // Most subjects are shorter than it would take to set up a faster search.
+    let blank = arguments.iter().position(|&byte| byte <= b' ')?;
+    let subject = &arguments[..blank];
+    let as_sent = arguments[blank..].strip_prefix(b" ").filter(|_| blank > 0)?;
+    let (mut bytes, mut digits) = (0, 0);
+    while let Some(digit @ b'0'..=b'9') = as_sent.get(digits) {
+        // No more than cannot overflow.
+        if digits == 9 {
+            return None;
+        }
+        bytes = 10 * bytes + usize::from(digit - b'0');
+        digits += 1;
+    }
+    let (size, behind) = as_sent.split_at(digits);
+    let body = behind.strip_prefix(b"\r\n")?.get(..bytes + 2)?;
+    let is_right = body.ends_with(b"\r\n") && digits > 0;
+    if !is_right || bytes > limits.payload || blank + 1 + digits > limits.control_line {
+        return None;
+    }
+    let length = digits + 2 + body.len();
+    let publish = Publish {
+        subject,
+        reply: b"",
+        headers: None,
+        size,
+        body,
+        as_sent: Some(&as_sent[..length]),
+    };
+    Some((publish, b"PUB ".len() + blank + 1 + length))
+}
+
+fn parse_any(input: &[u8], limits: Limits) -> Result<Option<(Operation<'_>, usize)>, Wrong> {
     let Some((name, name_bytes)) = name(input)? else {
         return Ok(None);
     };
@@ -220,6 +265,7 @@ fn publish<'a>(
         headers,
         size,
         body: &behind[..bytes + 2],
+        as_sent: None,
     }))
 }
 
@@ -261,6 +307,8 @@ fn unsubscribe(arguments: &[u8]) -> Result<Operation<'_>, Wrong> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const LIMITS: Limits = Limits {
@@ -271,6 +319,8 @@ mod tests {
     /// Parses it whole, and sees that no part of it is taken for something else.
     fn parsed(input: &[u8]) -> Result<Option<(Operation<'_>, usize)>, Wrong> {
         let whole = parse(input, LIMITS);
+        let without_shortcut = parse_any(input, LIMITS);
+        assert_eq!(whole.map(plainly), without_shortcut.map(plainly), "{input:?}");
         let length = whole.map_or(0, |parsed| parsed.map_or(input.len() + 1, |(_, length)| length));
         for end in 1..input.len() {
             match parse(&input[..end], LIMITS) {
@@ -278,7 +328,22 @@ mod tests {
                 part => assert_eq!(part, whole, "{end} of {input:?}"),
             }
         }
-        whole
+        whole.map(plainly)
+    }
+
+    /// Without what the shortcut adds, which is seen to be right.
+    fn plainly(parsed: Option<(Operation<'_>, usize)>) -> Option<(Operation<'_>, usize)> {
+        let Some((Operation::Publish(publish), length)) = parsed else {
+            return parsed;
+        };
+        if let Some(as_sent) = publish.as_sent {
+            assert_eq!(as_sent, [publish.size, b"\r\n", publish.body].concat());
+        }
+        let publish = Publish {
+            as_sent: None,
+            ..publish
+        };
+        Some((Operation::Publish(publish), length))
     }
 
     fn operation(input: &str) -> Operation<'_> {
@@ -294,6 +359,7 @@ mod tests {
             headers: None,
             size: size.as_bytes(),
             body: body.as_bytes(),
+            as_sent: None,
         }
     }
 
@@ -390,6 +456,29 @@ mod tests {
             "UNSUB 1 2 3\r\n",
         ] {
             assert_eq!(parsed(text.as_bytes()), Err(Wrong::Arguments), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_sent_most_has_a_shortcut() {
+        let is_short = |text: &str| plain_publish(text.as_bytes(), LIMITS).is_some();
+        assert!(is_short("PUB a.b 2\r\nhi\r\nPING\r\n"));
+        for text in [
+            "PUB a 2\r\nhi\r",
+            "pub a 2\r\nhi\r\n",
+            "PUB a r 2\r\nhi\r\n",
+            "PUB a 2\nhi\r\n",
+        ] {
+            assert!(!is_short(text), "{text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_shortcut_changes_nothing(
+            text in "PUB( |\t|\x0c)?([a-c.*\x0c\t ]{0,3}|\u{e4})( |  )?[0-9]{0,11}[ \t]?\r?\r?\n[a-d\r]{0,4}(\r\n)?[A-Z]{0,2}",
+        ) {
+            let _ = parsed(text.as_bytes());
         }
     }
 
