@@ -21,9 +21,9 @@
 //!
 //! A degree too high can cost more than it could ever bring, where a server thrashes. So a **rise is watched from the
 //! moment it is made**, not only in the window that follows its change: as soon as clearly fewer objects have ended
-//! than would have at home, it has *dropped*; the degree goes home, and the bad rung, with those on the way to it, is left
-//! alone for many times what the try took. What was started by then is the price: it grows with the square of the step,
-//! so the call begins low.
+//! than would have at home, it has *dropped*; the degree goes home, and the bad rung, with those on the way to it, is
+//! left alone for many times what the try took. What was started by then is the price: it grows with the square of the
+//! step, so the call begins low.
 //!
 //! Options not taken. A gradient of service times over their least (TCP Vegas; Netflix's concurrency limits) takes any
 //! rise of the service time for queueing: here objects differ in size, and the least service time is that of
@@ -351,11 +351,11 @@ impl Controller {
                 .rung_of(degree as f64 * free.min(growth(degree)))
                 .max(home + 1);
         }
-        if room && let Some(between) = above.and_then(|above| self.between(above)) {
-            return between;
-        }
         if let Some(lower) = self.lower(best) {
             return lower;
+        }
+        if room && let Some(between) = above.and_then(|above| self.between(above)) {
+            return between;
         }
         if room && self.ladder[home + 1].again_ns < now_ns {
             return home + 1;

@@ -67,7 +67,7 @@ fn servers_of_any_size_cost_little_and_thrashing_ones_what_looking_costs() {
             for (median, _) in cells {
                 within_10 += usize::from(median <= 10.0);
                 // What thrashes costs what is started before that shows, and every look at a degree that is not its size.
-                if median > 18.0 + 6.0 * thrashing {
+                if median > 20.0 + 10.0 * thrashing {
                     failed.push(format!("{capacity} slots, thrashing {thrashing}: {median:.1} %"));
                 }
             }

@@ -1,4 +1,4 @@
-//! One event loop for everything: the source's reactor before its optimisations.
+//! One event loop for everything: that of JAWS before its optimisations.
 
 use std::num::NonZeroUsize;
 

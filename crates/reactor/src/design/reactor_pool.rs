@@ -1,4 +1,4 @@
-//! Pools of event loops that read and that write: the source's second optimisation.
+//! Pools of event loops that read and that write: the second optimisation of JAWS.
 
 use std::num::NonZeroUsize;
 use std::thread::available_parallelism;
@@ -12,7 +12,7 @@ use crate::server::Serving;
 
 pub(super) const ABOUT: About = About {
     name: "reactor-pool",
-    summary: "r threads read and w threads write, in the ratio of the source, 1:3, unless told otherwise",
+    summary: "r threads read and w threads write, the CPUs divided 1:3 unless told otherwise",
     source: "JAWS, second optimisation: a pool of reactors in the read:write ratio",
     memory: Memory::Shared,
     at_once: AtOnce::Many,
@@ -48,7 +48,7 @@ fn loops(options: &Options) -> (NonZeroUsize, NonZeroUsize) {
     numbers(options, available_parallelism().unwrap_or(NonZeroUsize::MIN))
 }
 
-/// What is given, else the rest of the CPUs, else the source's ratio.
+/// What is given, else the rest of the CPUs, else the ratio that JAWS had.
 fn numbers(options: &Options, cpus: NonZeroUsize) -> (NonZeroUsize, NonZeroUsize) {
     let readers = options.readers.and_then(NonZeroUsize::new);
     let writers = options.writers.and_then(NonZeroUsize::new);

@@ -1,4 +1,4 @@
-//! One event loop that reads and one that writes: the source's first optimisation.
+//! One event loop that reads and one that writes: the first optimisation of JAWS.
 
 use std::num::NonZeroUsize;
 

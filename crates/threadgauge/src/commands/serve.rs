@@ -129,7 +129,11 @@ impl Serve<'_> {
             about.summary
         ));
         if let Some(crew) = bound.crew() {
-            say(&format!("made of {crew}"));
+            let each = match about.at_once {
+                AtOnce::Workers => ", each with one connection at a time; others wait",
+                _ => "",
+            };
+            say(&format!("made of {crew}{each}"));
         }
         let set = self.settings.in_words();
         if !set.is_empty() {

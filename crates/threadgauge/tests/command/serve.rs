@@ -189,6 +189,23 @@ fn without_a_design_one_event_loop_serves() {
 }
 
 #[test]
+fn it_says_what_it_is_made_of_and_whom_it_serves_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    for (design, made_of) in [
+        (
+            "prethreaded-mutex",
+            "3 threads, each with one connection at a time; others wait",
+        ),
+        ("reactor-per-core", "3 loops"),
+    ] {
+        let served = Served::start(dir.path(), &["echo", "--design", design, "--workers", "3"]);
+        served.signal("-TERM");
+        let (_, _, said) = served.end();
+        assert!(said.contains(&format!("\nmade of {made_of}\n")), "{said}");
+    }
+}
+
+#[test]
 fn a_low_limit_on_descriptors_is_raised_as_far_as_it_may_be_and_else_said() {
     let served = Served::start_after("ulimit -Sn 64", &["echo"]);
     let clients: Vec<TcpStream> = (0..100).map(|_| served.exchange("x", "x")).collect();

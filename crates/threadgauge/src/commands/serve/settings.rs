@@ -10,7 +10,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::de::{self, Visitor};
@@ -100,10 +100,14 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// If it cannot be read, or holds something else: with the line.
+    /// If it cannot be read, or holds something else: with line and key.
     pub fn read(file: &Path) -> Result<Self> {
         let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-        toml::from_str(&text).with_context(|| format!("{} is no file of settings", file.display()))
+        Self::parse(&text).with_context(|| format!("{} is no file of settings", file.display()))
+    }
+
+    fn parse(text: &str) -> Result<Self> {
+        toml::from_str(text).map_err(|error| anyhow!(fault(text, &error)))
     }
 
     /// These, and for what is not given here those of `file`.
@@ -257,6 +261,34 @@ impl Settings {
         ];
         let words = words.into_iter().flatten().chain(self.groups.in_words());
         words.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// What is wrong in a file, with its line and key. The line itself is not shown: it may hold a secret.
+fn fault(text: &str, error: &toml::de::Error) -> String {
+    let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or("");
+    let number = before.matches('\n').count();
+    let line = text.lines().nth(number).unwrap_or("");
+    let is_name = |key: &&str| {
+        key.bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    };
+    let key = line.split_once('=').map(|(key, _)| key.trim()).filter(is_name);
+    let number = number + 1;
+    let what = error.message();
+    let is_unknown = what.starts_with("unknown field");
+    match key {
+        Some(key @ ("token" | "password")) if !is_unknown => {
+            format!("line {number}, `{key}`: a secret is a text in quotes")
+        }
+        Some(key) if is_unknown && toml::from_str::<Groups>(line).is_ok() => {
+            format!("line {number}: `{key}` is for the protocol groups, and belongs below [groups]")
+        }
+        Some(key) if is_unknown && toml::from_str::<Settings>(line).is_ok() => {
+            format!("line {number}: `{key}` is for any protocol, and belongs above [groups]")
+        }
+        Some(key) if !is_unknown => format!("line {number}, `{key}`: {what}"),
+        _ => format!("line {number}: {what}"),
     }
 }
 
@@ -461,10 +493,13 @@ mod tests {
             ("listen = 'nowhere'", "line 1", "127.0.0.1:7000"),
             ("max-connections = 0", "line 1", "`0` is no whole number above 0"),
             (
-                "readers = 'three'",
-                "line 1",
-                "`three` is no whole number above 0",
+                "\nreaders = 'three'",
+                "line 2",
+                "`readers`: `three` is no whole number above 0",
             ),
+            ("token = 'x'", "line 1", "belongs below [groups]"),
+            ("[groups]\nidle = 60", "line 2", "belongs above [groups]"),
+            ("protocol = echo", "line 1", "`protocol`: "),
             ("writers = 1.5", "line 1", "`1.5` is no whole number above 0"),
             (
                 "output-limit = '99999999999999999999'",
@@ -474,12 +509,25 @@ mod tests {
             ("groups = 3", "line 1", "a table, as [groups] begins one"),
             ("[groups]\ntokn = 'x'", "line 2", "tokn"),
         ] {
-            let error = toml::from_str::<Settings>(text).unwrap_err().to_string();
+            let error = Settings::parse(text).unwrap_err().to_string();
             assert!(error.contains(line) && error.contains(what), "{text:?}: {error}");
             assert!(
                 !error.contains("usize") && !error.contains("struct"),
                 "{text:?}: {error}"
             );
+        }
+    }
+
+    #[test]
+    fn what_may_be_a_secret_is_not_in_an_error() {
+        for text in [
+            "[groups]\npassword = 5301",
+            "[groups]\ntoken = 5301x",
+            "token = 5301",
+            "root:5301:x",
+        ] {
+            let error = Settings::parse(text).unwrap_err().to_string();
+            assert!(!error.contains("5301"), "{text:?}: {error}");
         }
     }
 
