@@ -34,10 +34,16 @@ impl<'a> Parts<'a> {
     pub fn append_to(&self, output: &mut Vec<u8>) {
         if !(self.head.is_empty() && self.own.is_empty()) {
             output.reserve(self.len());
-            output.extend_from_slice(self.head);
-            output.extend_from_slice(self.own);
+            self.append_before_tail(output);
         }
         output.extend_from_slice(self.tail);
+    }
+
+    /// The same for what comes before the tail.
+    #[inline]
+    pub fn append_before_tail(&self, output: &mut Vec<u8>) {
+        output.extend_from_slice(self.head);
+        output.extend_from_slice(self.own);
     }
 
     /// All of it in one piece.

@@ -1,5 +1,9 @@
 //! What waits to be sent to one client.
 
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::sync::Arc;
+
 /// An emptied outbox with more room than this gives its memory back, so that an idle connection holds little.
 const KEPT_BYTES: usize = 4 * 1024;
 
@@ -10,7 +14,29 @@ pub(crate) struct Outbox {
     bytes: Vec<u8>,
     /// How many of `bytes`, from the front, are with the client.
     sent: usize,
+    /// What others wait for too, between the bytes; none mostly.
+    shared: Option<Box<Shared>>,
 }
+
+/// Pieces that were not copied, in order. None is empty.
+#[derive(Debug, Default)]
+struct Shared {
+    pieces: VecDeque<Piece>,
+    /// How many bytes of all of them still wait.
+    waiting: usize,
+}
+
+#[derive(Debug)]
+struct Piece {
+    bytes: Arc<[u8]>,
+    /// How many of its bytes are with the client.
+    sent: usize,
+    /// How many bytes of the outbox's own come before it.
+    at: usize,
+}
+
+/// The most slices of one [`gather`](Outbox::gather).
+pub(crate) const MOST_SLICES: usize = 64;
 
 impl Outbox {
     /// To append to. What is there must stay.
@@ -20,17 +46,61 @@ impl Outbox {
 
     /// The index in [`buffer`](Self::buffer) at which `limit` bytes wait.
     pub fn full_at(&self, limit: usize) -> usize {
-        self.sent.saturating_add(limit)
+        self.sent
+            .saturating_add(limit)
+            .saturating_sub(self.shared_waiting())
     }
 
-    /// What is still to be sent.
+    /// Puts bytes that others are sent too behind what is there, without a copy.
+    pub fn share(&mut self, bytes: Arc<[u8]>) {
+        if bytes.is_empty() {
+            return;
+        }
+        let shared = self.shared.get_or_insert_default();
+        shared.waiting += bytes.len();
+        shared.pieces.push_back(Piece {
+            bytes,
+            sent: 0,
+            at: self.bytes.len(),
+        });
+    }
+
+    /// Whether it lies in several pieces: then [`gather`](Self::gather) has all of it, and [`waiting`](Self::waiting) has not.
+    pub fn is_scattered(&self) -> bool {
+        self.shared.is_some()
+    }
+
+    /// What is still to be sent, where nothing was [shared](Self::share).
     pub fn waiting(&self) -> &[u8] {
+        debug_assert!(!self.is_scattered(), "all of it lies here");
         &self.bytes[self.sent..]
     }
 
-    /// How much that is, in bytes.
+    /// What is still to be sent, as far as the slices go: how many are used, and how many bytes they have.
+    pub fn gather<'a>(&'a self, slices: &mut [IoSlice<'a>; MOST_SLICES]) -> (usize, usize) {
+        let (mut used, mut bytes, mut sent) = (0, 0, self.sent);
+        let pieces = self.shared.iter().flat_map(|shared| &shared.pieces);
+        let places = pieces.map(|piece| (piece.at, &piece.bytes[piece.sent..]));
+        for (at, piece) in places.chain([(self.bytes.len(), &[][..])]) {
+            for slice in [&self.bytes[sent..at], piece] {
+                if !slice.is_empty() && used < MOST_SLICES {
+                    slices[used] = IoSlice::new(slice);
+                    used += 1;
+                    bytes += slice.len();
+                }
+            }
+            sent = at;
+        }
+        (used, bytes)
+    }
+
+    /// How much is still to be sent, in bytes.
     pub fn len(&self) -> usize {
-        self.bytes.len() - self.sent
+        self.bytes.len() - self.sent + self.shared_waiting()
+    }
+
+    fn shared_waiting(&self) -> usize {
+        self.shared.as_ref().map_or(0, |shared| shared.waiting)
     }
 
     /// Whether all is sent.
@@ -53,20 +123,27 @@ impl Outbox {
         }
     }
 
-    /// The first `count` bytes of [`waiting`](Self::waiting) are with the client.
+    /// The first `count` bytes of what waits are with the client.
     ///
     /// # Panics
     ///
     /// If fewer are waiting.
     pub fn sent(&mut self, count: usize) {
         assert!(count <= self.len(), "sent {count} of {} bytes", self.len());
-        self.sent += count;
+        self.sent += match &mut self.shared {
+            None => count,
+            Some(shared) => shared.sent(count, self.sent),
+        };
+        self.shared.take_if(|shared| shared.waiting == 0);
         if self.is_empty() {
             self.sent = 0;
             self.bytes.clear();
         } else if self.sent >= self.bytes.len() / 2 {
             // At least half is behind us: each byte is moved at most once on average.
             self.bytes.drain(..self.sent);
+            for piece in self.shared.iter_mut().flat_map(|shared| &mut shared.pieces) {
+                piece.at -= self.sent;
+            }
             self.sent = 0;
         }
     }
@@ -76,6 +153,28 @@ impl Outbox {
         if self.is_empty() && self.bytes.capacity() > KEPT_BYTES {
             *self = Self::default();
         }
+    }
+}
+
+impl Shared {
+    /// So many bytes more are with the client, of the outbox's own from `own_sent` on and of the pieces between them: how many
+    /// of the own.
+    fn sent(&mut self, mut count: usize, own_sent: usize) -> usize {
+        let mut own = 0;
+        while let Some(piece) = self.pieces.front_mut() {
+            let before = count.min(piece.at - own_sent - own);
+            own += before;
+            count -= before;
+            let taken = count.min(piece.bytes.len() - piece.sent);
+            count -= taken;
+            piece.sent += taken;
+            self.waiting -= taken;
+            if piece.sent < piece.bytes.len() {
+                return own;
+            }
+            self.pieces.pop_front();
+        }
+        own + count
     }
 }
 
@@ -122,20 +221,36 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_goes_in_comes_out_in_order(steps in prop::collection::vec((0usize..5_000, 0usize..6_000), 1..40)) {
+        fn what_goes_in_comes_out_in_order(
+            steps in prop::collection::vec((0usize..500, any::<bool>(), 0usize..300, 0usize..900), 1..200),
+        ) {
             let (mut outbox, mut filled, mut taken) = (Outbox::default(), 0u32, 0u32);
-            for (fill, take) in steps {
-                for _ in 0..fill {
-                    outbox.buffer().push(filled as u8);
-                    filled += 1;
+            for (fill, is_shared, more, take) in steps {
+                let mut next = |count| -> Vec<u8> {
+                    filled += count as u32;
+                    (filled - count as u32..filled).map(|number| number as u8).collect()
+                };
+                match is_shared {
+                    true => outbox.share(next(fill).into()),
+                    false => outbox.buffer().extend(next(fill)),
                 }
-                let take = take.min(outbox.len());
-                for &byte in &outbox.waiting()[..take] {
+                outbox.buffer().extend(next(more));
+                let mut slices = [IoSlice::new(&[]); MOST_SLICES];
+                let (used, bytes) = outbox.gather(&mut slices);
+                let slices: Vec<u8> = slices[..used].iter().flat_map(|slice| slice.to_vec()).collect();
+                prop_assert_eq!(slices.len(), bytes);
+                prop_assert!(bytes == outbox.len() || used == MOST_SLICES);
+                let take = take.min(bytes);
+                for &byte in &slices[..take] {
                     prop_assert_eq!(byte, taken as u8);
                     taken += 1;
                 }
                 outbox.sent(take);
                 prop_assert_eq!(outbox.len(), (filled - taken) as usize);
+                prop_assert_eq!(outbox.full_at(1_000_000) + outbox.len(), 1_000_000 + outbox.buffer().len());
+                if !outbox.is_scattered() {
+                    prop_assert_eq!(outbox.waiting().len(), outbox.len());
+                }
             }
         }
     }

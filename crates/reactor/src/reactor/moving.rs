@@ -386,7 +386,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
                 Held::Own(bytes) => self.put_own(id, &bytes),
                 Held::Message(from, sender, messages, bytes) => {
                     let parts = Parts::whole(messages, &bytes);
-                    let is_put = self.put(from, sender, id, &parts);
+                    let is_put = self.put(from, sender, id, &parts, None);
                     self.count(is_put.into(), &parts);
                 }
                 Held::Finish(finish) => self.finish(id, finish, reactor),

@@ -1,10 +1,12 @@
 //! What a loop does with write halves: it fills outboxes, sends each once a turn, and holds back who fills too fast.
 
-use std::os::fd::AsFd;
+use std::io::IoSlice;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::io::Errno;
-use rustix::net::{self, SendFlags};
+use rustix::net::{self, SendAncillaryBuffer, SendFlags};
 
 use super::event_loop::{Interest, Token};
 use super::mail::{Batch, Task};
@@ -16,6 +18,7 @@ use crate::counters::CloseReason;
 use crate::id::ConnectionId;
 use crate::letters::Parts;
 use crate::options::Overflow;
+use crate::outbox::{MOST_SLICES, Outbox};
 use crate::protocol::Protocol;
 use crate::ring::JointSends;
 
@@ -26,6 +29,9 @@ const MOST_UNSENT: usize = 8 * 1024 * 1024;
 const MUCH_FOR_ONE: usize = 16 * 1024;
 /// and so many do not stay in the cache until they are sent.
 const MUCH_FOR_ALL: usize = 256 * 1024;
+/// So many bytes for several receivers are kept once for all of them. With fewer, counting who has them and gathering them
+/// costs more than copies do.
+const MUCH_TO_COPY: usize = 8 * 1024;
 
 impl<P: Protocol> ServingLoop<'_, P> {
     /// Brings what sessions have sent to others where it belongs.
@@ -37,10 +43,11 @@ impl<P: Protocol> ServingLoop<'_, P> {
         self.delivered += 1;
         for (receivers, letter, parts) in effects.letters.iter() {
             let mut here = 0;
+            let shared = shared_tail(receivers.len(), &parts);
             for &to in receivers {
                 let writer = self.moves.writer_of(to);
                 if writer == self.index {
-                    here += u64::from(self.put(self.index, sender, to, &parts));
+                    here += u64::from(self.put(self.index, sender, to, &parts, shared.as_ref()));
                 } else {
                     let outgoing = &mut self.outgoing[writer];
                     outgoing
@@ -105,11 +112,12 @@ impl<P: Protocol> ServingLoop<'_, P> {
     /// Bytes from another loop.
     pub fn put_batch(&mut self, from: usize, batch: Batch) {
         for (receivers, parts) in batch.entries() {
+            let shared = shared_tail(receivers.len(), &parts);
             for &(to, sender) in receivers {
                 match sender {
                     None => self.put_own(to, parts.own),
                     Some(sender) => {
-                        let is_put = self.put(from, sender, to, &parts);
+                        let is_put = self.put(from, sender, to, &parts, shared.as_ref());
                         self.count(is_put.into(), &parts);
                     }
                 }
@@ -131,9 +139,17 @@ impl<P: Protocol> ServingLoop<'_, P> {
         }
     }
 
-    /// Messages of a session on loop `from`. Whether they are in the outbox now: then they are [counted](Self::count).
+    /// Messages of a session on loop `from`, whose tail may be kept for all who get them. Whether they are in the outbox now:
+    /// then they are [counted](Self::count).
     #[inline]
-    pub fn put(&mut self, from: usize, sender: ConnectionId, to: ConnectionId, parts: &Parts<'_>) -> bool {
+    pub fn put(
+        &mut self,
+        from: usize,
+        sender: ConnectionId,
+        to: ConnectionId,
+        parts: &Parts<'_>,
+        shared: Option<&Arc<[u8]>>,
+    ) -> bool {
         let limit = self.serving.options.output_limit;
         let Some(peer) = self.peers.get(to) else {
             return self.put_aside(from, sender, to, parts);
@@ -146,7 +162,13 @@ impl<P: Protocol> ServingLoop<'_, P> {
             peer.link.waiting.fetch_add(parts.len(), Relaxed);
         }
         write.outbox.borrow(&mut self.spares);
-        parts.append_to(write.outbox.buffer());
+        match shared {
+            None => parts.append_to(write.outbox.buffer()),
+            Some(tail) => {
+                parts.append_before_tail(write.outbox.buffer());
+                write.outbox.share(Arc::clone(tail));
+            }
+        }
         if write.must_flush() {
             self.dirty.push(to.slot());
         }
@@ -266,6 +288,9 @@ impl<P: Protocol> ServingLoop<'_, P> {
             slots.iter().filter_map(|&slot| {
                 let peer = self.peers.look_at(slot)?;
                 let write = peer.write.as_ref().filter(|write| write.can_send())?;
+                if write.outbox.is_scattered() {
+                    return None;
+                }
                 Some((slot, peer.link.socket.as_fd(), write.outbox.waiting()))
             }),
             self.counters,
@@ -273,23 +298,36 @@ impl<P: Protocol> ServingLoop<'_, P> {
         for &(slot, sent) in sent {
             self.sent(slot, sent);
         }
+        for &slot in slots {
+            let write = self.peers.look_at(slot).and_then(|peer| peer.write.as_ref());
+            // A call for each, which is little beside what it sends.
+            if write.is_some_and(|write| write.outbox.is_scattered()) {
+                self.send(slot);
+            }
+        }
     }
 
     /// Sends what the socket takes.
     fn send(&mut self, slot: u32) {
-        let Some(peer) = self.peers.at(slot) else { return };
-        let Some(write) = &mut peer.write else { return };
-        if !write.can_send() {
-            return;
-        }
-        let sent = loop {
-            self.counters.sends.add(1);
-            match net::send(&peer.link.socket, write.outbox.waiting(), SendFlags::NOSIGNAL) {
-                Err(Errno::INTR) => {}
-                sent => break sent,
+        while let Some(peer) = self.peers.look_at(slot)
+            && let Some(write) = peer.write.as_ref().filter(|write| write.can_send())
+        {
+            let (offered, sent) = loop {
+                self.counters.sends.add(1);
+                match send_once(&peer.link.socket, &write.outbox) {
+                    (_, Err(Errno::INTR)) => {}
+                    sent => break sent,
+                }
+            };
+            self.sent(slot, sent);
+            if sent != Ok(offered) {
+                break;
             }
-        };
-        self.sent(slot, sent);
+            // The socket has taken all that it was offered, and may take more.
+            if let Some(write) = self.peers.at(slot).and_then(|peer| peer.write.as_mut()) {
+                write.blocked = false;
+            }
+        }
     }
 
     /// Notes what came of sending.
@@ -409,4 +447,25 @@ impl<P: Protocol> ServingLoop<'_, P> {
             self.drop_write_half(slot, Some(reason));
         }
     }
+}
+
+/// The tail of messages, to be kept once for their receivers if it is much.
+fn shared_tail(receivers: usize, parts: &Parts<'_>) -> Option<Arc<[u8]>> {
+    (receivers > 1 && parts.tail.len() >= MUCH_TO_COPY).then(|| parts.tail.into())
+}
+
+/// Offers a socket what waits, or as much of it as one call can: how much that was, and how much it took.
+fn send_once(socket: &OwnedFd, outbox: &Outbox) -> (usize, Result<usize, Errno>) {
+    let flags = SendFlags::NOSIGNAL;
+    if !outbox.is_scattered() {
+        let waiting = outbox.waiting();
+        return (waiting.len(), net::send(socket, waiting, flags));
+    }
+    let mut slices = [IoSlice::new(&[]); MOST_SLICES];
+    let (used, offered) = outbox.gather(&mut slices);
+    let mut nothing = SendAncillaryBuffer::default();
+    (
+        offered,
+        net::sendmsg(socket, &slices[..used], &mut nothing, flags),
+    )
 }

@@ -13,6 +13,7 @@ pub const CASES: &[Case] = &[
     ("a_message_goes_to_the_right_subjects_alone", right_subjects),
     ("operations_cut_at_every_place_arrive_whole", cut_at_every_place),
     ("a_large_message_arrives_whole", large),
+    ("large_and_small_messages_to_many_come_in_order", large_to_many),
     ("requests_are_answered_by_one_or_by_nobody", requests),
     ("a_subscription_ends_after_its_last_message", last_message),
     ("what_came_before_a_half_close_is_delivered", half_closed),
@@ -124,6 +125,27 @@ fn large(pair: Pair) {
     speaker.expect("-ERR 'Maximum Payload Violation'\r\n");
     speaker.rest();
     server.stop().expect("deliveries", 1);
+}
+
+fn large_to_many(pair: Pair) {
+    let server = pair.serve(&[]);
+    let texts: Vec<String> = (0..150)
+        .map(|number| format!("{number} {}", "x".repeat(number * number)))
+        .collect();
+    let all = |write: &dyn Fn(&String) -> String| texts.iter().map(write).collect::<String>();
+    let (said, expected) = (
+        all(&|text| message("all", text)),
+        all(&|text| delivered("all", "1", text)),
+    );
+    let members: Vec<Client> = (0..4).map(|_| say(&server, "SUB all 1\r\n")).collect();
+    let mut speaker = say(&server, "");
+    std::thread::scope(|scope| {
+        for mut member in members {
+            let expected = &expected;
+            scope.spawn(move || member.expect(expected));
+        }
+        speaker.send(said);
+    });
 }
 
 fn requests(pair: Pair) {
