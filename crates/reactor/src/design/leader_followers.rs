@@ -4,8 +4,8 @@
 //! that nobody else gets it meanwhile. Leading is holding a lock: giving it up wakes one follower. The leader accepts
 //! without giving it up: a new connection is no work, and would only wake one more.
 //!
-//! Where connections send to each other, a thread that finds the next event ready, and nobody leading, leads and handles it before it
-//! sends: what several messages have for one client is one send.
+//! Where connections send to each other, a thread that finds the next event ready, and nobody leading, leads and
+//! handles it before it sends: what several messages have for one client is one send.
 //!
 //! An offloaded step is done by the thread that handled the event, holding nothing: the others go on, with this
 //! client too.

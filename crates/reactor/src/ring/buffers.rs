@@ -1,7 +1,7 @@
 //! Buffers that the kernel chooses from when something has come: so a connection that waits needs none. An unsafe leaf.
 //!
-//! Where the kernel can (Linux 6.12), it uses a buffer bit by bit: one receive begins where the one before has ended. So as many
-//! receives as come at once find room, if they are small, and one that is large lies in one piece.
+//! Where the kernel can (Linux 6.12), it uses a buffer bit by bit: one receive begins where the one before has ended. So
+//! as many receives as come at once find room, if they are small, and one that is large lies in one piece.
 #![allow(unsafe_code)]
 
 use std::io;
