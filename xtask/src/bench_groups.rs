@@ -60,11 +60,13 @@ enum What {
 
 /// Measures, prints the tables, writes the files.
 pub fn run(options: &Options) -> Result<()> {
-    if rig::ran_optimised()? {
+    // Before anything is built: who has mistyped something hears so at once.
+    let (nats_server, nats) = (options.nats_server.as_deref(), options.nats.as_deref());
+    let contenders = Contenders::find(nats_server, nats, &options.servers)?;
+    if rig::ran_optimised(&options.rig)? {
         return Ok(());
     }
     let mut site = Site::new(&options.rig)?;
-    let contenders = Contenders::find(options.nats_server.clone(), &options.servers)?;
     let title = "Group messaging: ours, its peers and a floor in C";
     rig::measure_parts(
         "groups",
@@ -81,7 +83,7 @@ pub fn run(options: &Options) -> Result<()> {
                 What::Designs => panels::designs(site, &contenders),
                 What::Halved => panels::halved(site, &contenders),
                 What::Quiet => quiet::measure(site, &contenders),
-                What::NatsBench => nats_bench::measure(site, &contenders, options.nats.as_deref()),
+                What::NatsBench => nats_bench::measure(site, &contenders),
             };
             part.map(|mut part| {
                 part.text.push_str(&contenders.skipped());

@@ -41,7 +41,7 @@ enum What {
 
 /// Measures, prints the tables, writes the files.
 pub fn run(options: &Options) -> Result<()> {
-    if rig::ran_optimised()? {
+    if rig::ran_optimised(&options.rig)? {
         return Ok(());
     }
     let mut site = Site::new(&options.rig)?;

@@ -115,7 +115,12 @@ impl Site {
 
 /// Starts the optimised build of this program with the same arguments, where this is not one: the clients are in it, and
 /// must not be what a server waits for. Whether it did.
-pub fn ran_optimised() -> Result<bool> {
+///
+/// # Errors
+///
+/// If the server that is named is not there, before anything is built; or as that build ends.
+pub fn ran_optimised(options: &Options) -> Result<bool> {
+    options.server.as_deref().map(shell::given).transpose()?;
     if !cfg!(debug_assertions) {
         return Ok(false);
     }

@@ -76,6 +76,28 @@ pub fn find(program: &str) -> Option<PathBuf> {
         .find(|candidate| candidate.is_file())
 }
 
+/// The program that a person has named.
+///
+/// # Errors
+///
+/// If it is no file.
+pub fn given(program: &Path) -> Result<PathBuf> {
+    ensure!(program.is_file(), "there is no program at {}", program.display());
+    Ok(std::path::absolute(program)?)
+}
+
+/// The program that a person has named, or else the one on the path, if there is one.
+///
+/// # Errors
+///
+/// If the one named is no file.
+pub fn given_or_found(named: Option<&Path>, program: &str) -> Result<Option<PathBuf>> {
+    match named {
+        Some(named) => given(named).map(Some),
+        None => Ok(find(program)),
+    }
+}
+
 /// What cargo knows of the workspace and everything it depends on.
 pub fn metadata() -> Result<Value> {
     let text = output(cargo().args(["metadata", "--format-version", "1", "--locked"]))?;

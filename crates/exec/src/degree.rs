@@ -19,19 +19,25 @@ use std::sync::OnceLock;
 /// # Adaptive
 ///
 /// For work of which one does not know, or that is not the same everywhere, whether it computes, waits, or overloads a
-/// server. The call begins with as many as there are CPUs (four at least), and then looks for the lowest degree
+/// server. The call begins with as many as there are CPUs (two at least), and then looks for the lowest degree
 /// within a few percent of the most objects a second: by growing while that pays, later by trying the neighbours of
 /// the best now and then; and anew when the throughput changes. A rise after which clearly fewer objects end is taken
 /// back at once, and not made again for long. How much CPU time the processors use tells it how
 /// much room there is (threads on Linux and Android; elsewhere, and with helper processes and futures, it goes by the
 /// throughput alone).
 ///
-/// Expect it within 5 % of the best fixed degree in steady state, and within 10 % over 500 objects of a
-/// millisecond or more where the best is 16 or less, also for a server of 16 that thrashes badly beyond that. Two kinds
-/// of work cost more. Where hundreds may wait at once a few hundred objects are done before it has come so far, in
-/// several times the least time: if you know that, say so with a number. And a small server that breaks down beyond its
-/// best degree suffers from the first looks beyond it, by 10 to 50 % of 500 objects, and one of a single slot by up to
-/// twice the time: then give it a bound.
+/// Expect it within 5 % of the best fixed degree in steady state, and within 10 % over 500 objects of a millisecond or
+/// more where the best is 16 or less and a degree too high does little harm. It learns by looking, and a look costs.
+/// **Give a number, or a bound, where you know one**, above all in these cases:
+///
+/// - *Hundreds may wait at once.* A few hundred objects are done before it has come so far, in two to five times the
+///   least time: give the number.
+/// - *A server breaks down beyond some load* (a lock, a database, a disk that seeks). Each look beyond costs what was
+///   started by then. Where a request is half as slow again with as many waiting as are served, typically 5 to 20 % of
+///   500 objects; where it is three times as slow, 10 to 25 %; by bad luck twice the time. Give the load as the upper
+///   bound. On a machine of many CPUs the bound counts the more, as the call begins with as many.
+/// - *Few objects.* It needs some ten rounds to find the degree; with fewer than a hundred objects it has hardly begun.
+/// - *Service times that vary very much*, or come in step with each other: it may take long to see what is better.
 ///
 /// A processor that waits for *another object's* processor or finisher needs a fixed degree, or a lower bound that is
 /// high enough.

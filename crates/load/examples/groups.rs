@@ -7,18 +7,29 @@
 //!
 //! Server, protocol (`nats`, `resp`, `mqtt`, `chat`), connections, bytes of a message, `closed` with the messages that each has
 //! on their way or `open` with the deliveries a second, seconds.
-#![allow(clippy::print_stdout)]
+#![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use std::error::Error;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use threadgauge_load::codec::{Chat, Codec, Mqtt, Nats, Resp};
 use threadgauge_load::{Arrivals, Groups, Latency, Load, Plan, Quantile};
 
 const WARM_UP: Duration = Duration::from_millis(300);
-const USAGE: &str = "SERVER nats|resp|mqtt|chat CONNECTIONS BYTES closed|open HOW-MANY SECONDS";
+const USAGE: &str = "say SERVER nats|resp|mqtt|chat CONNECTIONS BYTES closed|open HOW-MANY SECONDS";
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("groups: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let [server, protocol, connections, bytes, kind, many, seconds] = words[..] else {

@@ -77,12 +77,8 @@ impl Crowd {
             stream.set_nodelay(true)?;
             let name = epoll::EventData::new_u64(connection as u64);
             // By edges: a level would put each connection through the kernel's list once more.
-            epoll::add(
-                &self.epoll,
-                &stream,
-                name,
-                epoll::EventFlags::IN | epoll::EventFlags::ET,
-            )?;
+            let edges = epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
+            epoll::add(&self.epoll, &stream, name, edges)?;
             Ok(stream)
         });
         self.streams
@@ -92,17 +88,19 @@ impl Crowd {
         Ok(())
     }
 
-    /// Where to append what this connection is to send with the next [`flush`](Self::flush).
+    /// Has `append` append what this connection is to send with the next [`flush`](Self::flush).
     ///
     /// # Panics
     ///
     /// If there is no such connection.
-    pub fn say(&mut self, connection: usize) -> &mut Vec<u8> {
+    pub fn say(&mut self, connection: usize, append: impl FnOnce(&mut Vec<u8>)) {
         let unsent = &mut self.unsent[connection];
-        if unsent.is_empty() {
+        let was_silent = unsent.is_empty();
+        append(unsent);
+        // A speaker that stood there twice would send the same bytes twice.
+        if was_silent && !unsent.is_empty() {
             self.speakers.push(connection);
         }
-        unsent
     }
 
     /// Sends all that waits, as far as sockets take it without waiting: whether that was all. The rest stays.
@@ -138,7 +136,7 @@ impl Crowd {
             self.unsent[connection].clear();
         }
         for (connection, rest) in rests {
-            self.say(connection).extend(rest);
+            self.say(connection, |unsent| *unsent = rest);
         }
         Ok(self.speakers.is_empty())
     }
@@ -163,15 +161,19 @@ impl Crowd {
         }
         for i in 0..self.events.len() {
             let event = self.events[i];
-            self.receive(event.data.u64() as usize, &mut take)?;
+            // What ends a connection comes as one event with its last bytes, where these were not looked at before.
+            let ends = epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
+            let flags = event.flags;
+            self.receive(event.data.u64() as usize, flags.intersects(ends), &mut take)?;
         }
         Ok(self.events.len())
     }
 
-    /// Until the socket is empty, since nothing tells of what is left there.
+    /// Until the socket is empty, since nothing tells of what is left there: of one that has ended, to the end.
     fn receive(
         &mut self,
         connection: usize,
+        ended: bool,
         take: &mut impl FnMut(usize, &[u8]) -> Result<usize, LoadError>,
     ) -> Result<(), LoadError> {
         loop {
@@ -201,7 +203,7 @@ impl Crowd {
                 let used = take(connection, unused)?;
                 unused.drain(..used);
             }
-            if received < BUFFER_BYTES {
+            if received < BUFFER_BYTES && !ended {
                 return Ok(());
             }
         }
@@ -270,7 +272,7 @@ mod tests {
         crowd.connect(at).unwrap();
         let mut peer = listener.accept().unwrap().0;
         let all: Vec<u8> = (0..BYTES).map(|i| (i / 7) as u8).collect();
-        crowd.say(0).extend_from_slice(&all);
+        crowd.say(0, |unsent| unsent.extend_from_slice(&all));
         assert!(!crowd.flush().unwrap(), "no socket holds so much");
         let reader = thread::spawn(move || {
             let mut received = vec![0; BYTES];
@@ -281,6 +283,48 @@ mod tests {
             thread::yield_now();
         }
         assert!(reader.join().unwrap() == all);
+    }
+
+    #[test]
+    fn who_had_nothing_to_say_at_first_says_it_once() {
+        let (listener, at) = listener();
+        let mut crowd = Crowd::new().unwrap();
+        crowd.connect(at).unwrap();
+        let mut peer = listener.accept().unwrap().0;
+        crowd.say(0, |_| {});
+        crowd.say(0, |unsent| unsent.extend_from_slice(b"once"));
+        crowd.say(0, |unsent| unsent.extend_from_slice(b", and more"));
+        assert!(crowd.flush().unwrap());
+        // Behind it, so that what came twice would be seen.
+        crowd.say(0, |unsent| unsent.push(b'.'));
+        assert!(crowd.flush().unwrap());
+        let mut heard = [0; 15];
+        peer.read_exact(&mut heard).unwrap();
+        assert_eq!(heard, *b"once, and more.");
+    }
+
+    #[test]
+    fn an_end_that_comes_with_the_last_words_is_seen() {
+        let (listener, at) = listener();
+        let mut crowd = Crowd::new().unwrap();
+        crowd.connect(at).unwrap();
+        let mut peer = listener.accept().unwrap().0;
+        peer.write_all(b"last words").unwrap();
+        drop(peer);
+        let mut said = Vec::new();
+        loop {
+            let heard = crowd.hear(PATIENCE, |_, bytes| {
+                said.extend_from_slice(bytes);
+                Ok(bytes.len())
+            });
+            match heard {
+                Ok(0) => panic!("the end was not seen"),
+                Ok(_) => {}
+                Err(LoadError::Closed(0)) => break,
+                Err(other) => panic!("{other}"),
+            }
+        }
+        assert_eq!(said, b"last words");
     }
 
     #[test]

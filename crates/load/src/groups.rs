@@ -170,8 +170,10 @@ impl Groups {
             let last = plan.connections.min(first + STEP);
             for connection in first..last {
                 groups.crowd.connect(server)?;
-                let say = groups.crowd.say(connection);
-                codec.greet(connection, connection / plan.group_size, say);
+                let group = connection / plan.group_size;
+                groups
+                    .crowd
+                    .say(connection, |unsent| codec.greet(connection, group, unsent));
             }
             groups.wait_until_greeted(last - first)?;
         }
@@ -295,9 +297,9 @@ impl Groups {
             self.heard_ns = intended_ns;
         }
         self.ledger.sends(speaker, intended_ns, &mut self.payload);
-        let say = self.crowd.say(speaker);
-        self.codec
-            .publish(speaker / self.plan.group_size, &self.payload, say);
+        let (codec, group, payload) = (self.codec, speaker / self.plan.group_size, &self.payload);
+        self.crowd
+            .say(speaker, |unsent| codec.publish(group, payload, unsent));
         tally.messages += 1;
     }
 
@@ -353,7 +355,8 @@ impl Groups {
             }
         })?;
         for (connection, answer) in self.answers.drain(..) {
-            self.crowd.say(connection).extend_from_slice(answer);
+            self.crowd
+                .say(connection, |unsent| unsent.extend_from_slice(answer));
         }
         // By the clock, since waiting may end early.
         let now_ns = monotonic_ns();

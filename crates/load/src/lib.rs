@@ -10,6 +10,28 @@
 //!                             Crowd ── sockets: epoll in, one io_uring submission a turn out
 //! ```
 //!
+//! A hundred rooms of ten at a server of NATS' protocol, each member with one message on its way, for three seconds:
+//!
+//! ```no_run
+//! use std::num::NonZeroUsize;
+//! use std::time::Duration;
+//! use threadgauge_load::{Groups, Load, Plan, codec::Nats};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let plan = Plan {
+//!     connections: 1_000,
+//!     group_size: 10,
+//!     payload_bytes: 128,
+//!     patience: Duration::from_secs(20),
+//! };
+//! let mut groups = Groups::connect("127.0.0.1:4222".parse()?, &Nats, plan)?;
+//! let load = Load::Closed { outstanding: NonZeroUsize::MIN };
+//! let tally = groups.talk(load, Duration::from_secs(3))?; // an error if one delivery is not as it must be
+//! println!("{:.0} deliveries a second", tally.rate());
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! Three promises hold throughout:
 //!
 //! - **every delivery is checked**: sender, number, every byte. Lost, doubled, reordered, changed or misled: the run fails

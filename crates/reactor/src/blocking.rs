@@ -142,6 +142,7 @@ impl<'a, P: Protocol, H: Halt> Worker<'a, P, H> {
             output: self.desk.outbox.buffer(),
             full_at,
             effects: &mut self.desk.effects,
+            now: &mut None,
         };
         let connection = Connection::open_on(self.serving, id, &socket, &mut turn);
         let mut peer = Peer::<P, H> {
@@ -211,6 +212,14 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
         }
     }
 
+    /// Whether by our own doing nothing more comes from the client: see [`Halt::WAKES`].
+    fn is_shut_in(&self, phase: Phase) -> bool {
+        match self.post {
+            Some(_) => phase == Phase::Over,
+            None => phase > Phase::Serving,
+        }
+    }
+
     fn is_over(&self) -> bool {
         self.connection
             .ending()
@@ -233,7 +242,7 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
             return;
         }
         let held_up = self.post.as_ref().is_some_and(|post| !post.held_up_by.is_empty());
-        let reads = self.connection.wants_input() && self.phase == Phase::Serving && !held_up;
+        let reads = self.connection.wants_input() && !self.is_shut_in(self.phase) && !held_up;
         let only_reads = reads && self.post.is_none() && self.desk.outbox.is_empty();
         if only_reads && H::WAKES && self.nearest().is_none() {
             self.receive(RecvFlags::empty());
@@ -278,6 +287,7 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
             output: self.desk.outbox.buffer(),
             full_at,
             effects: &mut self.desk.effects,
+            now: &mut None,
         };
         call(&mut self.connection, &mut turn);
         self.note();
@@ -363,7 +373,7 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
         self.more_likely = input.len() == input.capacity();
         match received {
             // That may be the socket shut down by our own side: then the session hears of the stop instead.
-            Ok((0, _)) if self.halt.phase() > Phase::Serving => {}
+            Ok((0, _)) if self.is_shut_in(self.halt.phase()) => {}
             Ok((0, _)) => self.call(Connection::ended),
             Ok((count, _)) => {
                 self.counters.bytes_in.add(count as u64);

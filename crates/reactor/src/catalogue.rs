@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use crate::design::Design;
 use crate::error::{Error, find};
-use crate::protocol::{Protocol, bytes, chat, echo, groups, null, numbered};
+use crate::protocol::{self, Protocol};
 
 /// What a protocol is.
 #[derive(Debug)]
@@ -37,20 +37,20 @@ macro_rules! protocols {
             /// Gives a new one to the visitor.
             pub fn visit<V: Visitor>(self, visitor: V) -> V::Output {
                 match self {
-                    $(Self::$name => visitor.visit(<$module::$name>::default()),)*
+                    $(Self::$name => visitor.visit(<protocol::$module::$name>::default()),)*
                 }
             }
 
             /// Whether its sessions share memory or send to each other.
             pub fn is_shared(self) -> bool {
                 match self {
-                    $(Self::$name => <$module::$name as Protocol>::SHARED,)*
+                    $(Self::$name => <protocol::$module::$name as Protocol>::SHARED,)*
                 }
             }
 
             fn about(self) -> &'static About {
                 match self {
-                    $(Self::$name => &$module::ABOUT,)*
+                    $(Self::$name => &protocol::$module::ABOUT,)*
                 }
             }
         }
@@ -58,17 +58,17 @@ macro_rules! protocols {
 }
 
 protocols! {
-    /// [`Echo`](echo::Echo).
+    /// [`Echo`](crate::protocol::echo::Echo).
     Echo => echo,
-    /// [`Bytes`](bytes::Bytes).
+    /// [`Bytes`](crate::protocol::bytes::Bytes).
     Bytes => bytes,
-    /// [`Null`](null::Null).
+    /// [`Null`](crate::protocol::null::Null).
     Null => null,
-    /// [`Numbered`](numbered::Numbered).
+    /// [`Numbered`](crate::protocol::numbered::Numbered).
     Numbered => numbered,
-    /// [`Chat`](chat::Chat).
+    /// [`Chat`](crate::protocol::chat::Chat).
     Chat => chat,
-    /// [`Groups`](groups::Groups).
+    /// [`Groups`](crate::protocol::groups::Groups).
     Groups => groups,
 }
 

@@ -6,7 +6,7 @@
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::counters::CloseReason;
 use crate::id::ConnectionId;
@@ -28,6 +28,8 @@ pub(crate) struct Turn<'a> {
     pub full_at: usize,
     /// For everyone else.
     pub effects: &'a mut Effects,
+    /// The time, once somebody has asked for it.
+    pub now: &'a mut Option<Instant>,
 }
 
 /// A session and what surrounds it.
@@ -245,6 +247,7 @@ impl<S: Session> Connection<S> {
                 output: &mut nowhere,
                 full_at: usize::MAX,
                 effects,
+                now: &mut None,
             };
             self.call(&mut turn, |session, io| session.closed(io));
             effects.jobs.clear();
@@ -331,6 +334,7 @@ impl<S: Session> Connection<S> {
             output: turn.output,
             asked: &mut self.asked,
             effects: turn.effects,
+            now: turn.now,
         };
         // A session that has panicked is never called again, so nobody sees it half changed.
         let result = {
@@ -405,6 +409,7 @@ mod tests {
                 output: &mut output,
                 full_at: usize::MAX,
                 effects: &mut effects,
+                now: &mut None,
             };
             let connection = Connection::open(
                 &LinesProtocol,
@@ -426,6 +431,7 @@ mod tests {
                 output: &mut self.output,
                 full_at: self.full_at,
                 effects: &mut self.effects,
+                now: &mut None,
             };
             call(&mut self.connection, &mut turn);
             String::from_utf8_lossy(&self.output).into_owned()

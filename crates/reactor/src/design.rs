@@ -1,11 +1,13 @@
 //! The concurrency designs: what each is, and the one list of them.
 //!
-//! A design is a module here with `ABOUT` and `run`, and one line in the list below. It drives every connection
+//! A design is a module here with `ABOUT` and `run`, and one line in the list below; nothing else knows designs by
+//! their names. It drives every connection
 //! through [`Connection`](crate::connection::Connection), so all designs agree in what a protocol sees.
 
 mod half_sync_half_async;
 mod iterative;
 mod leader_followers;
+mod made_of;
 mod preforked;
 mod preforked_accept;
 mod preforked_descriptor;
@@ -25,14 +27,11 @@ mod split_reactor;
 mod thread_per_connection;
 mod threads;
 
-use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use crate::error::{Error, find};
 use crate::options::{Options, Setting};
-use crate::pool;
 use crate::protocol::Protocol;
-use crate::reactor::headcount::Headcount;
 use crate::server::Serving;
 
 /// What a design is.
@@ -50,6 +49,10 @@ pub struct About {
     pub at_once: AtOnce,
     /// The settings it uses; any other is refused.
     pub settings: &'static [Setting],
+    /// How many units it serves with, in words, the defaults included; none where there is no choice.
+    pub(crate) made_of: fn(&Options) -> Option<String>,
+    /// Whether it can serve here, and with these, each of which it uses; the error says why not.
+    pub(crate) check: fn(&Options) -> Result<(), Error>,
 }
 
 /// Whether connections can reach each other.
@@ -72,10 +75,16 @@ pub enum AtOnce {
     Many,
 }
 
+/// For a design that can serve with any values of the settings that it uses.
+fn any_settings(_: &Options) -> Result<(), Error> {
+    Ok(())
+}
+
 macro_rules! designs {
     ($($(#[$about:meta])* $name:ident => $module:ident,)*) => {
-        /// A way to use processes, threads and event loops for the connections of a server.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        /// A way to use processes, threads and event loops for the connections of a server. The default, one
+        /// event loop, is among the cheapest for each message wherever it was measured, and every kernel allows it.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub enum Design {
             $($(#[$about])* $name,)*
         }
@@ -123,6 +132,7 @@ designs! {
     /// Threads made beforehand; the main thread accepts and hands over.
     PrethreadedAcceptor => prethreaded_acceptor,
     /// One event loop for all connections.
+    #[default]
     Reactor => reactor,
     /// One event loop that reads, one that writes.
     SplitReactor => split_reactor,
@@ -160,63 +170,6 @@ impl Design {
             } => Err("serves one connection after the other"),
             _ => Ok(()),
         }
-    }
-
-    /// Whether it can serve with these, each of which it uses.
-    ///
-    /// # Errors
-    ///
-    /// If a value is none for this design.
-    pub(crate) fn check(self, options: &Options) -> Result<(), Error> {
-        match self {
-            Self::PreforkedReuseport => preforked_reuseport::check(options),
-            Self::ReactorPerCore | Self::Proactor => reactor_per_core::check(options),
-            _ => Ok(()),
-        }
-    }
-
-    /// How many units it serves with, in words, the defaults included; none where there is no choice.
-    pub(crate) fn crew(self, options: &Options) -> Option<String> {
-        let count = |number: usize, what: &str| {
-            let ending = match (number, what.ends_with('s')) {
-                (1, _) => "",
-                (_, true) => "es",
-                (_, false) => "s",
-            };
-            format!("{number} {what}{ending}")
-        };
-        let range = |workers: RangeInclusive<usize>, what| {
-            let (least, most) = workers.into_inner();
-            let many = count(most, what);
-            if least == most {
-                many
-            } else {
-                format!("{least} to {many}")
-            }
-        };
-        Some(match self {
-            Self::PreforkedAccept
-            | Self::PreforkedFileLock
-            | Self::PreforkedMutex
-            | Self::PreforkedDescriptor
-            | Self::PreforkedReuseport => range(pool::workers(options), "process"),
-            Self::PrethreadedMutex | Self::PrethreadedAcceptor => range(pool::workers(options), "thread"),
-            Self::LeaderFollowers => range(Headcount::bounds(options.workers.clone()), "thread"),
-            Self::HalfSyncHalfAsync => {
-                let workers = range(Headcount::bounds(options.workers.clone()), "worker");
-                format!("a loop and {workers}")
-            }
-            Self::ReactorPool => {
-                let (readers, writers) = reactor_pool::loops(options);
-                format!(
-                    "{} and {}",
-                    count(readers.get(), "reader"),
-                    count(writers.get(), "writer")
-                )
-            }
-            Self::ReactorPerCore | Self::Proactor => count(reactor_per_core::loops(options).get(), "loop"),
-            _ => return None,
-        })
     }
 
     /// Whether it uses a setting.

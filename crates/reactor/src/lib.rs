@@ -30,6 +30,7 @@ mod stop;
 mod sync;
 pub mod testing;
 mod trace;
+mod waiting;
 
 pub use catalogue::{BuiltIn, Visitor};
 pub use counters::{CloseReason, Totals};
@@ -41,3 +42,4 @@ pub use protocol::{Io, Job, Letter, Protocol, Session};
 pub use rooms::{Member, Rooms};
 pub use server::{Bound, Meter, Server};
 pub use stop::Stop;
+pub use waiting::Waiting;

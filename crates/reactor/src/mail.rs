@@ -93,6 +93,15 @@ impl Mail {
             })
     }
 
+    /// The bytes that wait for each client for which any do.
+    pub fn all_waiting(&self) -> Vec<(ConnectionId, usize)> {
+        let waiting = self.boxes.iter().filter_map(|place| {
+            let place = place.lock().unwrap_or_else(PoisonError::into_inner);
+            place.as_ref().map(|mail| (mail.id, mail.outbox.len()))
+        });
+        waiting.filter(|&(_, bytes)| bytes > 0).collect()
+    }
+
     /// The connection's own output.
     pub fn append(&self, id: ConnectionId, bytes: &[u8]) {
         if let Some(mail) = &mut *self.lock(id) {
@@ -269,6 +278,7 @@ mod tests {
             output: &mut Vec::new(),
             asked: &mut Asked::default(),
             effects: &mut effects,
+            now: &mut None,
         };
         io.send_to(to, bytes);
         effects

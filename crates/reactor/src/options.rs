@@ -38,7 +38,7 @@ impl fmt::Display for Setting {
 /// Which reactors a connection gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Placement {
-    /// By its handle, modulo the number of reactors: the source's rule.
+    /// By its handle, modulo the number of reactors: the rule of JAWS, a framework for web servers.
     #[default]
     ByHandle,
     /// The one with the fewest connections.

@@ -189,8 +189,9 @@ pub(crate) struct Spares {
 
 /// The most memory that one loop keeps.
 const SPARE_BYTES: usize = 16 * 1024 * 1024;
-/// A buffer with more than this is not kept.
-const LARGEST_SPARE: usize = 64 * 1024;
+/// A buffer with more than this is not kept. Much more than a message of the largest usual size: what goes back to the
+/// allocator goes back to the kernel, and each of its pages costs a fault when it is used again.
+const LARGEST_SPARE: usize = 256 * 1024;
 
 impl Spares {
     /// The one given last; a new one if there is none.

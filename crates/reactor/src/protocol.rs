@@ -1,7 +1,7 @@
 //! What a server says: state machines without I/O.
 //!
 //! A protocol is written once, as bytes in and bytes out, and runs on every design. It knows no socket, no thread, no
-//! process and no clock: what it wants done it asks of its [`Io`]. So it is tested without a network, fuzzed, and
+//! process and no clock: what it wants done, or wants to know, it asks of its [`Io`]. So it is tested without a network, fuzzed, and
 //! compared on designs as different as a process per connection and a pool of reactors.
 //!
 //! ```
@@ -37,7 +37,7 @@ pub mod null;
 pub mod numbered;
 
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::id::ConnectionId;
 use crate::letters::{Letters, Number};
@@ -110,7 +110,9 @@ pub trait Session: Send + 'static {
         let _ = io;
     }
 
-    /// The server is stopping and will take no more from this client. By default as [`Session::ended`].
+    /// The server is stopping: nobody new is accepted. By default as [`Session::ended`]. A session that does not close
+    /// here goes on until it does, or the server's drain time is over; but where a thread or process blocks for each
+    /// client, only those of [shared](Protocol::SHARED) protocols still hear from it.
     fn stopping(&mut self, io: &mut Io<'_>) {
         io.close();
     }
@@ -131,12 +133,18 @@ pub struct Io<'a> {
     pub(crate) output: &'a mut Vec<u8>,
     pub(crate) asked: &'a mut Asked,
     pub(crate) effects: &'a mut Effects,
+    pub(crate) now: &'a mut Option<Instant>,
 }
 
 impl Io<'_> {
     /// The own connection.
     pub fn id(&self) -> ConnectionId {
         self.id
+    }
+
+    /// The time: on an event loop one for all that is done in one of its turns, so that asking costs next to nothing.
+    pub fn now(&mut self) -> Instant {
+        *self.now.get_or_insert_with(Instant::now)
     }
 
     /// Sends to the own client, after all that was sent to it before.

@@ -19,6 +19,7 @@ use crate::protocol::Protocol;
 use crate::ring;
 use crate::stop::Stop;
 use crate::trace::Span;
+use crate::waiting::Waiting;
 
 /// The most processes or threads that can be asked for as workers, readers or writers.
 const MOST_UNITS: usize = 200;
@@ -46,11 +47,11 @@ pub struct Server<P> {
 }
 
 impl<P: Protocol> Server<P> {
-    /// The protocol on the iterative design, all settings at their defaults.
+    /// The protocol on the default design, one event loop, all settings at their defaults.
     pub fn new(protocol: P) -> Self {
         Self {
             protocol,
-            design: Design::Iterative,
+            design: Design::default(),
             options: Options::default(),
         }
     }
@@ -150,9 +151,6 @@ impl<P: Protocol> Server<P> {
     /// io_uring where it is needed, or the address cannot be had.
     pub fn bind(self, address: impl ToSocketAddrs + Debug) -> Result<Bound<P>, Error> {
         self.check()?;
-        if self.design == Design::Proactor {
-            ring::probe("serve on the design `reactor-per-core`, which is the same over epoll")?;
-        }
         if self.options.sends == Some(Sends::IoUring) {
             ring::probe("send by system calls (`call`), which differs in speed alone")?;
         }
@@ -172,6 +170,7 @@ impl<P: Protocol> Server<P> {
                 listener,
                 options,
                 board: Arc::new(board),
+                waiting: Waiting::default(),
                 stop: None,
             },
         })
@@ -220,7 +219,7 @@ impl<P: Protocol> Server<P> {
                 return bad(setting, count.to_string(), "1 to 100 are possible");
             }
         }
-        self.design.check(&self.options)
+        (about.check)(&self.options)
     }
 }
 
@@ -239,12 +238,18 @@ impl<P: Protocol> Bound<P> {
     /// How many processes, threads or loops it serves with, in words, the defaults of its design included; none where
     /// the design leaves no choice.
     pub fn crew(&self) -> Option<String> {
-        self.serving.design.crew(&self.serving.options)
+        (self.serving.design.about().made_of)(&self.serving.options)
     }
 
     /// To read the counters while it runs.
     pub fn meter(&self) -> Meter {
         Meter(Arc::clone(&self.serving.board))
+    }
+
+    /// To see how much waits for its clients while it runs. Of designs in separate address spaces, and of those where
+    /// connections do not send to each other, nothing is told.
+    pub fn waiting(&self) -> Waiting {
+        self.serving.waiting.clone()
     }
 
     /// Serves on this thread and those it makes, until `stop` is set and all connections are drained. Blocks until
@@ -264,7 +269,9 @@ impl<P: Protocol> Bound<P> {
         design: impl FnOnce(&Serving<P>) -> Result<(), Error>,
     ) -> Result<Totals, Error> {
         self.serving.stop = Some(stop.clone());
-        design(&self.serving)?;
+        let outcome = design(&self.serving);
+        self.serving.waiting.forget();
+        outcome?;
         Ok(self.serving.board.totals())
     }
 }
@@ -295,6 +302,8 @@ pub(crate) struct Serving<P> {
     pub options: Options,
     /// A block of counters for each worker, thread or connection slot that a design can have, and two more.
     pub board: Arc<Board>,
+    /// A design says there how it can be asked, if connections are in one address space.
+    pub waiting: Waiting,
     stop: Option<Stop>,
 }
 
@@ -318,6 +327,7 @@ mod tests {
     #[test]
     fn a_setting_without_use_is_refused() {
         let error = Server::new(Echo)
+            .design(Design::Iterative)
             .workers(1..=4)
             .bind("127.0.0.1:0")
             .expect_err("iterative has no workers");

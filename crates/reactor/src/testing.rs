@@ -12,7 +12,7 @@
 //! assert_eq!(server.take_output(anna), b"joined room\nhello Anna\n");
 //! ```
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::connection::{Connection, Turn};
 use crate::counters::CloseReason;
@@ -32,6 +32,7 @@ pub struct Rehearsal<P: Protocol> {
     effects: Effects,
     steps: Vec<Step>,
     undeliverable: u64,
+    now: Instant,
 }
 
 #[derive(Debug)]
@@ -61,7 +62,18 @@ impl<P: Protocol> Rehearsal<P> {
             effects: Effects::default(),
             steps: Vec::new(),
             undeliverable: 0,
+            now: Instant::now(),
         }
+    }
+
+    /// What time it is here: a time goes by only when the test says so.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// So much time goes by. No alarm goes off.
+    pub fn pass(&mut self, time: Duration) {
+        self.now += time;
     }
 
     /// A client connects.
@@ -73,6 +85,7 @@ impl<P: Protocol> Rehearsal<P> {
             output: &mut output,
             full_at: usize::MAX,
             effects: &mut self.effects,
+            now: &mut Some(self.now),
         };
         let connection = Connection::open(&self.protocol, id, Span::none(), None, &mut turn);
         self.clients.push(Client {
@@ -100,9 +113,10 @@ impl<P: Protocol> Rehearsal<P> {
         self.call(client, |connection, _| connection.end(CloseReason::Lost));
     }
 
-    /// The alarm that a session has set goes off; nothing happens if it has set none.
+    /// The alarm that a session has set goes off, its time after now; nothing happens if it has set none.
     pub fn ring(&mut self, client: ConnectionId) {
-        if self.client(client).alarm.take().is_some() {
+        if let Some(time) = self.client(client).alarm.take() {
+            self.pass(time);
             self.call(client, Connection::alarm);
         }
     }
@@ -165,6 +179,7 @@ impl<P: Protocol> Rehearsal<P> {
             output: &mut client.output,
             full_at: usize::MAX,
             effects: &mut self.effects,
+            now: &mut Some(self.now),
         };
         call(connection, &mut turn);
         let is_interrupted = connection.is_interrupted();

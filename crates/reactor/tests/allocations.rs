@@ -9,7 +9,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 
-use threadgauge_reactor::protocol::{bytes::Bytes, chat::Chat, echo::Echo};
+use threadgauge_reactor::protocol::{bytes::Bytes, chat::Chat, echo::Echo, groups::Groups};
 use threadgauge_reactor::{Design, Protocol, Server, Stop};
 
 /// Of all threads that are not the clients'.
@@ -59,8 +59,8 @@ const ROUNDS: usize = 300;
 /// Buffers grow to what they need in the first of so many attempts. What allocates for each message never passes.
 const ATTEMPTS: usize = 20;
 
-/// Designs that serve in this process.
-const DESIGNS: [Design; 9] = [
+/// Designs that serve several at once in this process.
+const DESIGNS: [Design; 10] = [
     Design::ThreadPerConnection,
     Design::PrethreadedMutex,
     Design::PrethreadedAcceptor,
@@ -68,6 +68,7 @@ const DESIGNS: [Design; 9] = [
     Design::SplitReactor,
     Design::ReactorPool,
     Design::ReactorPerCore,
+    Design::Proactor,
     Design::LeaderFollowers,
     Design::HalfSyncHalfAsync,
 ];
@@ -82,10 +83,11 @@ fn server<P: Protocol>(protocol: P, design: Design) -> Server<P> {
     }
 }
 
-/// What a client says to begin with, in each round, and how many bytes it hears of the first and of a round.
+/// What a client says to begin with and in each round, how the answer to the first ends, and how many bytes it hears in a
+/// round.
 struct Talk {
     hello: &'static [u8],
-    welcome: usize,
+    welcome: &'static [u8],
     says: &'static [u8],
     hears: usize,
 }
@@ -119,7 +121,12 @@ fn attempts(address: SocketAddr, talk: &Talk) -> Vec<usize> {
             let mut client = TcpStream::connect(address).expect("connects");
             client.set_nodelay(true).expect("set");
             client.write_all(talk.hello).expect("sent");
-            client.read_exact(&mut vec![0; talk.welcome]).expect("a welcome");
+            let mut welcome = Vec::new();
+            while !welcome.ends_with(talk.welcome) {
+                let mut byte = [0];
+                client.read_exact(&mut byte).expect("a welcome");
+                welcome.extend(byte);
+            }
             client
         })
         .collect();
@@ -145,14 +152,14 @@ fn attempts(address: SocketAddr, talk: &Talk) -> Vec<usize> {
 fn no_message_costs_an_allocation() {
     let echo = Talk {
         hello: b"hello",
-        welcome: 5,
+        welcome: b"hello",
         says: &[b'x'; 128],
         hears: 128,
     };
     served_without_allocations(|| Echo, &echo);
     let bytes = Talk {
         hello: b"1 keep\n",
-        welcome: 1,
+        welcome: b"a",
         says: b"4000 keep\n",
         hears: 4000,
     };
@@ -160,9 +167,16 @@ fn no_message_costs_an_allocation() {
     let line = b"what somebody says to everyone else in the room\n";
     let chat = Talk {
         hello: b"join x\n",
-        welcome: b"joined x\n".len(),
+        welcome: b"joined x\n",
         says: line,
         hears: line.len() * (CLIENTS - 1),
     };
     served_without_allocations(Chat::default, &chat);
+    let groups = Talk {
+        hello: b"CONNECT {\"verbose\":false,\"echo\":false}\r\nSUB room.x 1\r\nPING\r\n",
+        welcome: b"PONG\r\n",
+        says: b"PUB room.x 5\r\nhello\r\n",
+        hears: b"MSG room.x 1 5\r\nhello\r\n".len() * (CLIENTS - 1),
+    };
+    served_without_allocations(Groups::default, &groups);
 }

@@ -95,7 +95,7 @@ impl Session for Twice {
 }
 
 /// Designs that serve with threads or loops: those that fork tell their own subscriber, in another process.
-const DESIGNS: [Design; 9] = [
+const DESIGNS: [Design; 11] = [
     Design::Iterative,
     Design::ThreadPerConnection,
     Design::PrethreadedMutex,
@@ -103,6 +103,8 @@ const DESIGNS: [Design; 9] = [
     Design::Reactor,
     Design::SplitReactor,
     Design::ReactorPool,
+    Design::ReactorPerCore,
+    Design::Proactor,
     Design::LeaderFollowers,
     Design::HalfSyncHalfAsync,
 ];

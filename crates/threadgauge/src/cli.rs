@@ -75,13 +75,16 @@ Examples:
     #[command(after_help = "\
 Examples:
   threadgauge serve --list              what runs on what, and why not
+  threadgauge serve groups --listen 4222
   threadgauge serve echo --design iterative --listen 127.0.0.1:7000
   threadgauge serve --config server.toml --listen 0.0.0.0:7000
 
-The file has the same names as the options; what is given here wins over it:
-  protocol = \"chat\"
-  design = \"thread-per-connection\"
-  idle = 60
+The file has the same names as the options, those of the protocol groups in a table of their own;
+what is given here wins over it:
+  protocol = \"groups\"
+  listen = 4222
+  [groups]
+  token = \"secret\"
 
 The first line on standard error is `listening on ADDRESS`. At the first SIGTERM or Ctrl-C no
 more connections are accepted and those there are drained; the second ends it at once. The

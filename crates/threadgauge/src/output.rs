@@ -55,6 +55,8 @@ fn in_one_line(error: &anyhow::Error) -> String {
             line += &cause;
         }
     }
+    // Some cite a file in lines of their own, with an end to each.
+    line.truncate(line.trim_end().len());
     line
 }
 
@@ -87,5 +89,7 @@ mod tests {
         assert_eq!(in_one_line(&error), "cannot write: no room");
         let error = anyhow::Error::new(cause()).context("writing: no room");
         assert_eq!(in_one_line(&error), "writing: no room");
+        let error = anyhow::Error::new(io::Error::other("at line 2\n")).context("no settings");
+        assert_eq!(in_one_line(&error), "no settings: at line 2");
     }
 }

@@ -1,10 +1,11 @@
 """nats-py, the official client for Python: each function is what a program does with it.
 
-Started as `scenarios.py CASE URL`, once for each case, by the program around it. Ends with an exception where
+Started as `scenarios.py CASE URL…`, once for each case, by the program around it. Ends with an exception where
 something is not as it should be.
 """
 
 import asyncio
+import os
 import sys
 
 import nats
@@ -277,9 +278,75 @@ async def unsubscribe_after(url):
     await publisher.close()
 
 
+class Duckling:
+    """A client of a server that is about to leave, and what happens to it."""
+
+    def __init__(self):
+        self.told, self.lost, self.back = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def connect(self, *urls):
+        async def on_told():
+            self.told.set()
+
+        async def on_lost():
+            self.lost.set()
+
+        async def on_return():
+            self.back.set()
+
+        self.client = await nats.connect(
+            list(urls),
+            dont_randomize=True,
+            lame_duck_mode_cb=on_told,
+            disconnected_cb=on_lost,
+            reconnected_cb=on_return,
+            error_cb=ignore,
+            reconnect_time_wait=0.01,
+        )
+        same(self.client.connected_url.geturl(), urls[0])
+        return self.client
+
+
+async def lame_duck(url, elsewhere, pid, signal):
+    """A client is told that the server leaves, and is served until it goes itself."""
+    ducklings = [Duckling(), Duckling()]
+    one, two = [await duckling.connect(url, elsewhere) for duckling in ducklings]
+    heard = await subscribed(two, "room")
+    await settle(one)
+    for i in range(100):
+        await one.publish("room", b"%d" % i)
+    os.kill(int(pid), int(signal))
+    for duckling in ducklings:
+        await duckling.told.wait()
+    for i in range(100, 200):
+        await one.publish("room", b"%d" % i)
+    for i in range(200):
+        same((await following(heard)).data, b"%d" % i)
+    for client in [one, two]:
+        await client.drain()
+
+
+async def lame_duck_over(url, elsewhere, pid, signal):
+    """A client that stays is closed when the time is over, and comes back by itself to another server."""
+    ducklings = [Duckling(), Duckling()]
+    one, two = [await duckling.connect(url, elsewhere) for duckling in ducklings]
+    heard = await subscribed(two, "room")
+    os.kill(int(pid), int(signal))
+    for duckling in ducklings:
+        await duckling.told.wait()
+        await duckling.lost.wait()
+        await duckling.back.wait()
+        same(duckling.client.connected_url.geturl(), elsewhere)
+        await settle(duckling.client)
+    await one.publish("room", b"here")
+    same((await following(heard)).data, b"here")
+    for client in [one, two]:
+        await client.close()
+
+
 def main():
-    case, url = sys.argv[1:]
-    asyncio.run(asyncio.wait_for(globals()[case](url), DEADLINE_S))
+    case, *arguments = sys.argv[1:]
+    asyncio.run(asyncio.wait_for(globals()[case](*arguments), DEADLINE_S))
 
 
 main()

@@ -119,22 +119,31 @@ fn stopped(site: &Site) -> Result<()> {
         listeners.push(wire);
     }
     let mut speaker = Wire::open(&server, r#"{"verbose":false}"#)?;
+    let mouth = speaker.stream().try_clone()?;
     let message = [&b"PUB flood 5000\r\n"[..], &[b'x'; 5_000], b"\r\n"].concat();
     std::thread::scope(|scope| {
         // Until it is cut off in the middle.
         let speaker = scope.spawn(move || while speaker.send(&message).is_ok() {});
-        // Not before everybody has heard something.
-        for listener in &mut listeners {
-            listener.frames_until(|frame| !frame.is("PING"))?;
-        }
-        server.tell_to_stop()?;
-        for listener in &mut listeners {
-            // Which fails where a frame is broken off.
-            let (_, closed) = listener.frames_until(|_| false)?;
-            ensure!(closed, "the server goes on");
-        }
+        let heard = stop_listened_to(&server, &mut listeners);
+        // Or it would flood the server for ever, if that was never told to stop.
+        let _ = mouth.shutdown(std::net::Shutdown::Both);
         speaker.join().ok().context("the speaker panicked")?;
-        anyhow::Ok(())
+        heard
     })?;
     server.end()
+}
+
+/// Tells a server to stop of which these hear a flood, and listens on to its end.
+fn stop_listened_to(server: &Server, listeners: &mut [Wire]) -> Result<()> {
+    // Not before everybody has heard something.
+    for listener in &mut *listeners {
+        listener.frames_until(|frame| !frame.is("PING"))?;
+    }
+    server.tell_to_stop()?;
+    for listener in listeners {
+        // Which fails where a frame is broken off.
+        let (_, closed) = listener.frames_until(|_| false)?;
+        ensure!(closed, "the server goes on");
+    }
+    Ok(())
 }

@@ -113,7 +113,9 @@ impl Came {
         let mut messages = Vec::new();
         for frame in frames {
             match frame {
-                Frame::Message { sid, text } if sid.starts_with(QUEUED) => self.queued.push(text),
+                Frame::Message { sid, text } if sid.starts_with(QUEUED) => {
+                    self.queued.push(without_headers(text));
+                }
                 Frame::Message { sid, .. } if sid == MARK => {}
                 Frame::Message { sid, text } => messages.push(format!("{sid}: {text}")),
                 // Who asks whether we are there, and what the server says of itself anew, says nothing of the session.
@@ -124,6 +126,22 @@ impl Came {
         messages.sort();
         self.told[to].extend(messages);
     }
+}
+
+/// What a queue got, without what depends on who of it got it: a member that knows no headers gets none.
+fn without_headers(text: String) -> String {
+    let bare = || {
+        let (line, body) = text.strip_prefix("HMSG ")?.split_once("\r\n")?;
+        let mut words: Vec<&str> = line.split(' ').collect();
+        let (all, headers): (usize, usize) = (words.pop()?.parse().ok()?, words.pop()?.parse().ok()?);
+        Some(format!(
+            "MSG {} {}\r\n{}",
+            words.join(" "),
+            all - headers,
+            body.get(headers..)?
+        ))
+    };
+    bare().unwrap_or(text)
 }
 
 /// The subscription by which each connection hears that it has heard everything.

@@ -5,6 +5,8 @@
 
 mod crowd;
 mod differential;
+mod lame_duck;
+mod limits;
 mod monitor;
 mod nats_command;
 mod python_client;
@@ -96,7 +98,14 @@ impl Site {
     fn suites(&self) -> Vec<(&'static str, &'static [Case])> {
         let mut suites = vec![("async-nats", rust_client::CASES)];
         suites.extend(self.python.as_ref().map(|_| ("nats-py", python_client::CASES)));
+        suites.push(("lame-duck", lame_duck::CASES));
+        suites.extend(
+            self.python
+                .as_ref()
+                .map(|_| ("lame-duck", lame_duck::PYTHON_CASES)),
+        );
         suites.extend(self.nats.as_ref().map(|_| ("nats", nats_command::CASES)));
+        suites.push(("limits", limits::CASES));
         suites.push(("crowd", crowd::CASES));
         if let (Program::Ours { .. }, Some(_)) = (&self.program, &self.python) {
             suites.push(("monitor", monitor::CASES));

@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::Stdio;
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -14,6 +15,11 @@ use crate::{Case, Site};
 pub const CASES: &[Case] = &[
     ("the_pages_have_the_names_that_nats_server_gives", names),
     ("the_figures_are_right", figures),
+    (
+        "clients_are_sorted_and_chosen_as_by_nats_server",
+        sorted_and_chosen,
+    ),
+    ("what_waits_for_who_does_not_read_is_shown", pending),
     ("prometheus_reads_the_metrics", scrape),
     ("hostile_requests_are_refused_and_others_served", hostile),
 ];
@@ -25,6 +31,10 @@ const SETTINGS: Settings = Settings {
     port: None,
     workers: None,
     monitor: true,
+    lame_duck: None,
+    max_connections: None,
+    max_subscriptions: None,
+    ping_interval_s: None,
 };
 
 /// Sends these bytes and gives back all that comes until the server closes.
@@ -54,12 +64,11 @@ fn json(address: SocketAddr, target: &str) -> Result<Value> {
     Ok(serde_json::from_str(&page)?)
 }
 
+const OPTIONS: &str = r#"{"verbose":false,"name":"tester","lang":"none","version":"7"}"#;
+
 /// A client that has two subscriptions, and has got its own three messages.
 fn client(server: &Server) -> Result<Wire> {
-    let mut wire = Wire::open(
-        server,
-        r#"{"verbose":false,"name":"tester","lang":"none","version":"7"}"#,
-    )?;
+    let mut wire = Wire::open(server, OPTIONS)?;
     wire.send(b"SUB a.* 1\r\nSUB b q 2\r\n")?;
     wire.send(&b"PUB a.b 5\r\nhello\r\n".repeat(3))?;
     wire.settle()?;
@@ -154,6 +163,138 @@ fn figures(site: &Site) -> Result<()> {
     let none = json(monitor, "/connz?offset=1")?;
     ensure!(none["total"] == 1 && none["num_connections"] == 0, "{none}");
     drop(wire);
+    server.stop()
+}
+
+/// What NATS' own tools read of a client, `nats-top` and the exporter for Prometheus.
+const READ_BY_TOOLS: &[&str] = &[
+    "cid",
+    "ip",
+    "port",
+    "start",
+    "last_activity",
+    "rtt",
+    "uptime",
+    "idle",
+    "pending_bytes",
+    "in_msgs",
+    "out_msgs",
+    "in_bytes",
+    "out_bytes",
+    "subscriptions",
+    "name",
+    "lang",
+    "version",
+];
+
+/// Which clients a page has, in which order.
+fn numbers(server: &Server, question: &str) -> Result<Vec<u64>> {
+    let page = json(server.monitor()?, &format!("/connz?{question}"))?;
+    let clients = page["connections"].as_array().context("a list")?;
+    clients
+        .iter()
+        .map(|client| {
+            for name in READ_BY_TOOLS {
+                ensure!(!client[*name].is_null(), "{name} is not there: {client}");
+            }
+            client["cid"].as_u64().context("a number")
+        })
+        .collect()
+}
+
+/// The same is asked of `nats-server`, whose clients have other numbers.
+fn sorted_and_chosen(site: &Site) -> Result<()> {
+    let Some(nats_server) = site.nats_server.clone() else {
+        return Ok(());
+    };
+    for program in [&Program::Nats { nats_server }, &site.program] {
+        let server = Server::start(program, &SETTINGS)?;
+        // Each came later than the one before, and did more.
+        let mut clients = Vec::new();
+        for messages in 1..=3 {
+            let mut wire = Wire::open(&server, OPTIONS)?;
+            wire.send(&b"PUB nobody 1\r\nx\r\n".repeat(messages))?;
+            wire.settle()?;
+            clients.push(wire);
+        }
+        let all = numbers(&server, "")?;
+        let back: Vec<u64> = all.iter().rev().copied().collect();
+        for (question, expected) in [
+            ("sort=cid", &all[..]),
+            ("sort=start", &all),
+            ("sort=uptime", &back),
+            ("sort=msgs_from", &back),
+            ("sort=bytes_from", &back),
+            ("state=open", &all),
+            ("state=closed", &[]),
+            ("state=any&limit=2", &all[..2]),
+            ("sort=cid&offset=1&limit=1", &all[1..2]),
+            ("offset=7", &[]),
+            (&format!("cid={}", all[2]), &all[2..]),
+        ] {
+            let found = numbers(&server, question)?;
+            ensure!(
+                found == expected,
+                "{}: {question}: {found:?}, not {expected:?}",
+                program.name()
+            );
+        }
+        // nats-server may answer a PING before it notes the time of what came with it.
+        if let Program::Ours { .. } = program {
+            ensure!(numbers(&server, "sort=last")? == back && numbers(&server, "sort=idle")? == all);
+        }
+        for question in [
+            "sort=last",
+            "sort=idle",
+            "sort=rtt",
+            "sort=pending",
+            "sort=subs",
+            "sort=msgs_to",
+            "sort=bytes_to",
+        ] {
+            let mut found = numbers(&server, question)?;
+            found.sort_unstable();
+            ensure!(found == all, "{}: {question}: {found:?}", program.name());
+        }
+        for wrong in ["sort=nonsense", "sort=stop", "state=ajar", "limit=x", "subs=x"] {
+            let (status, _) = get(server.monitor()?, &format!("/connz?{wrong}"))?;
+            ensure!(status.contains(" 400 "), "{}: {wrong}: {status}", program.name());
+        }
+        drop(clients);
+        server.stop()?;
+    }
+    Ok(())
+}
+
+/// Its kernel takes some, and the rest waits in the server.
+fn pending(site: &Site) -> Result<()> {
+    let server = Server::start(&site.program, &SETTINGS)?;
+    let (mut slow, mut speaker) = (client(&server)?, client(&server)?);
+    slow.send(b"SUB flood 3\r\n")?;
+    slow.settle()?;
+    let text = vec![b'x'; 64 << 10];
+    let message = [&b"PUB flood 65536\r\n"[..], &text, b"\r\n"].concat();
+    for _ in 0..500 {
+        speaker.send(&message)?;
+    }
+    speaker.settle()?;
+    let first = |pending: &dyn Fn(u64) -> bool| -> Result<Value> {
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            let page = json(server.monitor()?, "/connz?sort=pending&limit=1")?;
+            let client = &page["connections"][0];
+            if pending(client["pending_bytes"].as_u64().context("a number")?) {
+                return Ok(client["port"].clone());
+            }
+            ensure!(Instant::now() < deadline, "{page}");
+        }
+    };
+    let port = first(&|bytes| bytes > 1 << 20)?;
+    ensure!(port == slow.stream().local_addr()?.port(), "another waits");
+    slow.send(b"PING\r\n")?;
+    slow.frames_until(|frame| frame.is("PONG"))?;
+    first(&|bytes| bytes == 0)?;
+    drop((slow, speaker));
     server.stop()
 }
 

@@ -51,7 +51,7 @@ fn play<F: Future<Output = Result<()>>>(
 }
 
 /// Runs it on this thread, to its deadline.
-fn within(scenario: impl Future<Output = Result<()>>) -> Result<()> {
+pub fn within(scenario: impl Future<Output = Result<()>>) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -67,14 +67,14 @@ async fn connect(url: &str) -> Result<Client> {
 }
 
 /// A subscription that the server knows of.
-async fn subscribe(client: &Client, subject: &'static str) -> Result<Subscriber> {
+pub async fn subscribe(client: &Client, subject: &'static str) -> Result<Subscriber> {
     let subscription = client.subscribe(subject).await?;
     settle(client).await?;
     Ok(subscription)
 }
 
 /// The server has done all that the client sent before: a flush of this client only means that it was written.
-async fn settle(client: &Client) -> Result<()> {
+pub async fn settle(client: &Client) -> Result<()> {
     match client.request("settle", Bytes::new()).await {
         Err(error) if error.kind() == RequestErrorKind::NoResponders => Ok(()),
         other => bail!("nobody should answer, but {other:?}"),
@@ -91,7 +91,7 @@ async fn all_heard(from: &Client, by: &Client) -> Result<()> {
     next(&mut last).await.map(drop)
 }
 
-async fn next(subscription: &mut Subscriber) -> Result<async_nats::Message> {
+pub async fn next(subscription: &mut Subscriber) -> Result<async_nats::Message> {
     subscription.next().await.context("the subscription ended")
 }
 

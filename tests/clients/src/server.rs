@@ -54,6 +54,54 @@ pub struct Settings {
     pub workers: Option<usize>,
     /// With the monitor's pages.
     pub monitor: bool,
+    /// How it [leaves](Server::tell_to_leave).
+    pub lame_duck: Option<LameDuck>,
+    /// The most clients.
+    pub max_connections: Option<usize>,
+    /// The most subscriptions of one client.
+    pub max_subscriptions: Option<usize>,
+    /// After how many silent seconds a client is asked whether it is there.
+    pub ping_interval_s: Option<u32>,
+}
+
+impl Settings {
+    /// What is a number for both: its name on our command line, its name in the file of `nats-server`, the number there.
+    fn numbers(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
+        let numbers = [
+            ("--max-payload", "max_payload", self.max_payload.map(|n| n as u64)),
+            (
+                "--output-limit",
+                "max_pending",
+                self.max_pending.map(|n| n as u64),
+            ),
+            (
+                "--max-connections",
+                "max_connections",
+                self.max_connections.map(|n| n as u64),
+            ),
+            (
+                "--max-subscriptions",
+                "max_subscriptions",
+                self.max_subscriptions.map(|n| n as u64),
+            ),
+            (
+                "--ping-interval",
+                "ping_interval",
+                self.ping_interval_s.map(u64::from),
+            ),
+        ];
+        numbers
+            .into_iter()
+            .filter_map(|(ours, theirs, number)| Some((ours, theirs, number?)))
+    }
+}
+
+/// How long clients may stay once the server leaves, in seconds.
+#[derive(Clone, Copy, Debug)]
+pub struct LameDuck {
+    pub whole_s: u32,
+    /// How long of it nobody is closed.
+    pub grace_s: u32,
 }
 
 /// A server that runs, and is killed when dropped.
@@ -62,6 +110,8 @@ pub struct Server {
     said: Option<BufReader<ChildStderr>>,
     address: SocketAddr,
     monitor: Option<SocketAddr>,
+    /// Has it tell its clients and serve on for a while, if it is set so.
+    leave: Signal,
     /// Where `nats-server` has its settings and writes its port.
     _folder: tempfile::TempDir,
 }
@@ -103,6 +153,24 @@ impl Server {
     /// Tells it to stop. Does not wait.
     pub fn tell_to_stop(&self) -> Result<()> {
         kill_process(Pid::from_child(&self.child), Signal::TERM).context("the server does not run")
+    }
+
+    /// Tells it to stop as a lame duck. Does not wait.
+    pub fn tell_to_leave(&self) -> Result<()> {
+        kill_process(Pid::from_child(&self.child), self.leave).context("the server does not run")
+    }
+
+    /// How somebody else can tell it that: its process id, and the signal's number.
+    pub fn how_to_leave(&self) -> (u32, i32) {
+        (self.child.id(), self.leave.as_raw())
+    }
+
+    /// The most memory that it has used until now, in KiB.
+    pub fn peak_kib(&self) -> Result<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let number = line.and_then(|line| line.split_whitespace().next());
+        Ok(number.context("Linux says so")?.parse()?)
     }
 
     /// Stops it, and holds it to a good end.
@@ -154,17 +222,18 @@ fn ours(threadgauge: &Path, design: &str, settings: &Settings, folder: tempfile:
             command.args(["--user", user, "--password", password]);
         }
     }
-    if let Some(bytes) = settings.max_payload {
-        command.args(["--max-payload", &bytes.to_string()]);
-    }
-    if let Some(bytes) = settings.max_pending {
-        command.args(["--output-limit", &bytes.to_string()]);
+    for (name, _, number) in settings.numbers() {
+        command.args([name, &number.to_string()]);
     }
     if let Some(count) = settings.workers {
         command.args(["--workers", &count.to_string()]);
     }
     if settings.monitor {
         command.args(["--monitor", "0"]);
+    }
+    if let Some(LameDuck { whole_s, grace_s }) = settings.lame_duck {
+        command.args(["--lame-duck", &whole_s.to_string()]);
+        command.args(["--lame-duck-grace", &grace_s.to_string()]);
     }
     let mut child = command
         .stdin(Stdio::null())
@@ -186,6 +255,7 @@ fn ours(threadgauge: &Path, design: &str, settings: &Settings, folder: tempfile:
     };
     Ok(Server {
         monitor,
+        leave: Signal::TERM,
         address: address.trim_end().parse()?,
         child,
         said: Some(said),
@@ -215,11 +285,14 @@ fn nats(nats_server: &Path, settings: &Settings, folder: tempfile::TempDir) -> R
             )?;
         }
     }
-    if let Some(bytes) = settings.max_payload {
-        writeln!(file, "max_payload: {bytes}")?;
+    for (_, name, number) in settings.numbers() {
+        writeln!(file, "{name}: {number}")?;
     }
-    if let Some(bytes) = settings.max_pending {
-        writeln!(file, "max_pending: {bytes}")?;
+    if let Some(LameDuck { whole_s, grace_s }) = settings.lame_duck {
+        writeln!(
+            file,
+            "lame_duck_duration: \"{whole_s}s\"\nlame_duck_grace_period: \"{grace_s}s\""
+        )?;
     }
     let port = settings.port.map_or(-1, i32::from);
     let mut command = Command::new(nats_server);
@@ -247,6 +320,7 @@ fn nats(nats_server: &Path, settings: &Settings, folder: tempfile::TempDir) -> R
         said: None,
         address: (Ipv4Addr::LOCALHOST, 0).into(),
         monitor: None,
+        leave: Signal::USR2,
         _folder: folder,
     };
     let name = nats_server.file_name().unwrap_or_default().to_string_lossy();

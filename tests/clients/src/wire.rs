@@ -24,12 +24,17 @@ impl Wire {
         Ok(wire)
     }
 
-    /// Connected, and with the greeting read.
-    pub fn greeted(server: &Server) -> Result<Self> {
-        let mut wire = Self {
+    /// Connected, and no more.
+    pub fn connected(server: &Server) -> Result<Self> {
+        Ok(Self {
             stream: server.connect()?,
             ahead: Vec::new(),
-        };
+        })
+    }
+
+    /// Connected, and with the greeting read.
+    pub fn greeted(server: &Server) -> Result<Self> {
+        let mut wire = Self::connected(server)?;
         let info = wire.until(b"\r\n")?;
         ensure!(
             info.starts_with(b"INFO {"),

@@ -105,6 +105,8 @@ impl Who {
 #[derive(Debug)]
 pub struct Contenders {
     nats_server: Option<PathBuf>,
+    /// NATS' command, which drives `nats bench`.
+    pub nats: Option<PathBuf>,
     redis: Option<PathBuf>,
     mosquitto: Option<PathBuf>,
     /// Names as [`Who`] writes them; all where there is none.
@@ -116,8 +118,8 @@ impl Contenders {
     ///
     /// # Errors
     ///
-    /// If one that is wanted has a name that no server has.
-    pub fn find(nats_server: Option<PathBuf>, wanted: &[String]) -> Result<Self> {
+    /// If one that is given is not there, or one that is wanted has a name that no server has.
+    pub fn find(nats_server: Option<&Path>, nats: Option<&Path>, wanted: &[String]) -> Result<Self> {
         for name in wanted {
             let known = all_of_ours().chain(OTHERS).any(|who| who.to_string() == *name);
             let names: Vec<String> = all_of_ours().chain(OTHERS).map(|who| who.to_string()).collect();
@@ -128,7 +130,8 @@ impl Contenders {
             );
         }
         Ok(Self {
-            nats_server: nats_server.or_else(|| shell::find("nats-server")),
+            nats_server: shell::given_or_found(nats_server, "nats-server")?,
+            nats: shell::given_or_found(nats, "nats")?,
             redis: shell::find("redis-server"),
             // Debian has it where only root's path leads.
             mosquitto: shell::find("mosquitto")
@@ -149,8 +152,11 @@ impl Contenders {
     }
 
     fn of(&self, all: impl Iterator<Item = Who>) -> Vec<Who> {
-        let wanted = |who: &Who| self.wanted.is_empty() || self.wanted.contains(&who.to_string());
-        all.filter(wanted).filter(|&who| self.has(who)).collect()
+        all.filter(|&who| self.wants(who) && self.has(who)).collect()
+    }
+
+    fn wants(&self, who: Who) -> bool {
+        self.wanted.is_empty() || self.wanted.contains(&who.to_string())
     }
 
     fn has(&self, who: Who) -> bool {
@@ -162,11 +168,11 @@ impl Contenders {
         }
     }
 
-    /// A paragraph on peers that are not here; empty where all are.
+    /// A paragraph on those that are wanted and not here; empty where all are.
     pub fn skipped(&self) -> String {
         let missing: Vec<String> = OTHERS
             .into_iter()
-            .filter(|&who| !self.has(who))
+            .filter(|&who| self.wants(who) && !self.has(who))
             .map(|who| who.to_string())
             .collect();
         match missing.is_empty() {
@@ -281,6 +287,7 @@ mod tests {
     fn only_what_is_wanted_and_there_is_compared() {
         let contenders = Contenders {
             nats_server: None,
+            nats: None,
             redis: Some("/redis".into()),
             mosquitto: None,
             wanted: ["reactor", "nats-server", "redis-server"]
@@ -291,8 +298,21 @@ mod tests {
         assert_eq!(contenders.ours(), [Who::Ours("reactor")]);
         assert_eq!(
             contenders.skipped(),
-            "\nNot installed here, so not measured: nats-server, mosquitto.\n"
+            "\nNot installed here, so not measured: nats-server.\n"
         );
-        assert!(Contenders::find(None, &["actor".to_owned()]).is_err());
+    }
+
+    #[test]
+    fn what_is_given_and_not_there_is_named_before_anything_is_measured() {
+        let refused = |nats_server: Option<&str>, nats: Option<&str>, wanted: &[String]| {
+            let found = Contenders::find(nats_server.map(Path::new), nats.map(Path::new), wanted);
+            found.expect_err("it is not there").to_string()
+        };
+        let nowhere = Some("/nowhere/at-all");
+        for error in [refused(nowhere, None, &[]), refused(None, nowhere, &[])] {
+            assert_eq!(error, "there is no program at /nowhere/at-all");
+        }
+        let error = refused(None, None, &["actor".to_owned()]);
+        assert!(error.contains("\"actor\"; there are reactor, "), "{error}");
     }
 }

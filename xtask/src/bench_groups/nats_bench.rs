@@ -1,7 +1,6 @@
 //! `nats bench`: one publisher to nine subscribers, by the command of NATS itself, where that is installed.
 
 use std::fmt::{self, Write as _};
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -40,9 +39,9 @@ impl fmt::Display for Run {
 }
 
 /// The measurement and its table, or why there is none.
-pub fn measure(site: &mut Site, contenders: &Contenders, nats: Option<&Path>) -> Result<Part> {
+pub fn measure(site: &mut Site, contenders: &Contenders) -> Result<Part> {
     let title = "## `nats bench`: one publisher to nine subscribers\n\n";
-    let Some(nats) = nats.map(PathBuf::from).or_else(|| shell::find("nats")) else {
+    let Some(nats) = &contenders.nats else {
         return Ok(Part {
             text: format!("{title}Not measured: the `nats` command is not on the path.\n"),
             values: serde_json::Value::Null,
@@ -63,7 +62,7 @@ pub fn measure(site: &mut Site, contenders: &Contenders, nats: Option<&Path>) ->
         let server = contenders.start(run.who, programs, &cpus)?;
         let before = server.descriptors()?;
         let bench = |what: &str| {
-            let mut command = shell::command_at(&nats);
+            let mut command = shell::command_at(nats);
             command.args(["bench", what, SUBJECT, "--no-progress", "--server"]);
             command.arg(format!("nats://127.0.0.1:{}", server.port));
             command.args([

@@ -191,7 +191,7 @@ mod tests {
     fn the_floor_delivers_everything_in_order() {
         let folder = tempfile::tempdir().unwrap();
         let programs = c_programs(folder.path(), &["groups_floor"]);
-        let contenders = Contenders::find(None, &[]).unwrap();
+        let contenders = Contenders::find(None, None, &[]).unwrap();
         let everywhere = allowed_cpus().unwrap();
         let cpus = Cpus {
             server: everywhere.clone(),
@@ -221,7 +221,7 @@ mod tests {
 
         let folder = tempfile::tempdir().unwrap();
         let programs = c_programs(folder.path(), &["groups_floor"]);
-        let contenders = Contenders::find(None, &[]).unwrap();
+        let contenders = Contenders::find(None, None, &[]).unwrap();
         let everywhere = allowed_cpus().unwrap();
         let cpus = Cpus {
             server: everywhere.clone(),

@@ -54,7 +54,7 @@ impl Programs {
         let folder = std::path::absolute(target)?.join("servers");
         build_c(&folder, &C_PROGRAMS)?;
         let threadgauge = match threadgauge {
-            Some(program) => std::path::absolute(program)?,
+            Some(program) => shell::given(program)?,
             None => shell::build("threadgauge", shell::Profile::Release)?,
         };
         Ok(Self { threadgauge, folder })

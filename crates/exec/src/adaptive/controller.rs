@@ -11,32 +11,35 @@
 //! Degrees stand on a ladder of quarters of a doubling; each rung remembers what it brought and from how many objects,
 //! and with that and the variation of the service times, how sure it is.
 //!
-//! At first the degree **grows** by factors, until one has clearly not paid. Then it **climbs**: it stays on the *home* rung,
-//! the lowest of those within [`EQUAL`] of the best, and tries others that may be better: below, where proportion allows
-//! as much; above, if nothing is known there; between, if the next known one above is worse; and known neighbours when
-//! some time has passed. Throughput over the degree has one hump (it rises, flattens at a bottleneck, may fall beyond), so
-//! neighbours are enough (Combes and Proutière 2014, *Unimodal bandits*). If the home rung itself changes, the work
-//! has changed, and all other rungs are forgotten.
+//! At first the degree **grows** by factors, a round of objects each, until one has clearly not paid. Such a round counts
+//! from the moment of the rise: in the time that one object takes, those at work and those just started end, so many as the
+//! new degree, if nothing holds them up. Then it **climbs**: it stays on the *home* rung, the lowest of those within [`EQUAL`]
+//! of the best, and tries others that may be better: below, where proportion allows as much; between, if the next known one
+//! above is far; and neighbours, a known one when some time has passed. Throughput over the degree has one hump (it rises,
+//! flattens at a bottleneck, may fall beyond), so neighbours are enough (Combes and Proutière 2014, *Unimodal bandits*). If
+//! the home rung itself changes, the work has changed, and all other rungs are forgotten.
 //!
 //! A degree too high can cost more than it could ever bring, where a server thrashes. So a **rise is watched from the
 //! moment it is made**, not only in the window that follows its change: as soon as clearly fewer objects have ended
-//! than would have at home, it has *dropped*; the degree goes home, and the bad rung is left alone for many
-//! times what the try took. What was started by then is the price: about two service times of throughput.
+//! than would have at home, it has *dropped*; the degree goes home, and the bad rung, with those on the way to it, is
+//! left alone for many times what the try took. What was started by then is the price: it grows with the square of the
+//! step, so the call begins low.
 //!
 //! Options not taken. A gradient of service times over their least (TCP Vegas; Netflix's concurrency limits) takes any
 //! rise of the service time for queueing: here objects differ in size, and the least service time is that of
 //! the smallest. A wave in the degree that is looked for in the throughput (.NET's pool) never rests, and takes seconds
-//! to see anything; calls here may last for thirty rounds of objects. Growth by two from the start costs a
-//! server of 16 more than 10 % of 500 objects, and spares one of 1 to 8 that thrashes less than that.
+//! to see anything; calls here may last for thirty rounds of objects. One object alone first is a baseline, but of a single
+//! object: it misleads more often than it helps. A degree that rises by one for each object that ends (TCP's slow start)
+//! is twice what it can judge when it has to stop.
 
 use std::ops::RangeInclusive;
 
 /// The degree to begin with, where there are fewer CPUs.
-const FIRST: usize = 4;
+const FIRST: usize = 2;
 /// Of two rungs with throughputs as near as this, the lower is as good.
 const EQUAL: f64 = 0.97;
 /// Growth has paid if it brought this power of its factor.
-const PAYS: f64 = 0.8;
+const PAYS: f64 = 0.6;
 /// A rung that is so many times another is far enough above it for a look between.
 const WIDE: f64 = 1.5;
 /// CPUs in use to this share are full.
@@ -44,34 +47,35 @@ const FULL: f64 = 0.98;
 /// Work that used more than the one share of the CPUs, and now less than the other, has begun to wait.
 const BUSY: f64 = 0.8;
 const IDLE: f64 = 0.5;
-/// A window lasts at least so long, while it is rough and when it is precise: shorter ones see the scheduler, not the
-/// work.
+/// A window lasts at least so long, on a rung of which little is known and on a well known one: shorter ones see the
+/// scheduler, not the work.
 const SHORT_NS: u64 = 1_000_000;
 const LONG_NS: u64 = 4_000_000;
-/// Relative standard errors: of a window on a rung of which little is known, and of what makes it well known.
-const ROUGH: f64 = 0.3;
+/// The relative standard error of what makes a rung well known. Until then a window is one round.
 const PRECISE: f64 = 0.1;
 /// No precision is worth more objects than this.
 const MOST_SAMPLES: f64 = 100.0;
-/// The first object is taken to vary as by chance (exponentially).
-const PRIOR: f64 = 1.0;
+/// Before so many objects are known they are taken to vary as by chance (exponentially).
+const PRIOR: f64 = 4.0;
 /// Standard errors that are believed: of a drop, of a change at home.
-const DROP: f64 = 1.0;
+const DROP: f64 = 0.7;
 const CHANGE: f64 = 4.0;
 /// A change at home by less than this (in the logarithm) is noise.
 const NOISE: f64 = 0.25;
 /// A drop is looked for after so many rounds of home: objects that began together end together.
 const ROUNDS: f64 = 1.5;
 /// A rung is tried again after so many times what its try took, at first and at most.
-const PATIENCE: u64 = 8;
-const MOST_PATIENCE: u64 = 64;
+const PATIENCE: u64 = 14;
+const MOST_PATIENCE: u64 = 112;
 /// Objects that a rung remembers beside those of its last window.
 const MEMORY: f64 = 100.0;
 
-/// By what factor the degree grows. The step out of few is a small one: the first that often leads too far.
+/// By what factor the degree grows. Out of the least a large step does little harm; the next ones are smaller, as they
+/// lead too far the more often.
 fn growth(degree: usize) -> f64 {
     match degree {
-        0..16 => 4.0,
+        0..8 => 4.0,
+        8..16 => 2.0,
         16..24 => 1.5,
         _ => 2.0,
     }
@@ -196,15 +200,15 @@ impl Controller {
         }
     }
 
-    /// Objects and nanoseconds that the window is to have: whole rounds of the degree, and enough for the precision.
+    /// Objects and nanoseconds that the window is to have: a round of the degree, or on a well known rung enough to keep
+    /// the precision.
     fn wanted(&self) -> (usize, u64) {
         let degree = self.degree();
-        let samples = |error: f64| (self.variation() / (error * error)).min(MOST_SAMPLES);
-        if !self.growing && self.ladder[self.at].objects >= samples(PRECISE) {
-            ((2 * degree.max(8)).max(samples(PRECISE) as usize), LONG_NS)
+        let samples = (self.variation() / (PRECISE * PRECISE)).min(MOST_SAMPLES);
+        if !self.growing && self.ladder[self.at].objects >= samples {
+            ((2 * degree.max(8)).max(samples as usize), LONG_NS)
         } else {
-            let rounds = (samples(ROUGH) as usize).div_ceil(degree).max(1);
-            (rounds * degree, SHORT_NS)
+            (degree, SHORT_NS)
         }
     }
 
@@ -249,6 +253,11 @@ impl Controller {
         self.ladder[self.at].remember(ended / took_ns as f64, ended, used);
         self.growing = false;
         self.decide();
+        // Nor the rungs on the way there soon.
+        let again_ns = self.ladder[self.at].again_ns;
+        for rung in self.home + 1..self.at {
+            self.ladder[rung].again_ns = self.ladder[rung].again_ns.max(again_ns);
+        }
         self.go(self.home, cpu_ns);
     }
 
@@ -295,11 +304,12 @@ impl Controller {
     /// Another window, on this rung or on another.
     fn go(&mut self, next: usize, cpu_ns: u64) {
         let now_ns = self.latest_ns;
-        let stays = next == self.at;
+        // The change of the degree counts with the window where the degree grows: see the head of this file.
+        let at_once = next == self.at || self.growing && next > self.at;
         self.window = Window {
             since_ns: now_ns,
             rise: next > self.at,
-            opened: stays.then_some(Opened {
+            opened: at_once.then_some(Opened {
                 at_ns: now_ns,
                 cpu_ns,
             }),
@@ -341,14 +351,13 @@ impl Controller {
                 .rung_of(degree as f64 * free.min(growth(degree)))
                 .max(home + 1);
         }
-        if room && let Some(between) = above.and_then(|above| self.between(above, best)) {
-            return between;
-        }
         if let Some(lower) = self.lower(best) {
             return lower;
         }
-        let due = |rung: usize| self.ladder[rung].again_ns < now_ns;
-        if room && above.is_none_or(|above| due(above) && due(home + 1)) {
+        if room && let Some(between) = above.and_then(|above| self.between(above)) {
+            return between;
+        }
+        if room && self.ladder[home + 1].again_ns < now_ns {
             return home + 1;
         }
         home
@@ -365,11 +374,11 @@ impl Controller {
         })
     }
 
-    /// The rung half-way to the next known one above, if that is worse and far: the top may lie between.
-    fn between(&self, above: usize, best: f64) -> Option<usize> {
+    /// The rung half-way to the next known one above, if that is far: the top may lie between.
+    fn between(&self, above: usize) -> Option<usize> {
         let (here, there) = (&self.ladder[self.home], &self.ladder[above]);
         let far = there.degree as f64 > WIDE * here.degree as f64 && above > self.home + 1;
-        (far && there.rate < EQUAL * best).then(|| self.home.midpoint(above))
+        far.then(|| self.home.midpoint(above))
     }
 
     /// A rung below home that may be as good, if there is one and it is due.

@@ -7,7 +7,7 @@ use super::controller::Controller;
 use super::simulation::{Degree, MS, Random, Step, run, slots};
 
 const OBJECTS: usize = 500;
-const SEEDS: u64 = 15;
+const SEEDS: u64 = 31;
 const CAPACITIES: [usize; 11] = [1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16];
 /// By what share a request is slower for each one that waits, per slot.
 const THRASHING: [f64; 5] = [0.0, 0.1, 0.5, 1.0, 2.0];
@@ -45,7 +45,7 @@ fn over(capacity: usize, thrashing: f64, service: fn(&mut Random) -> f64) -> (f6
 }
 
 #[test]
-fn servers_of_any_size_cost_little_and_thrashing_ones_what_a_first_look_costs() {
+fn servers_of_any_size_cost_little_and_thrashing_ones_what_looking_costs() {
     println!(
         "% over the capacity as degree, {OBJECTS} objects; medians of {SEEDS} seeds for constant, uniform,"
     );
@@ -55,6 +55,8 @@ fn servers_of_any_size_cost_little_and_thrashing_ones_what_a_first_look_costs() 
         print!(" thrashing {thrashing} |");
     }
     println!("\n|---:|{}", "---|".repeat(THRASHING.len()));
+    let mut within_10 = 0;
+    let mut failed = Vec::new();
     for capacity in CAPACITIES {
         print!("| {capacity} |");
         for thrashing in THRASHING {
@@ -63,15 +65,16 @@ fn servers_of_any_size_cost_little_and_thrashing_ones_what_a_first_look_costs() 
             let worst = cells.iter().fold(0.0, |most: f64, (_, worst)| most.max(*worst));
             print!(" {medians} ({worst:.0}) |");
             for (median, _) in cells {
-                // What thrashes costs what is started by the time that it shows; the first look beyond four takes twelve
-                // at once, so a small server suffers most.
-                let limit = 10.0 + 25.0 * thrashing + 45.0 * thrashing / capacity as f64;
-                assert!(
-                    median <= limit,
-                    "{capacity} slots, thrashing {thrashing}: {median} %"
-                );
+                within_10 += usize::from(median <= 10.0);
+                // What thrashes costs what is started before that shows, and every look at a degree that is not its size.
+                if median > 20.0 + 10.0 * thrashing {
+                    failed.push(format!("{capacity} slots, thrashing {thrashing}: {median:.1} %"));
+                }
             }
         }
         println!();
     }
+    println!("{within_10} within 10 %");
+    assert_eq!(failed, [""; 0]);
+    assert!(within_10 >= 140, "{within_10}");
 }

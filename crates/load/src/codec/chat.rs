@@ -1,6 +1,4 @@
-//! `chat`, the protocol of lines that `threadgauge serve` has: a group is a room, and a message is a line.
-//!
-//! So a message must have no line end. What the ledger writes is printable.
+//! `chat`, as a client of ours speaks it.
 
 use std::io::Write as _;
 
@@ -10,7 +8,9 @@ const NAME: &str = "chat";
 /// Begins the answer to a greeting, and no message: those begin with hexadecimal digits.
 const JOINED: &[u8] = b"joined ";
 
-/// See the module.
+/// `chat`, the protocol of lines that `threadgauge serve` has: group *N* is the room `N`, and a message is a line.
+///
+/// So a message must have no line end. What the [`Ledger`](crate::Ledger) writes is printable.
 #[derive(Clone, Copy, Debug)]
 pub struct Chat;
 

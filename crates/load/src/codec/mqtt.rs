@@ -1,6 +1,4 @@
-//! MQTT 3.1.1 with quality of service 0: a group is the topic `gN`.
-//!
-//! This version has no way not to echo: who publishes receives its own message.
+//! MQTT 3.1.1, as a client of ours speaks it.
 
 use super::{Codec, CodecError, Event, Frame};
 
@@ -16,7 +14,9 @@ const CLEAN_SESSION: u8 = 2;
 /// Of a subscription that the server refused.
 const REFUSED: u8 = 0x80;
 
-/// See the module.
+/// MQTT 3.1.1 with quality of service 0: group *N* is the topic `gN`.
+///
+/// This version has no way not to echo: who publishes receives its own message.
 #[derive(Clone, Copy, Debug)]
 pub struct Mqtt;
 

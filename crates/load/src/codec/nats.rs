@@ -1,4 +1,4 @@
-//! Core NATS: a group is the subject `gN`, and `echo: false` keeps a member's own messages from it.
+//! Core NATS, as a client of ours speaks it.
 
 use std::io::Write as _;
 
@@ -8,7 +8,7 @@ const NAME: &str = "NATS";
 /// More than any message of ours, headers included: a length beyond it is a mistake, not something to wait for.
 const MOST_BYTES: usize = 64 << 20;
 
-/// See the module.
+/// Core NATS: group *N* is the subject `gN`, and `echo: false` keeps a member's own messages from it.
 #[derive(Clone, Copy, Debug)]
 pub struct Nats;
 

@@ -1,7 +1,4 @@
-//! Redis: a group is the channel `gN`.
-//!
-//! RESP3, since in RESP2 a connection that subscribes may not publish. Redis has no way not to echo: who publishes receives
-//! its own message, and beside it the count of those who did.
+//! Redis, as a client of ours speaks it.
 
 use std::io::Write as _;
 
@@ -12,7 +9,10 @@ const MOST_BYTES: usize = 64 << 20;
 /// Values in one message; the answer to `HELLO` has about twenty.
 const MOST_VALUES: usize = 1024;
 
-/// See the module.
+/// Redis: group *N* is the channel `gN`.
+///
+/// RESP3, since in RESP2 a connection that subscribes may not publish. Redis has no way not to echo: who publishes
+/// receives its own message, and beside it the count of those who did.
 #[derive(Clone, Copy, Debug)]
 pub struct Resp;
 

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, SocketFlags};
 
 use crate::connection::RECEIVE_BYTES;
-use crate::design::{About, AtOnce, Memory};
+use crate::design::{About, AtOnce, Memory, any_settings, made_of};
 use crate::error::Error;
 use crate::id::ConnectionId;
 use crate::listen::{Accepted, RETRY};
@@ -36,6 +36,8 @@ pub(super) const ABOUT: About = About {
     memory: Memory::Shared,
     at_once: AtOnce::Many,
     settings: &[Setting::Workers],
+    made_of: |options| Some(format!("a loop and {}", made_of::some(options, "worker"))),
+    check: any_settings,
 };
 
 /// The most chunks that are kept for reuse.
@@ -473,6 +475,7 @@ impl<P: Protocol> Handler<Task<P::Session>> for AsyncHalf<'_, '_, '_, P> {
                 let _ = reactor.remove(self.serving.stop());
                 self.stopping = true;
                 self.stop_listening(reactor);
+                self.serving.listener.close_for_all();
                 let at = reactor.now() + self.serving.options.drain;
                 reactor.set_timer(at, DRAIN_OVER);
                 if self.pool.hall.slots.stop() {

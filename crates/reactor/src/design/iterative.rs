@@ -4,7 +4,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::net::SocketFlags;
 
 use crate::blocking::Worker;
-use crate::design::{About, AtOnce, Memory};
+use crate::design::{About, AtOnce, Memory, any_settings, made_of};
 use crate::error::Error;
 use crate::halt::Alone;
 use crate::id::ConnectionId;
@@ -20,6 +20,8 @@ pub(super) const ABOUT: About = About {
     memory: Memory::Shared,
     at_once: AtOnce::One,
     settings: &[],
+    made_of: made_of::no_choice,
+    check: any_settings,
 };
 
 /// After how many connections it looks for the stop, if clients never let it wait.

@@ -4,6 +4,9 @@
 //! that nobody else gets it meanwhile. Leading is holding a lock: giving it up wakes one follower. The leader accepts
 //! without giving it up: a new connection is no work, and would only wake one more.
 //!
+//! Where connections send to each other, a thread that finds the next event ready, and nobody leading, leads and handles it before it
+//! sends: what several messages have for one client is one send.
+//!
 //! An offloaded step is done by the thread that handled the event, holding nothing: the others go on, with this
 //! client too.
 
@@ -22,7 +25,7 @@ use rustix::time::{
 
 use crate::connection::RECEIVE_BYTES;
 use crate::counters::Counters;
-use crate::design::{About, AtOnce, Memory};
+use crate::design::{About, AtOnce, Memory, any_settings, made_of};
 use crate::error::Error;
 use crate::listen::{Accepted, RETRY};
 use crate::options::Setting;
@@ -42,6 +45,8 @@ pub(super) const ABOUT: About = About {
     memory: Memory::Shared,
     at_once: AtOnce::Many,
     settings: &[Setting::Workers],
+    made_of: |options| Some(made_of::some(options, "thread")),
+    check: any_settings,
 };
 
 /// In the upper half of an event's data: the lower half is not a slot but one of what follows.
@@ -79,6 +84,8 @@ pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
     }
 }
 
+/// The most events that a thread handles before it sends what they have produced.
+const MOST_EVENTS: usize = 64;
 const ONCE: epoll::EventFlags = epoll::EventFlags::ONESHOT;
 
 /// What the threads share.
@@ -217,8 +224,34 @@ impl<'a, P: Protocol> Team<'a, P> {
             if let Some(event) = events.first() {
                 self.handle(event, &mut hands);
             }
+            let mut handled = 1;
+            while handled < MOST_EVENTS && self.handle_ready(&mut events, &mut hands) {
+                handled += 1;
+            }
             self.finish(&mut hands);
         }
+    }
+
+    /// Handles one event more, if it is there already and nobody leads; but sends first if a step is to be done, which
+    /// may block. Whether there was one.
+    fn handle_ready(&self, events: &mut Vec<epoll::Event>, hands: &mut Hands<'_, P::Session>) -> bool {
+        if !P::SHARED || hands.dirty.is_empty() || !hands.steps.is_empty() {
+            return false;
+        }
+        events.clear();
+        {
+            let Ok(_leading) = self.leading.try_lock() else {
+                return false;
+            };
+            hands.counters.waits.add(1);
+            let at_once = Some(&Timespec::default());
+            // Should it fail, so does the next leader's.
+            let _ = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), at_once);
+            hands.counters.wake_ups.add(1);
+        }
+        // Nobody is accepted here: that is reported again.
+        let event = events.first().filter(|event| event.data.u64() != LISTENER);
+        event.inspect(|event| self.handle(event, hands)).is_some()
     }
 
     /// Waits for an event that is work, and accepts meanwhile. Without one, what was accepted has made work.
@@ -374,7 +407,10 @@ impl<'a, P: Protocol> Team<'a, P> {
     /// Tells every connection.
     fn stop(&self, now: Instant, hands: &mut Hands<'_, P::Session>) {
         self.stopping.store(true, Ordering::SeqCst);
-        self.listen(false, hands.counters);
+        hands.counters.other_calls.add(1);
+        // Out of sight before it is closed: the kernel reports a closed socket whatever is asked of it.
+        let _ = epoll::delete(&self.epoll, &self.serving.listener);
+        self.serving.listener.close_for_all();
         hands.over |= self.hall.slots.stop();
         self.set_timer(now + self.serving.options.drain, DRAIN_OVER, hands.counters);
         self.visit_all(|| Visit::Stop, hands);
@@ -454,5 +490,100 @@ impl<'a, P: Protocol> Team<'a, P> {
         self.over.store(true, Ordering::SeqCst);
         // It can only fail when its count is full, and then it rings already.
         let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    use super::*;
+    use crate::{ConnectionId, Design, Io, Server, Session, Stop};
+
+    const SPEAKERS: usize = 60;
+
+    /// `h` hears what all others say, `b` only after its thread was held up.
+    struct Held {
+        hearer: Arc<Mutex<Option<ConnectionId>>>,
+        /// To say that the thread is held up, and until the other is closed.
+        gate: Arc<(Sender<()>, Mutex<Receiver<()>>)>,
+    }
+
+    impl Protocol for Held {
+        type Session = Self;
+        const SHARED: bool = true;
+
+        fn open(&self, _: ConnectionId) -> Self {
+            Self {
+                hearer: Arc::clone(&self.hearer),
+                gate: Arc::clone(&self.gate),
+            }
+        }
+    }
+
+    impl Session for Held {
+        fn received(&mut self, input: &[u8], io: &mut Io<'_>) -> usize {
+            if input[0] == b'h' {
+                *lock(&self.hearer) = Some(io.id());
+                io.send(b"h");
+                return 1;
+            }
+            if input[0] == b'b' {
+                self.gate.0.send(()).expect("the test hears it");
+                let _ = lock(&self.gate.1).recv();
+            }
+            io.send_to(lock(&self.hearer).expect("came before"), &input[..1]);
+            1
+        }
+    }
+
+    #[test]
+    fn what_is_ready_is_handled_before_it_is_sent() {
+        let stop = Stop::new().expect("a pipe");
+        let (blocks, blocked) = channel();
+        let (open, gate) = channel();
+        let protocol = Held {
+            hearer: Arc::default(),
+            gate: Arc::new((blocks, Mutex::new(gate))),
+        };
+        let server = Server::new(protocol)
+            .design(Design::LeaderFollowers)
+            .workers(1..=1)
+            .bind("127.0.0.1:0")
+            .expect("a port");
+        let (address, meter) = (server.local_addr(), server.meter());
+        thread::scope(|scope| {
+            let running = scope.spawn(|| server.run(&stop));
+            // Ended with the closure, also when it fails: the server would be waited for, for ever.
+            let talk = || {
+                let client = |first: u8| {
+                    let mut client = TcpStream::connect(address).expect("connects");
+                    client.write_all(&[first]).expect("sent");
+                    client
+                };
+                let (open, mut hearer) = (open, client(b'h'));
+                hearer.read_exact(&mut [0]).expect("an answer");
+                let speakers: Vec<_> = (0..SPEAKERS).map(|_| client(b'1')).collect();
+                hearer.read_exact(&mut [0; SPEAKERS]).expect("all are there");
+                let _blocker = client(b'b');
+                blocked.recv().expect("the thread is held up");
+                let before = meter.totals().sends;
+                for mut speaker in &speakers {
+                    speaker.write_all(b"2").expect("sent");
+                }
+                drop(open);
+                let mut heard = [0; SPEAKERS + 1];
+                hearer.read_exact(&mut heard).expect("all of it");
+                assert_eq!(heard.iter().filter(|&&byte| byte == b'2').count(), SPEAKERS);
+                meter.totals().sends - before
+            };
+            let sends = std::panic::catch_unwind(std::panic::AssertUnwindSafe(talk));
+            stop.stop();
+            running.join().expect("no panic").expect("served");
+            let sends = sends.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            assert!(sends < SPEAKERS as u64, "{sends} sends");
+        });
     }
 }

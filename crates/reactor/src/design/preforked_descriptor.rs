@@ -17,7 +17,7 @@ use rustix::net::{
 use crate::counters::{CloseReason, Counters};
 use crate::design::preforked::{BELL, Parent, Prefork, STOP};
 use crate::design::processes::{Family, News};
-use crate::design::{About, AtOnce, Memory};
+use crate::design::{About, AtOnce, Memory, any_settings, made_of};
 use crate::error::Error;
 use crate::fork;
 use crate::listen::{Accepted, Listener, RETRY};
@@ -33,6 +33,8 @@ pub(super) const ABOUT: About = About {
     memory: Memory::Separate,
     at_once: AtOnce::Workers,
     settings: &[Setting::Workers],
+    made_of: made_of::processes,
+    check: any_settings,
 };
 
 /// What the parent watches beside its children: the channel of each slot, and

@@ -8,7 +8,7 @@ use rustix::net::SocketFlags;
 
 use crate::counters::Counters;
 use crate::design::preforked::{self, Prefork};
-use crate::design::{About, AtOnce, Memory};
+use crate::design::{About, AtOnce, Memory, any_settings, made_of};
 use crate::error::Error;
 use crate::listen::{Accepted, Listener};
 use crate::options::Setting;
@@ -22,6 +22,8 @@ pub(super) const ABOUT: About = About {
     memory: Memory::Separate,
     at_once: AtOnce::Workers,
     settings: &[Setting::Workers],
+    made_of: made_of::processes,
+    check: any_settings,
 };
 
 pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {

@@ -10,7 +10,7 @@ use rustix::net::SocketFlags;
 
 use crate::counters::Counters;
 use crate::design::preforked::{self, Prefork};
-use crate::design::{About, AtOnce, Memory};
+use crate::design::{About, AtOnce, Memory, made_of};
 use crate::error::Error;
 use crate::fork;
 use crate::listen::{Accepted, Listener};
@@ -26,10 +26,12 @@ pub(super) const ABOUT: About = About {
     memory: Memory::Separate,
     at_once: AtOnce::Workers,
     settings: &[Setting::Workers],
+    made_of: made_of::processes,
+    check,
 };
 
 /// Whether it can serve with these.
-pub(super) fn check(options: &Options) -> Result<(), Error> {
+fn check(options: &Options) -> Result<(), Error> {
     options.one_number_of_workers(
         "with a listening socket each, give one number: a socket cannot go without resetting who waits there",
     )

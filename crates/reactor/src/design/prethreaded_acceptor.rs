@@ -11,7 +11,7 @@ use crate::bell::Bell;
 use crate::counters::Counters;
 use crate::design::prethreaded::{self, Prethread};
 use crate::design::threads::lock;
-use crate::design::{About, AtOnce, Memory};
+use crate::design::{About, AtOnce, Memory, any_settings, made_of};
 use crate::error::Error;
 use crate::listen::{Accepted, Listener, RETRY};
 use crate::options::Setting;
@@ -26,6 +26,8 @@ pub(super) const ABOUT: About = About {
     memory: Memory::Shared,
     at_once: AtOnce::Workers,
     settings: &[Setting::Workers],
+    made_of: made_of::threads,
+    check: any_settings,
 };
 
 pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {

@@ -4,7 +4,7 @@ use rustix::net::SocketFlags;
 
 use crate::counters::Counters;
 use crate::design::prethreaded::{self, Prethread};
-use crate::design::{About, AtOnce, Memory};
+use crate::design::{About, AtOnce, Memory, any_settings, made_of};
 use crate::error::Error;
 use crate::listen::{Accepted, Listener};
 use crate::lock::Lock;
@@ -19,6 +19,8 @@ pub(super) const ABOUT: About = About {
     memory: Memory::Shared,
     at_once: AtOnce::Workers,
     settings: &[Setting::Workers],
+    made_of: made_of::threads,
+    check: any_settings,
 };
 
 pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {

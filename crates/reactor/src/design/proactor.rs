@@ -1,11 +1,11 @@
 //! Event loops over io_uring, one for each CPU: they hear of what was done instead of what can be done.
 
-use crate::design::reactor_per_core::loops;
-use crate::design::{About, AtOnce, Memory};
+use crate::design::{About, AtOnce, Memory, reactor_per_core};
 use crate::error::Error;
-use crate::options::{Placement, Setting};
+use crate::options::{Options, Placement, Setting};
 use crate::protocol::Protocol;
 use crate::reactor::{Acceptors, Kernel, ReactorManager, crew};
+use crate::ring;
 use crate::server::Serving;
 
 pub(super) const ABOUT: About = About {
@@ -15,10 +15,18 @@ pub(super) const ABOUT: About = About {
     memory: Memory::Shared,
     at_once: AtOnce::Many,
     settings: &[Setting::Workers],
+    made_of: reactor_per_core::made_of,
+    check,
 };
+
+/// Whether it can serve with these, and the kernel lets it.
+fn check(options: &Options) -> Result<(), Error> {
+    reactor_per_core::check(options)?;
+    ring::probe("serve on the design `reactor-per-core`, which is the same over epoll")
+}
 
 pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
     // Asked of nobody: connections stay where they were accepted.
-    let manager = ReactorManager::joined(loops(&serving.options), Placement::ByHandle);
+    let manager = ReactorManager::joined(reactor_per_core::loops(&serving.options), Placement::ByHandle);
     crew::serve(serving, manager, Acceptors::Each, Kernel::IoUring)
 }

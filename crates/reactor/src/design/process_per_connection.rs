@@ -7,7 +7,7 @@ use rustix::net::SocketFlags;
 use crate::blocking::Worker;
 use crate::counters::{CloseReason, Counters};
 use crate::design::processes::{Family, News};
-use crate::design::{About, AtOnce, Memory};
+use crate::design::{About, AtOnce, Memory, any_settings, made_of};
 use crate::error::Error;
 use crate::fork::{self, InChild};
 use crate::id::ConnectionId;
@@ -23,6 +23,8 @@ pub(super) const ABOUT: About = About {
     memory: Memory::Separate,
     at_once: AtOnce::Many,
     settings: &[],
+    made_of: made_of::no_choice,
+    check: any_settings,
 };
 
 /// What is watched beside the children.

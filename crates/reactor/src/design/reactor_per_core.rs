@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::thread::available_parallelism;
 
-use crate::design::{About, AtOnce, Memory};
+use crate::design::{About, AtOnce, Memory, made_of::count};
 use crate::error::Error;
 use crate::options::{Options, Placement, Setting};
 use crate::protocol::Protocol;
@@ -17,6 +17,8 @@ pub(super) const ABOUT: About = About {
     memory: Memory::Shared,
     at_once: AtOnce::Many,
     settings: &[Setting::Workers, Setting::Placement, Setting::Sends],
+    made_of,
+    check,
 };
 
 /// Whether it can serve with these.
@@ -30,6 +32,11 @@ pub(super) fn check(options: &Options) -> Result<(), Error> {
             why: "the kernel places connections on this design; by-group and adaptive move them afterwards",
         }),
     }
+}
+
+/// So many loops.
+pub(super) fn made_of(options: &Options) -> Option<String> {
+    Some(count(loops(options).get(), "loop"))
 }
 
 pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {

@@ -1,9 +1,9 @@
-//! Pools of event loops that read and that write: the source's second optimisation.
+//! Pools of event loops that read and that write: the second optimisation of JAWS.
 
 use std::num::NonZeroUsize;
 use std::thread::available_parallelism;
 
-use crate::design::{About, AtOnce, Memory};
+use crate::design::{About, AtOnce, Memory, any_settings, made_of::count};
 use crate::error::Error;
 use crate::options::{Options, Setting};
 use crate::protocol::Protocol;
@@ -12,7 +12,7 @@ use crate::server::Serving;
 
 pub(super) const ABOUT: About = About {
     name: "reactor-pool",
-    summary: "r threads read and w threads write, in the ratio of the source, 1:3, unless told otherwise",
+    summary: "r threads read and w threads write, the CPUs divided 1:3 unless told otherwise",
     source: "JAWS, second optimisation: a pool of reactors in the read:write ratio",
     memory: Memory::Shared,
     at_once: AtOnce::Many,
@@ -22,6 +22,8 @@ pub(super) const ABOUT: About = About {
         Setting::Placement,
         Setting::Sends,
     ],
+    made_of,
+    check: any_settings,
 };
 
 pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
@@ -31,12 +33,22 @@ pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
     crew::serve(serving, manager, Acceptors::First, Kernel::Epoll)
 }
 
+/// So many readers and writers.
+fn made_of(options: &Options) -> Option<String> {
+    let (readers, writers) = loops(options);
+    Some(format!(
+        "{} and {}",
+        count(readers.get(), "reader"),
+        count(writers.get(), "writer")
+    ))
+}
+
 /// How many read and how many write.
-pub(super) fn loops(options: &Options) -> (NonZeroUsize, NonZeroUsize) {
+fn loops(options: &Options) -> (NonZeroUsize, NonZeroUsize) {
     numbers(options, available_parallelism().unwrap_or(NonZeroUsize::MIN))
 }
 
-/// What is given, else the rest of the CPUs, else the source's ratio.
+/// What is given, else the rest of the CPUs, else the ratio that JAWS had.
 fn numbers(options: &Options, cpus: NonZeroUsize) -> (NonZeroUsize, NonZeroUsize) {
     let readers = options.readers.and_then(NonZeroUsize::new);
     let writers = options.writers.and_then(NonZeroUsize::new);

@@ -1,8 +1,8 @@
-//! One event loop that reads and one that writes: the source's first optimisation.
+//! One event loop that reads and one that writes: the first optimisation of JAWS.
 
 use std::num::NonZeroUsize;
 
-use crate::design::{About, AtOnce, Memory};
+use crate::design::{About, AtOnce, Memory, any_settings, made_of};
 use crate::error::Error;
 use crate::options::{Placement, Setting};
 use crate::protocol::Protocol;
@@ -16,6 +16,8 @@ pub(super) const ABOUT: About = About {
     memory: Memory::Shared,
     at_once: AtOnce::Many,
     settings: &[Setting::Sends],
+    made_of: made_of::no_choice,
+    check: any_settings,
 };
 
 pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {

@@ -12,7 +12,7 @@ use crate::bell::Bell;
 use crate::blocking::{Desk, Worker};
 use crate::counters::{CloseReason, Counters};
 use crate::design::threads::{Crew, lock};
-use crate::design::{About, AtOnce, Memory};
+use crate::design::{About, AtOnce, Memory, any_settings, made_of};
 use crate::error::Error;
 use crate::halt::Phase;
 use crate::id::ConnectionId;
@@ -30,6 +30,8 @@ pub(super) const ABOUT: About = About {
     memory: Memory::Shared,
     at_once: AtOnce::Many,
     settings: &[],
+    made_of: made_of::no_choice,
+    check: any_settings,
 };
 
 /// The most desks kept for threads to come: as many as live at once under a usual load.

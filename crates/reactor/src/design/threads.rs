@@ -17,7 +17,7 @@ pub(super) struct Crew {
     phase: AtomicU8,
     seats: Box<[Mutex<Option<Arc<OwnedFd>>>]>,
     /// If their sessions send to each other.
-    mail: Option<Mail>,
+    mail: Option<Arc<Mail>>,
 }
 
 /// The place of one thread at a time: there the client's socket lies while it is served, for the stop to shut down.
@@ -30,10 +30,14 @@ pub(super) struct Seat<'a> {
 impl Crew {
     /// So many seats.
     pub fn new<P: Protocol>(seats: usize, serving: &Serving<P>) -> Self {
+        let mail = P::SHARED.then(|| Arc::new(Mail::new(seats, &serving.options)));
+        if let Some(mail) = mail.clone() {
+            serving.waiting.by(move || mail.all_waiting());
+        }
         Self {
             phase: AtomicU8::new(Phase::Serving as u8),
             seats: (0..seats).map(|_| Mutex::default()).collect(),
-            mail: P::SHARED.then(|| Mail::new(seats, &serving.options)),
+            mail,
         }
     }
 
@@ -47,19 +51,25 @@ impl Crew {
         // Before the seats are looked at. Pairs with the load in `Seat::phase`, which comes after the seat was taken:
         // either the thread sees the phase, or its socket is seen here.
         self.phase.store(phase as u8, SeqCst);
-        let how = match phase {
+        match phase {
             Phase::Serving => return,
-            Phase::Draining => Shutdown::Read,
-            Phase::Over => Shutdown::Both,
-        };
+            // Those who have mail are woken by their bells, and read on until their sessions end.
+            Phase::Draining if self.mail.is_some() => {}
+            Phase::Draining => self.shut_down(Shutdown::Read),
+            Phase::Over => self.shut_down(Shutdown::Both),
+        }
+        if let Some(mail) = &self.mail {
+            mail.wake_all();
+        }
+    }
+
+    /// Every client's socket, so that calls on it return.
+    fn shut_down(&self, how: Shutdown) {
         for seat in &self.seats {
             if let Some(socket) = &*lock(seat) {
                 // It can only fail if the client is gone, and then nothing blocks.
                 let _ = shutdown(socket, how);
             }
-        }
-        if let Some(mail) = &self.mail {
-            mail.wake_all();
         }
     }
 }
@@ -80,7 +90,7 @@ impl Halt for Seat<'_> {
     }
 
     fn mail(&self, socket: &Arc<OwnedFd>) -> Option<(&Mail, Arc<OwnedFd>)> {
-        Some((self.crew.mail.as_ref()?, Arc::clone(socket)))
+        Some((self.crew.mail.as_deref()?, Arc::clone(socket)))
     }
 
     fn phase(&self) -> Phase {

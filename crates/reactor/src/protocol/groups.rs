@@ -10,8 +10,11 @@
 //! is sent to measure the way.
 //!
 //! Clients that do not take what is sent to them are the server's business: with
-//! [`Overflow::Drop`](crate::Overflow::Drop) they are closed, as the NATS server does it. Where a thread waits for each
-//! client, nothing more is read once the server stops, so that a [lame duck](Options::lame_duck) only says goodbye.
+//! [`Overflow::Drop`](crate::Overflow::Drop) they are closed, as the NATS server does it.
+//!
+//! A server that is told to stop can be a [lame duck](Options::lame_duck) first: it tells its clients, serves them on
+//! while they go elsewhere, and then closes those that are left one after the other, so that they do not all come to another server at
+//! once.
 //!
 //! ```
 //! use threadgauge_reactor::protocol::groups::{Groups, Options};
@@ -32,6 +35,7 @@ mod member;
 mod monitor;
 mod options;
 mod subject;
+mod times;
 mod wire;
 
 use std::net::SocketAddr;

@@ -34,6 +34,12 @@ impl<'a> Acceptor<'a> {
             listening: false,
         }
     }
+
+    /// Who comes from now on is refused, and can go elsewhere at once: not waited for any more, the socket would keep
+    /// them in its backlog.
+    pub fn close(&self) {
+        self.listener.close_for_all();
+    }
 }
 
 impl<P: Protocol> ServingLoop<'_, P> {
@@ -172,6 +178,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
             output: &mut greeting,
             full_at: usize::MAX,
             effects: &mut self.effects,
+            now: reactor.clock(),
         };
         let mut connection = Connection::open_on(self.serving, id, &link.socket, &mut turn);
         if registered.is_err() {

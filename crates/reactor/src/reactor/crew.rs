@@ -1,7 +1,9 @@
 //! The loops of one server: starting them, and what they share.
 
+use std::sync::mpsc::channel;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use super::balance::Watch;
 use super::event_loop::{Mailbox, Reactor};
@@ -10,6 +12,7 @@ use super::manager::ReactorManager;
 use super::serving::{Loop, ServingLoop};
 use super::slots::Slots;
 use crate::error::Error;
+use crate::id::ConnectionId;
 use crate::listen::Listener;
 use crate::options::{Placement, Sends};
 use crate::protocol::Protocol;
@@ -67,6 +70,21 @@ pub(crate) enum Kernel {
     Epoll,
     /// io_uring, which says what was done.
     IoUring,
+}
+
+/// How long whoever asks waits for all loops.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Asks all loops how much waits for their clients.
+fn weigh<S>(mailboxes: &[Mailbox<Task<S>>]) -> Vec<(ConnectionId, usize)> {
+    let (answer, answers) = channel();
+    for mailbox in mailboxes {
+        mailbox.post([Task::Weigh(answer.clone())]);
+    }
+    drop(answer);
+    let until = Instant::now() + PATIENCE;
+    let next = || answers.recv_timeout(until.saturating_duration_since(Instant::now()));
+    std::iter::from_fn(|| next().ok()).flatten().collect()
 }
 
 /// Serves on the loops that `manager` gives handles to: the first runs on this thread, the others on threads of their
@@ -128,6 +146,8 @@ pub(super) fn serve_watched<P: Protocol>(
         rehoming: Mutex::default(),
         spares: Mutex::default(),
     };
+    let mailboxes = crew.mailboxes.clone();
+    serving.waiting.by(move || weigh(&mailboxes));
     let run = |index, (reactor, sends): (Loop<P::Session>, Option<JointSends>)| {
         ServingLoop::new(index, serving, &crew, listener_of(index), sends).run(reactor)
     };

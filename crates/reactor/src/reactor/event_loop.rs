@@ -351,6 +351,11 @@ impl<T> Reactor<T> {
         *self.now.get_or_insert_with(Instant::now)
     }
 
+    /// The time of this turn, for somebody who may ask.
+    pub(crate) fn clock(&mut self) -> &mut Option<Instant> {
+        &mut self.now
+    }
+
     /// Has the next turn look for events without waiting: for a handler that left something undone.
     pub fn again(&mut self) {
         self.again = true;

@@ -139,7 +139,7 @@ impl<'a, S> Hands<'a, S> {
 pub(crate) struct Hall<'a, P: Protocol> {
     serving: &'a Serving<P>,
     pub slots: Slots,
-    seats: Box<[Seat<P::Session>]>,
+    seats: Arc<[Seat<P::Session>]>,
 }
 
 type Seat<S> = Mutex<Option<Arc<Guest<S>>>>;
@@ -148,10 +148,17 @@ impl<'a, P: Protocol> Hall<'a, P> {
     /// Empty, with room for the server's `max_connections`.
     pub fn new(serving: &'a Serving<P>) -> Self {
         let most = serving.options.max_connections;
+        let seats: Arc<[Seat<P::Session>]> = (0..most).map(|_| Mutex::default()).collect();
+        let all = Arc::clone(&seats);
+        serving.waiting.by(move || {
+            let guests = all.iter().filter_map(|seat| lock(seat).clone());
+            let waiting = guests.map(|guest| (guest.id, guest.output().half.outbox.len()));
+            waiting.filter(|&(_, bytes)| bytes > 0).collect()
+        });
         Self {
             serving,
             slots: Slots::new(most),
-            seats: (0..most).map(|_| Mutex::default()).collect(),
+            seats,
         }
     }
 
@@ -188,6 +195,7 @@ impl<'a, P: Protocol> Hall<'a, P> {
                 output: output.half.outbox.buffer(),
                 full_at: usize::MAX,
                 effects: &mut hands.effects,
+                now: &mut Some(now),
             };
             let mut read = ReadHalf::new(Connection::open_on(self.serving, id, &guest.socket, &mut turn));
             read.begin(now);
@@ -414,6 +422,7 @@ impl<'a, P: Protocol> Hall<'a, P> {
                 output: output.half.outbox.buffer(),
                 full_at,
                 effects: &mut hands.effects,
+                now: &mut Some(now),
             };
             call(&mut read.connection, &mut turn);
             if !output.half.outbox.is_empty() && output.half.must_flush() {

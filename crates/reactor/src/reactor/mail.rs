@@ -4,6 +4,7 @@
 //! turns at a time. What moves connections rests on that order.
 
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 
 use super::balance::Shed;
 use super::peer::{Finish, Link, ReadHalf, WriteHalf};
@@ -69,6 +70,8 @@ pub(crate) enum Task<S> {
     CatchUp(usize),
     /// This loop has done all that was said to it before it was asked.
     CaughtUp(usize),
+    /// Say how many bytes wait in the outboxes here that are not empty.
+    Weigh(Sender<Vec<(ConnectionId, usize)>>),
     /// A connection has ended, so that another may be accepted.
     Permit,
     /// The server stops.

@@ -12,8 +12,8 @@ use crate::options::Placement;
 /// Gives each handle a reactor that reads and a reactor that writes, which may be the same. Reactors are numbers
 /// below [`reactors`](Self::reactors): whoever has loops numbers them.
 ///
-/// The source's two steps are `ReactorManager::split(1, 1)` (a reactor that reads and one that writes) and
-/// `ReactorManager::split(r, w)` (pools of them).
+/// The two optimisations of JAWS, a framework for web servers, are `ReactorManager::split(1, 1)` (a reactor that reads
+/// and one that writes) and `ReactorManager::split(r, w)` (pools of them).
 #[derive(Debug)]
 pub struct ReactorManager {
     /// What each reactor is for.

@@ -13,6 +13,8 @@
 //! that one sends what is left, unless the end is abrupt, and is gone; then the read half tells the session, counts the
 //! reason and gives the permit back. So each end is seen by both halves, and counted once.
 
+use std::sync::mpsc::Sender;
+
 use super::accepting::Acceptor;
 use super::crew::Crew;
 use super::event_loop::{Handler, Interest, Reactor, Readiness, Token};
@@ -22,6 +24,7 @@ use super::peer::{Finish, Peers};
 use crate::connection::{Connection, RECEIVE_BYTES};
 use crate::counters::{CloseReason, Counters};
 use crate::error::Error;
+use crate::id::ConnectionId;
 use crate::listen::Listener;
 use crate::outbox::Spares;
 use crate::protocol::{Effects, Protocol};
@@ -158,6 +161,9 @@ impl<'a, P: Protocol> ServingLoop<'a, P> {
     fn stop(&mut self, reactor: &mut Loop<P::Session>) {
         self.stopping = true;
         self.stop_listening(reactor);
+        if let Some(acceptor) = &self.acceptor {
+            acceptor.close();
+        }
         let at = reactor.now() + self.serving.options.drain;
         reactor.set_timer(at, DRAIN_OVER);
         for slot in 0..self.peers.slots() {
@@ -171,6 +177,14 @@ impl<'a, P: Protocol> ServingLoop<'a, P> {
         for slot in 0..self.peers.slots() {
             self.end(slot, CloseReason::DrainTime, reactor);
         }
+    }
+
+    /// Says how much waits here.
+    fn weigh(&self, answer: &Sender<Vec<(ConnectionId, usize)>>) {
+        let peers = (0..self.peers.slots()).filter_map(|slot| self.peers.look_at(slot));
+        let waiting = peers.filter_map(|peer| Some((peer.id, peer.write.as_ref()?.outbox.len())));
+        // Who has asked may have given up.
+        let _ = answer.send(waiting.filter(|&(_, bytes)| bytes > 0).collect());
     }
 
     // To other loops.
@@ -261,6 +275,7 @@ impl<P: Protocol> Handler<Task<P::Session>> for ServingLoop<'_, P> {
             Task::Shed(shed) => self.shed(shed, reactor),
             Task::CatchUp(from) => self.tell(from, Task::CaughtUp(self.index)),
             Task::CaughtUp(writer) => self.caught_up(writer),
+            Task::Weigh(answer) => self.weigh(&answer),
             Task::Permit => self.listen(reactor),
             Task::Stop => self.stop(reactor),
             Task::Exit => reactor.stop(),

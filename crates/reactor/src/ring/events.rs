@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
 use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
-use io_uring::{IoUring, cqueue, opcode, squeue};
+use io_uring::{IoUring, Submitter, cqueue, opcode, squeue};
 use rustix::io::Errno;
 
 use super::buffers::{Buffers, Filled, GROUP};
@@ -63,8 +63,12 @@ impl Events {
     ///
     /// If the kernel refuses io_uring, or has no memory or descriptor left.
     pub fn new() -> io::Result<Self> {
+        Self::with(Buffers::register)
+    }
+
+    fn with(buffers: impl FnOnce(&Submitter<'_>) -> io::Result<Buffers>) -> io::Result<Self> {
         let ring = super::ring(REQUESTS, ANSWERS, super::Later::AnyCall)?;
-        let buffers = Buffers::register(&ring.submitter())?;
+        let buffers = buffers(&ring.submitter())?;
         Ok(Self {
             ring,
             buffers: ManuallyDrop::new(buffers),
@@ -160,8 +164,11 @@ impl Events {
     fn read(&mut self, entry: &cqueue::Entry) -> Answer {
         let goes_on = cqueue::more(entry.flags());
         self.with_the_kernel -= usize::from(!goes_on);
-        let filled = cqueue::buffer_select(entry.flags())
-            .map(|number| Filled::new(number, usize::try_from(entry.result()).unwrap_or(0)));
+        let filled = cqueue::buffer_select(entry.flags()).map(|number| {
+            let count = usize::try_from(entry.result()).unwrap_or(0);
+            let more = cqueue::buffer_more(entry.flags());
+            self.buffers.filled(number, count, more)
+        });
         Answer {
             name: entry.user_data(),
             result: match entry.result() {
@@ -251,10 +258,19 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     use super::*;
+    use crate::connection::RECEIVE_BYTES;
+
+    /// As they are on this kernel, and as on an older one.
+    fn both() -> [Events; 2] {
+        [
+            Events::new().expect("a ring"),
+            Events::with(Buffers::register_old).expect("a ring"),
+        ]
+    }
 
     fn bytes(events: &mut Events, answer: Answer) -> Vec<u8> {
         let filled = answer.result.expect("received").expect("not the end");
-        let mut into = vec![0; 4096];
+        let mut into = vec![0; RECEIVE_BYTES];
         let count = events.take(filled, &mut into);
         into.truncate(count);
         into
@@ -262,28 +278,60 @@ mod tests {
 
     #[test]
     fn one_request_receives_all_that_comes_and_the_end() {
-        let (reader, mut writer) = UnixStream::pair().expect("sockets");
-        let mut events = Events::new().expect("a ring");
-        events.receive(&reader, 7);
-        // More often than there are buffers.
-        for i in 0..1_000 {
-            let text = format!("{i} ").repeat(1 + i % 50);
-            writer.write_all(text.as_bytes()).expect("sent");
-            let mut came = Vec::new();
-            while came.len() < text.len() {
+        for mut events in both() {
+            let (reader, mut writer) = UnixStream::pair().expect("sockets");
+            events.receive(&reader, 7);
+            // More, and more often, than all buffers together have room for.
+            for i in 0..1_000 {
+                let text = format!("{i} ").repeat(1 + i % 50 * 40);
+                writer.write_all(text.as_bytes()).expect("sent");
+                let mut came = Vec::new();
+                while came.len() < text.len() {
+                    events.wait(None).expect("waited");
+                    while let Some(answer) = events.next() {
+                        assert_eq!((answer.name, answer.goes_on), (7, true));
+                        came.extend(bytes(&mut events, answer));
+                    }
+                }
+                assert_eq!(came, text.as_bytes());
+            }
+            drop(writer);
+            events.wait(None).expect("waited");
+            let end = events.next().expect("an answer");
+            assert!(matches!(end.result, Ok(None)) && !end.goes_on, "{end:?}");
+            assert_eq!(events.with_the_kernel, 0);
+        }
+    }
+
+    #[test]
+    fn what_is_not_taken_yet_is_not_written_over() {
+        for mut events in both() {
+            let (quick, mut to_quick) = UnixStream::pair().expect("sockets");
+            let (late, mut to_late) = UnixStream::pair().expect("sockets");
+            events.receive(&quick, 1);
+            events.receive(&late, 2);
+            to_late.write_all(b"not taken yet").expect("sent");
+            events.wait(None).expect("waited");
+            let not_taken = events.next().expect("an answer");
+            // The rest is full, and is used again and again.
+            let (mut kept, mut was_full) = (Vec::new(), false);
+            for _ in 0..2_000 {
+                to_quick.write_all(&[b'x'; 3_000]).expect("sent");
                 events.wait(None).expect("waited");
-                while let Some(answer) = events.next() {
-                    assert_eq!((answer.name, answer.goes_on), (7, true));
-                    came.extend(bytes(&mut events, answer));
+                let answer = events.next().expect("an answer");
+                if matches!(answer.result, Err(Errno::NOBUFS)) {
+                    was_full = true;
+                    for answer in kept.drain(..) {
+                        assert!(bytes(&mut events, answer).iter().all(|&byte| byte == b'x'));
+                    }
+                    events.receive(&quick, 1);
+                } else {
+                    kept.push(answer);
                 }
             }
-            assert_eq!(came, text.as_bytes());
+            assert!(was_full);
+            assert_eq!(bytes(&mut events, not_taken), b"not taken yet");
         }
-        drop(writer);
-        events.wait(None).expect("waited");
-        let end = events.next().expect("an answer");
-        assert!(matches!(end.result, Ok(None)) && !end.goes_on, "{end:?}");
-        assert_eq!(events.with_the_kernel, 0);
     }
 
     #[test]

@@ -31,45 +31,11 @@ fn join(server: &Running, room: &str) -> Client {
 }
 
 fn everyone_else(pair: Pair) {
-    const LINES: usize = 300;
-    const MEMBERS: usize = 6;
-    let server = pair.serve(&[]);
-    let members: Vec<Client> = (0..MEMBERS).map(|_| join(&server, "all")).collect();
-    std::thread::scope(|scope| {
-        for (own, mut member) in members.into_iter().enumerate() {
-            let mut sender = member.clone();
-            scope.spawn(move || {
-                for line in 0..LINES {
-                    sender.send(format!("{own} {line}\n"));
-                }
-            });
-            scope.spawn(move || {
-                let mut came = String::new();
-                while came.bytes().filter(|&byte| byte == b'\n').count() < LINES * (MEMBERS - 1) {
-                    let more = member.read(65_536);
-                    assert!(!more.is_empty(), "the server ended after {came}");
-                    came += std::str::from_utf8(&more).unwrap();
-                }
-                let mut next = [0; MEMBERS];
-                for line in came.lines() {
-                    let (from, line) = line.split_once(' ').unwrap();
-                    let from: usize = from.parse().unwrap();
-                    assert_eq!(line, next[from].to_string(), "the next of {from}");
-                    next[from] += 1;
-                }
-                let mut all = [LINES; MEMBERS];
-                all[own] = 0;
-                assert_eq!(next, all, "from each, as {own} has heard them");
-                // Open until the others have sent: a member that leaves is no part of this.
-                member
-            });
-        }
+    let says = |own, line| format!("{own} {line}\n");
+    let join = |server: &Running| join(server, "all");
+    talk::all_are_heard(pair.serve(&[]), join, says, 1, |came| {
+        talk::heard_in_order(came.lines())
     });
-    let counted = server.stop();
-    assert_eq!(
-        counted.of("deliveries") + counted.of("undeliverable"),
-        (LINES * MEMBERS * (MEMBERS - 1)) as u64
-    );
 }
 
 fn stays_in_its_room(pair: Pair) {
@@ -219,13 +185,8 @@ fn stop_while_all_talk(pair: Pair) {
     talk::until_the_stop(server, members, says, |own, came| {
         // A reset may cut the last line off, since this client was sending still.
         let whole = came.iter().rposition(|&byte| byte == b'\n').unwrap_or(0);
-        let mut next = [0; talk::MEMBERS];
-        for line in std::str::from_utf8(&came[..whole]).unwrap().lines() {
-            let (from, line) = line.split_once(' ').unwrap();
-            let from: usize = from.parse().unwrap();
-            assert_eq!(line, next[from].to_string(), "the next of {from}");
-            next[from] += 1;
-        }
+        let whole = std::str::from_utf8(&came[..whole]).unwrap();
+        let next: [usize; talk::MEMBERS] = talk::heard_in_order(whole.lines());
         assert_eq!(next[own], 0, "nobody hears himself");
     });
 }

@@ -28,6 +28,7 @@ pub const CASES: &[Case] = &[
     ("hostile_clients_are_bounded_and_hurt_nobody", hostile),
     ("a_slow_member_is_dropped_where_that_is_asked_for", dropped),
     ("a_stop_is_announced_and_waited_for", lame_duck),
+    ("who_stays_longer_than_a_lame_duck_is_closed", lame_duck_over),
     ("a_stop_while_all_talk_tears_nothing_apart", stop_while_all_talk),
 ];
 
@@ -60,7 +61,7 @@ fn delivered(subject: &str, sid: &str, text: &str) -> String {
 
 /// Whole messages to `all`, of `SENDER NUMBER` each: how many of each sender, which are the first that it sent.
 fn counted<const SENDERS: usize>(came: &str) -> [usize; SENDERS] {
-    let mut next = [0; SENDERS];
+    let mut texts = Vec::new();
     let mut lines = came.split("\r\n");
     while let (Some(head), Some(text)) = (lines.next(), lines.next()) {
         let length = head.strip_prefix("MSG all 1 ").expect("a message");
@@ -69,47 +70,15 @@ fn counted<const SENDERS: usize>(came: &str) -> [usize; SENDERS] {
             break;
         }
         assert_eq!(length, text.len().to_string(), "{text:?}");
-        let (from, number) = text.split_once(' ').expect("two words");
-        let from: usize = from.parse().expect("a sender");
-        assert_eq!(number, next[from].to_string(), "the next of {from}");
-        next[from] += 1;
+        texts.push(text);
     }
-    next
+    talk::heard_in_order(texts)
 }
 
 fn all_others(pair: Pair) {
-    const MESSAGES: usize = 300;
-    const MEMBERS: usize = 6;
-    let server = pair.serve(&[]);
-    let members: Vec<Client> = (0..MEMBERS).map(|_| say(&server, "SUB all 1\r\n")).collect();
-    std::thread::scope(|scope| {
-        for (own, mut member) in members.into_iter().enumerate() {
-            let mut sender = member.clone();
-            scope.spawn(move || {
-                for number in 0..MESSAGES {
-                    sender.send(message("all", &format!("{own} {number}")));
-                }
-            });
-            scope.spawn(move || {
-                let mut came = String::new();
-                while came.matches("\r\n").count() < 2 * MESSAGES * (MEMBERS - 1) {
-                    let more = member.read(65_536);
-                    assert!(!more.is_empty(), "the server ended after {came}");
-                    came += std::str::from_utf8(&more).unwrap();
-                }
-                let mut all = [MESSAGES; MEMBERS];
-                all[own] = 0;
-                assert_eq!(counted(&came), all, "from each, as {own} has heard them");
-                // Open until the others have sent: a member that leaves is no part of this.
-                member
-            });
-        }
-    });
-    let counted = server.stop();
-    assert_eq!(
-        counted.of("deliveries") + counted.of("undeliverable"),
-        (MESSAGES * MEMBERS * (MEMBERS - 1)) as u64
-    );
+    let says = |own, number| message("all", &format!("{own} {number}"));
+    let join = |server: &Running| say(server, "SUB all 1\r\n");
+    talk::all_are_heard(pair.serve(&[]), join, says, 2, counted);
 }
 
 fn right_subjects(pair: Pair) {
@@ -356,21 +325,38 @@ fn dropped(pair: Pair) {
 }
 
 fn lame_duck(pair: Pair) {
-    let server = pair.serve(&["groups.lame_duck_ms=2000"]);
+    // Longer than a case may take: it ends because all have left.
+    let server = pair.serve(&["groups.lame_duck_ms=100000", "drain_ms=100000"]);
     let mut hearer = say(&server, "SUB a 1\r\n");
     let mut speaker = say(&server, "");
     server.tell_to_stop();
     for client in [&mut hearer, &mut speaker] {
         assert!(client.expect_info().contains("\"ldm\":true"));
     }
-    // Where a thread waits for each client, it is woken by the end of what can be read.
-    if pair.is_event_driven() {
-        speaker.send(message("a", "goodbye"));
-        hearer.expect(delivered("a", "1", "goodbye"));
+    server.until_refused();
+    for number in 0..50 {
+        let goodbye = format!("goodbye {number}");
+        speaker.send(message("a", &goodbye));
+        hearer.expect(delivered("a", "1", &goodbye));
     }
     drop((hearer, speaker));
     let counted = server.end();
     assert_eq!(counted.of("drain time over"), 0, "{counted:?}");
+}
+
+fn lame_duck_over(pair: Pair) {
+    let server = pair.serve(&[
+        "groups.lame_duck_ms=40",
+        "groups.lame_duck_grace_ms=20",
+        "drain_ms=100000",
+    ]);
+    let members = [(); 3].map(|()| say(&server, "SUB a 1\r\n"));
+    server.tell_to_stop();
+    for mut member in members {
+        assert!(member.expect_info().contains("\"ldm\":true"));
+        member.expect_end();
+    }
+    server.end().expect("finished", 3);
 }
 
 fn stop_while_all_talk(pair: Pair) {

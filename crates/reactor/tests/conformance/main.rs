@@ -11,6 +11,8 @@ mod any;
 mod bytes;
 mod chat;
 mod client;
+#[path = "../common/mod.rs"]
+mod common;
 mod diag;
 mod echo;
 mod groups;

@@ -1,24 +1,10 @@
-//! Processes as `/proc` shows them.
+//! Families of processes: what they have, and their end.
 
 use std::fs;
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
-/// The children of a process, zombies included.
-pub fn children(pid: u32) -> Vec<u32> {
-    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
-        return Vec::new();
-    };
-    tasks
-        .flatten()
-        .filter_map(|task| fs::read_to_string(task.path().join("children")).ok())
-        .flat_map(|list| {
-            list.split_whitespace()
-                .filter_map(|id| id.parse().ok())
-                .collect::<Vec<u32>>()
-        })
-        .collect()
-}
+use crate::common::proc::{children, descriptors, number};
 
 /// A process and all below it.
 pub fn family(pid: u32) -> Vec<u32> {
@@ -29,20 +15,6 @@ pub fn family(pid: u32) -> Vec<u32> {
         next += 1;
     }
     all
-}
-
-/// A number in `/proc/PID/status`, such as `VmHWM` in KiB or `Threads`.
-pub fn status(pid: u32, key: &str) -> Option<u64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
-    line.split_whitespace().next()?.parse().ok()
-}
-
-/// How many descriptors a process has.
-pub fn descriptors(pid: u32) -> usize {
-    fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count)
 }
 
 /// Whether a process has a descriptor of this socket.
@@ -62,7 +34,7 @@ pub fn seen(pid: u32) -> String {
         let state = fs::read_to_string(format!("/proc/{pid}/wchan")).unwrap_or_default();
         format!(
             "{pid}: {} threads, {} descriptors, waits in {state}",
-            status(*pid, "Threads").unwrap_or(0),
+            number(*pid, "Threads").unwrap_or(0),
             descriptors(*pid)
         )
     };

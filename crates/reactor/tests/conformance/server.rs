@@ -1,9 +1,7 @@
 //! A server in a process of its own, and how a case holds it.
 
-use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Read};
-use std::net::SocketAddr;
-use std::num::NonZeroUsize;
+use std::io::{BufRead, BufReader, ErrorKind, Read};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
 use std::sync::Mutex;
@@ -14,13 +12,14 @@ use std::time::Duration;
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, kill_process_group, setrlimit};
 use signal_hook::consts::SIGTERM;
 use threadgauge_reactor::protocol::groups::{Access, Groups, Options};
-use threadgauge_reactor::{
-    AtOnce, BuiltIn, CloseReason, Design, Overflow, Protocol, Server, Setting, Stop, Totals, Visitor,
-};
+use threadgauge_reactor::{AtOnce, BuiltIn, Design, Protocol, Server, Setting, Stop, Visitor};
 
 use crate::Pair;
 use crate::client::{Client, LeftOpen};
-use crate::processes::{children, descriptors, family, has_socket, seen, status};
+use crate::common::counted::{Counted, report};
+use crate::common::proc::{self, children, descriptors};
+use crate::common::settings;
+use crate::processes::{family, has_socket, seen};
 
 const SERVER: &str = "--server";
 
@@ -61,6 +60,7 @@ fn groups(settings: &[String]) -> Groups {
             "max_subscriptions" => options.max_subscriptions = number(),
             "ping_interval_ms" => options.ping_interval = Duration::from_millis(number() as u64),
             "lame_duck_ms" => options.lame_duck = Duration::from_millis(number() as u64),
+            "lame_duck_grace_ms" => options.lame_duck_grace = Duration::from_millis(number() as u64),
             _ => panic!("groups has no setting {key}"),
         }
     }
@@ -95,30 +95,17 @@ impl Visitor for Serve<'_> {
         if self.design.uses(Setting::Writers) {
             server = server.writers(2);
         }
-        let (mut output_limit, mut overflow) = (1 << 20, Overflow::Wait);
-        for setting in self.settings.iter().filter(|it| !it.starts_with(GROUPS)) {
-            let (key, value) = setting.split_once('=').expect("KEY=VALUE");
-            let number: usize = value.parse().unwrap_or(0);
-            let ms = Duration::from_millis(number as u64);
-            match key {
-                "idle_ms" => server = server.idle(ms),
-                "handshake_ms" => server = server.handshake(ms),
-                "drain_ms" => server = server.drain(ms),
-                "max_connections" => {
-                    server = server.max_connections(NonZeroUsize::new(number).expect("some"));
-                }
-                "sends" => server = server.sends(value.parse().expect("a way to send")),
-                "output_limit" => output_limit = number,
-                "overflow" => overflow = value.parse().expect("an overflow"),
-                "descriptors" => limit(Resource::Nofile, number as u64),
+        server = settings::with(server, self.settings, |name, value| {
+            let number = || value.parse().expect("a number");
+            match name {
+                "descriptors" => limit(Resource::Nofile, number()),
                 "more_memory" => {
-                    let now = status(std::process::id(), "VmSize").expect("a size") * 1024;
-                    limit(Resource::As, now + number as u64);
+                    let now = proc::number(std::process::id(), "VmSize").expect("a size") * 1024;
+                    limit(Resource::As, now + number());
                 }
-                _ => panic!("there is no setting {key}"),
+                _ => assert!(name.starts_with(GROUPS), "there is no setting {name}"),
             }
-        }
-        server = server.output_limit(NonZeroUsize::new(output_limit).expect("some"), overflow);
+        });
         let before = descriptors(std::process::id());
         let bound = server.bind("127.0.0.1:0").expect("a free port");
         println!("{}", bound.local_addr());
@@ -136,22 +123,12 @@ fn limit(resource: Resource, most: u64) {
     setrlimit(resource, limit).expect("a lower limit is allowed");
 }
 
-fn report(totals: &Totals) {
-    for (name, count) in totals.each() {
-        println!("{name}={count}");
-    }
-    for reason in CloseReason::ALL {
-        println!("{}={}", reason.name(), totals.closed(reason));
-    }
-    println!("closed={}", totals.all_closed());
-}
-
 /// A server that has returned has what it had before.
 fn left_over(descriptors_before: usize) -> ExitCode {
     let own = std::process::id();
     let left = (
         descriptors(own).saturating_sub(descriptors_before),
-        status(own, "Threads").unwrap_or(0) - 1,
+        proc::number(own, "Threads").unwrap_or(0) - 1,
         children(own).len(),
     );
     if left == (0, 0, 0) {
@@ -209,7 +186,7 @@ impl Running {
         out.read_line(&mut address).unwrap();
         Self {
             // The program itself takes more or less, as it was built.
-            began_kib: status(pid, "VmHWM").unwrap_or(0),
+            began_kib: proc::number(pid, "VmHWM").unwrap_or(0),
             child,
             out,
             address: address.trim_end().parse().expect("the server did not start"),
@@ -230,6 +207,14 @@ impl Running {
         kill_process(raw(self.child.id()), Signal::TERM).expect("it runs");
     }
 
+    /// Waits until nobody can connect any more: who tries is refused at once, rather than kept waiting.
+    pub fn until_refused(&self) {
+        while !matches!(TcpStream::connect(self.address), Err(error) if error.kind() == ErrorKind::ConnectionRefused)
+        {
+            std::thread::yield_now();
+        }
+    }
+
     /// # Panics
     ///
     /// If one of its processes has used more memory since it listens than a server of a few clients does that bounds
@@ -245,7 +230,7 @@ impl Running {
     fn peak_kib(&self) -> u64 {
         let peaks = family(self.child.id())
             .into_iter()
-            .filter_map(|pid| status(pid, "VmHWM"));
+            .filter_map(|pid| proc::number(pid, "VmHWM"));
         peaks.max().expect("it runs")
     }
 
@@ -275,12 +260,7 @@ impl Running {
         let overdue = self.watch.take().and_then(Watch::end);
         assert_eq!(overdue, None, "the server did not end in time");
         assert!(code.success(), "the server ended with {code}: {out}");
-        let counts = out
-            .lines()
-            .filter_map(|line| line.split_once('='))
-            .map(|(name, count)| (name.to_owned(), count.parse().unwrap()))
-            .collect();
-        let counted = Counted(counts);
+        let counted = Counted::read(&out);
         assert_eq!(counted.of("accepted"), counted.of("closed"), "{counted:?}");
         counted
     }
@@ -315,16 +295,7 @@ fn raw(pid: u32) -> Pid {
     pid.expect("a process id")
 }
 
-/// What a server has counted.
-#[derive(Debug)]
-pub struct Counted(HashMap<String, u64>);
-
 impl Counted {
-    /// The counter of this name, or how many connections ended for the reason of this name.
-    pub fn of(&self, name: &str) -> u64 {
-        self.0[name]
-    }
-
     /// # Panics
     ///
     /// If it is another number, with all there are.

@@ -37,12 +37,9 @@ fn a_killed_child_is_replaced(design: &str) {
         server.serve_at_once(3);
     }
     let summary = server.stop();
-    assert_eq!(
-        (summary.count("accepted"), summary.count("units_created")),
-        (9, 6)
-    );
-    assert_eq!(summary.count("units_lost"), 3);
-    assert_eq!((summary.count("lost"), summary.count("left")), (0, 0));
+    assert_eq!((summary.of("accepted"), summary.of("units_created")), (9, 6));
+    assert_eq!(summary.of("units_lost"), 3);
+    assert_eq!((summary.of("lost"), summary.of("left")), (0, 0));
 }
 
 /// Whoever kills every child as soon as it comes up has the parent make them ever more slowly; and service goes on.
@@ -57,11 +54,8 @@ fn no_faster_than_they_die(design: &str) {
     }
     server.serve_at_once(2);
     let summary = server.stop();
-    assert_eq!(
-        (summary.count("units_lost"), summary.count("units_created")),
-        (8, 9)
-    );
-    assert_eq!((summary.count("accepted"), summary.count("left")), (2, 0));
+    assert_eq!((summary.of("units_lost"), summary.of("units_created")), (8, 9));
+    assert_eq!((summary.of("accepted"), summary.of("left")), (2, 0));
 }
 
 fn killed_in_service(design: &str) {
@@ -77,11 +71,8 @@ fn killed_in_service(design: &str) {
     assert!(clients.iter_mut().all(|client| client.has_ended()));
     server.client().echo();
     let summary = server.stop();
-    assert_eq!(
-        (summary.count("accepted"), summary.count("lost")),
-        (count + 1, count)
-    );
-    assert_eq!((summary.count("closed"), summary.count("left")), (count + 1, 0));
+    assert_eq!((summary.of("accepted"), summary.of("lost")), (count + 1, count));
+    assert_eq!((summary.of("closed"), summary.of("left")), (count + 1, 0));
 }
 
 fn a_killed_parent_leaves_nobody(design: &str) {

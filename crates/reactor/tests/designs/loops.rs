@@ -65,8 +65,8 @@ fn threads(design: &str) {
     assert_eq!(server.thread_names(), expected);
     assert_eq!(server.children().len(), 0);
     let summary = server.stop();
-    assert_eq!(summary.count("units_created"), expected.len() as u64);
-    assert_eq!((summary.count("accepted"), summary.count("threads")), (40, 1));
+    assert_eq!(summary.of("units_created"), expected.len() as u64);
+    assert_eq!((summary.of("accepted"), summary.of("threads")), (40, 1));
 }
 
 /// One more thread for each step that blocks, up to the most; and when they have nothing to do, one again.
@@ -95,7 +95,7 @@ fn grows_and_shrinks(design: &str) {
     });
     drop(clients);
     let summary = server.stop();
-    assert_eq!((summary.count("accepted"), summary.count("threads")), (6, 1));
+    assert_eq!((summary.of("accepted"), summary.of("threads")), (6, 1));
 }
 
 /// What each loop or thread counts while thirty clients have their bytes sent back ten times.

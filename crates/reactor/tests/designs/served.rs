@@ -1,15 +1,15 @@
 //! A server in a process of its own, seen from outside: by its clients, and through /proc.
 
-use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::num::NonZeroUsize;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use threadgauge_reactor::{BuiltIn, CloseReason, Design, Protocol, Server, Stop, Visitor};
+use threadgauge_reactor::{BuiltIn, Design, Protocol, Server, Stop, Visitor};
 
+use crate::common::counted::{self, Counted};
+use crate::common::{proc, settings};
 use crate::seccomp::refuse_io_uring;
 
 const SERVE: &str = "--serve";
@@ -72,7 +72,9 @@ impl Served {
 
     /// Its children that are not dead.
     pub fn children(&self) -> Vec<u32> {
-        children_of(self.pid())
+        let mut children = proc::children(self.pid());
+        children.retain(|&child| is_alive(child));
+        children
     }
 
     /// Its threads but the first.
@@ -95,7 +97,7 @@ impl Served {
 
     /// How many threads its first process has.
     pub fn threads(&self) -> usize {
-        entries(&format!("/proc/{}/task", self.pid()))
+        proc::number(self.pid(), "Threads").expect("it runs") as usize
     }
 
     /// The listening sockets that a process has on the server's port, by inode.
@@ -154,18 +156,13 @@ impl Served {
     }
 
     /// Stops it, and reads what it has counted.
-    pub fn stop(mut self) -> Summary {
+    pub fn stop(mut self) -> Counted {
         self.tell_to_stop();
         let mut text = String::new();
         let output = self.child.stdout.as_mut().expect("piped");
         output.read_to_string(&mut text).expect("a summary");
         assert!(self.child.wait().expect("its end").success());
-        Summary(
-            text.lines()
-                .filter_map(|line| line.rsplit_once(' '))
-                .map(|(name, count)| (name.to_owned(), count.parse().expect("a count")))
-                .collect(),
-        )
+        Counted::read(&text)
     }
 
     /// Kills it, as a crash would.
@@ -180,19 +177,6 @@ impl Drop for Served {
         // After `stop` there is nobody to kill.
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-}
-
-/// What a server has counted.
-#[derive(Debug)]
-pub struct Summary(BTreeMap<String, u64>);
-
-impl Summary {
-    pub fn count(&self, name: &str) -> u64 {
-        *self
-            .0
-            .get(name)
-            .unwrap_or_else(|| panic!("no {name} in {self:?}"))
     }
 }
 
@@ -239,19 +223,6 @@ pub fn kill(pid: u32, signal: Signal) {
     kill_process(pid, signal).expect("there is such a process");
 }
 
-/// The children of a process that are not dead.
-pub fn children_of(parent: u32) -> Vec<u32> {
-    processes()
-        .filter(|&(_, of, dead)| of == parent && !dead)
-        .map(|(pid, ..)| pid)
-        .collect()
-}
-
-/// The children of a process, dead ones too.
-pub fn remains_of(parent: u32) -> usize {
-    processes().filter(|&(_, of, _)| of == parent).count()
-}
-
 /// The system call in which a process or thread waits, if it does.
 pub fn waits_in(id: u32) -> Option<i64> {
     let call = std::fs::read_to_string(format!("/proc/{id}/syscall")).ok()?;
@@ -260,25 +231,7 @@ pub fn waits_in(id: u32) -> Option<i64> {
 
 /// Whether a process is there and not dead.
 pub fn is_alive(pid: u32) -> bool {
-    processes().any(|(other, _, dead)| other == pid && !dead)
-}
-
-/// All processes: id, parent, and whether it is dead.
-fn processes() -> impl Iterator<Item = (u32, u32, bool)> {
-    std::fs::read_dir("/proc")
-        .expect("/proc")
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .filter_map(|pid: u32| {
-            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-            // The name before it may hold anything, a parenthesis too.
-            let mut rest = stat[stat.rfind(')')? + 1..].split_whitespace();
-            let state = rest.next()?;
-            Some((pid, rest.next()?.parse().ok()?, state == "Z"))
-        })
-}
-
-fn entries(folder: &str) -> usize {
-    std::fs::read_dir(folder).map_or(0, Iterator::count)
+    proc::status(pid, "State").is_some_and(|state| state != "Z" && state != "X")
 }
 
 /// The part of `main` that is the server's.
@@ -304,34 +257,16 @@ impl Visitor for Serve {
     type Output = ExitCode;
 
     fn visit<P: Protocol>(self, protocol: P) -> ExitCode {
-        let mut server = Server::new(protocol).design(self.design);
-        let mut helpers = Vec::new();
-        for setting in &self.settings {
-            let (name, value) = setting.split_once('=').expect("name=value");
-            let number = || value.parse::<u64>().expect("a number");
-            server = match name {
-                "workers" => {
-                    let (least, most) = value.split_once("..").unwrap_or((value, value));
-                    server.workers(least.parse().expect("least")..=most.parse().expect("most"))
+        let server = Server::new(protocol).design(self.design);
+        let server = settings::with(server, &self.settings, |name, value| match (name, value) {
+            ("io_uring", "refused") => refuse_io_uring(),
+            ("threads", count) => {
+                for _ in 0..count.parse().expect("a number") {
+                    std::thread::spawn(std::thread::park);
                 }
-                "readers" => server.readers(number() as usize),
-                "writers" => server.writers(number() as usize),
-                "sends" => server.sends(value.parse().expect("a way to send")),
-                "io_uring" => {
-                    assert_eq!(value, "refused");
-                    refuse_io_uring();
-                    server
-                }
-                "most" => server.max_connections(NonZeroUsize::new(number() as usize).expect("more than 0")),
-                "drain-ms" => server.drain(Duration::from_millis(number())),
-                "idle-ms" => server.idle(Duration::from_millis(number())),
-                "threads" => {
-                    helpers.extend((0..number()).map(|_| std::thread::spawn(std::thread::park)));
-                    server
-                }
-                _ => panic!("no setting {name}"),
-            };
-        }
+            }
+            _ => panic!("there is no setting {name}={value}"),
+        });
         let stop = Stop::new().expect("a pipe");
         signal_hook::low_level::pipe::register(signal_hook::consts::SIGTERM, stop.trigger().expect("a pipe"))
             .expect("a handler");
@@ -339,16 +274,11 @@ impl Visitor for Serve {
         println!("{}", bound.local_addr());
         match bound.run(&stop) {
             Ok(totals) => {
-                for (name, count) in totals.each() {
-                    println!("{name} {count}");
-                }
-                for reason in CloseReason::ALL {
-                    println!("{} {}", reason.name(), totals.closed(reason));
-                }
-                println!("closed {}", totals.all_closed());
-                println!("left {}", remains_of(std::process::id()));
-                println!("descriptors {}", entries("/proc/self/fd"));
-                println!("threads {}", entries("/proc/self/task"));
+                counted::report(&totals);
+                let own = std::process::id();
+                counted::say("left", proc::children(own).len() as u64);
+                counted::say("descriptors", proc::descriptors(own) as u64);
+                counted::say("threads", proc::number(own, "Threads").expect("itself"));
                 ExitCode::SUCCESS
             }
             Err(error) => {

@@ -12,20 +12,18 @@ pub fn tests() -> Vec<Test> {
 
 fn without_clients(design: &str) {
     let server = Served::start(design, "echo", &[]);
-    let descriptors = Served::start("iterative", "echo", &[])
-        .stop()
-        .count("descriptors");
+    let descriptors = Served::start("iterative", "echo", &[]).stop().of("descriptors");
     let summary = server.stop();
-    assert_eq!((summary.count("accepted"), summary.count("left")), (0, 0));
+    assert_eq!((summary.of("accepted"), summary.of("left")), (0, 0));
     assert_eq!(
-        (summary.count("threads"), summary.count("descriptors")),
+        (summary.of("threads"), summary.of("descriptors")),
         (1, descriptors)
     );
 }
 
 /// Clients that wait and say nothing are ended at once.
 fn silent_clients(design: &str) {
-    let server = Served::start(design, "echo", &["drain-ms=3600000"]);
+    let server = Served::start(design, "echo", &["drain_ms=3600000"]);
     let count = at_once(design, 4);
     let mut clients: Vec<_> = (0..count).map(|_| server.client()).collect();
     clients.iter_mut().for_each(|client| client.echo());
@@ -33,15 +31,15 @@ fn silent_clients(design: &str) {
     assert!(clients.iter_mut().all(|client| client.has_ended()));
     let summary = server.stop();
     assert_eq!(
-        (summary.count("server stopped"), summary.count("closed")),
+        (summary.of("server stopped"), summary.of("closed")),
         (count, count)
     );
-    assert_eq!((summary.count("left"), summary.count("threads")), (0, 1));
+    assert_eq!((summary.of("left"), summary.of("threads")), (0, 1));
 }
 
 /// A client that takes nothing holds the server up no longer than the drain time.
 fn stuck_clients(design: &str) {
-    let server = Served::start(design, "bytes", &["drain-ms=50"]);
+    let server = Served::start(design, "bytes", &["drain_ms=50"]);
     let client = server.client();
     let request = "16384 keep\n".repeat(10_000);
     client.socket().set_nonblocking(true).expect("not to wait");
@@ -57,9 +55,6 @@ fn stuck_clients(design: &str) {
         sent.get() == before && before > 0
     });
     let summary = server.stop();
-    assert_eq!(
-        (summary.count("drain time over"), summary.count("closed")),
-        (1, 1)
-    );
-    assert_eq!((summary.count("left"), summary.count("threads")), (0, 1));
+    assert_eq!((summary.of("drain time over"), summary.of("closed")), (1, 1));
+    assert_eq!((summary.of("left"), summary.of("threads")), (0, 1));
 }

@@ -1,6 +1,7 @@
 //! How many processes and threads there are, and who accepts.
 
-use crate::served::{Served, Summary, until, waits_in};
+use crate::common::counted::Counted;
+use crate::served::{Served, until, waits_in};
 use crate::{FORKING, PREFORKED, PRETHREADED, SHARING, Test, on_each, test};
 
 pub fn tests() -> Vec<Test> {
@@ -54,12 +55,12 @@ impl Unit {
     }
 }
 
-fn expect_none_left(summary: &Summary) {
-    assert_eq!((summary.count("left"), summary.count("threads")), (0, 1));
+fn expect_none_left(summary: &Counted) {
+    assert_eq!((summary.of("left"), summary.of("threads")), (0, 1));
 }
 
 fn one_for_each_connection(design: &str) {
-    let server = Served::start(design, "echo", &["most=5"]);
+    let server = Served::start(design, "echo", &["max_connections=5"]);
     let units = || Unit::of(design).count(&server);
     assert_eq!(units(), 0);
     let mut clients: Vec<_> = (0..8).map(|_| server.client()).collect();
@@ -71,11 +72,8 @@ fn one_for_each_connection(design: &str) {
     drop(clients);
     until("every one has ended", || units() == 0);
     let summary = server.stop();
-    assert_eq!(
-        (summary.count("accepted"), summary.count("units_created")),
-        (8, 8)
-    );
-    assert_eq!(summary.count("ended by client"), 8);
+    assert_eq!((summary.of("accepted"), summary.of("units_created")), (8, 8));
+    assert_eq!(summary.of("ended by client"), 8);
     expect_none_left(&summary);
 }
 
@@ -88,11 +86,8 @@ fn fifteen(design: &str) {
     assert_eq!(units(), 15);
     drop(clients);
     let summary = server.stop();
-    assert_eq!(
-        (summary.count("accepted"), summary.count("units_created")),
-        (15, 15)
-    );
-    assert_eq!(summary.count("closed"), 15);
+    assert_eq!((summary.of("accepted"), summary.of("units_created")), (15, 15));
+    assert_eq!(summary.of("closed"), 15);
     expect_none_left(&summary);
 }
 
@@ -117,7 +112,7 @@ fn grows_and_shrinks(design: &str) {
     until("all but the first have ended", || units() == 1);
     server.client().echo();
     let summary = server.stop();
-    assert_eq!(summary.count("accepted"), 6);
+    assert_eq!(summary.of("accepted"), 6);
     expect_none_left(&summary);
 }
 
@@ -147,7 +142,7 @@ fn who_waits_for_what(design: &str) {
     });
     server.serve_at_once(8);
     let summary = server.stop();
-    assert_eq!((summary.count("accepted"), summary.count("closed")), (8, 8));
+    assert_eq!((summary.of("accepted"), summary.of("closed")), (8, 8));
 }
 
 /// Sixteen listening sockets on one port in the parent would be one too many; each child has its own.
@@ -167,7 +162,7 @@ fn a_socket_for_each_process() {
     assert_eq!(all.len(), 4, "and no two the same");
     server.serve_at_once(40);
     let summary = server.stop();
-    assert_eq!((summary.count("accepted"), summary.count("closed")), (40, 40));
+    assert_eq!((summary.of("accepted"), summary.of("closed")), (40, 40));
 }
 
 /// A design that forks is not served by a process that has threads.

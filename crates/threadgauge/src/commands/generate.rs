@@ -20,7 +20,7 @@ pub fn generate(what: Generated) -> Done {
     Ok(Verdict::Done)
 }
 
-/// One page: the command, then each of its commands with its options.
+/// One page: the command, then each of its commands with its options and examples.
 fn man(command: &clap::Command, text: &mut Vec<u8>) -> std::io::Result<()> {
     clap_mangen::Man::new(command.clone()).render(text)?;
     for sub in command.get_subcommands().filter(|c| !c.is_hide_set()) {
@@ -29,6 +29,7 @@ fn man(command: &clap::Command, text: &mut Vec<u8>) -> std::io::Result<()> {
         let page = clap_mangen::Man::new(sub.clone());
         page.render_description_section(text)?;
         page.render_options_section(text)?;
+        page.render_extra_section(text)?;
     }
     Ok(())
 }

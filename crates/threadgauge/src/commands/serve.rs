@@ -9,21 +9,25 @@ mod monitor;
 pub mod settings;
 
 use std::fmt::Write as _;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::{flag, low_level};
+use threadgauge_machine::{Bound as Limit, Resource, raise_to_hard};
 use threadgauge_reactor::protocol::groups::Groups;
-use threadgauge_reactor::{Bound, BuiltIn, CloseReason, Design, Protocol, Stop, Totals, Visitor};
+use threadgauge_reactor::{
+    AtOnce, Bound, BuiltIn, CloseReason, Design, Memory, Protocol, Stop, Totals, Visitor,
+};
 
 use crate::cli::ServeOptions;
 use crate::commands::serve::monitor::{Monitor, Pages};
 use crate::commands::serve::settings::Settings;
-use crate::output::{Done, Verdict, print, say};
+use crate::output::{Done, Verdict, print, print_words, say};
 
 /// Serves until told to stop, then prints what happened; or lists what can be served.
 pub fn serve(options: ServeOptions) -> Done {
@@ -32,11 +36,10 @@ pub fn serve(options: ServeOptions) -> Done {
             options.settings == Settings::default(),
             "--list shows all protocols and designs: neither their names nor settings go with it"
         );
-        print(&if options.json {
-            serde_json::to_string_pretty(&list::json())?
-        } else {
-            list::text()
-        })?;
+        match options.json {
+            true => print(&serde_json::to_string_pretty(&list::json())?)?,
+            false => print_words(&list::text())?,
+        }
         return Ok(Verdict::Done);
     }
     let settings = match &options.config {
@@ -50,7 +53,10 @@ pub fn serve(options: ServeOptions) -> Done {
         settings: &settings,
     };
     let totals = match protocol {
-        BuiltIn::Groups => serve.groups(Groups::new(settings.groups.options()?))?,
+        BuiltIn::Groups => {
+            let most = settings.most_connections();
+            serve.groups(Groups::new(settings.groups.options(most)?))?
+        }
         _ => protocol.visit(serve)?,
     };
     print(&if options.json {
@@ -88,10 +94,13 @@ impl Serve<'_> {
         let pages = Pages {
             figures,
             meter: bound.meter(),
-            waiting: self.settings.waiting().0,
-            most_connections: self.settings.most_connections(),
+            waiting: bound.waiting(),
+            most_waiting: self.settings.waiting().0,
+            most_connections: self.settings.most_connections().get(),
             stop: stop.clone(),
             since: Timestamp::now(),
+            began: Instant::now(),
+            used: Mutex::default(),
         };
         let monitor = Monitor::start(pages, &address.0)?;
         say(&format!("monitor on http://{}", monitor.address()));
@@ -102,6 +111,8 @@ impl Serve<'_> {
 
     /// Listening, and stopped by signals.
     fn bind<P: Protocol>(&self, protocol: P) -> Result<(Bound<P>, Stop)> {
+        // What a shell gives is often far below what the system allows.
+        let descriptors = raise_to_hard(Resource::OpenFiles).unwrap_or(Limit::Unlimited);
         let stop = Stop::new().context("the server cannot be made stoppable")?;
         stop_on_signals(&stop).context("signals cannot be handled")?;
         let listen = self.settings.listen.clone().unwrap_or_default();
@@ -118,14 +129,32 @@ impl Serve<'_> {
             about.summary
         ));
         if let Some(crew) = bound.crew() {
-            say(&format!("made of {crew}"));
+            let each = match about.at_once {
+                AtOnce::Workers => ", each with one connection at a time; others wait",
+                _ => "",
+            };
+            say(&format!("made of {crew}{each}"));
         }
         let set = self.settings.in_words();
         if !set.is_empty() {
             say(&format!("with {set}"));
         }
+        let most = self.settings.most_connections().get() as u64;
+        if let Some(few) = few_descriptors(descriptors, self.design, most) {
+            say(&few);
+        }
         Ok((bound, stop))
     }
+}
+
+/// What to say where a process that has all connections may have fewer descriptors than they need.
+fn few_descriptors(allowed: Limit, design: Design, most: u64) -> Option<String> {
+    let about = design.about();
+    let has_all = about.memory == Memory::Shared && about.at_once == AtOnce::Many;
+    let few = allowed.value().filter(|&few| has_all && few <= most)?;
+    Some(format!(
+        "the limit on open files is {few} (see `ulimit -Hn`): fewer than that connect at once, and others wait"
+    ))
 }
 
 /// The first signal stops the server; the second ends the process at once.

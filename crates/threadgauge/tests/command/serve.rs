@@ -4,11 +4,15 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, ChildStderr, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::time::Duration;
 
 use serde_json::Value;
 
 use super::{command, json, refused, text, threadgauge};
+
+/// How long a client waits for anything.
+const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A server of its own process, ended with the test.
 struct Served {
@@ -20,7 +24,20 @@ struct Served {
 impl Served {
     /// Started, and listening.
     fn start(dir: &Path, arguments: &[&str]) -> Self {
-        let mut child = command(dir, &[&["serve"], arguments].concat())
+        Self::by(command(dir, &[&["serve"], arguments].concat()))
+    }
+
+    /// Started by a shell that first says `before`.
+    fn start_after(before: &str, arguments: &[&str]) -> Self {
+        let mut shell = Command::new("sh");
+        let program = env!("CARGO_BIN_EXE_threadgauge");
+        shell.args(["-c", &format!("{before}; exec \"$0\" serve \"$@\""), program]);
+        shell.args(arguments).stdin(Stdio::null());
+        Self::by(shell)
+    }
+
+    fn by(mut command: Command) -> Self {
+        let mut child = command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -30,7 +47,7 @@ impl Served {
         said.read_line(&mut first).unwrap();
         let Some(address) = first.strip_prefix("listening on ") else {
             let _ = said.read_to_string(&mut first);
-            panic!("{arguments:?}: {first}");
+            panic!("{command:?}: {first}");
         };
         Self {
             child,
@@ -40,7 +57,9 @@ impl Served {
     }
 
     fn connect(&self) -> TcpStream {
-        TcpStream::connect(&self.address).unwrap()
+        let client = TcpStream::connect(&self.address).unwrap();
+        client.set_read_timeout(Some(DEADLINE)).unwrap();
+        client
     }
 
     /// Sends, and reads as many bytes as are expected.
@@ -55,7 +74,7 @@ impl Served {
 
     fn signal(&self, signal: &str) {
         let pid = self.child.id().to_string();
-        let sent = std::process::Command::new("kill").args([signal, &pid]).status();
+        let sent = Command::new("kill").args([signal, &pid]).status();
         assert!(sent.unwrap().success());
     }
 
@@ -151,6 +170,68 @@ fn every_pair_of_the_list_serves_and_sums_up() {
         };
         assert_eq!(summary["closed"][reason], 1, "{protocol} on {design}: {summary}");
     }
+}
+
+#[test]
+fn without_a_design_one_event_loop_serves() {
+    let dir = tempfile::tempdir().unwrap();
+    let listed = json(&threadgauge(dir.path(), &["serve", "--list", "--json"]));
+    assert_eq!(listed["default_design"], "reactor");
+    let served = Served::start(dir.path(), &["echo"]);
+    drop(served.exchange("hello\n", "hello\n"));
+    served.signal("-TERM");
+    let (code, out, said) = served.end();
+    assert_eq!(code, Some(0));
+    assert!(
+        out.starts_with("echo on reactor\n") && said.starts_with("echo on reactor: "),
+        "{out}{said}"
+    );
+}
+
+#[test]
+fn it_says_what_it_is_made_of_and_whom_it_serves_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    for (design, made_of) in [
+        (
+            "prethreaded-mutex",
+            "3 threads, each with one connection at a time; others wait",
+        ),
+        ("reactor-per-core", "3 loops"),
+    ] {
+        let served = Served::start(dir.path(), &["echo", "--design", design, "--workers", "3"]);
+        served.signal("-TERM");
+        let (_, _, said) = served.end();
+        assert!(said.contains(&format!("\nmade of {made_of}\n")), "{said}");
+    }
+}
+
+#[test]
+fn a_low_limit_on_descriptors_is_raised_as_far_as_it_may_be_and_else_said() {
+    let served = Served::start_after("ulimit -Sn 64", &["echo"]);
+    let clients: Vec<TcpStream> = (0..100).map(|_| served.exchange("x", "x")).collect();
+    served.signal("-TERM");
+    drop(clients);
+    assert!(!served.end().2.contains("open files"));
+    let served = Served::start_after("ulimit -n 64", &["echo"]);
+    served.signal("-TERM");
+    let (code, _, said) = served.end();
+    assert_eq!(code, Some(0));
+    assert!(said.contains("the limit on open files is 64"), "{said}");
+}
+
+#[test]
+fn too_many_members_of_groups_are_told_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::start(dir.path(), &["groups", "--max-connections", "2"]);
+    let members = [(); 2].map(|()| served.exchange("", "INFO {"));
+    for _ in 0..3 {
+        let mut said = String::new();
+        served.connect().read_to_string(&mut said).unwrap();
+        assert_eq!(said, "-ERR 'maximum connections exceeded'\r\n");
+    }
+    served.signal("-TERM");
+    drop(members);
+    assert_eq!(served.end().0, Some(0));
 }
 
 #[test]
@@ -251,7 +332,6 @@ fn settings_come_from_a_file_and_the_command_line_wins() {
 fn what_is_wrong_with_a_server_is_said() {
     assert!(refused(&["serve"]).contains("which protocol?"));
     assert!(refused(&["serve", "ecko"]).contains("'echo'"));
-    assert!(refused(&["serve", "echo"]).contains("on which design?"));
     assert!(refused(&["serve", "echo", "--design", "iteratve"]).contains("'iterative'"));
     let iterative = |more: &[&str]| refused(&[&["serve", "echo", "--design", "iterative"], more].concat());
     assert!(iterative(&["--workers", "3"]).contains("does not use workers"));

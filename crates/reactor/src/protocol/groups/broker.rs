@@ -2,14 +2,16 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::connect::Wishes;
 use super::index::{Index, Subscriber};
 use super::monitor::Traffic;
 use super::options::Options;
 use super::subject;
+use super::times::Times;
 use super::wire::Limits;
 use crate::counters::Counter;
 use crate::id::ConnectionId;
@@ -28,6 +30,8 @@ pub(super) struct Broker {
     last_subscription: AtomicU64,
     /// How many clients may not connect and were told so.
     pub violations: AtomicU64,
+    /// How many clients were given their time to leave.
+    leaving: AtomicU32,
     /// Of clients that are gone: from them, and to them.
     gone: Mutex<(Traffic, Traffic)>,
 }
@@ -42,6 +46,8 @@ pub(super) struct Client {
     pub headers: AtomicBool,
     /// What it has said of itself.
     pub wishes: Mutex<Wishes>,
+    /// When what happened to it.
+    pub times: Times,
     /// What it has published; counted by its session alone.
     pub messages: Counter,
     pub bytes: Counter,
@@ -206,6 +212,7 @@ impl Broker {
             address: OnceLock::new(),
             headers: AtomicBool::new(false),
             wishes: Mutex::default(),
+            times: Times::default(),
             messages: Counter::default(),
             bytes: Counter::default(),
             subscriptions: Mutex::default(),
@@ -238,6 +245,13 @@ impl Broker {
             gone.0 += client.published();
             gone.1 += received;
         }
+    }
+
+    /// How long one more client may stay, now that the server stops.
+    pub fn stay(&self) -> Duration {
+        let place = self.leaving.fetch_add(1, Relaxed);
+        let of = u32::try_from(locked(&self.clients).len()).unwrap_or(u32::MAX);
+        self.options.stay(place, of)
     }
 
     /// All clients that are there, in the order in which they came.
@@ -350,6 +364,11 @@ impl Client {
             received += subscription.traffic();
         }
         received
+    }
+
+    /// Looks whether something was delivered to it since the last look.
+    pub fn notice(&self, now: Instant) {
+        self.times.notice(self.received().messages, now);
     }
 
     /// How many subscriptions it has.

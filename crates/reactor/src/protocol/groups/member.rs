@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 
 use super::broker::{Broker, Client, Subscribed, Subscription, Taken};
 use super::connect::{Manner, Reader, Refusal, info};
@@ -29,10 +30,16 @@ pub struct Member {
     heard: bool,
     /// How often it was asked whether it is there, and said nothing.
     pings_out: u32,
+    /// When it was asked last, until it answers.
+    pinged: Option<Instant>,
+    /// The last turn in which it did something.
+    active: Option<Instant>,
     /// Decides which member of a queue gets its next message: as good as by chance, and the same when repeated.
     chance: u64,
     /// It has said with whom it mostly is.
     joined: bool,
+    /// A `PING` of its was answered: its library has connected, and takes an `INFO` at any time.
+    settled: bool,
     row: Option<Row>,
 }
 
@@ -74,7 +81,7 @@ enum Stage {
     Stranger,
     /// It can do everything.
     Member,
-    /// It was told that the server stops.
+    /// The server stops: it can do everything for a while.
     Leaving,
 }
 
@@ -95,16 +102,19 @@ impl Member {
             found: Found::default(),
             heard: false,
             pings_out: 0,
+            pinged: None,
+            active: None,
             joined: false,
+            settled: false,
             row: None,
         }
     }
 
-    fn send_info(&self, io: &mut Io<'_>, lame_duck: bool) {
+    fn send_info(&self, io: &mut Io<'_>) {
         let reader = Reader {
             client_id: self.client.number,
             address: self.client.address.get().copied(),
-            lame_duck,
+            lame_duck: self.stage == Stage::Leaving,
         };
         let line = info(&self.broker.options, self.broker.address(), reader);
         io.send(line.as_bytes());
@@ -123,15 +133,32 @@ impl Member {
             Operation::Publish(message) => self.publish(&message, io),
             Operation::Subscribe { subject, queue, sid } => self.subscribe(subject, queue, sid, io),
             Operation::Unsubscribe { sid, after } => {
+                self.act(io);
                 self.broker.unsubscribe(&self.client, sid, after);
                 self.confirm(io);
             }
-            Operation::Ping => io.send(b"PONG\r\n"),
-            Operation::Pong | Operation::Idle => {}
+            Operation::Ping => self.answer_ping(io),
+            Operation::Pong => {
+                if let Some(asked) = self.pinged.take() {
+                    self.client.times.measured(io.now() - asked);
+                }
+            }
+            Operation::Idle => {}
+        }
+    }
+
+    /// It does something beyond keeping its connection: noted once a turn.
+    #[inline]
+    fn act(&mut self, io: &mut Io<'_>) {
+        let now = io.now();
+        if self.active != Some(now) {
+            self.active = Some(now);
+            self.client.times.act(now);
         }
     }
 
     fn connect(&mut self, json: &[u8], io: &mut Io<'_>) {
+        self.act(io);
         let outcome = {
             let mut wishes = self.client.wishes();
             let outcome = wishes.connect(json, &self.broker.options.access);
@@ -147,11 +174,29 @@ impl Member {
             Err(Refusal::NoHeaders) => return self.refuse(io, "no responders requires headers support"),
         }
         self.client.headers.store(self.manner.headers, Relaxed);
+        if !self.settled {
+            // It answers the greeting.
+            self.client.times.measured_since_opened(io.now());
+        }
         if self.stage == Stage::Stranger {
             self.stage = Stage::Member;
             io.set_alarm(Some(self.broker.options.ping_interval));
         }
         self.confirm(io);
+    }
+
+    fn answer_ping(&mut self, io: &mut Io<'_>) {
+        io.send(b"PONG\r\n");
+        if !std::mem::replace(&mut self.settled, true) && self.stage == Stage::Leaving {
+            self.announce_stop(io);
+        }
+    }
+
+    /// Tells it that the server stops, if it listens to that.
+    fn announce_stop(&self, io: &mut Io<'_>) {
+        if self.settled && self.manner.protocol >= 1 {
+            self.send_info(io);
+        }
     }
 
     fn violation(&self, io: &mut Io<'_>) {
@@ -167,6 +212,7 @@ impl Member {
     }
 
     fn subscribe(&mut self, subject: &[u8], queue: Option<&[u8]>, sid: &[u8], io: &mut Io<'_>) {
+        self.act(io);
         if subject::tokens(subject).count() > subject::MOST_TOKENS {
             let subject = String::from_utf8_lossy(subject);
             let text = format!("Permissions Violation for Subscription to \"{subject}\", too many tokens");
@@ -225,6 +271,7 @@ impl Member {
     /// Sends the messages that were put in a row.
     fn send_row(&mut self, io: &mut Io<'_>) {
         let Some(row) = self.row.take() else { return };
+        self.act(io);
         self.client.messages.add(row.messages.into());
         self.client.bytes.add(row.bytes as u64);
         let not_to = self.not_to();
@@ -247,6 +294,7 @@ impl Member {
     }
 
     fn publish(&mut self, message: &Publish<'_>, io: &mut Io<'_>) {
+        self.act(io);
         if message.headers.is_some() && !self.manner.headers {
             return self.refuse(io, "message headers not supported");
         }
@@ -328,12 +376,14 @@ impl Member {
 
     /// Time has passed: it is asked whether it is there, if it has not shown that itself.
     fn look_after(&mut self, io: &mut Io<'_>) {
+        self.client.notice(io.now());
         if std::mem::take(&mut self.heard) {
             self.pings_out = 0;
         } else if self.pings_out >= self.broker.options.max_pings_out {
             return self.refuse(io, "Stale Connection");
         } else {
             self.pings_out += 1;
+            self.pinged = Some(io.now());
             io.send(b"PING\r\n");
         }
         io.set_alarm(Some(self.broker.options.ping_interval));
@@ -346,10 +396,11 @@ impl Session for Member {
     }
 
     fn opened(&mut self, io: &mut Io<'_>) {
+        self.client.times.open(io.now());
         if !self.broker.enter(&self.client) {
             return self.refuse(io, "maximum connections exceeded");
         }
-        self.send_info(io, false);
+        self.send_info(io);
         let options = &self.broker.options;
         io.set_alarm(Some(match self.stage {
             Stage::Stranger => options.auth_timeout,
@@ -395,15 +446,12 @@ impl Session for Member {
     }
 
     fn stopping(&mut self, io: &mut Io<'_>) {
-        if self.stage == Stage::Member && self.manner.protocol >= 1 {
-            self.send_info(io, true);
-        }
-        let lame_duck = self.broker.options.lame_duck;
-        if self.stage == Stage::Stranger || lame_duck.is_zero() {
+        if self.stage == Stage::Stranger || self.broker.options.lame_duck.is_zero() {
             return io.close();
         }
         self.stage = Stage::Leaving;
-        io.set_alarm(Some(lame_duck));
+        self.announce_stop(io);
+        io.set_alarm(Some(self.broker.stay()));
     }
 }
 

@@ -403,15 +403,98 @@ fn who_stops_says_so_and_waits_for_a_while() {
         ..Options::default()
     };
     let mut server = server(options);
-    let new = connect(&mut server);
+    let [new, other] = [(); 2].map(|()| connect(&mut server));
     let old = stranger(&mut server);
+    for client in [new, old] {
+        server.receive(client, b"PING\r\nSUB a 1\r\n");
+    }
+    hear(&mut server, new);
+    hear(&mut server, old);
     server.stop();
     assert!(hear(&mut server, new).contains("\"ldm\":true"));
-    assert_eq!(hear(&mut server, old), "");
-    assert_eq!(ask(&mut server, new, "PING\r\n"), "PONG\r\n");
-    assert_eq!(server.alarm(new), Some(Duration::from_secs(3)));
-    server.ring(new);
-    assert!(server.closed(new).is_some());
+    assert_eq!(hear(&mut server, old), "", "it knows no `INFO` but the first");
+    assert_eq!(
+        hear(&mut server, other),
+        "",
+        "its library waits for the first `PONG`"
+    );
+    let came = ask(&mut server, other, "PUB a 2\r\nhi\r\nPING\r\n");
+    assert!(
+        came.starts_with("PONG\r\nINFO {") && came.contains("\"ldm\":true"),
+        "{came}"
+    );
+    assert_eq!(ask(&mut server, other, "PING\r\n"), "PONG\r\n");
+    for client in [new, old] {
+        assert!(hear(&mut server, client).ends_with("MSG a 1 2\r\nhi\r\n"));
+        assert_eq!(server.alarm(client), Some(Duration::from_secs(3)));
+        assert_eq!(server.closed(client), None);
+        server.ring(client);
+        assert_eq!(server.closed(client), Some(CloseReason::Finished));
+    }
+}
+
+#[test]
+fn who_stops_at_once_says_nothing() {
+    let mut server = server(Options::default());
+    let client = connect(&mut server);
+    assert_eq!(ask(&mut server, client, "PING\r\n"), "PONG\r\n");
+    server.stop();
+    assert_eq!(hear(&mut server, client), "");
+    assert_eq!(server.closed(client), Some(CloseReason::Stopped));
+}
+
+#[test]
+fn times_are_those_of_what_a_client_does_and_of_what_is_delivered_to_it() {
+    let groups = Groups::new(Options::default());
+    let mut server = Rehearsal::new(groups.clone());
+    let begin = server.now();
+    let seconds = Duration::from_secs;
+    let times = |server: &Rehearsal<Groups>| {
+        let clients = groups.monitor().clients(server.now());
+        clients
+            .iter()
+            .map(|it| (it.since - begin, it.active - begin, it.round_trip))
+            .collect::<Vec<_>>()
+    };
+    let talks = stranger(&mut server);
+    server.pass(seconds(1));
+    let hears = stranger(&mut server);
+    assert_eq!(times(&server)[1], (seconds(1), seconds(1), None));
+    for client in [talks, hears] {
+        server.receive(client, CONNECT.as_bytes());
+    }
+    server.pass(seconds(1));
+    server.receive(hears, b"SUB a 1\r\nPING\r\n");
+    let none = Duration::from_nanos(1);
+    assert_eq!(
+        times(&server),
+        [
+            (seconds(0), seconds(1), Some(seconds(1))),
+            (seconds(1), seconds(2), Some(none))
+        ]
+    );
+    server.pass(seconds(1));
+    server.receive(talks, b"PUB a 0\r\n\r\n");
+    assert_eq!([0, 1].map(|who| times(&server)[who].1), [seconds(3); 2]);
+    // To keep a connection is not to do something; the answer says how long the way is.
+    server.pass(seconds(1));
+    for _ in 0..2 {
+        server.ring(hears);
+    }
+    let asked = server.now();
+    server.pass(Duration::from_millis(70));
+    server.receive(hears, b"PONG\r\n");
+    assert_eq!(
+        times(&server)[1],
+        (seconds(1), seconds(3), Some(Duration::from_millis(70)))
+    );
+    // What was delivered is seen with a keep-alive, if nobody asks.
+    server.receive(talks, b"PUB a 0\r\n\r\n");
+    server.ring(hears);
+    let seen = server.now();
+    assert!(seen > asked);
+    server.pass(seconds(5));
+    assert_eq!(times(&server)[1].1, seen - begin);
 }
 
 #[test]
@@ -425,7 +508,7 @@ fn figures_add_up() {
         b"CONNECT {\"name\":\"anna\",\"lang\":\"rust\"}\r\nSUB x 1\r\nSUB x q 2\r\nUNSUB 2 1\r\n",
     );
     server.receive(b, b"PUB x 3\r\nabc\r\nPUB x 3\r\nabc\r\n");
-    let clients = monitor.clients();
+    let clients = monitor.clients(server.now());
     assert_eq!((clients[0].name.as_str(), clients[0].subscriptions), ("anna", 1));
     let subscription = &monitor.subscriptions(clients[0].number)[0];
     assert_eq!(

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::ops::AddAssign;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
 
 use super::broker::{Broker, Client};
 use super::connect::VERSION;
@@ -79,6 +80,13 @@ pub struct ClientFigures {
     pub published: Traffic,
     /// What was sent to it.
     pub delivered: Traffic,
+    /// Since when it is there.
+    pub since: Instant,
+    /// When it last published, subscribed or was sent a message. That one was sent is only seen when these figures are
+    /// asked for, and with each keep-alive: then it counts as sent just now.
+    pub active: Instant,
+    /// How long it took to answer, when it was greeted or last asked whether it is there.
+    pub round_trip: Option<Duration>,
 }
 
 /// Figures of one subscription.
@@ -129,9 +137,10 @@ impl Monitor {
         }
     }
 
-    /// Each client, in the order in which they came.
-    pub fn clients(&self) -> Vec<ClientFigures> {
-        self.0.clients().iter().map(|client| figures(client)).collect()
+    /// Each client as it is `now`, in the order in which they came.
+    pub fn clients(&self, now: Instant) -> Vec<ClientFigures> {
+        let clients = self.0.clients();
+        clients.iter().map(|client| figures(client, now)).collect()
     }
 
     /// The subscriptions of the client with this number, by their own names; none if it is gone.
@@ -155,9 +164,10 @@ impl Monitor {
     }
 }
 
-fn figures(client: &Client) -> ClientFigures {
+fn figures(client: &Client, now: Instant) -> ClientFigures {
     let (published, delivered, subscriptions) =
         (client.published(), client.received(), client.subscriptions());
+    client.times.notice(delivered.messages, now);
     let wishes = client.wishes();
     ClientFigures {
         number: client.number,
@@ -170,6 +180,9 @@ fn figures(client: &Client) -> ClientFigures {
         subscriptions,
         published,
         delivered,
+        since: client.times.opened(now),
+        active: client.times.active(now),
+        round_trip: client.times.round_trip(),
     }
 }
 

@@ -4,6 +4,9 @@ use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
+/// How far apart the last clients of a lame duck are closed at most: with few of them it does not take its whole time.
+const MOST_APART: Duration = Duration::from_secs(1);
+
 /// What can be set.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -27,8 +30,22 @@ pub struct Options {
     pub max_pings_out: u32,
     /// How long a client may take to say who it is, where that is asked: 2 s.
     pub auth_timeout: Duration,
-    /// How long clients may stay once the server stops, after they are told so. Not at all by default.
+    /// How long clients may stay once the server stops, after they are told so. Not at all by default: then they are
+    /// not told either. The server's own drain time ends it.
     pub lame_duck: Duration,
+    /// How long of that nobody is closed: 10 s. Those who are left then are closed one after the other in the rest of
+    /// the time, at most a second apart.
+    pub lame_duck_grace: Duration,
+}
+
+impl Options {
+    /// How long the client in this place of so many may stay once the server stops.
+    pub(super) fn stay(&self, place: u32, of: u32) -> Duration {
+        let grace = self.lame_duck_grace.min(self.lame_duck);
+        let rest = self.lame_duck - grace;
+        let apart = (rest / of.max(1)).min(MOST_APART);
+        grace + (apart * place).min(rest)
+    }
 }
 
 impl Default for Options {
@@ -46,6 +63,7 @@ impl Default for Options {
             max_pings_out: 2,
             auth_timeout: Duration::from_secs(2),
             lame_duck: Duration::ZERO,
+            lame_duck_grace: Duration::from_secs(10),
         }
     }
 }
@@ -130,6 +148,27 @@ mod tests {
             assert!(!user.allows("s3cret", "anna", wrong) && !user.allows("s3cret", wrong, "s3cret"));
         }
         assert!(!format!("{token:?} {user:?}").contains("s3cret"));
+    }
+
+    #[test]
+    fn a_lame_duck_lets_its_clients_go_one_after_the_other_within_its_time() {
+        let seconds = |lame_duck, grace| Options {
+            lame_duck: Duration::from_secs(lame_duck),
+            lame_duck_grace: Duration::from_secs(grace),
+            ..Options::default()
+        };
+        let stays = |options: &Options, of: u32| -> Vec<u64> {
+            (0..of)
+                .map(|place| options.stay(place, of).as_millis() as u64)
+                .collect()
+        };
+        assert_eq!(stays(&seconds(120, 10), 3), [10_000, 11_000, 12_000]);
+        assert_eq!(stays(&seconds(3, 1), 4), [1_000, 1_500, 2_000, 2_500]);
+        // Shorter than the grace: all at its end.
+        assert_eq!(stays(&seconds(3, 10), 3), [3_000; 3]);
+        // Others have gone since the first was told.
+        assert_eq!(seconds(3, 1).stay(100, 2), Duration::from_secs(3));
+        assert_eq!(seconds(3, 1).stay(1, 0), Duration::from_secs(2));
     }
 
     #[test]

@@ -7,11 +7,16 @@ use clap::Args;
 use serde::Deserialize;
 use threadgauge_reactor::protocol::groups::{Access, Options};
 
-use crate::commands::serve::settings::{Listen, Seconds, as_typed};
+use crate::commands::serve::settings::{Listen, Seconds, Whole, as_typed};
 
 /// Settings of the protocol `groups`, by their names on the command line; in a file, the table `groups`.
 #[derive(Debug, Default, PartialEq, Eq, Args, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[serde(
+    rename_all = "kebab-case",
+    deny_unknown_fields,
+    default,
+    expecting = "a table, as [groups] begins one"
+)]
 #[command(next_help_heading = "Options of the protocol groups")]
 pub struct Groups {
     /// Serve the pages /varz, /connz, /healthz and /metrics here: a port of 127.0.0.1, or an address and port
@@ -32,18 +37,24 @@ pub struct Groups {
     pub password: Option<String>,
     /// The most bytes of a message with its headers (1048576 if not given)
     #[arg(long, value_name = "BYTES")]
-    pub max_payload: Option<NonZeroUsize>,
+    #[serde(deserialize_with = "as_typed")]
+    pub max_payload: Option<Whole>,
     /// The most subscriptions of one client (100000 if not given)
     #[arg(long, value_name = "N")]
-    pub max_subscriptions: Option<NonZeroUsize>,
+    #[serde(deserialize_with = "as_typed")]
+    pub max_subscriptions: Option<Whole>,
     /// How long a client is silent before it is asked whether it is there (120 if not given)
     #[arg(long, value_name = "SECONDS")]
     #[serde(deserialize_with = "as_typed")]
     pub ping_interval: Option<Seconds>,
-    /// How long clients may stay once the server stops, after they are told so; --drain must be longer
+    /// Once it is told to stop: tell the clients, serve them on for so long, and close the last of them one by one
     #[arg(long, value_name = "SECONDS")]
     #[serde(deserialize_with = "as_typed")]
     pub lame_duck: Option<Seconds>,
+    /// How long of --lame-duck nobody is closed (10, or all of it where that is shorter, if not given)
+    #[arg(long, value_name = "SECONDS")]
+    #[serde(deserialize_with = "as_typed")]
+    pub lame_duck_grace: Option<Seconds>,
 }
 
 impl Groups {
@@ -63,15 +74,17 @@ impl Groups {
             max_subscriptions: self.max_subscriptions.or(file.max_subscriptions),
             ping_interval: self.ping_interval.or(file.ping_interval),
             lame_duck: self.lame_duck.or(file.lame_duck),
+            lame_duck_grace: self.lame_duck_grace.or(file.lame_duck_grace),
         }
     }
 
-    /// For the protocol.
+    /// For the protocol, of which `most` may be clients at once.
     ///
     /// # Errors
     ///
-    /// If who may connect is not clear: an empty secret, or a user without password, opens to nobody or to everyone.
-    pub fn options(&self) -> Result<Options> {
+    /// If who may connect is not clear: an empty secret, or a user without password, opens to nobody or to everyone. If
+    /// the grace of a lame duck is not a part of its time.
+    pub fn options(&self, most: NonZeroUsize) -> Result<Options> {
         let access = match (&self.token, &self.user, &self.password) {
             (None, None, None) => Access::Everyone,
             (Some(token), None, None) => Access::Token(token.clone()),
@@ -88,15 +101,14 @@ impl Groups {
         );
         let mut options = Options {
             access,
+            max_connections: Some(most.get()),
+            max_payload: self.most_payload(),
             ..Options::default()
         };
         if let Some(name) = &self.server_name {
             options.server_name.clone_from(name);
         }
-        if let Some(bytes) = self.max_payload {
-            options.max_payload = bytes.get();
-        }
-        if let Some(count) = self.max_subscriptions {
+        if let Some(Whole(count)) = self.max_subscriptions {
             options.max_subscriptions = count.get();
         }
         if let Some(Seconds(interval)) = self.ping_interval {
@@ -104,6 +116,13 @@ impl Groups {
         }
         if let Some(Seconds(time)) = self.lame_duck {
             options.lame_duck = time;
+        }
+        if let Some(Seconds(grace)) = self.lame_duck_grace {
+            ensure!(
+                grace < options.lame_duck,
+                "--lame-duck-grace is a part of --lame-duck and must be shorter"
+            );
+            options.lame_duck_grace = grace;
         }
         Ok(options)
     }
@@ -122,8 +141,15 @@ impl Groups {
                 .map(|count| format!("at most {count} subscriptions a client")),
             self.ping_interval.map(|it| format!("ping interval {it}")),
             self.lame_duck.map(|it| format!("lame duck {it}")),
+            self.lame_duck_grace.map(|it| format!("grace {it}")),
         ];
         words.into_iter().flatten()
+    }
+
+    /// The most bytes of a message.
+    pub fn most_payload(&self) -> usize {
+        self.max_payload
+            .map_or_else(|| Options::default().max_payload, |Whole(bytes)| bytes.get())
     }
 
     /// Whether any is given: other protocols refuse them.

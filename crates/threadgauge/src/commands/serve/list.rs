@@ -5,43 +5,56 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value, json};
 use threadgauge_reactor::{AtOnce, BuiltIn, Design, Memory};
 
-/// The matrix for reading: a line for each design and protocol, and the reasons.
+/// What each design serves, and the reasons where it does not; then what each protocol and design is. It reads well on a
+/// narrow terminal too, where columns are lost.
 pub fn text() -> String {
     let width = Design::ALL.iter().map(|it| it.name().len()).max().unwrap_or(0);
-    let mut text = format!("{:width$}", "");
-    for protocol in BuiltIn::ALL {
-        let _ = write!(text, "  {}", protocol.name());
-    }
-    text.push('\n');
+    let mut text = String::new();
+    let mut refusals: Vec<(&str, Vec<&str>)> = Vec::new();
     for &design in Design::ALL {
         let _ = write!(text, "{:width$}", design.name());
         let mut why = None;
         for protocol in BuiltIn::ALL {
             let fits = protocol.fits(design);
-            let mark = if fits.is_ok() { "yes" } else { "no" };
-            let _ = write!(text, "  {mark:<column$}", column = protocol.name().len());
+            let (name, column) = (protocol.name(), protocol.name().len());
+            let mark = if fits.is_ok() { name } else { "-" };
+            let _ = write!(text, "  {mark:<column$}");
             why = why.or(fits.err());
         }
         text.truncate(text.trim_end().len());
-        text += &why.map_or_else(String::new, |why| format!("  ({why})"));
         text.push('\n');
+        let Some(why) = why else { continue };
+        match refusals.iter_mut().find(|(other, _)| *other == why) {
+            Some((_, designs)) => designs.push(design.name()),
+            None => refusals.push((why, vec![design.name()])),
+        }
+    }
+    text += "\n-: connections of the protocol must reach each other, and the design\n";
+    for (why, designs) in refusals {
+        entry(&mut text, why, &designs.join(", "));
     }
     text += "\nProtocols:\n";
     for protocol in BuiltIn::ALL {
-        let _ = writeln!(text, "  {:width$}  {}", protocol.name(), protocol.summary());
+        entry(&mut text, protocol.name(), protocol.summary());
     }
     text += "\nDesigns, and the settings each uses beside those that all use:\n";
-    for design in Design::ALL {
-        let about = design.about();
-        let settings = settings(*design);
-        let settings = if settings.is_empty() {
-            String::new()
-        } else {
-            format!(" (--{})", settings.join(", --"))
-        };
-        let _ = writeln!(text, "  {:width$}  {}{settings}", about.name, about.summary);
+    for &design in Design::ALL {
+        let mut what = design.about().summary.to_owned();
+        let settings = settings(design);
+        if !settings.is_empty() {
+            let _ = write!(what, " (--{})", settings.join(", --"));
+        }
+        if design == Design::default() {
+            what += ". The default";
+        }
+        entry(&mut text, design.name(), &what);
     }
     text
+}
+
+/// A line each.
+fn entry(text: &mut String, name: &str, what: &str) {
+    let _ = writeln!(text, "  {name}\n      {what}");
 }
 
 /// The same for programs.
@@ -88,7 +101,7 @@ pub fn json() -> Value {
             })
         })
         .collect();
-    json!({ "protocols": protocols, "designs": designs })
+    json!({ "protocols": protocols, "designs": designs, "default_design": Design::default().name() })
 }
 
 fn settings(design: Design) -> Vec<String> {

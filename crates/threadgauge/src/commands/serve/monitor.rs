@@ -10,15 +10,17 @@ mod varz;
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
+use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use jiff::Timestamp;
 use rustix::param::page_size;
 use serde_json::json;
+use threadgauge_machine::usage_self;
 use threadgauge_reactor::protocol::groups;
-use threadgauge_reactor::{Design, Error, Meter, Overflow, Server, Stop, Totals};
+use threadgauge_reactor::{Design, Error, Meter, Overflow, Server, Stop, Totals, Waiting};
 
 use http::{Answer, Http, Query, Status};
 
@@ -90,14 +92,20 @@ pub struct Pages {
     pub figures: groups::Monitor,
     /// What the server counts.
     pub meter: Meter,
-    /// How many bytes may wait for a client.
-    pub waiting: NonZeroUsize,
+    /// How many bytes wait for each client.
+    pub waiting: Waiting,
+    /// How many may.
+    pub most_waiting: NonZeroUsize,
     /// The server's own.
     pub stop: Stop,
     /// How many clients may be there at once.
     pub most_connections: usize,
     /// Since when it serves.
     pub since: Timestamp,
+    /// The same by the clock that is never set.
+    pub began: Instant,
+    /// What CPU time it had used at which time, when that was last asked.
+    pub used: Mutex<Option<(Instant, Duration)>>,
 }
 
 impl Pages {
@@ -114,6 +122,22 @@ impl Pages {
             "/metrics" => Answer::metrics(self.metrics()),
             _ => Answer::text(Status::NotFound, "404 page not found"),
         }
+    }
+
+    /// A time since it serves, as others read it: the same on each page.
+    fn written(&self, at: Instant) -> String {
+        (self.since + at.saturating_duration_since(self.began)).to_string()
+    }
+
+    /// How much of one CPU it has used since this was last asked, in percent.
+    fn cpu_percent(&self) -> f64 {
+        let (now, used) = (Instant::now(), usage_self().cpu());
+        let mut last = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let (since, before) = last.replace((now, used)).unwrap_or((self.began, Duration::ZERO));
+        let time = now.saturating_duration_since(since).as_secs_f64().max(1e-3);
+        let percent = 100.0 * used.saturating_sub(before).as_secs_f64() / time;
+        // As NATS has it; more would only seem exact.
+        (10.0 * percent).round() / 10.0
     }
 
     /// Whether new clients are served: once it stops they are not.

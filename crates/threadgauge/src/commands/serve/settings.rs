@@ -2,30 +2,43 @@
 
 use std::fmt::{self, Debug, Display};
 use std::fs;
+use std::marker::PhantomData;
 use std::net::SocketAddr;
-use std::num::NonZeroUsize;
+use std::num::{IntErrorKind, NonZeroUsize};
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use serde::{Deserialize, Deserializer, de};
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer};
 use threadgauge_reactor::{BuiltIn, Design, Overflow, Placement, Protocol, Sends, Server};
 
 use crate::commands::serve::groups::Groups;
 
+/// How many clients of `groups` may be on their way out at once because there were too many: beyond them, who comes waits.
+const TOLD_AT_ONCE: usize = 64;
+
+/// How long connections may go on after the stop, if nothing else is said.
+const DRAIN: Duration = Duration::from_secs(5);
+
 /// Settings by their names on the command line, which are their names in a file.
 #[derive(Debug, Default, PartialEq, Eq, Args, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[serde(
+    rename_all = "kebab-case",
+    deny_unknown_fields,
+    default,
+    expecting = "a table of settings"
+)]
 pub struct Settings {
     /// What is served
     #[arg(value_name = "PROTOCOL", value_parser = protocols())]
     #[serde(deserialize_with = "as_typed")]
     pub protocol: Option<BuiltIn>,
-    /// How processes, threads and event loops are used
+    /// How processes, threads and event loops are used (reactor if not given)
     #[arg(long, value_name = "DESIGN", value_parser = designs())]
     #[serde(deserialize_with = "as_typed")]
     pub design: Option<Design>,
@@ -39,10 +52,12 @@ pub struct Settings {
     pub workers: Option<Workers>,
     /// Reactors that read
     #[arg(long, value_name = "N")]
-    pub readers: Option<usize>,
+    #[serde(deserialize_with = "as_typed")]
+    pub readers: Option<Whole>,
     /// Reactors that write
     #[arg(long, value_name = "N")]
-    pub writers: Option<usize>,
+    #[serde(deserialize_with = "as_typed")]
+    pub writers: Option<Whole>,
     /// How connections are given to reactors
     #[arg(long, value_parser = placements())]
     #[serde(deserialize_with = "as_typed")]
@@ -51,9 +66,10 @@ pub struct Settings {
     #[arg(long, value_parser = sends())]
     #[serde(deserialize_with = "as_typed")]
     pub sends: Option<Sends>,
-    /// The most connections at once; others wait to be accepted (16384 if not given)
+    /// The most connections at once; others wait to be accepted, or with groups are told so (16384 if not given)
     #[arg(long, value_name = "N")]
-    pub max_connections: Option<NonZeroUsize>,
+    #[serde(deserialize_with = "as_typed")]
+    pub max_connections: Option<Whole>,
     /// Close a connection from which nothing has come for so long
     #[arg(long, value_name = "SECONDS")]
     #[serde(deserialize_with = "as_typed")]
@@ -62,13 +78,14 @@ pub struct Settings {
     #[arg(long, value_name = "SECONDS")]
     #[serde(deserialize_with = "as_typed")]
     pub handshake: Option<Seconds>,
-    /// How long connections may go on after the stop (5 if not given)
+    /// How long connections may go on after the stop (5 if not given, beyond any --lame-duck)
     #[arg(long, value_name = "SECONDS")]
     #[serde(deserialize_with = "as_typed")]
     pub drain: Option<Seconds>,
     /// How much may wait for a client that does not read (1048576 if not given; for groups 67108864)
     #[arg(long, value_name = "BYTES")]
-    pub output_limit: Option<NonZeroUsize>,
+    #[serde(deserialize_with = "as_typed")]
+    pub output_limit: Option<Whole>,
     /// Then: wait until it reads, or drop it (wait if not given; for groups drop)
     #[arg(long, value_parser = overflows())]
     #[serde(deserialize_with = "as_typed")]
@@ -83,10 +100,14 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// If it cannot be read, or holds something else: with the line.
+    /// If it cannot be read, or holds something else: with line and key.
     pub fn read(file: &Path) -> Result<Self> {
         let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-        toml::from_str(&text).with_context(|| format!("{} is no file of settings", file.display()))
+        Self::parse(&text).with_context(|| format!("{} is no file of settings", file.display()))
+    }
+
+    fn parse(text: &str) -> Result<Self> {
+        toml::from_str(text).map_err(|error| anyhow!(fault(text, &error)))
     }
 
     /// These, and for what is not given here those of `file`.
@@ -114,16 +135,14 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// If one is missing, or the design cannot serve the protocol.
+    /// If no protocol is named, the design cannot serve it, or settings contradict each other.
     pub fn pair(&self) -> Result<(BuiltIn, Design)> {
         let Some(protocol) = self.protocol else {
             bail!(
                 "which protocol? Name one, as in `threadgauge serve echo`; `threadgauge serve --list` shows them"
             );
         };
-        let Some(design) = self.design else {
-            bail!("on which design? Name one with --design; `threadgauge serve --list` shows them");
-        };
+        let design = self.design.unwrap_or_default();
         if let Err(apart) = protocol.fits(design) {
             bail!(
                 "the protocol `{}` needs connections that reach each other, and the design `{}` {apart}; \
@@ -138,6 +157,21 @@ impl Settings {
                 protocol.name()
             );
         }
+        let (limit, overflow) = self.waiting();
+        let payload = self.groups.most_payload();
+        if protocol == BuiltIn::Groups && overflow == Overflow::Drop && payload > limit.get() {
+            bail!(
+                "a message may have {payload} bytes and only {limit} may wait for a client, which would be dropped for \
+                 it: lower --max-payload, or raise --output-limit"
+            );
+        }
+        if let (Some(Seconds(drain)), Some(Seconds(lame_duck))) = (self.drain, self.groups.lame_duck)
+            && drain <= lame_duck
+        {
+            bail!(
+                "--drain must be longer than --lame-duck, or clients would be cut off within the time they are given"
+            );
+        }
         Ok((protocol, design))
     }
 
@@ -147,11 +181,11 @@ impl Settings {
         if let Some(Workers(workers)) = &self.workers {
             server = server.workers(workers.clone());
         }
-        if let Some(readers) = self.readers {
-            server = server.readers(readers);
+        if let Some(Whole(readers)) = self.readers {
+            server = server.readers(readers.get());
         }
-        if let Some(writers) = self.writers {
-            server = server.writers(writers);
+        if let Some(Whole(writers)) = self.writers {
+            server = server.writers(writers.get());
         }
         if let Some(placement) = self.placement {
             server = server.placement(placement);
@@ -159,25 +193,35 @@ impl Settings {
         if let Some(sends) = self.sends {
             server = server.sends(sends);
         }
-        if let Some(most) = self.max_connections {
-            server = server.max_connections(most);
-        }
+        let told = match self.protocol {
+            Some(BuiltIn::Groups) => TOLD_AT_ONCE,
+            _ => 0,
+        };
+        server = server.max_connections(self.most_connections().saturating_add(told));
         if let Some(Seconds(idle)) = self.idle {
             server = server.idle(idle);
         }
         if let Some(Seconds(handshake)) = self.handshake {
             server = server.handshake(handshake);
         }
-        if let Some(Seconds(drain)) = self.drain {
+        if let Some(drain) = self.drain() {
             server = server.drain(drain);
         }
         let (limit, overflow) = self.waiting();
         server.output_limit(limit, overflow)
     }
 
+    /// How long connections may go on after the stop, unless that is the usual time. What is left of it when a lame duck
+    /// has closed its clients is for what still waits for them.
+    fn drain(&self) -> Option<Duration> {
+        let lame_duck = self.groups.lame_duck.map(|Seconds(time)| time + DRAIN);
+        self.drain.map(|Seconds(drain)| drain).or(lame_duck)
+    }
+
     /// How many connections there may be at once.
-    pub fn most_connections(&self) -> usize {
-        self.max_connections.map_or(16_384, NonZeroUsize::get)
+    pub fn most_connections(&self) -> NonZeroUsize {
+        let most = NonZeroUsize::new(16_384).expect("not zero");
+        self.max_connections.map_or(most, |Whole(most)| most)
     }
 
     /// How much may wait for a client, and what happens then. One slow member must not hold up a group: it is dropped,
@@ -189,7 +233,7 @@ impl Settings {
         };
         let limit = NonZeroUsize::new(limit).expect("not zero");
         (
-            self.output_limit.unwrap_or(limit),
+            self.output_limit.map_or(limit, |Whole(limit)| limit),
             self.overflow.unwrap_or(overflow),
         )
     }
@@ -220,6 +264,34 @@ impl Settings {
     }
 }
 
+/// What is wrong in a file, with its line and key. The line itself is not shown: it may hold a secret.
+fn fault(text: &str, error: &toml::de::Error) -> String {
+    let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or("");
+    let number = before.matches('\n').count();
+    let line = text.lines().nth(number).unwrap_or("");
+    let is_name = |key: &&str| {
+        key.bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    };
+    let key = line.split_once('=').map(|(key, _)| key.trim()).filter(is_name);
+    let number = number + 1;
+    let what = error.message();
+    let is_unknown = what.starts_with("unknown field");
+    match key {
+        Some(key @ ("token" | "password")) if !is_unknown => {
+            format!("line {number}, `{key}`: a secret is a text in quotes")
+        }
+        Some(key) if is_unknown && toml::from_str::<Groups>(line).is_ok() => {
+            format!("line {number}: `{key}` is for the protocol groups, and belongs below [groups]")
+        }
+        Some(key) if is_unknown && toml::from_str::<Settings>(line).is_ok() => {
+            format!("line {number}: `{key}` is for any protocol, and belongs above [groups]")
+        }
+        Some(key) if !is_unknown => format!("line {number}, `{key}`: {what}"),
+        _ => format!("line {number}: {what}"),
+    }
+}
+
 /// Where to listen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listen(pub String);
@@ -237,15 +309,37 @@ impl FromStr for Listen {
         if let Ok(port) = text.parse::<u16>() {
             return Ok(Self(format!("127.0.0.1:{port}")));
         }
-        let port = text.rsplit_once(':').map(|(_, port)| port.parse::<u16>());
-        match port {
-            Some(Ok(_)) if text.parse::<SocketAddr>().is_ok() || !text.starts_with(':') => {
-                Ok(Self(text.to_owned()))
-            }
-            _ => Err(format!(
+        // Colons within a host are those of an IPv6 address, which needs its brackets.
+        let name = text.rsplit_once(':').is_some_and(|(host, port)| {
+            !host.is_empty() && !host.contains(':') && port.parse::<u16>().is_ok()
+        });
+        match name || text.parse::<SocketAddr>().is_ok() {
+            true => Ok(Self(text.to_owned())),
+            false => Err(format!(
                 "`{text}` is no address with a port, as 127.0.0.1:7000, [::1]:7000 or 7000 are"
             )),
         }
+    }
+}
+
+/// A whole number above 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Whole(pub NonZeroUsize);
+
+impl FromStr for Whole {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.parse().map(Self).map_err(|error| match error.kind() {
+            IntErrorKind::PosOverflow => format!("`{text}` is more than this machine counts"),
+            _ => format!("`{text}` is no whole number above 0"),
+        })
+    }
+}
+
+impl Display for Whole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Display::fmt(&self.0, f)
     }
 }
 
@@ -295,19 +389,34 @@ where
     D: Deserializer<'de>,
     T: FromStr<Err: Display>,
 {
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "a text or a number")]
-    enum Written {
-        Text(String),
-        Whole(i64),
-        Part(f64),
+    from.deserialize_any(AsTyped(PhantomData)).map(Some)
+}
+
+struct AsTyped<T>(PhantomData<T>);
+
+impl<T: FromStr<Err: Display>> Visitor<'_> for AsTyped<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text or a number")
     }
-    let text = match Written::deserialize(from)? {
-        Written::Text(text) => text,
-        Written::Whole(number) => number.to_string(),
-        Written::Part(number) => number.to_string(),
-    };
-    text.parse().map(Some).map_err(de::Error::custom)
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+        text.parse().map_err(E::custom)
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<T, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    /// Of a number with too many digits for the others.
+    fn visit_i128<E: de::Error>(self, number: i128) -> Result<T, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<T, E> {
+        self.visit_str(&number.to_string())
+    }
 }
 
 fn protocols() -> impl TypedValueParser<Value = BuiltIn> {
@@ -356,7 +465,7 @@ mod tests {
         assert_eq!(settings.listen, Some(Listen("127.0.0.1:7000".to_owned())));
         assert_eq!(settings.workers, Some(Workers(2..=8)));
         assert_eq!(settings.idle, Some(Seconds(Duration::from_millis(1_500))));
-        assert_eq!(settings.readers, Some(3));
+        assert_eq!(settings.readers, "3".parse().ok());
         assert_eq!(settings.overflow, Some(Overflow::Drop));
         let typed = Settings {
             workers: Some(Workers(1..=1)),
@@ -364,7 +473,7 @@ mod tests {
         };
         let both = typed.over(settings);
         assert_eq!(both.workers, Some(Workers(1..=1)));
-        assert_eq!(both.readers, Some(3));
+        assert_eq!(both.readers, "3".parse().ok());
         assert_eq!(both.in_words(), "workers 1, readers 3, idle 1.5 s, overflow drop");
     }
 
@@ -375,13 +484,50 @@ mod tests {
             ("\n\nprotocol = 'ecko'", "line 3", "echo, bytes"),
             ("workers = 'many'", "line 1", "MIN..MAX"),
             ("idle = -1", "line 1", "seconds"),
-            ("idle = [1]", "line 1", "a text or a number"),
+            ("idle = [1]", "line 1", "expected a text or a number"),
+            (
+                "readers = 99999999999999999999",
+                "line 1",
+                "more than this machine counts",
+            ),
             ("listen = 'nowhere'", "line 1", "127.0.0.1:7000"),
-            ("max-connections = 0", "line 1", "nonzero"),
+            ("max-connections = 0", "line 1", "`0` is no whole number above 0"),
+            (
+                "\nreaders = 'three'",
+                "line 2",
+                "`readers`: `three` is no whole number above 0",
+            ),
+            ("token = 'x'", "line 1", "belongs below [groups]"),
+            ("[groups]\nidle = 60", "line 2", "belongs above [groups]"),
+            ("protocol = echo", "line 1", "`protocol`: "),
+            ("writers = 1.5", "line 1", "`1.5` is no whole number above 0"),
+            (
+                "output-limit = '99999999999999999999'",
+                "line 1",
+                "more than this machine counts",
+            ),
+            ("groups = 3", "line 1", "a table, as [groups] begins one"),
             ("[groups]\ntokn = 'x'", "line 2", "tokn"),
         ] {
-            let error = toml::from_str::<Settings>(text).unwrap_err().to_string();
+            let error = Settings::parse(text).unwrap_err().to_string();
             assert!(error.contains(line) && error.contains(what), "{text:?}: {error}");
+            assert!(
+                !error.contains("usize") && !error.contains("struct"),
+                "{text:?}: {error}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_may_be_a_secret_is_not_in_an_error() {
+        for text in [
+            "[groups]\npassword = 5301",
+            "[groups]\ntoken = 5301x",
+            "token = 5301",
+            "root:5301:x",
+        ] {
+            let error = Settings::parse(text).unwrap_err().to_string();
+            assert!(!error.contains("5301"), "{text:?}: {error}");
         }
     }
 
@@ -396,11 +542,45 @@ mod tests {
         typed.groups.token = Some("t0ken".to_owned());
         let both = typed.over(file);
         assert_eq!(
-            both.groups.options().unwrap().access,
+            both.groups.options(NonZeroUsize::MIN).unwrap().access,
             Access::Token("t0ken".to_owned()),
             "who may connect is said in one place"
         );
         assert!(!both.in_words().contains("t0ken"));
+    }
+
+    #[test]
+    fn a_lame_duck_has_its_whole_time() {
+        let settings = |text: &str| -> Settings {
+            toml::from_str(&format!("protocol = 'groups'\ndesign = 'reactor'\n{text}")).unwrap()
+        };
+        assert_eq!(settings("").drain(), None);
+        let alone = settings("[groups]\nlame-duck = 60\nlame-duck-grace = 20");
+        assert_eq!(alone.drain(), Some(Duration::from_secs(65)));
+        assert_eq!(alone.in_words(), "lame duck 60 s, grace 20 s");
+        let options = alone.groups.options(NonZeroUsize::MIN).unwrap();
+        assert_eq!(
+            (options.lame_duck, options.lame_duck_grace),
+            (Duration::from_secs(60), Duration::from_secs(20))
+        );
+        let both = settings("drain = 61\n[groups]\nlame-duck = 60");
+        assert_eq!(both.drain(), Some(Duration::from_secs(61)));
+        assert!(both.pair().is_ok());
+        let short = settings("drain = 60\n[groups]\nlame-duck = 60");
+        assert!(
+            short
+                .pair()
+                .unwrap_err()
+                .to_string()
+                .contains("longer than --lame-duck")
+        );
+        for wrong in ["lame-duck-grace = 5", "lame-duck = 5\nlame-duck-grace = 5"] {
+            let error = settings(&format!("[groups]\n{wrong}"))
+                .groups
+                .options(NonZeroUsize::MIN)
+                .unwrap_err();
+            assert!(error.to_string().contains("--lame-duck-grace"), "{error}");
+        }
     }
 
     #[test]
@@ -420,17 +600,43 @@ mod tests {
                 ..Groups::default()
             };
             assert!(groups.is_given());
-            assert!(groups.options().is_err(), "{token:?} {user:?} {password:?}");
+            assert!(
+                groups.options(NonZeroUsize::MIN).is_err(),
+                "{token:?} {user:?} {password:?}"
+            );
         }
-        assert_eq!(Groups::default().options().unwrap().access, Access::Everyone);
+        assert_eq!(
+            Groups::default().options(NonZeroUsize::MIN).unwrap().access,
+            Access::Everyone
+        );
     }
 
     #[test]
     fn other_protocols_refuse_the_settings_of_groups() {
         let mut settings: Settings = toml::from_str("protocol = 'echo'\ndesign = 'reactor'").unwrap();
         assert!(settings.pair().is_ok());
-        settings.groups.max_payload = NonZeroUsize::new(1);
+        settings.groups.max_payload = "1".parse().ok();
         assert!(settings.pair().is_err());
+    }
+
+    #[test]
+    fn a_message_that_may_be_sent_can_wait_for_its_receiver() {
+        let pair = |text: &str| {
+            let settings: Settings = toml::from_str(&format!("protocol = 'groups'\n{text}")).unwrap();
+            settings.pair().map(drop).map_err(|error| error.to_string())
+        };
+        let refused = pair("output-limit = 65536").unwrap_err();
+        assert!(
+            refused.contains("1048576") && refused.contains("65536") && refused.contains("--max-payload"),
+            "{refused}"
+        );
+        assert!(pair("[groups]\nmax-payload = 100000000").is_err());
+        for right in [
+            "output-limit = 65536\n[groups]\nmax-payload = 65536",
+            "output-limit = 65536\noverflow = 'wait'",
+        ] {
+            assert_eq!(pair(right), Ok(()));
+        }
     }
 
     #[test]
@@ -445,6 +651,8 @@ mod tests {
             "127.0.0.1:",
             "127.0.0.1:65536",
             ":7000",
+            "::1",
+            "fe80::1",
         ] {
             assert!(wrong.parse::<Listen>().is_err(), "{wrong}");
         }

@@ -1,16 +1,17 @@
 //! `/connz`: the clients, under NATS' own names.
 //!
-//! As there: `limit` and `offset`, `sort`, `cid` for one client, `subs=1` for what each is subscribed to and
-//! `subs=detail` for what came by that. Times of a client are not known, since a protocol has no clock.
+//! As there: `limit` and `offset`, `sort`, `cid` for one client, `user` and `state`, `subs=1` for what each is subscribed
+//! to and `subs=detail` for what came by that. Clients that are gone are not kept: of them there are none.
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use threadgauge_reactor::protocol::groups::ClientFigures;
 
-use super::Pages;
 use super::http::Query;
+use super::{Pages, uptime};
 
 /// How many clients a page has if nothing else is asked for.
 const LIMIT: usize = 1_024;
@@ -22,12 +23,21 @@ struct Wanted {
     offset: usize,
     sort: Sort,
     client: Option<u64>,
+    user: Option<String>,
+    /// Those that are there.
+    open: bool,
     subscriptions: Subscriptions,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sort {
     Number,
+    Start,
+    Uptime,
+    Last,
+    Idle,
+    RoundTrip,
+    Pending,
     Subscriptions,
     MessagesTo,
     MessagesFrom,
@@ -40,6 +50,12 @@ enum Subscriptions {
     Count,
     Names,
     Detail,
+}
+
+/// A client and how many bytes wait for it.
+struct Client {
+    figures: ClientFigures,
+    pending: usize,
 }
 
 impl Wanted {
@@ -57,8 +73,23 @@ impl Wanted {
             limit: count("limit")?.filter(|&limit| limit > 0).unwrap_or(LIMIT),
             offset: count("offset")?.unwrap_or(0),
             client: number("cid")?.filter(|&number| number > 0),
+            user: query
+                .get("user")
+                .filter(|user| !user.is_empty())
+                .map(str::to_owned),
+            open: match &query.get("state").unwrap_or("").to_ascii_lowercase()[..] {
+                "" | "open" | "any" | "all" => true,
+                "closed" => false,
+                _ => return Err("error decoding state: open, closed or all are possible".to_owned()),
+            },
             sort: match query.get("sort").unwrap_or("") {
                 "" | "cid" => Sort::Number,
+                "start" => Sort::Start,
+                "uptime" => Sort::Uptime,
+                "last" => Sort::Last,
+                "idle" => Sort::Idle,
+                "rtt" => Sort::RoundTrip,
+                "pending" => Sort::Pending,
                 "subs" => Sort::Subscriptions,
                 "msgs_to" => Sort::MessagesTo,
                 "msgs_from" => Sort::MessagesFrom,
@@ -80,21 +111,30 @@ impl Pages {
     /// The page, or what was wrong with the question.
     pub(super) fn connz(&self, query: Query<'_>) -> Result<Value, String> {
         let wanted = Wanted::read(query)?;
-        let mut clients = self.figures.clients();
-        if let Some(number) = wanted.client {
-            clients.retain(|client| client.number == number);
-        }
+        let now = Instant::now();
+        let mut clients = self.figures.clients(now);
+        clients.retain(|client| {
+            wanted.open
+                && wanted.client.is_none_or(|number| client.number == number)
+                && wanted.user.as_ref().is_none_or(|user| client.user == *user)
+        });
+        let waiting: HashMap<_, _> = self.waiting.bytes().into_iter().collect();
+        let with_pending = |figures: ClientFigures| Client {
+            pending: waiting.get(&figures.id).copied().unwrap_or(0),
+            figures,
+        };
+        let mut clients: Vec<Client> = clients.into_iter().map(with_pending).collect();
         let total = clients.len();
-        sort(&mut clients, wanted.sort);
+        sort(&mut clients, wanted.sort, now);
         let page: Vec<Value> = clients
             .iter()
             .skip(wanted.offset)
             .take(wanted.limit)
-            .map(|client| self.client(client, wanted.subscriptions))
+            .map(|client| self.client(client, wanted.subscriptions, now))
             .collect();
         Ok(json!({
             "server_id": self.figures.options().server_id,
-            "now": Timestamp::now().to_string(),
+            "now": self.written(now),
             "num_connections": page.len(),
             "total": total,
             "offset": wanted.offset,
@@ -103,11 +143,20 @@ impl Pages {
         }))
     }
 
-    fn client(&self, client: &ClientFigures, subscriptions: Subscriptions) -> Value {
+    fn client(&self, client: &Client, subscriptions: Subscriptions, now: Instant) -> Value {
+        let Client {
+            figures: client,
+            pending,
+        } = client;
         let mut value = json!({
             "cid": client.number,
             "kind": "Client",
             "type": "nats",
+            "start": self.written(client.since),
+            "last_activity": self.written(client.active),
+            "uptime": uptime(now.saturating_duration_since(client.since).as_secs()),
+            "idle": uptime(now.saturating_duration_since(client.active).as_secs()),
+            "pending_bytes": pending,
             "in_msgs": client.published.messages,
             "out_msgs": client.delivered.messages,
             "in_bytes": client.published.bytes,
@@ -118,6 +167,9 @@ impl Pages {
         if let Some(address) = client.address {
             fields.insert("ip".to_owned(), address.ip().to_string().into());
             fields.insert("port".to_owned(), address.port().into());
+        }
+        if let Some(time) = client.round_trip {
+            fields.insert("rtt".to_owned(), short(time).into());
         }
         for (name, said) in [
             ("name", &client.name),
@@ -175,18 +227,38 @@ impl Pages {
     }
 }
 
-/// The most first, as NATS has it, but for numbers; those with as many by their number.
-fn sort(clients: &mut [ClientFigures], by: Sort) {
-    clients.sort_by_key(|client| {
+/// A length of time below a second or so, as Go writes it.
+fn short(time: Duration) -> String {
+    let ns = time.as_nanos();
+    let (unit, name) = match ns {
+        ..1_000 => return format!("{ns}ns"),
+        1_000..1_000_000 => (1e3, "µs"),
+        1_000_000..1_000_000_000 => (1e6, "ms"),
+        _ => (1e9, "s"),
+    };
+    format!("{}{name}", ns as f64 / unit)
+}
+
+/// The most first, as NATS has it, but for numbers and for how long they are there; those with as many by their number.
+fn sort(clients: &mut [Client], by: Sort, now: Instant) {
+    clients.sort_by_cached_key(|Client { figures, pending }| {
+        let ns = |time: Duration| time.as_nanos() as u64;
+        let ago = |at: Instant| ns(now.saturating_duration_since(at));
         let most = match by {
-            Sort::Number => 0,
-            Sort::Subscriptions => client.subscriptions as u64,
-            Sort::MessagesTo => client.delivered.messages,
-            Sort::MessagesFrom => client.published.messages,
-            Sort::BytesTo => client.delivered.bytes,
-            Sort::BytesFrom => client.published.bytes,
+            // They are numbered in the order in which they came.
+            Sort::Number | Sort::Start => 0,
+            Sort::Uptime => u64::MAX - ago(figures.since),
+            Sort::Last => u64::MAX - ago(figures.active),
+            Sort::Idle => ago(figures.active),
+            Sort::RoundTrip => figures.round_trip.map_or(0, ns),
+            Sort::Pending => *pending as u64,
+            Sort::Subscriptions => figures.subscriptions as u64,
+            Sort::MessagesTo => figures.delivered.messages,
+            Sort::MessagesFrom => figures.published.messages,
+            Sort::BytesTo => figures.delivered.bytes,
+            Sort::BytesFrom => figures.published.bytes,
         };
-        (Reverse(most), client.number)
+        (Reverse(most), figures.number)
     });
 }
 
@@ -201,20 +273,45 @@ mod tests {
             offset: 0,
             sort: Sort::Number,
             client: None,
+            user: None,
+            open: true,
             subscriptions: Subscriptions::Count,
         };
         assert_eq!(Wanted::read(Query("")), Ok(plain));
-        let all = "subs=detail&sort=msgs_to&limit=5&offset=10&cid=7";
+        let all = "subs=detail&sort=msgs_to&limit=5&offset=10&cid=7&user=ada&state=Closed";
         let asked = Wanted {
             limit: 5,
             offset: 10,
             sort: Sort::MessagesTo,
             client: Some(7),
+            user: Some("ada".to_owned()),
+            open: false,
             subscriptions: Subscriptions::Detail,
         };
         assert_eq!(Wanted::read(Query(all)), Ok(asked));
-        for wrong in ["sort=nonsense", "limit=-1", "offset=x", "cid=1x", "subs=2"] {
+        for wrong in [
+            "sort=nonsense",
+            "limit=-1",
+            "offset=x",
+            "cid=1x",
+            "subs=2",
+            "state=ajar",
+        ] {
             assert!(Wanted::read(Query(wrong)).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn short_times_are_written_as_in_go() {
+        for (ns, text) in [
+            (1, "1ns"),
+            (999, "999ns"),
+            (1_500, "1.5µs"),
+            (123_456, "123.456µs"),
+            (70_000_000, "70ms"),
+            (1_200_000_000, "1.2s"),
+        ] {
+            assert_eq!(short(Duration::from_nanos(ns)), text);
         }
     }
 }
