@@ -30,11 +30,11 @@ use std::sync::OnceLock;
 /// more where the best is 16 or less and a degree too high does little harm. It learns by looking, and a look costs.
 /// **Give a number, or a bound, where you know one**, above all in these cases:
 ///
-/// - *Hundreds may wait at once.* A few hundred objects are done before it has come so far, in two to five times the
+/// - *Hundreds may wait at once.* A few hundred objects are done before it has come so far, in two to six times the
 ///   least time: give the number.
 /// - *A server breaks down beyond some load* (a lock, a database, a disk that seeks). Each look beyond costs what was
 ///   started by then. Where a request is half as slow again with as many waiting as are served, typically 5 to 20 % of
-///   500 objects; where it is three times as slow, 10 to 25 %; by bad luck twice the time. Give the load as the upper
+///   500 objects; where it is three times as slow, 10 to 25 %; by bad luck two or three times. Give the load as the upper
 ///   bound. On a machine of many CPUs the bound counts the more, as the call begins with as many.
 /// - *Few objects.* It needs some ten rounds to find the degree; with fewer than a hundred objects it has hardly begun.
 /// - *Service times that vary very much*, or come in step with each other: it may take long to see what is better.
