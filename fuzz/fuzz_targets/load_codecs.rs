@@ -3,9 +3,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use threadgauge_load::codec::{Chat, Codec, CodecError, Event, Mqtt, Nats, Resp};
+use threadgauge_load::codec::{Chat, Codec, CodecError, Event, Mqtt, Nats, Resp, WebSocket};
 
-const CODECS: [&dyn Codec; 4] = [&Nats, &Resp, &Mqtt, &Chat];
+const CODECS: [&dyn Codec; 5] = [&Nats, &Resp, &Mqtt, &Chat, &WebSocket];
 
 /// The payloads of all deliveries and how many other events there were, of bytes that come in pieces.
 fn events<'a>(

@@ -26,7 +26,8 @@ pub struct Options {
     /// Only these parts; all without it
     #[arg(long, value_name = "PART,…", value_delimiter = ',')]
     only: Vec<What>,
-    /// Only these servers, and only these of ours, as the tables call them; all without it
+    /// Only these servers (nats-server, redis-server, mosquitto, uwebsockets, floor, floor-by-calls), and only these of ours, as
+    /// the tables call them; all without it
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     servers: Vec<String>,
     /// `nats-server`; on the path without it
@@ -67,6 +68,7 @@ pub fn run(options: &Options) -> Result<()> {
         return Ok(());
     }
     let mut site = Site::new(&options.rig)?;
+    contenders.build(&site.programs)?;
     let title = "Group messaging: ours, its peers and a floor in C";
     rig::measure_parts(
         "groups",

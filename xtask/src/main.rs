@@ -75,7 +75,7 @@ enum Chore {
     CheckDeep(check_deep::Options),
     /// Compare threadgauge-exec with other ways of bounded concurrent execution, in interleaved runs
     BenchExec(bench_exec::Options),
-    /// Measure group messaging beside nats-server, redis, mosquitto and a floor in C, in interleaved runs
+    /// Measure group messaging beside nats-server, redis, mosquitto, uWebSockets and a floor in C, in interleaved runs
     BenchGroups(bench_groups::Options),
     /// Measure threadgauge itself against the limits it promises
     BenchHarness(bench_harness::Options),

@@ -43,6 +43,11 @@ pub fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
+/// As [`run`], with what it says left out.
+pub fn quietly(command: &mut Command) -> Result<()> {
+    run(command.stdout(Stdio::null()).stderr(Stdio::null()))
+}
+
 /// Runs to the end and gives back standard output; standard error goes where ours goes.
 pub fn output(command: &mut Command) -> Result<String> {
     let output = command

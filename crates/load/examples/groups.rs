@@ -5,19 +5,19 @@
 //! cargo run --release -p threadgauge-load --example groups -- 127.0.0.1:4222 nats 1000 128 open 20000 3
 //! ```
 //!
-//! Server, protocol (`nats`, `resp`, `mqtt`, `chat`), connections, bytes of a message, `closed` with the messages that each has
-//! on their way or `open` with the deliveries a second, seconds.
+//! Server, protocol (`nats`, `resp`, `mqtt`, `chat`, `websocket`), connections, bytes of a message, `closed` with the messages
+//! that each has on their way or `open` with the deliveries a second, seconds.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use std::error::Error;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use threadgauge_load::codec::{Chat, Codec, Mqtt, Nats, Resp};
+use threadgauge_load::codec::{Chat, Codec, Mqtt, Nats, Resp, WebSocket};
 use threadgauge_load::{Arrivals, Groups, Latency, Load, Plan, Quantile};
 
 const WARM_UP: Duration = Duration::from_millis(300);
-const USAGE: &str = "say SERVER nats|resp|mqtt|chat CONNECTIONS BYTES closed|open HOW-MANY SECONDS";
+const USAGE: &str = "say SERVER nats|resp|mqtt|chat|websocket CONNECTIONS BYTES closed|open HOW-MANY SECONDS";
 
 fn main() -> ExitCode {
     match run() {
@@ -40,6 +40,7 @@ fn run() -> Result<(), Box<dyn Error>> {
         "resp" => &Resp,
         "mqtt" => &Mqtt,
         "chat" => &Chat,
+        "websocket" => &WebSocket,
         _ => return Err(USAGE.into()),
     };
     let load = match kind {

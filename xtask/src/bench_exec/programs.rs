@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
@@ -134,7 +134,7 @@ impl Program {
             Self::Go => {
                 installed("go")?;
                 let program = into.join("go-peer");
-                quietly(
+                shell::quietly(
                     shell::command("go")
                         .args(["build", "-o"])
                         .arg(&program)
@@ -146,7 +146,7 @@ impl Program {
             Self::Java => {
                 let home = newest_java()?;
                 let classes = into.join("java");
-                quietly(
+                shell::quietly(
                     shell::command_at(&home.join("bin/javac"))
                         .arg("-d")
                         .arg(&classes)
@@ -173,14 +173,9 @@ fn installed(program: &str) -> Result<PathBuf> {
     shell::find(program).with_context(|| format!("there is no {program} on the path"))
 }
 
-/// With what it says left out: what is missing is said in a remark.
-fn quietly(command: &mut Command) -> Result<()> {
-    shell::run(command.stdout(Stdio::null()).stderr(Stdio::null()))
-}
-
 fn cpp(into: &Path, name: &str, flags: &[&str]) -> Result<Vec<PathBuf>> {
     let program = into.join(name);
-    quietly(
+    shell::quietly(
         shell::command("g++")
             .args(["-std=c++20", "-O2", "-pthread", "-o"])
             .arg(&program)

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use threadgauge_load::codec::{Codec, Mqtt, Nats, Resp};
+use threadgauge_load::codec::{Codec, Mqtt, Nats, Resp, WebSocket};
 
-use crate::rig::programs::Programs;
+use crate::rig::programs::{Programs, finds_uwebsockets};
 use crate::rig::server::{Cpus, Listens, Server};
 use crate::shell;
 
@@ -20,6 +20,8 @@ pub enum Who {
     NatsServer,
     Redis,
     Mosquitto,
+    /// `guests/cpp/uws_groups.cpp`.
+    UWebSockets,
     /// `guests/c/servers/groups_floor.c`, all sends of a turn in one io_uring submission.
     Floor,
     /// The same with a system call for each send.
@@ -59,10 +61,11 @@ const OURS: &[(&str, &[&str])] = &[
 
 /// Of ours, those that are compared with peers; all are compared with each other.
 const AGAINST_PEERS: &[&str] = &["reactor", "reactor-io-uring", "proactor"];
-const OTHERS: [Who; 5] = [
+const OTHERS: [Who; 6] = [
     Who::NatsServer,
     Who::Redis,
     Who::Mosquitto,
+    Who::UWebSockets,
     Who::Floor,
     Who::FloorByCalls,
 ];
@@ -74,6 +77,7 @@ impl fmt::Display for Who {
             Self::NatsServer => "nats-server",
             Self::Redis => "redis-server",
             Self::Mosquitto => "mosquitto",
+            Self::UWebSockets => "uwebsockets",
             Self::Floor => "floor",
             Self::FloorByCalls => "floor-by-calls",
         })
@@ -88,7 +92,10 @@ impl Who {
 
     /// Whether it is somebody else's product.
     pub const fn is_peer(self) -> bool {
-        matches!(self, Self::NatsServer | Self::Redis | Self::Mosquitto)
+        matches!(
+            self,
+            Self::NatsServer | Self::Redis | Self::Mosquitto | Self::UWebSockets
+        )
     }
 
     /// What it speaks.
@@ -96,6 +103,7 @@ impl Who {
         match self {
             Self::Redis => &Resp,
             Self::Mosquitto => &Mqtt,
+            Self::UWebSockets => &WebSocket,
             Self::Ours(_) | Self::NatsServer | Self::Floor | Self::FloorByCalls => &Nats,
         }
     }
@@ -109,6 +117,8 @@ pub struct Contenders {
     pub nats: Option<PathBuf>,
     redis: Option<PathBuf>,
     mosquitto: Option<PathBuf>,
+    /// Whether what it is compiled from is there.
+    uwebsockets: bool,
     /// Names as [`Who`] writes them; all where there is none.
     wanted: Vec<String>,
 }
@@ -136,6 +146,7 @@ impl Contenders {
             // Debian has it where only root's path leads.
             mosquitto: shell::find("mosquitto")
                 .or_else(|| Some("/usr/sbin/mosquitto".into()).filter(is_there)),
+            uwebsockets: finds_uwebsockets(),
             wanted: wanted.to_vec(),
         })
     }
@@ -164,6 +175,7 @@ impl Contenders {
             Who::NatsServer => self.nats_server.is_some(),
             Who::Redis => self.redis.is_some(),
             Who::Mosquitto => self.mosquitto.is_some(),
+            Who::UWebSockets => self.uwebsockets,
             Who::Ours(_) | Who::Floor | Who::FloorByCalls => true,
         }
     }
@@ -178,6 +190,18 @@ impl Contenders {
         match missing.is_empty() {
             true => String::new(),
             false => format!("\nNot installed here, so not measured: {}.\n", missing.join(", ")),
+        }
+    }
+
+    /// Compiles what is to be compared, is here, and is no program yet.
+    ///
+    /// # Errors
+    ///
+    /// If it does not compile.
+    pub fn build(&self, programs: &Programs) -> Result<()> {
+        match self.against_peers().contains(&Who::UWebSockets) {
+            true => programs.build_uwebsockets(),
+            false => Ok(()),
         }
     }
 
@@ -201,8 +225,9 @@ impl Contenders {
                     .args(ours(label));
                 (command, Listens::OURS)
             }
-            Who::Floor => (programs.floor("groups_floor", &["uring"]), Listens::OURS),
-            Who::FloorByCalls => (programs.floor("groups_floor", &["calls"]), Listens::OURS),
+            Who::UWebSockets => (programs.guest("uws_groups", &[]), Listens::OURS),
+            Who::Floor => (programs.guest("groups_floor", &["uring"]), Listens::OURS),
+            Who::FloorByCalls => (programs.guest("groups_floor", &["calls"]), Listens::OURS),
             Who::NatsServer => {
                 let mut command = at(&self.nats_server)?;
                 command.args(["--addr", "127.0.0.1", "--port", "-1"]);
@@ -290,6 +315,7 @@ mod tests {
             nats: None,
             redis: Some("/redis".into()),
             mosquitto: None,
+            uwebsockets: false,
             wanted: ["reactor", "nats-server", "redis-server"]
                 .map(str::to_owned)
                 .to_vec(),

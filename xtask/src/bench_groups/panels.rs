@@ -227,6 +227,7 @@ fn target(level: Level, who: Who) -> Option<f64> {
             Some(if level.connections <= 100 { 3.5 } else { 4.0 })
         }
         (Demand::Outstanding(1), Who::Redis) if level.payload_bytes == BYTES => Some(1.1),
+        (Demand::Outstanding(1), Who::UWebSockets) if level.payload_bytes == BYTES => Some(1.0),
         (Demand::Outstanding(1), Who::Floor) if level.payload_bytes == BYTES => Some(0.85),
         (Demand::Outstanding(16), Who::NatsServer) => Some(5.0),
         (Demand::Outstanding(16), Who::Redis) => Some(3.0),

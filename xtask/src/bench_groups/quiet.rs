@@ -103,7 +103,7 @@ pub fn measure(site: &mut Site, contenders: &Contenders) -> Result<Part> {
                     Words::Silent => "silent",
                     Words::Info => "info",
                 };
-                Server::start(programs.floor("accept_floor", &[words]), &cpus)
+                Server::start(programs.guest("accept_floor", &[words]), &cpus)
             }
         };
         let end = |server| match run {

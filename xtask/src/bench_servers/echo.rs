@@ -103,7 +103,7 @@ pub fn measure(site: &mut Site) -> Result<Part> {
     let (rounds, programs) = (site.rounds, &site.programs);
     let server = |run: Run| match run.design {
         Some(design) => programs.server(Whose::Ours, named(design), "echo"),
-        None => programs.floor("echo_floor", &[]),
+        None => programs.guest("echo_floor", &[]),
     };
     let groups = CONNECTIONS.map(runs).to_vec();
     let measured = Rounds::measure_together("echo", groups, rounds, &mut site.dice, |group, announce| {
@@ -191,7 +191,7 @@ mod tests {
             clients: everywhere,
         };
         let server = Server::start(
-            c_programs(folder.path(), &["echo_floor"]).floor("echo_floor", &[]),
+            c_programs(folder.path(), &["echo_floor"]).guest("echo_floor", &[]),
             &cpus,
         )
         .unwrap();

@@ -20,6 +20,8 @@ const C_PROGRAMS: [&str; 7] = [
     "groups_floor",
     "accept_floor",
 ];
+/// Compiled only where uWebSockets is.
+const UWS_GROUPS: &str = "guests/cpp/uws_groups.cpp";
 
 /// Whose server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -76,11 +78,23 @@ impl Programs {
         shell::command_at(&self.threadgauge)
     }
 
-    /// A floor in C: a program that takes these arguments and then a port, here any that is free.
-    pub fn floor(&self, program: &str, arguments: &[&str]) -> Command {
+    /// A server of `guests` that takes these arguments and then a port, here any that is free.
+    pub fn guest(&self, program: &str, arguments: &[&str]) -> Command {
         let mut command = shell::command_at(&self.folder.join(program));
         command.args(arguments).arg("0");
         command
+    }
+
+    /// Compiles the server over uWebSockets, optimised as its own examples are, with what `LDFLAGS` adds.
+    ///
+    /// # Errors
+    ///
+    /// If it does not compile, with what the compiler says where errors go.
+    pub fn build_uwebsockets(&self) -> Result<()> {
+        let mut compiler = uws_compiler()?;
+        compiler.arg("-o").arg(self.folder.join("uws_groups"));
+        shell::run(compiler.args(flags("LDFLAGS")).args(["-luSockets", "-lz"]))
+            .context("uWebSockets is here and the server over it does not compile")
     }
 
     /// Where there is room for files that belong to programs.
@@ -92,6 +106,27 @@ impl Programs {
     pub fn client(&self) -> Command {
         shell::command_at(&self.folder.join("stevens_client"))
     }
+}
+
+/// Whether there is a C++ compiler that finds uWebSockets.
+pub fn finds_uwebsockets() -> bool {
+    uws_compiler().is_ok_and(|mut compiler| shell::quietly(compiler.arg("-E")).is_ok())
+}
+
+/// A compiler of the server over uWebSockets, which `CXXFLAGS` may tell where that is.
+fn uws_compiler() -> Result<Command> {
+    let mut compiler = shell::command("c++");
+    compiler
+        .args(["-std=c++20", "-O3", "-march=native", "-flto=auto", "-w"])
+        .args(flags("CXXFLAGS"))
+        .arg(shell::root()?.join(UWS_GROUPS));
+    Ok(compiler)
+}
+
+/// What this variable of the environment adds to a command.
+fn flags(variable: &str) -> Vec<String> {
+    let flags = std::env::var(variable).unwrap_or_default();
+    flags.split_whitespace().map(str::to_owned).collect()
 }
 
 /// Compiles these, with warnings as errors: they are part of this project.

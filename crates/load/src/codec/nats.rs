@@ -2,11 +2,9 @@
 
 use std::io::Write as _;
 
-use super::{Codec, CodecError, Event, Frame, line, number};
+use super::{Codec, CodecError, Event, Frame, MOST_BYTES, line, number};
 
 const NAME: &str = "NATS";
-/// More than any message of ours, headers included: a length beyond it is a mistake, not something to wait for.
-const MOST_BYTES: usize = 64 << 20;
 
 /// Core NATS: group *N* is the subject `gN`, and `echo: false` keeps a member's own messages from it.
 #[derive(Clone, Copy, Debug)]

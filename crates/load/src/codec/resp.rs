@@ -2,10 +2,9 @@
 
 use std::io::Write as _;
 
-use super::{Codec, CodecError, Event, Frame, line, number};
+use super::{Codec, CodecError, Event, Frame, MOST_BYTES, line, number};
 
 const NAME: &str = "RESP3";
-const MOST_BYTES: usize = 64 << 20;
 /// Values in one message; the answer to `HELLO` has about twenty.
 const MOST_VALUES: usize = 1024;
 
