@@ -525,8 +525,7 @@ impl<'a, P: Protocol> Hall<'a, P> {
             }
         }
         output.holds = read.connection.is_held();
-        output.wants_input =
-            read.linger_until.is_some() || read.is_wanted();
+        output.wants_input = read.linger_until.is_some() || read.is_wanted();
         // Held for its output alone, and that was taken meanwhile by another thread that did not know.
         if output.holds
             && read.connection.is_answered()

@@ -1,7 +1,7 @@
 //! Connections move and loops change their kind while they serve, by readings that a test makes up: nothing is lost
 //! and nothing turned around.
 
-use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::num::NonZeroUsize;
 use std::sync::atomic::AtomicI32;
@@ -16,6 +16,11 @@ use crate::options::{Overflow, Placement};
 use crate::protocol::chat::Chat;
 use crate::protocol::echo::Echo;
 use crate::{Design, Meter, Protocol, Server, Stop};
+
+#[path = "../../tests/common/flood.rs"]
+mod flood;
+
+use self::flood::{Next, flood};
 
 const LOOPS: usize = 4;
 /// Readings under which each loop, at first two that read and two that write, comes to do the other and goes back, and
@@ -144,67 +149,37 @@ fn every_byte_comes_back_to_clients_that_come_and_go() {
     assert_eq!(totals.all_closed(), totals.accepted);
 }
 
-const LIMIT: usize = 16 << 20;
-const LINE_BYTES: usize = 16_000;
+/// A quarter of it has room for what is on its way from each loop to another when senders are held up.
+const LIMIT: usize = 48 << 20;
 
 #[test]
 fn who_is_held_up_goes_on_and_nobody_is_dropped_while_all_move() {
-    const LEAST_ROUNDS: usize = 4;
+    const LEAST_ROUNDS: usize = 2;
     let limit = NonZeroUsize::new(LIMIT).expect("not zero");
     let server = Server::new(Chat::default()).output_limit(limit, Overflow::Drop);
     let totals = serve(server, |address, meter| {
-        let [(_, mut hearer), (_, mut speaker)] = [(); 2].map(|()| join(address));
-        hearer.set_nonblocking(true).expect("a socket");
-        speaker.set_nonblocking(true).expect("a socket");
+        let [(_, hearer), (_, speaker)] = [(); 2].map(|()| join(address));
         let moved = || {
             let parts = meter.parts();
             let loops = |did: fn(&Totals) -> u64| parts.iter().filter(|part| did(part) > 0).count();
             // They began on two that read and two that write.
             loops(|part| part.receives) > 2 && loops(|part| part.sends) > 2
         };
-        // Said again and again.
-        let lines: Vec<u8> = (0..1_024)
-            .flat_map(|number| format!("{number:0width$}\n", width = LINE_BYTES - 1).into_bytes())
-            .collect();
-        let (mut said, mut heard, mut held_up, mut rounds) = (0, 0, 0, 0);
-        // Nothing is read before the speaker is held up once more, and then as much as may wait.
-        let mut to_hear = 0;
-        let mut came = vec![0; 64 << 10];
-        loop {
-            let is_over = rounds >= LEAST_ROUNDS && moved();
-            if is_over && said % LINE_BYTES == 0 {
-                to_hear = said - heard;
-                if to_hear == 0 {
-                    return;
-                }
-            } else {
-                let from = said % lines.len();
-                let end = from + LINE_BYTES - from % LINE_BYTES;
-                said += at_once(speaker.write(&lines[from..end]));
-            }
+        let (mut held_up, mut rounds) = (0, 0);
+        flood(&speaker, &[&hearer], |_| {
             let now = meter.totals().held_up;
-            if now > held_up {
-                (held_up, to_hear, rounds) = (now, to_hear + LIMIT, rounds + 1);
+            if rounds >= LEAST_ROUNDS && moved() {
+                Next::End
+            } else if now > held_up {
+                // Nothing is read before the speaker is held up once more, and then as much as may wait.
+                (held_up, rounds) = (now, rounds + 1);
+                Next::Hear(LIMIT)
+            } else {
+                Next::GoOn
             }
-            let rest = &lines[heard % lines.len()..];
-            let most = to_hear.min(came.len()).min(rest.len());
-            if most > 0 {
-                let count = at_once(hearer.read(&mut came[..most]));
-                assert!(came[..count] == rest[..count], "other bytes came after {heard}");
-                (heard, to_hear) = (heard + count, to_hear - count);
-            }
-        }
+        });
     });
     assert_eq!((totals.closed(CloseReason::Slow), totals.undeliverable), (0, 0));
-}
-
-/// How many bytes went; none if that would block.
-fn at_once(went: io::Result<usize>) -> usize {
-    match went {
-        Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
-        Ok(0) => panic!("the server ended"),
-        went => went.expect("the server is there"),
-    }
 }
 
 const PIECES: usize = 5;

@@ -27,14 +27,6 @@ pub const CASES: &[Case] = &[
     ("who_is_silent_for_too_long_is_closed", stale),
     ("hostile_clients_are_bounded_and_hurt_nobody", hostile),
     ("a_slow_member_is_dropped_where_that_is_asked_for", dropped),
-    (
-        "a_fast_speaker_is_held_up_and_slow_members_get_all_in_order",
-        held_up,
-    ),
-    (
-        "a_fast_speaker_goes_on_once_a_member_that_takes_nothing_is_dropped",
-        held_up_by_a_stuck_one,
-    ),
     ("a_stop_is_announced_and_waited_for", lame_duck),
     ("who_stays_longer_than_a_lame_duck_is_closed", lame_duck_over),
     ("a_stop_while_all_talk_tears_nothing_apart", stop_while_all_talk),
@@ -330,46 +322,6 @@ fn dropped(pair: Pair) {
     server.held_little(500 * text.len());
     drop(slow);
     server.stop().expect("too slow", 1);
-}
-
-/// So many messages to `a`, each with its number: as they are said, and as they are heard.
-fn numbered(messages: usize) -> [Vec<u8>; 2] {
-    let texts = (0..messages).map(|number| format!("{number:04000}"));
-    let both = texts.map(|text| (message("a", &text), delivered("a", "1", &text)));
-    let (said, heard): (String, String) = both.unzip();
-    [said.into_bytes(), heard.into_bytes()]
-}
-
-fn held_up(pair: Pair) {
-    // A quarter of it has room for what is on its way between loops.
-    let server = pair.serve(&["output_limit=16777216", "overflow=drop"]);
-    let members: Vec<Client> = (0..2).map(|_| say(&server, "SUB a 1\r\n")).collect();
-    members.iter().for_each(Client::take_little);
-    let speaker = say(&server, "");
-    let mut witness = say(&server, "");
-    let [said, heard] = numbered(10_000);
-    talk::heard_by_slow_ones(speaker, &said, members, &heard, || self::heard(&mut witness));
-    let counted = server.stop();
-    assert_eq!((counted.of("too slow"), counted.of("undeliverable")), (0, 0));
-    assert!(counted.of("held_up") > 0, "{counted:?}");
-}
-
-fn held_up_by_a_stuck_one(pair: Pair) {
-    let server = pair.serve(&["output_limit=4194304", "overflow=drop"]);
-    let stuck = say(&server, "SUB a 1\r\n");
-    stuck.take_little();
-    let mut member = say(&server, "SUB a 1\r\n");
-    let mut speaker = say(&server, "");
-    let [said, heard] = numbered(4_000);
-    talk::heard_at_once(&mut speaker, &said, &mut member, &heard);
-    talk::heard_at_once(&mut speaker, &said, &mut member, &heard);
-    drop(stuck);
-    let counted = server.stop();
-    assert_eq!(counted.of("too slow"), 1);
-    assert!(
-        counted.of("held_up") > 0 && counted.of("undeliverable") > 0,
-        "{counted:?}"
-    );
 }
 
 fn lame_duck(pair: Pair) {

@@ -70,58 +70,6 @@ pub fn all_are_heard(
     );
 }
 
-/// One says all of `said`, and each of the others is to get `heard` of it; but they take nothing while the server goes on
-/// receiving, and a little whenever it does not. `turn` returns once the server has had its turn.
-pub fn heard_by_slow_ones(
-    mut speaker: Client,
-    said: &[u8],
-    members: Vec<Client>,
-    heard: &[u8],
-    mut turn: impl FnMut(),
-) {
-    /// So often in all the server must have had its turn without taking anything, before they read once more.
-    const TURNS: usize = 5;
-    let mut members: Vec<_> = members.into_iter().map(|member| (member, 0)).collect();
-    let (mut sent, mut turns) = (0, 0);
-    while members.iter().any(|&(_, read)| read < heard.len()) {
-        let went = speaker.send_at_once(&said[sent..]);
-        sent += went;
-        if went > 0 {
-            continue;
-        }
-        turn();
-        turns += 1;
-        if turns % TURNS == 0 {
-            for (member, read) in members.iter_mut().filter(|(_, read)| *read < heard.len()) {
-                *read += take(member, &heard[*read..]);
-            }
-        }
-    }
-}
-
-/// One says all of `said`, of which another gets `heard`, who reads whatever has come.
-pub fn heard_at_once(speaker: &mut Client, said: &[u8], member: &mut Client, heard: &[u8]) {
-    let (mut sent, mut read) = (0, 0);
-    while read < heard.len() {
-        sent += speaker.send_at_once(&said[sent..]);
-        if member.has_something() {
-            read += take(member, &heard[read..]);
-        }
-    }
-}
-
-/// Reads what has come, or waits for it: a part of `heard`.
-fn take(member: &mut Client, heard: &[u8]) -> usize {
-    let came = member.read(200_000);
-    assert!(
-        heard.starts_with(&came) && !came.is_empty(),
-        "{} other bytes where {} are left",
-        came.len(),
-        heard.len()
-    );
-    came.len()
-}
-
 /// Everyone sends what `says` of himself and the number of his message, until the server stops in the midst of it.
 /// `check` is given who heard what.
 pub fn until_the_stop(
