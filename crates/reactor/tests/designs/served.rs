@@ -5,6 +5,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::net::sockopt::set_socket_recv_buffer_size;
 use rustix::process::{Pid, Signal, kill_process};
 use threadgauge_reactor::{BuiltIn, Design, Protocol, Server, Stop, Visitor};
 
@@ -194,6 +195,17 @@ impl Client {
         let mut line = String::new();
         self.0.read_line(&mut line).expect("a line");
         line
+    }
+
+    /// Takes little at a time: what is sent to it soon waits at the server.
+    pub fn take_little(&self) {
+        set_socket_recv_buffer_size(self.socket(), 65_536).expect("set");
+    }
+
+    /// Waits until something can be read, and leaves it there.
+    pub fn peek(&self) {
+        let count = self.socket().peek(&mut [0]).expect("something comes");
+        assert_eq!(count, 1, "it has ended");
     }
 
     /// Sends a line and has it echoed: so it is being served.
