@@ -115,6 +115,8 @@ fn parts<P: Protocol>(server: Server<P>) -> Vec<Totals> {
             }
         }
         drop(clients);
+        // The stop could overtake what the kernel still has under way.
+        until("all ends are seen", || meter.totals().all_closed() == 30);
         stop.stop();
         running.join().expect("it does not panic");
     });
@@ -197,9 +199,8 @@ fn half_and_half() {
     let parts = parts(server(Design::HalfSyncHalfAsync).workers(3..=3));
     let (io, workers) = parts.split_first().expect("a loop");
     assert_eq!((io.accepted, io.messages), (30, 0));
-    // Ten messages and an end of each. One more finds nothing, where a worker lets go of a connection before the next message is there.
-    assert!(io.receives >= 330, "{}", io.receives);
-    assert_eq!(io.sends, 0);
+    // Ten messages and the end.
+    assert_eq!((io.receives, io.sends), (330, 0));
     // Who uses a message sends the answer.
     for part in workers {
         assert_eq!((part.receives, part.sends), (0, part.messages));
