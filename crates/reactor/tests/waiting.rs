@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use threadgauge_reactor::protocol::chat::Chat;
 use threadgauge_reactor::{BuiltIn, Design, Overflow, Server, Setting, Stop};
 
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_secs(120);
 /// More than the sockets of one connection hold.
 const SAID_BYTES: usize = 24 << 20;
 
