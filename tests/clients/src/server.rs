@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// How long a server, or a client, may take for what it is waited for.
-pub const DEADLINE: Duration = Duration::from_secs(60);
+pub const DEADLINE: Duration = Duration::from_secs(120);
 
 /// What serves.
 #[derive(Clone, Debug)]
@@ -213,6 +213,8 @@ fn ours(threadgauge: &Path, design: &str, settings: &Settings, folder: tempfile:
     let mut command = Command::new(threadgauge);
     command.args(["serve", "groups", "--design", design]);
     command.args(["--listen", &settings.port.unwrap_or(0).to_string()]);
+    // A stop cuts nobody off, however long it takes to finish what has begun.
+    command.args(["--drain", &DEADLINE.as_secs().to_string()]);
     match settings.auth {
         Auth::Anyone => {}
         Auth::Token(token) => {

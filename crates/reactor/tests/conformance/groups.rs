@@ -223,7 +223,7 @@ fn refused(pair: Pair) {
 }
 
 fn wrong_token(pair: Pair) {
-    let server = pair.serve(&["groups.token=s3cret", "groups.auth_timeout_ms=170000"]);
+    let server = pair.serve(&["groups.token=s3cret", "groups.auth_timeout_ms=290000"]);
     let mut member = server.connect();
     let greeting = member.expect_info();
     assert!(greeting.contains("\"auth_required\":true") && !greeting.contains("s3cret"));

@@ -27,10 +27,10 @@ const SERVER: &str = "--server";
 pub const WORKERS: usize = 8;
 
 /// How long a server may live.
-const DEADLINE: Duration = Duration::from_secs(180);
+const DEADLINE: Duration = Duration::from_secs(300);
 
 /// So that a stop cuts nobody off, however long it takes to finish what has begun.
-pub const LONG_DRAIN: &str = "drain_ms=170000";
+pub const LONG_DRAIN: &str = "drain_ms=290000";
 
 /// The part of `main` that is a server's: `--server PROTOCOL DESIGN KEY=VALUE…`.
 pub fn child() -> Option<ExitCode> {
