@@ -213,8 +213,6 @@ fn ours(threadgauge: &Path, design: &str, settings: &Settings, folder: tempfile:
     let mut command = Command::new(threadgauge);
     command.args(["serve", "groups", "--design", design]);
     command.args(["--listen", &settings.port.unwrap_or(0).to_string()]);
-    // A stop cuts nobody off, however long it takes to finish what has begun.
-    command.args(["--drain", &DEADLINE.as_secs().to_string()]);
     match settings.auth {
         Auth::Anyone => {}
         Auth::Token(token) => {
@@ -233,9 +231,15 @@ fn ours(threadgauge: &Path, design: &str, settings: &Settings, folder: tempfile:
     if settings.monitor {
         command.args(["--monitor", "0"]);
     }
-    if let Some(LameDuck { whole_s, grace_s }) = settings.lame_duck {
-        command.args(["--lame-duck", &whole_s.to_string()]);
-        command.args(["--lame-duck-grace", &grace_s.to_string()]);
+    match settings.lame_duck {
+        Some(LameDuck { whole_s, grace_s }) => {
+            command.args(["--lame-duck", &whole_s.to_string()]);
+            command.args(["--lame-duck-grace", &grace_s.to_string()]);
+        }
+        // A stop cuts nobody off, however long it takes to finish what has begun.
+        None => {
+            command.args(["--drain", &DEADLINE.as_secs().to_string()]);
+        }
     }
     let mut child = command
         .stdin(Stdio::null())
