@@ -145,7 +145,7 @@ fn drive(lie: Lie, load: Load, patience: Duration) -> Result<Tally, LoadError> {
         payload_bytes: 64,
         patience,
     };
-    Groups::connect(server(lie), &Nats, plan)?.talk(load, SPAN)
+    Groups::connect(server(lie), &Nats::ALIKE, plan)?.talk(load, SPAN)
 }
 
 fn closed(outstanding: usize) -> Load {
@@ -259,6 +259,6 @@ fn a_server_that_greets_nobody_is_no_server() {
         payload_bytes: 64,
         patience: Duration::from_millis(100),
     };
-    let groups = Groups::connect(listener.local_addr().unwrap(), &Nats, plan);
+    let groups = Groups::connect(listener.local_addr().unwrap(), &Nats::ALIKE, plan);
     assert!(matches!(groups, Err(LoadError::NotGreeted(10, _))));
 }

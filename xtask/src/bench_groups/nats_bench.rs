@@ -55,7 +55,7 @@ pub fn measure(site: &mut Site, contenders: &Contenders) -> Result<Part> {
     let servers: Vec<Who> = contenders
         .against_peers()
         .into_iter()
-        .filter(|who| who.codec().name() == "NATS")
+        .filter(|who| who.speaks_nats())
         .collect();
     let groups = BYTES
         .map(|bytes| servers.iter().map(|&who| Run { who, bytes }).collect())
