@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 const LINE_BYTES: usize = 16_000;
 /// Then they are said again.
 const LINES: usize = 1_024;
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_secs(120);
 
 /// What those who hear do.
 pub enum Next {
