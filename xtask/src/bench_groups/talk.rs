@@ -17,7 +17,7 @@ use crate::rig::server::Cpus;
 /// Members of a group.
 pub const GROUP: usize = 10;
 const WARM_UP: Duration = Duration::from_millis(300);
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 /// Every server has the same arrivals.
 const SEED: u64 = 1;
 
