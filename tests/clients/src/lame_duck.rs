@@ -3,13 +3,13 @@
 use std::future;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
-use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use async_nats::{Client, ConnectOptions, Event};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
+use crate::python_client::scenario;
 use crate::rust_client::{next, patient, settle, subscribe, within};
 use crate::server::{LameDuck, Program, Server, Settings};
 use crate::{Case, Site};
@@ -152,18 +152,8 @@ fn stays(site: &Site) -> Result<()> {
 fn python(site: &Site, case: &str, lame_duck: LameDuck) -> Result<()> {
     let [first, second] = servers(site, lame_duck)?;
     let (pid, signal) = first.how_to_leave();
-    let output = site
-        .python("scenarios.py")
-        .args([case, &first.url(), &second.url()])
-        .args([pid.to_string(), signal.to_string()])
-        .stdin(Stdio::null())
-        .output()
-        .context("cannot start Python")?;
-    ensure!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let (pid, signal) = (pid.to_string(), signal.to_string());
+    scenario(site, &[case, &first.url(), &second.url(), &pid, &signal])?;
     if matches!(site.program, Program::Ours { .. }) || lame_duck.grace_s == SHORT.grace_s {
         first.end()?;
     }

@@ -109,11 +109,15 @@ fn page(site: &Site) -> Result<()> {
     server.stop()
 }
 
-fn play(site: &Site, case: &str, settings: Settings) -> Result<()> {
-    let server = Server::start(&site.program, &settings)?;
+/// Plays a scenario by its name, which the others of these words are for.
+///
+/// # Errors
+///
+/// What it says went wrong.
+pub fn scenario(site: &Site, words: &[&str]) -> Result<()> {
     let output = site
         .python("scenarios.py")
-        .args([case, &server.url()])
+        .args(words)
         .stdin(Stdio::null())
         .output()
         .context("cannot start Python")?;
@@ -122,5 +126,11 @@ fn play(site: &Site, case: &str, settings: Settings) -> Result<()> {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
+    Ok(())
+}
+
+fn play(site: &Site, case: &str, settings: Settings) -> Result<()> {
+    let server = Server::start(&site.program, &settings)?;
+    scenario(site, &[case, &server.url()])?;
     server.stop()
 }
