@@ -121,8 +121,9 @@ pub(super) fn plan(site: &Site) -> Plan {
     }
     Plan {
         cases,
+        // Short, so that it can be tried often.
         reference: params(
-            "unit=thread,units=350,prints=1000,payload_bytes=11,sink=pipe,buffering=line,cpus=1",
+            "unit=thread,units=255,prints=100,payload_bytes=256,sink=pipe,buffering=line,cpus=1",
         ),
         budget: Duration::from_secs(match site.profile {
             Profile::Quick => 34,
