@@ -146,13 +146,13 @@ struct TriesLimit {
 }
 
 const OF_A_CASE: TriesLimit = TriesLimit {
-    span: Duration::from_millis(80),
+    span: Duration::from_millis(50),
     most: 5,
 };
 
 /// What two equal cases may differ by is judged by the reference case: its own noise hides differences of all others.
 const OF_THE_REFERENCE: TriesLimit = TriesLimit {
-    span: Duration::from_millis(250),
+    span: Duration::from_millis(120),
     most: 12,
 };
 
@@ -237,13 +237,13 @@ mod tests {
     #[test]
     fn short_cases_are_tried_often_and_long_ones_once() {
         let tries = |ms: [u64; 6]| ms.map(|ms| tries(true, "process", ms));
-        assert_eq!(tries([0, 10, 16, 20, 40, 41]), [5, 5, 5, 4, 2, 1]);
+        assert_eq!(tries([0, 10, 16, 25, 26, 51]), [5, 5, 3, 2, 1, 1]);
     }
 
     #[test]
     fn the_reference_case_is_tried_more_often() {
         let tries = |ms: [u64; 5]| ms.map(|ms| tries(true, "thread", ms));
-        assert_eq!(tries([0, 20, 32, 125, 126]), [12, 12, 7, 2, 1]);
+        assert_eq!(tries([0, 10, 32, 60, 61]), [12, 12, 3, 2, 1]);
     }
 
     #[test]
