@@ -126,7 +126,7 @@ pub(super) fn plan(site: &Site) -> Plan {
             "unit=thread,units=255,prints=5,payload_bytes=11,sink=pipe,buffering=line,cpus=1",
         ),
         budget: match site.profile {
-            Profile::Quick => Duration::from_millis(32_500),
+            Profile::Quick => Duration::from_millis(33_500),
             Profile::Standard => Duration::from_secs(320),
             Profile::Paper => Duration::from_secs(3 * 3_600),
         },
