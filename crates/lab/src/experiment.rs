@@ -106,25 +106,15 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// How many workers a sample of this case takes.
+    /// How many workers a sample of this case takes; the reference case takes more.
     #[must_use]
-    pub fn tries(&self, case: &PlannedCase) -> u32 {
+    pub fn tries(&self, case: &PlannedCase, is_reference: bool) -> u32 {
         if !self.least_of_tries {
             return 1;
         }
-        let limit = if case.params.matches(&self.reference) {
-            OF_THE_REFERENCE
-        } else {
-            OF_A_CASE
-        };
+        let limit = if is_reference { OF_THE_REFERENCE } else { OF_A_CASE };
         let fit = limit.span.as_millis() / case.estimate.as_millis().max(1);
         u32::try_from(fit).unwrap_or(limit.most).clamp(1, limit.most)
-    }
-
-    /// What a sample of this case is expected to take, with all its tries.
-    #[must_use]
-    pub fn sample_estimate(&self, case: &PlannedCase) -> Duration {
-        case.estimate.saturating_mul(self.tries(case))
     }
 }
 
@@ -217,37 +207,31 @@ pub struct Pair {
 mod tests {
     use super::*;
 
-    fn tries(least_of_tries: bool, reference: &str, estimate_ms: u64) -> u32 {
-        let params = Params::new().with("unit", "thread");
-        let case = PlannedCase::new(params, Duration::from_millis(estimate_ms));
+    fn tries(least_of_tries: bool, is_reference: bool, estimate_ms: u64) -> u32 {
+        let case = PlannedCase::new(Params::default(), Duration::from_millis(estimate_ms));
         let plan = Plan {
             cases: vec![case.clone()],
-            reference: Params::new().with("unit", reference),
+            reference: Params::default(),
             budget: Duration::ZERO,
             least_of_tries,
         };
-        assert_eq!(
-            plan.sample_estimate(&case),
-            case.estimate * plan.tries(&case),
-            "a sample is all its tries"
-        );
-        plan.tries(&case)
+        plan.tries(&case, is_reference)
     }
 
     #[test]
     fn short_cases_are_tried_often_and_long_ones_once() {
-        let tries = |ms: [u64; 6]| ms.map(|ms| tries(true, "process", ms));
+        let tries = |ms: [u64; 6]| ms.map(|ms| tries(true, false, ms));
         assert_eq!(tries([0, 10, 16, 25, 26, 51]), [5, 5, 3, 2, 1, 1]);
     }
 
     #[test]
     fn the_reference_case_is_tried_more_often() {
-        let tries = |ms: [u64; 5]| ms.map(|ms| tries(true, "thread", ms));
+        let tries = |ms: [u64; 5]| ms.map(|ms| tries(true, true, ms));
         assert_eq!(tries([0, 15, 32, 90, 91]), [12, 12, 5, 2, 1]);
     }
 
     #[test]
     fn where_tries_are_not_wanted_there_is_one() {
-        assert_eq!([5, 51].map(|ms| tries(false, "thread", ms)), [1, 1]);
+        assert_eq!([5, 51].map(|ms| tries(false, true, ms)), [1, 1]);
     }
 }

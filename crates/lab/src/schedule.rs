@@ -151,6 +151,12 @@ impl Chosen {
             .or_else(|| able.next())
     }
 
+    /// How many workers a sample of this case takes.
+    fn tries(&self, case: &PlannedCase) -> u32 {
+        let is_reference = self.reference().is_some_and(|of| of.params == case.params);
+        self.plan.tries(case, is_reference)
+    }
+
     /// What so many rounds are expected to take: no more than the time budget, but the rounds of an interval at least.
     #[must_use]
     pub fn expected(&self, rounds: u32) -> Duration {
@@ -165,7 +171,7 @@ impl Chosen {
     pub fn round_estimate(&self) -> Duration {
         let able = self.plan.cases.iter().filter(|c| c.skip.is_none());
         able.chain(self.reference()).fold(Duration::ZERO, |sum, c| {
-            sum.saturating_add(self.plan.sample_estimate(c))
+            sum.saturating_add(c.estimate.saturating_mul(self.tries(c)))
         })
     }
 }
@@ -410,7 +416,7 @@ impl<'a> Session<'a> {
             let complete = self
                 .history
                 .last(round, &id, slot.copy)
-                .is_some_and(|last| last.attempt > 0 || is_complete(last, self.tries(*slot)));
+                .is_some_and(|last| last.attempt > 0 || is_complete(last, self.chosen.tries(slot.case)));
             if complete || self.history.gave_up(&id) {
                 self.pace.skip(slot.case.estimate);
                 continue;
@@ -435,7 +441,8 @@ impl<'a> Session<'a> {
             for slot in &turns {
                 let id = slot.case.params.case_id(self.chosen.experiment.id());
                 let wanted = self.history.last(round, &id, slot.copy).is_some_and(|last| {
-                    let under_way = last.attempt == attempt && !is_complete(last, self.tries(*slot));
+                    let under_way =
+                        last.attempt == attempt && !is_complete(last, self.chosen.tries(slot.case));
                     under_way || (last.attempt == attempt - 1 && last.gated)
                 });
                 if wanted && !self.try_once(*slot, &id, round, attempt)? {
@@ -444,10 +451,6 @@ impl<'a> Session<'a> {
             }
         }
         Ok(true)
-    }
-
-    fn tries(&self, slot: Slot<'_>) -> u32 {
-        self.chosen.plan.tries(slot.case)
     }
 
     /// Runs one worker for a sample and stores what the sample is after it; false when the user stopped it.
@@ -565,7 +568,7 @@ fn shuffled(chosen: &Chosen, seed: u64, round: u32) -> Vec<Slot<'_>> {
     slots.extend(chosen.reference().map(|case| Slot { case, copy: 1 }));
     let mut turns: Vec<Slot<'_>> = slots
         .into_iter()
-        .flat_map(|slot| (0..chosen.plan.tries(slot.case)).map(move |_| slot))
+        .flat_map(|slot| (0..chosen.tries(slot.case)).map(move |_| slot))
         .collect();
     let name = chosen.experiment.id().bytes().map(u64::from);
     let stream = name.fold(seed ^ (u64::from(round) << 32), |h, b| {
