@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use threadgauge_load::codec::{Chat, Codec, CodecError, Event, Mqtt, Nats, Resp, WebSocket};
 
-const CODECS: [&dyn Codec; 5] = [&Nats, &Resp, &Mqtt, &Chat, &WebSocket];
+const CODECS: [&dyn Codec; 5] = [&Nats::ALIKE, &Resp, &Mqtt, &Chat, &WebSocket];
 
 /// The payloads of all deliveries and how many other events there were, of bytes that come in pieces.
 fn events<'a>(

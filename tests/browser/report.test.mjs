@@ -17,12 +17,15 @@ const PAGE = path.resolve(process.env.REPORT_HTML ?? "report.html");
 const RESULTS = path.join(path.dirname(PAGE), "results.json");
 const PHONE = { width: 400, height: 800 };
 const DESK = { width: 1400, height: 900 };
+/** How long anything may take, ms: so that what hangs ends, on a slow machine, too. */
+const PATIENCE = 300_000;
 
 let browser;
 
 before(async () => {
   assert.ok(existsSync(PAGE), `REPORT_HTML names no file: ${PAGE}`);
   browser = await chromium.launch({
+    timeout: PATIENCE,
     executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
     args: [
       "--no-sandbox",
@@ -42,6 +45,7 @@ after(() => browser?.close());
 async function open(options, look) {
   const context = await browser.newContext({ viewport: DESK, ...options });
   try {
+    context.setDefaultTimeout(PATIENCE);
     const page = await context.newPage();
     const faults = [];
     page.on("console", (message) => {

@@ -47,6 +47,8 @@ enum What {
     Pipelined,
     /// Messages of 16 bytes and of 1 KiB
     Sizes,
+    /// Subscriptions of which no two have the same name
+    Names,
     /// Fixed deliveries a second, with their latency
     Rates,
     /// Every design of ours on one and two CPUs, with its system calls
@@ -81,6 +83,7 @@ pub fn run(options: &Options) -> Result<()> {
                 What::Saturated => panels::saturated(site, &contenders),
                 What::Pipelined => panels::pipelined(site, &contenders),
                 What::Sizes => panels::sizes(site, &contenders),
+                What::Names => panels::names(site, &contenders),
                 What::Rates => panels::rates(site, &contenders),
                 What::Designs => panels::designs(site, &contenders),
                 What::Halved => panels::halved(site, &contenders),

@@ -121,7 +121,7 @@ fn python() -> Result<PathBuf> {
             .arg(&venv),
     )
     .context("on Debian, venv is the package python3-venv")?;
-    shell::run(
+    shell::run_patiently(
         shell::command_at(&python)
             .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"])
             .args(["--requirement", REQUIREMENTS]),

@@ -4,8 +4,7 @@
 //! install, it says exactly what to install; it never changes anything else on the machine.
 
 use std::path::Path;
-use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use anyhow::{Context, Result, bail};
 
@@ -27,34 +26,52 @@ pub enum Need {
 struct Tool {
     /// Any of these will do.
     programs: &'static [&'static str],
+    /// Told this, it must end well; where nothing is told, being there is enough.
+    proof: &'static [&'static str],
     packages: &'static str,
     need: Need,
+}
+
+impl Tool {
+    fn is_there(&self) -> bool {
+        let works = |program: &&str| {
+            shell::find(program).is_some()
+                && (self.proof.is_empty() || shell::quietly(shell::command(program).args(self.proof)).is_ok())
+        };
+        self.programs.iter().any(works)
+    }
 }
 
 const TOOLS: &[Tool] = &[
     Tool {
         programs: &["chromium", "chromium-browser", "google-chrome"],
+        proof: &[],
         // A bare machine has no font at all, and a page without letters overflows nothing.
         packages: "chromium fonts-dejavu-core",
         need: Need::Tests,
     },
     Tool {
         programs: &["node"],
+        proof: &[],
         packages: "nodejs",
         need: Need::Tests,
     },
     Tool {
         programs: &["npm"],
+        proof: &[],
         packages: "npm",
         need: Need::Tests,
     },
     Tool {
         programs: &["python3"],
+        // Debian splits what makes an environment from Python itself.
+        proof: &["-c", "import ensurepip, venv"],
         packages: "python3 python3-venv",
         need: Need::Tests,
     },
     Tool {
         programs: &["valgrind"],
+        proof: &[],
         packages: "valgrind",
         need: Need::Deep,
     },
@@ -65,7 +82,7 @@ pub fn install(need: Need) -> Result<()> {
     let missing: Vec<&str> = TOOLS
         .iter()
         .filter(|tool| tool.need == Need::Tests || need == Need::Deep)
-        .filter(|tool| tool.programs.iter().all(|program| shell::find(program).is_none()))
+        .filter(|tool| !tool.is_there())
         .flat_map(|tool| tool.packages.split(' '))
         .collect();
     if !missing.is_empty() {
@@ -73,7 +90,7 @@ pub fn install(need: Need) -> Result<()> {
     }
     if node_modules_are_stale() {
         eprintln!("installing the browser tests' packages with npm");
-        shell::run(
+        shell::run_patiently(
             shell::command("npm")
                 .args(["ci", "--no-audit", "--no-fund"])
                 .current_dir(BROWSER_TESTS),
@@ -107,29 +124,16 @@ fn install_packages(packages: &[&str]) -> Result<()> {
     apt_get(&install).context(by_hand)
 }
 
-/// Another installation may hold apt's locks for a while (`update` knows no waiting of its own), and
-/// a mirror may fail once.
+/// Another installation may hold apt's locks for a while: `update` knows no waiting of its own.
 fn apt_get(arguments: &[&str]) -> Result<()> {
-    const TRIES: u32 = 5;
-    let mut tries = 1;
-    loop {
-        let outcome = shell::run(
-            shell::command("apt-get")
-                .args(["-q", "-o", "DPkg::Lock::Timeout=300", "-o", "Acquire::Retries=3"])
-                .args(arguments)
-                .env("DEBIAN_FRONTEND", "noninteractive")
-                // Standard output is for results; apt's progress is not one.
-                .stdout(std::io::stderr()),
-        );
-        match outcome {
-            Err(error) if tries < TRIES => {
-                eprintln!("{error:#}; trying again in {} s ({tries} of {TRIES})", 10 * tries);
-                thread::sleep(Duration::from_secs(u64::from(10 * tries)));
-                tries += 1;
-            }
-            outcome => return outcome,
-        }
-    }
+    shell::run_patiently(
+        shell::command("apt-get")
+            .args(["-q", "-o", "DPkg::Lock::Timeout=300", "-o", "Acquire::Retries=3"])
+            .args(arguments)
+            .env("DEBIAN_FRONTEND", "noninteractive")
+            // Standard output is for results; apt's progress is not one.
+            .stdout(std::io::stderr()),
+    )
 }
 
 /// npm leaves a copy of the lock in `node_modules` when it is done: missing or older means again.

@@ -5,6 +5,8 @@
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
@@ -41,6 +43,20 @@ pub fn run(command: &mut Command) -> Result<()> {
         .with_context(|| format!("cannot start {}", line(command)))?;
     ensure!(status.success(), "{} ended with {status}", line(command));
     Ok(())
+}
+
+/// As [`run`], several times with longer and longer pauses where it fails: what a server somewhere has refused once it may
+/// give later.
+pub fn run_patiently(command: &mut Command) -> Result<()> {
+    const TRIES: u32 = 5;
+    for tries in 1..TRIES {
+        let Err(error) = run(command) else {
+            return Ok(());
+        };
+        eprintln!("{error:#}; trying again in {} s ({tries} of {TRIES})", 10 * tries);
+        thread::sleep(Duration::from_secs(u64::from(10 * tries)));
+    }
+    run(command)
 }
 
 /// As [`run`], with what it says left out.

@@ -31,7 +31,7 @@ use std::io;
 use std::mem;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::adaptive::Governor;
@@ -179,11 +179,12 @@ where
             let count = objects.len() as u32;
             let mut left = objects.drain(..);
             while let Some((index, mut object)) = left.next() {
+                self.names(lane, index);
                 if shared.must_stop(started_ns) {
+                    lane.current.store(NO_OBJECT, Ordering::Relaxed);
                     shared.give_back(std::iter::once((index, object)).chain(left.by_ref()), started_ns);
                     break;
                 }
-                lane.current.store(index, Ordering::Relaxed);
                 let output = catch_unwind(AssertUnwindSafe(|| shared.work.run(&mut object)));
                 lane.current.store(NO_OBJECT, Ordering::Relaxed);
                 let ended_ns = watch.now_ns();
@@ -226,6 +227,17 @@ where
                 self.widen();
             }
             suspicion = PARDON;
+        }
+    }
+
+    /// Says which object a worker is about to start. It looks whether it must stop only after that, and the caller looks
+    /// who is at work only after it has stopped them: so at a deadline, whoever starts is named.
+    #[inline]
+    fn names(&self, lane: &Lane<I::Item, W::Output>, index: usize) {
+        lane.current.store(index, Ordering::Relaxed);
+        if self.shared.deadline().is_some() {
+            // SeqCst: pairs with the fence in `Caller::sleep`.
+            fence(Ordering::SeqCst);
         }
     }
 

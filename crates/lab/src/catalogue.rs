@@ -152,7 +152,60 @@ pub fn decided_by(claim: &str) -> Option<(&'static str, bool)> {
 mod tests {
     use std::collections::BTreeMap;
 
+    use threadgauge_machine::CpuList;
+
     use super::*;
+    use crate::experiment::{Profile, Site};
+    use crate::schedule::{Chosen, expected_rounds, stopping_rule};
+
+    /// The experiments of the sources' processes and threads, as they are: units made, sharing and printing.
+    const CORE: [&str; 4] = ["null", "create", "oversubscription", "print"];
+    /// Small single-purpose checks.
+    const SMALL: [&str; 3] = ["calibration", "foreground", "probes"];
+
+    /// What the experiments are expected to take, s, by name.
+    fn expected(site: &Site) -> Vec<(&'static str, f64)> {
+        let rounds = expected_rounds(&stopping_rule(site.profile, None));
+        let takes = |experiment: &&'static dyn Experiment| {
+            let plan = experiment.plan(site);
+            let chosen = Chosen {
+                experiment: *experiment,
+                plan,
+            };
+            (experiment.id(), chosen.expected(rounds).as_secs_f64())
+        };
+        catalogue().iter().map(takes).collect()
+    }
+
+    #[test]
+    fn each_part_of_the_quick_and_standard_profiles_keeps_to_its_time_on_any_machine() {
+        let machines = [1, 2, 4, 64, 256]
+            .into_iter()
+            .flat_map(|cpus| [500, 64_000].map(|free_memory_mib| (cpus, free_memory_mib)));
+        for (cpus, free_memory_mib) in machines {
+            for (profile, core_s, turnaround_s, small_s) in [
+                (Profile::Quick, 120.0, 30.0, 10.0),
+                (Profile::Standard, 900.0, 600.0, 90.0),
+            ] {
+                let expected = expected(&Site {
+                    profile,
+                    cpus: CpuList::new(0..cpus),
+                    free_memory_mib,
+                });
+                let sum = |ids: &[&str]| -> f64 {
+                    let of = expected.iter().filter(|(id, _)| ids.contains(id));
+                    of.map(|(_, seconds)| seconds).sum()
+                };
+                let says = format!("{} on {cpus} CPUs: {expected:?}", profile.name());
+                assert!(sum(&CORE) > 10.0 && sum(&CORE) <= core_s, "{says}");
+                let turnaround = sum(&["turnaround"]);
+                assert!(turnaround > 10.0 && turnaround <= turnaround_s, "{says}");
+                assert!(sum(&SMALL) > 1.0 && sum(&SMALL) <= small_s, "{says}");
+                let parts = CORE.len() + SMALL.len() + 1;
+                assert_eq!(expected.len(), parts, "an experiment belongs to no part: {says}");
+            }
+        }
+    }
 
     #[test]
     fn every_claim_has_one_experiment_and_every_experiment_decides_known_claims() {

@@ -36,7 +36,7 @@ fn run() -> Result<(), Box<dyn Error>> {
         return Err(USAGE.into());
     };
     let codec: &'static dyn Codec = match protocol {
-        "nats" => &Nats,
+        "nats" => &Nats::ALIKE,
         "resp" => &Resp,
         "mqtt" => &Mqtt,
         "chat" => &Chat,

@@ -194,6 +194,8 @@ impl Groups {
 
     /// Talks for `span`, then waits until all that is on its way has arrived. Blocks meanwhile. May be called again.
     ///
+    /// In a closed loop each speaks at least once, however short the span.
+    ///
     /// # Errors
     ///
     /// If a connection fails, a delivery is not the one that must come next, or one is missing.
@@ -236,14 +238,11 @@ impl Groups {
         let mut speakers: Vec<usize> = members
             .flat_map(|member| std::iter::repeat_n(member, outstanding.get()))
             .collect();
+        let mut now_ns = monotonic_ns();
         loop {
-            let now_ns = monotonic_ns();
-            if now_ns < end_ns {
-                for &speaker in &speakers {
-                    self.speak(speaker, now_ns, tally);
-                }
+            for speaker in speakers.drain(..) {
+                self.speak(speaker, now_ns, tally);
             }
-            speakers.clear();
             let limit = self.flush()?;
             if self.ledger.on_the_way == 0 {
                 return Ok(());
@@ -253,6 +252,10 @@ impl Groups {
                     speakers.push(heard.sender);
                 }
             })?;
+            now_ns = monotonic_ns();
+            if now_ns >= end_ns {
+                speakers.clear();
+            }
         }
     }
 

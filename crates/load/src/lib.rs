@@ -24,7 +24,7 @@
 //!     payload_bytes: 128,
 //!     patience: Duration::from_secs(20),
 //! };
-//! let mut groups = Groups::connect("127.0.0.1:4222".parse()?, &Nats, plan)?;
+//! let mut groups = Groups::connect("127.0.0.1:4222".parse()?, &Nats::ALIKE, plan)?;
 //! let load = Load::Closed { outstanding: NonZeroUsize::MIN };
 //! let tally = groups.talk(load, Duration::from_secs(3))?; // an error if one delivery is not as it must be
 //! println!("{:.0} deliveries a second", tally.rate());

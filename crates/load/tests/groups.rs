@@ -11,6 +11,8 @@ use threadgauge_load::codec::Nats;
 use threadgauge_load::{Arrivals, Groups, Load, LoadError, Plan, Tally, WrongDelivery};
 
 const SPAN: Duration = Duration::from_millis(200);
+/// With a server that is not silent but slow.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What the server does with the fifth message that it receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +39,8 @@ struct Room {
     /// The group, the port and the way there.
     members: Vec<(String, u16, TcpStream)>,
     published: usize,
-    /// Deliveries that wait for the sender's next message.
-    delayed: Vec<u8>,
+    /// A delivery that waits for the next message of the client at this port.
+    delayed: Option<(u16, Vec<u8>)>,
     lie: Lie,
 }
 
@@ -63,15 +65,13 @@ impl Room {
             }
             Lie::Complain => bytes = b"-ERR 'Slow Consumer'\r\n".to_vec(),
             Lie::Delay => {
-                self.delayed = bytes;
+                self.delayed = Some((own, bytes));
                 return;
             }
             _ => {}
         }
-        let late = match self.published {
-            6.. => std::mem::take(&mut self.delayed),
-            _ => Vec::new(),
-        };
+        let late = self.delayed.take_if(|(sender, _)| *sender == own);
+        let late = late.map_or(Vec::new(), |(_, bytes)| bytes);
         let mut lost = lie != Lie::Lose;
         for (group, port, stream) in &mut self.members {
             let is_for_it = match lie {
@@ -96,7 +96,7 @@ fn server(lie: Lie) -> SocketAddr {
     let room = Arc::new(Mutex::new(Room {
         members: Vec::new(),
         published: 0,
-        delayed: Vec::new(),
+        delayed: None,
         lie,
     }));
     thread::spawn(move || {
@@ -145,7 +145,7 @@ fn drive(lie: Lie, load: Load, patience: Duration) -> Result<Tally, LoadError> {
         payload_bytes: 64,
         patience,
     };
-    Groups::connect(server(lie), &Nats, plan)?.talk(load, SPAN)
+    Groups::connect(server(lie), &Nats::ALIKE, plan)?.talk(load, SPAN)
 }
 
 fn closed(outstanding: usize) -> Load {
@@ -156,13 +156,13 @@ fn closed(outstanding: usize) -> Load {
 
 /// Sixteen messages on their way show what is wrong by what comes next.
 fn lied(lie: Lie) -> LoadError {
-    drive(lie, closed(16), Duration::from_secs(20)).unwrap_err()
+    drive(lie, closed(16), PATIENCE).unwrap_err()
 }
 
 #[test]
 fn every_message_of_an_honest_server_has_nine_deliveries() {
     for outstanding in [1, 16] {
-        let tally = drive(Lie::None, closed(outstanding), Duration::from_secs(20)).unwrap();
+        let tally = drive(Lie::None, closed(outstanding), PATIENCE).unwrap();
         assert!(tally.messages >= 20 * outstanding as u64);
         assert_eq!(tally.deliveries, 9 * tally.messages);
         assert_eq!(tally.latency.count(), 0);
@@ -177,7 +177,7 @@ fn under_a_rate_every_delivery_has_a_latency() {
             arrivals,
             seed: 1,
         };
-        let tally = drive(Lie::None, load, Duration::from_secs(20)).unwrap();
+        let tally = drive(Lie::None, load, PATIENCE).unwrap();
         assert_eq!(tally.deliveries, 9 * tally.messages);
         assert_eq!(tally.latency.count(), tally.deliveries);
         assert_eq!(tally.lateness.count(), tally.messages);
@@ -237,17 +237,21 @@ fn a_complaint_is_quoted() {
 
 #[test]
 fn what_never_comes_is_named_once_it_is_silent() {
-    let patience = Duration::from_millis(300);
-    let Err(LoadError::Lost {
-        on_the_way,
-        connection,
-        sender,
-        ..
-    }) = drive(Lie::Lose, closed(1), patience)
-    else {
-        panic!("the loss was not found");
+    let impatient = |patience| match drive(Lie::Lose, closed(1), patience).unwrap_err() {
+        LoadError::Lost {
+            on_the_way: 1,
+            connection,
+            sender,
+            ..
+        } => Some((connection, sender)),
+        // On a busy machine the server is silent for a while although it will go on: then more is missing.
+        LoadError::Lost { on_the_way, .. } if on_the_way > 1 => None,
+        LoadError::NotGreeted(..) => None,
+        other => panic!("the loss was not found, but {other}"),
     };
-    assert_eq!((on_the_way, connection / 10), (1, sender / 10));
+    let found = (0..8).find_map(|times| impatient(Duration::from_millis(300 << times)));
+    let (connection, sender) = found.expect("the server is silent for 38 s");
+    assert_eq!(connection / 10, sender / 10);
 }
 
 #[test]
@@ -259,6 +263,6 @@ fn a_server_that_greets_nobody_is_no_server() {
         payload_bytes: 64,
         patience: Duration::from_millis(100),
     };
-    let groups = Groups::connect(listener.local_addr().unwrap(), &Nats, plan);
+    let groups = Groups::connect(listener.local_addr().unwrap(), &Nats::ALIKE, plan);
     assert!(matches!(groups, Err(LoadError::NotGreeted(10, _))));
 }

@@ -24,10 +24,11 @@ use crate::counters::{CloseReason, Counters};
 use crate::halt::{Halt, Phase};
 use crate::id::ConnectionId;
 use crate::mail::Mail;
-use crate::options::Options;
+use crate::options::{Options, Overflow};
 use crate::outbox::Outbox;
 use crate::protocol::{Effects, Protocol};
 use crate::server::Serving;
+use crate::stall::Stall;
 use crate::stop::{poll_once, timespec};
 
 /// How long a client that broke the rules may take to hear why: see [`Peer::linger`].
@@ -130,6 +131,7 @@ impl<'a, P: Protocol, H: Halt> Worker<'a, P, H> {
                         mail,
                         bell,
                         held_up_by: Vec::new(),
+                        stall: Stall::default(),
                         to_send: Vec::new(),
                     }
                 })
@@ -176,8 +178,39 @@ struct Post<'a> {
     bell: Arc<Bell>,
     /// Connections whose clients have too much waiting: nothing is read until they have taken half.
     held_up_by: Vec<ConnectionId>,
+    /// When it has a turn although they have not.
+    stall: Stall,
     /// Empty: room for those whom a delivery has brought something.
     to_send: Vec<ConnectionId>,
+}
+
+impl Post<'_> {
+    /// Whether nothing is to be received, for others' sake.
+    fn is_held_up(&self) -> bool {
+        !self.held_up_by.is_empty() && self.stall != Stall::Over
+    }
+
+    /// Forgets those who hold it up no more. The others do so for a while, where they are dropped in the end.
+    fn forget_free(&mut self, overflow: Overflow) {
+        if self.held_up_by.is_empty() {
+            return;
+        }
+        self.mail.forget_free(&mut self.held_up_by, &self.bell);
+        if self.held_up_by.is_empty() {
+            self.stall.clear();
+        } else if overflow == Overflow::Drop {
+            self.stall.begin(Instant::now());
+        }
+    }
+}
+
+/// What a time is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Due {
+    Alarm,
+    /// What was received is used though others hold it up.
+    Turn,
+    End(CloseReason),
 }
 
 /// A client, its connection and its times.
@@ -241,7 +274,7 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
         if self.is_over() || self.send() {
             return;
         }
-        let held_up = self.post.as_ref().is_some_and(|post| !post.held_up_by.is_empty());
+        let held_up = self.post.as_ref().is_some_and(Post::is_held_up);
         let reads = self.connection.wants_input() && !self.is_shut_in(self.phase) && !held_up;
         let only_reads = reads && self.post.is_none() && self.desk.outbox.is_empty();
         if only_reads && H::WAKES && self.nearest().is_none() {
@@ -262,7 +295,7 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
         }
         self.phase = phase;
         if let Some(post) = &mut self.post {
-            post.mail.forget_free(&mut post.held_up_by, &post.bell);
+            post.forget_free(self.options.overflow);
             if post.mail.waiting(self.connection.id()).slow {
                 self.connection.end(CloseReason::Slow);
             }
@@ -378,6 +411,9 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
             Ok((count, _)) => {
                 self.counters.bytes_in.add(count as u64);
                 self.silent_until = self.options.idle.and_then(from_now);
+                if let Some(post) = &mut self.post {
+                    post.stall.clear();
+                }
                 self.call(|connection, turn| connection.received(&input, turn));
                 if !self.connection.is_new() {
                     self.new_until = None;
@@ -416,11 +452,16 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
             && at <= Instant::now()
         {
             match what {
-                None => {
+                Due::Alarm => {
                     self.alarm = None;
                     self.call(Connection::alarm);
                 }
-                Some(reason) => self.connection.end(reason),
+                Due::Turn => {
+                    if let Some(post) = &mut self.post {
+                        post.stall.ends(at);
+                    }
+                }
+                Due::End(reason) => self.connection.end(reason),
             }
         }
     }
@@ -462,14 +503,17 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
         fds[0].revents()
     }
 
-    /// The next time at which something happens: the session's alarm, or the end for a reason.
-    fn nearest(&self) -> Option<(Instant, Option<CloseReason>)> {
-        let ends = [
-            (self.alarm, None),
-            (self.silent_until, Some(CloseReason::Idle)),
-            (self.new_until, Some(CloseReason::Handshake)),
+    /// The next time at which something happens.
+    fn nearest(&self) -> Option<(Instant, Due)> {
+        let stall = self.post.as_ref().and_then(|post| post.stall.until());
+        let times = [
+            (self.alarm, Due::Alarm),
+            (stall, Due::Turn),
+            (self.silent_until, Due::End(CloseReason::Idle)),
+            (self.new_until, Due::End(CloseReason::Handshake)),
         ];
-        ends.into_iter()
+        times
+            .into_iter()
             .filter_map(|(at, what)| Some((at?, what)))
             .min_by_key(|&(at, _)| at)
     }

@@ -121,6 +121,8 @@ counters! {
     deliveries,
     /// Messages to connections that were gone.
     undeliverable,
+    /// Times that a sender was held up because one who gets its messages had too much waiting.
+    held_up,
     /// Returns of a call that waits for events.
     wake_ups,
     /// Calls that wait for events or a lock.

@@ -26,6 +26,7 @@ mod ring;
 mod rooms;
 mod server;
 mod shared;
+mod stall;
 mod stop;
 mod sync;
 pub mod testing;

@@ -23,6 +23,8 @@ use crate::protocol::Effects;
 pub(crate) struct Mail {
     boxes: Box<[Mutex<Option<MailBox>>]>,
     limit: usize,
+    /// Who has more bytes waiting holds up those who send to it.
+    holds_up_above: usize,
     overflow: Overflow,
 }
 
@@ -55,6 +57,7 @@ impl Mail {
         Self {
             boxes: (0..slots).map(|_| Mutex::default()).collect(),
             limit: options.output_limit,
+            holds_up_above: options.holds_up_above(),
             overflow: options.overflow,
         }
     }
@@ -151,12 +154,10 @@ impl Mail {
                 }
                 parts.append_to(mail.outbox.buffer());
                 counters.deliveries.add(parts.messages.into());
-                if mail.outbox.len() >= self.limit
-                    && self.overflow == Overflow::Wait
-                    && !held_up_by.contains(&to)
-                {
+                if mail.outbox.len() > self.holds_up_above && !held_up_by.contains(&to) {
                     held_up_by.push(to);
                     mail.held_up.push(Arc::clone(bell));
+                    counters.held_up.add(1);
                 }
             }
         }
@@ -354,9 +355,15 @@ mod tests {
             (counters.deliveries.get(), counters.undeliverable.get()),
             (sent - 1, 1)
         );
-        assert!(held_up_by.is_empty() && mail.waiting(to).bytes < 1_500);
+        assert!(mail.waiting(to).bytes < 1_500);
+        assert_eq!((&held_up_by[..], counters.held_up.get()), (&[to][..], 1));
+        mail.forget_free(&mut held_up_by, &own);
+        assert_eq!(held_up_by, [to], "it is still there");
         assert!(!mail.close(to, true), "something waits");
         assert!(mail.close(to, false));
+        own.wait();
+        mail.forget_free(&mut held_up_by, &own);
+        assert!(held_up_by.is_empty(), "it is gone");
         client.shutdown(Shutdown::Both).expect("ended");
     }
 

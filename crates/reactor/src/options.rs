@@ -118,6 +118,12 @@ pub enum Overflow {
     Wait,
     /// Its connection is closed as [`Slow`](crate::CloseReason::Slow). A client that only has to take the answers to
     /// its own requests is waited for.
+    ///
+    /// Before that, those who send to a client for which three quarters of the limit wait are held up: nothing is read
+    /// from them until it has taken half of the limit, for ten milliseconds at most; then one receive of 64 KiB, and so on.
+    /// So one who takes what is sent to it, if slowly, sets the pace; and one who takes nothing is dropped once its
+    /// senders have used up the last quarter, those 64 KiB at a time, while nobody else is lost. The quarter should
+    /// have room for that from each sender, and for the 2 MiB on its way to each thread that writes.
     Drop,
 }
 
@@ -186,6 +192,14 @@ impl Default for Options {
 }
 
 impl Options {
+    /// A client for which more bytes than that wait holds up those who send to it.
+    pub fn holds_up_above(&self) -> usize {
+        match self.overflow {
+            Overflow::Wait => self.output_limit,
+            Overflow::Drop => self.output_limit - self.output_limit / 4,
+        }
+    }
+
     /// The settings that were given.
     pub fn given(&self) -> impl Iterator<Item = Setting> {
         [

@@ -99,7 +99,7 @@ impl<T: Sync> Threads<'_, T> {
         Ok(())
     }
 
-    /// Waits until the thread of a slot has ended, if there is one: then the kernel knows it no more.
+    /// Waits until the thread of a slot has ended, if there is one. The kernel may count it for a moment more.
     pub fn join(&mut self, slot: usize) {
         if let Some(thread) = self.running.get_mut(slot).and_then(Option::take) {
             // SAFETY: it is joined once, for it was taken out. It cannot fail: nobody else joins or detaches it, and

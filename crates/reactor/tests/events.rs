@@ -60,9 +60,12 @@ fn serve<P: Protocol>(server: Server<P>, test: impl FnOnce(SocketAddr, &Meter, &
     totals
 }
 
+/// How long anything may take before a test gives up.
+const DEADLINE: Duration = Duration::from_secs(120);
+
 /// Waits until `condition` holds.
 fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + DEADLINE;
     while !condition() {
         assert!(Instant::now() < deadline, "waited for {what}");
         thread::sleep(Duration::from_millis(1));
@@ -175,39 +178,6 @@ fn what_one_says_all_hear_in_order() {
 }
 
 #[test]
-fn two_thousand_at_once_and_no_wake_up_while_they_are_idle() {
-    for &way in WAYS {
-        let totals = serve(way.server(Echo), |address, meter, stop| {
-            let mut clients: Vec<_> = (0..2_000)
-                .map(|_| TcpStream::connect(address).expect("connects"))
-                .collect();
-            for client in &mut clients {
-                client.write_all(b"all of us").expect("sent");
-            }
-            for client in &mut clients {
-                read_back(client, b"all of us");
-            }
-            // The last answer was sent before its loop went to sleep: wait until it has.
-            let mut before = meter.totals();
-            wait_for("quiet", || {
-                let now = meter.totals();
-                let quiet = now == before && now.waits > now.wake_ups && now.bytes_out == now.bytes_in;
-                before = now;
-                thread::sleep(Duration::from_millis(20));
-                quiet
-            });
-            thread::sleep(Duration::from_millis(300));
-            assert_eq!(meter.totals(), before, "{way:?}");
-            stop.stop();
-            for client in &mut clients {
-                assert_eq!(client.read(&mut [0]).expect("an orderly end"), 0);
-            }
-        });
-        assert_eq!(totals.closed(CloseReason::Stopped), 2_000, "{way:?}");
-    }
-}
-
-#[test]
 fn no_more_are_accepted_than_there_may_be() {
     for &way in WAYS {
         let most = NonZeroUsize::new(3).expect("not zero");
@@ -278,11 +248,19 @@ fn who_takes_nothing_is_waited_for_or_dropped() {
 #[test]
 fn a_stop_under_load_loses_no_connection() {
     for &way in WAYS {
-        let totals = serve(way.server(Echo), |address, meter, stop| {
+        // Nobody is cut off, however long it takes to finish what has begun.
+        let server = way.server(Echo).drain(DEADLINE);
+        let totals = serve(server, |address, meter, stop| {
+            // Served before the load begins: who comes after the stop is refused.
+            let clients = [(); 20].map(|()| {
+                let mut client = TcpStream::connect(address).expect("connects");
+                client.write_all(b"first").expect("sent");
+                read_back(&mut client, b"first");
+                client
+            });
             thread::scope(|scope| {
-                for _ in 0..20 {
+                for mut client in clients {
                     scope.spawn(move || {
-                        let mut client = TcpStream::connect(address).expect("connects");
                         // Until the server ends it.
                         let mut back = [0; 64];
                         while client.write_all(&[1; 64]).is_ok() && client.read_exact(&mut back).is_ok() {}
@@ -376,8 +354,7 @@ fn connections_that_move_all_the_time_lose_nothing_and_turn_nothing_around() {
                         }
                     });
                     scope.spawn(move || {
-                        let patience = Some(Duration::from_secs(30));
-                        client.set_read_timeout(patience).expect("set");
+                        client.set_read_timeout(Some(DEADLINE)).expect("set");
                         let (mut own, mut next, mut sender) = (0, 0, None);
                         while own < said || next < said {
                             let mut message = [0; 4];

@@ -542,52 +542,19 @@ fn without_a_terminal_there_are_no_escape_codes() {
     assert!(!text(&output.stdout).contains('\x1b') && !text(&output.stderr).contains('\x1b'));
 }
 
-/// What `threadgauge list` says the experiments take, s, by name.
-fn listed(profile: &str) -> Vec<(String, f64)> {
-    let dir = tempfile::tempdir().unwrap();
-    let list = json(&threadgauge(
-        dir.path(),
-        &["list", "--profile", profile, "--json"],
-    ));
-    let entry = |e: &Value| {
-        (
-            e["id"].as_str().unwrap().to_owned(),
-            e["seconds"].as_f64().unwrap(),
-        )
-    };
-    list.as_array().unwrap().iter().map(entry).collect()
-}
-
-/// The experiments of the sources' processes and threads, as they are: units made, sharing and printing.
-const CORE: [&str; 4] = ["null", "create", "oversubscription", "print"];
-/// Small single-purpose checks.
-const SMALL: [&str; 3] = ["calibration", "foreground", "probes"];
-
 #[test]
-fn each_part_of_the_quick_and_standard_profiles_keeps_to_its_time() {
-    for (profile, core_s, turnaround_s, small_s) in
-        [("quick", 120.0, 30.0, 10.0), ("standard", 900.0, 600.0, 90.0)]
-    {
-        let listed = listed(profile);
-        let sum = |ids: &[&str]| -> f64 {
-            let of = listed.iter().filter(|(id, _)| ids.contains(&id.as_str()));
-            of.map(|(_, seconds)| seconds).sum()
-        };
-        assert!(sum(&CORE) > 10.0 && sum(&CORE) <= core_s, "{profile}: {listed:?}");
-        assert!(
-            sum(&["turnaround"]) > 10.0 && sum(&["turnaround"]) <= turnaround_s,
-            "{profile}: {listed:?}"
-        );
-        assert!(
-            sum(&SMALL) > 1.0 && sum(&SMALL) <= small_s,
-            "{profile}: {listed:?}"
-        );
-        let parts = CORE.len() + SMALL.len() + 1;
-        assert_eq!(
-            listed.len(),
-            parts,
-            "an experiment belongs to no part: {listed:?}"
-        );
+fn the_list_says_how_long_each_experiment_takes() {
+    let dir = tempfile::tempdir().unwrap();
+    for profile in ["quick", "standard", "paper"] {
+        let list = json(&threadgauge(
+            dir.path(),
+            &["list", "--profile", profile, "--json"],
+        ));
+        let list = list.as_array().unwrap();
+        assert_eq!(list.len(), threadgauge_lab::catalogue::catalogue().len());
+        for experiment in list {
+            assert!(experiment["seconds"].as_f64().unwrap() > 0.1, "{experiment}");
+        }
     }
 }
 
@@ -605,6 +572,9 @@ fn computations_run_in_threads_up_front_in_a_pool_and_in_helper_processes() {
             "1",
             "--only",
             "carrier=up-front,carrier=pool,carrier=process,kind=io,cpus=1,degree=25",
+            // So long that on a busy machine, too, the last is started before the first is done.
+            "--set",
+            "lengths=equal,base_ms=3000",
             "--out",
             "r",
         ],
@@ -616,9 +586,9 @@ fn computations_run_in_threads_up_front_in_a_pool_and_in_helper_processes() {
     for case in cases {
         assert_eq!(case["status"], "ok", "{case}");
         assert_eq!(case["summaries"]["most_running"]["median"], 8.0, "{case}");
-        // Sleepers that overlap: the longest alone takes 80 ms.
+        // Sleepers that overlap.
         assert!(
-            case["summaries"]["elapsed_ns"]["median"].as_f64().unwrap() >= 80e6,
+            case["summaries"]["elapsed_ns"]["median"].as_f64().unwrap() >= 3e9,
             "{case}"
         );
     }

@@ -11,7 +11,12 @@ import sys
 import nats
 from nats import errors
 
-DEADLINE_S = 60
+DEADLINE_S = 120
+
+
+async def connect(url, **options):
+    """With the patience of the tests in place of the client's, which ends after 2 s."""
+    return await nats.connect(url, connect_timeout=DEADLINE_S, drain_timeout=DEADLINE_S, **options)
 
 
 async def settle(client):
@@ -49,7 +54,7 @@ def same(found, expected):
 
 
 async def publish_and_subscribe(url):
-    one, two = await nats.connect(url), await nats.connect(url)
+    one, two = await connect(url), await connect(url)
     heard = [await subscribed(one, "news"), await subscribed(two, "news")]
     payloads = [b"%d " % i + b"x" * (i * 37 % 4096) for i in range(500)]
     for payload in payloads:
@@ -63,7 +68,7 @@ async def publish_and_subscribe(url):
 
 
 async def wildcards(url):
-    client, publisher = await nats.connect(url), await nats.connect(url)
+    client, publisher = await connect(url), await connect(url)
     published = ["w.a", "w.a.b", "w.a.b.c", "w.a.x.c", "w.b.b.c", "w.a.b.c.d"]
     matching = {
         "w.a.*.c": ["w.a.b.c", "w.a.x.c"],
@@ -84,9 +89,9 @@ async def wildcards(url):
 
 
 async def queue(url):
-    members = [await nats.connect(url) for _ in range(3)]
+    members = [await connect(url) for _ in range(3)]
     heard = [await subscribed(member, "work", queue="workers") for member in members]
-    publisher = await nats.connect(url)
+    publisher = await connect(url)
     for i in range(300):
         await publisher.publish("work", b"%d" % i)
     shares = []
@@ -101,7 +106,7 @@ async def queue(url):
 
 
 async def requests(url):
-    asking, answering = await nats.connect(url), await nats.connect(url)
+    asking, answering = await connect(url), await connect(url)
 
     async def answer(message):
         await message.respond(b"%d" % (2 * int(message.data)))
@@ -116,7 +121,7 @@ async def requests(url):
 
 
 async def no_responders(url):
-    client = await nats.connect(url)
+    client = await connect(url)
     try:
         await client.request("nobody.there", b"", timeout=DEADLINE_S)
         raise AssertionError("answered")
@@ -126,7 +131,7 @@ async def no_responders(url):
 
 
 async def headers(url):
-    one, two = await nats.connect(url), await nats.connect(url)
+    one, two = await connect(url), await connect(url)
     heard = await subscribed(two, "letters")
     for payload in [b"", b"hello", b"NATS/1.0\r\n\r\n"]:
         await one.publish("letters", payload, headers={"Kind": "letter", "To": "a b"})
@@ -139,7 +144,7 @@ async def headers(url):
 
 
 async def room(url):
-    members = [await nats.connect(url, no_echo=True) for _ in range(10)]
+    members = [await connect(url, no_echo=True) for _ in range(10)]
     heard = [await subscribed(member, "rooms.blue") for member in members]
     for turn in range(20):
         for who, member in enumerate(members):
@@ -156,7 +161,7 @@ async def room(url):
 
 async def refused(url, **options):
     try:
-        client = await nats.connect(url, allow_reconnect=False, error_cb=ignore, **options)
+        client = await connect(url, allow_reconnect=False, error_cb=ignore, **options)
     except errors.Error as error:
         assert "authorization violation" in str(error).lower(), repr(error)
     else:
@@ -172,7 +177,7 @@ async def token(url):
     await refused(url)
     await refused(url, token="s3crett")
     await refused(url, user="s3cret", password="s3cret")
-    await in_and_out(await nats.connect(url, token="s3cret"))
+    await in_and_out(await connect(url, token="s3cret"))
 
 
 async def user_and_password(url):
@@ -180,7 +185,7 @@ async def user_and_password(url):
     await refused(url, user="ada", password="PW")
     await refused(url, user="bob", password="pw")
     await refused(url, token="pw")
-    await in_and_out(await nats.connect(url, user="ada", password="pw"))
+    await in_and_out(await connect(url, user="ada", password="pw"))
 
 
 async def in_and_out(client):
@@ -191,7 +196,7 @@ async def in_and_out(client):
 
 
 async def maximum_payload(url):
-    client = await nats.connect(url)
+    client = await connect(url)
     same(client.max_payload, 2000)
     heard = await subscribed(client, "big")
     await client.publish("big", b"x" * 2000)
@@ -214,13 +219,13 @@ async def slow_consumer(url):
     async def on_return():
         back.set()
 
-    slow = await nats.connect(
+    slow = await connect(
         url, disconnected_cb=on_lost, reconnected_cb=on_return, error_cb=ignore, reconnect_time_wait=0.01
     )
     await subscribed(slow, "flood", cb=ignore, pending_bytes_limit=-1, pending_msgs_limit=-1)
     transport = slow._transport._io_writer.transport
     transport.pause_reading()
-    quick, publisher = await nats.connect(url), await nats.connect(url)
+    quick, publisher = await connect(url), await connect(url)
     heard = await subscribed(quick, "flood")
     payload = b"x" * 65536
     for _ in range(600):
@@ -250,7 +255,7 @@ async def drain(url):
         if message.data == b"199":
             answered.set()
 
-    client, other = await nats.connect(url, closed_cb=on_closed), await nats.connect(url)
+    client, other = await connect(url, closed_cb=on_closed), await connect(url)
     await subscribed(other, "out", cb=last)
     await subscribed(client, "in", cb=hear)
     for i in range(200):
@@ -264,7 +269,7 @@ async def drain(url):
 
 
 async def unsubscribe_after(url):
-    client, publisher = await nats.connect(url), await nats.connect(url)
+    client, publisher = await connect(url), await connect(url)
     heard = await client.subscribe("few")
     await heard.unsubscribe(limit=5)
     await settle(client)
@@ -294,7 +299,7 @@ class Duckling:
         async def on_return():
             self.back.set()
 
-        self.client = await nats.connect(
+        self.client = await connect(
             list(urls),
             dont_randomize=True,
             lame_duck_mode_cb=on_told,

@@ -54,7 +54,7 @@ fn plan(connections: usize, payload_bytes: usize) -> Plan {
 fn many(site: &Site) -> Result<()> {
     let server = serve(site)?;
     let connections = connections(site);
-    let mut groups = Groups::connect(server.address(), &Nats, plan(connections, 128))?;
+    let mut groups = Groups::connect(server.address(), &Nats::ALIKE, plan(connections, 128))?;
     for outstanding in [1, 8] {
         let outstanding = NonZeroUsize::new(outstanding).context("not zero")?;
         let tally = groups.talk(Load::Closed { outstanding }, SPAN)?;
@@ -70,7 +70,7 @@ fn many(site: &Site) -> Result<()> {
 /// Beside well-behaved members of the same groups.
 fn misbehaved(site: &Site) -> Result<()> {
     let server = serve(site)?;
-    let mut groups = Groups::connect(server.address(), &Nats, plan(50, 1_024))?;
+    let mut groups = Groups::connect(server.address(), &Nats::ALIKE, plan(50, 1_024))?;
     let talk = |groups: &mut Groups| {
         let outstanding = NonZeroUsize::new(8).context("not zero")?;
         let tally = groups.talk(Load::Closed { outstanding }, SPAN)?;

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use async_nats::{Client, ConnectOptions, Event};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use crate::rust_client::{next, settle, subscribe, within};
+use crate::rust_client::{next, patient, settle, subscribe, within};
 use crate::server::{LameDuck, Program, Server, Settings};
 use crate::{Case, Site};
 
@@ -54,7 +54,7 @@ fn servers(site: &Site, lame_duck: LameDuck) -> Result<[Server; 2]> {
 /// A client of the first that knows both, and what happens to it.
 async fn connect(servers: &[Server; 2]) -> Result<(Client, UnboundedReceiver<Event>)> {
     let (events, mut seen) = unbounded_channel();
-    let client = ConnectOptions::new()
+    let client = patient(ConnectOptions::new())
         .retain_servers_order()
         .reconnect_delay_callback(|_| Duration::from_millis(10))
         .event_callback(move |event| {
@@ -78,9 +78,9 @@ fn is_at(client: &Client, server: &Server) -> bool {
 }
 
 /// Who comes now is refused at once, and need not wait for a server that is about to be gone.
-fn until_refused(address: SocketAddr) {
+async fn until_refused(address: SocketAddr) {
     while !matches!(TcpStream::connect(address), Err(error) if error.kind() == ErrorKind::ConnectionRefused) {
-        std::thread::yield_now();
+        tokio::task::yield_now().await;
     }
 }
 
@@ -96,7 +96,7 @@ fn moves(site: &Site) -> Result<()> {
         servers[0].tell_to_leave()?;
         until(&mut seen_by_one, &Event::LameDuckMode).await?;
         until(&mut seen_by_two, &Event::LameDuckMode).await?;
-        until_refused(servers[0].address());
+        until_refused(servers[0].address()).await;
         for number in 100..300 {
             one.publish("room", number.to_string().into()).await?;
         }

@@ -4,7 +4,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::server::{Auth, Server, Settings};
+use crate::server::{Auth, DEADLINE, Server, Settings};
 use crate::wire::Wire;
 use crate::{Case, Site};
 
@@ -20,6 +20,7 @@ fn nats(site: &Site, server: &Server, arguments: &[&str]) -> Command {
     let mut command = site.nats();
     command
         .args(["--server", &server.url()])
+        .args(["--timeout", &format!("{}s", DEADLINE.as_secs())])
         .args(arguments)
         // A person's own contexts are no part of this.
         .env("XDG_CONFIG_HOME", "/nonexistent")

@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::server::{Auth, Server, Settings};
+use crate::server::{Auth, DEADLINE, Server, Settings};
 use crate::{Case, Site};
 
 pub const CASES: &[Case] = &[
@@ -82,10 +82,21 @@ fn page(site: &Site) -> Result<()> {
         "the page does not show examples/room.rs"
     );
     let server = Server::start(&site.program, &Settings::default())?;
-    let program = block("python").context("a program in Python")?;
+    let mut program = block("python").context("a program in Python")?.to_owned();
+    let patience = format!("timeout={}", DEADLINE.as_secs());
+    // Another server, and more patience than the client has unasked: a second or two.
+    for (shown, run) in [
+        ("nats://127.0.0.1:4222", server.url()),
+        ("no_echo=True", format!("no_echo=True, connect_{patience}")),
+        ("request(\"x\")", format!("request(\"x\", {patience})")),
+        ("next_msg()", format!("next_msg({patience})")),
+    ] {
+        ensure!(program.contains(shown), "the page has no {shown}");
+        program = program.replace(shown, &run);
+    }
     let output = site
         .python_at("-c".as_ref())
-        .arg(program.replace("nats://127.0.0.1:4222", &server.url()))
+        .arg(program)
         .stdin(Stdio::null())
         .output()
         .context("cannot start Python")?;

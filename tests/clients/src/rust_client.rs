@@ -12,7 +12,7 @@ use futures_util::{StreamExt, future};
 use tokio::sync::mpsc;
 
 use crate::server::{Auth, DEADLINE, Server, Settings};
-use crate::wire::Wire;
+use crate::wire::{Wire, without_pings};
 use crate::{Case, Site};
 
 pub const CASES: &[Case] = &[
@@ -62,8 +62,15 @@ pub fn within(scenario: impl Future<Output = Result<()>>) -> Result<()> {
     })
 }
 
+/// With the patience of the tests in place of the client's, which ends after some seconds.
+pub fn patient(options: ConnectOptions) -> ConnectOptions {
+    options
+        .connection_timeout(DEADLINE)
+        .request_timeout(Some(DEADLINE))
+}
+
 async fn connect(url: &str) -> Result<Client> {
-    Ok(async_nats::connect(url).await?)
+    Ok(patient(ConnectOptions::new()).connect(url).await?)
 }
 
 /// A subscription that the server knows of.
@@ -254,10 +261,7 @@ fn requests(site: &Site) -> Result<()> {
 
 fn no_responders(site: &Site) -> Result<()> {
     play(site, Settings::default(), async |url| {
-        let client = ConnectOptions::new()
-            .request_timeout(Some(DEADLINE))
-            .connect(&url)
-            .await?;
+        let client = connect(&url).await?;
         let error = client
             .request("nobody.there", Bytes::new())
             .await
@@ -309,7 +313,7 @@ fn room(site: &Site) -> Result<()> {
     play(site, Settings::default(), async |url| {
         let mut members = Vec::new();
         for _ in 0..MEMBERS {
-            let client = ConnectOptions::new().no_echo().connect(&url).await?;
+            let client = patient(ConnectOptions::new().no_echo()).connect(&url).await?;
             let heard = subscribe(&client, "rooms.blue").await?;
             members.push((client, heard));
         }
@@ -341,7 +345,7 @@ fn room(site: &Site) -> Result<()> {
 
 /// Whoever is not let in is told so, and nothing else.
 async fn refused(url: &str, options: ConnectOptions) -> Result<()> {
-    match options.connect(url).await {
+    match patient(options).connect(url).await {
         Ok(_) => bail!("let in"),
         Err(error) => ensure!(
             error.kind() == ConnectErrorKind::AuthorizationViolation,
@@ -363,7 +367,7 @@ fn token(site: &Site) -> Result<()> {
         refused(&url, ConnectOptions::new()).await?;
         let user = ConnectOptions::with_user_and_password("s3cret".into(), "s3cret".into());
         refused(&url, user).await?;
-        let client = ConnectOptions::with_token("s3cret".to_owned())
+        let client = patient(ConnectOptions::with_token("s3cret".to_owned()))
             .connect(&url)
             .await?;
         let mut heard = subscribe(&client, "x").await?;
@@ -383,7 +387,7 @@ fn user_and_password(site: &Site) -> Result<()> {
         }
         refused(&url, ConnectOptions::new()).await?;
         refused(&url, ConnectOptions::with_token("pw".into())).await?;
-        let client = ConnectOptions::with_user_and_password("ada".into(), "pw".into())
+        let client = patient(ConnectOptions::with_user_and_password("ada".into(), "pw".into()))
             .connect(&url)
             .await?;
         let mut heard = subscribe(&client, "x").await?;
@@ -420,7 +424,7 @@ fn payload(site: &Site) -> Result<()> {
     let mut wire = Wire::open(&server, "{}")?;
     wire.send(&[&b"PUB big 2001\r\n"[..], &[b'x'; 2_001], b"\r\n"].concat())?;
     ensure!(
-        wire.rest()? == b"-ERR 'Maximum Payload Violation'\r\n",
+        without_pings(&wire.rest()?) == b"-ERR 'Maximum Payload Violation'\r\n",
         "another answer came"
     );
     server.stop()
@@ -498,7 +502,7 @@ fn drain_subscription(site: &Site) -> Result<()> {
 fn drain_client(site: &Site) -> Result<()> {
     play(site, Settings::default(), async |url| {
         let (events, mut seen) = mpsc::unbounded_channel();
-        let draining = ConnectOptions::new()
+        let draining = patient(ConnectOptions::new())
             .event_callback(move |event| {
                 let _ = events.send(event);
                 future::ready(())
@@ -534,7 +538,7 @@ fn come_back(site: &Site) -> Result<()> {
     let address = first.address();
     within(async {
         let (events, mut seen) = mpsc::unbounded_channel();
-        let client = ConnectOptions::new()
+        let client = patient(ConnectOptions::new())
             .reconnect_delay_callback(|_| Duration::from_millis(10))
             .event_callback(move |event| {
                 let _ = events.send(event);

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// How long a server, or a client, may take for what it is waited for.
-pub const DEADLINE: Duration = Duration::from_secs(60);
+pub const DEADLINE: Duration = Duration::from_secs(120);
 
 /// What serves.
 #[derive(Clone, Debug)]
@@ -231,9 +231,15 @@ fn ours(threadgauge: &Path, design: &str, settings: &Settings, folder: tempfile:
     if settings.monitor {
         command.args(["--monitor", "0"]);
     }
-    if let Some(LameDuck { whole_s, grace_s }) = settings.lame_duck {
-        command.args(["--lame-duck", &whole_s.to_string()]);
-        command.args(["--lame-duck-grace", &grace_s.to_string()]);
+    match settings.lame_duck {
+        Some(LameDuck { whole_s, grace_s }) => {
+            command.args(["--lame-duck", &whole_s.to_string()]);
+            command.args(["--lame-duck-grace", &grace_s.to_string()]);
+        }
+        // A stop cuts nobody off, however long it takes to finish what has begun.
+        None => {
+            command.args(["--drain", &DEADLINE.as_secs().to_string()]);
+        }
     }
     let mut child = command
         .stdin(Stdio::null())

@@ -54,12 +54,12 @@ impl Wire {
         self.stream.write_all(bytes).context("the server takes no more")
     }
 
-    /// Sends a `PING` and gives back what comes before its `PONG`.
+    /// Sends a `PING` and gives back what comes before its `PONG`, but for what a server may ask at any time.
     pub fn settle(&mut self) -> Result<Vec<u8>> {
         self.send(b"PING\r\n")?;
         let mut came = self.until(b"PONG\r\n")?;
         came.truncate(came.len() - b"PONG\r\n".len());
-        Ok(came)
+        Ok(without_pings(&came))
     }
 
     /// What comes up to these bytes and with them.
@@ -117,6 +117,16 @@ impl Wire {
         self.ahead.extend_from_slice(&buffer[..count]);
         Ok(count)
     }
+}
+
+/// Whether the client is still there, `nats-server` asks after some seconds, and then now and again.
+pub fn without_pings(came: &[u8]) -> Vec<u8> {
+    let lines = came.split_inclusive(|&byte| byte == b'\n');
+    lines
+        .filter(|line| *line != b"PING\r\n")
+        .flatten()
+        .copied()
+        .collect()
 }
 
 /// One thing that a server says.

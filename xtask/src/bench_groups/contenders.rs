@@ -8,6 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use threadgauge_load::codec::{Codec, Mqtt, Nats, Resp, WebSocket};
 
+use super::talk::Names;
 use crate::rig::programs::{Programs, finds_uwebsockets};
 use crate::rig::server::{Cpus, Listens, Server};
 use crate::shell;
@@ -98,13 +99,19 @@ impl Who {
         )
     }
 
+    /// Whether what it speaks has names for subscriptions.
+    pub const fn speaks_nats(self) -> bool {
+        !matches!(self, Self::Redis | Self::Mosquitto | Self::UWebSockets)
+    }
+
     /// What it speaks.
-    pub fn codec(self) -> &'static dyn Codec {
-        match self {
-            Self::Redis => &Resp,
-            Self::Mosquitto => &Mqtt,
-            Self::UWebSockets => &WebSocket,
-            Self::Ours(_) | Self::NatsServer | Self::Floor | Self::FloorByCalls => &Nats,
+    pub fn codec(self, names: Names) -> &'static dyn Codec {
+        match (self, names) {
+            (Self::Redis, _) => &Resp,
+            (Self::Mosquitto, _) => &Mqtt,
+            (Self::UWebSockets, _) => &WebSocket,
+            (_, Names::Alike) => &Nats::ALIKE,
+            (_, Names::Different) => &Nats::DIFFERENT,
         }
     }
 }

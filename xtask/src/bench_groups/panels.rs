@@ -8,7 +8,7 @@ use anyhow::Result;
 use threadgauge_stats::Estimate;
 
 use super::contenders::{Contenders, Who};
-use super::talk::{Demand, Figures, GROUP, Level, Run, connect, load, measure};
+use super::talk::{Demand, Figures, GROUP, Level, Names, Run, connect, load, measure};
 use crate::rig::figures::{NOTHING, at_least, at_most, estimate, middle, spread};
 use crate::rig::profile::{Calls, Profile};
 use crate::rig::rounds::Rounds;
@@ -34,6 +34,7 @@ const fn level(connections: usize, payload_bytes: usize, demand: Demand) -> Leve
         connections,
         payload_bytes,
         demand,
+        names: Names::Alike,
         cpus: 1,
     }
 }
@@ -68,6 +69,22 @@ pub fn pipelined(site: &mut Site, contenders: &Contenders) -> Result<Part> {
 pub fn sizes(site: &mut Site, contenders: &Contenders) -> Result<Part> {
     let levels = [16, 1024].map(|bytes| level(1_000, bytes, Demand::Outstanding(1)));
     against_peers("sizes", "16 bytes and 1 KiB", &levels, SPAN, site, contenders)
+}
+
+/// Names of subscriptions that differ, where names are told with every delivery.
+pub fn names(site: &mut Site, contenders: &Contenders) -> Result<Part> {
+    let levels = [1, 16].map(|messages| Level {
+        names: Names::Different,
+        ..level(1_000, BYTES, Demand::Outstanding(messages))
+    });
+    against_peers(
+        "names",
+        "No two subscriptions of the same name",
+        &levels,
+        SPAN,
+        site,
+        contenders,
+    )
 }
 
 /// Fixed rates.
@@ -148,7 +165,10 @@ fn against_peers(
     site: &mut Site,
     contenders: &Contenders,
 ) -> Result<Part> {
-    let servers = contenders.against_peers();
+    let mut servers = contenders.against_peers();
+    if levels.iter().any(|level| level.names == Names::Different) {
+        servers.retain(|who| who.speaks_nats());
+    }
     let groups = levels
         .iter()
         .map(|&level| servers.iter().map(|&who| Run { level, who }).collect());
@@ -223,6 +243,7 @@ each, paired by round: Hodges–Lehmann [95 % interval].\n",
 /// How many times its deliveries a CPU second ours must make at least.
 fn target(level: Level, who: Who) -> Option<f64> {
     match (level.demand, who) {
+        _ if level.names == Names::Different => None,
         (Demand::Outstanding(1), Who::NatsServer) if level.payload_bytes == BYTES => {
             Some(if level.connections <= 100 { 3.5 } else { 4.0 })
         }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use threadgauge_load::Crowd;
 
 use super::contenders::{Contenders, Who, stop};
-use super::talk::{Demand, GROUP, Level, address, connect};
+use super::talk::{Demand, GROUP, Level, Names, address, connect};
 use crate::rig::activity::Activity;
 use crate::rig::figures::{NOTHING, at_most, estimate, spread};
 use crate::rig::memory::pss_kib;
@@ -52,7 +52,7 @@ impl Run {
     /// The loop that says as much.
     fn floor(self) -> Self {
         match self {
-            Self::Of(who) if who.codec().name() == "NATS" => Self::Loop(Words::Info),
+            Self::Of(who) if who.speaks_nats() => Self::Loop(Words::Info),
             Self::Of(_) => Self::Loop(Words::Silent),
             Self::Loop(_) => self,
         }
@@ -127,6 +127,7 @@ pub fn measure(site: &mut Site, contenders: &Contenders) -> Result<Part> {
             connections,
             payload_bytes: 16,
             demand: Demand::Outstanding(1),
+            names: Names::Alike,
             cpus: 1,
         };
         let groups = connect(server.port, who, level)?;

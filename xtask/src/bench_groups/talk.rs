@@ -17,7 +17,7 @@ use crate::rig::server::Cpus;
 /// Members of a group.
 pub const GROUP: usize = 10;
 const WARM_UP: Duration = Duration::from_millis(300);
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 /// Every server has the same arrivals.
 const SEED: u64 = 1;
 
@@ -27,8 +27,18 @@ pub struct Level {
     pub connections: usize,
     pub payload_bytes: usize,
     pub demand: Demand,
+    pub names: Names,
     /// The server's CPUs.
     pub cpus: usize,
+}
+
+/// What members call their subscription, in protocols that repeat it with every delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Names {
+    /// As clients do that count their subscriptions.
+    Alike,
+    /// No two the same.
+    Different,
 }
 
 /// When members send.
@@ -62,13 +72,18 @@ impl fmt::Display for Run {
             connections,
             payload_bytes,
             demand,
+            names,
             cpus,
         } = self.level;
         let who = self.who;
         let plural = if cpus == 1 { "" } else { "s" };
+        let names = match names {
+            Names::Alike => "",
+            Names::Different => ", different names",
+        };
         write!(
             f,
-            "{who}, {connections} connections, {payload_bytes} B, {demand}, {cpus} CPU{plural}"
+            "{who}, {connections} connections, {payload_bytes} B, {demand}{names}, {cpus} CPU{plural}"
         )
     }
 }
@@ -114,7 +129,7 @@ pub fn connect(port: u16, who: Who, level: Level) -> Result<Groups> {
         payload_bytes: level.payload_bytes,
         patience: PATIENCE,
     };
-    Ok(Groups::connect(address(port), who.codec(), plan)?)
+    Ok(Groups::connect(address(port), who.codec(level.names), plan)?)
 }
 
 /// The load of a demand.
@@ -203,6 +218,7 @@ mod tests {
                     connections: 20,
                     payload_bytes,
                     demand: Demand::Outstanding(outstanding),
+                    names: Names::Different,
                     cpus: everywhere.len(),
                 };
                 let run = Run { level, who };
@@ -232,6 +248,7 @@ mod tests {
             connections: 20,
             payload_bytes: 128,
             demand: Demand::Outstanding(1),
+            names: Names::Alike,
             cpus: 1,
         };
         let mut groups = connect(server.port, Who::Floor, level).unwrap();

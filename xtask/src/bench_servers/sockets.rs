@@ -15,7 +15,7 @@ use rustix::net::{RecvFlags, recv};
 use threadgauge_machine::{Resource, raise_to_hard};
 
 /// A server that sends nothing for so long has lost something.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 const BATCH: usize = 1024;
 
 /// Connections to the server on this port of the loopback address.

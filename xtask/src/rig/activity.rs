@@ -134,7 +134,7 @@ mod tests {
             .stdin(Stdio::piped())
             .spawn()
             .unwrap();
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_secs(120);
         // It is alone at first. A child that is only just there can end the reading.
         while Activity::of(shell.id().cast_signed()).map_or(0, |all| all.threads) < 3 {
             assert!(

@@ -14,7 +14,7 @@ use threadgauge_machine::{CpuList, pin_thread, usage_children};
 use crate::shell;
 
 /// How long it may take to listen, and to end.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 /// Between two looks at something that sends no event.
 const LOOK: Duration = Duration::from_millis(1);
 

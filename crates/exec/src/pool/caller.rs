@@ -3,7 +3,7 @@
 
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 use std::{io, mem};
@@ -381,6 +381,8 @@ where
         }
         self.warned = true;
         shared.halt(Halt::Deadline);
+        // SeqCst: pairs with the fence in `Pool::names`.
+        fence(Ordering::SeqCst);
         for lane in &self.lanes {
             let index = lane.current.load(Ordering::Relaxed);
             if index != NO_OBJECT {

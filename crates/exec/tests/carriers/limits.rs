@@ -76,9 +76,12 @@ fn too_few_threads(carrier: &str) {
         maximum: getrlimit(Resource::As).maximum,
     };
     setrlimit(Resource::As, limits).unwrap();
+    let caller = std::thread::current().id();
     let work = |n: &mut usize| {
-        // Long enough that each object wants a thread of its own.
-        std::thread::sleep(std::time::Duration::from_millis(5));
+        // Until the caller has made all the threads that it can: then it sleeps, or works itself.
+        if std::thread::current().id() != caller {
+            until(main_thread_sleeps);
+        }
         *n * 2
     };
     let with = at_most(60).mode(Mode::FreeCaller);
@@ -99,6 +102,16 @@ fn too_few_threads(carrier: &str) {
     assert!(report.shortage.is_some(), "there were threads enough");
 }
 
+/// The main thread is this child's caller. Without memory of its own: there may be none.
+fn main_thread_sleeps() -> bool {
+    let mut stat = [0; 64];
+    let mut file = std::fs::File::open("/proc/self/stat").unwrap();
+    let read = std::io::Read::read(&mut file, &mut stat).unwrap();
+    // Behind the name in parentheses, which is no longer than 16 bytes.
+    let name_ends = stat[..read].iter().rposition(|&byte| byte == b')').unwrap();
+    stat[name_ends + 2] == b'S'
+}
+
 fn run(
     with: &ConcurrentExecution,
     work: impl Fn(&mut usize) -> usize + Sync,
@@ -109,8 +122,14 @@ fn run(
 
 /// Descriptors for a few helpers, where twenty are wanted.
 fn too_few_descriptors(_: &str) {
+    const FREE: usize = 7;
+    // Whoever started the tests may have left some open.
+    let taken: Vec<u64> = std::fs::read_dir("/proc/self/fd")
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_str().unwrap().parse().unwrap())
+        .collect();
     let limits = Rlimit {
-        current: Some(10),
+        current: (0..).filter(|fd| !taken.contains(fd)).nth(FREE - 1),
         maximum: getrlimit(Resource::Nofile).maximum,
     };
     setrlimit(Resource::Nofile, limits).unwrap();

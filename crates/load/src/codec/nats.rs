@@ -8,7 +8,25 @@ const NAME: &str = "NATS";
 
 /// Core NATS: group *N* is the subject `gN`, and `echo: false` keeps a member's own messages from it.
 #[derive(Clone, Copy, Debug)]
-pub struct Nats;
+pub struct Nats {
+    sids: Sids,
+}
+
+/// What members call their subscription, which every delivery repeats.
+#[derive(Clone, Copy, Debug)]
+enum Sids {
+    Alike,
+    Different,
+}
+
+impl Nats {
+    /// All call it `1`, as clients do that count their subscriptions and have one, or begin with the same ones.
+    pub const ALIKE: Self = Self { sids: Sids::Alike };
+    /// No two members call it the same, so that a server can copy to none what it wrote for another.
+    pub const DIFFERENT: Self = Self {
+        sids: Sids::Different,
+    };
+}
 
 impl Codec for Nats {
     fn name(&self) -> &'static str {
@@ -19,12 +37,16 @@ impl Codec for Nats {
         false
     }
 
-    fn greet(&self, _: usize, group: usize, into: &mut Vec<u8>) {
+    fn greet(&self, connection: usize, group: usize, into: &mut Vec<u8>) {
         into.extend_from_slice(
             b"CONNECT {\"verbose\":false,\"pedantic\":false,\"echo\":false,\"lang\":\"rust\",\"version\":\"0\"}\r\n",
         );
+        let sid = match self.sids {
+            Sids::Alike => 1,
+            Sids::Different => connection + 1,
+        };
         // Writing into memory cannot fail.
-        let _ = write!(into, "SUB g{group} 1\r\nPING\r\n");
+        let _ = write!(into, "SUB g{group} {sid}\r\nPING\r\n");
     }
 
     fn publish(&self, group: usize, payload: &[u8], into: &mut Vec<u8>) {
@@ -92,10 +114,10 @@ mod tests {
     #[test]
     fn a_session_is_read_however_it_is_cut() {
         let session = b"INFO {\"server_id\":\"x\"}\r\nPONG\r\nMSG g1 1 5\r\nhello\r\nPING\r\n+OK\r\nMSG g1 1 reply 0\r\n\r\nHMSG g1 1 12 17\r\nNATS/1.0\r\n\r\nhello\r\n";
-        split_anywhere(&Nats, session);
+        split_anywhere(&Nats::ALIKE, session);
         let delivery = |payload: &[u8]| Owned::Delivery(payload.to_vec());
         assert_eq!(
-            events(&Nats, [&session[..]]).unwrap(),
+            events(&Nats::ALIKE, [&session[..]]).unwrap(),
             [
                 Owned::Noise,
                 Owned::Ready,
@@ -111,7 +133,7 @@ mod tests {
     #[test]
     fn a_payload_may_hold_line_ends() {
         assert_eq!(
-            events(&Nats, [&b"MSG g 1 4\r\n\r\n\r\n\r\n"[..]]).unwrap(),
+            events(&Nats::ALIKE, [&b"MSG g 1 4\r\n\r\n\r\n\r\n"[..]]).unwrap(),
             [Owned::Delivery(b"\r\n\r\n".to_vec())]
         );
     }
@@ -126,22 +148,26 @@ mod tests {
             b"HMSG g1 1 9 5\r\n",
         ] {
             assert!(
-                matches!(Nats.next(bytes), Err(CodecError::Foreign { .. })),
+                matches!(Nats::ALIKE.next(bytes), Err(CodecError::Foreign { .. })),
                 "{bytes:?}"
             );
         }
         assert_eq!(
-            Nats.next(b"-ERR 'Authorization Violation'\r\n"),
+            Nats::ALIKE.next(b"-ERR 'Authorization Violation'\r\n"),
             Err(CodecError::Complaint("-ERR 'Authorization Violation'".to_owned()))
         );
     }
 
     #[test]
     fn what_it_writes_is_nats() {
+        for (nats, subscription) in [(Nats::ALIKE, "SUB g3 1\r\n"), (Nats::DIFFERENT, "SUB g3 8\r\n")] {
+            let mut said = Vec::new();
+            nats.greet(7, 3, &mut said);
+            let said = String::from_utf8(said).unwrap();
+            assert!(said.ends_with(&format!("{subscription}PING\r\n")), "{said}");
+        }
         let mut said = Vec::new();
-        Nats.greet(7, 3, &mut said);
-        said.clear();
-        Nats.publish(12, b"hello", &mut said);
+        Nats::ALIKE.publish(12, b"hello", &mut said);
         assert_eq!(said, b"PUB g12 5\r\nhello\r\n");
     }
 }

@@ -307,8 +307,10 @@ struct Seat {
     readable: bool,
     /// The end was announced: receiving goes on until it is seen.
     end_announced: bool,
-    /// The end was announced, and if nothing is received the pool has to see whether the client is lost.
+    /// The end was announced, and if nothing is received somebody has to see whether the client is lost.
     may_be_lost: bool,
+    /// The end was received, which the pool may not have come to yet: nothing follows it but the client's loss.
+    ended: bool,
 }
 
 type Loop<P> = Reactor<Task<<P as Protocol>::Session>>;
@@ -405,6 +407,13 @@ impl<P: Protocol> AsyncHalf<'_, '_, '_, P> {
         let Some(guest) = self.pool.hall.at(slot) else {
             return;
         };
+        if seat.ended {
+            // The kernel announces an end twice: that the connection has another state, and that it can be read.
+            if std::mem::take(&mut seat.may_be_lost) && self.is_lost(&guest) {
+                self.push(Work::Visit(guest, Visit::Lost));
+            }
+            return;
+        }
         {
             let mut output = guest.output();
             if output.marks & BUSY != 0 || !output.wants_input {
@@ -421,7 +430,10 @@ impl<P: Protocol> AsyncHalf<'_, '_, '_, P> {
         let counters = self.hands.counters;
         counters.receives.add(1);
         let work = match net::recv(&guest.socket, &mut *self.input, RecvFlags::empty()) {
-            Ok((0, _)) => Work::Visit(Arc::clone(&guest), Visit::Ended),
+            Ok((0, _)) => {
+                seat.ended = true;
+                Work::Visit(Arc::clone(&guest), Visit::Ended)
+            }
             Ok((count, _)) => {
                 counters.bytes_in.add(count as u64);
                 seat.readable = seat.end_announced || count == self.input.len();
@@ -445,6 +457,12 @@ impl<P: Protocol> AsyncHalf<'_, '_, '_, P> {
         seat.readable = false;
         guest.output().marks = 0;
         self.push(work);
+    }
+
+    /// Whether the socket has failed.
+    fn is_lost(&self, guest: &Guest<P::Session>) -> bool {
+        self.hands.counters.other_calls.add(1);
+        !matches!(net::sockopt::socket_error(&guest.socket), Ok(Ok(())))
     }
 
     /// What was received, for the pool.

@@ -56,8 +56,8 @@ pub(super) trait Prefork {
     }
 
     /// In the parent: a child has ended, perhaps in the middle of [`next`](Self::next).
-    fn ended(&self, slot: usize, counters: &Counters) {
-        let _ = (slot, counters);
+    fn ended(&self, slot: usize, family: &Family, counters: &Counters) {
+        let _ = (slot, family, counters);
     }
 
     /// In the parent: wakes every child that waits in [`next`](Self::next), for good.
@@ -172,7 +172,7 @@ impl<'a, P: Protocol, D: Prefork> Parent<'a, P, D> {
             return self.design.began(slot, &self.family);
         };
         trace::worker_not_made(error);
-        self.design.ended(slot, self.counters);
+        self.design.ended(slot, &self.family, self.counters);
         self.board.empty(slot);
         self.back_off.failed(now);
         Ok(())
@@ -201,7 +201,7 @@ impl<'a, P: Protocol, D: Prefork> Parent<'a, P, D> {
     }
 
     fn ended(&mut self, slot: usize, reason: CloseReason) {
-        self.design.ended(slot, self.counters);
+        self.design.ended(slot, &self.family, self.counters);
         self.board.empty(slot);
         let block = self.serving.board.block(slot);
         let lost = self.design.given(slot, block).saturating_sub(block.all_closed());

@@ -8,10 +8,10 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::io::{Errno, read, write};
+use rustix::io::{Errno, write};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv, recvmsg, sendmsg, socketpair,
 };
 
 use crate::counters::{CloseReason, Counters};
@@ -161,8 +161,8 @@ impl PassDescriptor<'_> {
             return;
         };
         counters.other_calls.add(1);
-        match read(channel, &mut [0; 1]) {
-            Ok(1) => self.idle.borrow_mut().push(slot),
+        match recv(channel, &mut [0; 1], RecvFlags::DONTWAIT) {
+            Ok((1, _)) => self.idle.borrow_mut().push(slot),
             Err(Errno::AGAIN | Errno::INTR) => {}
             // Its death will be heard too.
             _ => family.unwatch(channel),
@@ -253,8 +253,13 @@ impl Prefork for PassDescriptor<'_> {
         self.idle.borrow_mut().retain(|&other| other != slot);
     }
 
-    fn ended(&self, slot: usize, _: &Counters) {
-        *self.channels[slot].borrow_mut() = Channel::default();
+    fn ended(&self, slot: usize, family: &Family, _: &Counters) {
+        let channel = self.channels[slot].take();
+        // To close it would not be enough: a sibling that has not run yet since it was forked has it open too, and its
+        // end would be taken for news of the next channel in this slot.
+        if let Some(parents) = &channel.parents {
+            family.unwatch(parents);
+        }
         self.retired(slot);
     }
 
@@ -263,5 +268,52 @@ impl Prefork for PassDescriptor<'_> {
         for channel in &self.channels {
             *channel.borrow_mut() = Channel::default();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_channel_that_is_gone_is_not_heard_of_though_a_sibling_has_it_open() {
+        let listener = Listener::bind("127.0.0.1:0", 1).expect("a port");
+        let design = PassDescriptor {
+            listener: &listener,
+            channels: vec![RefCell::default()],
+            given: vec![Cell::new(0)],
+            idle: RefCell::default(),
+            served_one: Cell::new(false),
+        };
+        let (family, counters) = (
+            Family::without_children().expect("a descriptor"),
+            Counters::default(),
+        );
+        let begin = || {
+            design.prepare(0).expect("a channel");
+            let childs = design.channels[0].borrow_mut().childs.take();
+            design.began(0, &family).expect("watched");
+            childs.expect("just made")
+        };
+        let child = begin();
+        let siblings = {
+            let channel = design.channels[0].borrow();
+            let parents = channel.parents.as_ref().expect("just made");
+            parents.try_clone().expect("a descriptor")
+        };
+        drop(child);
+        let mut news = Vec::new();
+        family.wait(None, &mut news).expect("waited");
+        assert_eq!(news, [News::Ready(FIRST_CHANNEL)], "its end");
+        design.ended(0, &family, &counters);
+        let next = begin();
+        family.wait(Some(Duration::ZERO), &mut news).expect("waited");
+        assert_eq!(news, [], "the next one has said nothing");
+        // Nor is anything waited for that has not come.
+        design.hear(0, &family, &counters);
+        assert_eq!(*design.idle.borrow(), [0]);
+        drop((next, siblings));
     }
 }

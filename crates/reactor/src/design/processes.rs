@@ -46,12 +46,15 @@ impl Family {
             return Err(Error::Threads { design, threads });
         }
         fork::can_watch().map_err(Error::io("watching children, which Linux can from 5.3 on"))?;
-        let epoll =
-            epoll::create(CreateFlags::CLOEXEC).map_err(Error::io("making a descriptor to wait with"))?;
+        Self::without_children().map_err(Error::io("making a descriptor to wait with"))
+    }
+
+    /// As [`new`](Self::new), and unasked whether it can have any.
+    pub fn without_children() -> Result<Self, Errno> {
         Ok(Self {
             children: Vec::new(),
             living: 0,
-            epoll: Some(epoll),
+            epoll: Some(epoll::create(CreateFlags::CLOEXEC)?),
         })
     }
 

@@ -7,7 +7,7 @@ use super::completions::Arrival;
 use super::event_loop::Token;
 use super::peer::{PeerEnd, ReadHalf};
 use super::serving::{Loop, ServingLoop};
-use crate::connection::Connection;
+use crate::connection::{Connection, RECEIVE_BYTES};
 use crate::counters::CloseReason;
 use crate::protocol::{Protocol, Session};
 
@@ -47,6 +47,9 @@ impl<P: Protocol> ServingLoop<'_, P> {
             read.heard(reactor.now());
         }
         if read.is_wanted() && read.kept.is_empty() {
+            if read.takes_turn() {
+                self.stalled.push(slot);
+            }
             return self.call(slot, reactor, |connection, turn| connection.received(bytes, turn));
         }
         if read.kept.is_empty() && read.receiving {
@@ -68,7 +71,11 @@ impl<P: Protocol> ServingLoop<'_, P> {
             } else if !read.is_wanted() {
                 break read.note_kept();
             } else if !read.kept.is_empty() {
-                let kept = std::mem::take(&mut read.kept);
+                let mut kept = std::mem::take(&mut read.kept);
+                if read.takes_turn() {
+                    read.kept = kept.split_off(RECEIVE_BYTES.min(kept.len()));
+                    self.stalled.push(slot);
+                }
                 self.call(slot, reactor, |connection, turn| connection.received(&kept, turn));
                 continue;
             } else if read.peer_end == PeerEnd::Came {
@@ -86,11 +93,6 @@ impl<P: Protocol> ServingLoop<'_, P> {
 }
 
 impl<S: Session> ReadHalf<S> {
-    /// Whether what comes can be used now.
-    fn is_wanted(&self) -> bool {
-        self.paused <= 0 && self.connection.wants_input()
-    }
-
     /// Notes whether there is something to go on with once it is wanted.
     fn note_kept(&mut self) {
         self.readable = match self.peer_end {

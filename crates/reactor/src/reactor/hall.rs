@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, SendFlags, Shutdown};
 
-use super::peer::{Due, ReadHalf, WriteHalf};
+use super::peer::{Due, HeldUpBy, ReadHalf, WriteHalf};
 use super::slots::{Permit, Slots};
 use crate::connection::{Connection, Turn};
 use crate::counters::{CloseReason, Counters};
@@ -83,8 +83,8 @@ pub(crate) enum Visit<'a> {
     Lost,
     /// Something that it waited for may have come about.
     Look,
-    /// A receiver of its messages has taken half of what it had waiting.
-    Unpause,
+    /// One who gets its messages has taken half of what may wait.
+    Release,
     /// One of its times may have come.
     Timer,
     /// An offloaded step has answered, or panicked.
@@ -138,6 +138,8 @@ impl<'a, S> Hands<'a, S> {
 #[derive(Debug)]
 pub(crate) struct Hall<'a, P: Protocol> {
     serving: &'a Serving<P>,
+    /// Who has more bytes waiting holds up those who send to it.
+    holds_up_above: usize,
     pub slots: Slots,
     seats: Arc<[Seat<P::Session>]>,
 }
@@ -157,6 +159,7 @@ impl<'a, P: Protocol> Hall<'a, P> {
         });
         Self {
             serving,
+            holds_up_above: serving.options.holds_up_above(),
             slots: Slots::new(most),
             seats,
         }
@@ -235,6 +238,7 @@ impl<'a, P: Protocol> Hall<'a, P> {
             Visit::Readable(end) => self.receive(guest, &mut session, end, now, hands),
             Visit::Received(bytes) => {
                 read.heard(now);
+                read.takes_turn();
                 self.call(guest, &mut session, hands, now, |connection, turn| {
                     connection.received(bytes, turn);
                 });
@@ -242,11 +246,11 @@ impl<'a, P: Protocol> Hall<'a, P> {
             Visit::Ended => self.call(guest, &mut session, hands, now, Connection::ended),
             Visit::Lost => read.connection.end(CloseReason::Lost),
             Visit::Look => self.look(guest, &mut session, now, hands),
-            Visit::Unpause => read.paused -= 1,
+            Visit::Release => read.hold_up(HeldUpBy::Receiver, -1),
             Visit::Timer => match read.due(now, &self.serving.options) {
                 Some(Due::Alarm) => self.call(guest, &mut session, hands, now, Connection::alarm),
                 Some(Due::End(reason)) => read.connection.end(reason),
-                Some(Due::LingerOver) | None => {}
+                Some(Due::Turn | Due::LingerOver) | None => {}
             },
             Visit::Answered(bytes) => self.call(guest, &mut session, hands, now, |connection, turn| {
                 connection.answered(bytes, turn);
@@ -310,7 +314,7 @@ impl<'a, P: Protocol> Hall<'a, P> {
             for (_, sender) in std::mem::take(&mut write.waiters) {
                 hands
                     .visits
-                    .extend(self.get(sender).map(|sender| (sender, Visit::Unpause)));
+                    .extend(self.get(sender).map(|sender| (sender, Visit::Release)));
             }
             if std::mem::take(&mut output.holds) {
                 hands.visits.push((Arc::clone(guest), Visit::Look));
@@ -331,7 +335,7 @@ impl<'a, P: Protocol> Hall<'a, P> {
         hands: &mut Hands<'_, P::Session>,
     ) {
         let Some(read) = session.as_mut() else { return };
-        if read.paused > 0 || !read.connection.wants_input() {
+        if !read.is_wanted() {
             if end {
                 hands.counters.other_calls.add(1);
                 if !matches!(net::sockopt::socket_error(&guest.socket), Ok(Ok(()))) {
@@ -347,6 +351,7 @@ impl<'a, P: Protocol> Hall<'a, P> {
             Ok((count, _)) => {
                 hands.counters.bytes_in.add(count as u64);
                 read.heard(now);
+                read.takes_turn();
                 self.call(guest, session, hands, now, |connection, turn| {
                     connection.received(&input[..count], turn);
                 });
@@ -447,7 +452,7 @@ impl<'a, P: Protocol> Hall<'a, P> {
         mut read: Option<&mut ReadHalf<P::Session>>,
         hands: &mut Hands<'_, P::Session>,
     ) {
-        let limit = self.serving.options.output_limit;
+        let options = &self.serving.options;
         let mut effects = std::mem::take(&mut hands.effects);
         for (receivers, _, parts) in effects.letters.iter() {
             for &to in receivers {
@@ -462,26 +467,26 @@ impl<'a, P: Protocol> Hall<'a, P> {
                 }
                 parts.append_to(output.half.outbox.buffer());
                 hands.counters.deliveries.add(parts.messages.into());
-                if output.half.outbox.len() > limit {
+                if output.half.outbox.len() > self.holds_up_above {
                     // Before it is called slow, it gets the chance to take it.
                     self.send(&receiver, &mut output, hands);
                 }
                 if !output.half.outbox.is_empty() && output.half.must_flush() {
                     hands.dirty.push(Arc::clone(&receiver));
                 }
-                if output.half.outbox.len() <= limit {
+                let waiting = output.half.outbox.len();
+                if waiting <= self.holds_up_above {
                     continue;
                 }
-                match (self.serving.options.overflow, read.as_deref_mut()) {
-                    (Overflow::Drop, _) => {
-                        output.failed = Some(CloseReason::Slow);
-                        hands.visits.push((Arc::clone(&receiver), Visit::Look));
-                    }
-                    (Overflow::Wait, Some(read)) if !output.half.waiters.contains(&(0, sender)) => {
-                        output.half.waiters.push((0, sender));
-                        read.paused += 1;
-                    }
-                    (Overflow::Wait, _) => {}
+                if waiting > options.output_limit && options.overflow == Overflow::Drop {
+                    output.failed = Some(CloseReason::Slow);
+                    hands.visits.push((Arc::clone(&receiver), Visit::Look));
+                } else if let Some(read) = read.as_deref_mut()
+                    && !output.half.waiters.contains(&(0, sender))
+                {
+                    output.half.waiters.push((0, sender));
+                    hands.counters.held_up.add(1);
+                    read.hold_up(HeldUpBy::Receiver, 1);
                 }
             }
         }
@@ -511,7 +516,7 @@ impl<'a, P: Protocol> Hall<'a, P> {
                 for (_, sender) in waiters {
                     hands
                         .visits
-                        .extend(self.get(sender).map(|sender| (sender, Visit::Unpause)));
+                        .extend(self.get(sender).map(|sender| (sender, Visit::Release)));
                 }
                 if reason.is_abrupt() || !self.linger(guest, read, now, hands) {
                     return self.close(guest, session, hands);
@@ -520,8 +525,7 @@ impl<'a, P: Protocol> Hall<'a, P> {
             }
         }
         output.holds = read.connection.is_held();
-        output.wants_input =
-            read.linger_until.is_some() || (read.paused <= 0 && read.connection.wants_input());
+        output.wants_input = read.linger_until.is_some() || read.is_wanted();
         // Held for its output alone, and that was taken meanwhile by another thread that did not know.
         if output.holds
             && read.connection.is_answered()
@@ -530,9 +534,10 @@ impl<'a, P: Protocol> Hall<'a, P> {
             hands.visits.push((Arc::clone(guest), Visit::Look));
         }
         drop(output);
-        if let Some(at) = read.timer_to_set(&self.serving.options) {
-            hands.timers.push((at, guest.id.slot()));
-        }
+        let options = &self.serving.options;
+        let times = [read.timer_to_set(options), read.begin_stall(now, options)];
+        let times = times.into_iter().flatten();
+        hands.timers.extend(times.map(|at| (at, guest.id.slot())));
         hands.touched.push(Arc::clone(guest));
     }
 

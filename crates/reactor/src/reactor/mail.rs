@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use super::balance::Shed;
-use super::peer::{Finish, Link, ReadHalf, WriteHalf};
+use super::peer::{Finish, HeldUpBy, Link, ReadHalf, WriteHalf};
 use crate::counters::CloseReason;
 use crate::id::ConnectionId;
 use crate::letters::{Letters, Number, Parts};
@@ -39,10 +39,10 @@ pub(crate) enum Task<S> {
     Gone(ConnectionId, Option<CloseReason>),
     /// To the read half: its client has taken half of what may wait.
     Taken(ConnectionId),
-    /// To a read half: somebody to whom it sends has too much waiting.
-    Pause(ConnectionId),
-    /// To a read half: not so any more.
-    Unpause(ConnectionId),
+    /// To a read half: one more holds it up.
+    HoldUp(ConnectionId, HeldUpBy),
+    /// To a read half: one less.
+    Release(ConnectionId, HeldUpBy),
     /// Have this read half, which has moved here.
     ReaderMoved(Box<MovingReader<S>>),
     /// To the write half: the read half is on this loop now.

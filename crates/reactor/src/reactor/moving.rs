@@ -220,6 +220,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         let token = Token::new(id.slot());
         self.moves.readers.remove(&id);
         read.forget_timer();
+        self.stalled.push(id.slot());
         let watched = match self.peers.get(id).and_then(|peer| peer.write.as_mut()) {
             _ if !watch => Ok(()),
             Some(write) => {

@@ -11,11 +11,16 @@ use std::time::Duration;
 use super::balance::{Gauge, Watch};
 use super::crew::{Acceptors, Kernel, serve_watched};
 use super::manager::ReactorManager;
-use crate::counters::Totals;
-use crate::options::Placement;
+use crate::counters::{CloseReason, Totals};
+use crate::options::{Overflow, Placement};
 use crate::protocol::chat::Chat;
 use crate::protocol::echo::Echo;
-use crate::{Design, Protocol, Server, Stop};
+use crate::{Design, Meter, Protocol, Server, Stop};
+
+#[path = "../../tests/common/flood.rs"]
+mod flood;
+
+use self::flood::{Next, flood};
 
 const LOOPS: usize = 4;
 /// Readings under which each loop, at first two that read and two that write, comes to do the other and goes back, and
@@ -58,21 +63,21 @@ impl Drop for StopAtEnd<'_> {
     }
 }
 
-/// Serves while `drive` is at work, until it says that it is done and every loop has read and written.
-fn serve<P: Protocol>(protocol: P, drive: impl FnOnce(SocketAddr, &dyn Fn(usize) -> bool)) -> Totals {
+/// Whether some loop has not read or not written, or there were few rounds.
+fn goes_on(meter: &Meter, round: usize) -> bool {
+    let parts = meter.parts();
+    let all = parts.len() == LOOPS && parts.iter().all(|part| part.receives > 0 && part.sends > 0);
+    assert!(all || round < MOST_ROUNDS, "they do not move: {parts:?}");
+    !all || round < 100
+}
+
+/// Serves while `drive` is at work.
+fn serve<P: Protocol>(server: Server<P>, drive: impl FnOnce(SocketAddr, &Meter)) -> Totals {
     let two = NonZeroUsize::new(LOOPS / 2).expect("not zero");
     let stop = Stop::new().expect("a pipe");
-    let bound = Server::new(protocol)
-        .design(Design::ReactorPool)
-        .bind("127.0.0.1:0")
-        .expect("a port");
+    let server = server.design(Design::ReactorPool);
+    let bound = server.bind("127.0.0.1:0").expect("a port");
     let (address, meter) = (bound.local_addr(), bound.meter());
-    let goes_on = |round: usize| {
-        let parts = meter.parts();
-        let all = parts.len() == LOOPS && parts.iter().all(|part| part.receives > 0 && part.sends > 0);
-        assert!(all || round < MOST_ROUNDS, "they do not move: {parts:?}");
-        !all || round < 100
-    };
     thread::scope(|scope| {
         let running = scope.spawn(|| {
             bound.run_by(&stop, |serving| {
@@ -85,7 +90,7 @@ fn serve<P: Protocol>(protocol: P, drive: impl FnOnce(SocketAddr, &dyn Fn(usize)
         {
             // Also when it fails: the server would be waited for, for ever.
             let _stopped = StopAtEnd(&stop);
-            drive(address, &goes_on);
+            drive(address, &meter);
         }
         running.join().expect("it does not panic").expect("served")
     })
@@ -95,17 +100,9 @@ fn serve<P: Protocol>(protocol: P, drive: impl FnOnce(SocketAddr, &dyn Fn(usize)
 fn every_line_reaches_everyone_else_in_order_while_all_move() {
     const LINES: usize = 8;
     let mut rounds = 0;
-    let totals = serve(Chat::default(), |address, goes_on| {
-        let mut members: Vec<_> = (0..CLIENTS)
-            .map(|_| {
-                let stream = TcpStream::connect(address).expect("connects");
-                let mut member = (BufReader::new(stream.try_clone().expect("a descriptor")), stream);
-                member.1.write_all(b"join x\n").expect("sent");
-                assert_eq!(line(&mut member.0), "joined x\n");
-                member
-            })
-            .collect();
-        while goes_on(rounds) {
+    let totals = serve(Server::new(Chat::default()), |address, meter| {
+        let mut members: Vec<_> = (0..CLIENTS).map(|_| join(address)).collect();
+        while goes_on(meter, rounds) {
             for (name, (_, stream)) in members.iter_mut().enumerate() {
                 let lines: String = (0..LINES)
                     .map(|number| format!("{name} {}\n", rounds * LINES + number))
@@ -136,9 +133,9 @@ fn every_line_reaches_everyone_else_in_order_while_all_move() {
 #[test]
 fn every_byte_comes_back_to_clients_that_come_and_go() {
     let mut bytes = 0;
-    let totals = serve(Echo, |address, goes_on| {
+    let totals = serve(Server::new(Echo), |address, meter| {
         let mut rounds = 0;
-        while goes_on(rounds) {
+        while goes_on(meter, rounds) {
             thread::scope(|scope| {
                 for client in 0..CLIENTS {
                     scope.spawn(move || there_and_back(address, rounds * CLIENTS + client));
@@ -150,6 +147,39 @@ fn every_byte_comes_back_to_clients_that_come_and_go() {
     });
     assert_eq!((totals.bytes_in, totals.bytes_out), (bytes as u64, bytes as u64));
     assert_eq!(totals.all_closed(), totals.accepted);
+}
+
+/// A quarter of it has room for what is on its way from each loop to another when senders are held up.
+const LIMIT: usize = 48 << 20;
+
+#[test]
+fn who_is_held_up_goes_on_and_nobody_is_dropped_while_all_move() {
+    const LEAST_ROUNDS: usize = 2;
+    let limit = NonZeroUsize::new(LIMIT).expect("not zero");
+    let server = Server::new(Chat::default()).output_limit(limit, Overflow::Drop);
+    let totals = serve(server, |address, meter| {
+        let [(_, hearer), (_, speaker)] = [(); 2].map(|()| join(address));
+        let moved = || {
+            let parts = meter.parts();
+            let loops = |did: fn(&Totals) -> u64| parts.iter().filter(|part| did(part) > 0).count();
+            // They began on two that read and two that write.
+            loops(|part| part.receives) > 2 && loops(|part| part.sends) > 2
+        };
+        let (mut held_up, mut rounds) = (0, 0);
+        flood(&speaker, &[&hearer], |_| {
+            let now = meter.totals().held_up;
+            if rounds >= LEAST_ROUNDS && moved() {
+                Next::End
+            } else if now > held_up {
+                // Nothing is read before the speaker is held up once more, and then as much as may wait.
+                (held_up, rounds) = (now, rounds + 1);
+                Next::Hear(LIMIT)
+            } else {
+                Next::GoOn
+            }
+        });
+    });
+    assert_eq!((totals.closed(CloseReason::Slow), totals.undeliverable), (0, 0));
 }
 
 const PIECES: usize = 5;
@@ -171,6 +201,15 @@ fn there_and_back(address: SocketAddr, name: usize) {
         }
         assert!(back == sent, "piece {piece} of client {name} came back changed");
     }
+}
+
+/// A new member of the room `x`.
+fn join(address: SocketAddr) -> (BufReader<TcpStream>, TcpStream) {
+    let stream = TcpStream::connect(address).expect("connects");
+    let mut member = (BufReader::new(stream.try_clone().expect("a descriptor")), stream);
+    member.1.write_all(b"join x\n").expect("sent");
+    assert_eq!(line(&mut member.0), "joined x\n");
+    member
 }
 
 fn line(reader: &mut impl BufRead) -> String {

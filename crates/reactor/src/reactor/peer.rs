@@ -8,9 +8,10 @@ use std::time::Instant;
 use crate::connection::Connection;
 use crate::counters::CloseReason;
 use crate::id::ConnectionId;
-use crate::options::Options;
+use crate::options::{Options, Overflow};
 use crate::outbox::Outbox;
 use crate::protocol::Session;
+use crate::stall::Stall;
 
 /// What both halves of a connection share. The socket is closed when the last of them is gone.
 #[derive(Debug)]
@@ -42,6 +43,15 @@ impl<S> Peer<S> {
     }
 }
 
+/// Who holds a sender up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HeldUpBy {
+    /// One who gets its messages, and has too much waiting.
+    Receiver,
+    /// A loop that has not caught up with what was said to it, and has to be waited for.
+    Loop,
+}
+
 /// How a write half is to end; the later the stronger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Finish {
@@ -61,9 +71,12 @@ pub(crate) struct ReadHalf<S> {
     pub end_announced: bool,
     /// It is in its loop's list of those to be read from without an event.
     pub queued: bool,
-    /// How many receivers of its messages have too much waiting. Below zero for a moment if their tasks arrive in
-    /// another order, while it moves.
-    pub paused: i32,
+    /// How many hold it up. Below zero for a moment if their tasks arrive in another order, while it moves.
+    held_up: i32,
+    /// How many of them are loops.
+    held_up_by_loops: i32,
+    /// When it has a turn although receivers hold it up.
+    stall: Stall,
     /// What the write half was asked to.
     pub finish: Option<Finish>,
     /// It has been on more loops than one, which know it.
@@ -99,6 +112,8 @@ pub(crate) enum PeerEnd {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     Alarm,
+    /// It has a turn, though it is held up.
+    Turn,
     LingerOver,
     End(CloseReason),
 }
@@ -110,7 +125,9 @@ impl<S: Session> ReadHalf<S> {
             readable: false,
             end_announced: false,
             queued: false,
-            paused: 0,
+            held_up: 0,
+            held_up_by_loops: 0,
+            stall: Stall::default(),
             finish: None,
             has_moved: false,
             group: None,
@@ -127,7 +144,47 @@ impl<S: Session> ReadHalf<S> {
 
     /// Whether there may be something to receive, and it is wanted.
     pub fn is_ready(&self) -> bool {
-        self.readable && self.paused <= 0 && self.connection.wants_input()
+        self.readable && self.is_wanted()
+    }
+
+    /// Whether what comes can be used now.
+    pub fn is_wanted(&self) -> bool {
+        !self.is_held_up() && self.connection.wants_input()
+    }
+
+    /// Whether nothing is to be received from it, for somebody else's sake.
+    pub fn is_held_up(&self) -> bool {
+        self.held_up > 0 && (self.stall != Stall::Over || self.held_up_by_loops > 0)
+    }
+
+    /// One more holds it up (`1`), or one less (`-1`).
+    pub fn hold_up(&mut self, by: HeldUpBy, change: i32) {
+        self.held_up += change;
+        if by == HeldUpBy::Loop {
+            self.held_up_by_loops += change;
+        }
+        if self.held_up <= self.held_up_by_loops {
+            self.stall.clear();
+        }
+    }
+
+    /// Where receivers are dropped in the end, one who is held up by them waits no longer than [`stall::LONGEST`]: when a
+    /// timer is to be set for that, if none is.
+    ///
+    /// [`stall::LONGEST`]: crate::stall::LONGEST
+    pub fn begin_stall(&mut self, now: Instant, options: &Options) -> Option<Instant> {
+        let ends = options.overflow == Overflow::Drop && self.held_up > self.held_up_by_loops;
+        ends.then(|| self.stall.begin(now)).flatten()
+    }
+
+    /// What it has sent is about to be used: whether that is the turn of one who is held up.
+    #[inline]
+    pub fn takes_turn(&mut self) -> bool {
+        let takes = self.held_up > 0;
+        if takes {
+            self.stall.clear();
+        }
+        takes
     }
 
     /// Whether its socket must not be closed at once when it ends: closing one with unread input resets the
@@ -184,6 +241,9 @@ impl<S: Session> ReadHalf<S> {
     /// It is on another loop now, where no timer is set.
     pub fn forget_timer(&mut self) {
         self.timer = None;
+        if self.stall != Stall::Over {
+            self.stall.clear();
+        }
     }
 
     /// A timer has gone off, perhaps one that is not wanted any more.
@@ -191,12 +251,16 @@ impl<S: Session> ReadHalf<S> {
         if self.timer.is_some_and(|set| set <= now) {
             self.timer = None;
         }
+        // That has a timer of its own, so that the others need not be set anew for it.
+        if self.stall.ends(now) {
+            return Some(Due::Turn);
+        }
         let (_, due) = self.nearest(options).filter(|&(at, _)| at <= now)?;
         match due {
             Due::Alarm => self.alarm = None,
             // The end is asked for once.
             Due::End(_) => (self.heard, self.opened) = (None, None),
-            Due::LingerOver => {}
+            Due::Turn | Due::LingerOver => {}
         }
         Some(due)
     }

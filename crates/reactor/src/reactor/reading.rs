@@ -11,7 +11,7 @@ use rustix::net::{self, RecvFlags, Shutdown};
 use super::event_loop::{Readiness, Token};
 use super::mail::{MovingReader, Task};
 use super::moving::Held;
-use super::peer::{Due, Finish};
+use super::peer::{Due, Finish, HeldUpBy};
 use super::serving::{Loop, ServingLoop};
 use crate::connection::{Connection, Turn};
 use crate::counters::CloseReason;
@@ -55,6 +55,9 @@ impl<P: Protocol> ServingLoop<'_, P> {
                 }
                 Ok((count, _)) => {
                     self.counters.bytes_in.add(count as u64);
+                    if read.takes_turn() {
+                        self.stalled.push(slot);
+                    }
                     let emptied = count < self.input.len();
                     // A short read has emptied the socket: news make a new event. But the end, once announced, is
                     // not announced again.
@@ -251,6 +254,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         };
         match read.due(now, &self.serving.options) {
             Some(Due::Alarm) => self.call(slot, reactor, Connection::alarm),
+            Some(Due::Turn) => self.read_on(slot),
             Some(Due::End(reason)) => self.end(slot, reason, reactor),
             Some(Due::LingerOver) => return self.close(slot, reactor),
             None => {}
@@ -270,20 +274,37 @@ impl<P: Protocol> ServingLoop<'_, P> {
         }
     }
 
-    /// Somebody to whom it sends has too much waiting (`1`), or not any more (`-1`).
-    pub fn pause(&mut self, id: ConnectionId, change: i32) {
-        let Some(read) = self.peers.get(id).and_then(|peer| peer.read.as_mut()) else {
-            return self.forward(
-                id,
-                if change > 0 {
-                    Task::Pause(id)
-                } else {
-                    Task::Unpause(id)
-                },
-            );
-        };
-        read.paused += change;
-        self.read_on(id.slot());
+    /// One more holds it up.
+    pub fn hold_up(&mut self, id: ConnectionId, by: HeldUpBy) {
+        match self.peers.get(id).and_then(|peer| peer.read.as_mut()) {
+            Some(read) => {
+                read.hold_up(by, 1);
+                self.stalled.push(id.slot());
+            }
+            None => self.forward(id, Task::HoldUp(id, by)),
+        }
+    }
+
+    /// One less holds it up.
+    pub fn release(&mut self, id: ConnectionId, by: HeldUpBy) {
+        match self.peers.get(id).and_then(|peer| peer.read.as_mut()) {
+            Some(read) => {
+                read.hold_up(by, -1);
+                self.read_on(id.slot());
+            }
+            None => self.forward(id, Task::Release(id, by)),
+        }
+    }
+
+    /// Has those who are held up go on for a turn after a while, where they are not to wait to the end.
+    pub fn begin_stalls(&mut self, reactor: &mut Loop<P::Session>) {
+        while let Some(slot) = self.stalled.pop() {
+            if let Some(read) = self.peers.at(slot).and_then(|peer| peer.read.as_mut())
+                && let Some(at) = read.begin_stall(reactor.now(), &self.serving.options)
+            {
+                reactor.set_timer(at, Token::new(slot));
+            }
+        }
     }
 
     /// Reads on if something was left and is wanted now.

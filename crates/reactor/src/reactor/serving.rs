@@ -46,6 +46,8 @@ pub(super) struct ServingLoop<'a, P: Protocol> {
     pub serving: &'a Serving<P>,
     pub crew: &'a Crew<P::Session>,
     pub counters: &'a Counters,
+    /// Who has more bytes waiting holds up those who send to it.
+    pub holds_up_above: usize,
     pub peers: Peers<P::Session>,
     pub effects: Effects,
     /// Where receives put their bytes.
@@ -64,6 +66,8 @@ pub(super) struct ServingLoop<'a, P: Protocol> {
     pub queued: Vec<u32>,
     /// Read halves whose end was decided while others were at work.
     pub ended: Vec<u32>,
+    /// Read halves that are held up since this turn, or again.
+    pub stalled: Vec<u32>,
     /// For each loop.
     pub outgoing: Vec<Outgoing<P::Session>>,
     /// Read halves that have ended, on their way to their write halves: posted after all that anybody here has said.
@@ -95,6 +99,7 @@ impl<'a, P: Protocol> ServingLoop<'a, P> {
             serving,
             crew,
             counters: serving.board.block(index),
+            holds_up_above: serving.options.holds_up_above(),
             peers: Peers::default(),
             effects: Effects::default(),
             input: vec![0; RECEIVE_BYTES].into_boxed_slice(),
@@ -105,6 +110,7 @@ impl<'a, P: Protocol> ServingLoop<'a, P> {
             joint_sends,
             queued: Vec::new(),
             ended: Vec::new(),
+            stalled: Vec::new(),
             outgoing: crew.mailboxes.iter().map(|_| Outgoing::new(index)).collect(),
             leaving: Vec::new(),
             delivered: 0,
@@ -263,8 +269,8 @@ impl<P: Protocol> Handler<Task<P::Session>> for ServingLoop<'_, P> {
             Task::Finish(moving, finish) => self.reader_ended(*moving, finish, reactor),
             Task::Gone(id, reason) => self.write_half_gone(id, reason, reactor),
             Task::Taken(id) => self.taken(id, reactor),
-            Task::Pause(id) => self.pause(id, 1),
-            Task::Unpause(id) => self.pause(id, -1),
+            Task::HoldUp(id, by) => self.hold_up(id, by),
+            Task::Release(id, by) => self.release(id, by),
             Task::ReaderMoved(moving) => self.reader_moved(*moving, reactor),
             Task::ReaderIs(id, reader) => self.reader_is(id, reader),
             Task::MoveWriter(id, to) => self.move_writer(id, to),
@@ -297,6 +303,7 @@ impl<P: Protocol> Handler<Task<P::Session>> for ServingLoop<'_, P> {
         if !self.queued.is_empty() {
             reactor.again();
         }
+        self.begin_stalls(reactor);
         self.post_with_ended();
     }
 }

@@ -11,7 +11,7 @@ use rustix::net::{self, SendAncillaryBuffer, SendFlags};
 use super::event_loop::{Interest, Token};
 use super::mail::{Batch, Task};
 use super::moving::{Held, watch_socket};
-use super::peer::Finish;
+use super::peer::{Finish, HeldUpBy};
 use super::serving::{Loop, ServingLoop};
 use crate::connection::Connection;
 use crate::counters::CloseReason;
@@ -54,7 +54,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
                         .batch()
                         .message((self.delivered, letter), to, sender, &parts);
                     if outgoing.is_much() {
-                        self.hold_up(writer, sender);
+                        self.hold_up_for(writer, sender);
                     }
                 }
             }
@@ -70,17 +70,17 @@ impl<P: Protocol> ServingLoop<'_, P> {
 
     /// Much is under way to another loop, which may be slow: before it has caught up, `sender` says no more.
     #[cold]
-    fn hold_up(&mut self, writer: usize, sender: ConnectionId) {
+    fn hold_up_for(&mut self, writer: usize, sender: ConnectionId) {
         let crew = self.crew;
         if self.outgoing[writer].hold_up(sender, || crew.spare_batch()) {
-            self.pause(sender, 1);
+            self.hold_up(sender, HeldUpBy::Loop);
         }
     }
 
     /// Another loop has caught up: those who were held up go on.
     pub fn caught_up(&mut self, writer: usize) {
         for sender in self.outgoing[writer].caught_up() {
-            self.pause(sender, -1);
+            self.release(sender, HeldUpBy::Loop);
         }
     }
 
@@ -150,7 +150,6 @@ impl<P: Protocol> ServingLoop<'_, P> {
         parts: &Parts<'_>,
         shared: Option<&Arc<[u8]>>,
     ) -> bool {
-        let limit = self.serving.options.output_limit;
         let Some(peer) = self.peers.get(to) else {
             return self.put_aside(from, sender, to, parts);
         };
@@ -172,7 +171,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         if write.must_flush() {
             self.dirty.push(to.slot());
         }
-        if write.outbox.len() > limit {
+        if write.outbox.len() > self.holds_up_above {
             self.overflow(from, sender, to.slot());
         }
         true
@@ -197,29 +196,29 @@ impl<P: Protocol> ServingLoop<'_, P> {
             .add(receivers * u64::from(parts.messages));
     }
 
-    /// More waits than may: unless the client takes it now, its senders wait, or it is dropped.
+    /// Much waits: unless the client takes it now, its senders are held up, or it is dropped.
     #[cold]
     fn overflow(&mut self, from: usize, sender: ConnectionId, slot: u32) {
         self.send(slot);
-        let limit = self.serving.options.output_limit;
+        let options = &self.serving.options;
         let Some(peer) = self.peers.at(slot) else { return };
         let Some(write) = &mut peer.write else { return };
-        if write.outbox.len() <= limit {
+        let waiting = write.outbox.len();
+        if waiting <= self.holds_up_above {
             return;
         }
-        match self.serving.options.overflow {
-            Overflow::Drop => self.fail_write_half(slot, CloseReason::Slow),
-            Overflow::Wait => {
-                if write.waiters.contains(&(from, sender)) {
-                    return;
-                }
-                write.waiters.push((from, sender));
-                if from == self.index {
-                    self.pause(sender, 1);
-                } else {
-                    self.tell(from, Task::Pause(sender));
-                }
-            }
+        if waiting > options.output_limit && options.overflow == Overflow::Drop {
+            return self.fail_write_half(slot, CloseReason::Slow);
+        }
+        if write.waiters.contains(&(from, sender)) {
+            return;
+        }
+        write.waiters.push((from, sender));
+        self.counters.held_up.add(1);
+        if from == self.index {
+            self.hold_up(sender, HeldUpBy::Receiver);
+        } else {
+            self.tell(from, Task::HoldUp(sender, HeldUpBy::Receiver));
         }
     }
 
@@ -383,7 +382,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         }
         let waiters = std::mem::take(&mut write.waiters);
         let is_held = peer.read.as_ref().is_some_and(|read| read.connection.is_held());
-        self.release(waiters);
+        self.release_all(waiters);
         if is_held {
             self.call(slot, reactor, Connection::resume);
             self.read_on(slot);
@@ -391,12 +390,12 @@ impl<P: Protocol> ServingLoop<'_, P> {
     }
 
     /// Lets senders go on.
-    fn release(&mut self, waiters: Vec<(usize, ConnectionId)>) {
+    fn release_all(&mut self, waiters: Vec<(usize, ConnectionId)>) {
         for (from, sender) in waiters {
             if from == self.index {
-                self.pause(sender, -1);
+                self.release(sender, HeldUpBy::Receiver);
             } else {
-                self.tell(from, Task::Unpause(sender));
+                self.tell(from, Task::Release(sender, HeldUpBy::Receiver));
             }
         }
     }
@@ -424,7 +423,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         let Some(peer) = self.peers.at(slot) else { return };
         let Some(write) = peer.write.take() else { return };
         self.crew.manager.release(self.index);
-        self.release(write.waiters);
+        self.release_all(write.waiters);
         let Some(peer) = self.peers.at(slot).filter(|peer| peer.read.is_none()) else {
             return;
         };

@@ -1,6 +1,7 @@
 //! Processes as `/proc` shows them.
 
 use std::fs;
+use std::time::{Duration, Instant};
 
 /// The children of a process, zombies included.
 pub fn children(pid: u32) -> Vec<u32> {
@@ -35,4 +36,18 @@ pub fn number(pid: u32, key: &str) -> Option<u64> {
 /// How many descriptors a process has.
 pub fn descriptors(pid: u32) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count)
+}
+
+/// How many threads this process has beside the one that asks, when those that were joined are gone: a join returns a
+/// moment before the kernel counts the thread no more. One that stays is waited for in vain, and counted.
+pub fn threads_left() -> u64 {
+    const PATIENCE: Duration = Duration::from_secs(20);
+    let asked = Instant::now();
+    loop {
+        let left = number(std::process::id(), "Threads").expect("itself") - 1;
+        if left == 0 || asked.elapsed() > PATIENCE {
+            return left;
+        }
+        std::thread::yield_now();
+    }
 }

@@ -1,11 +1,13 @@
 //! What is true of every protocol that answers: many clients at once, limits, times and the stop.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread::ScopedJoinHandle;
+use std::time::Instant;
 
 use threadgauge_reactor::BuiltIn;
 
 use crate::client::Client;
-use crate::server::Running;
+use crate::server::{LONG_DRAIN, Running};
 use crate::{Case, Pair};
 
 /// Those for a protocol that answers.
@@ -125,6 +127,7 @@ fn the_most(pair: Pair) {
 }
 
 fn few_descriptors(pair: Pair) {
+    let began = Instant::now();
     let server = pair.serve(&["descriptors=64"]);
     // Those that are served leave, which makes room for the next. Which those are, only the design knows, and the
     // kernel where there are several listening sockets.
@@ -137,8 +140,10 @@ fn few_descriptors(pair: Pair) {
     }
     let counted = server.stop();
     assert_eq!(counted.of("accepted"), 150);
+    // Each worker tries again ten times a second; whoever spins, a hundred thousand times.
+    let again = 1_000 * began.elapsed().as_secs();
     assert!(
-        counted.of("accepts") < 3_000 && counted.of("wake_ups") < 5_000,
+        counted.of("accepts") < 3_000 + again && counted.of("wake_ups") < 5_000 + again,
         "it spins: {counted:?}"
     );
 }
@@ -156,33 +161,44 @@ fn little_memory(pair: Pair) {
 fn idle(pair: Pair) {
     let server = pair.serve(&["idle_ms=20"]);
     let mut client = server.connect();
-    greeting(pair, &mut client);
-    client.expect_end();
+    expect_no_more_than_a_greeting(pair, &mut client);
     server.stop().expect("idle", 1);
 }
 
 fn handshake(pair: Pair) {
     let server = pair.serve(&["handshake_ms=20"]);
     let mut client = server.connect();
-    greeting(pair, &mut client);
     if pair.protocol != BuiltIn::Echo {
         // Part of one is none; to echo any byte is a message.
         client.send(&exchange(pair.protocol, 0).0[..1]);
     }
-    client.expect_end();
+    expect_no_more_than_a_greeting(pair, &mut client);
     server.stop().expect("no first message", 1);
 }
 
+/// Whether it comes before the end is not sure: who has to send it may not have had a CPU since.
+fn expect_no_more_than_a_greeting(pair: Pair, client: &mut Client) {
+    let said = client.rest();
+    let is_greeting =
+        pair.protocol == BuiltIn::Groups && said.starts_with(b"INFO {") && said.ends_with(b"} \r\n");
+    assert!(
+        said.is_empty() || is_greeting,
+        "{:?}",
+        String::from_utf8_lossy(&said)
+    );
+}
+
 fn stop_under_load(pair: Pair) {
-    let server = pair.serve(&[]);
+    let server = pair.serve(&[LONG_DRAIN]);
     // Connected before the load: who comes after the stop is refused.
     let clients: Vec<Client> = (0..pair.at_once(6)).map(|_| server.connect()).collect();
     let count = clients.len();
     let (begun, answered) = (AtomicUsize::new(0), AtomicUsize::new(0));
     std::thread::scope(|scope| {
+        let mut load = Vec::new();
         for mut client in clients {
             let (begun, answered) = (&begun, &answered);
-            scope.spawn(move || {
+            load.push(scope.spawn(move || {
                 greeting(pair, &mut client);
                 begun.fetch_add(1, Relaxed);
                 for turn in 0.. {
@@ -209,7 +225,7 @@ fn stop_under_load(pair: Pair) {
                     answered.fetch_add(1, Relaxed);
                 }
                 answered.fetch_add(1_000, Relaxed);
-            });
+            }));
         }
         // Under load is when many have been answered.
         let enough = if pair.protocol == BuiltIn::Chat {
@@ -217,7 +233,8 @@ fn stop_under_load(pair: Pair) {
         } else {
             200
         };
-        while begun.load(Relaxed) < count || answered.load(Relaxed) < enough {
+        let goes_on = || !load.iter().all(ScopedJoinHandle::is_finished);
+        while goes_on() && (begun.load(Relaxed) < count || answered.load(Relaxed) < enough) {
             std::thread::yield_now();
         }
         server.tell_to_stop();

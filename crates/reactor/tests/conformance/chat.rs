@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use crate::client::Client;
-use crate::server::Running;
+use crate::server::{LONG_DRAIN, Running};
 use crate::{Case, Pair, talk};
 
 pub const CASES: &[Case] = &[
@@ -179,7 +179,7 @@ fn dropped(pair: Pair) {
 }
 
 fn stop_while_all_talk(pair: Pair) {
-    let server = pair.serve(&[]);
+    let server = pair.serve(&[LONG_DRAIN]);
     let members = [(); talk::MEMBERS].map(|()| join(&server, "all"));
     let says = |own, line| format!("{own} {line}\n");
     talk::until_the_stop(server, members, says, |own, came| {

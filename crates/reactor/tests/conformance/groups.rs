@@ -2,7 +2,7 @@
 //! no client, however it behaves, reaches or holds up what is not its own.
 
 use crate::client::Client;
-use crate::server::Running;
+use crate::server::{LONG_DRAIN, Running};
 use crate::{Case, Pair, talk};
 
 pub const CASES: &[Case] = &[
@@ -223,7 +223,7 @@ fn refused(pair: Pair) {
 }
 
 fn wrong_token(pair: Pair) {
-    let server = pair.serve(&["groups.token=s3cret"]);
+    let server = pair.serve(&["groups.token=s3cret", "groups.auth_timeout_ms=290000"]);
     let mut member = server.connect();
     let greeting = member.expect_info();
     assert!(greeting.contains("\"auth_required\":true") && !greeting.contains("s3cret"));
@@ -253,10 +253,19 @@ fn too_many(pair: Pair) {
 
 fn stale(pair: Pair) {
     let server = pair.serve(&["groups.ping_interval_ms=20"]);
-    let mut silent = say(&server, "");
-    let came = silent.rest();
-    assert_eq!(came, b"PING\r\nPING\r\n-ERR 'Stale Connection'\r\n");
-    server.stop().expect("refused", 1);
+    let mut silent = server.connect();
+    silent.expect_info();
+    assert_eq!(silent.rest(), b"PING\r\nPING\r\n-ERR 'Stale Connection'\r\n");
+    let mut fell_silent = server.connect();
+    fell_silent.expect_info();
+    fell_silent.send(CONNECT);
+    // It may have been asked before it spoke.
+    let came = fell_silent.rest();
+    assert!(
+        came.ends_with(b"PING\r\nPING\r\n-ERR 'Stale Connection'\r\n"),
+        "{came:?}"
+    );
+    server.stop().expect("refused", 2);
 }
 
 fn hostile(pair: Pair) {
@@ -360,7 +369,7 @@ fn lame_duck_over(pair: Pair) {
 }
 
 fn stop_while_all_talk(pair: Pair) {
-    let server = pair.serve(&[]);
+    let server = pair.serve(&[LONG_DRAIN]);
     let members = [(); talk::MEMBERS].map(|()| say(&server, "SUB all 1\r\n"));
     let says = |own, number| message("all", &format!("{own} {number}"));
     talk::until_the_stop(server, members, says, |own, came| {

@@ -27,7 +27,10 @@ const SERVER: &str = "--server";
 pub const WORKERS: usize = 8;
 
 /// How long a server may live.
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_secs(300);
+
+/// So that a stop cuts nobody off, however long it takes to finish what has begun.
+pub const LONG_DRAIN: &str = "drain_ms=290000";
 
 /// The part of `main` that is a server's: `--server PROTOCOL DESIGN KEY=VALUE…`.
 pub fn child() -> Option<ExitCode> {
@@ -58,6 +61,7 @@ fn groups(settings: &[String]) -> Groups {
             "token" => options.access = Access::Token(value.to_owned()),
             "max_connections" => options.max_connections = Some(number()),
             "max_subscriptions" => options.max_subscriptions = number(),
+            "auth_timeout_ms" => options.auth_timeout = Duration::from_millis(number() as u64),
             "ping_interval_ms" => options.ping_interval = Duration::from_millis(number() as u64),
             "lame_duck_ms" => options.lame_duck = Duration::from_millis(number() as u64),
             "lame_duck_grace_ms" => options.lame_duck_grace = Duration::from_millis(number() as u64),
@@ -128,7 +132,7 @@ fn left_over(descriptors_before: usize) -> ExitCode {
     let own = std::process::id();
     let left = (
         descriptors(own).saturating_sub(descriptors_before),
-        proc::number(own, "Threads").unwrap_or(0) - 1,
+        proc::threads_left(),
         children(own).len(),
     );
     if left == (0, 0, 0) {

@@ -2,6 +2,7 @@
 //! they are let finish or the server is told to stop meanwhile.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread::ScopedJoinHandle;
 
 use crate::client::Client;
 use crate::server::Running;
@@ -80,6 +81,7 @@ pub fn until_the_stop(
 ) {
     let heard = AtomicUsize::new(0);
     std::thread::scope(|scope| {
+        let mut hearers = Vec::new();
         for (own, mut member) in members.into_iter().enumerate() {
             let mut sender = member.clone();
             let (says, check, heard) = (&says, &check, &heard);
@@ -91,7 +93,7 @@ pub fn until_the_stop(
                     }
                 }
             });
-            scope.spawn(move || {
+            hearers.push(scope.spawn(move || {
                 let mut came = Vec::new();
                 loop {
                     let more = member.read(65_536);
@@ -102,9 +104,10 @@ pub fn until_the_stop(
                     came.extend(more);
                 }
                 check(own, came);
-            });
+            }));
         }
-        while heard.load(Relaxed) < 20_000 {
+        // Nor longer than anybody hears anything.
+        while heard.load(Relaxed) < 20_000 && !hearers.iter().all(ScopedJoinHandle::is_finished) {
             std::thread::yield_now();
         }
         server.tell_to_stop();

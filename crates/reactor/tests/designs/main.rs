@@ -8,6 +8,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod dying;
+mod idle;
 mod loops;
 mod seccomp;
 mod served;
@@ -93,10 +94,14 @@ fn main() -> ExitCode {
         .filter(|word| !word.starts_with('-'))
         .collect();
     let (mut passed, mut failed) = (0, Vec::new());
-    for test in [units::tests(), dying::tests(), loops::tests(), stopping::tests()]
-        .into_iter()
-        .flatten()
-    {
+    let tests = [
+        units::tests(),
+        dying::tests(),
+        loops::tests(),
+        idle::tests(),
+        stopping::tests(),
+    ];
+    for test in tests.into_iter().flatten() {
         if !words.is_empty() && !words.iter().any(|word| test.name.contains(word)) {
             continue;
         }

@@ -5,6 +5,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::net::sockopt::set_socket_recv_buffer_size;
 use rustix::process::{Pid, Signal, kill_process};
 use threadgauge_reactor::{BuiltIn, Design, Protocol, Server, Stop, Visitor};
 
@@ -15,7 +16,7 @@ use crate::seccomp::refuse_io_uring;
 const SERVE: &str = "--serve";
 
 /// How long anything may take before a test gives up.
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_secs(120);
 
 /// Waits until it is true.
 pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
@@ -98,6 +99,29 @@ impl Served {
     /// How many threads its first process has.
     pub fn threads(&self) -> usize {
         proc::number(self.pid(), "Threads").expect("it runs") as usize
+    }
+
+    /// How often each thread of its first process has given up a CPU, if they all sleep. Twice the same means that all of
+    /// them slept at the same time, with nothing that could wake them, and that none has run in between.
+    pub fn asleep(&self) -> Option<Vec<(u32, u64)>> {
+        let threads = std::iter::once(self.pid()).chain(self.other_threads());
+        let asleep = |thread| {
+            // One may end between the two looks.
+            let sleeps = proc::status(thread, "State")? == "S";
+            let switches = proc::number(thread, "voluntary_ctxt_switches")?;
+            sleeps.then_some((thread, switches))
+        };
+        threads.map(asleep).collect()
+    }
+
+    /// Waits until all threads of its first process sleep, and gives what [`asleep`](Self::asleep) says then.
+    pub fn fall_asleep(&self) -> Vec<(u32, u64)> {
+        let mut before = None;
+        until("it sleeps", || {
+            let last = std::mem::replace(&mut before, self.asleep());
+            before.is_some() && before == last
+        });
+        before.expect("just seen")
     }
 
     /// The listening sockets that a process has on the server's port, by inode.
@@ -196,6 +220,25 @@ impl Client {
         line
     }
 
+    /// Takes little at a time: what is sent to it soon waits at the server.
+    pub fn take_little(&self) {
+        set_socket_recv_buffer_size(self.socket(), 65_536).expect("set");
+    }
+
+    /// Waits until something can be read, and leaves it there.
+    pub fn peek(&self) {
+        let count = self.socket().peek(&mut [0]).expect("something comes");
+        assert_eq!(count, 1, "it has ended");
+    }
+
+    /// Whether something can be read at once.
+    pub fn has_something(&self) -> bool {
+        self.socket().set_nonblocking(true).expect("set");
+        let peeked = self.socket().peek(&mut [0]);
+        self.socket().set_nonblocking(false).expect("set");
+        !matches!(peeked, Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
+    }
+
     /// Sends a line and has it echoed: so it is being served.
     pub fn echo(&mut self) {
         self.send("hello\n");
@@ -278,7 +321,7 @@ impl Visitor for Serve {
                 let own = std::process::id();
                 counted::say("left", proc::children(own).len() as u64);
                 counted::say("descriptors", proc::descriptors(own) as u64);
-                counted::say("threads", proc::number(own, "Threads").expect("itself"));
+                counted::say("threads", 1 + proc::threads_left());
                 ExitCode::SUCCESS
             }
             Err(error) => {

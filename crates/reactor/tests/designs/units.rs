@@ -68,7 +68,8 @@ fn one_for_each_connection(design: &str) {
     assert_eq!(units(), 5, "a bound is a bound");
     clients.drain(..3);
     clients.iter_mut().for_each(|client| client.echo());
-    assert_eq!(units(), 5);
+    // The kernel still counts a thread for a moment after it was joined.
+    until("those that have ended are gone", || units() == 5);
     drop(clients);
     until("every one has ended", || units() == 0);
     let summary = server.stop();

@@ -288,7 +288,13 @@ mod tests {
             let sample = run(&case);
             assert_done(&case, &sample);
             let alive = sample.noise["mean_alive"];
-            assert!((1.0..=16.0).contains(&alive), "{} had {alive} alive", way.name());
+            // While they are reaped, all are there.
+            let reaping = sample.value("reap_ns_per_unit").unwrap() / sample.value("ns_per_unit").unwrap();
+            assert!(
+                (0.999 * 16.0 * reaping..=16.0).contains(&alive),
+                "{} had {alive} alive, and reaped for {reaping} of the time",
+                way.name()
+            );
         }
     }
 

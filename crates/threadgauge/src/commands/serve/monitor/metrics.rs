@@ -35,6 +35,11 @@ impl Pages {
                 totals.closed(CloseReason::Slow),
             ),
             (
+                "stalled_clients_total",
+                "Times that a client was not read from since one to whom it sends had too much waiting.",
+                totals.held_up,
+            ),
+            (
                 "received_messages_total",
                 "Messages that clients have published.",
                 server.published.messages,

@@ -43,6 +43,7 @@ impl Pages {
             "subscriptions": server.subscriptions,
             "slow_consumers": totals.closed(CloseReason::Slow),
             "slow_consumer_stats": { "clients": totals.closed(CloseReason::Slow) },
+            "stalled_clients": totals.held_up,
             "in_msgs": server.published.messages,
             "in_bytes": server.published.bytes,
             "out_msgs": server.delivered.messages,
