@@ -99,26 +99,22 @@ pub struct Plan {
     pub reference: Params,
     /// No new round is begun when it would end beyond this, once there are the six that an interval needs.
     pub budget: Duration,
-    /// Whether a short case is tried several times a sample, each in a fresh worker, and the least of its first primary
-    /// metric kept: for work of some milliseconds, to which other tenants of the machine can only add.
+    /// Whether a short case is tried several times a sample, each in a fresh worker at another moment of the round, and the
+    /// least of its first primary metric kept: for work of some milliseconds, to which other tenants of the machine can
+    /// only add.
     pub least_of_tries: bool,
 }
 
 impl Plan {
-    /// How many workers a sample of this case takes.
+    /// How many workers a sample of this case takes; the reference case takes more.
     #[must_use]
-    pub fn tries(&self, case: &PlannedCase) -> u32 {
+    pub fn tries(&self, case: &PlannedCase, is_reference: bool) -> u32 {
         if !self.least_of_tries {
             return 1;
         }
-        let fit = TRIES_SPAN.as_millis() / case.estimate.as_millis().max(1);
-        u32::try_from(fit).unwrap_or(MOST_TRIES).clamp(1, MOST_TRIES)
-    }
-
-    /// What a sample of this case is expected to take, with all its tries.
-    #[must_use]
-    pub fn sample_estimate(&self, case: &PlannedCase) -> Duration {
-        case.estimate.saturating_mul(self.tries(case))
+        let limit = if is_reference { OF_THE_REFERENCE } else { OF_A_CASE };
+        let fit = limit.span.as_millis() / case.estimate.as_millis().max(1);
+        u32::try_from(fit).unwrap_or(limit.most).clamp(1, limit.most)
     }
 }
 
@@ -133,9 +129,22 @@ pub struct PlannedCase {
     pub skip: Option<String>,
 }
 
-/// How long the tries of a short case may take together, and how many there are at most.
-const TRIES_SPAN: Duration = Duration::from_millis(50);
-const MOST_TRIES: u32 = 5;
+/// How long the tries of a sample may take together, and how many there are at most.
+struct TriesLimit {
+    span: Duration,
+    most: u32,
+}
+
+const OF_A_CASE: TriesLimit = TriesLimit {
+    span: Duration::from_millis(50),
+    most: 5,
+};
+
+/// What two equal cases may differ by is judged by the reference case: its own noise hides differences of all others.
+const OF_THE_REFERENCE: TriesLimit = TriesLimit {
+    span: Duration::from_millis(180),
+    most: 12,
+};
 
 impl PlannedCase {
     /// A case that can run.
@@ -198,7 +207,7 @@ pub struct Pair {
 mod tests {
     use super::*;
 
-    fn tries(least_of_tries: bool, estimate_ms: u64) -> u32 {
+    fn tries(least_of_tries: bool, is_reference: bool, estimate_ms: u64) -> u32 {
         let case = PlannedCase::new(Params::default(), Duration::from_millis(estimate_ms));
         let plan = Plan {
             cases: vec![case.clone()],
@@ -206,20 +215,23 @@ mod tests {
             budget: Duration::ZERO,
             least_of_tries,
         };
-        assert_eq!(
-            plan.sample_estimate(&case),
-            case.estimate * plan.tries(&case),
-            "a sample is all its tries"
-        );
-        plan.tries(&case)
+        plan.tries(&case, is_reference)
     }
 
     #[test]
     fn short_cases_are_tried_often_and_long_ones_once() {
-        assert_eq!(
-            [0, 5, 10, 16, 25, 26, 51].map(|ms| tries(true, ms)),
-            [5, 5, 5, 3, 2, 1, 1]
-        );
-        assert_eq!([5, 51].map(|ms| tries(false, ms)), [1, 1]);
+        let tries = |ms: [u64; 6]| ms.map(|ms| tries(true, false, ms));
+        assert_eq!(tries([0, 10, 16, 25, 26, 51]), [5, 5, 3, 2, 1, 1]);
+    }
+
+    #[test]
+    fn the_reference_case_is_tried_more_often() {
+        let tries = |ms: [u64; 5]| ms.map(|ms| tries(true, true, ms));
+        assert_eq!(tries([0, 15, 32, 90, 91]), [12, 12, 5, 2, 1]);
+    }
+
+    #[test]
+    fn where_tries_are_not_wanted_there_is_one() {
+        assert_eq!([5, 51].map(|ms| tries(false, true, ms)), [1, 1]);
     }
 }

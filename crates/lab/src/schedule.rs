@@ -1,7 +1,9 @@
 //! The rounds: which case runs when, which sample is repeated, and when to stop (METHOD rules 3, 7, 10).
 //!
-//! Each round runs every case once, in an order shuffled from the run's seed, the reference case twice.
-//! What has been stored is never run again, so an interrupted run goes on where it stopped.
+//! Each round takes a sample of every case, two of the reference case, each in one or several tries. The tries of all
+//! samples are shuffled together, from the run's seed: what disturbs this machine lasts for tenths of seconds, so tries
+//! behind each other would all be hit by it. Each try is stored at once, and what has been stored is never run again, so
+//! an interrupted run goes on where it stopped.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -60,9 +62,9 @@ pub struct Progress<'a> {
     pub round: u32,
     /// The most rounds it may take.
     pub rounds: u32,
-    /// Samples of this experiment's round that are done, and all of them.
+    /// Workers of this experiment's round that are done.
     pub done: usize,
-    /// All samples of this round.
+    /// All workers of this round: one for each try of each sample.
     pub total: usize,
     /// What is left of the whole run by the estimates, scaled by how they did so far.
     pub left: Duration,
@@ -149,6 +151,12 @@ impl Chosen {
             .or_else(|| able.next())
     }
 
+    /// How many workers a sample of this case takes.
+    fn tries(&self, case: &PlannedCase) -> u32 {
+        let is_reference = self.reference().is_some_and(|of| of.params == case.params);
+        self.plan.tries(case, is_reference)
+    }
+
     /// What so many rounds are expected to take: no more than the time budget, but the rounds of an interval at least.
     #[must_use]
     pub fn expected(&self, rounds: u32) -> Duration {
@@ -163,7 +171,7 @@ impl Chosen {
     pub fn round_estimate(&self) -> Duration {
         let able = self.plan.cases.iter().filter(|c| c.skip.is_none());
         able.chain(self.reference()).fold(Duration::ZERO, |sum, c| {
-            sum.saturating_add(self.plan.sample_estimate(c))
+            sum.saturating_add(c.estimate.saturating_mul(self.tries(c)))
         })
     }
 }
@@ -290,8 +298,8 @@ impl Pace {
 /// What the store already holds of an experiment.
 #[derive(Debug, Default)]
 struct History {
-    /// The last attempt of each sample, and whether it was disturbed.
-    attempts: BTreeMap<(u32, String, u32), (u32, bool)>,
+    /// The last attempt of each sample, by round, case and copy.
+    last: BTreeMap<(u32, String, u32), StoredSample>,
     failures: BTreeMap<String, usize>,
     successes: HashSet<String>,
     spent: Duration,
@@ -308,10 +316,14 @@ impl History {
         history
     }
 
+    /// Takes note of a sample, or of what it is after another try.
     fn add(&mut self, stored: &StoredSample) {
-        self.spent += Duration::from_nanos(stored.wall_ns);
         let key = (stored.round, stored.case.clone(), stored.copy);
-        self.attempts.insert(key, (stored.attempt, stored.gated));
+        let before = self.last.insert(key, stored.clone());
+        let counted_ns = before
+            .filter(|before| before.attempt == stored.attempt)
+            .map_or(0, |before| before.wall_ns);
+        self.spent += Duration::from_nanos(stored.wall_ns.saturating_sub(counted_ns));
         match stored.sample.status {
             Status::Ok => {
                 self.successes.insert(stored.case.clone());
@@ -329,8 +341,12 @@ impl History {
         }
     }
 
+    fn last(&self, round: u32, case: &str, copy: u32) -> Option<&StoredSample> {
+        self.last.get(&(round, case.to_owned(), copy))
+    }
+
     fn has_begun(&self, round: u32) -> bool {
-        self.attempts.keys().any(|(begun, ..)| *begun == round)
+        self.last.keys().any(|(begun, ..)| *begun == round)
     }
 
     fn gave_up(&self, case: &str) -> bool {
@@ -391,18 +407,18 @@ impl<'a> Session<'a> {
         Ok(Some("rounds"))
     }
 
-    /// One pass over all cases, then the repeats of what was disturbed; false when the user stopped it.
+    /// Takes a sample of every case, then the repeats of what was disturbed; false when the user stopped it.
     fn round(&mut self, round: u32, most: u32) -> Result<bool, ScheduleError> {
-        let slots = shuffled(self.chosen, self.record.seed, round);
-        let total = slots.len();
-        for (done, slot) in slots.iter().enumerate() {
+        let turns = shuffled(self.chosen, self.record.seed, round);
+        let total = turns.len();
+        for (done, slot) in turns.iter().enumerate() {
             let id = slot.case.params.case_id(self.chosen.experiment.id());
-            let known = self
+            let complete = self
                 .history
-                .attempts
-                .contains_key(&(round, id.clone(), slot.copy));
-            if known || self.history.gave_up(&id) {
-                self.pace.skip(self.chosen.plan.sample_estimate(slot.case));
+                .last(round, &id, slot.copy)
+                .is_some_and(|last| last.attempt > 0 || is_complete(last, self.chosen.tries(slot.case)));
+            if complete || self.history.gave_up(&id) {
+                self.pace.skip(slot.case.estimate);
                 continue;
             }
             let share = self.pace.share();
@@ -416,16 +432,20 @@ impl<'a> Session<'a> {
                 left: self.pace.left(),
                 share,
             });
-            if !self.sample(*slot, &id, round, 0)? {
+            if !self.try_once(*slot, &id, round, 0)? {
                 return Ok(false);
             }
-            self.pace.advance(self.chosen.plan.sample_estimate(slot.case));
+            self.pace.advance(slot.case.estimate);
         }
         for attempt in 1..=REPEATS {
-            for slot in &slots {
+            for slot in &turns {
                 let id = slot.case.params.case_id(self.chosen.experiment.id());
-                let last = self.history.attempts.get(&(round, id.clone(), slot.copy));
-                if last == Some(&(attempt - 1, true)) && !self.sample(*slot, &id, round, attempt)? {
+                let wanted = self.history.last(round, &id, slot.copy).is_some_and(|last| {
+                    let under_way =
+                        last.attempt == attempt && !is_complete(last, self.chosen.tries(slot.case));
+                    under_way || (last.attempt == attempt - 1 && last.gated)
+                });
+                if wanted && !self.try_once(*slot, &id, round, attempt)? {
                     return Ok(false);
                 }
             }
@@ -433,8 +453,14 @@ impl<'a> Session<'a> {
         Ok(true)
     }
 
-    /// Takes one sample and stores it; false when the user stopped it.
-    fn sample(&mut self, slot: Slot<'_>, id: &str, round: u32, attempt: u32) -> Result<bool, ScheduleError> {
+    /// Runs one worker for a sample and stores what the sample is after it; false when the user stopped it.
+    fn try_once(
+        &mut self,
+        slot: Slot<'_>,
+        id: &str,
+        round: u32,
+        attempt: u32,
+    ) -> Result<bool, ScheduleError> {
         if self.launcher.interrupts() > 0 {
             return Ok(false);
         }
@@ -459,11 +485,11 @@ impl<'a> Session<'a> {
         let started = jiff::Timestamp::now().to_string();
         let before = self.meter.read()?;
         let begun = Instant::now();
-        let tried = self.least_of_tries(&order, allowance, self.chosen.plan.tries(slot.case));
+        let outcome = self.launcher.run(&order, allowance);
         let after = self.meter.read()?;
         let wall = begun.elapsed();
         self.pace.spent += wall.as_secs_f64();
-        let Some(mut sample) = tried else {
+        let Some(mut sample) = outcome.sample else {
             return Ok(false);
         };
         let throttled = noise_between(&before, &after, Some(&self.cpus)).throttled;
@@ -473,7 +499,7 @@ impl<'a> Session<'a> {
         };
         let gated = sample.status == Status::Ok && disturbed(&noise);
         note(&mut sample, &noise, gated);
-        let stored = StoredSample {
+        let tried = StoredSample {
             experiment: self.chosen.experiment.id().to_owned(),
             case: id.to_owned(),
             round,
@@ -484,33 +510,27 @@ impl<'a> Session<'a> {
             wall_ns: u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX),
             sample,
         };
-        self.store.add(&stored)?;
-        self.history.add(&stored);
+        self.keep(tried)?;
         Ok(true)
     }
 
-    /// The sample of the worker that was disturbed least: the one with the least first primary metric. `None` when the user
-    /// stopped it.
-    fn least_of_tries(&mut self, order: &Order, allowance: Allowance, tries: u32) -> Option<Sample> {
-        let metric = self.chosen.experiment.primary_metrics()[0];
-        let mut samples = Vec::new();
-        for _ in 0..tries {
-            let sample = self.launcher.run(order, allowance).sample?;
-            // One that fails stands for all.
-            let Some(value) = sample.value(metric) else {
-                return Some(sample);
-            };
-            samples.push((value, sample));
-        }
-        let greatest = samples.iter().map(|(value, _)| *value).fold(f64::MIN, f64::max);
-        let (least, mut sample) = samples.into_iter().min_by(|(a, _), (b, _)| a.total_cmp(b))?;
-        if tries > 1 {
-            sample.noise.insert("tries".to_owned(), f64::from(tries));
-            sample
-                .noise
-                .insert("greatest_to_least".to_owned(), greatest / least);
-        }
-        Some(sample)
+    /// Stores a try: as the sample, or as one more of those that the sample is the least of.
+    fn keep(&mut self, tried: StoredSample) -> Result<(), StoreError> {
+        let before = self.history.last(tried.round, &tried.case, tried.copy);
+        let stored = match before.filter(|before| before.attempt == tried.attempt) {
+            Some(before) => {
+                let metric = self.chosen.experiment.primary_metrics()[0];
+                let least = least_of(before.clone(), tried, metric);
+                self.store.replace(&least)?;
+                least
+            }
+            None => {
+                self.store.add(&tried)?;
+                tried
+            }
+        };
+        self.history.add(&stored);
+        Ok(())
     }
 
     /// The disturbance over the sample, but over at least [`FOREIGN_WINDOW`] where readings reach back so far.
@@ -541,17 +561,59 @@ impl<'a> Session<'a> {
     }
 }
 
-/// This round's order: every case that can run, the reference twice.
+/// This round's order: every case that can run, the reference twice, each as often as it is tried.
 fn shuffled(chosen: &Chosen, seed: u64, round: u32) -> Vec<Slot<'_>> {
     let able = chosen.plan.cases.iter().filter(|c| c.skip.is_none());
     let mut slots: Vec<Slot<'_>> = able.map(|case| Slot { case, copy: 0 }).collect();
     slots.extend(chosen.reference().map(|case| Slot { case, copy: 1 }));
+    let mut turns: Vec<Slot<'_>> = slots
+        .into_iter()
+        .flat_map(|slot| (0..chosen.tries(slot.case)).map(move |_| slot))
+        .collect();
     let name = chosen.experiment.id().bytes().map(u64::from);
     let stream = name.fold(seed ^ (u64::from(round) << 32), |h, b| {
         (h ^ b).wrapping_mul(0x0100_0000_01b3)
     });
-    fastrand::Rng::with_seed(stream).shuffle(&mut slots);
-    slots
+    fastrand::Rng::with_seed(stream).shuffle(&mut turns);
+    turns
+}
+
+/// How many workers a sample is the least of.
+const TRIES: &str = "tries";
+/// The greatest of their values over the one that was kept.
+const GREATEST_TO_LEAST: &str = "greatest_to_least";
+
+/// Whether a sample has had all its tries. One that fails stands for all.
+fn is_complete(stored: &StoredSample, tries: u32) -> bool {
+    stored.sample.status != Status::Ok || tries_of(stored) >= f64::from(tries)
+}
+
+fn tries_of(stored: &StoredSample) -> f64 {
+    stored.sample.noise.get(TRIES).copied().unwrap_or(1.0)
+}
+
+/// What a sample is after one more try: the one with the least `metric`, of those that were undisturbed where there are any.
+/// The time is that of all tries.
+fn least_of(so_far: StoredSample, tried: StoredSample, metric: &str) -> StoredSample {
+    let tries = tries_of(&so_far) + 1.0;
+    let wall_ns = so_far.wall_ns.saturating_add(tried.wall_ns);
+    let (Some(least), Some(value)) = (so_far.sample.value(metric), tried.sample.value(metric)) else {
+        return StoredSample { wall_ns, ..tried };
+    };
+    let spread = so_far.sample.noise.get(GREATEST_TO_LEAST).copied().unwrap_or(1.0);
+    let greatest = (least * spread).max(value);
+    let better = match (so_far.gated, tried.gated) {
+        (false, true) => false,
+        (true, false) => true,
+        _ => value < least,
+    };
+    let (mut kept, least) = if better { (tried, value) } else { (so_far, least) };
+    kept.wall_ns = wall_ns;
+    kept.sample.noise.insert(TRIES.to_owned(), tries);
+    kept.sample
+        .noise
+        .insert(GREATEST_TO_LEAST.to_owned(), greatest / least);
+    kept
 }
 
 /// Whether the later reading is far enough from the earlier one to judge foreign load.
@@ -573,5 +635,81 @@ fn note(sample: &mut Sample, noise: &Noise, gated: bool) {
     }
     if gated {
         sample.tags.push("noisy".to_owned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use threadgauge_results::{Metric, Sample};
+
+    use super::*;
+
+    fn tried(ns: f64, gated: bool) -> StoredSample {
+        let metric = Metric {
+            name: "ns".to_owned(),
+            unit: "ns".to_owned(),
+            value: ns,
+        };
+        StoredSample {
+            experiment: "e".to_owned(),
+            case: "e/a=1".to_owned(),
+            round: 1,
+            copy: 0,
+            attempt: 0,
+            gated,
+            started: String::new(),
+            wall_ns: 5,
+            sample: Sample {
+                status: Status::Ok,
+                reason: None,
+                tags: Vec::new(),
+                metrics: vec![metric],
+                noise: BTreeMap::new(),
+            },
+        }
+    }
+
+    fn of(tries: &[(f64, bool)]) -> StoredSample {
+        let all = tries.iter().map(|(ns, gated)| tried(*ns, *gated));
+        all.reduce(|so_far, next| least_of(so_far, next, "ns")).unwrap()
+    }
+
+    #[test]
+    fn a_sample_is_the_least_of_its_tries_and_took_all_their_time() {
+        let sample = of(&[(12.0, false), (10.0, false), (15.0, false)]);
+        assert_eq!(sample.sample.value("ns"), Some(10.0));
+        assert_eq!((tries_of(&sample), sample.wall_ns), (3.0, 15));
+        assert!((sample.sample.noise[GREATEST_TO_LEAST] - 1.5).abs() < 1e-12);
+        assert!(is_complete(&sample, 3) && !is_complete(&sample, 4));
+    }
+
+    #[test]
+    fn a_disturbed_try_counts_only_where_all_were() {
+        let sample = of(&[(10.0, true), (14.0, false), (12.0, false), (9.0, true)]);
+        assert_eq!((sample.sample.value("ns"), sample.gated), (Some(12.0), false));
+        let sample = of(&[(10.0, true), (9.0, true)]);
+        assert_eq!((sample.sample.value("ns"), sample.gated), (Some(9.0), true));
+    }
+
+    #[test]
+    fn a_try_that_fails_stands_for_all() {
+        let failed = StoredSample {
+            sample: Sample::without_figures(Status::Failed, "refused".to_owned()),
+            ..tried(0.0, false)
+        };
+        let sample = least_of(of(&[(10.0, false), (11.0, false)]), failed, "ns");
+        assert_eq!((sample.sample.status, sample.wall_ns), (Status::Failed, 15));
+        assert!(is_complete(&sample, 5));
+    }
+
+    #[test]
+    fn a_sample_that_grows_is_one_sample_and_its_time_counts_once() {
+        let (one, two) = (tried(12.0, false), of(&[(12.0, false), (10.0, false)]));
+        let mut history = History::default();
+        history.add(&one);
+        history.add(&two);
+        assert_eq!(history.spent, Duration::from_nanos(10));
+        assert_eq!(history.values["e/a=1"]["ns"], BTreeMap::from([(1, 10.0)]));
+        assert_eq!(history.last(1, "e/a=1", 0).map(tries_of), Some(2.0));
     }
 }

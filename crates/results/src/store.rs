@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, params};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -236,6 +236,17 @@ impl Store {
     /// When the disk is full or fails; what was stored before is kept.
     pub fn add(&mut self, stored: &StoredSample) -> Result<(), StoreError> {
         let result = add(&mut self.connection, stored);
+        self.wrap(result)
+    }
+
+    /// Puts a sample in the place of the one with the same case, round, copy and attempt, which had fewer tries. Either the
+    /// one or the other survives whatever happens.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::add`].
+    pub fn replace(&mut self, stored: &StoredSample) -> Result<(), StoreError> {
+        let result = replace(&mut self.connection, stored);
         self.wrap(result)
     }
 
@@ -527,6 +538,24 @@ fn existing(dir: &Path) -> Result<PathBuf, StoreError> {
 
 fn add(connection: &mut Connection, stored: &StoredSample) -> rusqlite::Result<()> {
     let whole = connection.transaction()?;
+    insert(&whole, stored)?;
+    whole.commit()
+}
+
+fn replace(connection: &mut Connection, stored: &StoredSample) -> rusqlite::Result<()> {
+    const OLD: &str = "case_id = ?1 AND round = ?2 AND copy = ?3 AND attempt = ?4";
+    let key = params![stored.case, stored.round, stored.copy, stored.attempt];
+    let whole = connection.transaction()?;
+    whole.execute(
+        &format!("DELETE FROM metric WHERE sample_id IN (SELECT id FROM sample WHERE {OLD})"),
+        key,
+    )?;
+    whole.execute(&format!("DELETE FROM sample WHERE {OLD}"), key)?;
+    insert(&whole, stored)?;
+    whole.commit()
+}
+
+fn insert(whole: &Transaction<'_>, stored: &StoredSample) -> rusqlite::Result<()> {
     whole.execute(
         "INSERT INTO sample(case_id, round, copy, attempt, gated, status, reason, tags, noise, started, wall_ns)
          VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
@@ -551,7 +580,7 @@ fn add(connection: &mut Connection, stored: &StoredSample) -> rusqlite::Result<(
             params![id, position, metric.name, metric.unit, metric.value],
         )?;
     }
-    whole.commit()
+    Ok(())
 }
 
 fn query<T>(

@@ -95,6 +95,28 @@ fn what_was_stored_is_read_back() {
 }
 
 #[test]
+fn a_sample_with_another_try_takes_the_place_of_the_one_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = create(dir.path());
+    let (first, other) = (
+        sample("create/count=1", 1, 2.5),
+        StoredSample {
+            attempt: 1,
+            ..sample("create/count=1", 1, 9.0)
+        },
+    );
+    for sample in [&first, &other] {
+        store.add(sample).unwrap();
+    }
+    let least = StoredSample {
+        wall_ns: 10,
+        ..sample("create/count=1", 1, 1.5)
+    };
+    store.replace(&least).unwrap();
+    assert_eq!(store.samples("create").unwrap(), [other, least]);
+}
+
+#[test]
 fn a_closed_store_is_one_file() {
     let dir = tempfile::tempdir().unwrap();
     create(dir.path()).close().unwrap();

@@ -478,6 +478,37 @@ fn a_short_case_is_the_least_of_some_tries_and_says_of_how_many() {
 }
 
 #[test]
+fn a_sample_that_lacks_tries_gets_them_when_its_run_is_resumed() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("run");
+    let only = "method=pool,alive=1,parent_mib=0,cpus=1";
+    let run = ["run", "create", "--only", only, "--rounds", "1", "--out", "run"];
+    assert!(threadgauge(dir.path(), &run).status.success());
+    let tries = |stored: &StoredSample| stored.sample.noise["tries"];
+    // As a run leaves it that was killed after the first of them.
+    let mut store = Store::resume(&folder).unwrap();
+    let complete = store.samples("create").unwrap();
+    let last = complete.iter().max_by_key(|s| s.attempt).unwrap();
+    let mut killed = last.clone();
+    killed.sample.noise.remove("tries");
+    store.replace(&killed).unwrap();
+    store.set_stopped("create", None).unwrap();
+    store.close().unwrap();
+
+    assert!(
+        threadgauge(dir.path(), &["run", "--resume", "run"])
+            .status
+            .success()
+    );
+    let again = Store::read(&folder).unwrap().samples("create").unwrap();
+    assert_eq!(again.len(), complete.len());
+    let key = |s: &StoredSample| (s.round, s.copy, s.attempt);
+    let mended = again.iter().find(|s| key(s) == key(last)).unwrap();
+    assert_eq!(tries(mended), tries(last));
+    assert!(mended.wall_ns > last.wall_ns);
+}
+
+#[test]
 fn a_second_run_on_a_folder_in_use_is_refused() {
     let slow = Slow::start();
     for arguments in [&["run", "--resume", "r"][..], &["report", "r"]] {

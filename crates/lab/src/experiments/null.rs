@@ -80,7 +80,7 @@ impl Experiment for Null {
 
     fn plan(&self, site: &Site) -> Plan {
         let budget = match site.profile {
-            Profile::Quick => Duration::from_secs(4),
+            Profile::Quick => Duration::from_millis(3_500),
             Profile::Standard => Duration::from_secs(20),
             Profile::Paper => Duration::from_secs(60),
         };

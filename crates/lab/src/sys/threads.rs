@@ -4,15 +4,20 @@
 //! `std::thread` is not used: it maps an alternate signal stack for every thread, which doubles the mappings of
 //! 8,192 threads and the time it takes to start them. Stacks are small and of one size: the C library's default
 //! follows `ulimit -s`, so the same machine would give other figures in another shell, and 8,192 times 8 MiB are
-//! refused where memory may not be overcommitted.
+//! refused where memory may not be overcommitted. They are ours and go at once, when all threads have ended: the C library
+//! keeps 40 MiB of stacks and unmaps every other one as its thread ends, each time telling every CPU, which at 8,192
+//! threads takes longer than all that is measured.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
 use std::io;
 use std::mem::MaybeUninit;
-use std::ptr::{from_ref, null_mut};
+use std::ptr::{NonNull, from_ref, null_mut};
 
-/// Bytes of each stack, with a guard page below.
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
+use rustix::param::page_size;
+
+/// Bytes of each stack, with a guard page below. Whole pages, whatever the machine's page size.
 const STACK_BYTES: usize = 64 * 1024;
 
 /// Why there are fewer threads than wanted.
@@ -43,20 +48,30 @@ pub fn with_threads<F: Fn() + Sync, R>(
     meanwhile: impl FnOnce(Result<(), Refused>) -> R,
 ) -> R {
     let mut threads = Threads(Vec::with_capacity(count));
-    let created = threads.create(count, body);
+    let stacks = match Stacks::reserve(count) {
+        Ok(stacks) => stacks,
+        Err(error) => return meanwhile(Err(Refused { created: 0, error })),
+    };
+    let created = threads.create(&stacks, count, body);
     let value = meanwhile(created);
     drop(threads);
+    drop(stacks);
     value
 }
 
 impl Threads {
-    /// The caller drops `self`, and so joins the threads, before `body`'s borrow ends.
-    fn create<F: Fn() + Sync>(&mut self, count: usize, body: &F) -> Result<(), Refused> {
-        let attributes = Attributes::small_stack().map_err(|error| Refused { created: 0, error })?;
+    /// The caller drops `self`, and so joins the threads, before `body`'s borrow ends and before `stacks` are given back.
+    fn create<F: Fn() + Sync>(&mut self, stacks: &Stacks, count: usize, body: &F) -> Result<(), Refused> {
+        let mut attributes = Attributes::new().map_err(|error| Refused { created: 0, error })?;
         for created in 0..count {
+            let stack = stacks.stack(created);
+            stack
+                .and_then(|stack| attributes.set_stack(stack))
+                .map_err(|error| Refused { created, error })?;
             let mut thread = MaybeUninit::uninit();
             // SAFETY: `thread` can be written, the attributes are initialised, and `enter::<F>` gets the `&F` it
-            // expects, which outlives the thread: `with_threads` joins it before it gives `body` back.
+            // expects, which outlives the thread: `with_threads` joins it before it gives `body` back. So does the stack,
+            // which no other thread has.
             let refused = unsafe {
                 libc::pthread_create(
                     thread.as_mut_ptr(),
@@ -80,18 +95,21 @@ impl Threads {
 struct Attributes(libc::pthread_attr_t);
 
 impl Attributes {
-    fn small_stack() -> io::Result<Self> {
+    fn new() -> io::Result<Self> {
         let mut raw = MaybeUninit::uninit();
         // SAFETY: `raw` can be written.
-        let error = unsafe { libc::pthread_attr_init(raw.as_mut_ptr()) };
-        if error != 0 {
-            return Err(io::Error::from_raw_os_error(error));
+        match unsafe { libc::pthread_attr_init(raw.as_mut_ptr()) } {
+            // SAFETY: it returned 0, so it has initialised them.
+            0 => Ok(Self(unsafe { raw.assume_init() })),
+            error => Err(io::Error::from_raw_os_error(error)),
         }
-        // SAFETY: the call above returned 0, so it has initialised them.
-        let mut attributes = Self(unsafe { raw.assume_init() });
-        // SAFETY: they are initialised, and ours alone.
-        match unsafe { libc::pthread_attr_setstacksize(&raw mut attributes.0, STACK_BYTES) } {
-            0 => Ok(attributes),
+    }
+
+    /// The next thread runs on `STACK_BYTES` from `stack` up.
+    fn set_stack(&mut self, stack: NonNull<c_void>) -> io::Result<()> {
+        // SAFETY: they are initialised, and ours alone; the stack is only noted here.
+        match unsafe { libc::pthread_attr_setstack(&raw mut self.0, stack.as_ptr(), STACK_BYTES) } {
+            0 => Ok(()),
             error => Err(io::Error::from_raw_os_error(error)),
         }
     }
@@ -99,8 +117,48 @@ impl Attributes {
 
 impl Drop for Attributes {
     fn drop(&mut self) {
-        // SAFETY: they were initialised in `small_stack`, and no thread needs them once it is created.
+        // SAFETY: they were initialised in `new`, and no thread needs them once it is created.
         unsafe { libc::pthread_attr_destroy(&raw mut self.0) };
+    }
+}
+
+/// Addresses for the stacks of all threads, each with a guard page below it. Given back when dropped.
+struct Stacks {
+    base: NonNull<c_void>,
+    count: usize,
+}
+
+impl Stacks {
+    /// Room for `count` stacks that nobody can touch yet.
+    fn reserve(count: usize) -> io::Result<Self> {
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        let bytes = Self::stride() * count.max(1);
+        // SAFETY: a fresh anonymous mapping at an address of the kernel's choice overlaps nothing of ours.
+        let base = unsafe { mmap_anonymous(null_mut(), bytes, ProtFlags::empty(), flags) }?;
+        let base = NonNull::new(base).ok_or_else(|| io::Error::other("stacks were mapped at 0"))?;
+        Ok(Self { base, count })
+    }
+
+    fn stride() -> usize {
+        page_size() + STACK_BYTES
+    }
+
+    /// The lowest byte of a stack that can be used from now on.
+    fn stack(&self, number: usize) -> io::Result<NonNull<c_void>> {
+        assert!(number < self.count, "there are {} stacks", self.count);
+        // SAFETY: `number` is below `count`, so this lies within the mapping.
+        let stack = unsafe { self.base.byte_add(number * Self::stride() + page_size()) };
+        let access = MprotectFlags::READ | MprotectFlags::WRITE;
+        // SAFETY: whole pages of our own mapping, which nobody knows yet. The guard page below stays as it is.
+        unsafe { mprotect(stack.as_ptr(), STACK_BYTES, access) }?;
+        Ok(stack)
+    }
+}
+
+impl Drop for Stacks {
+    fn drop(&mut self) {
+        // SAFETY: this is the mapping made in `reserve`, and `with_threads` has joined every thread that ran on it.
+        let _ = unsafe { munmap(self.base.as_ptr(), Self::stride() * self.count.max(1)) };
     }
 }
 

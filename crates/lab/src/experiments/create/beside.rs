@@ -127,9 +127,13 @@ impl Processes {
 
 impl Drop for Processes {
     fn drop(&mut self) {
-        for child in self.0.drain(..) {
+        // All are told before the first is waited for: each needs the CPU once more to end, and those who compute on
+        // would make it wait for their time slices.
+        for &child in &self.0 {
             // Our own children: alive until killed here, and reaped by nobody else.
             let _ = kill_process(child, Signal::KILL);
+        }
+        for child in self.0.drain(..) {
             let _ = reap(child);
         }
     }

@@ -159,7 +159,7 @@ impl Case {
             Mode::Yield | Mode::Neither => 0,
         };
         let start_and_end_us = match self.unit {
-            Unit::Thread => 30 + self.count / 340,
+            Unit::Thread => 26 + self.count / 400,
             Unit::Process if two => 175,
             Unit::Process => 210,
         };
@@ -178,7 +178,7 @@ fn wrong(params: &Params, name: &str, wanted: &str) -> CaseError {
 /// The cases of a profile.
 pub(super) fn plan(site: &Site) -> Plan {
     let budget = match site.profile {
-        Profile::Quick => Duration::from_secs(52),
+        Profile::Quick => Duration::from_millis(52_500),
         Profile::Standard => Duration::from_secs(320),
         Profile::Paper => Duration::from_secs(2 * 60 * 60),
     };
