@@ -27,6 +27,10 @@ fn threadgauge(dir: &Path, arguments: &[&str]) -> Output {
 fn command(dir: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_threadgauge"));
     command.args(arguments).current_dir(dir).stdin(Stdio::null());
+    // What a terminal of whoever runs the tests would say.
+    for terminals in ["COLUMNS", "LINES", "CLICOLOR_FORCE", "FORCE_COLOR"] {
+        command.env_remove(terminals);
+    }
     command
 }
 
