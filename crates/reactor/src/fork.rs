@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, Ordering::SeqCst};
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::process::{
@@ -62,13 +63,24 @@ impl Ended {
     }
 }
 
-/// How many threads this process has.
+/// How long a thread that was joined may still be counted by the kernel: it is told that the memory is free before it goes.
+const JOINED: Duration = Duration::from_millis(100);
+
+/// How many threads this process has, when those that were just joined are gone. Blocks for a tenth of a second where there
+/// are others.
 ///
 /// # Errors
 ///
 /// If /proc cannot be read.
-pub(crate) fn threads() -> io::Result<usize> {
-    Ok(std::fs::read_dir("/proc/self/task")?.count())
+pub(crate) fn threads_that_stay() -> io::Result<usize> {
+    let until = Instant::now() + JOINED;
+    loop {
+        let threads = std::fs::read_dir("/proc/self/task")?.count();
+        if threads == 1 || Instant::now() >= until {
+            return Ok(threads);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// Whether this kernel can watch its children: Linux 5.3 and later can.

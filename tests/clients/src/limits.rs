@@ -105,22 +105,23 @@ fn stale(site: &Site) -> Result<()> {
     server.stop()
 }
 
-fn with_a_token(site: &Site) -> Result<Server> {
+fn with_a_token(site: &Site, auth_timeout_s: Option<u64>) -> Result<Server> {
     let settings = Settings {
         auth: Auth::Token("s3cret"),
+        auth_timeout_s,
         ..Settings::default()
     };
     Server::start(&site.program, &settings)
 }
 
 fn silent_stranger(site: &Site) -> Result<()> {
-    let server = with_a_token(site)?;
+    let server = with_a_token(site, Some(1))?;
     last_words(Wire::greeted(&server)?, "-ERR 'Authentication Timeout'")?;
     server.stop()
 }
 
 fn stranger(site: &Site) -> Result<()> {
-    let server = with_a_token(site)?;
+    let server = with_a_token(site, None)?;
     for says in [
         "PING\r\n",
         "SUB > 1\r\n",

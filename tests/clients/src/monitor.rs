@@ -26,6 +26,7 @@ pub const CASES: &[Case] = &[
 
 const SETTINGS: Settings = Settings {
     auth: crate::server::Auth::Anyone,
+    auth_timeout_s: None,
     max_payload: None,
     max_pending: None,
     port: None,

@@ -44,6 +44,8 @@ pub enum Auth {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Settings {
     pub auth: Auth,
+    /// How long a client may take to say who it is; as long as a test waits without it.
+    pub auth_timeout_s: Option<u64>,
     /// The most bytes of a message.
     pub max_payload: Option<usize>,
     /// The most bytes that may wait for a client.
@@ -65,6 +67,10 @@ pub struct Settings {
 }
 
 impl Settings {
+    fn auth_timeout(&self) -> u64 {
+        self.auth_timeout_s.unwrap_or(DEADLINE.as_secs())
+    }
+
     /// What is a number for both: its name on our command line, its name in the file of `nats-server`, the number there.
     fn numbers(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
         let numbers = [
@@ -222,6 +228,7 @@ fn ours(threadgauge: &Path, design: &str, settings: &Settings, folder: tempfile:
             command.args(["--user", user, "--password", password]);
         }
     }
+    command.args(["--auth-timeout", &settings.auth_timeout().to_string()]);
     for (name, _, number) in settings.numbers() {
         command.args([name, &number.to_string()]);
     }
@@ -281,13 +288,16 @@ fn monitor_in(said: &mut impl BufRead) -> Result<SocketAddr> {
 
 fn nats(nats_server: &Path, settings: &Settings, folder: tempfile::TempDir) -> Result<Server> {
     let mut file = tempfile::NamedTempFile::new_in(folder.path())?;
+    let timeout = settings.auth_timeout();
     match settings.auth {
         Auth::Anyone => {}
-        Auth::Token(token) => writeln!(file, "authorization {{ token: \"{token}\" }}")?,
+        Auth::Token(token) => {
+            writeln!(file, "authorization {{ token: \"{token}\", timeout: {timeout} }}")?;
+        }
         Auth::User(user, password) => {
             writeln!(
                 file,
-                "authorization {{ user: \"{user}\", password: \"{password}\" }}"
+                "authorization {{ user: \"{user}\", password: \"{password}\", timeout: {timeout} }}"
             )?;
         }
     }

@@ -41,7 +41,7 @@ impl Family {
     ///
     /// If the process has other threads than the caller, no descriptor is left, or the kernel cannot watch children.
     pub fn new(design: &'static str) -> Result<Self, Error> {
-        let threads = fork::threads().map_err(Error::io("counting the threads of this process"))?;
+        let threads = fork::threads_that_stay().map_err(Error::io("counting the threads of this process"))?;
         if threads > 1 {
             return Err(Error::Threads { design, threads });
         }

@@ -75,7 +75,7 @@ pub fn plan(site: &Site) -> Plan {
         // Short, so that it can be tried often: the null band that it gives stands beside every comparison.
         reference: Case::base(Way::Pthread, base_count(profile, Way::Pthread)).params(1),
         budget: match profile {
-            Profile::Quick => Duration::from_secs(34),
+            Profile::Quick => Duration::from_secs(32),
             Profile::Standard => Duration::from_secs(220),
             Profile::Paper => Duration::from_secs(2 * 3600),
         },

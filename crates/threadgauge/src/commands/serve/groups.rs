@@ -35,6 +35,10 @@ pub struct Groups {
     /// The user's password; better in a file, as the token
     #[arg(long, value_name = "SECRET", requires = "user")]
     pub password: Option<String>,
+    /// How long a client may take to say who it is (2 if not given)
+    #[arg(long, value_name = "SECONDS")]
+    #[serde(deserialize_with = "as_typed")]
+    pub auth_timeout: Option<Seconds>,
     /// The most bytes of a message with its headers (1048576 if not given)
     #[arg(long, value_name = "BYTES")]
     #[serde(deserialize_with = "as_typed")]
@@ -70,6 +74,7 @@ impl Groups {
             token: who.0,
             user: who.1,
             password: who.2,
+            auth_timeout: self.auth_timeout.or(file.auth_timeout),
             max_payload: self.max_payload.or(file.max_payload),
             max_subscriptions: self.max_subscriptions.or(file.max_subscriptions),
             ping_interval: self.ping_interval.or(file.ping_interval),
@@ -108,6 +113,9 @@ impl Groups {
         if let Some(name) = &self.server_name {
             options.server_name.clone_from(name);
         }
+        if let Some(Seconds(time)) = self.auth_timeout {
+            options.auth_timeout = time;
+        }
         if let Some(Whole(count)) = self.max_subscriptions {
             options.max_subscriptions = count.get();
         }
@@ -135,6 +143,7 @@ impl Groups {
             self.user
                 .as_ref()
                 .map(|name| format!("the user {name} and a password")),
+            self.auth_timeout.map(|it| format!("{it} to say who it is")),
             self.max_payload
                 .map(|bytes| format!("at most {bytes} bytes a message")),
             self.max_subscriptions
