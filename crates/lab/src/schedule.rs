@@ -337,6 +337,14 @@ impl History {
             }
             Status::Failed | Status::Skipped => {
                 *self.failures.entry(stored.case.clone()).or_default() += 1;
+                // A try before it may have been well; the sample is not.
+                if stored.copy == 0
+                    && let Some(metrics) = self.values.get_mut(&stored.case)
+                {
+                    for rounds in metrics.values_mut() {
+                        rounds.remove(&stored.round);
+                    }
+                }
             }
         }
     }
@@ -700,6 +708,10 @@ mod tests {
         let sample = least_of(of(&[(10.0, false), (11.0, false)]), failed, "ns");
         assert_eq!((sample.sample.status, sample.wall_ns), (Status::Failed, 15));
         assert!(is_complete(&sample, 5));
+        let mut history = History::default();
+        history.add(&tried(10.0, false));
+        history.add(&sample);
+        assert_eq!(history.values["e/a=1"]["ns"], BTreeMap::new());
     }
 
     #[test]

@@ -121,7 +121,7 @@ counters! {
     deliveries,
     /// Messages to connections that were gone.
     undeliverable,
-    /// Times that a sender was held up because one who gets its messages had too much waiting.
+    /// Times that a receiver with too much waiting began to hold up a sender, counted for each sender.
     held_up,
     /// Returns of a call that waits for events.
     wake_ups,

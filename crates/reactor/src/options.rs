@@ -121,9 +121,8 @@ pub enum Overflow {
     ///
     /// Before that, those who send to a client for which three quarters of the limit wait are held up: nothing is read
     /// from them until it has taken half of the limit, for ten milliseconds at most; then one receive of 64 KiB, and so on.
-    /// So one who takes what is sent to it, if slowly, sets the pace; and one who takes nothing is dropped once its
-    /// senders have used up the last quarter, those 64 KiB at a time, while nobody else is lost. The quarter should
-    /// have room for that from each sender, and for the 2 MiB on its way to each thread that writes.
+    /// So one who takes as much as that from each of its senders, 6 MiB a second, is never dropped and sets their pace; one
+    /// who takes less, or nothing, is once its senders have used up the last quarter. The quarter should have room for that from each sender, and for the 2 MiB on its way to each thread that writes.
     Drop,
 }
 

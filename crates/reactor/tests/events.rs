@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use threadgauge_reactor::protocol::bytes::Bytes;
 use threadgauge_reactor::protocol::echo::Echo;
 use threadgauge_reactor::{
     CloseReason, ConnectionId, Design, Io, Meter, Overflow, Placement, Protocol, Sends, Server, Session,
@@ -242,6 +243,24 @@ fn who_takes_nothing_is_waited_for_or_dropped() {
             let slow = totals.closed(CloseReason::Slow);
             assert_eq!(slow, u64::from(overflow == Overflow::Drop), "{way:?}");
         }
+    }
+}
+
+#[test]
+fn who_is_refused_and_stays_is_gone_in_the_end() {
+    for &way in WAYS {
+        // A time that comes while it may still hear why, and that was set before.
+        let server = way.server(Bytes).idle(Duration::from_millis(500));
+        let totals = serve(server, |address, meter, _| {
+            let mut client = TcpStream::connect(address).expect("connects");
+            client.write_all(b"what?\n").expect("sent");
+            let mut said = String::new();
+            client.read_to_string(&mut said).expect("why, and the end");
+            wait_for("the end of one who does not leave", || {
+                meter.totals().all_closed() == 1
+            });
+        });
+        assert_eq!(totals.all_closed(), 1, "{way:?}");
     }
 }
 

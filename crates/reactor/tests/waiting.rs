@@ -115,10 +115,11 @@ fn what_waits_is_told_while_it_waits() {
     });
 }
 
+/// A quarter of it has room for what is on its way between loops.
+const LIMIT: usize = 16 << 20;
+
 #[test]
 fn who_reads_slowly_holds_a_fast_sender_up_and_gets_all_in_order() {
-    /// A quarter of it has room for what is on its way between loops.
-    const LIMIT: usize = 16 << 20;
     const ROUNDS: usize = 3;
     on_each(LIMIT, Overflow::Drop, |server| {
         let [speaker, one, other] = [(); 3].map(|()| joined(server.address));
@@ -127,8 +128,8 @@ fn who_reads_slowly_holds_a_fast_sender_up_and_gets_all_in_order() {
             let now = server.meter.totals().held_up;
             if rounds == ROUNDS {
                 Next::End
-            } else if now > held_up {
-                // They read nothing before the speaker is held up once more, and then as much as may wait.
+            } else if now >= held_up + 2 {
+                // They read nothing before each has held the speaker up once more, and then as much as may wait.
                 (held_up, rounds) = (now, rounds + 1);
                 Next::Hear(LIMIT)
             } else {
@@ -147,7 +148,6 @@ fn who_reads_slowly_holds_a_fast_sender_up_and_gets_all_in_order() {
 
 #[test]
 fn who_reads_nothing_is_dropped_and_the_sender_and_the_others_go_on() {
-    const LIMIT: usize = 4 << 20;
     const SAID_AFTER: usize = 8 << 20;
     on_each(LIMIT, Overflow::Drop, |server| {
         let [_stuck, speaker, hearer] = [(); 3].map(|()| joined(server.address));

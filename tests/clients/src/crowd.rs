@@ -17,7 +17,7 @@ pub const CASES: &[Case] = &[
     ("a_stop_in_the_middle_breaks_no_frame", stopped),
 ];
 
-/// How long a crowd talks: each of it says more than one thing in this time, however busy the machine is, since all
+/// How long a crowd talks: each of it says at least one thing in this time, however busy the machine is, since all
 /// that was begun is waited for.
 const SPAN: Duration = Duration::from_millis(300);
 

@@ -230,6 +230,9 @@ impl<'a, P: Protocol> Hall<'a, P> {
             if over {
                 self.close(guest, &mut session, hands);
             } else {
+                // A timer of before may have been this one's as well.
+                let time = read.timer_to_set(&self.serving.options);
+                hands.timers.extend(time.map(|at| (at, guest.id.slot())));
                 hands.touched.push(Arc::clone(guest));
             }
             return;

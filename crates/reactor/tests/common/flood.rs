@@ -4,10 +4,15 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use rustix::net::sockopt::set_socket_send_buffer_size;
+
 const LINE_BYTES: usize = 16_000;
 /// Then they are said again.
 const LINES: usize = 1_024;
 const DEADLINE: Duration = Duration::from_secs(120);
+/// How much the speaker's socket holds. With little, the server stops being told soon after this thread has lost its CPU, and
+/// what waits for those who should hear does not grow meanwhile.
+const AHEAD_BYTES: usize = 64 << 10;
 
 /// What those who hear do.
 pub enum Next {
@@ -31,6 +36,7 @@ pub fn flood(mut speaker: &TcpStream, hearers: &[&TcpStream], mut look: impl FnM
     for socket in hearers.iter().copied().chain([speaker]) {
         socket.set_nonblocking(true).expect("a socket");
     }
+    set_socket_send_buffer_size(speaker, AHEAD_BYTES).expect("a socket");
     let deadline = Instant::now() + DEADLINE;
     let mut said = 0;
     // What each has heard, and up to where it may hear on.

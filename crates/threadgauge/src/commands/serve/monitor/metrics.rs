@@ -36,7 +36,7 @@ impl Pages {
             ),
             (
                 "stalled_clients_total",
-                "Times that a client was not read from since one to whom it sends had too much waiting.",
+                "Times that a subscriber with too much waiting began to hold up a publisher, counted for each publisher.",
                 totals.held_up,
             ),
             (
