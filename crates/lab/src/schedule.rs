@@ -5,7 +5,10 @@
 //! behind each other would all be hit by it. Each try is stored at once, and what has been stored is never run again, so
 //! an interrupted run goes on where it stopped.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+mod history;
+mod tries;
+
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use threadgauge_machine::{CpuList, MachineError, Meter, Noise, Reading, noise_between};
@@ -18,6 +21,8 @@ use crate::experiment::{Experiment, Plan, PlannedCase, Profile, Site};
 use crate::launch::{Allowance, Launcher};
 use crate::selection::{SelectionError, experiments};
 use crate::worker::Order;
+use history::History;
+use tries::{is_complete, least_of};
 
 /// Beyond these a sample is disturbed and repeated (rule 10).
 const STEAL_LIMIT: f64 = 0.01;
@@ -29,8 +34,6 @@ const FOREIGN_WINDOW: Duration = Duration::from_secs(2);
 const FEWEST_ROUNDS: u32 = 6;
 /// How often a disturbed sample is repeated.
 const REPEATS: u32 = 2;
-/// A case that failed this often, and never ran, is not tried again.
-const FAILURES: usize = 2;
 
 /// Why a run cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -295,73 +298,6 @@ impl Pace {
     }
 }
 
-/// What the store already holds of an experiment.
-#[derive(Debug, Default)]
-struct History {
-    /// The last attempt of each sample, by round, case and copy.
-    last: BTreeMap<(u32, String, u32), StoredSample>,
-    failures: BTreeMap<String, usize>,
-    successes: HashSet<String>,
-    spent: Duration,
-    /// Case → metric → values of undisturbed rounds, first copy.
-    values: BTreeMap<String, BTreeMap<String, BTreeMap<u32, f64>>>,
-}
-
-impl History {
-    fn new(samples: &[StoredSample]) -> Self {
-        let mut history = Self::default();
-        for sample in samples {
-            history.add(sample);
-        }
-        history
-    }
-
-    /// Takes note of a sample, or of what it is after another try.
-    fn add(&mut self, stored: &StoredSample) {
-        let key = (stored.round, stored.case.clone(), stored.copy);
-        let before = self.last.insert(key, stored.clone());
-        let counted_ns = before
-            .filter(|before| before.attempt == stored.attempt)
-            .map_or(0, |before| before.wall_ns);
-        self.spent += Duration::from_nanos(stored.wall_ns.saturating_sub(counted_ns));
-        match stored.sample.status {
-            Status::Ok => {
-                self.successes.insert(stored.case.clone());
-                if stored.copy == 0 && !stored.gated {
-                    let metrics = self.values.entry(stored.case.clone()).or_default();
-                    for metric in &stored.sample.metrics {
-                        let rounds = metrics.entry(metric.name.clone()).or_default();
-                        rounds.insert(stored.round, metric.value);
-                    }
-                }
-            }
-            Status::Failed | Status::Skipped => {
-                *self.failures.entry(stored.case.clone()).or_default() += 1;
-                // A try before it may have been well; the sample is not.
-                if stored.copy == 0
-                    && let Some(metrics) = self.values.get_mut(&stored.case)
-                {
-                    for rounds in metrics.values_mut() {
-                        rounds.remove(&stored.round);
-                    }
-                }
-            }
-        }
-    }
-
-    fn last(&self, round: u32, case: &str, copy: u32) -> Option<&StoredSample> {
-        self.last.get(&(round, case.to_owned(), copy))
-    }
-
-    fn has_begun(&self, round: u32) -> bool {
-        self.last.keys().any(|(begun, ..)| *begun == round)
-    }
-
-    fn gave_up(&self, case: &str) -> bool {
-        !self.successes.contains(case) && self.failures.get(case).is_some_and(|&n| n >= FAILURES)
-    }
-}
-
 /// One experiment under way.
 struct Session<'a> {
     chosen: &'a Chosen,
@@ -586,44 +522,6 @@ fn shuffled(chosen: &Chosen, seed: u64, round: u32) -> Vec<Slot<'_>> {
     turns
 }
 
-/// How many workers a sample is the least of.
-const TRIES: &str = "tries";
-/// The greatest of their values over the one that was kept.
-const GREATEST_TO_LEAST: &str = "greatest_to_least";
-
-/// Whether a sample has had all its tries. One that fails stands for all.
-fn is_complete(stored: &StoredSample, tries: u32) -> bool {
-    stored.sample.status != Status::Ok || tries_of(stored) >= f64::from(tries)
-}
-
-fn tries_of(stored: &StoredSample) -> f64 {
-    stored.sample.noise.get(TRIES).copied().unwrap_or(1.0)
-}
-
-/// What a sample is after one more try: the one with the least `metric`, of those that were undisturbed where there are any.
-/// The time is that of all tries.
-fn least_of(so_far: StoredSample, tried: StoredSample, metric: &str) -> StoredSample {
-    let tries = tries_of(&so_far) + 1.0;
-    let wall_ns = so_far.wall_ns.saturating_add(tried.wall_ns);
-    let (Some(least), Some(value)) = (so_far.sample.value(metric), tried.sample.value(metric)) else {
-        return StoredSample { wall_ns, ..tried };
-    };
-    let spread = so_far.sample.noise.get(GREATEST_TO_LEAST).copied().unwrap_or(1.0);
-    let greatest = (least * spread).max(value);
-    let better = match (so_far.gated, tried.gated) {
-        (false, true) => false,
-        (true, false) => true,
-        _ => value < least,
-    };
-    let (mut kept, least) = if better { (tried, value) } else { (so_far, least) };
-    kept.wall_ns = wall_ns;
-    kept.sample.noise.insert(TRIES.to_owned(), tries);
-    kept.sample
-        .noise
-        .insert(GREATEST_TO_LEAST.to_owned(), greatest / least);
-    kept
-}
-
 /// Whether the later reading is far enough from the earlier one to judge foreign load.
 fn reaches_back(later: &Reading, earlier: &Reading) -> bool {
     Duration::from_nanos(later.at_ns.saturating_sub(earlier.at_ns)) >= FOREIGN_WINDOW
@@ -643,85 +541,5 @@ fn note(sample: &mut Sample, noise: &Noise, gated: bool) {
     }
     if gated {
         sample.tags.push("noisy".to_owned());
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use threadgauge_results::{Metric, Sample};
-
-    use super::*;
-
-    fn tried(ns: f64, gated: bool) -> StoredSample {
-        let metric = Metric {
-            name: "ns".to_owned(),
-            unit: "ns".to_owned(),
-            value: ns,
-        };
-        StoredSample {
-            experiment: "e".to_owned(),
-            case: "e/a=1".to_owned(),
-            round: 1,
-            copy: 0,
-            attempt: 0,
-            gated,
-            started: String::new(),
-            wall_ns: 5,
-            sample: Sample {
-                status: Status::Ok,
-                reason: None,
-                tags: Vec::new(),
-                metrics: vec![metric],
-                noise: BTreeMap::new(),
-            },
-        }
-    }
-
-    fn of(tries: &[(f64, bool)]) -> StoredSample {
-        let all = tries.iter().map(|(ns, gated)| tried(*ns, *gated));
-        all.reduce(|so_far, next| least_of(so_far, next, "ns")).unwrap()
-    }
-
-    #[test]
-    fn a_sample_is_the_least_of_its_tries_and_took_all_their_time() {
-        let sample = of(&[(12.0, false), (10.0, false), (15.0, false)]);
-        assert_eq!(sample.sample.value("ns"), Some(10.0));
-        assert_eq!((tries_of(&sample), sample.wall_ns), (3.0, 15));
-        assert!((sample.sample.noise[GREATEST_TO_LEAST] - 1.5).abs() < 1e-12);
-        assert!(is_complete(&sample, 3) && !is_complete(&sample, 4));
-    }
-
-    #[test]
-    fn a_disturbed_try_counts_only_where_all_were() {
-        let sample = of(&[(10.0, true), (14.0, false), (12.0, false), (9.0, true)]);
-        assert_eq!((sample.sample.value("ns"), sample.gated), (Some(12.0), false));
-        let sample = of(&[(10.0, true), (9.0, true)]);
-        assert_eq!((sample.sample.value("ns"), sample.gated), (Some(9.0), true));
-    }
-
-    #[test]
-    fn a_try_that_fails_stands_for_all() {
-        let failed = StoredSample {
-            sample: Sample::without_figures(Status::Failed, "refused".to_owned()),
-            ..tried(0.0, false)
-        };
-        let sample = least_of(of(&[(10.0, false), (11.0, false)]), failed, "ns");
-        assert_eq!((sample.sample.status, sample.wall_ns), (Status::Failed, 15));
-        assert!(is_complete(&sample, 5));
-        let mut history = History::default();
-        history.add(&tried(10.0, false));
-        history.add(&sample);
-        assert_eq!(history.values["e/a=1"]["ns"], BTreeMap::new());
-    }
-
-    #[test]
-    fn a_sample_that_grows_is_one_sample_and_its_time_counts_once() {
-        let (one, two) = (tried(12.0, false), of(&[(12.0, false), (10.0, false)]));
-        let mut history = History::default();
-        history.add(&one);
-        history.add(&two);
-        assert_eq!(history.spent, Duration::from_nanos(10));
-        assert_eq!(history.values["e/a=1"]["ns"], BTreeMap::from([(1, 10.0)]));
-        assert_eq!(history.last(1, "e/a=1", 0).map(tries_of), Some(2.0));
     }
 }
