@@ -14,7 +14,7 @@ use threadgauge_reactor::{
     BuiltIn, CloseReason, Design, Meter, Overflow, Sends, Server, Setting, Stop, Waiting,
 };
 
-use crate::flood::{Next, flood};
+use crate::flood::{Next, Rounds, flood};
 
 const DEADLINE: Duration = Duration::from_secs(120);
 /// More than the sockets of one connection hold.
@@ -123,18 +123,10 @@ fn who_reads_slowly_holds_a_fast_sender_up_and_gets_all_in_order() {
     const ROUNDS: usize = 3;
     on_each(LIMIT, Overflow::Drop, |server| {
         let [speaker, one, other] = [(); 3].map(|()| joined(server.address));
-        let (mut held_up, mut rounds) = (0, 0);
-        flood(&speaker, &[&one, &other], |_| {
-            let now = server.meter.totals().held_up;
-            if rounds == ROUNDS {
-                Next::End
-            } else if now > held_up {
-                // They read nothing before one of them has held the speaker up once more, and then as much as may wait.
-                (held_up, rounds) = (now, rounds + 1);
-                Next::Hear(LIMIT)
-            } else {
-                Next::GoOn
-            }
+        let mut rounds = Rounds::default();
+        flood(&speaker, &[&one, &other], |_| match rounds.count {
+            ROUNDS => Next::End,
+            _ => rounds.next(server.meter.totals().held_up, LIMIT),
         });
         let totals = server.meter.totals();
         assert_eq!(

@@ -20,7 +20,7 @@ use crate::{Design, Meter, Protocol, Server, Stop};
 #[path = "../../tests/common/flood.rs"]
 mod flood;
 
-use self::flood::{Next, flood};
+use self::flood::{Next, Rounds, flood};
 
 const LOOPS: usize = 4;
 /// Readings under which each loop, at first two that read and two that write, comes to do the other and goes back, and
@@ -165,17 +165,11 @@ fn who_is_held_up_goes_on_and_nobody_is_dropped_while_all_move() {
             // They began on two that read and two that write.
             loops(|part| part.receives) > 2 && loops(|part| part.sends) > 2
         };
-        let (mut held_up, mut rounds) = (0, 0);
+        let mut rounds = Rounds::default();
         flood(&speaker, &[&hearer], |_| {
-            let now = meter.totals().held_up;
-            if rounds >= LEAST_ROUNDS && moved() {
-                Next::End
-            } else if now > held_up {
-                // Nothing is read before the speaker is held up once more, and then as much as may wait.
-                (held_up, rounds) = (now, rounds + 1);
-                Next::Hear(LIMIT)
-            } else {
-                Next::GoOn
+            match rounds.count >= LEAST_ROUNDS && moved() {
+                true => Next::End,
+                false => rounds.next(meter.totals().held_up, LIMIT),
             }
         });
     });

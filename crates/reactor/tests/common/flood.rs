@@ -24,6 +24,26 @@ pub enum Next {
     End,
 }
 
+/// Those who hear read nothing before the speaker is held up once more, and then as much as may wait for them: a round.
+#[derive(Default)]
+pub struct Rounds {
+    held_up: u64,
+    /// How many there were.
+    pub count: usize,
+}
+
+impl Rounds {
+    /// What they do now that the speaker was held up so often in all.
+    pub fn next(&mut self, held_up: u64, may_wait: usize) -> Next {
+        if held_up <= self.held_up {
+            return Next::GoOn;
+        }
+        self.held_up = held_up;
+        self.count += 1;
+        Next::Hear(may_wait)
+    }
+}
+
 /// Says lines and has them heard as `look` says, until its end. It is given how many bytes were said.
 ///
 /// # Panics
