@@ -70,7 +70,7 @@ impl Experiment for Yield {
             cases: vec![case("none"), case("yield")],
             reference: params("call=none"),
             budget: Duration::from_secs(30),
-            least_of_tries: false,
+            twice_up_to: Duration::ZERO,
         }
     }
 

@@ -1,12 +1,13 @@
 //! `cargo xtask pairs`: the harness's self test on this machine, by pairs of quick runs.
 //!
 //! Two runs of the same program on the same machine must be called the same (does it cry wolf?), and
-//! with a hidden handicap in the second they must be called slower (does it see anything?). The runs
-//! are interleaved, so that a drift of the machine does not pass for a difference.
+//! with a hidden handicap in one they must be called slower (does it see anything?). The two take turns,
+//! try by try, so that a drift of the machine does not pass for a difference.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -26,7 +27,7 @@ pub struct Options {
     /// How many pairs
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pairs: u32,
-    /// Hide this much extra work, in per cent, in the second run of each pair
+    /// Hide this much extra work, in per cent, in one run of each pair
     #[arg(long, default_value_t = 0, value_name = "PERCENT")]
     handicap: u32,
     /// Run only these experiments; all without it
@@ -50,18 +51,15 @@ pub fn run(options: &Options) -> Result<()> {
     println!("|---|---|---|---|---|---|---|");
     let mut counts = Vec::new();
     for pair in 1..=options.pairs {
-        let a = measure(
-            &threadgauge,
-            &out.join(format!("{pair}a")),
-            &options.experiments,
-            0,
-        )?;
-        let b = measure(
-            &threadgauge,
-            &out.join(format!("{pair}b")),
-            &options.experiments,
-            options.handicap,
-        )?;
+        let (a, b) = (out.join(format!("{pair}a")), out.join(format!("{pair}b")));
+        let turns = out.join(format!("{pair}.turns"));
+        let measure =
+            |folder: &Path, handicap| measure(&threadgauge, folder, &turns, &options.experiments, handicap);
+        thread::scope(|scope| {
+            let first = scope.spawn(|| measure(&a, 0));
+            measure(&b, options.handicap)?;
+            first.join().expect("it returns its errors")
+        })?;
         let comparison = shell::output(
             shell::command_at(&threadgauge)
                 .arg("compare")
@@ -117,18 +115,26 @@ fn default_out() -> Result<PathBuf> {
     Ok(PathBuf::from("target/pairs").join(now.as_secs().to_string()))
 }
 
-fn measure(threadgauge: &Path, out: &Path, experiments: &[String], handicap: u32) -> Result<PathBuf> {
+/// One of the two runs. What it says goes into a file beside its folder.
+fn measure(
+    threadgauge: &Path,
+    out: &Path,
+    turns: &Path,
+    experiments: &[String],
+    handicap: u32,
+) -> Result<()> {
+    let log = out.with_extension("log");
     let mut run = shell::command_at(threadgauge);
     run.arg("run")
         .args(experiments)
-        .args(["--profile", "quick", "--out"])
+        .args(["--profile", "quick", "--handicap", &handicap.to_string()])
+        .arg("--turns")
+        .arg(turns)
+        .arg("--out")
         .arg(out)
-        .stdout(Stdio::null());
-    if handicap > 0 {
-        run.args(["--handicap", &handicap.to_string()]);
-    }
-    shell::run(&mut run)?;
-    Ok(out.to_owned())
+        .stdout(Stdio::null())
+        .stderr(File::create(&log).with_context(|| format!("cannot write {}", log.display()))?);
+    shell::run(&mut run).with_context(|| format!("{} says why", log.display()))
 }
 
 /// How the cases of one pair were called.

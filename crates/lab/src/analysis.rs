@@ -73,6 +73,7 @@ pub fn analyse(store: &Store) -> Result<Results, StoreError> {
             complete,
             measured_s: measured_ns as f64 / 1e9,
             options: record.options,
+            in_turns_with: record.in_turns_with,
         },
         machine: store.machine()?,
         warnings,

@@ -97,24 +97,32 @@ pub struct Plan {
     pub cases: Vec<PlannedCase>,
     /// Picks the reference case: the first that matches. It runs twice a round, the second as null control.
     pub reference: Params,
-    /// No new round is begun when it would end beyond this, once there are the six that an interval needs.
+    /// No new round is begun when it would end beyond this and what the experiments before it in the run have left of
+    /// theirs, once there are the six that an interval needs.
     pub budget: Duration,
-    /// Whether a short case is tried several times a sample, each in a fresh worker at another moment of the round, and the
-    /// least of its first primary metric kept: for work of some milliseconds, to which other tenants of the machine can
-    /// only add.
-    pub least_of_tries: bool,
+    /// A case that takes up to this is tried twice a sample, each time in a fresh worker at another moment of the round, and the
+    /// one with the lesser first primary metric kept: for work of some milliseconds, to which other tenants of the machine
+    /// can only add. Where it is zero no case is, and the reference case neither.
+    pub twice_up_to: Duration,
 }
 
+/// How long the tries of the reference case may take together, and how many there are at most. Its own noise hides
+/// differences of all others, so it has more of them.
+const TRIES_OF_THE_REFERENCE: (Duration, u32) = (Duration::from_millis(120), 12);
+
 impl Plan {
-    /// How many workers a sample of this case takes; the reference case takes more.
+    /// How many workers a sample of this case takes.
     #[must_use]
     pub fn tries(&self, case: &PlannedCase, is_reference: bool) -> u32 {
-        if !self.least_of_tries {
+        if self.twice_up_to.is_zero() {
             return 1;
         }
-        let limit = if is_reference { OF_THE_REFERENCE } else { OF_A_CASE };
-        let fit = limit.span.as_millis() / case.estimate.as_millis().max(1);
-        u32::try_from(fit).unwrap_or(limit.most).clamp(1, limit.most)
+        if is_reference {
+            let (span, most) = TRIES_OF_THE_REFERENCE;
+            let fit = span.as_millis() / case.estimate.as_millis().max(1);
+            return u32::try_from(fit).unwrap_or(most).clamp(1, most);
+        }
+        1 + u32::from(case.estimate <= self.twice_up_to)
     }
 }
 
@@ -128,23 +136,6 @@ pub struct PlannedCase {
     /// Why it cannot run here, if so.
     pub skip: Option<String>,
 }
-
-/// How long the tries of a sample may take together, and how many there are at most.
-struct TriesLimit {
-    span: Duration,
-    most: u32,
-}
-
-const OF_A_CASE: TriesLimit = TriesLimit {
-    span: Duration::from_millis(50),
-    most: 5,
-};
-
-/// What two equal cases may differ by is judged by the reference case: its own noise hides differences of all others.
-const OF_THE_REFERENCE: TriesLimit = TriesLimit {
-    span: Duration::from_millis(180),
-    most: 12,
-};
 
 impl PlannedCase {
     /// A case that can run.
@@ -207,31 +198,33 @@ pub struct Pair {
 mod tests {
     use super::*;
 
-    fn tries(least_of_tries: bool, is_reference: bool, estimate_ms: u64) -> u32 {
+    fn tries(twice_up_to_ms: u64, is_reference: bool, estimate_ms: u64) -> u32 {
         let case = PlannedCase::new(Params::default(), Duration::from_millis(estimate_ms));
         let plan = Plan {
             cases: vec![case.clone()],
             reference: Params::default(),
             budget: Duration::ZERO,
-            least_of_tries,
+            twice_up_to: Duration::from_millis(twice_up_to_ms),
         };
         plan.tries(&case, is_reference)
     }
 
     #[test]
-    fn short_cases_are_tried_often_and_long_ones_once() {
-        let tries = |ms: [u64; 6]| ms.map(|ms| tries(true, false, ms));
-        assert_eq!(tries([0, 10, 16, 25, 26, 51]), [5, 5, 3, 2, 1, 1]);
+    fn short_cases_are_tried_twice_and_long_ones_once() {
+        assert_eq!([0, 50, 51].map(|ms| tries(50, false, ms)), [2, 2, 1]);
     }
 
     #[test]
     fn the_reference_case_is_tried_more_often() {
-        let tries = |ms: [u64; 5]| ms.map(|ms| tries(true, true, ms));
-        assert_eq!(tries([0, 15, 32, 90, 91]), [12, 12, 5, 2, 1]);
+        assert_eq!(
+            [0, 10, 32, 60, 61].map(|ms| tries(50, true, ms)),
+            [12, 12, 3, 2, 1]
+        );
     }
 
     #[test]
     fn where_tries_are_not_wanted_there_is_one() {
-        assert_eq!([5, 51].map(|ms| tries(false, true, ms)), [1, 1]);
+        assert_eq!([5, 51].map(|ms| tries(0, true, ms)), [1, 1]);
+        assert_eq!(tries(0, false, 0), 1);
     }
 }

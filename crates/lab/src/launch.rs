@@ -51,6 +51,21 @@ impl Interrupts {
         }
         self.count
     }
+
+    /// Blocks until `other` can be read, which is true, or the user has asked to stop.
+    pub fn wait_for(&mut self, other: impl AsFd) -> bool {
+        while self.count() == 0 {
+            let mut fds = [
+                PollFd::new(&other, PollFlags::IN),
+                PollFd::new(&self.stream, PollFlags::IN),
+            ];
+            // An error here is a signal of ours: the loop looks again.
+            if poll(&mut fds, None).is_ok() && !fds[0].revents().is_empty() {
+                return true;
+            }
+        }
+        false
+    }
 }
 
 /// Starts workers, one after the other.
@@ -99,9 +114,9 @@ impl Launcher {
         })
     }
 
-    /// How often the user has asked to stop.
-    pub fn interrupts(&mut self) -> u32 {
-        self.interrupts.count()
+    /// The user's wish to stop.
+    pub const fn interrupts(&mut self) -> &mut Interrupts {
+        &mut self.interrupts
     }
 
     /// Runs one worker to its end, at most until its deadline.

@@ -9,6 +9,7 @@ pub mod experiments;
 pub mod launch;
 pub mod schedule;
 pub mod selection;
+pub mod turns;
 pub mod view;
 pub mod worker;
 

@@ -20,6 +20,7 @@ use threadgauge_stats::{Reason, Step, StoppingRule, summarise};
 use crate::experiment::{Experiment, Plan, PlannedCase, Profile, Site};
 use crate::launch::{Allowance, Launcher};
 use crate::selection::{SelectionError, experiments};
+use crate::turns::{Taken, Turn, Turns};
 use crate::worker::Order;
 use history::History;
 use tries::{is_complete, least_of};
@@ -52,6 +53,8 @@ pub trait Observer {
     fn case_begins(&mut self, progress: &Progress<'_>);
     /// An experiment has ended.
     fn experiment_ends(&mut self, id: &str, because: &str);
+    /// The run to take turns with went away before its end.
+    fn left_alone(&mut self);
 }
 
 /// Where the run is.
@@ -154,6 +157,12 @@ impl Chosen {
             .or_else(|| able.next())
     }
 
+    /// Every case that is measured, and how many tries a sample of it takes.
+    pub fn measured(&self) -> impl Iterator<Item = (String, u32)> {
+        let able = self.plan.cases.iter().filter(|c| c.skip.is_none());
+        able.map(|c| (c.params.case_id(self.experiment.id()), self.tries(c)))
+    }
+
     /// How many workers a sample of this case takes.
     fn tries(&self, case: &PlannedCase) -> u32 {
         let is_reference = self.reference().is_some_and(|of| of.params == case.params);
@@ -197,7 +206,7 @@ pub fn expected_rounds(rule: &StoppingRule) -> u32 {
     rule.looks.first().copied().unwrap_or(1)
 }
 
-/// Measures everything that is not yet in the store.
+/// Measures everything that is not yet in the store, each try when it is its turn.
 ///
 /// # Errors
 ///
@@ -207,6 +216,7 @@ pub fn run(
     chosen: &[Chosen],
     profile: Profile,
     launcher: &mut Launcher,
+    turns: &mut Turns,
     observer: &mut dyn Observer,
 ) -> Result<Ending, ScheduleError> {
     let record = store.run()?;
@@ -221,19 +231,24 @@ pub fn run(
         ..Pace::default()
     };
     let mut meter = Meter::new()?;
-    for chosen in chosen {
+    // What the experiments so far have left of their time: the next may need it in a slow hour.
+    let mut spare = Duration::ZERO;
+    for (experiment, chosen) in chosen.iter().enumerate() {
         let id = chosen.experiment.id();
         let planned = chosen.round_estimate().as_secs_f64() * rounds;
         let floor = pace.done;
         let samples = store.samples(id)?;
         let mut session = Session {
+            experiment,
             chosen,
+            budget: chosen.plan.budget + spare,
             record: &record,
             rule: &rule,
             cpus: CpuList::new(record.cpus.iter().copied()),
             history: History::new(&samples),
             readings: VecDeque::new(),
             launcher,
+            turns,
             store,
             meter: &mut meter,
             observer,
@@ -243,10 +258,12 @@ pub fn run(
         let Some(because) = session.rounds()? else {
             return Ok(Ending::Interrupted);
         };
+        spare = session.budget.saturating_sub(session.history.spent);
         store.set_stopped(id, Some(because))?;
         pace.close(floor + planned);
         observer.experiment_ends(id, because);
     }
+    turns.end(launcher.interrupts());
     Ok(Ending::Complete)
 }
 
@@ -300,7 +317,11 @@ impl Pace {
 
 /// One experiment under way.
 struct Session<'a> {
+    /// Its place in the run.
+    experiment: usize,
     chosen: &'a Chosen,
+    /// How long its samples may take together.
+    budget: Duration,
     record: &'a RunRecord,
     rule: &'a StoppingRule,
     /// The run's CPUs: what others do on the rest of the machine is not gated.
@@ -308,6 +329,7 @@ struct Session<'a> {
     history: History,
     readings: VecDeque<Reading>,
     launcher: &'a mut Launcher,
+    turns: &'a mut Turns,
     store: &'a mut Store,
     meter: &'a mut Meter,
     observer: &'a mut dyn Observer,
@@ -325,23 +347,19 @@ impl<'a> Session<'a> {
     /// Runs rounds until a rule says stop; `None` when the user did.
     fn rounds(&mut self) -> Result<Option<&'static str>, ScheduleError> {
         let most = self.rule.looks.last().copied().unwrap_or(1);
-        let budget = self.chosen.plan.budget;
         for round in 1..=most {
-            if self.launcher.interrupts() > 0 {
+            if self.launcher.interrupts().count() > 0 {
                 return Ok(None);
             }
-            let begun_rounds = round - 1;
             // A round that is half done already is finished first: what was decided before it stays decided.
-            if begun_rounds > 0 && !self.history.has_begun(round) {
-                match self.rule.decide(begun_rounds, &self.half_widths()) {
-                    Step::Stop(Reason::Precision) => return Ok(Some("precision")),
-                    Step::Stop(Reason::Rounds) => return Ok(Some("rounds")),
-                    Step::Continue => {}
-                }
-                let per_round = self.history.spent / begun_rounds;
-                let enough = begun_rounds >= FEWEST_ROUNDS && self.record.rounds.is_none();
-                if enough && self.history.spent + per_round > budget {
-                    return Ok(Some("time-budget"));
+            if round > 1 && !self.history.has_begun(round) {
+                let enough = self.enough(round - 1);
+                let first = self.turn(round, 0, 0);
+                let goes_on = self
+                    .turns
+                    .agree(first, enough.is_none(), self.launcher.interrupts());
+                if !goes_on {
+                    return Ok(enough);
                 }
             }
             if !self.round(round, most)? {
@@ -351,11 +369,33 @@ impl<'a> Session<'a> {
         Ok(Some("rounds"))
     }
 
+    /// Why no round need follow these.
+    fn enough(&self, rounds: u32) -> Option<&'static str> {
+        match self.rule.decide(rounds, &self.half_widths()) {
+            Step::Stop(Reason::Precision) => return Some("precision"),
+            Step::Stop(Reason::Rounds) => return Some("rounds"),
+            Step::Continue => {}
+        }
+        let per_round = self.history.spent / rounds;
+        let has_interval = rounds >= FEWEST_ROUNDS && self.record.rounds.is_none();
+        let too_long = self.history.spent + per_round > self.budget;
+        (has_interval && too_long).then_some("time-budget")
+    }
+
+    fn turn(&self, round: u32, attempt: u32, place: usize) -> Turn {
+        Turn {
+            experiment: self.experiment,
+            round,
+            attempt,
+            place,
+        }
+    }
+
     /// Takes a sample of every case, then the repeats of what was disturbed; false when the user stopped it.
     fn round(&mut self, round: u32, most: u32) -> Result<bool, ScheduleError> {
-        let turns = shuffled(self.chosen, self.record.seed, round);
-        let total = turns.len();
-        for (done, slot) in turns.iter().enumerate() {
+        let order = shuffled(self.chosen, self.record.seed, round);
+        let total = order.len();
+        for (place, slot) in order.iter().enumerate() {
             let id = slot.case.params.case_id(self.chosen.experiment.id());
             let complete = self
                 .history
@@ -371,25 +411,25 @@ impl<'a> Session<'a> {
                 case: &id,
                 round,
                 rounds: most,
-                done,
+                done: place,
                 total,
                 left: self.pace.left(),
                 share,
             });
-            if !self.try_once(*slot, &id, round, 0)? {
+            if !self.try_once(*slot, &id, self.turn(round, 0, place))? {
                 return Ok(false);
             }
             self.pace.advance(slot.case.estimate);
         }
         for attempt in 1..=REPEATS {
-            for slot in &turns {
+            for (place, slot) in order.iter().enumerate() {
                 let id = slot.case.params.case_id(self.chosen.experiment.id());
                 let wanted = self.history.last(round, &id, slot.copy).is_some_and(|last| {
                     let under_way =
                         last.attempt == attempt && !is_complete(last, self.chosen.tries(slot.case));
                     under_way || (last.attempt == attempt - 1 && last.gated)
                 });
-                if wanted && !self.try_once(*slot, &id, round, attempt)? {
+                if wanted && !self.try_once(*slot, &id, self.turn(round, attempt, place))? {
                     return Ok(false);
                 }
             }
@@ -398,14 +438,9 @@ impl<'a> Session<'a> {
     }
 
     /// Runs one worker for a sample and stores what the sample is after it; false when the user stopped it.
-    fn try_once(
-        &mut self,
-        slot: Slot<'_>,
-        id: &str,
-        round: u32,
-        attempt: u32,
-    ) -> Result<bool, ScheduleError> {
-        if self.launcher.interrupts() > 0 {
+    fn try_once(&mut self, slot: Slot<'_>, id: &str, turn: Turn) -> Result<bool, ScheduleError> {
+        let asked = Instant::now();
+        if self.launcher.interrupts().count() > 0 {
             return Ok(false);
         }
         let cpus: Vec<usize> = match slot.case.params.int("cpus") {
@@ -426,13 +461,18 @@ impl<'a> Session<'a> {
             deadline: slot.case.deadline(),
             address_space: None,
         };
+        match self.turns.take(turn, self.launcher.interrupts()) {
+            Taken::Mine => {}
+            Taken::LeftAlone => self.observer.left_alone(),
+            Taken::Interrupted => return Ok(false),
+        }
         let started = jiff::Timestamp::now().to_string();
-        let before = self.meter.read()?;
+        let before = self.reading()?;
         let begun = Instant::now();
         let outcome = self.launcher.run(&order, allowance);
-        let after = self.meter.read()?;
+        let after = self.reading()?;
         let wall = begun.elapsed();
-        self.pace.spent += wall.as_secs_f64();
+        self.pace.spent += asked.elapsed().as_secs_f64();
         let Some(mut sample) = outcome.sample else {
             return Ok(false);
         };
@@ -446,9 +486,9 @@ impl<'a> Session<'a> {
         let tried = StoredSample {
             experiment: self.chosen.experiment.id().to_owned(),
             case: id.to_owned(),
-            round,
+            round: turn.round,
             copy: slot.copy,
-            attempt,
+            attempt: turn.attempt,
             gated,
             started,
             wall_ns: u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX),
@@ -475,6 +515,13 @@ impl<'a> Session<'a> {
         };
         self.history.add(&stored);
         Ok(())
+    }
+
+    /// The machine's counters; the run that this one takes turns with is no stranger.
+    fn reading(&mut self) -> Result<Reading, MachineError> {
+        let mut reading = self.meter.read()?;
+        reading.own_cpu += self.turns.cpu_of_the_other();
+        Ok(reading)
     }
 
     /// The disturbance over the sample, but over at least [`FOREIGN_WINDOW`] where readings reach back so far.
@@ -510,7 +557,7 @@ fn shuffled(chosen: &Chosen, seed: u64, round: u32) -> Vec<Slot<'_>> {
     let able = chosen.plan.cases.iter().filter(|c| c.skip.is_none());
     let mut slots: Vec<Slot<'_>> = able.map(|case| Slot { case, copy: 0 }).collect();
     slots.extend(chosen.reference().map(|case| Slot { case, copy: 1 }));
-    let mut turns: Vec<Slot<'_>> = slots
+    let mut order: Vec<Slot<'_>> = slots
         .into_iter()
         .flat_map(|slot| (0..chosen.tries(slot.case)).map(move |_| slot))
         .collect();
@@ -518,8 +565,8 @@ fn shuffled(chosen: &Chosen, seed: u64, round: u32) -> Vec<Slot<'_>> {
     let stream = name.fold(seed ^ (u64::from(round) << 32), |h, b| {
         (h ^ b).wrapping_mul(0x0100_0000_01b3)
     });
-    fastrand::Rng::with_seed(stream).shuffle(&mut turns);
-    turns
+    fastrand::Rng::with_seed(stream).shuffle(&mut order);
+    order
 }
 
 /// Whether the later reading is far enough from the earlier one to judge foreign load.

@@ -6,7 +6,7 @@ use crate::cgroup::ThrottleFile;
 use crate::clock::monotonic_ns;
 use crate::error::MachineError;
 use crate::noise::Reading;
-use crate::procstat::{parse_pressure_some_us, parse_proc_stat};
+use crate::procstat::{parse_created, parse_pressure_some_us, parse_proc_stat};
 use crate::source::Source;
 use crate::usage::{usage_children, usage_self};
 use std::collections::{HashMap, HashSet};
@@ -68,7 +68,7 @@ impl Meter {
             .as_ref()
             .and_then(|file| file.read(&mut self.buffer));
         let stat = read_whole(&self.stat, &mut self.buffer).map_err(|e| read_error("/proc/stat", e))?;
-        let cpus = parse_proc_stat(&stat);
+        let (cpus, created) = (parse_proc_stat(&stat), parse_created(&stat));
         if cpus.is_empty() {
             let what = "it has no line that starts with cpu0".to_owned();
             return Err(MachineError::Malformed {
@@ -85,6 +85,7 @@ impl Meter {
             at_ns,
             cpus,
             ticks_per_second: rustix::param::clock_ticks_per_second(),
+            created,
             own_cpu: usage_self().cpu() + usage_children().cpu(),
             kernel_threads: self.kernel_threads.total,
             pressure_cpu_some_us: pressure.as_deref().and_then(parse_pressure_some_us),

@@ -69,6 +69,12 @@ pub fn parse_proc_stat(text: &str) -> Vec<CpuTimes> {
         .collect()
 }
 
+/// Threads and processes created since the machine was started, by the line `processes` of a `/proc/stat` text.
+pub fn parse_created(text: &str) -> Option<u64> {
+    let count = text.lines().find_map(|line| line.strip_prefix("processes "))?;
+    count.trim().parse().ok()
+}
+
 fn parse_cpu_line(line: &str) -> Option<CpuTimes> {
     let mut words = line.split_ascii_whitespace();
     let cpu = words.next()?.strip_prefix("cpu")?.parse().ok()?;
@@ -118,6 +124,16 @@ mod tests {
         let cpus = parse_proc_stat(TEXT);
         assert_eq!(cpus.len(), 2);
         assert_eq!((cpus[1].cpu, cpus[1].busy(), cpus[1].total()), (2, 29, 111));
+    }
+
+    #[test]
+    fn the_number_of_created_threads_is_read_where_there_is_one() {
+        assert_eq!(parse_created(TEXT), None);
+        assert_eq!(
+            parse_created(&format!("{TEXT}processes 7012\nprocs_running 2\n")),
+            Some(7012)
+        );
+        assert_eq!(parse_created("processes many\n"), None);
     }
 
     #[test]

@@ -23,9 +23,13 @@ pub struct CompareReport {
     pub b_name: String,
     /// Other machine, other kernel, other version: why the figures may not be comparable.
     pub warnings: Vec<String>,
+    /// Whether the two took turns, so that their rounds are pairs.
+    pub paired: bool,
     /// One row a case and metric; `ratio` is second over first.
     pub rows: Vec<ComparisonResult>,
 }
+
+const TURNS: &str = "The two took turns: their rounds are compared in pairs.";
 
 /// How many rows have which verdict.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -108,6 +112,9 @@ pub fn comparison_text(report: &CompareReport, style: &Style) -> String {
         paragraph(&title, style.width, "").trim_end(),
     ));
     out.push('\n');
+    if report.paired {
+        out.push_str(&paragraph(TURNS, style.width, ""));
+    }
     for (verdict, ink) in [("slower", Ink::Bad), ("faster", Ink::Good), ("small", Ink::Faint)] {
         let rows = report.with(verdict);
         if rows.is_empty() {
@@ -186,6 +193,9 @@ pub fn comparison_markdown(report: &CompareReport) -> String {
         let _ = writeln!(out, "> **Warning:** {}\n", cell(warning));
     }
     let _ = writeln!(out, "{}\n", count_line(&report.counts()));
+    if report.paired {
+        let _ = writeln!(out, "{TURNS}\n");
+    }
     out.push_str("A ratio above 1 is slower than before.\n\n");
     out.push_str("| verdict | ratio | case | metric | rounds needed |\n|---|---|---|---|---|\n");
     let known = ["slower", "faster", "small", "unknown", "same"];
@@ -209,7 +219,7 @@ pub fn comparison_markdown(report: &CompareReport) -> String {
     out
 }
 
-/// The comparison as JSON: `a`, `b`, `warnings`, `counts`, `rows`.
+/// The comparison as JSON: `a`, `b`, `warnings`, `paired`, `counts`, `rows`.
 #[must_use]
 pub fn comparison_json(report: &CompareReport) -> String {
     let counts: serde_json::Map<String, serde_json::Value> = report
@@ -222,6 +232,7 @@ pub fn comparison_json(report: &CompareReport) -> String {
         "a": report.a_name,
         "b": report.b_name,
         "warnings": report.warnings,
+        "paired": report.paired,
         "counts": counts,
         "rows": report.rows,
     });

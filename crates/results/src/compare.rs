@@ -1,16 +1,18 @@
 //! Two result folders: what changed, by how much, how sure.
 //!
-//! The rounds of two runs cannot be paired, so cases are compared, disturbed samples included, by the Hodges–Lehmann shift of their
-//! logarithms with the Mann–Whitney interval, against the larger noise band of the two (METHOD rules 5, 6).
+//! Runs that took turns are compared as cases of one run are: paired by round, where neither was disturbed. The rounds of two other
+//! runs cannot be paired, so their cases are compared, disturbed samples included, by the Hodges–Lehmann shift of their logarithms
+//! with the Mann–Whitney interval. Either way against the larger noise band of the two (METHOD rules 5, 6).
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 use threadgauge_stats::{
-    Better, Comparison, Estimate, Outcome, SAME_BAND, StatsError, compare_unpaired, null_band, paired_ratio,
+    Better, Comparison, Estimate, Outcome, SAME_BAND, StatsError, compare_paired, compare_unpaired,
+    null_band, paired_ratio,
 };
 
-use crate::{ComparisonResult, ExperimentResult, Results, StoredSample, Take, by_round};
+use crate::{ComparisonResult, ExperimentResult, Results, Run, StoredSample, Take, by_round};
 
 const ALPHA: f64 = 0.05;
 
@@ -30,6 +32,8 @@ pub struct RunData {
 pub struct Compared {
     /// What makes the comparison doubtful: another machine, kernel, version; cases that only one has.
     pub warnings: Vec<String>,
+    /// Whether the two took turns, so that their rounds are pairs.
+    pub paired: bool,
     /// One row a case that both have: `b` against `a` by the experiment's first primary metric.
     pub rows: Vec<ComparisonResult>,
 }
@@ -38,6 +42,7 @@ pub struct Compared {
 #[must_use]
 pub fn compare(a: &RunData, b: &RunData) -> Compared {
     let mut warnings = guard(&a.results, &b.results);
+    let paired = took_turns(&a.results.run, &b.results.run);
     let mut rows = Vec::new();
     for of_a in &a.results.experiments {
         let Some(of_b) = b.results.experiments.iter().find(|e| e.id == of_a.id) else {
@@ -47,7 +52,7 @@ pub fn compare(a: &RunData, b: &RunData) -> Compared {
             ));
             continue;
         };
-        let (rows_of, warning) = of_experiment((a, of_a), (b, of_b));
+        let (rows_of, warning) = of_experiment((a, of_a), (b, of_b), paired);
         rows.extend(rows_of);
         warnings.extend(warning);
     }
@@ -59,12 +64,22 @@ pub fn compare(a: &RunData, b: &RunData) -> Compared {
             ));
         }
     }
-    Compared { warnings, rows }
+    Compared {
+        warnings,
+        paired,
+        rows,
+    }
+}
+
+/// Whether each is the other's partner: not so where one of them went on alone later.
+fn took_turns(a: &Run, b: &Run) -> bool {
+    a.in_turns_with.as_ref() == Some(&b.id) && b.in_turns_with.as_ref() == Some(&a.id)
 }
 
 fn of_experiment(
     (a, of_a): (&RunData, &ExperimentResult),
     (b, of_b): (&RunData, &ExperimentResult),
+    took_turns: bool,
 ) -> (Vec<ComparisonResult>, Option<String>) {
     let Some(metric) = of_a.primary_metrics.first() else {
         return (Vec::new(), None);
@@ -77,19 +92,26 @@ fn of_experiment(
         .filter(|case| of_b.cases.iter().any(|other| other.id == case.id));
     let rows: Vec<ComparisonResult> = shared
         .map(|case| {
-            let values = |samples: &[StoredSample], rounds: u32| -> Vec<f64> {
+            let values = |samples: &[StoredSample], rounds: u32, take| {
                 // Of an interrupted run the round that was not finished is no round.
                 let finished = samples.iter().filter(|s| s.round <= rounds);
-                by_round(finished, &case.id, 0, metric, Take::All)
-                    .into_values()
-                    .collect()
+                by_round(finished, &case.id, 0, metric, take)
             };
-            let compared = compare_unpaired(
-                &values(samples_a, of_a.rounds),
-                &values(samples_b, of_b.rounds),
-                Better::Lower,
-                band,
-            );
+            let both = |take| {
+                (
+                    values(samples_a, of_a.rounds, take),
+                    values(samples_b, of_b.rounds, take),
+                )
+            };
+            let compared = if took_turns {
+                let (of_a, of_b) = both(Take::Undisturbed);
+                let (of_a, of_b) = paired(&of_a, &of_b);
+                compare_paired(&of_a, &of_b, Better::Lower, band)
+            } else {
+                let (of_a, of_b) = both(Take::All);
+                let all = |rounds: BTreeMap<u32, f64>| rounds.into_values().collect::<Vec<_>>();
+                compare_unpaired(&all(of_a), &all(of_b), Better::Lower, band)
+            };
             ComparisonResult::new(&case.id, &case.id, metric, compared.ok().as_ref())
         })
         .collect();

@@ -48,6 +48,9 @@ pub struct Run {
     pub measured_s: f64,
     /// The command line's choices that change what is measured: `--only`, `--set`, `--cpus`, `--rounds`.
     pub options: Vec<String>,
+    /// The id of the run with which it took turns, try by try; null for a run by itself.
+    #[serde(default)]
+    pub in_turns_with: Option<String>,
 }
 
 /// What one experiment found.

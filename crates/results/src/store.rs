@@ -121,6 +121,9 @@ pub struct RunRecord {
     pub handicap_percent: u32,
     /// Choices that change what is measured, as typed.
     pub options: Vec<String>,
+    /// The id of the run with which it takes turns.
+    #[serde(default)]
+    pub in_turns_with: Option<String>,
 }
 
 /// An experiment as planned, and how it ended.
@@ -260,6 +263,18 @@ impl Store {
             "UPDATE experiment SET stopped_because = ?2 WHERE id = ?1",
             params![experiment, because],
         );
+        self.wrap(result).map(drop)
+    }
+
+    /// Stores how the run goes on, where that is otherwise than it was started.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::add`].
+    pub fn set_run(&mut self, run: &RunRecord) -> Result<(), StoreError> {
+        let result = self
+            .connection
+            .execute("UPDATE meta SET value = ?1 WHERE key = 'run'", [json(run)]);
         self.wrap(result).map(drop)
     }
 

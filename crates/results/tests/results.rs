@@ -20,6 +20,7 @@ fn record() -> RunRecord {
         cpus: vec![0, 1],
         handicap_percent: 0,
         options: Vec::new(),
+        in_turns_with: None,
     }
 }
 

@@ -154,8 +154,12 @@ pub struct RunOptions {
     /// The results folder; must not hold results yet
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Take turns, sample by sample, with another run that is given the same path (of a socket that is made there):
+    /// `compare` then pairs the two by round, and what the machine does meanwhile falls on both
+    #[arg(long, value_name = "PATH")]
+    pub turns: Option<PathBuf>,
     /// Go on with an interrupted run: same cases, same seed, nothing measured twice
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["experiments", "profile", "only", "set", "rounds", "seed", "cpus", "out", "handicap"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["experiments", "profile", "only", "set", "rounds", "seed", "cpus", "out", "turns", "handicap"])]
     pub resume: Option<PathBuf>,
     /// Exit with 1 when a case failed
     #[arg(long)]

@@ -85,6 +85,10 @@ impl Observer for Shown {
     fn experiment_ends(&mut self, id: &str, because: &str) {
         self.line(&format!("{id}: done ({because})"));
     }
+
+    fn left_alone(&mut self) {
+        self.line("The run to take turns with has gone; this one goes on alone");
+    }
 }
 
 /// A duration as a person says it.

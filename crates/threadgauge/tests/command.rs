@@ -2,6 +2,8 @@
 
 #[path = "command/serve.rs"]
 mod serve;
+#[path = "command/turns.rs"]
+mod turns;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -283,6 +285,7 @@ fn stored(dir: &Path, handicap_percent: u32, ns: f64) {
         cpus: vec![0],
         handicap_percent,
         options: Vec::new(),
+        in_turns_with: None,
     };
     let mut store = Store::create(dir, &record, &serde_json::json!({"kernel": dir}), &[plan]).unwrap();
     for (round, copy) in (1..=7).flat_map(|round| [(round, 0), (round, 1)]) {

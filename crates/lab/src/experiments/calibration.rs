@@ -101,7 +101,7 @@ impl Experiment for Calibration {
             cases: [("source", 95), ("ours", 175)].map(case).to_vec(),
             reference: params("way=source"),
             budget: Duration::from_secs(budget),
-            least_of_tries: false,
+            twice_up_to: Duration::ZERO,
         }
     }
 

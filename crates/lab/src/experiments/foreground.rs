@@ -122,7 +122,7 @@ impl Experiment for Foreground {
             cases: cases.into_iter().map(planned).collect(),
             reference: params("how=background,cpus=1"),
             budget: Duration::from_secs(budget_s),
-            least_of_tries: false,
+            twice_up_to: Duration::ZERO,
         }
     }
 

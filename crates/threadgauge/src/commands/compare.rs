@@ -21,6 +21,7 @@ pub fn compare(options: &CompareOptions) -> Done {
         a_name: a.name.clone(),
         b_name: b.name.clone(),
         warnings: compared.warnings,
+        paired: compared.paired,
         rows: compared.rows,
     };
     let format = if options.json {

@@ -10,6 +10,7 @@ use threadgauge_lab::experiment::{Profile, Site};
 use threadgauge_lab::launch::{Interrupts, Launcher};
 use threadgauge_lab::schedule::{self, Chosen, Ending, expected_rounds, stopping_rule};
 use threadgauge_lab::selection::{Selector, choose, experiments};
+use threadgauge_lab::turns::{Greeting, Turns};
 use threadgauge_machine::{CpuList, Fingerprint, allowed_cpus, available_memory_mib, fingerprint};
 use threadgauge_report::{terminal, terminal_summary};
 use threadgauge_results::{
@@ -23,11 +24,11 @@ use crate::progress::{Shown, minutes};
 
 /// Runs what was asked for, or goes on with it, and writes the report.
 pub fn run(options: &RunOptions) -> Done {
-    let interrupts = interrupts()?;
+    let mut interrupts = interrupts()?;
     let begun = match &options.resume {
         Some(dir) => resume(dir)?,
         None => {
-            let begun = begin(options)?;
+            let begun = begin(options, &mut interrupts)?;
             // Hours, for some: the user should know before they pass.
             say(&format!(
                 "Measuring takes about {}",
@@ -41,13 +42,21 @@ pub fn run(options: &RunOptions) -> Done {
         mut store,
         chosen,
         profile,
+        mut turns,
     } = begun;
     say(&format!("Results go to {}", dir.display()));
     let mut launcher = Launcher::new("/proc/self/exe", ["worker"], interrupts)
         .context("this process cannot become the parent of its workers' children")?;
     let ending = {
         let mut shown = Shown::new();
-        schedule::run(&mut store, &chosen, profile, &mut launcher, &mut shown)
+        schedule::run(
+            &mut store,
+            &chosen,
+            profile,
+            &mut launcher,
+            &mut turns,
+            &mut shown,
+        )
     };
     // Whatever stopped it, what was measured is reported.
     let data = folder::from_store(&dir, &store)?;
@@ -80,6 +89,7 @@ struct Begun {
     store: Store,
     chosen: Vec<Chosen>,
     profile: Profile,
+    turns: Turns,
 }
 
 /// What a new run is expected to take.
@@ -114,7 +124,7 @@ fn cores_first(allowed: &CpuList, machine: &Fingerprint) -> CpuList {
     CpuList::new(firsts.into_iter().chain(seconds))
 }
 
-fn begin(options: &RunOptions) -> Result<Begun> {
+fn begin(options: &RunOptions, interrupts: &mut Interrupts) -> Result<Begun> {
     let profile = options.profile.into();
     let site = site(profile, options.cpus.as_ref())?;
     let (only, set) = (Selector::joined(&options.only), Selector::joined(&options.set));
@@ -126,16 +136,34 @@ fn begin(options: &RunOptions) -> Result<Begun> {
         .clone()
         .unwrap_or_else(|| folder::default_out(&started, &id));
     folder::refuse_foreign_files(&dir)?;
+    let (turns, seed, in_turns_with) = match &options.turns {
+        Some(at) => {
+            say(&format!(
+                "Takes turns with the run that is given the same --turns {}, and waits for it",
+                at.display()
+            ));
+            let greeting = Greeting {
+                id: id.clone(),
+                seed: options.seed,
+                proposed: random_seed(),
+                plan: chosen.iter().flat_map(Chosen::measured).collect(),
+            };
+            let met = Turns::meet(at, &greeting, interrupts)?;
+            (met.turns, met.seed, Some(met.id))
+        }
+        None => (Turns::alone(), options.seed.unwrap_or_else(random_seed), None),
+    };
     let record = RunRecord {
         id,
         started,
         profile: profile.name().to_owned(),
-        seed: options.seed.unwrap_or_else(|| fastrand::u64(..1 << 53)),
+        seed,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         rounds: options.rounds,
         cpus: site.cpus.iter().collect(),
         handicap_percent: options.handicap,
         options: typed(options),
+        in_turns_with,
     };
     let machine = serde_json::to_value(fingerprint())?;
     let plan: Vec<StoredExperiment> = chosen.iter().map(Chosen::record).collect();
@@ -145,7 +173,13 @@ fn begin(options: &RunOptions) -> Result<Begun> {
         store,
         chosen,
         profile,
+        turns,
     })
+}
+
+/// Of those that a reader of JSON anywhere can hold.
+fn random_seed() -> u64 {
+    fastrand::u64(..1 << 53)
 }
 
 /// The choices that change what is measured, as typed; two runs that differ in them are not alike.
@@ -163,7 +197,7 @@ fn typed(options: &RunOptions) -> Vec<String> {
 
 /// The stored plan again, with the experiments of this version to run it.
 fn resume(dir: &Path) -> Result<Begun> {
-    let store = Store::resume(dir)?;
+    let mut store = Store::resume(dir)?;
     let record = store.run()?;
     if record.version != env!("CARGO_PKG_VERSION") {
         bail!(
@@ -185,6 +219,13 @@ fn resume(dir: &Path) -> Result<Begun> {
     }
     let site = site(profile, Some(&CpuList::new(record.cpus.iter().copied())))
         .context("the run cannot go on on the CPUs it was begun on")?;
+    if record.in_turns_with.is_some() {
+        // From here on it is alone, and its rounds are nobody's pairs.
+        store.set_run(&RunRecord {
+            in_turns_with: None,
+            ..record
+        })?;
+    }
     let chosen = store
         .experiments()?
         .iter()
@@ -196,6 +237,7 @@ fn resume(dir: &Path) -> Result<Begun> {
         store,
         chosen,
         profile,
+        turns: Turns::alone(),
     })
 }
 

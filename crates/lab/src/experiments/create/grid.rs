@@ -75,11 +75,11 @@ pub fn plan(site: &Site) -> Plan {
         // Short, so that it can be tried often: the null band that it gives stands beside every comparison.
         reference: Case::base(Way::Pthread, base_count(profile, Way::Pthread)).params(1),
         budget: match profile {
-            Profile::Quick => Duration::from_secs(32),
+            Profile::Quick => Duration::from_secs(30),
             Profile::Standard => Duration::from_secs(220),
             Profile::Paper => Duration::from_secs(2 * 3600),
         },
-        least_of_tries: true,
+        twice_up_to: Duration::from_millis(25),
     }
 }
 

@@ -85,7 +85,7 @@ pub(super) fn measure(case: Case, worker: &Worker) -> Result<Measured, CaseError
 
 /// The length of one slice alone on the CPU, ns: the shortest of a few runs, by the CPU clock.
 pub(super) fn slice_ns() -> f64 {
-    const RUNS: usize = 9;
+    const RUNS: usize = 5;
     const SLICES: u64 = 100;
     let run = |_| {
         let before = clock::process_cpu_ns();

@@ -178,7 +178,7 @@ fn wrong(params: &Params, name: &str, wanted: &str) -> CaseError {
 /// The cases of a profile.
 pub(super) fn plan(site: &Site) -> Plan {
     let budget = match site.profile {
-        Profile::Quick => Duration::from_millis(51_500),
+        Profile::Quick => Duration::from_secs(51),
         Profile::Standard => Duration::from_secs(320),
         Profile::Paper => Duration::from_secs(2 * 60 * 60),
     };
@@ -201,7 +201,7 @@ pub(super) fn plan(site: &Site) -> Plan {
         cases,
         reference: params("unit=thread,mode=neither,count=1,cpus=1"),
         budget,
-        least_of_tries: true,
+        twice_up_to: Duration::from_millis(25),
     }
 }
 

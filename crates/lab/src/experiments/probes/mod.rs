@@ -133,7 +133,7 @@ impl Experiment for Probes {
             cases: CASES.iter().map(planned).collect(),
             reference: params("what=neighbours,how=alone"),
             budget: Duration::from_secs(budget),
-            least_of_tries: false,
+            twice_up_to: Duration::ZERO,
         }
     }
 

@@ -40,7 +40,7 @@ pub(super) fn plan(site: &Site) -> Plan {
         cases: planned,
         reference: params("mode=concurrent,count=5,base_ms=10,extra=none,cpus=1"),
         budget: Duration::from_secs(budget_s),
-        least_of_tries: false,
+        twice_up_to: Duration::ZERO,
     }
 }
 

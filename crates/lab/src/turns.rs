@@ -1,0 +1,547 @@
+//! Two runs that take turns, try by try, so that both meet the same moments of the machine.
+//!
+//! A machine's level moves within minutes, and the figures of a whole run with it: of two runs behind each other one has
+//! the better minutes. Taken in turns, each try of one lies beside the same try of the other, and `compare` pairs the two by
+//! round (METHOD rule 5). Bulej et al., *Duet benchmarking* (2020), run both at the same moment for the same reason; that
+//! needs CPUs for each, and here all CPUs belong to the case.
+//!
+//! Both have the same plan and seed and therefore the same order. Each says what it wants to take next, and whose is the
+//! earlier goes on; for the same try they take it in turns to be the first. So a try that only one of the two needs holds
+//! nobody up for longer than itself, and when one ends, the other goes on alone.
+
+use std::io::{self, BufRead, BufReader, ErrorKind, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use threadgauge_machine::{usage_children, usage_self};
+
+use crate::launch::Interrupts;
+
+/// The most that one message may take, bytes. The plan of all experiments in the paper profile takes a tenth of it.
+const MESSAGE_LIMIT: usize = 4 << 20;
+
+/// A message that has begun is whole within this: the other end says it in one piece.
+const WHOLE_WITHIN: Duration = Duration::from_secs(10);
+
+/// Why there is nobody to take turns with.
+#[derive(Debug, thiserror::Error)]
+pub enum TurnsError {
+    /// The meeting point cannot be made or reached.
+    #[error("--turns {}: {why}", at.display())]
+    Meeting {
+        /// Where.
+        at: PathBuf,
+        /// What the system says.
+        why: io::Error,
+    },
+    /// Something is there, and nobody listens.
+    #[error("--turns {} is there already and no run waits there; remove it, or give both runs another path", .0.display())]
+    NobodyThere(PathBuf),
+    /// What came is no greeting.
+    #[error("--turns {}: who answered there is not a run of this version ({why})", at.display())]
+    Stranger {
+        /// Where.
+        at: PathBuf,
+        /// What is wrong with its words.
+        why: String,
+    },
+    /// The two would measure different things.
+    #[error(
+        "the run to take turns with {0}; give both the same experiments, profile, --only, --set and --cpus"
+    )]
+    OtherPlan(String),
+    /// Both insist.
+    #[error(
+        "the run to take turns with has the seed {theirs} and this one was given --seed {ours}; give it to one of them, or the same to both"
+    )]
+    OtherSeed {
+        /// What was asked for here.
+        ours: u64,
+        /// What was asked for there.
+        theirs: u64,
+    },
+    /// The user stopped it.
+    #[error("interrupted before the other run came; nothing was measured")]
+    Interrupted,
+}
+
+/// A try's place in the plan that both runs have. The earlier is the smaller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Turn {
+    /// The experiment, counted in the run's order.
+    pub experiment: usize,
+    /// The round.
+    pub round: u32,
+    /// 0, or which repeat of a disturbed sample.
+    pub attempt: u32,
+    /// The place in the round's order.
+    pub place: usize,
+}
+
+/// What two runs say when they meet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Greeting {
+    /// The run's id.
+    pub id: String,
+    /// The seed that it wants, where the user gave one.
+    pub seed: Option<u64>,
+    /// The seed for both, should the other not want one.
+    pub proposed: u64,
+    /// Every case that is measured, in order, and how many tries a sample takes.
+    pub plan: Vec<(String, u32)>,
+}
+
+impl Greeting {
+    /// The seed of both, where the plans agree.
+    fn agree(&self, theirs: &Self, opened: bool) -> Result<u64, TurnsError> {
+        let length = self.plan.len().max(theirs.plan.len());
+        let differs = (0..length).find(|&i| self.plan.get(i) != theirs.plan.get(i));
+        if let Some(at) = differs {
+            return Err(TurnsError::OtherPlan(
+                match (self.plan.get(at), theirs.plan.get(at)) {
+                    (Some((case, tries)), Some((other, more))) if case == other => {
+                        format!("tries {case} {more} times, and this one {tries} times")
+                    }
+                    (_, Some((other, _))) => format!("measures {other} where this one does not"),
+                    (ours, None) => format!(
+                        "does not measure {}",
+                        ours.map_or("what this one does", |(case, _)| case)
+                    ),
+                },
+            ));
+        }
+        match (self.seed, theirs.seed) {
+            (Some(ours), Some(theirs)) if ours != theirs => Err(TurnsError::OtherSeed { ours, theirs }),
+            (Some(seed), _) | (_, Some(seed)) => Ok(seed),
+            (None, None) => Ok(if opened { self.proposed } else { theirs.proposed }),
+        }
+    }
+}
+
+/// What a run says between its tries.
+#[derive(Debug, Serialize, Deserialize)]
+struct Word {
+    /// What it wants to take next; none at its end.
+    next: Option<Turn>,
+    /// Before a round: whether the run would take it if it were alone.
+    another_round: Option<bool>,
+    /// The CPU time that it and its workers have used so far, ns: what the other must not take for a stranger's.
+    cpu_ns: u64,
+}
+
+/// Whether a turn has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taken {
+    /// It has.
+    Mine,
+    /// It has, since the other run went away before its end. Said once.
+    LeftAlone,
+    /// The user wants to stop.
+    Interrupted,
+}
+
+/// The other run.
+#[derive(Debug)]
+struct Other {
+    stream: BufReader<UnixStream>,
+    /// Whether this run was there first.
+    opened: bool,
+    /// What it waits for or is at.
+    next: Option<Turn>,
+    /// What it has said of the round to come.
+    another_round: Option<bool>,
+    cpu: Duration,
+}
+
+/// A run's place beside the one it takes turns with, if any.
+#[derive(Debug, Default)]
+pub struct Turns {
+    other: Option<Other>,
+}
+
+/// Two runs have met.
+#[derive(Debug)]
+pub struct Met {
+    /// To take turns with.
+    pub turns: Turns,
+    /// The id of the other run.
+    pub id: String,
+    /// The seed of both.
+    pub seed: u64,
+}
+
+impl Turns {
+    /// Of a run by itself: every turn is its own at once.
+    #[must_use]
+    pub fn alone() -> Self {
+        Self::default()
+    }
+
+    /// Waits at the path `at` for the other run, or meets the one that waits there.
+    ///
+    /// # Errors
+    ///
+    /// When the path cannot be used, the runs do not fit together or the user does not want to wait any longer.
+    pub fn meet(at: &Path, greeting: &Greeting, interrupts: &mut Interrupts) -> Result<Met, TurnsError> {
+        let meeting = |why| TurnsError::Meeting {
+            at: at.to_owned(),
+            why,
+        };
+        let (stream, opened) = match UnixListener::bind(at) {
+            Ok(listener) => {
+                let came = interrupts.wait_for(&listener);
+                let accepted = came.then(|| listener.accept().map_err(meeting));
+                // It has done its work, and would be in the way of the next two.
+                let _ = std::fs::remove_file(at);
+                (accepted.ok_or(TurnsError::Interrupted)??.0, true)
+            }
+            Err(e) if e.kind() == ErrorKind::AddrInUse => match UnixStream::connect(at) {
+                Ok(stream) => (stream, false),
+                Err(e) if e.kind() == ErrorKind::ConnectionRefused => {
+                    return Err(TurnsError::NobodyThere(at.to_owned()));
+                }
+                Err(e) => return Err(meeting(e)),
+            },
+            Err(e) => return Err(meeting(e)),
+        };
+        stream.set_read_timeout(Some(WHOLE_WITHIN)).map_err(meeting)?;
+        let mut other = Other {
+            stream: BufReader::new(stream),
+            opened,
+            next: Some(Turn::BEFORE_ALL),
+            another_round: None,
+            cpu: Duration::ZERO,
+        };
+        let stranger = |why: io::Error| TurnsError::Stranger {
+            at: at.to_owned(),
+            why: why.to_string(),
+        };
+        // One after the other: two long plans said at once would fill the socket from both ends.
+        if opened {
+            other.say(greeting).map_err(stranger)?;
+        }
+        if !interrupts.wait_for(other.stream.get_ref()) {
+            return Err(TurnsError::Interrupted);
+        }
+        let theirs: Greeting = other.hear().map_err(stranger)?;
+        if !opened {
+            other.say(greeting).map_err(stranger)?;
+        }
+        Ok(Met {
+            seed: greeting.agree(&theirs, opened)?,
+            id: theirs.id,
+            turns: Self { other: Some(other) },
+        })
+    }
+
+    /// Waits until nobody is before `turn`. From then until the next call the machine is this run's own.
+    pub fn take(&mut self, turn: Turn, interrupts: &mut Interrupts) -> Taken {
+        self.say_and_hear(Some(turn), None, interrupts, |other| !other.is_before(Some(turn)))
+    }
+
+    /// Whether the round that begins with `turn` is taken: where one of the two wants it, by both, since a round that only one has is
+    /// nobody's pair. True also where the user wants to stop.
+    pub fn agree(&mut self, turn: Turn, another_round: bool, interrupts: &mut Interrupts) -> bool {
+        // One that is beyond it already takes it no more.
+        let has_said =
+            |other: &Other| other.another_round.is_some() || other.next.is_none_or(|theirs| theirs > turn);
+        let taken = self.say_and_hear(Some(turn), Some(another_round), interrupts, has_said);
+        let theirs = self.other.as_mut().and_then(|other| other.another_round.take());
+        another_round || theirs == Some(true) || taken == Taken::Interrupted
+    }
+
+    /// Waits until the other run has taken its last sample too: what comes after the measuring would disturb it.
+    pub fn end(&mut self, interrupts: &mut Interrupts) {
+        self.say_and_hear(None, None, interrupts, |other| !other.is_before(None));
+    }
+
+    /// The CPU time that the other run and its workers had used when it was last at work.
+    #[must_use]
+    pub fn cpu_of_the_other(&self) -> Duration {
+        self.other.as_ref().map_or(Duration::ZERO, |other| other.cpu)
+    }
+
+    /// Says where this run is, then listens until `enough` is known of the other.
+    fn say_and_hear(
+        &mut self,
+        next: Option<Turn>,
+        another_round: Option<bool>,
+        interrupts: &mut Interrupts,
+        enough: impl Fn(&Other) -> bool,
+    ) -> Taken {
+        let Some(other) = self.other.as_mut().filter(|other| other.next.is_some()) else {
+            return Taken::Mine;
+        };
+        let cpu = usage_self().cpu() + usage_children().cpu();
+        let word = Word {
+            next,
+            another_round,
+            cpu_ns: u64::try_from(cpu.as_nanos()).unwrap_or(u64::MAX),
+        };
+        let mut there = other.say(&word);
+        while there.is_ok() && other.next.is_some() && !enough(other) {
+            if other.stream.buffer().is_empty() && !interrupts.wait_for(other.stream.get_ref()) {
+                return Taken::Interrupted;
+            }
+            there = other.hear().map(|word: Word| {
+                other.next = word.next;
+                other.another_round = other.another_round.or(word.another_round);
+                other.cpu = Duration::from_nanos(word.cpu_ns);
+            });
+        }
+        if there.is_err() {
+            // What it used up to here stays known: the readings of before are compared with those to come.
+            other.next = None;
+            return Taken::LeftAlone;
+        }
+        Taken::Mine
+    }
+}
+
+impl Turn {
+    /// Rounds are counted from 1: where a run is that has not said anything yet.
+    const BEFORE_ALL: Self = Self {
+        experiment: 0,
+        round: 0,
+        attempt: 0,
+        place: 0,
+    };
+}
+
+impl Other {
+    /// Whether the other run goes first. At its end nothing is left to go first with.
+    fn is_before(&self, mine: Option<Turn>) -> bool {
+        match (self.next, mine) {
+            (None, _) => false,
+            (Some(_), None) => true,
+            (Some(theirs), Some(mine)) if theirs == mine => {
+                let even = (mine.place + mine.round as usize).is_multiple_of(2);
+                even != self.opened
+            }
+            (Some(theirs), Some(mine)) => theirs < mine,
+        }
+    }
+
+    fn say(&mut self, message: &impl Serialize) -> io::Result<()> {
+        let mut line = serde_json::to_vec(message)?;
+        line.push(b'\n');
+        self.stream.get_mut().write_all(&line)
+    }
+
+    fn hear<T: DeserializeOwned>(&mut self) -> io::Result<T> {
+        let mut line = Vec::new();
+        io::Read::take(&mut self.stream, MESSAGE_LIMIT as u64).read_until(b'\n', &mut line)?;
+        if line.is_empty() {
+            return Err(io::Error::new(ErrorKind::UnexpectedEof, "it went away"));
+        }
+        Ok(serde_json::from_slice(&line)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::thread;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A user who never asks to stop; the stream must stay open for that.
+    fn nobody() -> (UnixStream, Interrupts) {
+        let (write, read) = UnixStream::pair().unwrap();
+        (write, Interrupts::new(read).unwrap())
+    }
+
+    fn greeting(id: &str, seed: Option<u64>) -> Greeting {
+        Greeting {
+            id: id.to_owned(),
+            seed,
+            proposed: u64::from(id.as_bytes()[0]),
+            plan: vec![("e/a=1".to_owned(), 1), ("e/a=2".to_owned(), 3)],
+        }
+    }
+
+    fn meet_both(a: &Greeting, b: &Greeting) -> [Result<Met, TurnsError>; 2] {
+        let dir = tempfile::tempdir().unwrap();
+        let at = dir.path().join("turns");
+        let meet = |greeting: &Greeting| {
+            let (_user, mut interrupts) = nobody();
+            Turns::meet(&at, greeting, &mut interrupts)
+        };
+        let both = thread::scope(|scope| {
+            let first = scope.spawn(|| meet(a));
+            [meet(b), first.join().unwrap()]
+        });
+        assert!(!at.exists(), "the meeting point is taken away");
+        let [b, a] = both;
+        [a, b]
+    }
+
+    fn two() -> [Turns; 2] {
+        meet_both(&greeting("a", None), &greeting("b", None)).map(|met| met.unwrap().turns)
+    }
+
+    fn at(round: u32, place: usize) -> Turn {
+        Turn {
+            experiment: 0,
+            round,
+            attempt: 0,
+            place,
+        }
+    }
+
+    /// What the two took, in the order in which they took it. A turn is over when it has been written down.
+    fn taken(of_a: &[Turn], of_b: &[Turn]) -> Vec<(Turn, char)> {
+        let log = Mutex::new(Vec::new());
+        let take_all = |mut turns: Turns, wanted: &[Turn], name| {
+            let (_user, mut interrupts) = nobody();
+            for &turn in wanted {
+                assert_eq!(turns.take(turn, &mut interrupts), Taken::Mine);
+                log.lock().unwrap().push((turn, name));
+            }
+            turns.end(&mut interrupts);
+        };
+        let [a, b] = two();
+        thread::scope(|scope| {
+            scope.spawn(|| take_all(a, of_a, 'a'));
+            take_all(b, of_b, 'b');
+        });
+        log.into_inner().unwrap()
+    }
+
+    #[test]
+    fn the_same_try_of_both_lies_side_by_side_and_each_is_the_first_in_its_turn() {
+        let all: Vec<Turn> = (0..6).map(|place| at(1, place)).collect();
+        let log = taken(&all, &all);
+        for (place, pair) in log.chunks(2).enumerate() {
+            assert_eq!([pair[0].0, pair[1].0], [at(1, place); 2]);
+        }
+        let first: Vec<char> = log.chunks(2).map(|pair| pair[0].1).collect();
+        assert!(first.windows(2).all(|two| two[0] != two[1]), "{first:?}");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(40))]
+
+        #[test]
+        fn whatever_either_leaves_out_the_earlier_goes_first(
+            a in prop::collection::btree_set((1..4_u32, 0..9_usize), 0..20),
+            b in prop::collection::btree_set((1..4_u32, 0..9_usize), 0..20),
+        ) {
+            let turns = |of: &std::collections::BTreeSet<(u32, usize)>| -> Vec<Turn> {
+                of.iter().map(|&(round, place)| at(round, place)).collect()
+            };
+            let log = taken(&turns(&a), &turns(&b));
+            prop_assert_eq!(log.len(), a.len() + b.len());
+            prop_assert!(log.windows(2).all(|two| two[0].0 <= two[1].0), "{:?}", log);
+        }
+    }
+
+    #[test]
+    fn a_round_that_one_of_them_wants_is_taken_by_both() {
+        for (wants_a, wants_b) in [(true, false), (false, true), (true, true), (false, false)] {
+            let agree = |mut turns: Turns, wants| {
+                let (_user, mut interrupts) = nobody();
+                let agreed = turns.agree(at(2, 0), wants, &mut interrupts);
+                turns.end(&mut interrupts);
+                agreed
+            };
+            let [a, b] = two();
+            let agreed = thread::scope(|scope| {
+                let of_a = scope.spawn(|| agree(a, wants_a));
+                [agree(b, wants_b), of_a.join().unwrap()]
+            });
+            assert_eq!(agreed, [wants_a || wants_b; 2]);
+        }
+    }
+
+    #[test]
+    fn who_is_beyond_a_round_is_not_asked_for_it() {
+        let [mut a, mut b] = two();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                let (_user, mut interrupts) = nobody();
+                a.take(at(3, 0), &mut interrupts);
+                a.end(&mut interrupts);
+            });
+            let (_user, mut interrupts) = nobody();
+            assert!(!b.agree(at(2, 0), false, &mut interrupts));
+            assert!(b.agree(at(2, 0), true, &mut interrupts));
+            b.end(&mut interrupts);
+        });
+    }
+
+    #[test]
+    fn who_is_left_goes_on_alone_and_is_told_once() {
+        let [a, mut b] = two();
+        drop(a);
+        let (_user, mut interrupts) = nobody();
+        let taken = [0, 1].map(|place| b.take(at(1, place), &mut interrupts));
+        assert_eq!(taken, [Taken::LeftAlone, Taken::Mine]);
+        assert!(!b.agree(at(2, 0), false, &mut interrupts));
+    }
+
+    #[test]
+    fn a_user_who_does_not_want_to_wait_does_not() {
+        let [_a, mut b] = two();
+        let (mut user, mut interrupts) = nobody();
+        user.write_all(b"!").unwrap();
+        assert_eq!(b.take(at(1, 0), &mut interrupts), Taken::Interrupted);
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("turns");
+        let met = Turns::meet(&path, &greeting("a", None), &mut interrupts);
+        assert!(matches!(met, Err(TurnsError::Interrupted)));
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn both_have_the_seed_that_one_of_them_wants() {
+        let seeds =
+            |a, b| meet_both(&greeting("a", a), &greeting("b", b)).map(|met| met.map(|met| met.seed).ok());
+        assert_eq!(seeds(Some(7), None), [Some(7); 2]);
+        assert_eq!(seeds(None, Some(7)), [Some(7); 2]);
+        assert_eq!(seeds(Some(7), Some(7)), [Some(7); 2]);
+        assert_eq!(seeds(Some(7), Some(8)), [None; 2]);
+        let [a, b] = seeds(None, None);
+        assert!(a == b && a.is_some());
+    }
+
+    #[test]
+    fn runs_that_measure_different_things_are_refused() {
+        let says = |change: fn(&mut Vec<(String, u32)>)| {
+            let mut other = greeting("b", None);
+            change(&mut other.plan);
+            let [a, b] = meet_both(&greeting("a", None), &other).map(|met| met.unwrap_err().to_string());
+            assert!(b.contains("take turns with"), "{b}");
+            a
+        };
+        assert!(says(|plan| plan[1].1 = 2).contains("tries e/a=2 2 times, and this one 3 times"));
+        assert!(says(|plan| plan.truncate(1)).contains("does not measure e/a=2"));
+        assert!(says(|plan| plan.push(("e/a=3".to_owned(), 1))).contains("measures e/a=3"));
+    }
+
+    #[test]
+    fn a_path_that_is_no_meeting_point_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let meet = |path: &Path| {
+            let (_user, mut interrupts) = nobody();
+            Turns::meet(path, &greeting("a", None), &mut interrupts).unwrap_err()
+        };
+        let left_behind = dir.path().join("left-behind");
+        drop(UnixListener::bind(&left_behind).unwrap());
+        assert!(matches!(meet(&left_behind), TurnsError::NobodyThere(_)));
+        let nowhere = dir.path().join("nowhere").join("turns");
+        assert!(matches!(meet(&nowhere), TurnsError::Meeting { .. }));
+        let too_long = dir.path().join("x".repeat(200));
+        assert!(matches!(meet(&too_long), TurnsError::Meeting { .. }));
+        let strange = dir.path().join("strange");
+        let listener = UnixListener::bind(&strange).unwrap();
+        let answer = thread::spawn(move || listener.accept().unwrap().0.write_all(b"HTTP/1.1 400\n"));
+        assert!(matches!(meet(&strange), TurnsError::Stranger { .. }));
+        answer.join().unwrap().unwrap();
+    }
+}

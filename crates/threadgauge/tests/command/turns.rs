@@ -1,0 +1,118 @@
+//! Two runs that take turns.
+
+use std::io::BufRead;
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+use jiff::Timestamp;
+use threadgauge_results::{Store, StoredSample};
+
+use super::{Slow, command, json, refused, results, text, threadgauge, tiny};
+
+fn start(dir: &Path, arguments: &[&str]) -> Child {
+    command(dir, arguments)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// The samples that are no repeats, with when each began and ended, of both runs in the order of time.
+fn in_order(dir: &Path) -> Vec<(Timestamp, Timestamp, &'static str, StoredSample)> {
+    let mut all = Vec::new();
+    for run in ["a", "b"] {
+        let samples = Store::read(&dir.join(run)).unwrap().samples("null").unwrap();
+        for sample in samples.into_iter().filter(|s| s.attempt == 0) {
+            let begun: Timestamp = sample.started.parse().unwrap();
+            let ended = begun + std::time::Duration::from_nanos(sample.wall_ns);
+            all.push((begun, ended, run, sample));
+        }
+    }
+    all.sort_by_key(|(begun, ..)| *begun);
+    all
+}
+
+#[test]
+fn samples_of_both_alternate_and_compare_pairs_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let of_a = start(dir.path(), &tiny("6", &["--turns", "t", "--out", "a"]));
+    let of_b = threadgauge(
+        dir.path(),
+        &tiny("6", &["--turns", "t", "--out", "b", "--seed", "11"]),
+    );
+    assert!(of_b.status.success(), "{}", text(&of_b.stderr));
+    assert!(of_a.wait_with_output().unwrap().status.success());
+    let [a, b] = ["a", "b"].map(|run| results(&dir.path().join(run))["run"].clone());
+    assert_eq!([&a["in_turns_with"], &b["in_turns_with"]], [&b["id"], &a["id"]]);
+    assert_eq!([&a["seed"], &b["seed"]], [11, 11]);
+
+    let order = in_order(dir.path());
+    assert_eq!(order.len(), 2 * 6 * 2, "six rounds of a case and its copy, twice");
+    for two in order.windows(2) {
+        assert!(two[0].1 <= two[1].0, "one at a time: {two:#?}");
+    }
+    for pair in order.chunks(2) {
+        let [(.., run, sample), (.., other_run, other)] = pair else {
+            unreachable!("an even number")
+        };
+        assert_ne!(run, other_run);
+        assert_eq!((sample.round, sample.copy), (other.round, other.copy));
+    }
+    assert!(!dir.path().join("t").exists());
+    let compared = json(&threadgauge(dir.path(), &["compare", "a", "b", "--json"]));
+    assert_eq!(compared["paired"], true);
+}
+
+#[test]
+fn who_is_left_goes_on_alone_and_who_comes_back_is_nobodys_pair() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut of_b = start(dir.path(), &tiny("1000", &["--turns", "t", "--out", "b"]));
+    let mut of_a = Slow::with(dir, &tiny("1000", &["--turns", "t", "--out", "a"]));
+    of_b.kill().unwrap();
+    of_b.wait().unwrap();
+    let mut line = String::new();
+    while !line.contains("goes on alone") {
+        line.clear();
+        assert!(
+            of_a.said.read_line(&mut line).unwrap() > 0,
+            "it ended without a word"
+        );
+    }
+    of_a.signal("-INT");
+    assert_eq!(of_a.end().0, Some(0));
+    let dir = std::mem::replace(&mut of_a.dir, tempfile::tempdir().unwrap());
+    assert!(threadgauge(dir.path(), &["report", "b"]).status.success());
+    let compared = json(&threadgauge(dir.path(), &["compare", "a", "b", "--json"]));
+    assert_eq!(compared["paired"], true, "what both have was taken in turns");
+
+    let mut again = Slow::with(dir, &["run", "--resume", "b"]);
+    again.signal("-INT");
+    assert_eq!(again.end().0, Some(0));
+    let here = again.dir.path();
+    assert!(results(&here.join("b"))["run"]["in_turns_with"].is_null());
+    let compared = json(&threadgauge(here, &["compare", "a", "b", "--json"]));
+    assert_eq!(compared["paired"], false);
+}
+
+#[test]
+fn runs_that_do_not_fit_together_are_both_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let of_a = start(dir.path(), &["run", "null", "--turns", "t", "--out", "a"]);
+    let of_b = threadgauge(dir.path(), &tiny("6", &["--turns", "t", "--out", "b"]));
+    for output in [of_a.wait_with_output().unwrap(), of_b] {
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("the same experiments, profile, --only"), "{said}");
+    }
+    assert_eq!(
+        std::fs::read_dir(dir.path()).unwrap().count(),
+        0,
+        "nothing is left behind"
+    );
+}
+
+#[test]
+fn a_path_where_nobody_can_meet_is_refused() {
+    assert!(refused(&["run", "null", "--turns", "nowhere/t"]).contains("nowhere/t"));
+    assert!(refused(&["run", "--resume", "r", "--turns", "t"]).contains("cannot be used with"));
+}
