@@ -108,7 +108,7 @@ pub struct Plan {
 
 /// How long the tries of the reference case may take together, and how many there are at most. Its own noise hides
 /// differences of all others, so it has more of them.
-const TRIES_OF_THE_REFERENCE: (Duration, u32) = (Duration::from_millis(120), 12);
+const TRIES_OF_THE_REFERENCE: (Duration, u32) = (Duration::from_millis(150), 12);
 
 impl Plan {
     /// How many workers a sample of this case takes.
@@ -217,8 +217,8 @@ mod tests {
     #[test]
     fn the_reference_case_is_tried_more_often() {
         assert_eq!(
-            [0, 10, 32, 60, 61].map(|ms| tries(50, true, ms)),
-            [12, 12, 3, 2, 1]
+            [0, 12, 32, 75, 76].map(|ms| tries(50, true, ms)),
+            [12, 12, 4, 2, 1]
         );
     }
 

@@ -468,10 +468,8 @@ impl<'a> Session<'a> {
         }
         let started = jiff::Timestamp::now().to_string();
         let before = self.reading()?;
-        let begun = Instant::now();
         let outcome = self.launcher.run(&order, allowance);
         let after = self.reading()?;
-        let wall = begun.elapsed();
         self.pace.spent += asked.elapsed().as_secs_f64();
         let Some(mut sample) = outcome.sample else {
             return Ok(false);
@@ -491,7 +489,7 @@ impl<'a> Session<'a> {
             attempt: turn.attempt,
             gated,
             started,
-            wall_ns: u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX),
+            wall_ns: u64::try_from(outcome.wall.as_nanos()).unwrap_or(u64::MAX),
             sample,
         };
         self.keep(tried)?;

@@ -12,6 +12,7 @@
 use std::io::{self, BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
@@ -97,27 +98,39 @@ pub struct Greeting {
 impl Greeting {
     /// The seed of both, where the plans agree.
     fn agree(&self, theirs: &Self, opened: bool) -> Result<u64, TurnsError> {
-        let length = self.plan.len().max(theirs.plan.len());
-        let differs = (0..length).find(|&i| self.plan.get(i) != theirs.plan.get(i));
-        if let Some(at) = differs {
-            return Err(TurnsError::OtherPlan(
-                match (self.plan.get(at), theirs.plan.get(at)) {
-                    (Some((case, tries)), Some((other, more))) if case == other => {
-                        format!("tries {case} {more} times, and this one {tries} times")
-                    }
-                    (_, Some((other, _))) => format!("measures {other} where this one does not"),
-                    (ours, None) => format!(
-                        "does not measure {}",
-                        ours.map_or("what this one does", |(case, _)| case)
-                    ),
-                },
-            ));
+        if let Some(difference) = self.difference(theirs) {
+            return Err(TurnsError::OtherPlan(difference));
         }
         match (self.seed, theirs.seed) {
             (Some(ours), Some(theirs)) if ours != theirs => Err(TurnsError::OtherSeed { ours, theirs }),
             (Some(seed), _) | (_, Some(seed)) => Ok(seed),
             (None, None) => Ok(if opened { self.proposed } else { theirs.proposed }),
         }
+    }
+
+    /// What the other run does otherwise.
+    fn difference(&self, theirs: &Self) -> Option<String> {
+        if self.plan == theirs.plan {
+            return None;
+        }
+        let tries = |plan: &[(String, u32)], case: &str| {
+            let found = plan.iter().find(|(other, _)| other == case);
+            found.map(|(_, tries)| *tries)
+        };
+        for (case, ours) in &self.plan {
+            match tries(&theirs.plan, case) {
+                None => return Some(format!("does not measure {case}")),
+                Some(n) if n != *ours => {
+                    return Some(format!("tries {case} {n} times, and this one {ours} times"));
+                }
+                Some(_) => {}
+            }
+        }
+        let more = theirs.plan.iter().find(|(case, _)| tries(&self.plan, case).is_none());
+        Some(match more {
+            Some((case, _)) => format!("measures {case}, which this one does not"),
+            None => "has the same cases in another order".to_owned(),
+        })
     }
 }
 
@@ -160,6 +173,8 @@ struct Other {
 #[derive(Debug, Default)]
 pub struct Turns {
     other: Option<Other>,
+    /// Whether it went away and nobody has been told so yet.
+    was_left: bool,
 }
 
 /// Two runs have met.
@@ -198,7 +213,7 @@ impl Turns {
                 let _ = std::fs::remove_file(at);
                 (accepted.ok_or(TurnsError::Interrupted)??.0, true)
             }
-            Err(e) if e.kind() == ErrorKind::AddrInUse => match UnixStream::connect(at) {
+            Err(e) if e.kind() == ErrorKind::AddrInUse => match connect(at) {
                 Ok(stream) => (stream, false),
                 Err(e) if e.kind() == ErrorKind::ConnectionRefused => {
                     return Err(TurnsError::NobodyThere(at.to_owned()));
@@ -233,13 +248,23 @@ impl Turns {
         Ok(Met {
             seed: greeting.agree(&theirs, opened)?,
             id: theirs.id,
-            turns: Self { other: Some(other) },
+            turns: Self {
+                other: Some(other),
+                was_left: false,
+            },
         })
     }
 
     /// Waits until nobody is before `turn`. From then until the next call the machine is this run's own.
     pub fn take(&mut self, turn: Turn, interrupts: &mut Interrupts) -> Taken {
-        self.say_and_hear(Some(turn), None, interrupts, |other| !other.is_before(Some(turn)))
+        let first = |other: &Other| !other.is_before(Some(turn));
+        if !self.say_and_hear(Some(turn), None, interrupts, first) {
+            Taken::Interrupted
+        } else if std::mem::take(&mut self.was_left) {
+            Taken::LeftAlone
+        } else {
+            Taken::Mine
+        }
     }
 
     /// Whether the round that begins with `turn` is taken: where one of the two wants it, by both, since a round that only one has is
@@ -248,9 +273,9 @@ impl Turns {
         // One that is beyond it already takes it no more.
         let has_said =
             |other: &Other| other.another_round.is_some() || other.next.is_none_or(|theirs| theirs > turn);
-        let taken = self.say_and_hear(Some(turn), Some(another_round), interrupts, has_said);
+        let heard = self.say_and_hear(Some(turn), Some(another_round), interrupts, has_said);
         let theirs = self.other.as_mut().and_then(|other| other.another_round.take());
-        another_round || theirs == Some(true) || taken == Taken::Interrupted
+        another_round || theirs == Some(true) || !heard
     }
 
     /// Waits until the other run has taken its last sample too: what comes after the measuring would disturb it.
@@ -264,16 +289,16 @@ impl Turns {
         self.other.as_ref().map_or(Duration::ZERO, |other| other.cpu)
     }
 
-    /// Says where this run is, then listens until `enough` is known of the other.
+    /// Says where this run is, then listens until `enough` is known of the other, or it is gone; false when the user wants to stop.
     fn say_and_hear(
         &mut self,
         next: Option<Turn>,
         another_round: Option<bool>,
         interrupts: &mut Interrupts,
         enough: impl Fn(&Other) -> bool,
-    ) -> Taken {
+    ) -> bool {
         let Some(other) = self.other.as_mut().filter(|other| other.next.is_some()) else {
-            return Taken::Mine;
+            return true;
         };
         let cpu = usage_self().cpu() + usage_children().cpu();
         let word = Word {
@@ -284,7 +309,7 @@ impl Turns {
         let mut there = other.say(&word);
         while there.is_ok() && other.next.is_some() && !enough(other) {
             if other.stream.buffer().is_empty() && !interrupts.wait_for(other.stream.get_ref()) {
-                return Taken::Interrupted;
+                return false;
             }
             there = other.hear().map(|word: Word| {
                 other.next = word.next;
@@ -295,10 +320,21 @@ impl Turns {
         if there.is_err() {
             // What it used up to here stays known: the readings of before are compared with those to come.
             other.next = None;
-            return Taken::LeftAlone;
+            self.was_left = true;
         }
-        Taken::Mine
+        true
     }
+}
+
+/// Connects, with some patience: a socket that has its path and does not listen yet refuses as well.
+fn connect(at: &Path) -> io::Result<UnixStream> {
+    for _ in 0..20 {
+        match UnixStream::connect(at) {
+            Err(e) if e.kind() == ErrorKind::ConnectionRefused => thread::sleep(Duration::from_millis(20)),
+            outcome => return outcome,
+        }
+    }
+    UnixStream::connect(at)
 }
 
 impl Turn {
@@ -344,7 +380,6 @@ impl Other {
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
-    use std::thread;
 
     use proptest::prelude::*;
 
@@ -480,6 +515,7 @@ mod tests {
         let [a, mut b] = two();
         drop(a);
         let (_user, mut interrupts) = nobody();
+        assert!(b.agree(at(1, 0), true, &mut interrupts));
         let taken = [0, 1].map(|place| b.take(at(1, place), &mut interrupts));
         assert_eq!(taken, [Taken::LeftAlone, Taken::Mine]);
         assert!(!b.agree(at(2, 0), false, &mut interrupts));
@@ -521,7 +557,8 @@ mod tests {
         };
         assert!(says(|plan| plan[1].1 = 2).contains("tries e/a=2 2 times, and this one 3 times"));
         assert!(says(|plan| plan.truncate(1)).contains("does not measure e/a=2"));
-        assert!(says(|plan| plan.push(("e/a=3".to_owned(), 1))).contains("measures e/a=3"));
+        assert!(says(|plan| plan.push(("e/a=3".to_owned(), 1))).contains("measures e/a=3, which"));
+        assert!(says(|plan| plan.reverse()).contains("in another order"));
     }
 
     #[test]

@@ -42,7 +42,8 @@ Examples:
   threadgauge run create print --profile standard --out before
   threadgauge run oversubscription --only count=64,count=1024,mode=yield --rounds 20
   threadgauge run create --set count=5000
-  threadgauge run --resume threadgauge-results/2026-11-21-4f2a")]
+  threadgauge run --resume threadgauge-results/2026-11-21-4f2a
+  threadgauge run --out a --turns t & nice threadgauge run --out b --turns t; wait; threadgauge compare a b")]
     Run(RunOptions),
     /// The experiments: what each asks, where it comes from, how long it takes
     #[command(after_help = "Example:\n  threadgauge list --profile standard")]
