@@ -6,9 +6,9 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::thread;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
@@ -53,13 +53,9 @@ pub fn run(options: &Options) -> Result<()> {
     for pair in 1..=options.pairs {
         let (a, b) = (out.join(format!("{pair}a")), out.join(format!("{pair}b")));
         let turns = out.join(format!("{pair}.turns"));
-        let measure =
-            |folder: &Path, handicap| measure(&threadgauge, folder, &turns, &options.experiments, handicap);
-        thread::scope(|scope| {
-            let first = scope.spawn(|| measure(&a, 0));
-            measure(&b, options.handicap)?;
-            first.join().expect("it returns its errors")
-        })?;
+        let start =
+            |folder: &Path, handicap| start(&threadgauge, folder, &turns, &options.experiments, handicap);
+        both([(&a, start(&a, 0)?), (&b, start(&b, options.handicap)?)])?;
         let comparison = shell::output(
             shell::command_at(&threadgauge)
                 .arg("compare")
@@ -115,15 +111,15 @@ fn default_out() -> Result<PathBuf> {
     Ok(PathBuf::from("target/pairs").join(now.as_secs().to_string()))
 }
 
-/// One of the two runs. What it says goes into a file beside its folder.
-fn measure(
+/// Starts one of the two runs. What it says goes into a file beside its folder.
+fn start(
     threadgauge: &Path,
     out: &Path,
     turns: &Path,
     experiments: &[String],
     handicap: u32,
-) -> Result<()> {
-    let log = out.with_extension("log");
+) -> Result<Started> {
+    let log = log(out);
     let mut run = shell::command_at(threadgauge);
     run.arg("run")
         .args(experiments)
@@ -134,7 +130,46 @@ fn measure(
         .arg(out)
         .stdout(Stdio::null())
         .stderr(File::create(&log).with_context(|| format!("cannot write {}", log.display()))?);
-    shell::run(&mut run).with_context(|| format!("{} says why", log.display()))
+    let started = run.spawn();
+    Ok(Started(started.with_context(|| {
+        format!("cannot start {}", shell::line(&run))
+    })?))
+}
+
+fn log(out: &Path) -> PathBuf {
+    out.with_extension("log")
+}
+
+/// A run, which ends with whoever started it: by itself it would wait for the other.
+struct Started(Child);
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Waits until both have ended well, or one has not.
+fn both(mut runs: [(&PathBuf, Started); 2]) -> Result<()> {
+    loop {
+        let mut ended = 0;
+        for (out, run) in &mut runs {
+            let Some(status) = run.0.try_wait()? else {
+                continue;
+            };
+            ensure!(
+                status.success(),
+                "a run ended with {status}; {} says why",
+                log(out).display()
+            );
+            ended += 1;
+        }
+        if ended == runs.len() {
+            return Ok(());
+        }
+        thread::sleep(Duration::from_millis(500));
+    }
 }
 
 /// How the cases of one pair were called.

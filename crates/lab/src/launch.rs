@@ -59,9 +59,12 @@ impl Interrupts {
                 PollFd::new(&other, PollFlags::IN),
                 PollFd::new(&self.stream, PollFlags::IN),
             ];
-            // An error here is a signal of ours: the loop looks again.
-            if poll(&mut fds, None).is_ok() && !fds[0].revents().is_empty() {
-                return true;
+            match poll(&mut fds, None) {
+                Ok(_) if !fds[0].revents().is_empty() => return true,
+                // The handler of a signal of ours has run: the count tells.
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                // What cannot be waited for is read, and says itself what is wrong.
+                Err(_) => return true,
             }
         }
         false

@@ -157,10 +157,11 @@ impl Chosen {
             .or_else(|| able.next())
     }
 
-    /// Every case that is measured, and how many tries a sample of it takes.
+    /// Every case that is measured, then the reference case once more, and how many tries a sample takes.
     pub fn measured(&self) -> impl Iterator<Item = (String, u32)> {
         let able = self.plan.cases.iter().filter(|c| c.skip.is_none());
-        able.map(|c| (c.params.case_id(self.experiment.id()), self.tries(c)))
+        able.chain(self.reference())
+            .map(|c| (c.params.case_id(self.experiment.id()), self.tries(c)))
     }
 
     /// How many workers a sample of this case takes.
@@ -347,26 +348,28 @@ impl<'a> Session<'a> {
     /// Runs rounds until a rule says stop; `None` when the user did.
     fn rounds(&mut self) -> Result<Option<&'static str>, ScheduleError> {
         let most = self.rule.looks.last().copied().unwrap_or(1);
+        let mut stopped = None;
         for round in 1..=most {
             if self.launcher.interrupts().count() > 0 {
                 return Ok(None);
             }
             // A round that is half done already is finished first: what was decided before it stays decided.
             if round > 1 && !self.history.has_begun(round) {
-                let enough = self.enough(round - 1);
+                // What was enough once stays so, though the other run may want more.
+                stopped = stopped.or_else(|| self.enough(round - 1));
                 let first = self.turn(round, 0, 0);
                 let goes_on = self
                     .turns
-                    .agree(first, enough.is_none(), self.launcher.interrupts());
+                    .agree(first, stopped.is_none(), self.launcher.interrupts());
                 if !goes_on {
-                    return Ok(enough);
+                    return Ok(stopped);
                 }
             }
             if !self.round(round, most)? {
                 return Ok(None);
             }
         }
-        Ok(Some("rounds"))
+        Ok(stopped.or(Some("rounds")))
     }
 
     /// Why no round need follow these.

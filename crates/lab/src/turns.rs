@@ -41,8 +41,11 @@ pub enum TurnsError {
     /// Something is there, and nobody listens.
     #[error("--turns {} is there already and no run waits there; remove it, or give both runs another path", .0.display())]
     NobodyThere(PathBuf),
+    /// The other run ended before both had met.
+    #[error("--turns {}: the other run went away before both had met", .0.display())]
+    WentAway(PathBuf),
     /// What came is no greeting.
-    #[error("--turns {}: who answered there is not a run of this version ({why})", at.display())]
+    #[error("--turns {}: who answered there does not speak as this run does ({why})", at.display())]
     Stranger {
         /// Where.
         at: PathBuf,
@@ -51,7 +54,7 @@ pub enum TurnsError {
     },
     /// The two would measure different things.
     #[error(
-        "the run to take turns with {0}; give both the same experiments, profile, --only, --set and --cpus"
+        "the run to take turns with {0}; give both the same experiments, profile, --rounds, --only, --set and --cpus"
     )]
     OtherPlan(String),
     /// Both insist.
@@ -91,7 +94,9 @@ pub struct Greeting {
     pub seed: Option<u64>,
     /// The seed for both, should the other not want one.
     pub proposed: u64,
-    /// Every case that is measured, in order, and how many tries a sample takes.
+    /// `quick`, `standard` or `paper`, and the rounds asked for.
+    pub profile: (String, Option<u32>),
+    /// Every case that is measured and every reference case, in order, and how many tries a sample takes.
     pub plan: Vec<(String, u32)>,
 }
 
@@ -110,6 +115,9 @@ impl Greeting {
 
     /// What the other run does otherwise.
     fn difference(&self, theirs: &Self) -> Option<String> {
+        if self.profile != theirs.profile {
+            return Some("has another profile or other --rounds".to_owned());
+        }
         if self.plan == theirs.plan {
             return None;
         }
@@ -126,10 +134,13 @@ impl Greeting {
                 Some(_) => {}
             }
         }
-        let more = theirs.plan.iter().find(|(case, _)| tries(&self.plan, case).is_none());
+        let more = theirs
+            .plan
+            .iter()
+            .find(|(case, _)| tries(&self.plan, case).is_none());
         Some(match more {
             Some((case, _)) => format!("measures {case}, which this one does not"),
-            None => "has the same cases in another order".to_owned(),
+            None => "has the same cases in another order, or another reference case".to_owned(),
         })
     }
 }
@@ -230,9 +241,14 @@ impl Turns {
             another_round: None,
             cpu: Duration::ZERO,
         };
-        let stranger = |why: io::Error| TurnsError::Stranger {
-            at: at.to_owned(),
-            why: why.to_string(),
+        let stranger = |why: io::Error| match why.kind() {
+            ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
+                TurnsError::WentAway(at.to_owned())
+            }
+            _ => TurnsError::Stranger {
+                at: at.to_owned(),
+                why: why.to_string(),
+            },
         };
         // One after the other: two long plans said at once would fill the socket from both ends.
         if opened {
@@ -270,17 +286,20 @@ impl Turns {
     /// Whether the round that begins with `turn` is taken: where one of the two wants it, by both, since a round that only one has is
     /// nobody's pair. True also where the user wants to stop.
     pub fn agree(&mut self, turn: Turn, another_round: bool, interrupts: &mut Interrupts) -> bool {
+        let answer = |other: &Other| other.another_round.filter(|_| other.next == Some(turn));
         // One that is beyond it already takes it no more.
-        let has_said =
-            |other: &Other| other.another_round.is_some() || other.next.is_none_or(|theirs| theirs > turn);
-        let heard = self.say_and_hear(Some(turn), Some(another_round), interrupts, has_said);
-        let theirs = self.other.as_mut().and_then(|other| other.another_round.take());
-        another_round || theirs == Some(true) || !heard
+        let is_beyond = |other: &Other| other.next.is_none_or(|theirs| theirs > turn);
+        let heard = self.say_and_hear(Some(turn), Some(another_round), interrupts, |other| {
+            answer(other).is_some() || is_beyond(other)
+        });
+        another_round || self.other.as_ref().and_then(answer) == Some(true) || !heard
     }
 
     /// Waits until the other run has taken its last sample too: what comes after the measuring would disturb it.
     pub fn end(&mut self, interrupts: &mut Interrupts) {
         self.say_and_hear(None, None, interrupts, |other| !other.is_before(None));
+        // Should the other have ended first, it waits for this.
+        self.other = None;
     }
 
     /// The CPU time that the other run and its workers had used when it was last at work.
@@ -313,7 +332,7 @@ impl Turns {
             }
             there = other.hear().map(|word: Word| {
                 other.next = word.next;
-                other.another_round = other.another_round.or(word.another_round);
+                other.another_round = word.another_round;
                 other.cpu = Duration::from_nanos(word.cpu_ns);
             });
         }
@@ -326,7 +345,8 @@ impl Turns {
     }
 }
 
-/// Connects, with some patience: a socket that has its path and does not listen yet refuses as well.
+/// Connects, with some patience: the other run's socket that has its path and does not listen yet, for some microseconds on an idle
+/// machine, refuses as one that was left behind does.
 fn connect(at: &Path) -> io::Result<UnixStream> {
     for _ in 0..20 {
         match UnixStream::connect(at) {
@@ -396,6 +416,7 @@ mod tests {
             id: id.to_owned(),
             seed,
             proposed: u64::from(id.as_bytes()[0]),
+            profile: ("quick".to_owned(), None),
             plan: vec![("e/a=1".to_owned(), 1), ("e/a=2".to_owned(), 3)],
         }
     }
@@ -511,6 +532,23 @@ mod tests {
     }
 
     #[test]
+    fn what_was_said_of_one_round_is_no_answer_for_another() {
+        let [mut a, mut b] = two();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                let (_user, mut interrupts) = nobody();
+                assert!(a.agree(at(2, 0), true, &mut interrupts), "the other is beyond it");
+                assert!(!a.agree(at(5, 0), false, &mut interrupts));
+                a.end(&mut interrupts);
+            });
+            let (_user, mut interrupts) = nobody();
+            b.take(at(3, 0), &mut interrupts);
+            assert!(!b.agree(at(5, 0), false, &mut interrupts));
+            b.end(&mut interrupts);
+        });
+    }
+
+    #[test]
     fn who_is_left_goes_on_alone_and_is_told_once() {
         let [a, mut b] = two();
         drop(a);
@@ -559,6 +597,17 @@ mod tests {
         assert!(says(|plan| plan.truncate(1)).contains("does not measure e/a=2"));
         assert!(says(|plan| plan.push(("e/a=3".to_owned(), 1))).contains("measures e/a=3, which"));
         assert!(says(|plan| plan.reverse()).contains("in another order"));
+    }
+
+    #[test]
+    fn runs_of_other_lengths_are_refused() {
+        let longer = Greeting {
+            profile: ("quick".to_owned(), Some(10)),
+            ..greeting("b", None)
+        };
+        for met in meet_both(&greeting("a", None), &longer) {
+            assert!(met.unwrap_err().to_string().contains("other --rounds"));
+        }
     }
 
     #[test]

@@ -155,7 +155,7 @@ pub struct RunOptions {
     /// The results folder; must not hold results yet
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Take turns, sample by sample, with another run that is given the same path (of a socket that is made there):
+    /// Take turns, try by try, with another run that is given the same path (of a socket that is made there):
     /// `compare` then pairs the two by round, and what the machine does meanwhile falls on both
     #[arg(long, value_name = "PATH")]
     pub turns: Option<PathBuf>,

@@ -263,6 +263,32 @@ fn the_report_can_be_written_again_and_elsewhere() {
 
 /// A stored run of seven rounds whose one case took `ns` a time, so that nothing depends on the machine.
 fn stored(dir: &Path, handicap_percent: u32, ns: f64) {
+    let record = RunRecord {
+        handicap_percent,
+        ..record("1")
+    };
+    stored_run(dir, &record, |round, copy| {
+        (ns * (1.0 + 0.001 * f64::from((round * 3 + copy) % 7)), false)
+    });
+}
+
+fn record(id: &str) -> RunRecord {
+    RunRecord {
+        id: id.to_owned(),
+        started: "2026-01-01T00:00:00Z".to_owned(),
+        profile: "quick".to_owned(),
+        seed: 1,
+        version: "0.1.0".to_owned(),
+        rounds: None,
+        cpus: vec![0],
+        handicap_percent: 0,
+        options: Vec::new(),
+        in_turns_with: None,
+    }
+}
+
+/// A stored run of seven rounds, whose one case took what `value` says of a round and copy, and whether it was disturbed.
+fn stored_run(dir: &Path, record: &RunRecord, value: impl Fn(u32, u32) -> (f64, bool)) {
     let case = StoredCase {
         id: "null/what=clock".to_owned(),
         params: Params::new().with("what", "clock"),
@@ -275,31 +301,19 @@ fn stored(dir: &Path, handicap_percent: u32, ns: f64) {
         stopped_because: Some("rounds".to_owned()),
         cases: vec![case.clone()],
     };
-    let record = RunRecord {
-        id: "1".to_owned(),
-        started: "2026-01-01T00:00:00Z".to_owned(),
-        profile: "quick".to_owned(),
-        seed: 1,
-        version: "0.1.0".to_owned(),
-        rounds: None,
-        cpus: vec![0],
-        handicap_percent,
-        options: Vec::new(),
-        in_turns_with: None,
-    };
-    let mut store = Store::create(dir, &record, &serde_json::json!({"kernel": dir}), &[plan]).unwrap();
+    let mut store = Store::create(dir, record, &serde_json::json!({"kernel": dir}), &[plan]).unwrap();
     for (round, copy) in (1..=7).flat_map(|round| [(round, 0), (round, 1)]) {
         let metric = threadgauge_lab::catalogue::experiment("null")
             .unwrap()
             .primary_metrics()[0];
-        let value = ns * (1.0 + 0.001 * f64::from((round * 3 + copy) % 7));
+        let (value, gated) = value(round, copy);
         let sample = StoredSample {
             experiment: "null".to_owned(),
             case: case.id.clone(),
             round,
             copy,
             attempt: 0,
-            gated: false,
+            gated,
             started: record.started.clone(),
             wall_ns: 1,
             sample: Sample {

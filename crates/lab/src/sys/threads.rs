@@ -159,8 +159,8 @@ impl Stacks {
     }
 }
 
-/// Makes a page one that ends the process that touches it: by a mark in the page table where the kernel can (6.13), else by
-/// its protection, which splits the mapping in two and at 8,192 stacks takes as long as all the work.
+/// Makes a page one that ends the process that touches it: by a mark in the page table where the kernel can (from 6.13 on, in
+/// memory that is not locked), else by its protection, which splits the mapping in two: with 8,192 stacks a sixth of all their time.
 ///
 /// # Safety
 ///

@@ -30,8 +30,13 @@ pub fn run(options: &RunOptions) -> Done {
         None => {
             let begun = begin(options, &mut interrupts)?;
             // Hours, for some: the user should know before they pass.
+            let beside = if options.turns.is_some() {
+                ", and as much for the other run"
+            } else {
+                ""
+            };
             say(&format!(
-                "Measuring takes about {}",
+                "Measuring takes about {}{beside}",
                 minutes(expected(&begun, options.rounds))
             ));
             begun
@@ -146,6 +151,7 @@ fn begin(options: &RunOptions, interrupts: &mut Interrupts) -> Result<Begun> {
                 id: id.clone(),
                 seed: options.seed,
                 proposed: random_seed(),
+                profile: (profile.name().to_owned(), options.rounds),
                 plan: chosen.iter().flat_map(Chosen::measured).collect(),
             };
             let met = Turns::meet(at, &greeting, interrupts)?;
@@ -219,19 +225,19 @@ fn resume(dir: &Path) -> Result<Begun> {
     }
     let site = site(profile, Some(&CpuList::new(record.cpus.iter().copied())))
         .context("the run cannot go on on the CPUs it was begun on")?;
-    if record.in_turns_with.is_some() {
+    let chosen = store
+        .experiments()?
+        .iter()
+        .filter(|e| e.stopped_because.is_none())
+        .map(|e| Chosen::again(e, &site))
+        .collect::<Result<Vec<_>, _>>()?;
+    if record.in_turns_with.is_some() && !chosen.is_empty() {
         // From here on it is alone, and its rounds are nobody's pairs.
         store.set_run(&RunRecord {
             in_turns_with: None,
             ..record
         })?;
     }
-    let chosen = store
-        .experiments()?
-        .iter()
-        .filter(|e| e.stopped_because.is_none())
-        .map(|e| Chosen::again(e, &site))
-        .collect::<Result<_, _>>()?;
     Ok(Begun {
         dir: dir.to_owned(),
         store,

@@ -1,20 +1,39 @@
 //! Two runs that take turns.
 
-use std::io::BufRead;
+use std::io::{BufRead, Read};
 use std::path::Path;
 use std::process::{Child, Stdio};
 
 use jiff::Timestamp;
-use threadgauge_results::{Store, StoredSample};
+use threadgauge_results::{RunRecord, Store, StoredSample};
 
-use super::{Slow, command, json, refused, results, text, threadgauge, tiny};
+use super::{Slow, command, json, record, refused, results, stored_run, text, threadgauge, tiny};
 
-fn start(dir: &Path, arguments: &[&str]) -> Child {
-    command(dir, arguments)
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap()
+/// A run in the background; one that waits for another for ever is ended with its test.
+struct Started(Child);
+
+impl Started {
+    fn new(dir: &Path, arguments: &[&str]) -> Self {
+        let run = command(dir, arguments)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn();
+        Self(run.unwrap())
+    }
+
+    /// Its exit code and what it said.
+    fn end(&mut self) -> (Option<i32>, String) {
+        let mut said = String::new();
+        self.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        (self.0.wait().unwrap().code(), said)
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// The samples that are no repeats, with when each began and ended, of both runs in the order of time.
@@ -35,13 +54,13 @@ fn in_order(dir: &Path) -> Vec<(Timestamp, Timestamp, &'static str, StoredSample
 #[test]
 fn samples_of_both_alternate_and_compare_pairs_them() {
     let dir = tempfile::tempdir().unwrap();
-    let of_a = start(dir.path(), &tiny("6", &["--turns", "t", "--out", "a"]));
+    let mut of_a = Started::new(dir.path(), &tiny("6", &["--turns", "t", "--out", "a"]));
     let of_b = threadgauge(
         dir.path(),
         &tiny("6", &["--turns", "t", "--out", "b", "--seed", "11"]),
     );
     assert!(of_b.status.success(), "{}", text(&of_b.stderr));
-    assert!(of_a.wait_with_output().unwrap().status.success());
+    assert_eq!(of_a.end().0, Some(0));
     let [a, b] = ["a", "b"].map(|run| results(&dir.path().join(run))["run"].clone());
     assert_eq!([&a["in_turns_with"], &b["in_turns_with"]], [&b["id"], &a["id"]]);
     assert_eq!([&a["seed"], &b["seed"]], [11, 11]);
@@ -64,12 +83,40 @@ fn samples_of_both_alternate_and_compare_pairs_them() {
 }
 
 #[test]
+fn what_the_machine_does_to_both_is_no_difference_and_no_noise() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = |name: &str, partner: &str, factor: f64| {
+        let record = RunRecord {
+            in_turns_with: Some(partner.to_owned()),
+            ..record(name)
+        };
+        // The machine becomes slower by half in each round; in the third somebody disturbed one of the two.
+        stored_run(&dir.path().join(name), &record, |round, copy| {
+            let level = 1.5_f64.powi(round.try_into().unwrap());
+            let disturbed = (name, round, copy) == ("b", 3, 0);
+            let own = 1.0 + 0.001 * f64::from((round * 3 + copy) % 7);
+            (
+                factor * level * own * if disturbed { 50.0 } else { 1.0 },
+                disturbed,
+            )
+        });
+    };
+    store("a", "b", 100.0);
+    store("b", "a", 110.0);
+    store("c", "somebody", 110.0);
+    let row = |b| json(&threadgauge(dir.path(), &["compare", "a", b, "--json"]))["rows"][0].clone();
+    let paired = row("b");
+    assert_eq!(paired["verdict"], "slower", "{paired}");
+    assert!((paired["ratio"].as_f64().unwrap() - 1.1).abs() < 0.01, "{paired}");
+    assert_eq!(row("c")["verdict"], "unknown", "these took no turns");
+}
+
+#[test]
 fn who_is_left_goes_on_alone_and_who_comes_back_is_nobodys_pair() {
     let dir = tempfile::tempdir().unwrap();
-    let mut of_b = start(dir.path(), &tiny("1000", &["--turns", "t", "--out", "b"]));
+    let of_b = Started::new(dir.path(), &tiny("1000", &["--turns", "t", "--out", "b"]));
     let mut of_a = Slow::with(dir, &tiny("1000", &["--turns", "t", "--out", "a"]));
-    of_b.kill().unwrap();
-    of_b.wait().unwrap();
+    drop(of_b);
     let mut line = String::new();
     while !line.contains("goes on alone") {
         line.clear();
@@ -97,12 +144,11 @@ fn who_is_left_goes_on_alone_and_who_comes_back_is_nobodys_pair() {
 #[test]
 fn runs_that_do_not_fit_together_are_both_told() {
     let dir = tempfile::tempdir().unwrap();
-    let of_a = start(dir.path(), &["run", "null", "--turns", "t", "--out", "a"]);
+    let mut of_a = Started::new(dir.path(), &["run", "null", "--turns", "t", "--out", "a"]);
     let of_b = threadgauge(dir.path(), &tiny("6", &["--turns", "t", "--out", "b"]));
-    for output in [of_a.wait_with_output().unwrap(), of_b] {
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains("the same experiments, profile, --only"), "{said}");
+    for (code, said) in [of_a.end(), (of_b.status.code(), text(&of_b.stderr))] {
+        assert_eq!(code, Some(2), "{said}");
+        assert!(said.contains("the same experiments, profile, --rounds"), "{said}");
     }
     assert_eq!(
         std::fs::read_dir(dir.path()).unwrap().count(),
