@@ -600,6 +600,30 @@ mod tests {
     }
 
     #[test]
+    fn each_knows_what_the_other_has_used() {
+        let at_work = |mut turns: Turns| {
+            let (_user, mut interrupts) = nobody();
+            for place in 0..2 {
+                turns.take(at(1, place), &mut interrupts);
+            }
+            let used = turns.cpu_of_the_other();
+            turns.end(&mut interrupts);
+            used
+        };
+        let [a, b] = two();
+        let used = thread::scope(|scope| {
+            let by_b = scope.spawn(|| at_work(a));
+            [at_work(b), by_b.join().unwrap()]
+        });
+        // Here both are one process, whose time they say.
+        let whole = usage_self().cpu() + usage_children().cpu();
+        assert!(
+            used.iter().all(|&used| used > Duration::ZERO && used <= whole),
+            "{used:?}"
+        );
+    }
+
+    #[test]
     fn runs_of_other_lengths_are_refused() {
         let longer = Greeting {
             profile: ("quick".to_owned(), Some(10)),
