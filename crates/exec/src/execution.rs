@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 
 use crate::degree::Degree;
 use crate::desk::Desk;
+use crate::discard::discard;
 use crate::outcome::{Done, Ended, Report, Rest, Tried, Verdict, Warning};
 use crate::pool::Ran;
 use crate::progress::{Listener, Progress, Reporter};
-use crate::shared::{Claim, Halt, Raw, Shared, Source, Who, Work};
+use crate::shared::{Halt, Raw, Shared, Source, Work};
 use crate::stop::StopToken;
 use crate::thread_pool::ThreadPool;
 use crate::trace::{self, Traced};
@@ -572,11 +573,13 @@ impl ConcurrentExecution {
         let shared = Shared::new(objects, &(), &settings, epoch);
         shared.source().degree = 1;
         let mut desk = Desk::new(finisher, epoch, false, reporter);
-        let mut held = false;
-        let mut objects = Vec::new();
-        while shared.claim(Who::Caller, &mut held, 1, &mut objects) == Claim::Got {
-            for (index, mut object) in objects.drain(..) {
+        if let Some(mut source) = shared.alone(&mut false) {
+            while let Some((index, mut object)) = source.pull() {
                 let started_ns = shared.now_ns();
+                if shared.must_stop(started_ns) {
+                    shared.give_back(std::iter::once((index, object)), started_ns);
+                    break;
+                }
                 match catch_unwind(AssertUnwindSafe(|| processor(&mut object))) {
                     Ok(result) => {
                         let ended_ns = shared.now_ns();
@@ -591,19 +594,21 @@ impl ConcurrentExecution {
                             result,
                         });
                     }
-                    Err(panic) => shared.panicked(panic),
+                    Err(panic) => {
+                        shared.panicked(panic);
+                        discard(object);
+                    }
                 }
-            }
-            if desk.broken.is_some() {
-                shared.halt(Halt::Broken);
+                if desk.broken.is_some() {
+                    shared.halt(Halt::Broken);
+                }
+                if shared.stops() {
+                    break;
+                }
             }
         }
         desk.flush();
-        let ran = Ran {
-            source: shared.into_source(),
-            thread_shortage: None,
-        };
-        report(ran, desk, epoch)
+        report(Ran::of(shared, None), desk, epoch)
     }
 }
 
@@ -615,10 +620,10 @@ pub(crate) fn report<I: Iterator, R, F, B>(
 ) -> Report<I, R, B> {
     let Ran {
         source,
+        iterator,
         thread_shortage,
     } = ran;
     let Source {
-        iterator,
         exhausted,
         returned,
         most_running,
@@ -628,7 +633,7 @@ pub(crate) fn report<I: Iterator, R, F, B>(
         ..
     } = source;
     if let Some(panic) = panic {
-        drop((iterator, returned, desk));
+        discard((iterator, returned, desk));
         resume_unwind(panic);
     }
     let all_started = exhausted && returned.is_empty();
