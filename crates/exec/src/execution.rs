@@ -65,8 +65,8 @@ pub enum Mode {
     /// slice (milliseconds): leave it a CPU by a lower degree.
     FreeCaller,
     /// The caller is one of the carriers from the first object to the last. Cheapest; but a result may wait for as
-    /// long as one processor takes, or 50 µs of short ones, and a processor must not wait for another object's processor
-    /// or finisher: a worker whose results nobody takes waits for the caller.
+    /// long as one processor takes, or 50 µs of short ones, or as the iterator blocks; and neither a processor nor the iterator
+    /// must wait for another object's processor or finisher: a worker whose results nobody takes waits for the caller.
     Throughput,
 }
 
@@ -120,9 +120,15 @@ impl Settings {
 ///
 /// # The contract
 ///
-/// - The **iterator** is asked for an object only when a carrier is free to run it; so it may be endless.
-///   [`Carrier::Pool`] asks from its workers, hence `Send`, one at a time. Several objects are taken at once only
-///   if they are short and the iterator's lower size bound promises them.
+/// - The **iterator** is asked for an object only when a carrier is free to run it; so it may be endless. Threads ask,
+///   hence `Send`, one at a time. Several objects are taken at once only if they are short and the iterator's lower size bound
+///   promises them, and while the caller works beside others, a batch for it.
+/// - An iterator that **blocks** stops nothing else: results are finished as soon as they are done, the deadline is kept, and what
+///   it waits for may be a finisher's doing, for every degree. What it brings after the end comes back. (Objects that
+///   were taken together with the one that it blocks at may start up to 200 ms later.) Where the **caller asks** it, nothing
+///   is finished meanwhile, and it must not wait for a finisher: in [`Mode::Throughput`] with a degree above 1, with helper
+///   processes, and with futures. A caller that is the only carrier asks when all before is finished. The call
+///   returns when the iterator has answered: like a processor, it cannot be ended.
 /// - At no time do more than *k* **processors** run. They run on any thread, in any order, started in
 ///   the order of the objects.
 /// - The **finisher** runs on the caller's thread, one at a time, for each object exactly once, as soon as the

@@ -29,10 +29,7 @@ mod fed {
         fn a_source_may_wait_for_the_finisher(with, on) {
             for (k, n) in [(1, 20), (3, 20), (1, 300), (2, 300)] {
                 let finished = AtomicUsize::new(0);
-                let fed = (0..n).map(|i| {
-                    until(|| finished.load(SeqCst) >= i);
-                    i
-                });
+                let fed = (0..n).inspect(|i| until(|| finished.load(SeqCst) >= *i));
                 let report = on(with(k)).for_each(fed, |i| *i, |done| {
                     assert_eq!(finished.fetch_add(1, SeqCst), done.index);
                 });
@@ -44,11 +41,10 @@ mod fed {
         fn a_source_may_begin_to_wait_in_its_midst(with, on) {
             for k in [1, 2, 4] {
                 let (n, finished) = (3000, AtomicUsize::new(0));
-                let objects = (0..n).map(|i| {
+                let objects = (0..n).inspect(|i| {
                     if i % 1000 == 900 {
-                        until(|| finished.load(SeqCst) == i);
+                        until(|| finished.load(SeqCst) == *i);
                     }
-                    i
                 });
                 let report = on(with(k)).for_each(objects, |i| *i, |_| {
                     finished.fetch_add(1, SeqCst);
@@ -74,11 +70,10 @@ on_every_carrier! {
 
     fn an_object_that_comes_after_the_stop_is_not_started(with, on) {
         let token = StopToken::new();
-        let objects = (0..20).map(|i| {
-            if i == 5 {
+        let objects = (0..20).inspect(|i| {
+            if *i == 5 {
                 token.stop();
             }
-            i
         });
         let report = on(with(2).stop(&token)).for_each(objects, |i| assert!(*i < 5), |_| ());
         assert_eq!(report.ended, Ended::Stopped);
