@@ -15,9 +15,9 @@ use threadgauge_stats::{
     rank, summarise,
 };
 
-use crate::catalogue::experiment;
-use crate::experiment::{Answer, Pair, Profile};
+use crate::experiment::{Answer, Catalogue, Pair};
 use crate::schedule::stopping_rule;
+use crate::site::Profile;
 use crate::view::{View, ViewCase};
 
 /// The level of a diagnostic's test.
@@ -30,7 +30,7 @@ const TOO_NOISY: f64 = 0.25;
 /// # Errors
 ///
 /// When the store is damaged.
-pub fn analyse(store: &Store) -> Result<Results, StoreError> {
+pub fn analyse(catalogue: Catalogue, store: &Store) -> Result<Results, StoreError> {
     let record = store.run()?;
     let profile = Profile::named(&record.profile).unwrap_or(Profile::Quick);
     // Looking several times costs certainty: each look has its share (METHOD rule 7).
@@ -42,7 +42,7 @@ pub fn analyse(store: &Store) -> Result<Results, StoreError> {
         let samples = store.samples(&stored.id)?;
         measured_ns += samples.iter().map(|s| s.wall_ns).sum::<u64>();
         warnings.extend(noise_warning(&stored.id, &samples));
-        experiments.push(of_experiment(&stored, &samples, profile, alpha));
+        experiments.push(of_experiment(catalogue, &stored, &samples, profile, alpha));
     }
     let complete = experiments.iter().all(|e| e.stopped_because != "interrupted");
     if !complete {
@@ -93,6 +93,7 @@ fn noise_warning(id: &str, samples: &[StoredSample]) -> Option<String> {
 }
 
 fn of_experiment(
+    catalogue: Catalogue,
     stored: &StoredExperiment,
     samples: &[StoredSample],
     profile: Profile,
@@ -109,7 +110,7 @@ fn of_experiment(
             .map(|c| view_case(c, &samples, alpha))
             .collect(),
     };
-    let (method, question, sources, primary, answer) = match experiment(&stored.id) {
+    let (method, question, sources, primary, answer) = match catalogue.get(&stored.id) {
         Some(e) => (
             e.method(),
             e.question().to_owned(),
@@ -241,7 +242,7 @@ fn view_case(case: &StoredCase, samples: &[&StoredSample], alpha: f64) -> ViewCa
     }
 }
 
-pub(crate) fn metric_summary(unit: &str, summary: Summary) -> MetricSummary {
+pub fn metric_summary(unit: &str, summary: Summary) -> MetricSummary {
     MetricSummary {
         unit: unit.to_owned(),
         n: summary.n,

@@ -3,15 +3,14 @@
 
 pub mod analysis;
 pub mod batch;
-pub mod catalogue;
 pub mod experiment;
-pub mod experiments;
+pub mod grid;
 pub mod launch;
+pub mod refusal;
 pub mod schedule;
 pub mod selection;
+pub mod serve;
+pub mod site;
 pub mod turns;
 pub mod view;
 pub mod worker;
-
-mod refusal;
-mod sys;

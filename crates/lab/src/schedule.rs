@@ -17,9 +17,11 @@ use threadgauge_results::{
 };
 use threadgauge_stats::{Reason, Step, StoppingRule, summarise};
 
-use crate::experiment::{Experiment, Plan, PlannedCase, Profile, Site};
+use crate::experiment::{Catalogue, Experiment};
+use crate::grid::{Plan, PlannedCase};
 use crate::launch::{Allowance, Launcher};
 use crate::selection::{SelectionError, experiments};
+use crate::site::{Profile, Site};
 use crate::turns::{Taken, Turn, Turns};
 use crate::worker::Order;
 use history::History;
@@ -123,8 +125,12 @@ impl Chosen {
     /// # Errors
     ///
     /// When this version has no such experiment.
-    pub fn again(stored: &StoredExperiment, site: &Site) -> Result<Self, SelectionError> {
-        let [experiment] = experiments(std::slice::from_ref(&stored.id))?[..] else {
+    pub fn again(
+        catalogue: Catalogue,
+        stored: &StoredExperiment,
+        site: &Site,
+    ) -> Result<Self, SelectionError> {
+        let [experiment] = experiments(catalogue, std::slice::from_ref(&stored.id))?[..] else {
             unreachable!("one name picks one experiment");
         };
         let reference = stored

@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use threadgauge_results::{Params, Value};
 
-use crate::catalogue::catalogue;
-use crate::experiment::{Experiment, Plan, PlannedCase, Site};
+use crate::experiment::{Catalogue, Experiment};
+use crate::grid::{Plan, PlannedCase};
 use crate::schedule::Chosen;
+use crate::site::Site;
 
 /// Why a choice cannot be met.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -131,17 +132,20 @@ impl Selector {
 /// # Errors
 ///
 /// When there is no experiment of a name.
-pub fn experiments(names: &[String]) -> Result<Vec<&'static dyn Experiment>, SelectionError> {
+pub fn experiments(
+    catalogue: Catalogue,
+    names: &[String],
+) -> Result<Vec<&'static dyn Experiment>, SelectionError> {
     for name in names {
-        if !catalogue().iter().any(|e| e.id() == name) {
+        if !catalogue.iter().any(|e| e.id() == name) {
             return Err(SelectionError::UnknownExperiment {
                 name: name.clone(),
-                known: catalogue().iter().map(|e| e.id().to_owned()).collect(),
+                known: catalogue.iter().map(|e| e.id().to_owned()).collect(),
             });
         }
     }
     let wanted = |e: &&'static dyn Experiment| names.is_empty() || names.iter().any(|n| n == e.id());
-    Ok(catalogue().iter().copied().filter(wanted).collect())
+    Ok(catalogue.iter().filter(wanted).collect())
 }
 
 /// The cases chosen of `experiments` on `site`. An experiment of which no case is picked is left out.

@@ -8,26 +8,26 @@ use std::collections::BTreeMap;
 use threadgauge_results::{MetricSummary, Params, Value};
 use threadgauge_stats::paired_difference;
 
-use crate::experiment::Profile;
+use crate::site::Profile;
 
 /// The samples of one experiment.
 #[derive(Debug)]
 pub struct View<'a> {
-    pub(crate) experiment: &'a str,
-    pub(crate) profile: Profile,
+    pub experiment: &'a str,
+    pub profile: Profile,
     /// In plan order.
-    pub(crate) cases: Vec<ViewCase>,
+    pub cases: Vec<ViewCase>,
 }
 
 /// One case's figures.
 #[derive(Debug)]
-pub(crate) struct ViewCase {
-    pub(crate) params: Params,
-    pub(crate) reason: Option<String>,
+pub struct ViewCase {
+    pub params: Params,
+    pub reason: Option<String>,
     /// Metric name → undisturbed round → value.
-    pub(crate) values: BTreeMap<String, BTreeMap<u32, f64>>,
+    pub values: BTreeMap<String, BTreeMap<u32, f64>>,
     /// Metric name → summary of all rounds.
-    pub(crate) summaries: BTreeMap<String, MetricSummary>,
+    pub summaries: BTreeMap<String, MetricSummary>,
 }
 
 /// A metric of the one case that a pattern such as `unit=thread,count=64` picks.

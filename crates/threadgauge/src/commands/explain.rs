@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use threadgauge_experiments::CATALOGUE;
 use threadgauge_lab::selection::experiments;
 use threadgauge_results::claim;
 
@@ -9,7 +10,7 @@ use crate::output::{Done, Verdict, print_words};
 
 /// Prints it.
 pub fn explain(id: &str) -> Done {
-    let found = experiments(&[id.to_owned()])?;
+    let found = experiments(CATALOGUE, &[id.to_owned()])?;
     let mut text = String::new();
     for experiment in found {
         let method = experiment.method();

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use threadgauge_lab::catalogue::catalogue;
-use threadgauge_lab::experiment::Site;
+use threadgauge_experiments::CATALOGUE;
 use threadgauge_lab::schedule::{Chosen, expected_rounds, stopping_rule};
+use threadgauge_lab::site::Site;
 
 use crate::cli::ListOptions;
 use crate::commands::run::site;
@@ -15,12 +15,12 @@ use crate::progress::minutes;
 /// Prints every experiment with what it takes.
 pub fn list(options: &ListOptions) -> Done {
     let site = site(options.profile.into(), None)?;
-    let entries: Vec<Entry> = catalogue()
+    let entries: Vec<Entry> = CATALOGUE
         .iter()
         .map(|e| {
             Entry::new(
                 &Chosen {
-                    experiment: *e,
+                    experiment: e,
                     plan: e.plan(&site),
                 },
                 &site,
