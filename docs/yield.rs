@@ -12,10 +12,11 @@ use std::time::Duration;
 use threadgauge_results::{Method, Params};
 use threadgauge_stats::paired_difference;
 
+use threadgauge_lab::compat::{cell, params};
 use threadgauge_lab::experiment::{Answer, Experiment, Pair};
 use threadgauge_lab::grid::{Plan, PlannedCase};
 use threadgauge_lab::site::{Profile, Site};
-use threadgauge_lab::view::{View, cell, params};
+use threadgauge_lab::view::View;
 use threadgauge_lab::worker::{CaseError, Worker};
 
 /// See the header of this file.

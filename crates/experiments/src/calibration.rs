@@ -19,10 +19,12 @@ use std::time::Duration;
 use threadgauge_machine::{Burner, clock};
 use threadgauge_results::{Axis, Evidence, Figure, Finding, Method, Origin, Params, Point, Scale, Series};
 
+use threadgauge_lab::compat::{cell, params};
 use threadgauge_lab::experiment::{Answer, ClaimEvidence, Experiment};
 use threadgauge_lab::grid::{Plan, PlannedCase};
 use threadgauge_lab::site::{Profile, Site};
-use threadgauge_lab::view::{Cell, View, cell, params};
+use threadgauge_lab::statistic::Cell;
+use threadgauge_lab::view::View;
 use threadgauge_lab::worker::{CaseError, Worker};
 
 /// The experiment.
@@ -377,16 +379,16 @@ mod tests {
             });
             ViewCase {
                 params: Params::new().with("way", way).with("cpus", 1),
-                reason: None,
+                lack: None,
                 summaries: summaries.collect(),
                 values: values.clone(),
             }
         };
-        View {
-            experiment: "calibration",
-            profile: Profile::Quick,
-            cases: vec![case("source", source), case("ours", ours)],
-        }
+        threadgauge_lab::testing::view(
+            "calibration",
+            Profile::Quick,
+            vec![case("source", source), case("ours", ours)],
+        )
     }
 
     #[test]

@@ -21,11 +21,13 @@ use threadgauge_results::{
 };
 use threadgauge_stats::{median, nearest_rank};
 
+use threadgauge_lab::compat::{cell, params};
 use threadgauge_lab::experiment::{Answer, ClaimEvidence, Experiment};
 use threadgauge_lab::grid::{Plan, PlannedCase};
 use threadgauge_lab::refusal::refused;
 use threadgauge_lab::site::{Profile, Site};
-use threadgauge_lab::view::{Cell, View, cell, params};
+use threadgauge_lab::statistic::Cell;
+use threadgauge_lab::view::View;
 use threadgauge_lab::worker::{CaseError, Worker};
 
 /// The experiment.
@@ -116,7 +118,7 @@ impl Experiment for Foreground {
             let params = Params::new().with("how", how.name()).with("cpus", cpus);
             let mut planned = PlannedCase::new(params, Duration::from_millis(112));
             if cpus > site.cpus.len() as u64 {
-                planned.skip = Some(format!("needs {cpus} CPUs, this run has {}", site.cpus.len()));
+                planned.skip = Some(threadgauge_results::Lack::cpus(cpus, site.cpus.len() as u64));
             }
             planned
         };
@@ -339,7 +341,7 @@ mod tests {
     fn view(cells: &[(&str, f64)]) -> View<'static> {
         let case = |(pattern, ns): &(&str, f64)| ViewCase {
             params: params(pattern),
-            reason: None,
+            lack: None,
             values: BTreeMap::from([(P99.to_owned(), (1..=7).map(|r| (r, *ns)).collect())]),
             summaries: BTreeMap::from([(
                 P99.to_owned(),
@@ -349,11 +351,7 @@ mod tests {
                 ),
             )]),
         };
-        View {
-            experiment: "foreground",
-            profile: Profile::Quick,
-            cases: cells.iter().map(case).collect(),
-        }
+        threadgauge_lab::testing::view("foreground", Profile::Quick, cells.iter().map(case).collect())
     }
 
     #[test]

@@ -19,10 +19,11 @@ use threadgauge_results::{Axis, Figure, Finding, Method, Origin, Params, Point, 
 use threadgauge_stats::median;
 
 use threadgauge_lab::batch::{Batches, ClockCost, measure};
+use threadgauge_lab::compat::{cell, params};
 use threadgauge_lab::experiment::{Answer, Experiment};
 use threadgauge_lab::grid::{Plan, PlannedCase};
 use threadgauge_lab::site::{Profile, Site};
-use threadgauge_lab::view::{View, cell, params};
+use threadgauge_lab::view::View;
 use threadgauge_lab::worker::{CaseError, Worker};
 
 /// What is measured, with what one sample takes, ms.
@@ -463,7 +464,7 @@ mod tests {
     fn view(cases: &[(&str, &str, f64)]) -> View<'static> {
         let case = |(what, metric, median): &(&str, &str, f64)| ViewCase {
             params: params(&format!("what={what},cpus=1")),
-            reason: None,
+            lack: None,
             values: BTreeMap::new(),
             summaries: BTreeMap::from([(
                 (*metric).to_owned(),
@@ -481,11 +482,7 @@ mod tests {
                 },
             )]),
         };
-        View {
-            experiment: "null",
-            profile: Profile::Quick,
-            cases: cases.iter().map(case).collect(),
-        }
+        threadgauge_lab::testing::view("null", Profile::Quick, cases.iter().map(case).collect())
     }
 
     #[test]

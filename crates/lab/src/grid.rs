@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use threadgauge_results::Params;
+use threadgauge_results::{Lack, Params};
 
 /// The cases of an experiment for one site.
 #[derive(Debug, Clone)]
@@ -48,7 +48,7 @@ pub struct PlannedCase {
     /// What one sample is expected to take, with starting its worker.
     pub estimate: Duration,
     /// Why it cannot run here, if so.
-    pub skip: Option<String>,
+    pub skip: Option<Lack>,
 }
 
 impl PlannedCase {

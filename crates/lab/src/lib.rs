@@ -3,14 +3,18 @@
 
 pub mod analysis;
 pub mod batch;
+pub mod compat;
 pub mod experiment;
 pub mod grid;
 pub mod launch;
+pub mod point;
 pub mod refusal;
 pub mod schedule;
 pub mod selection;
 pub mod serve;
 pub mod site;
+pub mod statistic;
+pub mod testing;
 pub mod turns;
 pub mod view;
 pub mod worker;

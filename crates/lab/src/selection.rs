@@ -8,7 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use threadgauge_results::{Params, Value};
+use threadgauge_results::{Lack, Need, Params, Value};
 
 use crate::experiment::{Catalogue, Experiment};
 use crate::grid::{Plan, PlannedCase};
@@ -251,10 +251,9 @@ fn fit(plan: &mut Plan, there: usize) -> Result<(), SelectionError> {
             return Err(SelectionError::NoCpu);
         }
         let lacking = usize::try_from(wanted).map_or(true, |wanted| wanted > there);
-        let about_cpus = |why: &String| why.starts_with("needs ") && why.contains(" CPUs, this run has ");
         if lacking {
-            case.skip = Some(format!("needs {wanted} CPUs, this run has {there}"));
-        } else if case.skip.as_ref().is_some_and(about_cpus) {
+            case.skip = Some(Lack::cpus(wanted, there as u64));
+        } else if case.skip.as_ref().is_some_and(|lack| lack.of == Need::Cpus) {
             case.skip = None;
         }
     }

@@ -4,7 +4,8 @@ use threadgauge_results::Params;
 use threadgauge_stats::{median, paired_ratio, sign_interval};
 
 use crate::create::way::Way;
-use threadgauge_lab::view::{Cell, View};
+use threadgauge_lab::statistic::Cell;
+use threadgauge_lab::view::View;
 
 /// The metric that comparisons use.
 pub const PRIMARY: &str = "ns_per_unit";
@@ -75,6 +76,7 @@ impl Pick {
     /// The cell of `metric`.
     pub fn cell(&self, metric: &str) -> Cell {
         Cell {
+            experiment: None,
             pattern: self.pattern(),
             metric: metric.to_owned(),
         }
@@ -207,7 +209,7 @@ pub mod by_hand {
         let rounds = |values: &[f64]| -> BTreeMap<u32, f64> { (1..).zip(values.iter().copied()).collect() };
         ViewCase {
             params: case.params(cpus),
-            reason: None,
+            lack: None,
             values: metrics
                 .iter()
                 .map(|(name, v)| ((*name).to_owned(), rounds(v)))
@@ -223,7 +225,10 @@ pub mod by_hand {
     pub fn lacking(params: Params, reason: &str) -> ViewCase {
         ViewCase {
             params,
-            reason: Some(reason.to_owned()),
+            lack: Some(threadgauge_results::Lack::new(
+                threadgauge_results::Need::Figures,
+                reason,
+            )),
             values: BTreeMap::new(),
             summaries: BTreeMap::new(),
         }
@@ -231,11 +236,7 @@ pub mod by_hand {
 
     /// All cases of a quick run.
     pub fn view(cases: Vec<ViewCase>) -> View<'static> {
-        View {
-            experiment: "create",
-            profile: Profile::Quick,
-            cases,
-        }
+        threadgauge_lab::testing::view("create", Profile::Quick, cases)
     }
 
     fn summary(values: &[f64]) -> MetricSummary {

@@ -6,7 +6,8 @@ use crate::create::cells::{CREATION, PRIMARY, all_cpus, base, ratio, ratio_betwe
 use crate::create::grid::BUSY;
 use crate::create::way::Way;
 use threadgauge_lab::experiment::ClaimEvidence;
-use threadgauge_lab::view::{Cell, View};
+use threadgauge_lab::statistic::Cell;
+use threadgauge_lab::view::View;
 
 /// The claims decided here, in the order of the sources.
 pub const CLAIMS: &[&str] = &[

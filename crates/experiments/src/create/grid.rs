@@ -180,19 +180,20 @@ fn with_memory(profile: Profile) -> Vec<(Way, u64, bool)> {
     }
 }
 
-fn why_not(case: &Case, cpus: u64, site: &Site) -> Option<String> {
+fn why_not(case: &Case, cpus: u64, site: &Site) -> Option<threadgauge_results::Lack> {
     let here = site.cpus.len() as u64;
     if cpus > here {
-        return Some(format!("needs {cpus} CPUs, this run has {here}"));
+        return Some(threadgauge_results::Lack::cpus(cpus, here));
     }
     if case.parent_mib >= 1024 && site.free_memory_mib < MEMORY_FOR_LARGEST_MIB {
-        return Some(format!(
-            "needs {MEMORY_FOR_LARGEST_MIB} MiB of free memory, {} are free",
-            site.free_memory_mib
+        return Some(threadgauge_results::Lack::memory(
+            MEMORY_FOR_LARGEST_MIB,
+            site.free_memory_mib,
         ));
     }
     if case.way.runs_program() {
-        return program::missing();
+        return program::missing()
+            .map(|why| threadgauge_results::Lack::new(threadgauge_results::Need::Program, why));
     }
     None
 }
@@ -253,7 +254,10 @@ mod tests {
     }
 
     fn skipped(plan: &Plan, with: &str) -> usize {
-        let reasons = plan.cases.iter().filter_map(|c| c.skip.as_deref());
+        let reasons = plan
+            .cases
+            .iter()
+            .filter_map(|c| c.skip.as_ref().map(|l| l.says.as_str()));
         reasons.filter(|r| r.contains(with)).count()
     }
 

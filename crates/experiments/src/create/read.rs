@@ -201,7 +201,7 @@ fn fork_per_mib(view: &View<'_>) -> Option<Finding> {
     let cells = [base(Way::Fork).parent(mib, false), base(Way::Fork)].map(|pick| pick.cell(PRIMARY));
     let rounds = view.by_round(&cells, |v| (v[0] - v[1]) / mib as f64).ok()?;
     let per_mib = statistic(&rounds)?;
-    if !view.resolved(&cells[0], &cells[1]) {
+    if !view.resolved_cells(&cells[0], &cells[1]) {
         let says = format!("What each of {mib} MiB in small pages adds to a fork is below resolution.");
         return Some(Finding::fact(says, None, None, "ns"));
     }

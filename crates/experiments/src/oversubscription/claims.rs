@@ -6,7 +6,8 @@ use super::figures::{Group, threads};
 use super::grid::{COUNTS, Mode, needs};
 use super::statistic::{first_rise_leads, gain, mean_gain, overhead, rises};
 use threadgauge_lab::experiment::ClaimEvidence;
-use threadgauge_lab::view::{Cell, View};
+use threadgauge_lab::statistic::Cell;
+use threadgauge_lab::view::View;
 
 /// Every claim that is decided here.
 pub(super) const IDS: [&str; 12] = [
@@ -81,16 +82,7 @@ pub(super) fn evidence(view: &View<'_>) -> Vec<ClaimEvidence> {
 
 /// Why nothing can be said of two CPUs, where every such case was skipped for want of one.
 fn only_one_cpu(view: &View<'_>) -> Option<String> {
-    let mut pairs = view
-        .cases
-        .iter()
-        .filter(|c| c.params.int("cpus") == Some(2))
-        .peekable();
-    let first = pairs.peek()?.reason.clone()?;
-    let wanting = needs(2);
-    pairs
-        .all(|c| c.reason.as_deref().is_some_and(|r| r.starts_with(&wanting)))
-        .then_some(first)
+    view.lacks_cpus(2).map(|lack| lack.says.clone())
 }
 
 /// One statistic for each of several names, or why one is missing.
@@ -319,17 +311,15 @@ mod tests {
 
     #[test]
     fn a_cell_that_failed_leaves_its_claims_open_and_says_which() {
-        let mut view = as_published(7);
-        let failed = view
-            .cases
-            .iter_mut()
-            .find(|c| {
-                c.params
-                    .matches(&threadgauge_lab::view::params(&ONE.pattern(8192)))
-            })
-            .unwrap();
-        failed.values.clear();
-        failed.reason = Some("thread 501 of 8192 was refused".to_owned());
+        let view = threadgauge_lab::testing::changed(as_published(7), |cases| {
+            let of_8192 = threadgauge_lab::compat::params(&ONE.pattern(8192));
+            let failed = cases.iter_mut().find(|c| c.params.matches(&of_8192)).unwrap();
+            failed.values.clear();
+            failed.lack = Some(threadgauge_results::Lack::new(
+                threadgauge_results::Need::Figures,
+                "thread 501 of 8192 was refused",
+            ));
+        });
         let (open, _, reason) = verdict(&view, "growth-smooth-after-128-on-one-cpu");
         assert_eq!(open, Verdict::Inconclusive);
         assert!(reason.unwrap().contains("thread 501 of 8192"));

@@ -5,8 +5,10 @@ use threadgauge_results::Finding;
 use super::figures::{Figure, Group, figure, processes, threads};
 use super::grid::{COUNTS, Mode};
 use super::statistic::{gain, mean_gain, overhead, per_switch};
+use threadgauge_lab::compat::params;
 use threadgauge_lab::experiment::Pair;
-use threadgauge_lab::view::{Cell, View, params};
+use threadgauge_lab::statistic::Cell;
+use threadgauge_lab::view::View;
 
 /// The answer to the question.
 pub(super) fn answer(view: &View<'_>) -> String {
@@ -24,7 +26,7 @@ pub(super) fn answer(view: &View<'_>) -> String {
         ));
     }
     if let Some(cost) =
-        switch_cost(view, one, 64).filter(|_| view.resolved(&one.time(64), &neither(one).time(64)))
+        switch_cost(view, one, 64).filter(|_| view.resolved_cells(&one.time(64), &neither(one).time(64)))
     {
         parts.push(format!(
             "A switch among 64 of them costs {:.2} µs.",
@@ -108,7 +110,7 @@ fn switching(view: &View<'_>, group: Group, count: u64) -> Option<Finding> {
         super::grid::Unit::Process => "processes",
     };
     let cost = switch_cost(view, group, count)?;
-    if !view.resolved(&group.time(count), &neither(group).time(count)) {
+    if !view.resolved_cells(&group.time(count), &neither(group).time(count)) {
         let says =
             format!("What a switch among {count} yielding {units} on one CPU costs is below resolution.");
         return Some(fact(says, None, "ns"));
@@ -190,7 +192,7 @@ fn a_sleep(view: &View<'_>) -> Option<Finding> {
     let (sleep, turn) = (cost(Mode::Sleep)?, cost(Mode::Yield)?);
     let cpu = |mode| threads(mode, 1).of(count, "cpu_ns");
     for (mode, what) in [(Mode::Sleep, "sleep of 1 ms"), (Mode::Yield, "yield")] {
-        if !view.resolved(&cpu(mode), &cpu(Mode::Neither)) {
+        if !view.resolved_cells(&cpu(mode), &cpu(Mode::Neither)) {
             let says = format!("What a {what} costs {count} threads in CPU time is below resolution.");
             return Some(fact(says, None, "ns"));
         }

@@ -3,7 +3,9 @@
 use threadgauge_stats::summarise;
 
 use super::grid::{Mode, Unit};
-use threadgauge_lab::view::{Cell, View, cell};
+use threadgauge_lab::compat::cell;
+use threadgauge_lab::statistic::Cell;
+use threadgauge_lab::view::View;
 
 /// The level of every interval is 1 − ALPHA or better.
 const ALPHA: f64 = 0.05;

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use threadgauge_results::Params;
 
+use threadgauge_lab::compat::params;
 use threadgauge_lab::grid::{Plan, PlannedCase};
 use threadgauge_lab::site::{Profile, Site};
-use threadgauge_lab::view::params;
 use threadgauge_lab::worker::CaseError;
 
 /// The counts of the source's table.
@@ -209,7 +209,7 @@ pub(super) fn plan(site: &Site) -> Plan {
 fn planned(case: Case, available: usize) -> PlannedCase {
     let mut planned = PlannedCase::new(case.params(), case.estimate());
     if case.cpus > available as u64 {
-        planned.skip = Some(format!("{}, this run has {available}", needs(case.cpus)));
+        planned.skip = Some(threadgauge_results::Lack::cpus(case.cpus, available as u64));
     }
     planned
 }
@@ -308,7 +308,11 @@ mod tests {
     #[test]
     fn on_one_cpu_the_second_is_missed_in_words() {
         let plan = plan(&site(Profile::Quick, 1));
-        let skipped: Vec<_> = plan.cases.iter().filter_map(|c| c.skip.as_deref()).collect();
+        let skipped: Vec<_> = plan
+            .cases
+            .iter()
+            .filter_map(|c| c.skip.as_ref().map(|l| l.says.as_str()))
+            .collect();
         assert_eq!(skipped.len(), plan.cases.len() / 2);
         assert_eq!(skipped[0], "needs 2 CPUs, this run has 1");
     }

@@ -23,16 +23,12 @@ pub(super) fn run(rounds: u32, cpus: usize, f: impl Fn(Case) -> Option<(f64, f64
         match planned.skip {
             None => view_case(planned.params, rounds, f(case)),
             Some(skip) => ViewCase {
-                reason: Some(skip),
+                lack: Some(skip),
                 ..view_case(planned.params, rounds, None)
             },
         }
     });
-    View {
-        experiment: "oversubscription",
-        profile: Profile::Quick,
-        cases: cases.collect(),
-    }
+    threadgauge_lab::testing::view("oversubscription", Profile::Quick, cases.collect())
 }
 
 fn view_case(params: Params, rounds: u32, figures: Option<(f64, f64)>) -> ViewCase {
@@ -68,7 +64,7 @@ fn view_case(params: Params, rounds: u32, figures: Option<(f64, f64)>) -> ViewCa
         .collect();
     ViewCase {
         params,
-        reason: None,
+        lack: None,
         values,
         summaries,
     }

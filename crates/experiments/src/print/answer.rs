@@ -8,9 +8,10 @@ use super::reading::{Figured, Way, count, median_of, ratio_of};
 use super::setting::{Buffering, Sink, Unit};
 use super::statistics::{Shape, Statistic, Wanted, crossover, process_over_thread, shape_of};
 use super::{CLAIMS, CPU, ELAPSED, READER_CPU, TORN, figures, tables};
+use threadgauge_lab::compat::params;
 use threadgauge_lab::experiment::{Answer, ClaimEvidence, Pair};
 use threadgauge_lab::site::Profile;
-use threadgauge_lab::view::{View, params};
+use threadgauge_lab::view::View;
 
 /// The sink that decides claims.
 pub(super) const DECIDING: Way = Way::lines(Sink::Pipe);
@@ -411,16 +412,12 @@ mod tests {
             }
             ViewCase {
                 params: case.params,
-                reason: case.skip,
+                lack: case.skip,
                 values,
                 summaries,
             }
         });
-        View {
-            experiment: "print",
-            profile,
-            cases: cases.collect(),
-        }
+        threadgauge_lab::testing::view("print", profile, cases.collect())
     }
 
     /// A process costs 100 µs and 200 ns a line, a thread 30 µs and 300 ns: they meet at 700 lines.
@@ -514,9 +511,9 @@ mod tests {
 
     #[test]
     fn every_claim_is_answered_and_nothing_panics_with_next_to_nothing_measured() {
-        let mut view = view(Profile::Quick, 2, 2, meeting_at_700);
-        view.cases
-            .retain(|c| c.params.int("prints") == Some(100) && c.params.text("unit") == Some("thread"));
+        let view = threadgauge_lab::testing::changed(view(Profile::Quick, 2, 2, meeting_at_700), |cases| {
+            cases.retain(|c| c.params.int("prints") == Some(100) && c.params.text("unit") == Some("thread"));
+        });
         let answer = read(&view);
         let ids: Vec<&str> = answer.claims.iter().map(|c| c.claim).collect();
         assert_eq!(ids, Print.claims());
@@ -645,15 +642,17 @@ mod tests {
 
     #[test]
     fn a_wider_spread_into_the_file_is_found_at_twenty_rounds() {
-        let mut view = view(Profile::Standard, 2, 20, meeting_at_700);
         let file = params("sink=file,prints=1000,units=255");
-        for case in view.cases.iter_mut().filter(|c| c.params.matches(&file)) {
-            for (round, value) in case.values.get_mut(ELAPSED).unwrap() {
-                // The same drift, four times as steep.
-                let drift = 0.001 * f64::from(*round);
-                *value = *value / (1.0 + drift) * (1.0 + 4.0 * drift);
-            }
-        }
+        let view =
+            threadgauge_lab::testing::changed(view(Profile::Standard, 2, 20, meeting_at_700), |cases| {
+                for case in cases.iter_mut().filter(|c| c.params.matches(&file)) {
+                    for (round, value) in case.values.get_mut(ELAPSED).unwrap() {
+                        // The same drift, four times as steep.
+                        let drift = 0.001 * f64::from(*round);
+                        *value = *value / (1.0 + drift) * (1.0 + 4.0 * drift);
+                    }
+                }
+            });
         let answer = read(&view);
         assert_eq!(
             verdict(&answer, "file-logging-disturbs-timing").0,

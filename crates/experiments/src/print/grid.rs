@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::setting::{Buffering, Setting, Sink, Unit};
+use threadgauge_lab::compat::params;
 use threadgauge_lab::grid::{Plan, PlannedCase};
 use threadgauge_lab::site::{Profile, Site};
-use threadgauge_lab::view::params;
 
 /// What a case on two CPUs is skipped with where there is one; the number follows.
 pub(super) const NEEDS_TWO_CPUS: &str = "needs 2 CPUs, this run has";
@@ -115,7 +115,7 @@ pub(super) fn plan(site: &Site) -> Plan {
             let mut case = PlannedCase::new(params, estimate(&setting));
             let cpus = site.cpus.len() as u64;
             if point.cpus > cpus {
-                case.skip = Some(format!("{NEEDS_TWO_CPUS} {cpus}"));
+                case.skip = Some(threadgauge_results::Lack::cpus(2, cpus as u64));
             }
             cases.push(case);
         }
@@ -277,7 +277,11 @@ mod tests {
     #[test]
     fn one_cpu_skips_what_needs_two() {
         let plan = planned(Profile::Quick, 1);
-        let skipped: Vec<_> = plan.cases.iter().filter_map(|c| c.skip.as_deref()).collect();
+        let skipped: Vec<_> = plan
+            .cases
+            .iter()
+            .filter_map(|c| c.skip.as_ref().map(|l| l.says.as_str()))
+            .collect();
         assert_eq!(skipped, ["needs 2 CPUs, this run has 1"; 6]);
         assert!(planned(Profile::Quick, 2).cases.iter().all(|c| c.skip.is_none()));
     }

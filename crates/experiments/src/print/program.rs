@@ -273,7 +273,7 @@ mod tests {
 
     use super::super::sink::one_at_a_time;
     use super::*;
-    use threadgauge_lab::view::params;
+    use threadgauge_lab::compat::params;
     use threadgauge_lab::worker::Order;
 
     fn setting(case: &str) -> Setting {

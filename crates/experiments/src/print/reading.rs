@@ -7,7 +7,8 @@ use super::ELAPSED;
 use super::grid::{Point, Series};
 use super::setting::{Buffering, Sink, Unit};
 use super::statistics::{Statistic, Wanted};
-use threadgauge_lab::view::{Cell, View};
+use threadgauge_lab::statistic::Cell;
+use threadgauge_lab::view::View;
 
 /// What is printed into, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +56,7 @@ impl Way {
     /// A metric of a case.
     pub(super) fn cell(self, wanted: Wanted, metric: &str) -> Cell {
         Cell {
+            experiment: None,
             pattern: self.case(wanted),
             metric: metric.to_owned(),
         }

@@ -131,7 +131,7 @@ fn refuse(params: &Params, key: &str, hint: &str) -> CaseError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use threadgauge_lab::view::params;
+    use threadgauge_lab::compat::params;
 
     const CASE: &str = "unit=thread,units=255,prints=100,payload_bytes=11,sink=pipe,buffering=line,cpus=1";
 

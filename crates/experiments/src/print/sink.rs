@@ -338,7 +338,7 @@ pub(super) fn one_at_a_time() -> std::sync::MutexGuard<'static, ()> {
 mod tests {
     use super::super::line::FINAL_WORD;
     use super::*;
-    use threadgauge_lab::view::params;
+    use threadgauge_lab::compat::params;
 
     fn setting(sink: Sink) -> Setting {
         let case = format!(

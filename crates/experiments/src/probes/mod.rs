@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use threadgauge_results::{Condition, Evidence, Finding, Method, Params, Range};
 
+use threadgauge_lab::compat::{cell, params};
 use threadgauge_lab::experiment::{Answer, ClaimEvidence, Experiment, Pair};
 use threadgauge_lab::grid::{Plan, PlannedCase};
 use threadgauge_lab::site::{Profile, Site};
-use threadgauge_lab::view::{Cell, View, cell, params};
+use threadgauge_lab::statistic::Cell;
+use threadgauge_lab::view::View;
 use threadgauge_lab::worker::{CaseError, Worker};
 
 mod clock_reading;
@@ -374,16 +376,17 @@ mod tests {
             });
             ViewCase {
                 params: case.params(),
-                reason: (case.what == "empty-loop").then(|| format!("{}: cc", empty_loop::NO_COMPILER)),
+                lack: (case.what == "empty-loop").then(|| {
+                    threadgauge_results::Lack::new(
+                        threadgauge_results::Need::Program,
+                        empty_loop::NO_COMPILER,
+                    )
+                }),
                 summaries: summaries.collect(),
                 values: values.clone(),
             }
         };
-        View {
-            experiment: "probes",
-            profile: Profile::Quick,
-            cases: CASES.iter().map(of_case).collect(),
-        }
+        threadgauge_lab::testing::view("probes", Profile::Quick, CASES.iter().map(of_case).collect())
     }
 
     fn verdict(view: &View<'_>, id: &str) -> Verdict {

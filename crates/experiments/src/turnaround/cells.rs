@@ -5,7 +5,8 @@ use threadgauge_stats::{geometric_mean, summarise};
 use super::case::{Case, Kind};
 use super::grid::{BASES_MS, COUNTS};
 use super::{ELAPSED, IDEAL_ELAPSED, IDEAL_TURNAROUND, TURNAROUND};
-use threadgauge_lab::view::{Cell, View};
+use threadgauge_lab::statistic::Cell;
+use threadgauge_lab::view::View;
 
 /// The level of every interval is 1 − ALPHA or better.
 const ALPHA: f64 = 0.05;
@@ -43,6 +44,7 @@ impl Measure {
 impl Case {
     pub(super) fn cell(self, metric: &str) -> Cell {
         Cell {
+            experiment: None,
             pattern: self.params(),
             metric: metric.to_owned(),
         }

@@ -161,12 +161,7 @@ fn on_all(view: &View<'_>, f: impl Fn(&View<'_>, u64) -> Evidence) -> Evidence {
     let Some(all) = all_cpus(view) else {
         return Evidence::Missing("this run planned no case on several CPUs".to_owned());
     };
-    let wanting = needs(all);
-    let lacking = view.cases.iter().find_map(|c| {
-        let reason = c.reason.as_deref().filter(|r| r.starts_with(&wanting))?;
-        (c.params.int("cpus") == Some(all)).then(|| reason.to_owned())
-    });
-    match lacking {
+    match view.lacks_cpus(all).map(|lack| lack.says.clone()) {
         Some(reason) => Evidence::NotTestable {
             reason,
             measured: None,

@@ -9,7 +9,8 @@ use super::case::{Case, Kind, Lengths, Order};
 use super::cells::{Measure, Pair};
 use super::claims::{ordered, spread};
 use super::grid::{LONG_MS, MIDDLE, SHORT_MS};
-use threadgauge_lab::view::{Cell, View};
+use threadgauge_lab::statistic::Cell;
+use threadgauge_lab::view::View;
 
 /// A claim, the cells it needs on a number of CPUs, and its statistic.
 struct Conclusion {

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::case::{Carrier, Case, DEGREE, Degree, Extra, Kind, Lengths, Order};
+use threadgauge_lab::compat::params;
 use threadgauge_lab::grid::{Plan, PlannedCase};
 use threadgauge_lab::site::{Profile, Site};
-use threadgauge_lab::view::params;
 
 /// The source's numbers of computations.
 pub(super) const COUNTS: [u64; 6] = [2, 5, 8, 11, 14, 17];
@@ -229,7 +229,7 @@ fn chains(count: u64, all: u64) -> Vec<Case> {
 fn planned_on(case: Case, available: usize) -> PlannedCase {
     let mut planned = PlannedCase::new(case.params(), estimate(case));
     if case.cpus > available as u64 {
-        planned.skip = Some(format!("{}, this run has {available}", needs(case.cpus)));
+        planned.skip = Some(threadgauge_results::Lack::cpus(case.cpus, available as u64));
     }
     planned
 }
@@ -341,7 +341,10 @@ mod tests {
         let (one, more): (Vec<_>, Vec<_>) = cases.iter().partition(|c| c.params.int("cpus") == Some(1));
         assert!(one.iter().all(|c| c.skip.is_none()) && more.len() > 10);
         for case in more {
-            assert_eq!(case.skip.as_deref(), Some("needs 2 CPUs, this run has 1"));
+            assert_eq!(
+                case.skip.as_ref().map(|l| l.says.as_str()),
+                Some("needs 2 CPUs, this run has 1")
+            );
         }
     }
 

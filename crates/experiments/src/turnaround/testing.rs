@@ -33,14 +33,15 @@ pub(super) fn run(
         let made = if planned.skip.is_none() { f(case) } else { None };
         view_case(case, planned.skip, rounds, made)
     });
-    View {
-        experiment: "turnaround",
-        profile,
-        cases: cases.collect(),
-    }
+    threadgauge_lab::testing::view("turnaround", profile, cases.collect())
 }
 
-fn view_case(case: Case, reason: Option<String>, rounds: u32, made: Option<Made>) -> ViewCase {
+fn view_case(
+    case: Case,
+    lack: Option<threadgauge_results::Lack>,
+    rounds: u32,
+    made: Option<Made>,
+) -> ViewCase {
     let mut values: BTreeMap<String, BTreeMap<u32, f64>> = BTreeMap::new();
     if let Some(made) = made {
         let (ideal_ns, ideal_turnaround) = theory(case);
@@ -68,7 +69,7 @@ fn view_case(case: Case, reason: Option<String>, rounds: u32, made: Option<Made>
     });
     ViewCase {
         params: case.params(),
-        reason,
+        lack,
         summaries: summaries.collect(),
         values: values.clone(),
     }

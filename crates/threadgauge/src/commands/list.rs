@@ -58,7 +58,7 @@ impl Entry {
                 .plan
                 .cases
                 .iter()
-                .map(|c| (c.params.to_string(), c.skip.clone()))
+                .map(|c| (c.params.to_string(), c.skip.as_ref().map(ToString::to_string)))
                 .collect(),
             rounds,
             takes: chosen.expected(rounds),

@@ -6,7 +6,8 @@ use super::{AT_LEAST_0, cpu, each, io, needs_long, of_a_part, statistic};
 use crate::turnaround::case::Kind;
 use crate::turnaround::cells::{Measure, Pair, counts_of, mean_ratio};
 use crate::turnaround::grid::{BASES_MS, COUNTS, LONG_MS, SHORT_MS};
-use threadgauge_lab::view::{Cell, View};
+use threadgauge_lab::statistic::Cell;
+use threadgauge_lab::view::View;
 
 pub(super) fn never_faster(view: &View<'_>) -> Evidence {
     let all = BASES_MS

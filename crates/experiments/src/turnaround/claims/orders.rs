@@ -6,7 +6,8 @@ use super::{cpu, each, ratio, statistic};
 use crate::turnaround::case::{Case, Lengths, Order};
 use crate::turnaround::cells::{Measure, Pair, counts_of, mean_ratio};
 use crate::turnaround::grid::{COUNTS, SHORT_MS};
-use threadgauge_lab::view::{Cell, View};
+use threadgauge_lab::statistic::Cell;
+use threadgauge_lab::view::View;
 
 fn equal(pair: Pair) -> Pair {
     pair.with(|case| Case {
