@@ -17,13 +17,14 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use threadgauge_machine::{Burner, clock};
-use threadgauge_results::{Axis, Evidence, Figure, Finding, Method, Origin, Params, Point, Scale, Series};
+use threadgauge_results::{Axis, Evidence, Figure, Finding, Origin, Params, Point, Scale, Series};
 
 use threadgauge_lab::compat::{cell, params};
-use threadgauge_lab::experiment::{Answer, ClaimEvidence, Experiment};
+use threadgauge_lab::experiment::{About, Answer, ClaimEvidence, Experiment};
 use threadgauge_lab::grid::{Plan, PlannedCase};
 use threadgauge_lab::site::{Profile, Site};
 use threadgauge_lab::statistic::Cell;
+use threadgauge_lab::statistic::metric;
 use threadgauge_lab::view::View;
 use threadgauge_lab::worker::{CaseError, Worker};
 
@@ -49,46 +50,29 @@ const WORST: &str = "worst_error";
 
 const WAYS: [(&str, &str); 2] = [("source", "the source's way"), ("ours", "ours")];
 
-impl Experiment for Calibration {
-    fn id(&self) -> &'static str {
-        "calibration"
-    }
-
-    fn question(&self) -> &'static str {
-        "How far apart are repeated calibrations of \"computes for so many milliseconds\", the source's way and ours?"
-    }
-
-    fn sources(&self) -> &'static [&'static str] {
-        &["000"]
-    }
-
-    fn method(&self) -> Method {
-        Method {
-            how: "One worker calibrates 20 times and after each computes for 2 ms by it. Way source: the mean wall time of \
+/// What it asks and how it measures.
+const ABOUT: About = About {
+    id: "calibration",
+    question: "How far apart are repeated calibrations of \"computes for so many milliseconds\", the source's way and ours?",
+    sources: &["000"],
+    primary: &[metric("calibration_ns", "ns")],
+    how: "One worker calibrates 20 times and after each computes for 2 ms by it. Way source: the mean wall time of \
                   100 passes of counting from 1 to 100,000. Way ours: the laboratory's burner, the minimum of 30 runs of \
                   0.2 ms by the thread's CPU clock, which looks at that clock on its way through a computation. `spread` is \
                   the largest rate over the smallest, less 1; `worst_error` the worst of the 20 computations' CPU time \
-                  against 2 ms; `calibration_ns` what one calibration takes."
-                .to_owned(),
-            control: "The two ways in the same rounds.".to_owned(),
-            traps: [
-                "A spread within one worker leaves out what differs between workers; the fact on rates between rounds has it.",
-                "The source's loop is kept from being removed by an opaque use of its counter, which is its cost.",
-            ]
-            .map(str::to_owned)
-            .to_vec(),
-            source: "Source 000 calibrates at the start of its program and says that repeats in an unchanged environment differ \
-                     by up to 20 %; on a 486/33 under Windows, whose timer was coarse."
-                .to_owned(),
-        }
-    }
+                  against 2 ms; `calibration_ns` what one calibration takes.",
+    control: "The two ways in the same rounds.",
+    traps: &[
+        "A spread within one worker leaves out what differs between workers; the fact on rates between rounds has it.",
+        "The source's loop is kept from being removed by an opaque use of its counter, which is its cost.",
+    ],
+    source: "Source 000 calibrates at the start of its program and says that repeats in an unchanged environment differ \
+                     by up to 20 %; on a 486/33 under Windows, whose timer was coarse.",
+};
 
-    fn primary_metrics(&self) -> &'static [&'static str] {
-        &["calibration_ns"]
-    }
-
-    fn claims(&self) -> &'static [&'static str] {
-        &[CLAIM]
+impl Experiment for Calibration {
+    fn about(&self) -> &'static About {
+        &ABOUT
     }
 
     fn plan(&self, site: &Site) -> Plan {

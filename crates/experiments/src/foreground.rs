@@ -16,17 +16,16 @@ use std::thread;
 use std::time::Duration;
 
 use threadgauge_machine::{Burner, clock};
-use threadgauge_results::{
-    Axis, Evidence, Figure, Finding, Method, Origin, Params, Point, Quote, Scale, Series,
-};
+use threadgauge_results::{Axis, Evidence, Figure, Finding, Origin, Params, Point, Quote, Scale, Series};
 use threadgauge_stats::{median, nearest_rank};
 
 use threadgauge_lab::compat::{cell, params};
-use threadgauge_lab::experiment::{Answer, ClaimEvidence, Experiment};
+use threadgauge_lab::experiment::{About, Answer, ClaimEvidence, Experiment};
 use threadgauge_lab::grid::{Plan, PlannedCase};
 use threadgauge_lab::refusal::refused;
 use threadgauge_lab::site::{Profile, Site};
 use threadgauge_lab::statistic::Cell;
+use threadgauge_lab::statistic::metric;
 use threadgauge_lab::view::View;
 use threadgauge_lab::worker::{CaseError, Worker};
 
@@ -63,45 +62,28 @@ impl How {
     }
 }
 
-impl Experiment for Foreground {
-    fn id(&self) -> &'static str {
-        "foreground"
-    }
-
-    fn question(&self) -> &'static str {
-        "Does moving a long computation to a background thread keep the foreground responsive?"
-    }
-
-    fn sources(&self) -> &'static [&'static str] {
-        &["000", "003"]
-    }
-
-    fn method(&self) -> Method {
-        Method {
-            how: "A foreground acts every 0.1 ms, 1,000 times; its hundredth action asks for a computation of 60 ms of CPU time, \
+/// What it asks and how it measures.
+const ABOUT: About = About {
+    id: "foreground",
+    question: "Does moving a long computation to a background thread keep the foreground responsive?",
+    sources: &["000", "003"],
+    primary: &[metric(P99, "ns")],
+    how: "A foreground acts every 0.1 ms, 1,000 times; its hundredth action asks for a computation of 60 ms of CPU time, \
                   done on the spot (inline) or by a thread started for it (background). Lateness is an action's beginning \
                   after its intended time; an action that is held up does not move the next. `p99_lateness_ns` is the 99th \
-                  percentile of all 1,000."
-                .to_owned(),
-            control: "How idle: no computation; the lateness of the timer itself.".to_owned(),
-            traps: [
-                "A sleep ends up to 50 µs late by the timer's slack: no lateness is below that.",
-                "Six actions of ten fall into the computation's time: what is late inline is most of them.",
-            ]
-            .map(str::to_owned)
-            .to_vec(),
-            source: "Sources 000 and 003 advise a background thread for the sake of the foreground; neither measured it. The claim \
-                     is worded for a heartbeat of 10 ms; one of 0.1 ms has its 1,000 actions in a tenth of a second."
-                .to_owned(),
-        }
-    }
+                  percentile of all 1,000.",
+    control: "How idle: no computation; the lateness of the timer itself.",
+    traps: &[
+        "A sleep ends up to 50 µs late by the timer's slack: no lateness is below that.",
+        "Six actions of ten fall into the computation's time: what is late inline is most of them.",
+    ],
+    source: "Sources 000 and 003 advise a background thread for the sake of the foreground; neither measured it. The claim \
+                     is worded for a heartbeat of 10 ms; one of 0.1 ms has its 1,000 actions in a tenth of a second.",
+};
 
-    fn primary_metrics(&self) -> &'static [&'static str] {
-        &[P99]
-    }
-
-    fn claims(&self) -> &'static [&'static str] {
-        &[CLAIM]
+impl Experiment for Foreground {
+    fn about(&self) -> &'static About {
+        &ABOUT
     }
 
     fn plan(&self, site: &Site) -> Plan {

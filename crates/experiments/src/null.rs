@@ -15,14 +15,15 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use threadgauge_machine::clock;
-use threadgauge_results::{Axis, Figure, Finding, Method, Origin, Params, Point, Scale, Series, Table};
+use threadgauge_results::{Axis, Figure, Finding, Origin, Params, Point, Scale, Series, Table};
 use threadgauge_stats::median;
 
 use threadgauge_lab::batch::{Batches, ClockCost, measure};
 use threadgauge_lab::compat::{cell, params};
-use threadgauge_lab::experiment::{Answer, Experiment};
+use threadgauge_lab::experiment::{About, Answer, Experiment};
 use threadgauge_lab::grid::{Plan, PlannedCase};
 use threadgauge_lab::site::{Profile, Site};
+use threadgauge_lab::statistic::metric;
 use threadgauge_lab::view::View;
 use threadgauge_lab::worker::{CaseError, Worker};
 
@@ -42,43 +43,27 @@ const BURNS: usize = 3;
 #[derive(Debug)]
 pub struct Null;
 
-impl Experiment for Null {
-    fn id(&self) -> &'static str {
-        "null"
-    }
-
-    fn question(&self) -> &'static str {
-        "What does the laboratory itself cost?"
-    }
-
-    fn sources(&self) -> &'static [&'static str] {
-        &[]
-    }
-
-    fn method(&self) -> Method {
-        Method {
-            how: "start: from just before the worker is started to its case's first instruction. clock: reading \
+/// What it asks and how it measures.
+const ABOUT: About = About {
+    id: "null",
+    question: "What does the laboratory itself cost?",
+    sources: &[],
+    primary: &[metric("ns", "ns")],
+    how: "start: from just before the worker is started to its case's first instruction. clock: reading \
                   CLOCK_MONOTONIC, in batches. batch: one addition that a compiler may not remove, in batches, and beside \
                   it an empty timed section. burn: the calibrated burner computing for 10 ms of CPU time. Batches last at \
-                  least 10 ms, 1,000 steps of the clock and 2,000 calls of it; at least 3 are dropped as warm-up."
-                .to_owned(),
-            control: "This experiment is the control of the others.".to_owned(),
-            traps: [
-                "A worker's start lies outside every timed section: it costs patience, not precision.",
-                "The cost of the cheap operation includes the loop around it.",
-            ]
-            .map(str::to_owned)
-            .to_vec(),
-            source: "No source measured its own harness; source 000 says that its loop was up to 20 % off.".to_owned(),
-        }
-    }
+                  least 10 ms, 1,000 steps of the clock and 2,000 calls of it; at least 3 are dropped as warm-up.",
+    control: "This experiment is the control of the others.",
+    traps: &[
+        "A worker's start lies outside every timed section: it costs patience, not precision.",
+        "The cost of the cheap operation includes the loop around it.",
+    ],
+    source: "No source measured its own harness; source 000 says that its loop was up to 20 % off.",
+};
 
-    fn primary_metrics(&self) -> &'static [&'static str] {
-        &["ns"]
-    }
-
-    fn claims(&self) -> &'static [&'static str] {
-        &[]
+impl Experiment for Null {
+    fn about(&self) -> &'static About {
+        &ABOUT
     }
 
     fn plan(&self, site: &Site) -> Plan {

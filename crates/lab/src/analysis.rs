@@ -137,10 +137,10 @@ fn of_experiment(catalogue: Catalogue, measured: &Measured, view: View<'_>) -> E
     let samples: Vec<&StoredSample> = measured.samples.iter().collect();
     let (method, question, sources, primary, answer) = match catalogue.get(&stored.id) {
         Some(e) => (
-            e.method(),
-            e.question().to_owned(),
-            e.sources().iter().map(ToString::to_string).collect(),
-            e.primary_metrics().to_vec(),
+            e.about().method(),
+            e.about().question.to_owned(),
+            e.about().sources.iter().map(ToString::to_string).collect(),
+            e.about().primary.iter().map(|m| m.name).collect(),
             e.read(&view),
         ),
         None => unknown(&stored.id),
@@ -167,7 +167,7 @@ fn of_experiment(catalogue: Catalogue, measured: &Measured, view: View<'_>) -> E
         comparisons: comparisons(&view, &answer.comparisons, metric, (band, alpha)),
         rankings: rankings(&view, &answer.rankings, metric),
         diagnostics: diagnose(&view, stored, &samples, metric, null.as_ref()),
-        findings: findings(&answer, alpha),
+        findings: findings(&view, &answer),
         figures: answer.figures,
         tables: answer.tables,
         cases: stored
@@ -268,6 +268,8 @@ fn view_case(case: &StoredCase, samples: &[&StoredSample], alpha: f64) -> ViewCa
     }
 }
 
+/// A summary in the document's words.
+#[must_use]
 pub fn metric_summary(unit: &str, summary: Summary) -> MetricSummary {
     MetricSummary {
         unit: unit.to_owned(),
@@ -326,10 +328,12 @@ fn case_result(case: &StoredCase, view: &ViewCase, samples: &[&StoredSample]) ->
     }
 }
 
-fn findings(answer: &Answer, alpha: f64) -> Vec<Finding> {
-    let decided = answer.claims.iter().filter_map(|evidence| {
-        let claim = claim(evidence.claim)?;
-        Some(decide(claim, evidence.unit, &evidence.evidence, alpha))
+fn findings(view: &View<'_>, answer: &Answer) -> Vec<Finding> {
+    let old = answer.claims.iter().map(|c| (c.claim, c.evidence.clone()));
+    let tests = answer.tests.iter().map(|(id, test)| (*id, test.evidence(view)));
+    let decided = old.chain(tests).filter_map(|(id, evidence)| {
+        let claim = claim(id)?;
+        Some(decide(claim, &claim.unit, &evidence, view.alpha))
     });
     decided.chain(answer.facts.iter().cloned()).collect()
 }

@@ -5,32 +5,58 @@
 
 use threadgauge_results::{Evidence, Figure, Finding, Method, Params, Table};
 
+use crate::claim::Claim;
 use crate::grid::Plan;
 use crate::site::Site;
+use crate::statistic::Metric;
 use crate::view::View;
 use crate::worker::{CaseError, Worker};
 
+/// What an experiment asks and how it measures: the one text of its method, which `explain` and the report print.
+#[derive(Debug)]
+pub struct About {
+    /// Its name on the command line: what it varies.
+    pub id: &'static str,
+    /// The question, as a reader would ask it.
+    pub question: &'static str,
+    /// The documents it re-tests, e.g. `["003", "004"]`.
+    pub sources: &'static [&'static str],
+    /// At most three metrics whose precision decides when to stop; comparisons use the first. Lower is better.
+    pub primary: &'static [Metric],
+    /// What is done and timed.
+    pub how: &'static str,
+    /// What is run beside it to tell the effect from everything else.
+    pub control: &'static str,
+    /// What can mislead the reader.
+    pub traps: &'static [&'static str],
+    /// What the sources did, and where this differs.
+    pub source: &'static str,
+}
+
+impl About {
+    /// Its method, for the results document.
+    #[must_use]
+    pub fn method(&self) -> Method {
+        Method {
+            how: self.how.to_owned(),
+            control: self.control.to_owned(),
+            traps: self.traps.iter().map(ToString::to_string).collect(),
+            source: self.source.to_owned(),
+        }
+    }
+}
+
 /// A question about concurrency, put to this machine.
 ///
-/// To add one, write one file in `experiments/` and one line in the catalogue.
+/// To add one, write one file and one line in the catalogue.
 pub trait Experiment: Sync {
-    /// Its name on the command line: what it varies.
-    fn id(&self) -> &'static str;
+    /// What it asks and how it measures.
+    fn about(&self) -> &'static About;
 
-    /// The question, as a reader would ask it.
-    fn question(&self) -> &'static str;
-
-    /// The documents it re-tests, e.g. `["003", "004"]`.
-    fn sources(&self) -> &'static [&'static str];
-
-    /// How it measures, its control, its traps, what the source did and where this differs.
-    fn method(&self) -> Method;
-
-    /// At most three metrics whose precision decides when to stop; comparisons use the first. Lower is better.
-    fn primary_metrics(&self) -> &'static [&'static str];
-
-    /// The ids of the claims it decides; [`Experiment::read`] gives evidence for each of them.
-    fn claims(&self) -> &'static [&'static str];
+    /// Its name on the command line.
+    fn id(&self) -> &'static str {
+        self.about().id
+    }
 
     /// The cases of a profile on a site, with what each is expected to take.
     fn plan(&self, site: &Site) -> Plan;
@@ -68,8 +94,10 @@ impl Catalogue {
 pub struct Answer {
     /// The answer to the question, in one sentence with its numbers.
     pub answer: String,
-    /// For each claim of [`Experiment::claims`], what the samples say; the unit of the statistic beside it.
+    /// For each claim that `claims.csv` gives to the experiment, what the samples say.
     pub claims: Vec<ClaimEvidence>,
+    /// The same, as statistics.
+    pub tests: Vec<Claim>,
     /// What else is worth knowing, each as a finding without a claim.
     pub facts: Vec<Finding>,
     /// Pairs to compare by round on the first primary metric: `b` against `a`.

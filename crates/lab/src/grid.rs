@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use threadgauge_results::{Lack, Params};
+use threadgauge_results::{Lack, Need, Params};
+
+use crate::site::Site;
 
 /// The cases of an experiment for one site.
 #[derive(Debug, Clone)]
@@ -25,6 +27,19 @@ pub struct Plan {
 const TRIES_OF_THE_REFERENCE: (Duration, u32) = (Duration::from_millis(150), 12);
 
 impl Plan {
+    /// What cases on more CPUs than there are lack; one that was planned so and no longer is, can run.
+    pub fn fit(&mut self, site: &Site) {
+        let here = site.cpus.len() as u64;
+        for case in &mut self.cases {
+            let wanted = case.params.int("cpus").unwrap_or(here);
+            if wanted > here {
+                case.skip = Some(Lack::cpus(wanted, here));
+            } else if case.skip.as_ref().is_some_and(|lack| lack.of == Need::Cpus) {
+                case.skip = None;
+            }
+        }
+    }
+
     /// How many workers a sample of this case takes.
     #[must_use]
     pub fn tries(&self, case: &PlannedCase, is_reference: bool) -> u32 {
@@ -54,9 +69,9 @@ pub struct PlannedCase {
 impl PlannedCase {
     /// A case that can run.
     #[must_use]
-    pub const fn new(params: Params, estimate: Duration) -> Self {
+    pub fn new(case: impl Into<Params>, estimate: Duration) -> Self {
         Self {
-            params,
+            params: case.into(),
             estimate,
             skip: None,
         }

@@ -3,11 +3,14 @@
 
 pub mod analysis;
 pub mod batch;
+pub mod chart;
+pub mod claim;
 pub mod compat;
 pub mod experiment;
 pub mod grid;
 pub mod launch;
 pub mod point;
+pub mod prelude;
 pub mod refusal;
 pub mod schedule;
 pub mod selection;

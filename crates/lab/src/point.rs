@@ -156,8 +156,7 @@ macro_rules! words {
             }
 
             fn read(value: &$crate::point::Value) -> Option<Self> {
-                use $crate::point::Parameter as _;
-                Self::ALL.into_iter().find(|word| word.value() == *value)
+                Self::ALL.into_iter().find(|word| $crate::point::Parameter::value(word) == *value)
             }
 
             fn wanted() -> String {

@@ -8,7 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use threadgauge_results::{Lack, Need, Params, Value};
+use threadgauge_results::{Params, Value};
 
 use crate::experiment::{Catalogue, Experiment};
 use crate::grid::{Plan, PlannedCase};
@@ -159,13 +159,7 @@ pub fn choose(
     only: &Selector,
     set: &Selector,
 ) -> Result<Vec<Chosen>, SelectionError> {
-    let mut chosen: Vec<Chosen> = experiments
-        .iter()
-        .map(|e| Chosen {
-            experiment: *e,
-            plan: e.plan(site),
-        })
-        .collect();
+    let mut chosen: Vec<Chosen> = experiments.iter().map(|e| Chosen::all(*e, site)).collect();
     for (option, selector) in [("--set", set), ("--only", only)] {
         let known = keys(&chosen);
         if let Some(key) = selector.keys().into_iter().find(|k| !known.contains(*k)) {
@@ -178,9 +172,10 @@ pub fn choose(
     }
     for c in &mut chosen {
         replace(&mut c.plan, set)?;
-        if set.keys().contains("cpus") {
-            fit(&mut c.plan, site.cpus.len())?;
+        if c.plan.cases.iter().any(|case| case.params.int("cpus") == Some(0)) {
+            return Err(SelectionError::NoCpu);
         }
+        c.plan.fit(site);
     }
     for (key, value) in &only.0 {
         let known: BTreeSet<&Value> = cases(&chosen).filter_map(|p| p.get(key)).collect();
@@ -238,25 +233,6 @@ fn replace(plan: &mut Plan, set: &Selector) -> Result<(), SelectionError> {
     }
     let mut seen = BTreeSet::new();
     plan.cases.retain(|case| seen.insert(case.params.to_string()));
-    Ok(())
-}
-
-/// A case on more CPUs than there are cannot run; one that was planned so and no longer is, can.
-fn fit(plan: &mut Plan, there: usize) -> Result<(), SelectionError> {
-    for case in &mut plan.cases {
-        let Some(wanted) = case.params.int("cpus") else {
-            continue;
-        };
-        if wanted == 0 {
-            return Err(SelectionError::NoCpu);
-        }
-        let lacking = usize::try_from(wanted).map_or(true, |wanted| wanted > there);
-        if lacking {
-            case.skip = Some(Lack::cpus(wanted, there as u64));
-        } else if case.skip.as_ref().is_some_and(|lack| lack.of == Need::Cpus) {
-            case.skip = None;
-        }
-    }
     Ok(())
 }
 

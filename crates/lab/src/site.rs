@@ -23,6 +23,15 @@ impl Profile {
             .find(|p| p.name() == name)
     }
 
+    /// What belongs to it of three.
+    pub fn pick<T>(self, quick: T, standard: T, paper: T) -> T {
+        match self {
+            Self::Quick => quick,
+            Self::Standard => standard,
+            Self::Paper => paper,
+        }
+    }
+
     /// Its name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -8,7 +8,7 @@
 use std::fmt;
 use std::rc::Rc;
 
-use threadgauge_results::{Finding, Params, Take};
+use threadgauge_results::{Finding, Params, Take, units};
 use threadgauge_stats::Estimator;
 
 /// A named quantity with its unit.
@@ -221,6 +221,16 @@ impl Statistic {
         self
     }
 
+    /// What picks its first case.
+    ///
+    /// # Panics
+    ///
+    /// For a function of nothing.
+    #[must_use]
+    pub fn pattern(&self) -> Params {
+        self.cells()[0].pattern.clone()
+    }
+
     /// Every cell it needs.
     #[must_use]
     pub fn cells(&self) -> Vec<&Cell> {
@@ -277,6 +287,12 @@ impl Estimate {
     #[must_use]
     pub fn fact(self, says: String, unit: &str) -> Finding {
         Finding::fact(says, Some(self.value), self.ci95, unit)
+    }
+
+    /// With its interval, in the unit that suits it: `12.4 [12.1, 12.8] µs`.
+    #[must_use]
+    pub fn show(self, unit: &str) -> String {
+        units::figure(self.value, self.ci95, unit)
     }
 
     /// ` [low, high]` with so many decimals, in a unit of `unit`; nothing where there is no interval.

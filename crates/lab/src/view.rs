@@ -135,6 +135,13 @@ impl View<'_> {
         Some(self.estimate(statistic)?.value)
     }
 
+    /// The figure with its interval as text, for a table; empty where there is none.
+    #[must_use]
+    pub fn shown(&self, statistic: &Statistic, unit: &str) -> String {
+        self.estimate(statistic)
+            .map_or_else(String::new, |e| e.show(unit))
+    }
+
     /// Whether every cell of a statistic was measured, disturbed or not.
     #[must_use]
     pub fn measured(&self, statistic: &Statistic) -> bool {

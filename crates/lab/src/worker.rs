@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 use threadgauge_machine::{Burner, CpuList, Switches, clock, usage_children, usage_self};
 use threadgauge_results::{Metric, Params, Sample, Status};
 
+use crate::statistic;
+
 /// What the command asks of a worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Order {
@@ -122,6 +124,11 @@ impl Worker {
             cpu_ns: clock::process_cpu_ns(),
             wall_ns: clock::monotonic_ns(),
         }
+    }
+
+    /// Leaves a figure, which is finite; each metric once.
+    pub fn record(&mut self, metric: statistic::Metric, value: f64) {
+        self.metric(metric.name, metric.unit, value);
     }
 
     /// Leaves a figure; `name` is unique within the case, `value` finite.

@@ -12,6 +12,7 @@ mod params;
 pub mod published;
 mod sample;
 mod store;
+pub mod units;
 mod verdict;
 
 pub use claims::{Claim, Condition, Evidence, Quote, Range, Rounds, claim, claims, claims_of};

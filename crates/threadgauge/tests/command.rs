@@ -306,7 +306,9 @@ fn stored_run(dir: &Path, record: &RunRecord, value: impl Fn(u32, u32) -> (f64, 
         let metric = threadgauge_experiments::CATALOGUE
             .get("null")
             .unwrap()
-            .primary_metrics()[0];
+            .about()
+            .primary[0]
+            .name;
         let (value, gated) = value(round, copy);
         let sample = StoredSample {
             experiment: "null".to_owned(),

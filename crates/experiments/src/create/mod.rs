@@ -46,11 +46,12 @@ mod table;
 mod units;
 mod way;
 
-use threadgauge_results::{Method, Params};
+use threadgauge_results::Params;
 
-use threadgauge_lab::experiment::{Answer, Experiment};
+use threadgauge_lab::experiment::{About, Answer, Experiment};
 use threadgauge_lab::grid::Plan;
 use threadgauge_lab::site::Site;
+use threadgauge_lab::statistic::metric;
 use threadgauge_lab::view::View;
 use threadgauge_lab::worker::{CaseError, Worker};
 
@@ -58,54 +59,37 @@ use threadgauge_lab::worker::{CaseError, Worker};
 #[derive(Debug)]
 pub struct Create;
 
-impl Experiment for Create {
-    fn id(&self) -> &'static str {
-        "create"
-    }
-
-    fn question(&self) -> &'static str {
-        "What does it cost to make and end a process or a thread, and what makes it dearer?"
-    }
-
-    fn sources(&self) -> &'static [&'static str] {
-        &["003", "004", "000"]
-    }
-
-    fn method(&self) -> Method {
-        let traps = [
-            "Left to several CPUs, a new unit is often started on another one, and the wake-up of that CPU is measured with \
+/// What it asks and how it measures.
+const ABOUT: About = About {
+    id: "create",
+    question: "What does it cost to make and end a process or a thread, and what makes it dearer?",
+    sources: &["003", "004", "000"],
+    primary: &[metric("ns_per_unit", "ns"), metric("cpu_ns_per_unit", "ns")],
+    how: "A worker makes and reaps units, in batches of as many as are to be alive together, and divides the wall \
+                  and CPU time of the whole loop (children included) by the units made. Creation and reaping are timed \
+                  apart, and each creation once more by itself, for its median.",
+    control: "The same empty job handed to a thread that is there already (pool), and the ways that copy no page \
+                      tables beside a large parent.",
+    traps: &[
+        "Left to several CPUs, a new unit is often started on another one, and the wake-up of that CPU is measured with \
              it: one CPU and all are cases of their own.",
-            "A fork copies its parent's page tables: the figure for an empty parent says nothing about a large one.",
-            "With 16 computing on the same CPU, waiting for a unit is waiting for their time slices; such a case stops after \
+        "A fork copies its parent's page tables: the figure for an empty parent says nothing about a large one.",
+        "With 16 computing on the same CPU, waiting for a unit is waiting for their time slices; such a case stops after \
              1.25 ms for each unit asked for and divides by the units it made (units_done). Beside processes compute \
              processes, beside threads threads of the same process.",
-            "fork-sigchld is not one at a time: how many are made before the first is reaped is left to the scheduler \
+        "fork-sigchld is not one at a time: how many are made before the first is reaped is left to the scheduler \
              (most_unreaped).",
-            "A sample is one cold run after a warm-up of a twentieth of its count, 50 units at most.",
-        ];
-        Method {
-            how: "A worker makes and reaps units, in batches of as many as are to be alive together, and divides the wall \
-                  and CPU time of the whole loop (children included) by the units made. Creation and reaping are timed \
-                  apart, and each creation once more by itself, for its median."
-                .to_owned(),
-            control: "The same empty job handed to a thread that is there already (pool), and the ways that copy no page \
-                      tables beside a large parent."
-                .to_owned(),
-            traps: traps.map(str::to_owned).into(),
-            source: "Source 003 made 100,000 processes reaped in a SIGCHLD handler, whose loop was wrong and which could end \
+        "A sample is one cold run after a warm-up of a twentieth of its count, 50 units at most.",
+    ],
+    source: "Source 003 made 100,000 processes reaped in a SIGCHLD handler, whose loop was wrong and which could end \
                      before all were reaped, and 100,000 threads joined one by one. Here fork waits for each child as the \
                      threads are waited for; fork-sigchld is the source's way put right. Source 004 measured pthread_create \
-                     and join with lmbench under two thread libraries, of which one is left; its figures are missing."
-                .to_owned(),
-        }
-    }
+                     and join with lmbench under two thread libraries, of which one is left; its figures are missing.",
+};
 
-    fn primary_metrics(&self) -> &'static [&'static str] {
-        &["ns_per_unit", "cpu_ns_per_unit"]
-    }
-
-    fn claims(&self) -> &'static [&'static str] {
-        claims::CLAIMS
+impl Experiment for Create {
+    fn about(&self) -> &'static About {
+        &ABOUT
     }
 
     fn plan(&self, site: &Site) -> Plan {

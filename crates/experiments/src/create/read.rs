@@ -17,6 +17,7 @@ pub fn answer(view: &View<'_>) -> Answer {
     Answer {
         answer: sentence(view),
         claims: claims::evidence(view),
+        tests: Vec::new(),
         facts: facts(view),
         comparisons: comparisons(view),
         rankings: rankings(view),

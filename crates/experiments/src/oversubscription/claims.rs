@@ -3,7 +3,7 @@
 use threadgauge_results::{Condition, Evidence, Quote, Range};
 
 use super::figures::{Group, threads};
-use super::grid::{COUNTS, Mode, needs};
+use super::grid::{COUNTS, Mode};
 use super::statistic::{first_rise_leads, gain, mean_gain, overhead, rises};
 use threadgauge_lab::experiment::ClaimEvidence;
 use threadgauge_lab::statistic::Cell;

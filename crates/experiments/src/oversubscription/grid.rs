@@ -214,11 +214,6 @@ fn planned(case: Case, available: usize) -> PlannedCase {
     planned
 }
 
-/// How a case that needs more CPUs than there are begins its excuse.
-pub(super) fn needs(cpus: u64) -> String {
-    format!("needs {cpus} CPUs")
-}
-
 /// Which counts each kind of unit and mode is measured at.
 fn groups(profile: Profile) -> Vec<(Unit, Mode, Vec<u64>)> {
     let all = COUNTS.to_vec();

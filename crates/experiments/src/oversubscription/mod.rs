@@ -30,11 +30,12 @@
 //! switching among a thousand). They are mapped and given back together, so that starting and ending a thread does not
 //! include what the C library pays for stacks beyond the 40 MiB that it keeps (`crate::sys::threads`).
 
-use threadgauge_results::{Method, Params};
+use threadgauge_results::Params;
 
-use threadgauge_lab::experiment::{Answer, Experiment};
+use threadgauge_lab::experiment::{About, Answer, Experiment};
 use threadgauge_lab::grid::Plan;
 use threadgauge_lab::site::Site;
+use threadgauge_lab::statistic::metric;
 use threadgauge_lab::view::View;
 use threadgauge_lab::worker::{CaseError, Worker};
 
@@ -54,61 +55,43 @@ mod testing;
 #[derive(Debug)]
 pub struct Oversubscription;
 
-impl Experiment for Oversubscription {
-    fn id(&self) -> &'static str {
-        "oversubscription"
-    }
-
-    fn question(&self) -> &'static str {
-        "What does it cost when up to 8,192 threads or processes share the CPUs and keep giving them up, and what does a \
-         second CPU bring?"
-    }
-
-    fn sources(&self) -> &'static [&'static str] {
-        &["001"]
-    }
-
-    fn method(&self) -> Method {
-        Method {
-            how: "A fixed amount of work (`slices` slices of 1,250 dependent integer steps, about 1.6 µs each) is shared \
+/// What it asks and how it measures.
+const ABOUT: About = About {
+    id: "oversubscription",
+    question: "What does it cost when up to 8,192 threads or processes share the CPUs and keep giving them up, and what does a \
+         second CPU bring?",
+    sources: &["001"],
+    primary: &[metric("elapsed_ns", "ns")],
+    how: "A fixed amount of work (`slices` slices of 1,250 dependent integer steps, about 1.6 µs each) is shared \
                   equally by `count` threads or processes; after each slice a unit yields (mode yield), goes on (neither) \
                   or sleeps for 1 ms (sleep: the same work in 256 longer pieces, or one a unit, so that sleeping one after \
                   the other stays under 0.5 s). `elapsed_ns` runs from the moment at which all units stand ready to run \
                   to the last one's finish; `start_ns` and `end_ns` are creating and ending them, `total_ns` is all of it. \
-                  Claims use `elapsed_ns`, since they are about switching. Measured cold, once an invocation."
-                .to_owned(),
-            control: "Mode neither at every count: the same units and shares without giving up the CPU. The price of a \
-                      switch is the paired difference over the switches that really happened (getrusage)."
-                .to_owned(),
-            traps: [
-                "The base is one yielding unit on one CPU and two on two CPUs, as in the source: a yield that finds nobody \
+                  Claims use `elapsed_ns`, since they are about switching. Measured cold, once an invocation.",
+    control: "Mode neither at every count: the same units and shares without giving up the CPU. The price of a \
+                      switch is the paired difference over the switches that really happened (getrusage).",
+    traps: &[
+        "The base is one yielding unit on one CPU and two on two CPUs, as in the source: a yield that finds nobody \
                  else (a third of a slice here) is in the base and not in the overhead.",
-                "A scheduler may ignore a yield: see switches_per_slice. Two units on two CPUs never switch; their yields \
+        "A scheduler may ignore a yield: see switches_per_slice. Two units on two CPUs never switch; their yields \
                  return at once.",
-                "What each unit costs once weighs more the less work is shared: at 8,192 units each has two slices. Compare \
+        "What each unit costs once weighs more the less work is shared: at 8,192 units each has two slices. Compare \
                  runs with the same `slices` only.",
-                "With other programs running, units that should have two CPUs share one for a while: see the tag \
+        "With other programs running, units that should have two CPUs share one for a while: see the tag \
                  low-overlap.",
-                "Stacks are 64 KiB. With the usual 8 MiB, starting and ending take a fifth longer, and switching among a \
+        "Stacks are 64 KiB. With the usual 8 MiB, starting and ending take a fifth longer, and switching among a \
                  thousand threads too: each stack then needs page tables of its own. All stacks are one mapping, so that \
                  start_ns and end_ns hold little of mapping them.",
-            ]
-            .map(str::to_owned)
-            .to_vec(),
-            source: "Source 001: N threads on Windows NT 4, 2000, XP and 98 call Sleep(0); program, work per run, repeats and \
+    ],
+    source: "Source 001: N threads on Windows NT 4, 2000, XP and 98 call Sleep(0); program, work per run, repeats and \
                      what its times include are not given (N-28), and a run took about ten seconds. It measured threads \
                      that yield; the controls, processes, sleeping units and counted switches are ours. We compare overheads \
-                     and gains, not milliseconds."
-                .to_owned(),
-        }
-    }
+                     and gains, not milliseconds.",
+};
 
-    fn primary_metrics(&self) -> &'static [&'static str] {
-        &["elapsed_ns"]
-    }
-
-    fn claims(&self) -> &'static [&'static str] {
-        &claims::IDS
+impl Experiment for Oversubscription {
+    fn about(&self) -> &'static About {
+        &ABOUT
     }
 
     fn plan(&self, site: &Site) -> Plan {
@@ -148,6 +131,7 @@ impl Experiment for Oversubscription {
         Answer {
             answer: facts::answer(view),
             claims: claims::evidence(view),
+            tests: Vec::new(),
             facts: facts::facts(view),
             comparisons: facts::comparisons(),
             rankings: Vec::new(),

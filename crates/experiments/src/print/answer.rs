@@ -34,6 +34,7 @@ pub(super) fn read(view: &View<'_>) -> Answer {
     Answer {
         answer: answer(view),
         claims: claims.collect(),
+        tests: Vec::new(),
         facts: facts(view),
         comparisons: comparisons(view),
         rankings: rankings(view),
@@ -368,10 +369,8 @@ mod tests {
     use threadgauge_results::{MetricSummary, Quote, Verdict, claim, decide};
     use threadgauge_stats::summarise;
 
-    use super::super::Print;
     use super::super::grid;
     use super::*;
-    use threadgauge_lab::experiment::Experiment;
     use threadgauge_lab::site::Site;
     use threadgauge_lab::view::ViewCase;
 
@@ -516,7 +515,7 @@ mod tests {
         });
         let answer = read(&view);
         let ids: Vec<&str> = answer.claims.iter().map(|c| c.claim).collect();
-        assert_eq!(ids, Print.claims());
+        assert_eq!(ids, CLAIMS);
         assert!(
             answer
                 .claims
@@ -530,7 +529,7 @@ mod tests {
                 .iter()
                 .all(|pair| pair.a.text("buffering") == Some("line"))
         );
-        view.cases.clear();
+        let view = threadgauge_lab::testing::changed(view, Vec::clear);
         assert!(read(&view).facts.is_empty());
     }
 

@@ -51,11 +51,12 @@ mod sink;
 mod statistics;
 mod tables;
 
-use threadgauge_results::{Method, Params};
+use threadgauge_results::Params;
 
-use threadgauge_lab::experiment::{Answer, Experiment};
+use threadgauge_lab::experiment::{About, Answer, Experiment};
 use threadgauge_lab::grid::Plan;
 use threadgauge_lab::site::Site;
+use threadgauge_lab::statistic::metric;
 use threadgauge_lab::view::View;
 use threadgauge_lab::worker::{CaseError, Worker};
 
@@ -91,22 +92,13 @@ const CLAIMS: &[&str] = &[
     "dual-core-no-gain-large-jobs",
 ];
 
-impl Experiment for Print {
-    fn id(&self) -> &'static str {
-        "print"
-    }
-
-    fn question(&self) -> &'static str {
-        "Do processes or threads finish first when each of them prints its lines, and from how many lines on?"
-    }
-
-    fn sources(&self) -> &'static [&'static str] {
-        &["003"]
-    }
-
-    fn method(&self) -> Method {
-        Method {
-            how: "A number of units is made (processes by fork without another program, threads by pthread_create \
+/// What it asks and how it measures.
+const ABOUT: About = About {
+    id: "print",
+    question: "Do processes or threads finish first when each of them prints its lines, and from how many lines on?",
+    sources: &["003"],
+    primary: &[metric(ELAPSED, "ns")],
+    how: "A number of units is made (processes by fork without another program, threads by pthread_create \
                   with default attributes); each prints a line with its counter in brackets so many times; the parent \
                   waits for all and prints a final word. Timed from before the first unit is made until the last has \
                   been waited for and everything has been read. A pipe and a pseudo-terminal are read by a process \
@@ -114,42 +106,33 @@ impl Experiment for Print {
                   sample in which a byte is missing, or a line torn where one write is one line, is a failure. \
                   Buffering: line is one write a line, as stdio does on a terminal; block is 4,096 bytes a write, as \
                   stdio does into a pipe, with one buffer a process, and one for all threads under a lock. Claims are \
-                  decided on the pipe with a write a line."
-                .to_owned(),
-            control: "The same lines into /dev/null, where only making units and writing them is left; and a thread \
-                      case that runs twice a round."
-                .to_owned(),
-            traps: [
-                "With few lines on one CPU a unit has ended before the next is made: what is compared is the making of \
+                  decided on the pipe with a write a line.",
+    control: "The same lines into /dev/null, where only making units and writing them is left; and a thread \
+                      case that runs twice a round.",
+    traps: &[
+        "With few lines on one CPU a unit has ended before the next is made: what is compared is the making of \
                  units. The metric mean_alive tells how many there were on average.",
-                "The reader shares the CPUs. Its work is in the elapsed time, as a console's would be; its CPU time \
+        "The reader shares the CPUs. Its work is in the elapsed time, as a console's would be; its CPU time \
                  (reader_cpu_ns) is not in cpu_ns.",
-                "A pipe holds 64 KiB. Beyond that writers wait, and who is woken first is the kernel's choice.",
-                "Blocks of several processes meet in the middle of lines: torn_lines counts them. Threads share a \
+        "A pipe holds 64 KiB. Beyond that writers wait, and who is woken first is the kernel's choice.",
+        "Blocks of several processes meet in the middle of lines: torn_lines counts them. Threads share a \
                  buffer and tear none.",
-                "A file without a name in the folder for temporary files: where that is in memory the sample is \
+        "A file without a name in the folder for temporary files: where that is in memory the sample is \
                  tagged tmpfs.",
-                "The lines are formatted by hand, not by printf: the lock and the formatting of stdio are in none of \
+        "The lines are formatted by hand, not by printf: the lock and the formatting of stdio are in none of \
                  the figures.",
-            ]
-            .map(str::to_owned)
-            .to_vec(),
-            source: "Source 003 printed with printf to a console and timed the whole program with time, five runs \
+    ],
+    source: "Source 003 printed with printf to a console and timed the whole program with time, five runs \
                      without the largest and the smallest. We leave out the start of the program, print into a pipe \
                      with a reader instead of a console, run in shuffled rounds and keep the default stack (the \
                      source's threads failed at 350 units and were repeated with 1 MiB; whether the smaller groups were \
                      too is not said). The same setting, 255 units of 1,000 lines, stands twice in the source and \
-                     differs by 19 % and 32 %, more than the two kinds differ."
-                .to_owned(),
-        }
-    }
+                     differs by 19 % and 32 %, more than the two kinds differ.",
+};
 
-    fn primary_metrics(&self) -> &'static [&'static str] {
-        &[ELAPSED]
-    }
-
-    fn claims(&self) -> &'static [&'static str] {
-        CLAIMS
+impl Experiment for Print {
+    fn about(&self) -> &'static About {
+        &ABOUT
     }
 
     fn plan(&self, site: &Site) -> Plan {

@@ -5,13 +5,14 @@
 
 use std::time::Duration;
 
-use threadgauge_results::{Condition, Evidence, Finding, Method, Params, Range};
+use threadgauge_results::{Condition, Evidence, Finding, Params, Range};
 
 use threadgauge_lab::compat::{cell, params};
-use threadgauge_lab::experiment::{Answer, ClaimEvidence, Experiment, Pair};
+use threadgauge_lab::experiment::{About, Answer, ClaimEvidence, Experiment, Pair};
 use threadgauge_lab::grid::{Plan, PlannedCase};
 use threadgauge_lab::site::{Profile, Site};
 use threadgauge_lab::statistic::Cell;
+use threadgauge_lab::statistic::metric;
 use threadgauge_lab::view::View;
 use threadgauge_lab::worker::{CaseError, Worker};
 
@@ -81,49 +82,32 @@ const CLAIMS: &[&str] = &[
     "empty-loop-removed-by-compiler",
 ];
 
-impl Experiment for Probes {
-    fn id(&self) -> &'static str {
-        "probes"
-    }
-
-    fn question(&self) -> &'static str {
-        "Do sleepers slow others, does slicing matrix work cost, does reading the clock give up the CPU, does a timer stop its \
-         thread, does a compiler remove an empty loop?"
-    }
-
-    fn sources(&self) -> &'static [&'static str] {
-        &["000"]
-    }
-
-    fn method(&self) -> Method {
-        Method {
-            how: "Each on one CPU, in a worker of its own, timed as `ns`. neighbours: 10 ms of fixed work alone, beside 16 threads \
+/// What it asks and how it measures.
+const ABOUT: About = About {
+    id: "probes",
+    question: "Do sleepers slow others, does slicing matrix work cost, does reading the clock give up the CPU, does a timer stop its \
+         thread, does a compiler remove an empty loop?",
+    sources: &["000"],
+    primary: &[metric(NS, "ns")],
+    how: "Each on one CPU, in a worker of its own, timed as `ns`. neighbours: 10 ms of fixed work alone, beside 16 threads \
                   that sleep 10 ms at a time, beside 16 that compute. matrix: four products of 192 × 192 matrices (0.8 MiB \
                   each), eight times over, one after the other and in four threads. clock: a million readings in a row (the claim's note has ten \
                   million, which the quick profile has no time for; its figure is for a million), and the switches meanwhile. timer: computing until a timer of 20 ms expires, and the share of that time on the CPU. \
                   empty-loop: a C program that counts to 20 million and does nothing else, compiled in the worker by the \
-                  machine's C compiler without and with optimisation."
-                .to_owned(),
-            control: "alone, serial, computing for as long as the readings take, the same without a timer, and the plain \
-                      compilation: the first or second case of each pair."
-                .to_owned(),
-            traps: [
-                "A switch that falls into the readings is not one that they caused: the control has as many, and only a voluntary one is \
+                  machine's C compiler without and with optimisation.",
+    control: "alone, serial, computing for as long as the readings take, the same without a timer, and the plain \
+                      compilation: the first or second case of each pair.",
+    traps: &[
+        "A switch that falls into the readings is not one that they caused: the control has as many, and only a voluntary one is \
                  the thread's own.",
-                "What slicing costs depends on the caches and on how long a scheduler lets each run.",
-            ]
-            .map(str::to_owned)
-            .to_vec(),
-            source: "Source 000 states all five for Windows NT and 95 without figures.".to_owned(),
-        }
-    }
+        "What slicing costs depends on the caches and on how long a scheduler lets each run.",
+    ],
+    source: "Source 000 states all five for Windows NT and 95 without figures.",
+};
 
-    fn primary_metrics(&self) -> &'static [&'static str] {
-        &[NS]
-    }
-
-    fn claims(&self) -> &'static [&'static str] {
-        CLAIMS
+impl Experiment for Probes {
+    fn about(&self) -> &'static About {
+        &ABOUT
     }
 
     fn plan(&self, site: &Site) -> Plan {

@@ -11,7 +11,7 @@ use self::orders::{any_order, ascending, descending, equal_lengths, mixed_length
 use super::case::Kind;
 use super::cells::{Measure, Pair, all_cpus};
 use super::conclusions;
-use super::grid::{LONG_MS, needs};
+use super::grid::LONG_MS;
 use threadgauge_lab::experiment::ClaimEvidence;
 use threadgauge_lab::view::View;
 

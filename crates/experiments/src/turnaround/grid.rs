@@ -234,11 +234,6 @@ fn planned_on(case: Case, available: usize) -> PlannedCase {
     planned
 }
 
-/// The beginning of the reason why a case cannot run.
-pub(super) fn needs(cpus: u64) -> String {
-    format!("needs {cpus} CPUs")
-}
-
 /// What a sample takes: what theory says, and starting the worker, calibrating and ending.
 fn estimate(case: Case) -> Duration {
     let worker = Duration::from_millis(match (case.kind, case.carrier) {

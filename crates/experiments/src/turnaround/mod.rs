@@ -23,11 +23,12 @@
 //! threads created suspended up front. Its charts' figures are not in its text, so only what it states can be compared.
 
 use threadgauge_machine::clock;
-use threadgauge_results::{Method, Params};
+use threadgauge_results::Params;
 
-use threadgauge_lab::experiment::{Answer, Experiment};
+use threadgauge_lab::experiment::{About, Answer, Experiment};
 use threadgauge_lab::grid::Plan;
 use threadgauge_lab::site::Site;
+use threadgauge_lab::statistic::metric;
 use threadgauge_lab::view::View;
 use threadgauge_lab::worker::{CaseError, Worker};
 
@@ -68,22 +69,13 @@ const FINISH_WAIT: &str = "finish_wait_ns";
 /// CPU time of the work over its length, less 1.
 const BURNER_ERROR: &str = "burner_error";
 
-impl Experiment for Turnaround {
-    fn id(&self) -> &'static str {
-        "turnaround"
-    }
-
-    fn question(&self) -> &'static str {
-        "When do threads finish a set of computations sooner than one after the other, all together and each by itself?"
-    }
-
-    fn sources(&self) -> &'static [&'static str] {
-        &["000"]
-    }
-
-    fn method(&self) -> Method {
-        Method {
-            how: "So many independent computations are given to one executor (threadgauge-exec): one after the other \
+/// What it asks and how it measures.
+const ABOUT: About = About {
+    id: "turnaround",
+    question: "When do threads finish a set of computations sooner than one after the other, all together and each by itself?",
+    sources: &["000"],
+    primary: &[metric(ELAPSED, "ns"), metric(TURNAROUND, "ratio")],
+    how: "So many independent computations are given to one executor (threadgauge-exec): one after the other \
                   (serial), or at most `degree` at a time (concurrent; carrier thread makes a thread for each when its turn \
                   comes, up-front all before any begins, pool as many as the degree, process as many helper processes; degree adaptive: as many, up to 25, as the \
                   executor finds worth it by its own throughput, with the ideal of 25). Lengths are base × 1 … base × count \
@@ -94,41 +86,32 @@ impl Experiment for Turnaround {
                   its length when read alone; server asks a server on the loopback network that answers after it. \
                   `elapsed_ns` runs from before the call to its return, `turnaround` is the mean over computations of the \
                   time at which its finisher has run over its length, `turnaround_NN` each by itself, in the order given. \
-                  Measured cold, once an invocation."
-                .to_owned(),
-            control: "Theory beside every figure (ideal_…): first come, first served, or equal sharing of the CPUs, simulated \
+                  Measured cold, once an invocation.",
+    control: "Theory beside every figure (ideal_…): first come, first served, or equal sharing of the CPUs, simulated \
                       exactly for the same lengths in the same order at no cost. What is above it, and above serial's own, \
-                      is the price of threads."
-                .to_owned(),
-            traps: [
-                "Steps are calibrated at the CPU's fastest; in the long run they take a few per cent more than their length \
+                      is the price of threads.",
+    traps: &[
+        "Steps are calibrated at the CPU's fastest; in the long run they take a few per cent more than their length \
                  (burner_error), serial and concurrent alike.",
-                "10 ms are a few turns of a scheduler that lets each run for some milliseconds, so short computations share \
+        "10 ms are a few turns of a scheduler that lets each run for some milliseconds, so short computations share \
                  the CPU only roughly equally.",
-                "A finisher waits for the CPU like everybody else: finish_wait_ns is what a result waits for it.",
-                "Equal sharing is not the best there is for computations that also sleep: it keeps them in step. A scheduler that \
+        "A finisher waits for the CPU like everybody else: finish_wait_ns is what a result waits for it.",
+        "Equal sharing is not the best there is for computations that also sleep: it keeps them in step. A scheduler that \
                  lets short bursts end does better than this theory.",
-                "The file's blocks are found by calibration, alone; a device that serves many at once makes them faster than \
+        "The file's blocks are found by calibration, alone; a device that serves many at once makes them faster than \
                  theory, one that serves one at a time makes them slower.",
-                "Source 000 gives no figures for its charts: only what it states in words can be compared.",
-            ]
-            .map(str::to_owned)
-            .to_vec(),
-            source: "Source 000: Windows NT 3.51 and 95 on a 486/33; an executor of degree 25 with threads made in advance and \
+        "Source 000 gives no figures for its charts: only what it states in words can be compared.",
+    ],
+    source: "Source 000: Windows NT 3.51 and 95 on a 486/33; an executor of degree 25 with threads made in advance and \
                      suspended; empty loops calibrated by the wall clock (up to 20 % off) and sleeps; 2 to 17 computations of \
                      10 to 2,430 ms. The rule for their lengths is that of the program's public copy. We make each thread when \
                      its turn comes (up-front is the source's way), do fixed work calibrated by the CPU's clock, pin to one CPU and shuffle the cases; all \
-                     factors besides its matrix are ours."
-                .to_owned(),
-        }
-    }
+                     factors besides its matrix are ours.",
+};
 
-    fn primary_metrics(&self) -> &'static [&'static str] {
-        &[ELAPSED, TURNAROUND]
-    }
-
-    fn claims(&self) -> &'static [&'static str] {
-        &claims::IDS
+impl Experiment for Turnaround {
+    fn about(&self) -> &'static About {
+        &ABOUT
     }
 
     fn plan(&self, site: &Site) -> Plan {
@@ -149,6 +132,7 @@ impl Experiment for Turnaround {
         Answer {
             answer: facts::answer(view),
             claims: claims::evidence(view),
+            tests: Vec::new(),
             facts: facts::facts(view),
             comparisons: facts::comparisons(),
             rankings: Vec::new(),

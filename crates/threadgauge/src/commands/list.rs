@@ -17,15 +17,7 @@ pub fn list(options: &ListOptions) -> Done {
     let site = site(options.profile.into(), None)?;
     let entries: Vec<Entry> = CATALOGUE
         .iter()
-        .map(|e| {
-            Entry::new(
-                &Chosen {
-                    experiment: e,
-                    plan: e.plan(&site),
-                },
-                &site,
-            )
-        })
+        .map(|e| Entry::new(&Chosen::all(e, &site), &site))
         .collect();
     if options.json {
         print(&serde_json::to_string_pretty(
@@ -52,8 +44,8 @@ impl Entry {
         let rounds = expected_rounds(&stopping_rule(site.profile, None));
         Self {
             id: experiment.id(),
-            question: experiment.question(),
-            sources: experiment.sources(),
+            question: experiment.about().question,
+            sources: experiment.about().sources,
             cases: chosen
                 .plan
                 .cases

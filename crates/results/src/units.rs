@@ -9,7 +9,7 @@ const THIN: char = '\u{202f}';
 
 /// What a unit's numbers are printed in: a divisor and a name.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Scale<'a> {
+pub struct Scale<'a> {
     /// One of the printed unit, in the stored one.
     pub per: f64,
     /// As printed; empty for a plain number.
@@ -167,7 +167,7 @@ impl<'a> Scale<'a> {
 /// A figure with its interval and unit, in the unit that suits it.
 ///
 /// ```
-/// let text = threadgauge_report::figure(12_430.0, Some([12_100.0, 12_800.0]), "ns");
+/// let text = threadgauge_results::units::figure(12_430.0, Some([12_100.0, 12_800.0]), "ns");
 /// assert_eq!(text, "12.4 [12.1, 12.8] µs");
 /// ```
 #[must_use]
@@ -176,7 +176,7 @@ pub fn figure(value: f64, ci95: Option<[f64; 2]>, unit: &str) -> String {
 }
 
 /// A share of 1 in percent: `1.23 %`, and `0 %` for nothing.
-pub(crate) fn percent(share: f64) -> String {
+pub fn percent(share: f64) -> String {
     let value = share * 100.0;
     let decimals = if value.abs() >= 9.95 {
         0
@@ -187,7 +187,7 @@ pub(crate) fn percent(share: f64) -> String {
 }
 
 /// The label of a tick: no more digits than it needs, powers of ten where there are many.
-pub(crate) fn tick(value: f64) -> String {
+pub fn tick(value: f64) -> String {
     let magnitude = value.abs();
     if magnitude != 0.0 && !(1e-3..1e6).contains(&magnitude) {
         let exponent = (magnitude.log10() + 1e-9).floor();
@@ -222,12 +222,12 @@ fn superscript(c: char) -> char {
 }
 
 /// A whole number with its digits grouped.
-pub(crate) fn count(n: usize) -> String {
+pub fn count(n: usize) -> String {
     group(&n.to_string())
 }
 
 /// The head of a metric's column: `ns_per_unit` reads `time per unit`.
-pub(crate) fn metric_name(metric: &str) -> String {
+pub fn metric_name(metric: &str) -> String {
     let name = match metric.strip_prefix("ns_per_") {
         Some(rest) => format!("time per {rest}"),
         None => metric.replace("_ns_per_", "_time_per_"),
