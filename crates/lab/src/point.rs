@@ -167,6 +167,7 @@ macro_rules! words {
 }
 
 /// Declares a case: a struct whose fields are its parameters, in the order of its id. `= range` behind a number bounds it.
+/// For each there is a method of its name that gives the same case with another value of it.
 ///
 /// ```
 /// use threadgauge_lab::point::Point as _;
@@ -183,6 +184,7 @@ macro_rules! words {
 /// let case = Case { count: 64, cpus: 2 };
 /// assert_eq!(case.params().to_string(), "count=64,cpus=2");
 /// assert_eq!(Case::read(&case.params()).unwrap(), case);
+/// assert_eq!(case.cpus(1), Case { cpus: 1, ..case });
 /// assert_eq!(
 ///     Case::read(&Case { count: 0, cpus: 2 }.params()).unwrap_err().to_string(),
 ///     "the parameter count is 0; it must be a number from 1 to 8192"
@@ -196,6 +198,15 @@ macro_rules! point {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         $vis struct $name { $($(#[$of])* $vis $field: $type),+ }
+
+        #[allow(dead_code, reason = "not every parameter is varied by itself")]
+        impl $name {
+            $(/// The same with another value of this parameter.
+            #[must_use]
+            $vis const fn $field(self, $field: $type) -> Self {
+                Self { $field, ..self }
+            })+
+        }
 
         impl From<$name> for $crate::point::Params {
             fn from(point: $name) -> Self {
