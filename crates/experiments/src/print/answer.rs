@@ -106,11 +106,11 @@ fn lacking<'a>(view: &View<'_>, cells: impl Iterator<Item = &'a Wanted>, error: 
     let cells: Vec<&Wanted> = cells.collect();
     for wanted in &cells {
         let alone = view.by_round(&[DECIDING.cell(**wanted, ELAPSED)], |v| v[0]);
-        if let Some((_, reason)) = alone.err().as_deref().and_then(|e| e.split_once(": "))
+        if let Err(reason) = alone
             && reason.starts_with(NEEDS_TWO_CPUS)
         {
             return Evidence::NotTestable {
-                reason: reason.to_owned(),
+                reason,
                 measured: None,
             };
         }
