@@ -311,7 +311,7 @@ impl Broker {
             queue: queue.map(Into::into),
         });
         own.by_sid.insert(sid.into(), Arc::clone(&subscription));
-        self.index.insert(subscription.key(), Arc::clone(&subscription));
+        self.index.insert(subscription.key(), &subscription);
         Subscribed::Done
     }
 

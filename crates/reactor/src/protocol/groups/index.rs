@@ -96,9 +96,11 @@ impl<S> Default for Index<S> {
 
 impl<S: Subscriber> Index<S> {
     /// Adds a subscription.
-    pub fn insert(&self, key: Key<'_>, subscription: Arc<S>) {
+    pub fn insert(&self, key: Key<'_>, subscription: &Arc<S>) {
         self.change([key].into_iter(), |place, key| {
-            place.get_or_insert_default().insert(key, subscription.clone());
+            place
+                .get_or_insert_default()
+                .insert(key, Arc::clone(subscription));
         });
     }
 
@@ -400,7 +402,7 @@ mod tests {
     }
 
     fn add(index: &Index<usize>, subject: &str, number: usize) {
-        index.insert(key(subject, number), Arc::new(number));
+        index.insert(key(subject, number), &Arc::new(number));
     }
 
     /// As a publisher does it.
@@ -447,7 +449,7 @@ mod tests {
             let mut all: Vec<Option<Wanted>> = Vec::new();
             for (pattern, name, removed) in steps {
                 let queue = name.as_ref().map(std::slice::from_ref);
-                index.insert(Key { queue, ..key(&pattern, all.len()) }, Arc::new(all.len()));
+                index.insert(Key { queue, ..key(&pattern, all.len()) }, &Arc::new(all.len()));
                 all.push(Some((pattern, name)));
                 if let Some(number) = removed.filter(|&number| number < all.len())
                     && let Some((pattern, name)) = all[number].take()
@@ -512,7 +514,7 @@ mod tests {
         let members: Vec<_> = (0..1_000).map(Arc::new).collect();
         let mut all = Vec::new();
         for (number, member) in members.iter().enumerate() {
-            index.insert(key("room", number), Arc::clone(member));
+            index.insert(key("room", number), member);
             let mut found = Found::default();
             assert_eq!(route(&mut found, &index, "room").plain.len(), number + 1);
             all.push(found);
