@@ -5,6 +5,7 @@
 
 mod crowd;
 mod differential;
+mod greeting;
 mod lame_duck;
 mod limits;
 mod monitor;
@@ -105,6 +106,7 @@ impl Site {
                 .map(|_| ("lame-duck", lame_duck::PYTHON_CASES)),
         );
         suites.extend(self.nats.as_ref().map(|_| ("nats", nats_command::CASES)));
+        suites.push(("greeting", greeting::CASES));
         suites.push(("limits", limits::CASES));
         suites.push(("crowd", crowd::CASES));
         if let (Program::Ours { .. }, Some(_)) = (&self.program, &self.python) {

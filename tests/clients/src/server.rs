@@ -64,6 +64,8 @@ pub struct Settings {
     pub max_subscriptions: Option<usize>,
     /// After how many silent seconds a client is asked whether it is there.
     pub ping_interval_s: Option<u32>,
+    /// How often it is asked in vain before it is closed.
+    pub ping_max: Option<u32>,
 }
 
 impl Settings {
@@ -95,6 +97,7 @@ impl Settings {
                 "ping_interval",
                 self.ping_interval_s.map(u64::from),
             ),
+            ("--ping-max", "ping_max", self.ping_max.map(u64::from)),
         ];
         numbers
             .into_iter()
