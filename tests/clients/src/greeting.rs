@@ -16,7 +16,9 @@ pub const CASES: &[Case] = &[
 /// The object of the next line, which is an `INFO`.
 fn info(wire: &mut Wire) -> Result<Value> {
     let line = String::from_utf8(wire.until(b"\r\n")?)?;
-    let json = line.strip_prefix("INFO ").with_context(|| format!("no INFO: {line}"))?;
+    let json = line
+        .strip_prefix("INFO ")
+        .with_context(|| format!("no INFO: {line}"))?;
     Ok(serde_json::from_str(json)?)
 }
 
@@ -24,8 +26,14 @@ fn version(site: &Site) -> Result<()> {
     let server = Server::start(&site.program, &Settings::default())?;
     let info = info(&mut Wire::connected(&server)?)?;
     let version = info["version"].as_str().context("a text")?;
-    let numbers: Vec<u32> = version.split('.').map_while(|number| number.parse().ok()).collect();
-    ensure!(numbers.len() == 3 && numbers[0] == 2 && numbers >= vec![2, 8, 2], "{version}");
+    let numbers: Vec<u32> = version
+        .split('.')
+        .map_while(|number| number.parse().ok())
+        .collect();
+    ensure!(
+        numbers.len() == 3 && numbers[0] == 2 && numbers >= vec![2, 8, 2],
+        "{version}"
+    );
     let own = info["implementation"].as_str().unwrap_or_default();
     let is_ours = matches!(site.program, Program::Ours { .. });
     ensure!(own.starts_with("threadgauge ") == is_ours, "it is {own:?}");
@@ -47,8 +55,18 @@ fn second_info(site: &Site) -> Result<()> {
         second["connect_info"] == true && second["remote_account"] == "$G",
         "{second}"
     );
-    for name in ["server_id", "version", "client_id", "port", "max_payload", "headers"] {
-        ensure!(first[name] == second[name] && !first[name].is_null(), "{name}: {second}");
+    for name in [
+        "server_id",
+        "version",
+        "client_id",
+        "port",
+        "max_payload",
+        "headers",
+    ] {
+        ensure!(
+            first[name] == second[name] && !first[name].is_null(),
+            "{name}: {second}"
+        );
     }
     ensure!(wire.settle()?.is_empty(), "no third");
     server.stop()

@@ -115,7 +115,11 @@ fn stale_at_once(site: &Site) -> Result<()> {
     };
     let server = Server::start(&site.program, &settings)?;
     let came = Wire::open(&server, QUIET)?.rest()?;
-    ensure!(came == b"PING\r\n-ERR 'Stale Connection'\r\n", "{:?}", String::from_utf8_lossy(&came));
+    ensure!(
+        came == b"PING\r\n-ERR 'Stale Connection'\r\n",
+        "{:?}",
+        String::from_utf8_lossy(&came)
+    );
     server.stop()
 }
 

@@ -30,7 +30,7 @@ struct Cli {
     /// The built command
     #[arg(long, value_name = "FILE")]
     threadgauge: Option<PathBuf>,
-    /// The designs to serve on
+    /// The designs to serve on; `default` is the one that is taken where none is named
     #[arg(
         long,
         value_name = "DESIGN,…",

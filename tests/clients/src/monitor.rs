@@ -83,7 +83,12 @@ fn names(site: &Site) -> Result<()> {
     let Some(nats_server) = site.nats_server.clone() else {
         return Ok(());
     };
-    const LEFT_OUT: &[&str] = &["auth_required", "max_subscriptions", "lame_duck_duration", "implementation"];
+    const LEFT_OUT: &[&str] = &[
+        "auth_required",
+        "max_subscriptions",
+        "lame_duck_duration",
+        "implementation",
+    ];
     let theirs = Server::start(&Program::Nats { nats_server }, &SETTINGS)?;
     let ours = Server::start(&site.program, &SETTINGS)?;
     let _clients = (client(&theirs)?, client(&ours)?);

@@ -12,10 +12,13 @@ use rustix::process::{Pid, Signal, kill_process};
 /// How long a server, or a client, may take for what it is waited for.
 pub const DEADLINE: Duration = Duration::from_secs(120);
 
+/// Stands for the design that is taken where none is named.
+pub const DEFAULT: &str = "default";
+
 /// What serves.
 #[derive(Clone, Debug)]
 pub enum Program {
-    /// `threadgauge serve groups`.
+    /// `threadgauge serve groups` on a design, or on [`DEFAULT`].
     Ours { threadgauge: PathBuf, design: String },
     /// The server that the clients were made for: what passes against it is right about NATS.
     Nats { nats_server: PathBuf },
@@ -220,7 +223,10 @@ impl Drop for Server {
 
 fn ours(threadgauge: &Path, design: &str, settings: &Settings, folder: tempfile::TempDir) -> Result<Server> {
     let mut command = Command::new(threadgauge);
-    command.args(["serve", "groups", "--design", design]);
+    command.args(["serve", "groups"]);
+    if design != DEFAULT {
+        command.args(["--design", design]);
+    }
     command.args(["--listen", &settings.port.unwrap_or(0).to_string()]);
     match settings.auth {
         Auth::Anyone => {}
