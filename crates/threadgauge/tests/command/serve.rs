@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -102,7 +102,9 @@ impl Served {
                         .is_some_and(|set| set.contains(|c| c != '0'))
                 })
         };
+        let deadline = Instant::now() + DEADLINE;
         while pending() {
+            assert!(Instant::now() < deadline, "a signal does not arrive");
             std::thread::yield_now();
         }
     }

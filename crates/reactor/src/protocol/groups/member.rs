@@ -49,8 +49,7 @@ pub struct Member {
 /// alike, and are looked at once for all.
 #[derive(Debug)]
 struct Row {
-    /// Whom they go to: where that was found.
-    place: usize,
+    route: Arc<Route<Subscription>>,
     letter: Letter,
     messages: u32,
     /// Of headers and payloads.
@@ -64,15 +63,12 @@ const MOST_ROW_BYTES: usize = 64 * 1024;
 
 impl Row {
     /// Whether another message can be put behind the others. Each subscription that is to end counts for itself.
-    fn takes_more(&self, route: &Route<Subscription>) -> bool {
+    fn takes_more(&self) -> bool {
+        let receivers = &self.route.plain;
         let fits =
-            (self.messages as usize + 1) * route.plain.len() <= MOST_IN_ROW && self.bytes < MOST_ROW_BYTES;
+            (self.messages as usize + 1) * receivers.len() <= MOST_IN_ROW && self.bytes < MOST_ROW_BYTES;
         // Seen once: whoever makes one end later says so after the row.
-        fits && (self.messages > 1
-            || route
-                .plain
-                .iter()
-                .all(|subscription| subscription.most().is_none()))
+        fits && (self.messages > 1 || receivers.iter().all(|subscription| subscription.most().is_none()))
     }
 }
 
@@ -249,24 +245,24 @@ impl Member {
         };
         let bytes = message.body.len() - 2;
         if let Some(row) = &mut self.row
-            && self.found.holds(row.place, &self.broker.index, message.subject)
+            && row.route.is_current()
+            && *row.route.subject == *message.subject
+            && let Some(head) = row.route.head.as_ref().filter(|_| row.takes_more())
         {
-            let route = self.found.at(row.place);
-            if let Some(head) = route.head.as_ref().filter(|_| row.takes_more(route)) {
-                io.extend(row.letter, &[head, as_sent]);
-                row.messages += 1;
-                row.bytes += bytes;
-                return true;
-            }
+            io.extend(row.letter, &[head, as_sent]);
+            row.messages += 1;
+            row.bytes += bytes;
+            return true;
         }
         self.send_row(io);
-        let place = self.found.place(&self.broker.index, message.subject);
-        let Some(head) = &self.found.at(place).head else {
+        let route = self.found.take(&self.broker.index, message.subject);
+        let Some(head) = &route.head else {
+            self.found.put_back(route);
             return false;
         };
         self.row = Some(Row {
-            place,
             letter: io.compose(&[], &[head, as_sent]),
+            route,
             messages: 1,
             bytes,
         });
@@ -280,7 +276,7 @@ impl Member {
         self.client.messages.add(row.messages.into());
         self.client.bytes.add(row.bytes as u64);
         let not_to = self.not_to();
-        let receivers = self.found.at(row.place).plain.iter().filter(|subscription| {
+        let receivers = row.route.plain.iter().filter(|subscription| {
             if not_to == Some(subscription.id) {
                 return false;
             }
@@ -291,6 +287,7 @@ impl Member {
             taken != Taken::No
         });
         io.post_to_all(row.letter, receivers.map(|subscription| subscription.id));
+        self.found.put_back(row.route);
     }
 
     /// Who does not get what it says: itself, if it does not want to.
@@ -314,7 +311,7 @@ impl Member {
         }
         self.confirm(io);
         let not_to = self.not_to();
-        let route = self.found.route(&self.broker.index, message.subject);
+        let route = self.found.take(&self.broker.index, message.subject);
         let mut sending = Sending {
             message,
             bytes,
@@ -336,17 +333,20 @@ impl Member {
                 }
             }
         }
-        if !sending.delivered && self.manner.no_responders && !message.reply.is_empty() {
+        let delivered = sending.delivered;
+        self.found.put_back(route);
+        if !delivered && self.manner.no_responders && !message.reply.is_empty() {
             self.say_nobody_hears(message, io);
         }
     }
 
     /// Answers a request that nobody hears, where the answer was to come.
     fn say_nobody_hears(&mut self, message: &Publish<'_>, io: &mut Io<'_>) {
-        let route = self.found.route(&self.broker.index, message.reply);
-        let Some(own) = route.plain.iter().find(|it| it.id == self.client.id) else {
-            return;
-        };
+        let route = self.found.take(&self.broker.index, message.reply);
+        let own = route.plain.iter().find(|it| it.id == self.client.id);
+        let own = own.map(Arc::clone);
+        self.found.put_back(route);
+        let Some(own) = own else { return };
         let headers = [b"NATS/1.0 503\r\nNats-Subject: ", message.subject, b"\r\n\r\n"].concat();
         let line = format!(" {0} {0}\r\n", headers.len());
         let pieces = [
@@ -382,6 +382,7 @@ impl Member {
     /// Time has passed: it is asked whether it is there, if it has not shown that itself.
     fn look_after(&mut self, io: &mut Io<'_>) {
         self.client.notice(io.now());
+        self.found.forget_revoked();
         if std::mem::take(&mut self.heard) {
             self.pings_out = 0;
         } else if self.pings_out >= self.broker.options.max_pings_out {
