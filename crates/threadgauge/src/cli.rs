@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use threadgauge_lab::experiment::Profile;
 use threadgauge_lab::selection::Selector;
+use threadgauge_lab::site::Profile;
 use threadgauge_machine::CpuList;
 
 use crate::commands::serve::settings::Settings;
