@@ -142,7 +142,7 @@ impl Test {
             Self::Each(quote, cells) => {
                 let (read, lacks): (Vec<_>, Vec<_>) = cells
                     .iter()
-                    .map(|(name, statistic)| Ok((name.clone(), rounds(view, statistic)?)))
+                    .map(|(name, statistic)| rounds(view, statistic).map(|of| (name.clone(), of)))
                     .partition(Result::is_ok);
                 match lacks.into_iter().find_map(Result::err) {
                     None => Evidence::Each {
