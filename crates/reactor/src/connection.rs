@@ -55,6 +55,8 @@ pub(crate) struct Connection<S> {
     messages: u64,
     /// Why it ends, once that is decided.
     reason: Option<CloseReason>,
+    /// The server stops.
+    stopped: bool,
     span: Span,
 }
 
@@ -98,6 +100,7 @@ impl<S: Session> Connection<S> {
             jobs: 0,
             messages: 0,
             reason: None,
+            stopped: false,
             span,
         };
         connection.call(turn, |session, io| {
@@ -135,6 +138,11 @@ impl<S: Session> Connection<S> {
         self.held
     }
 
+    /// Whether the server itself lets nothing come from the client: not because that has ended.
+    pub fn refuses_input(&self) -> bool {
+        self.held || self.reason.is_some()
+    }
+
     /// Whether input is held because there is much for others: once that is delivered, [`resume`](Self::resume) goes on
     /// at once.
     pub fn is_interrupted(&self) -> bool {
@@ -166,6 +174,11 @@ impl<S: Session> Connection<S> {
     /// destroy what was sent to it.
     pub fn may_be_sending(&self) -> bool {
         !self.peer_ended && (!self.input.is_empty() || self.reason != Some(CloseReason::Finished))
+    }
+
+    /// Whether the server stops, and the client's end is not waited for.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped
     }
 
     /// Bytes have come from the client.
@@ -223,6 +236,7 @@ impl<S: Session> Connection<S> {
 
     /// The server is stopping.
     pub fn stop(&mut self, turn: &mut Turn<'_>) {
+        self.stopped = true;
         if self.reason.is_none() {
             self.call(turn, |session, io| session.stopping(io));
             if self.reason == Some(CloseReason::Finished) {

@@ -5,6 +5,7 @@ mod back_off;
 mod bell;
 mod blocking;
 mod catalogue;
+mod closing;
 mod connection;
 mod counters;
 mod design;
