@@ -9,7 +9,6 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,6 +20,7 @@ use rustix::net::{self, RecvFlags, SendFlags, Shutdown};
 use crate::bell::Bell;
 use crate::closing::{self, LINGER};
 use crate::connection::{Connection, RECEIVE_BYTES, Turn};
+use crate::contain::contain;
 use crate::counters::{CloseReason, Counters};
 use crate::halt::{Halt, Phase};
 use crate::id::ConnectionId;
@@ -375,7 +375,7 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
     fn do_steps(&mut self) {
         while !self.desk.effects.jobs.is_empty() {
             for step in std::mem::take(&mut self.desk.effects.jobs) {
-                let bytes = catch_unwind(AssertUnwindSafe(step)).ok();
+                let bytes = contain(step);
                 self.call(|connection, turn| connection.answered(bytes.as_deref(), turn));
             }
         }
@@ -563,7 +563,7 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
         let reason = self.connection.close(effects);
         closing::prepare(self.socket, reason, self.counters);
         deliver(effects, self.post.as_mut(), self.counters);
-        effects.jobs.clear();
+        effects.forget_jobs();
         self.counters.closed(reason);
         self.desk.outbox.sent(self.desk.outbox.len());
     }

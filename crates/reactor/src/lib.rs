@@ -7,6 +7,7 @@ mod blocking;
 mod catalogue;
 mod closing;
 mod connection;
+mod contain;
 mod counters;
 mod design;
 mod error;

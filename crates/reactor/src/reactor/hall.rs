@@ -7,7 +7,6 @@
 //! released.
 
 use std::os::fd::OwnedFd;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -18,6 +17,7 @@ use super::peer::{Due, HeldUpBy, ReadHalf, WriteHalf};
 use super::slots::{Permit, Slots};
 use crate::closing::{self, LINGER};
 use crate::connection::{Connection, Turn};
+use crate::contain::contain;
 use crate::counters::{CloseReason, Counters};
 use crate::id::ConnectionId;
 use crate::options::Overflow;
@@ -621,5 +621,5 @@ impl<'a, P: Protocol> Hall<'a, P> {
 
 /// Does a step that may block; `None` if it panicked.
 pub(crate) fn do_step(step: Job) -> Option<Vec<u8>> {
-    catch_unwind(AssertUnwindSafe(step)).ok()
+    contain(step)
 }

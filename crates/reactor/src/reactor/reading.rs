@@ -1,6 +1,5 @@
 //! What a loop does with read halves: it receives, calls sessions, does what they ask, and ends connections.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -14,6 +13,7 @@ use super::peer::{Due, Finish, HeldUpBy};
 use super::serving::{Loop, ServingLoop};
 use crate::closing::{self, LINGER};
 use crate::connection::{Connection, Turn};
+use crate::contain::contain;
 use crate::counters::CloseReason;
 use crate::id::ConnectionId;
 use crate::protocol::Protocol;
@@ -145,7 +145,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         loop {
             if !self.effects.jobs.is_empty() {
                 let step = self.effects.jobs.remove(0);
-                let bytes = catch_unwind(AssertUnwindSafe(step)).ok();
+                let bytes = contain(step);
                 self.enter(slot, reactor, |connection, turn| {
                     connection.answered(bytes.as_deref(), turn);
                 });

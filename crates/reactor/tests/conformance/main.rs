@@ -18,6 +18,7 @@ mod echo;
 mod groups;
 mod null;
 mod numbered;
+mod panics;
 mod processes;
 mod server;
 mod talk;
@@ -119,7 +120,8 @@ fn main() -> ExitCode {
             let cases = suite(protocol)
                 .iter()
                 .chain(any::cases(protocol))
-                .chain(times::cases(protocol));
+                .chain(times::cases(protocol))
+                .chain(panics::cases(protocol));
             for (what, run) in cases {
                 let name = format!("{way}::{}::{what}", protocol.name());
                 if !words.iter().all(|word| name.contains(word)) {
