@@ -36,6 +36,7 @@ mod monitor;
 mod options;
 mod subject;
 mod times;
+mod tree;
 mod wire;
 
 use std::net::SocketAddr;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::connect::Wishes;
-use super::index::{Index, Subscriber};
+use super::index::{Index, Key, Subscriber};
 use super::monitor::Traffic;
 use super::options::Options;
 use super::subject;
@@ -148,6 +148,15 @@ impl Subscription {
         }
     }
 
+    /// Where it is in the index.
+    fn key(&self) -> Key<'_> {
+        Key {
+            subject: &self.subject,
+            queue: self.queue.as_deref(),
+            number: self.number,
+        }
+    }
+
     /// After how many messages it is over, if that was said.
     pub fn most(&self) -> Option<u64> {
         Some(self.most.load(Relaxed)).filter(|&most| most < u64::MAX)
@@ -236,8 +245,8 @@ impl Broker {
     pub fn leave(&self, client: &Client) {
         let own = std::mem::take(&mut *locked(&client.subscriptions));
         let mut received = own.gone;
+        self.index.remove(own.by_sid.values().map(|it| it.key()));
         for subscription in own.by_sid.values() {
-            self.index_remove(subscription);
             received += subscription.traffic();
         }
         if locked(&self.clients).remove(&client.number).is_some() {
@@ -302,8 +311,7 @@ impl Broker {
             queue: queue.map(Into::into),
         });
         own.by_sid.insert(sid.into(), Arc::clone(&subscription));
-        self.index
-            .insert(subject, queue, subscription.number, subscription);
+        self.index.insert(subscription.key(), &subscription);
         Subscribed::Done
     }
 
@@ -334,16 +342,8 @@ impl Broker {
         if is_there {
             own.by_sid.remove(&subscription.sid);
             own.gone += subscription.traffic();
-            self.index_remove(subscription);
+            self.index.remove([subscription.key()].into_iter());
         }
-    }
-
-    fn index_remove(&self, subscription: &Subscription) {
-        self.index.remove(
-            &subscription.subject,
-            subscription.queue.as_deref(),
-            subscription.number,
-        );
     }
 }
 
@@ -394,6 +394,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::index::Found;
     use super::*;
 
     #[test]
@@ -462,6 +463,27 @@ mod tests {
             bytes: 703,
         };
         assert_eq!(other.traffic(), all);
+    }
+
+    #[test]
+    fn a_client_that_leaves_disturbs_nobody() {
+        let broker = Broker::default();
+        let [stays, goes] = [1, 2].map(|slot| broker.client(ConnectionId::new(0, 0, slot)));
+        broker.subscribe(&stays, b"room", None, b"1");
+        for sid in 0..1_000 {
+            let sid = sid.to_string();
+            broker.subscribe(&goes, format!("own.{sid}").as_bytes(), None, sid.as_bytes());
+        }
+        let route = Found::default().take(&broker.index, b"room");
+        let own = Found::default().take(&broker.index, b"own.999");
+        assert_eq!((route.plain.len(), own.plain.len()), (1, 1));
+        broker.leave(&goes);
+        assert!(route.is_current() && !own.is_current());
+        let all = ["room", "own.0", "own.999"].map(|subject| {
+            let route = Found::default().take(&broker.index, subject.as_bytes());
+            route.plain.len()
+        });
+        assert_eq!(all, [1, 0, 0]);
     }
 
     #[test]

@@ -38,7 +38,9 @@ pub struct Member {
     chance: u64,
     /// It has said with whom it mostly is.
     joined: bool,
-    /// A `PING` of its was answered: its library has connected, and takes an `INFO` at any time.
+    /// It has said how it wants to be served.
+    connected: bool,
+    /// A `PING` behind that was answered: its library has connected, and takes an `INFO` at any time.
     settled: bool,
     row: Option<Row>,
 }
@@ -47,8 +49,7 @@ pub struct Member {
 /// alike, and are looked at once for all.
 #[derive(Debug)]
 struct Row {
-    /// Whom they go to: where that was found.
-    place: usize,
+    route: Arc<Route<Subscription>>,
     letter: Letter,
     messages: u32,
     /// Of headers and payloads.
@@ -62,15 +63,12 @@ const MOST_ROW_BYTES: usize = 64 * 1024;
 
 impl Row {
     /// Whether another message can be put behind the others. Each subscription that is to end counts for itself.
-    fn takes_more(&self, route: &Route<Subscription>) -> bool {
+    fn takes_more(&self) -> bool {
+        let receivers = &self.route.plain;
         let fits =
-            (self.messages as usize + 1) * route.plain.len() <= MOST_IN_ROW && self.bytes < MOST_ROW_BYTES;
+            (self.messages as usize + 1) * receivers.len() <= MOST_IN_ROW && self.bytes < MOST_ROW_BYTES;
         // Seen once: whoever makes one end later says so after the row.
-        fits && (self.messages > 1
-            || route
-                .plain
-                .iter()
-                .all(|subscription| subscription.most().is_none()))
+        fits && (self.messages > 1 || receivers.iter().all(|subscription| subscription.most().is_none()))
     }
 }
 
@@ -105,16 +103,19 @@ impl Member {
             pinged: None,
             active: None,
             joined: false,
+            connected: false,
             settled: false,
             row: None,
         }
     }
 
-    fn send_info(&self, io: &mut Io<'_>) {
+    /// `first`: since it has connected.
+    fn send_info(&self, first: bool, io: &mut Io<'_>) {
         let reader = Reader {
             client_id: self.client.number,
             address: self.client.address.get().copied(),
             lame_duck: self.stage == Stage::Leaving,
+            connected: first,
         };
         let line = info(&self.broker.options, self.broker.address(), reader);
         io.send(line.as_bytes());
@@ -174,7 +175,7 @@ impl Member {
             Err(Refusal::NoHeaders) => return self.refuse(io, "no responders requires headers support"),
         }
         self.client.headers.store(self.manner.headers, Relaxed);
-        if !self.settled {
+        if !std::mem::replace(&mut self.connected, true) {
             // It answers the greeting.
             self.client.times.measured_since_opened(io.now());
         }
@@ -187,15 +188,15 @@ impl Member {
 
     fn answer_ping(&mut self, io: &mut Io<'_>) {
         io.send(b"PONG\r\n");
-        if !std::mem::replace(&mut self.settled, true) && self.stage == Stage::Leaving {
-            self.announce_stop(io);
+        if self.connected && !std::mem::replace(&mut self.settled, true) {
+            self.send_news(true, io);
         }
     }
 
-    /// Tells it that the server stops, if it listens to that.
-    fn announce_stop(&self, io: &mut Io<'_>) {
+    /// Tells it what the server is now, if it listens to that.
+    fn send_news(&self, first: bool, io: &mut Io<'_>) {
         if self.settled && self.manner.protocol >= 1 {
-            self.send_info(io);
+            self.send_info(first, io);
         }
     }
 
@@ -244,24 +245,24 @@ impl Member {
         };
         let bytes = message.body.len() - 2;
         if let Some(row) = &mut self.row
-            && self.found.holds(row.place, &self.broker.index, message.subject)
+            && row.route.is_current()
+            && *row.route.subject == *message.subject
+            && let Some(head) = row.route.head.as_ref().filter(|_| row.takes_more())
         {
-            let route = self.found.at(row.place);
-            if let Some(head) = route.head.as_ref().filter(|_| row.takes_more(route)) {
-                io.extend(row.letter, &[head, as_sent]);
-                row.messages += 1;
-                row.bytes += bytes;
-                return true;
-            }
+            io.extend(row.letter, &[head, as_sent]);
+            row.messages += 1;
+            row.bytes += bytes;
+            return true;
         }
         self.send_row(io);
-        let place = self.found.place(&self.broker.index, message.subject);
-        let Some(head) = &self.found.at(place).head else {
+        let route = self.found.take(&self.broker.index, message.subject);
+        let Some(head) = &route.head else {
+            self.found.put_back(route);
             return false;
         };
         self.row = Some(Row {
-            place,
             letter: io.compose(&[], &[head, as_sent]),
+            route,
             messages: 1,
             bytes,
         });
@@ -275,7 +276,7 @@ impl Member {
         self.client.messages.add(row.messages.into());
         self.client.bytes.add(row.bytes as u64);
         let not_to = self.not_to();
-        let receivers = self.found.at(row.place).plain.iter().filter(|subscription| {
+        let receivers = row.route.plain.iter().filter(|subscription| {
             if not_to == Some(subscription.id) {
                 return false;
             }
@@ -286,6 +287,7 @@ impl Member {
             taken != Taken::No
         });
         io.post_to_all(row.letter, receivers.map(|subscription| subscription.id));
+        self.found.put_back(row.route);
     }
 
     /// Who does not get what it says: itself, if it does not want to.
@@ -309,7 +311,7 @@ impl Member {
         }
         self.confirm(io);
         let not_to = self.not_to();
-        let route = self.found.route(&self.broker.index, message.subject);
+        let route = self.found.take(&self.broker.index, message.subject);
         let mut sending = Sending {
             message,
             bytes,
@@ -331,17 +333,20 @@ impl Member {
                 }
             }
         }
-        if !sending.delivered && self.manner.no_responders && !message.reply.is_empty() {
+        let delivered = sending.delivered;
+        self.found.put_back(route);
+        if !delivered && self.manner.no_responders && !message.reply.is_empty() {
             self.say_nobody_hears(message, io);
         }
     }
 
     /// Answers a request that nobody hears, where the answer was to come.
     fn say_nobody_hears(&mut self, message: &Publish<'_>, io: &mut Io<'_>) {
-        let route = self.found.route(&self.broker.index, message.reply);
-        let Some(own) = route.plain.iter().find(|it| it.id == self.client.id) else {
-            return;
-        };
+        let route = self.found.take(&self.broker.index, message.reply);
+        let own = route.plain.iter().find(|it| it.id == self.client.id);
+        let own = own.map(Arc::clone);
+        self.found.put_back(route);
+        let Some(own) = own else { return };
         let headers = [b"NATS/1.0 503\r\nNats-Subject: ", message.subject, b"\r\n\r\n"].concat();
         let line = format!(" {0} {0}\r\n", headers.len());
         let pieces = [
@@ -377,6 +382,7 @@ impl Member {
     /// Time has passed: it is asked whether it is there, if it has not shown that itself.
     fn look_after(&mut self, io: &mut Io<'_>) {
         self.client.notice(io.now());
+        self.found.forget_revoked();
         if std::mem::take(&mut self.heard) {
             self.pings_out = 0;
         } else if self.pings_out >= self.broker.options.max_pings_out {
@@ -400,7 +406,7 @@ impl Session for Member {
         if !self.broker.enter(&self.client) {
             return self.refuse(io, "maximum connections exceeded");
         }
-        self.send_info(io);
+        self.send_info(false, io);
         let options = &self.broker.options;
         io.set_alarm(Some(match self.stage {
             Stage::Stranger => options.auth_timeout,
@@ -450,7 +456,7 @@ impl Session for Member {
             return io.close();
         }
         self.stage = Stage::Leaving;
-        self.announce_stop(io);
+        self.send_news(false, io);
         io.set_alarm(Some(self.broker.stay()));
     }
 }
