@@ -17,19 +17,19 @@ pub fn cases(protocol: BuiltIn) -> &'static [Case] {
 
 const CASES: &[Case] = &[
     ("a_panic_of_open_ends_its_connection", |pair| {
-        panics(pair, Place::Open)
+        panics(pair, Place::Open);
     }),
     ("a_panic_of_max_frame_ends_its_connection", |pair| {
-        panics(pair, Place::MaxFrame)
+        panics(pair, Place::MaxFrame);
     }),
     ("a_panic_of_closed_ends_its_connection", |pair| {
-        panics(pair, Place::Closed)
+        panics(pair, Place::Closed);
     }),
     ("a_panic_of_drop_ends_its_connection", |pair| {
-        panics(pair, Place::Drop)
+        panics(pair, Place::Drop);
     }),
     ("a_panic_of_a_call_and_of_drop_ends_its_connection", |pair| {
-        panics(pair, Place::OpenedAndDrop)
+        panics(pair, Place::OpenedAndDrop);
     }),
 ];
 
