@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::broker::{Broker, Client, Subscribed, Subscription, Taken};
 use super::connect::{Manner, Reader, Refusal, info};
@@ -28,7 +28,9 @@ pub struct Member {
     found: Found<Subscription>,
     /// Something came since it was looked at last.
     heard: bool,
-    /// How often it was asked whether it is there, and said nothing.
+    /// It was asked whether it is there, so that the way to it is known once it answers.
+    asked: bool,
+    /// How often it was asked, and said nothing.
     pings_out: u32,
     /// When it was asked last, until it answers.
     pinged: Option<Instant>,
@@ -97,6 +99,7 @@ impl Member {
             stage,
             found: Found::default(),
             heard: false,
+            asked: false,
             pings_out: 0,
             pinged: None,
             active: None,
@@ -176,7 +179,7 @@ impl Member {
         }
         if self.stage == Stage::Stranger {
             self.stage = Stage::Member;
-            io.set_alarm(Some(self.broker.options.ping_interval));
+            io.set_alarm(Some(self.until_first_ping()));
         }
         self.confirm(io);
     }
@@ -374,15 +377,24 @@ impl Member {
         self.refuse(io, text);
     }
 
+    fn until_first_ping(&mut self) -> Duration {
+        let options = &self.broker.options;
+        let least = options.first_ping.min(options.ping_interval);
+        // In thousandths of a fifth.
+        least + least / 5_000 * (draw(&mut self.chance) % 1_000) as u32
+    }
+
     /// Time has passed: it is asked whether it is there, if it has not shown that itself.
     fn look_after(&mut self, io: &mut Io<'_>) {
         self.client.notice(io.now());
         self.found.forget_revoked();
-        if std::mem::take(&mut self.heard) {
+        let heard = std::mem::take(&mut self.heard);
+        if heard {
             self.pings_out = 0;
         } else if self.pings_out >= self.broker.options.max_pings_out {
             return self.refuse(io, "Stale Connection");
-        } else {
+        }
+        if !std::mem::replace(&mut self.asked, true) || !heard {
             self.pings_out += 1;
             self.pinged = Some(io.now());
             io.send(b"PING\r\n");
@@ -402,10 +414,9 @@ impl Session for Member {
             return self.refuse(io, "maximum connections exceeded");
         }
         self.send_info(io);
-        let options = &self.broker.options;
         io.set_alarm(Some(match self.stage {
-            Stage::Stranger => options.auth_timeout,
-            _ => options.ping_interval,
+            Stage::Stranger => self.broker.options.auth_timeout,
+            _ => self.until_first_ping(),
         }));
     }
 

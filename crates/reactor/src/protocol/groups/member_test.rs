@@ -383,17 +383,55 @@ fn a_stranger_reaches_and_hears_nothing() {
 fn who_is_silent_is_asked_and_then_closed() {
     let mut server = server(Options::default());
     let [silent, lively] = [(); 2].map(|()| connect(&mut server));
+    for client in [silent, lively] {
+        server.ring(client);
+        assert_eq!(ask(&mut server, client, "PONG\r\n"), "PING\r\n");
+    }
     for came in ["", "PING\r\n", "PING\r\n", "-ERR 'Stale Connection'\r\n"] {
         assert_eq!(server.alarm(silent), Some(Duration::from_secs(120)));
         for client in [silent, lively] {
             server.ring(client);
         }
         assert_eq!(hear(&mut server, silent), came);
-        hear(&mut server, lively);
+        assert_eq!(hear(&mut server, lively), "");
         server.receive(lively, b"PONG\r\n");
     }
     assert_eq!(server.closed(silent), Some(CloseReason::Refused));
     assert_eq!(server.closed(lively), None);
+}
+
+#[test]
+fn who_has_connected_is_soon_asked_so_that_the_way_is_known() {
+    let groups = Groups::new(Options::default());
+    let mut server = Rehearsal::new(groups.clone());
+    let [first, second] = [(); 2].map(|()| connect(&mut server));
+    let mut waits = Vec::new();
+    for client in [first, second] {
+        let wait = server.alarm(client).expect("it is asked");
+        assert!((2_000..=2_400).contains(&wait.as_millis()), "{wait:?}");
+        waits.push(wait);
+        // Whatever it does meanwhile.
+        server.receive(client, b"PING\r\nSUB a 1\r\n");
+        server.ring(client);
+        assert_eq!(hear(&mut server, client), "PONG\r\nPING\r\n");
+        server.pass(Duration::from_millis(30));
+        server.receive(client, b"PONG\r\n");
+        assert_eq!(server.alarm(client), Some(Duration::from_secs(120)));
+    }
+    assert_ne!(waits[0], waits[1]);
+    let way = Some(Duration::from_millis(30));
+    let clients = groups.monitor().clients(server.now());
+    assert!(clients.iter().all(|client| client.round_trip == way));
+    let often = Options {
+        ping_interval: Duration::from_secs(1),
+        access: Access::Token("t".into()),
+        ..Options::default()
+    };
+    let mut server = Rehearsal::new(Groups::new(often));
+    let client = stranger(&mut server);
+    server.receive(client, b"CONNECT {\"auth_token\":\"t\"}\r\n");
+    let wait = server.alarm(client).expect("it is asked");
+    assert!((1_000..=1_200).contains(&wait.as_millis()), "{wait:?}");
 }
 
 #[test]
