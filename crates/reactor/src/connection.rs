@@ -249,7 +249,7 @@ impl<S: Session> Connection<S> {
                 effects,
                 now: &mut None,
             };
-            self.call(&mut turn, |session, io| session.closed(io));
+            self.call(&mut turn, |session, io| session.closed(reason, io));
             effects.jobs.clear();
         }
         self.span.closed(reason, self.messages);

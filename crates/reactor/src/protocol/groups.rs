@@ -29,6 +29,7 @@
 
 mod broker;
 mod connect;
+mod ends;
 mod index;
 mod member;
 mod monitor;
@@ -47,7 +48,7 @@ use crate::protocol::Protocol;
 use broker::Broker;
 
 pub use member::Member;
-pub use monitor::{ClientFigures, Monitor, ServerFigures, SubscriptionFigures, Traffic};
+pub use monitor::{ClientFigures, ClosedFigures, Monitor, ServerFigures, SubscriptionFigures, Traffic};
 pub use options::{Access, Options};
 
 pub(crate) const ABOUT: About = About {

@@ -7,10 +7,12 @@ use std::time::{Duration, Instant};
 
 use super::broker::{Broker, Client, Subscribed, Subscription, Taken};
 use super::connect::{Manner, Reader, Refusal, info};
+use super::ends;
 use super::index::{Found, Route};
 use super::options::Access;
 use super::subject;
 use super::wire::{Operation, Publish, Wrong, parse};
+use crate::counters::CloseReason;
 use crate::id::ConnectionId;
 use crate::protocol::{Io, Letter, Session};
 
@@ -42,6 +44,8 @@ pub struct Member {
     joined: bool,
     /// A `PING` of its was answered: its library has connected, and takes an `INFO` at any time.
     settled: bool,
+    /// Why it was refused.
+    refused: Option<&'static str>,
     row: Option<Row>,
 }
 
@@ -105,6 +109,7 @@ impl Member {
             active: None,
             joined: false,
             settled: false,
+            refused: None,
             row: None,
         }
     }
@@ -198,7 +203,7 @@ impl Member {
         }
     }
 
-    fn violation(&self, io: &mut Io<'_>) {
+    fn violation(&mut self, io: &mut Io<'_>) {
         self.broker.violations.fetch_add(1, Relaxed);
         self.refuse(io, "Authorization Violation");
     }
@@ -360,14 +365,15 @@ impl Member {
     }
 
     /// Tells it what it did wrong, and closes. From now on it gets nothing more, whenever it goes.
-    fn refuse(&self, io: &mut Io<'_>, text: &str) {
+    fn refuse(&mut self, io: &mut Io<'_>, text: &str) {
         complain(io, text);
+        self.refused.get_or_insert(ends::refused(text));
         self.broker.leave(&self.client);
         io.refuse();
     }
 
     /// It says something wrong, and is heard no more.
-    fn reject(&self, wrong: Wrong, io: &mut Io<'_>) {
+    fn reject(&mut self, wrong: Wrong, io: &mut Io<'_>) {
         let text = match wrong {
             Wrong::Operation => "Unknown Protocol Operation",
             Wrong::Arguments => "Parser Error",
@@ -455,6 +461,15 @@ impl Session for Member {
             Stage::Member => self.look_after(io),
             Stage::Leaving => io.close(),
         }
+    }
+
+    fn closed(&mut self, reason: CloseReason, io: &mut Io<'_>) {
+        let reason = match reason {
+            CloseReason::Refused => self.refused,
+            _ => None,
+        }
+        .unwrap_or_else(|| ends::ended(reason));
+        self.broker.close(&self.client, reason, io.now());
     }
 
     fn stopping(&mut self, io: &mut Io<'_>) {

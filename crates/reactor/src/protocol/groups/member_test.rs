@@ -569,6 +569,60 @@ fn figures_add_up() {
     );
 }
 
+#[test]
+fn who_is_gone_is_remembered_with_the_reason_until_others_went() {
+    let options = Options {
+        max_closed_clients: 6,
+        max_connections: Some(9),
+        ..Options::default()
+    };
+    let groups = Groups::new(options);
+    let monitor = groups.monitor();
+    let mut server = Rehearsal::new(groups);
+    let all = [(); 9].map(|()| connect(&mut server));
+    server.receive(all[0], b"SUB a 1\r\nSUB b 2\r\nUNSUB 2\r\nSUB c 3\r\n");
+    server.receive(all[1], b"PUB a 3\r\nabc\r\n");
+    server.end(all[4]);
+    connect(&mut server);
+    let one_too_many = server.connect();
+    assert_eq!(server.closed(one_too_many), Some(CloseReason::Refused));
+    server.end(all[5]);
+    server.end(all[0]);
+    server.lose(all[1]);
+    server.receive(all[2], b"PUB a 1048577\r\n");
+    server.receive(all[6], b"HELLO\r\n");
+    let closed = monitor.closed();
+    let seen: Vec<_> = closed.iter().map(|it| (it.client.number, it.reason)).collect();
+    let expected = [
+        (11, "Maximum Connections Exceeded"),
+        (6, "Client Closed"),
+        (1, "Client Closed"),
+        (2, "Read Error"),
+        (3, "Maximum Message Payload Exceeded"),
+        (7, "Protocol Violation"),
+    ];
+    assert_eq!(seen, expected);
+    let first = &closed[2];
+    assert_eq!(
+        (
+            first.client.subscriptions,
+            first.client.delivered.messages,
+            first.client.delivered.bytes
+        ),
+        (2, 1, 3)
+    );
+    assert_eq!(closed[3].client.published.bytes, 3);
+    for client in &all[7..9] {
+        for _ in 0..4 {
+            server.ring(*client);
+        }
+    }
+    server.stop();
+    let reasons: Vec<_> = monitor.closed().iter().map(|it| it.reason).collect();
+    assert_eq!(reasons[4..], ["Stale Connection"; 2]);
+    assert_eq!(reasons.len(), 6);
+}
+
 proptest! {
     #[test]
     fn bytes_split_anywhere_give_the_same(
