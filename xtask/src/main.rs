@@ -23,6 +23,7 @@ mod deps;
 mod dice;
 mod folders;
 mod foreign;
+mod golden;
 mod licences;
 mod man;
 mod pairs;
@@ -82,6 +83,8 @@ enum Chore {
     BenchHarness(bench_harness::Options),
     /// Measure the servers against plain C programs of the same designs, in interleaved runs
     BenchServers(bench_servers::Options),
+    /// Write anew what the stored runs, the plans, `explain` and `list` say, and list what moved
+    Golden,
     /// Lines of code by crate and experiment, and files that import each other in a circle
     Size(size::Options),
     /// Pairs of quick runs, compared: does the harness cry wolf, and does it see a real handicap?
@@ -121,6 +124,7 @@ fn run() -> Result<()> {
         Chore::BenchGroups(options) => bench_groups::run(&options),
         Chore::BenchHarness(options) => bench_harness::run(&options),
         Chore::BenchServers(options) => bench_servers::run(&options),
+        Chore::Golden => golden::write(),
         Chore::Size(options) => size::print(&options),
         Chore::Pairs(options) => pairs::run(&options),
     }

@@ -230,6 +230,7 @@ mod tests {
     use std::io::{Read as _, Write as _};
     use std::net::{Ipv4Addr, TcpListener};
     use std::thread;
+    use std::time::Instant;
 
     use super::*;
 
@@ -279,7 +280,9 @@ mod tests {
             peer.read_exact(&mut received).unwrap();
             received
         });
+        let deadline = Instant::now() + PATIENCE;
         while !crowd.flush().unwrap() {
+            assert!(Instant::now() < deadline, "it does not go out");
             thread::yield_now();
         }
         assert!(reader.join().unwrap() == all);

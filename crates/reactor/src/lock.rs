@@ -124,6 +124,7 @@ impl Drop for Held<'_> {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicBool, AtomicUsize};
+    use std::time::{Duration, Instant};
 
     use super::*;
 
@@ -187,7 +188,9 @@ mod tests {
                 lock.take(1, &counters, || leave.load(SeqCst)).is_none()
             });
             leave.store(true, SeqCst);
+            let deadline = Instant::now() + Duration::from_secs(120);
             while !waits.is_finished() {
+                assert!(Instant::now() < deadline, "it does not give up");
                 lock.wake_all(&counters);
                 std::thread::yield_now();
             }

@@ -247,6 +247,7 @@ mod tests {
     use std::io::Read;
     use std::net::Shutdown;
     use std::os::unix::net::UnixStream;
+    use std::time::{Duration, Instant};
 
     use super::*;
     use crate::protocol::{Asked, Io};
@@ -314,7 +315,9 @@ mod tests {
             // The thread that serves the receiver: it waits for its bell, then for its client.
             scope.spawn(move || {
                 let counters = Counters::default();
+                let deadline = Instant::now() + Duration::from_secs(120);
                 while !senders.iter().all(|sender| sender.is_finished()) || mail.waiting(to).bytes > 0 {
+                    assert!(Instant::now() < deadline, "not all were sent");
                     mail.send(to, &counters).expect("the client is there");
                     std::thread::yield_now();
                 }

@@ -145,6 +145,7 @@ extern "C" fn begin<T: Sync>(argument: *mut c_void) -> *mut c_void {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    use std::time::{Duration, Instant};
 
     use super::*;
 
@@ -162,7 +163,9 @@ mod tests {
             }
             threads.join(1);
             threads.make(1).expect("again");
+            let deadline = Instant::now() + Duration::from_secs(120);
             while !threads.join_if_ended(2) {
+                assert!(Instant::now() < deadline, "it does not end");
                 std::thread::yield_now();
             }
             threads.join(2);

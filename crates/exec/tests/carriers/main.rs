@@ -19,8 +19,10 @@ use std::path::Path;
 use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
+use std::time::{Duration, Instant};
 
 use threadgauge_exec::process::{self, Registered};
 
@@ -67,6 +69,7 @@ fn main() -> ExitCode {
             continue;
         }
         let outcome = catch_unwind(AssertUnwindSafe(|| {
+            let _watchdog = Watchdog::new(test.name.clone());
             (test.run)();
             assert_eq!(children(), Vec::<u32>::new(), "a child was left behind");
         }));
@@ -98,9 +101,38 @@ fn children() -> Vec<u32> {
         .collect()
 }
 
+/// How long anything may take before a test gives up.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+#[track_caller]
 fn until(condition: impl Fn() -> bool) {
+    let deadline = Instant::now() + DEADLINE;
     while !condition() {
+        assert!(Instant::now() < deadline, "waited in vain for {DEADLINE:?}");
         std::thread::yield_now();
+    }
+}
+
+/// Ends the program when a test does not: whoever runs it sees which, and no child stays behind.
+struct Watchdog {
+    _test_ends: Sender<()>,
+}
+
+impl Watchdog {
+    fn new(test: String) -> Self {
+        let (test_ends, ended) = channel();
+        std::thread::Builder::new()
+            .name("watchdog".into())
+            .spawn(move || {
+                if ended.recv_timeout(2 * DEADLINE) == Err(RecvTimeoutError::Timeout) {
+                    println!("test {test} ... did not end within {:?}", 2 * DEADLINE);
+                    std::process::exit(1);
+                }
+            })
+            .unwrap();
+        Self {
+            _test_ends: test_ends,
+        }
     }
 }
 

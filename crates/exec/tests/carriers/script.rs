@@ -3,9 +3,12 @@
 use std::fs;
 use std::io::Read;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
+
+use crate::DEADLINE;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Step {
@@ -83,7 +86,15 @@ impl Output {
                     (0..u64::from(*thousands) * 1000).fold(1, |a, b| a ^ std::hint::black_box(b)),
                 );
             }
-            Step::WaitFor(path) => return Ok(path.exists()),
+            Step::WaitFor(path) if path.exists() => {}
+            Step::WaitFor(path) => {
+                let waited = Duration::from_nanos(now() - self.began);
+                return if waited < DEADLINE {
+                    Ok(false)
+                } else {
+                    Err(format!("waited in vain for {}", path.display()))
+                };
+            }
             Step::Touch(path) => {
                 // In one go, for whoever waits for it and reads.
                 let unfinished = path.with_extension("part");

@@ -16,18 +16,27 @@ use threadgauge_exec::{Ended, OnError, StopToken, Task, Warning};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Notify, oneshot};
 
+use crate::waits::DEADLINE;
 use crate::{adaptive, at_most, until_a_deadline_is_late_enough};
 
-fn one_thread() -> Runtime {
-    Builder::new_current_thread().enable_time().build().unwrap()
+/// A runtime on which a test gives up at its deadline.
+struct Patient(Runtime);
+
+impl Patient {
+    fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+        self.0
+            .block_on(async { tokio::time::timeout(DEADLINE, future).await })
+            .expect("it did not end")
+    }
 }
 
-fn two_threads() -> Runtime {
-    Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_time()
-        .build()
-        .unwrap()
+fn one_thread() -> Patient {
+    Patient(Builder::new_current_thread().enable_time().build().unwrap())
+}
+
+fn two_threads() -> Patient {
+    let mut builder = Builder::new_multi_thread();
+    Patient(builder.worker_threads(2).enable_time().build().unwrap())
 }
 
 fn on_tokio(task: Task) {

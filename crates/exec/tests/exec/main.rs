@@ -2,7 +2,7 @@
 //!
 //! Failure classes covered: the bound, promptness, laziness, order, borrowing, early ends of each kind, panics at
 //! each place, back-pressure, nesting. Nothing here waits for time: processors wait for what another part of the
-//! test has done, so that a broken promise hangs or asserts.
+//! test has done, so that a broken promise ends at a deadline or asserts.
 #![cfg(not(loom))]
 
 use std::cell::{Cell, RefCell};
@@ -12,19 +12,21 @@ use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 #[cfg(feature = "async")]
 mod futures;
 mod shared_pool;
 mod up_front;
+mod waits;
 
 use proptest::prelude::*;
 use threadgauge_exec::{
     Carrier, ConcurrentExecution, Degree, Ended, Mode, OnError, StopToken, ThreadPool, Warning,
     longest_first, shortest_first, shuffled,
 };
+use waits::{Barrier, ends, until};
 
 fn at_most(degree: usize) -> ConcurrentExecution {
     ConcurrentExecution::new(NonZeroUsize::new(degree).unwrap())
@@ -40,12 +42,6 @@ fn a_while_or_until_stopped(token: &StopToken) {
         std::thread::yield_now();
         token.is_stopped()
     });
-}
-
-fn until(condition: impl Fn() -> bool) {
-    while !condition() {
-        std::thread::yield_now();
-    }
 }
 
 /// Calls with later and later deadlines, until there was time to start what was to be started before: on a busy machine
@@ -68,11 +64,13 @@ macro_rules! on_carriers {
 macro_rules! tests {
     ($settings:expr, $on:expr, { $($(#[$meta:meta])* fn $name:ident($with:ident, $on_it:ident) $body:block)+ }) => {
         $($(#[$meta])* #[test] fn $name() {
-            // Dropped at the end, so that a test waits for its pool's threads.
-            let pools = Pools::default();
-            let $with = |k| $settings(k, &pools);
-            let $on_it = $on;
-            $body
+            ends(|| {
+                // Dropped at the end, so that a test waits for its pool's threads.
+                let pools = Pools::default();
+                let $with = |k| $settings(k, &pools);
+                let $on_it = $on;
+                $body
+            });
         })+
     };
 }
@@ -494,7 +492,7 @@ fn all_k_run_at_once() {
         at_most(6).carrier(Carrier::ThreadPerObject),
     ] {
         let barrier = Barrier::new(6);
-        let report = with.for_each(0..6, |_| barrier.wait().is_leader(), |_| ());
+        let report = with.for_each(0..6, |_| barrier.wait(), |_| ());
         assert_eq!((report.finished, report.most_running), (6, 6));
     }
 }

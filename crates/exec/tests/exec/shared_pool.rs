@@ -5,12 +5,13 @@ use std::fs;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Barrier, Mutex};
 
 use threadgauge_exec::{Carrier, ConcurrentExecution, Mode, ThreadPool};
 
-use crate::{at_most, until};
+use crate::at_most;
+use crate::waits::{Barrier, until};
 
 fn pool_of(threads: usize) -> ThreadPool {
     ThreadPool::new(NonZeroUsize::new(threads).unwrap())

@@ -2,6 +2,8 @@
 //! binary, because it would take the children of the other tests.
 
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
 use threadgauge_machine::{become_subreaper, descendants, kill_descendants};
 
 const INNER: &str = "THREADGAUGE_TEST_INNER";
@@ -32,8 +34,10 @@ fn shell(script: &str) -> std::process::Child {
 }
 
 fn wait_until(condition: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(120);
     while !condition() {
-        std::thread::sleep(std::time::Duration::from_millis(1));
+        assert!(Instant::now() < deadline, "waited in vain");
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
