@@ -32,6 +32,7 @@ pub(super) fn ended(reason: CloseReason) -> &'static str {
         CloseReason::Handshake => "Authentication Timeout",
         CloseReason::Idle => STALE,
         CloseReason::Slow => "Slow Consumer (Pending Bytes)",
+        CloseReason::WriteTimeout => "Slow Consumer (Write Deadline)",
         // A session of its own accord closes as a lame duck alone.
         CloseReason::Finished | CloseReason::Stopped | CloseReason::DrainTime => SHUTDOWN,
         CloseReason::Refused => PROTOCOL,
