@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 
 use threadgauge_results::{
-    CaseResult, ComparisonResult, Diagnostic, ExperimentResult, Finding, MetricSummary, Params, Ranking,
-    RankingEntry, Results, Run, SCHEMA, SOME_ROUNDS_FAILED, Status, Store, StoreError, StoredCase,
+    CaseResult, ComparisonResult, Diagnostic, ExperimentResult, Finding, Lack, MetricSummary, Need, Params,
+    Ranking, RankingEntry, Results, Run, SCHEMA, SOME_ROUNDS_FAILED, Status, Store, StoreError, StoredCase,
     StoredExperiment, StoredSample, Take, by_round, claim, decide, null_control, paired,
 };
 use threadgauge_stats::{
@@ -15,10 +15,10 @@ use threadgauge_stats::{
     rank, summarise,
 };
 
-use crate::catalogue::experiment;
-use crate::experiment::{Answer, Pair, Profile};
+use crate::experiment::{Answer, Catalogue, Pair};
 use crate::schedule::stopping_rule;
-use crate::view::{View, ViewCase};
+use crate::site::Profile;
+use crate::view::{Cases, View, ViewCase};
 
 /// The level of a diagnostic's test.
 const ALPHA: f64 = 0.05;
@@ -30,7 +30,7 @@ const TOO_NOISY: f64 = 0.25;
 /// # Errors
 ///
 /// When the store is damaged.
-pub fn analyse(store: &Store) -> Result<Results, StoreError> {
+pub fn analyse(catalogue: Catalogue, store: &Store) -> Result<Results, StoreError> {
     let record = store.run()?;
     let profile = Profile::named(&record.profile).unwrap_or(Profile::Quick);
     // Looking several times costs certainty: each look has its share (METHOD rule 7).
@@ -38,11 +38,25 @@ pub fn analyse(store: &Store) -> Result<Results, StoreError> {
     let mut warnings = Vec::new();
     let mut experiments = Vec::new();
     let mut measured_ns = 0;
+    let mut measured = Vec::new();
     for stored in store.experiments()? {
         let samples = store.samples(&stored.id)?;
         measured_ns += samples.iter().map(|s| s.wall_ns).sum::<u64>();
         warnings.extend(noise_warning(&stored.id, &samples));
-        experiments.push(of_experiment(&stored, &samples, profile, alpha));
+        measured.push(Measured::new(stored, samples));
+    }
+    let cases: Cases = measured
+        .iter()
+        .map(|m| (m.stored.id.clone(), m.cases(alpha)))
+        .collect();
+    for of in &measured {
+        let view = View {
+            experiment: &of.stored.id,
+            profile,
+            alpha,
+            cases: &cases,
+        };
+        experiments.push(of_experiment(catalogue, of, view));
     }
     let complete = experiments.iter().all(|e| e.stopped_because != "interrupted");
     if !complete {
@@ -92,29 +106,41 @@ fn noise_warning(id: &str, samples: &[StoredSample]) -> Option<String> {
     })
 }
 
-fn of_experiment(
-    stored: &StoredExperiment,
-    samples: &[StoredSample],
-    profile: Profile,
-    alpha: f64,
-) -> ExperimentResult {
-    let rounds = last_full_round(stored, samples);
-    let samples: Vec<&StoredSample> = samples.iter().filter(|s| s.round <= rounds.max(1)).collect();
-    let view = View {
-        experiment: &stored.id,
-        profile,
-        cases: stored
-            .cases
-            .iter()
-            .map(|c| view_case(c, &samples, alpha))
-            .collect(),
-    };
-    let (method, question, sources, primary, answer) = match experiment(&stored.id) {
+/// An experiment as planned, with the samples of its full rounds.
+struct Measured {
+    stored: StoredExperiment,
+    samples: Vec<StoredSample>,
+    rounds: u32,
+}
+
+impl Measured {
+    fn new(stored: StoredExperiment, mut samples: Vec<StoredSample>) -> Self {
+        let rounds = last_full_round(&stored, &samples);
+        samples.retain(|s| s.round <= rounds.max(1));
+        Self {
+            stored,
+            samples,
+            rounds,
+        }
+    }
+
+    fn cases(&self, alpha: f64) -> Vec<ViewCase> {
+        let samples: Vec<&StoredSample> = self.samples.iter().collect();
+        let cases = self.stored.cases.iter();
+        cases.map(|c| view_case(c, &samples, alpha)).collect()
+    }
+}
+
+fn of_experiment(catalogue: Catalogue, measured: &Measured, view: View<'_>) -> ExperimentResult {
+    let Measured { stored, rounds, .. } = measured;
+    let (rounds, alpha) = (*rounds, view.alpha);
+    let samples: Vec<&StoredSample> = measured.samples.iter().collect();
+    let (method, question, sources, primary, answer) = match catalogue.get(&stored.id) {
         Some(e) => (
-            e.method(),
-            e.question().to_owned(),
-            e.sources().iter().map(ToString::to_string).collect(),
-            e.primary_metrics().to_vec(),
+            e.about().method(),
+            e.about().question.to_owned(),
+            e.about().sources.iter().map(ToString::to_string).collect(),
+            e.about().primary.iter().map(|m| m.name).collect(),
             e.read(&view),
         ),
         None => unknown(&stored.id),
@@ -141,13 +167,13 @@ fn of_experiment(
         comparisons: comparisons(&view, &answer.comparisons, metric, (band, alpha)),
         rankings: rankings(&view, &answer.rankings, metric),
         diagnostics: diagnose(&view, stored, &samples, metric, null.as_ref()),
-        findings: findings(&answer, alpha),
+        findings: findings(&view, &answer),
         figures: answer.figures,
         tables: answer.tables,
         cases: stored
             .cases
             .iter()
-            .zip(view.cases)
+            .zip(view.own())
             .map(|(case, view)| case_result(case, view, &samples))
             .collect(),
     }
@@ -223,9 +249,10 @@ fn view_case(case: &StoredCase, samples: &[&StoredSample], alpha: f64) -> ViewCa
     let rounds = |metric: &str, take| by_round(of_case.iter().copied(), &case.id, 0, metric, take);
     let failure = of_case.iter().find(|s| s.sample.status != Status::Ok);
     let failure = failure.and_then(|s| s.sample.reason.clone());
+    let failure = failure.map(|why| Lack::new(Need::Figures, why));
     ViewCase {
         params: case.params.clone(),
-        reason: case.skip.clone().or(failure),
+        lack: case.skip.clone().or(failure),
         values: metrics
             .iter()
             .map(|(name, _)| ((*name).to_owned(), rounds(name, Take::Undisturbed)))
@@ -241,7 +268,9 @@ fn view_case(case: &StoredCase, samples: &[&StoredSample], alpha: f64) -> ViewCa
     }
 }
 
-pub(crate) fn metric_summary(unit: &str, summary: Summary) -> MetricSummary {
+/// A summary in the document's words.
+#[must_use]
+pub fn metric_summary(unit: &str, summary: Summary) -> MetricSummary {
     MetricSummary {
         unit: unit.to_owned(),
         n: summary.n,
@@ -260,7 +289,7 @@ const fn bounds(ci: &Interval) -> [f64; 2] {
     [ci.low, ci.high]
 }
 
-fn case_result(case: &StoredCase, view: ViewCase, samples: &[&StoredSample]) -> CaseResult {
+fn case_result(case: &StoredCase, view: &ViewCase, samples: &[&StoredSample]) -> CaseResult {
     let of_case: Vec<&&StoredSample> = samples
         .iter()
         .filter(|s| s.case == case.id && s.copy == 0)
@@ -283,7 +312,7 @@ fn case_result(case: &StoredCase, view: ViewCase, samples: &[&StoredSample]) -> 
     // What is so of a few samples is not so of the case.
     let with = |tag: &String| kept.iter().filter(|s| s.sample.tags.contains(tag)).count();
     tags.retain(|tag| 2 * with(tag) >= kept.len());
-    let mut reason = view.reason;
+    let mut reason = view.lack.as_ref().map(|lack| lack.says.clone());
     if status == Status::Ok && reason.is_some() {
         tags.insert(SOME_ROUNDS_FAILED.to_owned());
     } else if status == Status::Failed && reason.is_none() {
@@ -295,14 +324,16 @@ fn case_result(case: &StoredCase, view: ViewCase, samples: &[&StoredSample]) -> 
         status,
         reason,
         tags: tags.into_iter().collect(),
-        summaries: view.summaries,
+        summaries: view.summaries.clone(),
     }
 }
 
-fn findings(answer: &Answer, alpha: f64) -> Vec<Finding> {
-    let decided = answer.claims.iter().filter_map(|evidence| {
-        let claim = claim(evidence.claim)?;
-        Some(decide(claim, evidence.unit, &evidence.evidence, alpha))
+fn findings(view: &View<'_>, answer: &Answer) -> Vec<Finding> {
+    let old = answer.claims.iter().map(|c| (c.claim, c.evidence.clone()));
+    let tests = answer.tests.iter().map(|(id, test)| (*id, test.evidence(view)));
+    let decided = old.chain(tests).filter_map(|(id, evidence)| {
+        let claim = claim(id)?;
+        Some(decide(claim, &claim.unit, &evidence, view.alpha))
     });
     decided.chain(answer.facts.iter().cloned()).collect()
 }
@@ -334,7 +365,7 @@ fn comparisons(
         delta,
         alpha,
     };
-    let find = |params: &Params| view.cases.iter().find(|c| c.params.matches(params));
+    let find = |params: &Params| view.own().iter().find(|c| c.params.matches(params));
     let of_pair = |pair: &Pair| {
         let (a, b) = (find(&pair.a)?, find(&pair.b)?);
         let compared = a.values.get(metric).zip(b.values.get(metric)).and_then(|(x, y)| {
@@ -357,7 +388,7 @@ fn rankings(view: &View<'_>, groups: &[(String, Vec<Params>)], metric: &str) -> 
 fn ranking(view: &View<'_>, title: &str, wanted: &[Params], metric: &str) -> Option<Ranking> {
     let cases: Vec<&ViewCase> = wanted
         .iter()
-        .filter_map(|p| view.cases.iter().find(|c| c.params.matches(p)))
+        .filter_map(|p| view.own().iter().find(|c| c.params.matches(p)))
         .filter(|c| c.values.contains_key(metric))
         .collect();
     let columns: Vec<_> = cases.iter().map(|c| &c.values[metric]).collect();
@@ -401,7 +432,7 @@ fn diagnose(
     null: Option<&Null>,
 ) -> Vec<Diagnostic> {
     let reference = view
-        .cases
+        .own()
         .iter()
         .find(|c| Some(c.params.case_id(view.experiment)) == stored.reference);
     let series: Vec<f64> = reference
@@ -501,7 +532,7 @@ fn autocorrelation(series: &[f64]) -> Diagnostic {
 
 fn modes(view: &View<'_>, metric: &str) -> Diagnostic {
     let several: Vec<String> = view
-        .cases
+        .own()
         .iter()
         .filter_map(|case| {
             let values: Vec<f64> = case.values.get(metric)?.values().copied().collect();
@@ -529,7 +560,7 @@ fn modes(view: &View<'_>, metric: &str) -> Diagnostic {
 
 fn outliers(view: &View<'_>, metric: &str) -> Diagnostic {
     let with: Vec<String> = view
-        .cases
+        .own()
         .iter()
         .filter_map(|case| {
             let values: Vec<f64> = case.values.get(metric)?.values().copied().collect();

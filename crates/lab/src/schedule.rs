@@ -20,9 +20,11 @@ use threadgauge_results::{
 };
 use threadgauge_stats::{Reason, Step, StoppingRule, summarise};
 
-use crate::experiment::{Experiment, Plan, PlannedCase, Profile, Site};
+use crate::experiment::{Catalogue, Experiment};
+use crate::grid::{Plan, PlannedCase};
 use crate::launch::Allowance;
 use crate::selection::{SelectionError, experiments};
+use crate::site::{Profile, Site};
 use crate::turns::{Taken, Turn, Turns};
 use crate::worker::Order;
 use history::History;
@@ -122,13 +124,24 @@ impl Chosen {
         }
     }
 
+    /// All cases of an experiment on a site.
+    pub fn all(experiment: &'static dyn Experiment, site: &Site) -> Self {
+        let mut plan = experiment.plan(site);
+        plan.fit(site);
+        Self { experiment, plan }
+    }
+
     /// A stored plan again, to go on with.
     ///
     /// # Errors
     ///
     /// When this version has no such experiment.
-    pub fn again(stored: &StoredExperiment, site: &Site) -> Result<Self, SelectionError> {
-        let [experiment] = experiments(std::slice::from_ref(&stored.id))?[..] else {
+    pub fn again(
+        catalogue: Catalogue,
+        stored: &StoredExperiment,
+        site: &Site,
+    ) -> Result<Self, SelectionError> {
+        let [experiment] = experiments(catalogue, std::slice::from_ref(&stored.id))?[..] else {
             unreachable!("one name picks one experiment");
         };
         let reference = stored
@@ -505,7 +518,7 @@ impl<'a> Session<'a> {
         let before = self.history.last(tried.round, &tried.case, tried.copy);
         let stored = match before.filter(|before| before.attempt == tried.attempt) {
             Some(before) => {
-                let metric = self.chosen.experiment.primary_metrics()[0];
+                let metric = self.chosen.experiment.about().primary[0].name;
                 let least = least_of(before.clone(), tried, metric);
                 self.store.replace(&least)?;
                 least
@@ -538,7 +551,7 @@ impl<'a> Session<'a> {
     /// The relative half-widths of the primary metrics' intervals, case by case.
     fn half_widths(&self) -> Vec<Option<f64>> {
         let alpha = self.rule.alpha_per_look();
-        let primary = self.chosen.experiment.primary_metrics();
+        let primary = self.chosen.experiment.about().primary;
         let of_metric = |rounds: &BTreeMap<u32, f64>| {
             let values: Vec<f64> = rounds.values().copied().collect();
             let summary = summarise(&values, alpha).ok()?;
@@ -548,7 +561,7 @@ impl<'a> Session<'a> {
         self.history
             .values
             .values()
-            .flat_map(|metrics| primary.iter().filter_map(|name| metrics.get(*name)))
+            .flat_map(|metrics| primary.iter().filter_map(|m| metrics.get(m.name)))
             .map(of_metric)
             .collect()
     }

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::error::{Error, find};
+use crate::ring;
 
 /// A setting that some designs use and others do not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -94,6 +95,18 @@ impl Sends {
         match self {
             Self::Call => "call",
             Self::IoUring => "io_uring",
+        }
+    }
+
+    /// Whether the kernel allows it, which it does not with io_uring where that is switched off, as in most containers.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoIoUring`], with why.
+    pub fn check(self) -> Result<(), Error> {
+        match self {
+            Self::Call => Ok(()),
+            Self::IoUring => ring::probe("send by system calls (`call`), which differs in speed alone"),
         }
     }
 }

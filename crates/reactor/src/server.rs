@@ -16,7 +16,6 @@ use crate::id::ConnectionId;
 use crate::listen::Listener;
 use crate::options::{Options, Overflow, Placement, Sends, Setting, as_typed};
 use crate::protocol::Protocol;
-use crate::ring;
 use crate::stop::Stop;
 use crate::trace::Span;
 use crate::waiting::Waiting;
@@ -151,9 +150,7 @@ impl<P: Protocol> Server<P> {
     /// io_uring where it is needed, or the address cannot be had.
     pub fn bind(self, address: impl ToSocketAddrs + Debug) -> Result<Bound<P>, Error> {
         self.check()?;
-        if self.options.sends == Some(Sends::IoUring) {
-            ring::probe("send by system calls (`call`), which differs in speed alone")?;
-        }
+        self.options.sends.unwrap_or_default().check()?;
         let Self {
             protocol,
             design,

@@ -11,7 +11,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction,
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::{Metric, Params, Sample, Status, StoredSample};
+use crate::{Lack, Metric, Need, Params, Sample, Status, StoredSample};
 
 /// The name of the file inside a results folder.
 pub const STORE_FILE: &str = "results.sqlite";
@@ -149,7 +149,7 @@ pub struct StoredCase {
     /// What one sample was expected to take, ms.
     pub estimate_ms: u32,
     /// Why it cannot run here, if so.
-    pub skip: Option<String>,
+    pub skip: Option<Lack>,
 }
 
 /// An open store.
@@ -471,7 +471,7 @@ impl Store {
                         position,
                         json(&case.params),
                         case.estimate_ms,
-                        case.skip
+                        case.skip.as_ref().map(json)
                     ],
                 )?;
             }
@@ -487,12 +487,15 @@ impl Store {
             |row| Ok((row.get(0)?, row.get::<_, String>(1)?, row.get(2)?, row.get(3)?)),
         ))?;
         rows.into_iter()
-            .map(|(id, params, estimate_ms, skip)| {
+            .map(|(id, params, estimate_ms, skip): (_, _, _, Option<String>)| {
+                // Older runs stored the sentence alone.
+                let lack =
+                    |says: String| serde_json::from_str(&says).unwrap_or(Lack::new(Need::Figures, says));
                 Ok(StoredCase {
                     id,
                     params: self.json(&params)?,
                     estimate_ms,
-                    skip,
+                    skip: skip.map(lack),
                 })
             })
             .collect()

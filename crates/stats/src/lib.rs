@@ -45,6 +45,7 @@ mod bootstrap;
 mod compare;
 pub mod diagnostics;
 mod error;
+mod estimator;
 mod fit;
 mod interval;
 mod mann_whitney;
@@ -62,6 +63,7 @@ pub use compare::{
     null_band,
 };
 pub use error::StatsError;
+pub use estimator::Estimator;
 pub use fit::{crossing, kendall_tau, slope};
 pub use interval::{Estimate, Interval, sign_interval, sign_test};
 pub use mann_whitney::unpaired_ratio;

@@ -7,11 +7,13 @@ use std::os::unix::net::UnixStream;
 
 use tempfile::TempDir;
 use threadgauge_machine::CpuTimes;
-use threadgauge_results::{Method, Metric, Params};
+use threadgauge_results::{Metric, Params};
 
 use super::*;
-use crate::experiment::Answer;
+use crate::experiment::{About, Answer};
 use crate::launch::{Interrupts, Outcome};
+use crate::site::Site;
+use crate::statistic::metric;
 use crate::view::View;
 use crate::worker::{CaseError, Worker};
 
@@ -20,28 +22,26 @@ const TICKS_PER_SECOND: u64 = 100_000;
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Experiments that only the simulated machine runs.
-struct Simulated(&'static str);
-static FIRST: Simulated = Simulated("first");
-static SECOND_ONE: Simulated = Simulated("second");
+struct Simulated(&'static About);
+static FIRST: Simulated = Simulated(&about("first"));
+static SECOND_ONE: Simulated = Simulated(&about("second"));
+
+const fn about(id: &'static str) -> About {
+    About {
+        id,
+        question: "What does the schedule do?",
+        sources: &[],
+        primary: const { &[metric("ns", "ns")] },
+        how: "",
+        control: "",
+        traps: &[],
+        source: "",
+    }
+}
 
 impl Experiment for Simulated {
-    fn id(&self) -> &'static str {
+    fn about(&self) -> &'static About {
         self.0
-    }
-    fn question(&self) -> &'static str {
-        "What does the schedule do?"
-    }
-    fn sources(&self) -> &'static [&'static str] {
-        &[]
-    }
-    fn method(&self) -> Method {
-        unreachable!("the schedule asks for no words")
-    }
-    fn primary_metrics(&self) -> &'static [&'static str] {
-        &["ns"]
-    }
-    fn claims(&self) -> &'static [&'static str] {
-        &[]
     }
     fn plan(&self, _: &Site) -> Plan {
         unreachable!("a run has its plan")

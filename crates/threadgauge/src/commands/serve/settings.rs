@@ -17,6 +17,7 @@ use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer};
 use threadgauge_reactor::{BuiltIn, Design, Overflow, Placement, Protocol, Sends, Server};
 
+use crate::commands::serve::choice;
 use crate::commands::serve::groups::Groups;
 
 /// How many clients of `groups` may be on their way out at once because there were too many: beyond them, who comes waits.
@@ -38,11 +39,12 @@ pub struct Settings {
     #[arg(value_name = "PROTOCOL", value_parser = protocols())]
     #[serde(deserialize_with = "as_typed")]
     pub protocol: Option<BuiltIn>,
-    /// How processes, threads and event loops are used (reactor if not given)
+    /// How processes, threads and event loops are used (reactor if not given; for groups with --sends io_uring where
+    /// the kernel allows that)
     #[arg(long, value_name = "DESIGN", value_parser = designs())]
     #[serde(deserialize_with = "as_typed")]
     pub design: Option<Design>,
-    /// Address and port, or a port of 127.0.0.1; port 0, the default, is a free one
+    /// Address and port, or a port of 127.0.0.1; port 0 is a free one (0 if not given; for groups 4222)
     #[arg(long, value_name = "ADDRESS")]
     #[serde(deserialize_with = "as_typed")]
     pub listen: Option<Listen>,
@@ -129,6 +131,16 @@ impl Settings {
             overflow: self.overflow.or(file.overflow),
             groups: self.groups.over(file.groups),
         }
+    }
+
+    /// Decides how `groups` is served where neither a design nor how it sends is named. Gives back what to say of it.
+    pub fn choose(&mut self) -> Option<String> {
+        let is_open = self.protocol == Some(BuiltIn::Groups) && self.design.is_none() && self.sends.is_none();
+        is_open.then(|| {
+            let (sends, why) = choice::best(Sends::IoUring.check());
+            self.sends = Some(sends);
+            why
+        })
     }
 
     /// Which protocol on which design.
@@ -218,6 +230,15 @@ impl Settings {
         self.drain.map(|Seconds(drain)| drain).or(lame_duck)
     }
 
+    /// Where to listen: for `groups` where NATS' clients look for a server.
+    pub fn listen(&self) -> Listen {
+        let port = match self.protocol {
+            Some(BuiltIn::Groups) => 4222,
+            _ => 0,
+        };
+        self.listen.clone().unwrap_or_else(|| Listen::here(port))
+    }
+
     /// How many connections there may be at once.
     pub fn most_connections(&self) -> NonZeroUsize {
         let most = NonZeroUsize::new(16_384).expect("not zero");
@@ -296,9 +317,10 @@ fn fault(text: &str, error: &toml::de::Error) -> String {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listen(pub String);
 
-impl Default for Listen {
-    fn default() -> Self {
-        Self("127.0.0.1:0".to_owned())
+impl Listen {
+    /// A port of 127.0.0.1.
+    fn here(port: u16) -> Self {
+        Self(format!("127.0.0.1:{port}"))
     }
 }
 
@@ -307,7 +329,7 @@ impl FromStr for Listen {
 
     fn from_str(text: &str) -> Result<Self, String> {
         if let Ok(port) = text.parse::<u16>() {
-            return Ok(Self(format!("127.0.0.1:{port}")));
+            return Ok(Self::here(port));
         }
         // Colons within a host are those of an IPv6 address, which needs its brackets.
         let name = text.rsplit_once(':').is_some_and(|(host, port)| {

@@ -1,0 +1,242 @@
+//! What an experiment declares of a published claim: the statistic that its rule is about.
+//!
+//! A [`Test`] is data: which statistics decide, and in which way. Reading it against a run gives the
+//! [`Evidence`] that [`decide`](threadgauge_results::decide) turns into a verdict. What the samples lack decides by its type
+//! alone: what this machine can never have makes a claim not testable, anything else leaves it open.
+
+use threadgauge_results::{Condition, Evidence, Lack, Need, Quote, Range, Rounds};
+
+use crate::statistic::{Form, Statistic};
+use crate::view::View;
+
+/// A claim's id in `claims.csv`, and what decides it.
+pub type Claim = (&'static str, Test);
+
+/// What decides a claim.
+#[derive(Debug, Clone)]
+pub enum Test {
+    /// One statistic.
+    One(Statistic),
+    /// Several, by name: each must satisfy the rule.
+    Each(Quote, Vec<(String, Statistic)>),
+    /// A test whose rule is the claim's, and what must be so besides.
+    Also {
+        /// Decides by the claim's rule.
+        main: Box<Test>,
+        /// What must be so besides, in words.
+        says: String,
+        /// Where that is so.
+        range: Range,
+        /// What decides that.
+        test: Box<Test>,
+    },
+    /// Nothing decides it here.
+    Lacking {
+        /// What is missing.
+        lack: Lack,
+        /// What can be said all the same.
+        figure: Option<Statistic>,
+    },
+    /// An estimate computed elsewhere, e.g. by a bootstrap over rounds.
+    Given(Evidence),
+}
+
+/// Each of several statistics must satisfy the rule; `quote` says which stands for all in the text.
+pub fn each(quote: Quote, cells: impl IntoIterator<Item = (String, Statistic)>) -> Test {
+    Test::Each(quote, cells.into_iter().collect())
+}
+
+/// A claim that no run on one machine and system can decide.
+#[must_use]
+pub fn not_testable(reason: impl Into<String>) -> Test {
+    Test::Lacking {
+        lack: Lack::new(Need::System, reason),
+        figure: None,
+    }
+}
+
+/// A claim that a larger profile or another selection decides.
+#[must_use]
+pub fn not_measured(reason: impl Into<String>) -> Test {
+    Test::Lacking {
+        lack: Lack::new(Need::Profile, reason),
+        figure: None,
+    }
+}
+
+impl From<Statistic> for Test {
+    fn from(statistic: Statistic) -> Self {
+        Self::One(statistic)
+    }
+}
+
+impl Test {
+    /// The same, if besides `test` lies within `range`; `says` is that in words.
+    #[must_use]
+    pub fn also(self, says: impl Into<String>, range: Range, test: impl Into<Self>) -> Self {
+        Self::Also {
+            main: Box::new(self),
+            says: says.into(),
+            range,
+            test: Box::new(test.into()),
+        }
+    }
+
+    /// Every statistic that takes part.
+    #[must_use]
+    pub fn statistics(&self) -> Vec<&Statistic> {
+        match self {
+            Self::One(statistic) => vec![statistic],
+            Self::Each(_, cells) => cells.iter().map(|(_, statistic)| statistic).collect(),
+            Self::Also { main, test, .. } => [main.statistics(), test.statistics()].concat(),
+            Self::Lacking { figure, .. } => figure.iter().collect(),
+            Self::Given(_) => Vec::new(),
+        }
+    }
+
+    /// What a run says.
+    #[must_use]
+    pub fn evidence(&self, view: &View<'_>) -> Evidence {
+        match self {
+            Self::One(statistic) => one(view, statistic).unwrap_or_else(lacking),
+            Self::Each(_, cells) if cells.is_empty() => {
+                Evidence::Missing("this run measured none of the cells it is about".to_owned())
+            }
+            Self::Each(quote, cells) => {
+                let read =
+                    |(name, statistic): &(String, Statistic)| Ok((name.clone(), rounds(view, statistic)?));
+                match cells.iter().map(read).collect() {
+                    Ok(cells) => Evidence::Each { quote: *quote, cells },
+                    Err(lack) => lacking(lack),
+                }
+            }
+            Self::Also {
+                main,
+                says,
+                range,
+                test,
+            } => match main.evidence(view) {
+                missing @ (Evidence::Missing(_) | Evidence::NotTestable { .. }) => missing,
+                main => Evidence::With {
+                    main: Box::new(main),
+                    also: vec![Condition {
+                        says: says.clone(),
+                        range: *range,
+                        evidence: test.evidence(view),
+                    }],
+                },
+            },
+            Self::Lacking { lack, figure } => {
+                let measured = figure.as_ref().and_then(|figure| view.value(figure));
+                match lacking(lack.clone()) {
+                    Evidence::NotTestable { reason, .. } => Evidence::NotTestable { reason, measured },
+                    other => other,
+                }
+            }
+            Self::Given(evidence) => evidence.clone(),
+        }
+    }
+}
+
+fn rounds(view: &View<'_>, statistic: &Statistic) -> Result<Rounds, Lack> {
+    Ok(Rounds {
+        values: view.rounds(statistic)?,
+        estimator: statistic.estimator(),
+    })
+}
+
+fn one(view: &View<'_>, statistic: &Statistic) -> Result<Evidence, Lack> {
+    if matches!(statistic.form, Form::Unpaired { .. }) {
+        let estimate = view.estimated(statistic)?;
+        return Ok(Evidence::Estimate {
+            value: estimate.value,
+            ci95: estimate.ci95,
+        });
+    }
+    Ok(Evidence::Rounds(rounds(view, statistic)?))
+}
+
+fn lacking(lack: Lack) -> Evidence {
+    if lack.of.is_beyond_this_machine() {
+        return Evidence::NotTestable {
+            reason: lack.says,
+            measured: None,
+        };
+    }
+    Evidence::Missing(lack.says)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::site::Profile;
+    use crate::statistic::{Metric, metric};
+    use crate::testing;
+    use threadgauge_results::Params;
+
+    const TIME: Metric = metric("elapsed_ns", "ns");
+
+    fn on(cpus: u64) -> Params {
+        Params::new().with("cpus", cpus)
+    }
+
+    fn gain() -> Test {
+        TIME.of(on(1)).over(TIME.of(on(2))).into()
+    }
+
+    #[test]
+    fn what_the_machine_lacks_makes_it_not_testable_whatever_the_words() {
+        let measured = testing::case(on(1), [(TIME, vec![2.0; 7])]);
+        for (of, words) in [
+            (Need::Cpus, "one is all there is"),
+            (Need::Program, "no compiler"),
+        ] {
+            let lack = Lack::new(of, words);
+            let cases = vec![measured.clone(), testing::lacking(on(2), lack)];
+            let evidence = gain().evidence(&testing::view("x", Profile::Quick, cases));
+            let expected = Evidence::NotTestable {
+                reason: words.to_owned(),
+                measured: None,
+            };
+            assert_eq!(evidence, expected);
+        }
+        let failed = Lack::new(Need::Figures, "needs 2 CPUs, this run has 1");
+        let cases = vec![measured, testing::lacking(on(2), failed)];
+        let evidence = gain().evidence(&testing::view("x", Profile::Quick, cases));
+        assert!(matches!(evidence, Evidence::Missing(_)), "{evidence:?}");
+    }
+
+    #[test]
+    fn a_claim_over_two_experiments_is_an_unpaired_ratio() {
+        let test: Test = TIME.of(on(1)).over(TIME.of(on(2)).in_experiment("other")).into();
+        let mut cases = testing::view(
+            "x",
+            Profile::Quick,
+            vec![testing::case(
+                on(1),
+                [(TIME, vec![6.0, 6.1, 5.9, 6.0, 6.2, 5.8, 6.0])],
+            )],
+        )
+        .cases
+        .clone();
+        let other = vec![testing::case(
+            on(2),
+            [(TIME, vec![2.0, 2.1, 1.9, 2.0, 2.0, 2.1, 1.9, 2.0])],
+        )];
+        cases.insert("other".to_owned(), other);
+        let view = View {
+            experiment: "x",
+            profile: Profile::Quick,
+            alpha: 0.05,
+            cases: &cases,
+        };
+        let Evidence::Estimate { value, ci95 } = test.evidence(&view) else {
+            panic!("{:?}", test.evidence(&view));
+        };
+        let [low, high] = ci95.unwrap();
+        assert!(
+            (value - 3.0).abs() < 0.05 && low > 2.8 && high < 3.2,
+            "{value} [{low}, {high}]"
+        );
+    }
+}
