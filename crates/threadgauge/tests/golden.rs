@@ -14,6 +14,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use threadgauge_experiments::CATALOGUE;
+use threadgauge_lab::schedule::Chosen;
 use threadgauge_lab::site::{Profile, Site};
 use threadgauge_machine::CpuList;
 use threadgauge_report::{Style, terminal, terminal_summary};
@@ -339,18 +340,13 @@ fn plans() -> BTreeMap<String, String> {
                 free_memory_mib,
             };
             for experiment in CATALOGUE.iter() {
-                let plan = experiment.plan(&site);
+                let plan = Chosen::all(experiment, &site).plan;
+                let primary: Vec<&str> = experiment.about().primary.iter().map(|m| m.name).collect();
                 let mut text = format!(
                     "reference {}\nbudget {:?}\nmetrics {}\n",
                     plan.reference,
                     plan.budget,
-                    experiment
-                        .about()
-                        .primary
-                        .iter()
-                        .map(|m| m.name)
-                        .collect::<Vec<_>>()
-                        .join(", ")
+                    primary.join(", ")
                 );
                 for case in &plan.cases {
                     let skip = case
