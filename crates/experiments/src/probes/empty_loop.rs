@@ -6,7 +6,7 @@ use std::{env, fs};
 
 use threadgauge_machine::clock;
 
-use threadgauge_lab::worker::{CaseError, Worker};
+use threadgauge_lab::prelude::*;
 
 /// The beginning of the reason where there is none.
 pub(super) const NO_COMPILER: &str = "there is no C compiler";
@@ -42,7 +42,7 @@ fn compiled(worker: &mut Worker, level: &str) -> Result<(), CaseError> {
         ))
     })?;
     // A loop that is gone takes no time the clock can see.
-    worker.metric(super::NS, "ns", ns.max(1.0) * stretch);
+    worker.record(super::NS, ns.max(1.0) * stretch);
     Ok(())
 }
 

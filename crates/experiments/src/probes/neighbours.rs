@@ -3,12 +3,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
 
 use threadgauge_machine::Burner;
 
+use threadgauge_lab::prelude::*;
 use threadgauge_lab::refusal::refused;
-use threadgauge_lab::worker::{CaseError, Worker};
 
 const NEIGHBOURS: usize = 16;
 const WORK: Duration = Duration::from_millis(10);
@@ -56,7 +55,7 @@ fn beside(worker: &mut Worker, count: usize, pastime: impl Fn() + Sync) -> Resul
         Burner::burn_units(steps);
         Ok(watch.stop())
     })?;
-    worker.metric(super::NS, "ns", lap.wall_ns as f64);
+    worker.record(super::NS, lap.wall_ns as f64);
     Ok(())
 }
 

@@ -6,10 +6,10 @@ use rustix::time::{
 };
 use threadgauge_machine::{Burner, clock};
 
-use threadgauge_lab::worker::{CaseError, Worker};
+use threadgauge_lab::prelude::*;
 
 /// CPU time over wall time until the timer expired.
-pub(super) const ON_CPU: &str = "on_cpu";
+pub(super) const ON_CPU: Metric = metric("on_cpu", "share");
 
 const AFTER_NS: u64 = 20_000_000;
 /// Steps between two looks at the timer, some 20 µs.
@@ -58,7 +58,7 @@ fn compute_until<T: Fn() -> bool>(
     }
     let (begun_ns, used_ns) = (clock::monotonic_ns() - begun_ns, clock::thread_cpu_ns() - used_ns);
     let lap = watch.stop();
-    worker.metric(super::NS, "ns", lap.wall_ns as f64);
-    worker.metric(ON_CPU, "share", used_ns as f64 / begun_ns.max(1) as f64);
+    worker.record(super::NS, lap.wall_ns as f64);
+    worker.record(ON_CPU, used_ns as f64 / begun_ns.max(1) as f64);
     Ok(())
 }
