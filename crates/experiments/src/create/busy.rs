@@ -112,11 +112,10 @@ impl Drop for Busy {
 fn compute() {
     let mut value = 1_u64;
     for step in 0..STEPS {
-        value = std::hint::black_box(
-            value
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(step.into()),
-        );
+        let next = value
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(step.into());
+        value = std::hint::black_box(next);
     }
 }
 

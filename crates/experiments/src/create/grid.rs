@@ -280,16 +280,8 @@ fn from_parents(profile: Profile) -> Vec<(Method, (u64, bool))> {
         (Method::Fork, large_huge),
         (Method::PosixSpawn, large),
     ];
-    let paper = || {
-        FROM_PARENTS
-            .into_iter()
-            .flat_map(|method| PARENTS.map(|parent| (method, parent)))
-    };
-    match profile {
-        Profile::Quick => standard[..6].to_vec(),
-        Profile::Standard => standard.to_vec(),
-        Profile::Paper => paper().collect(),
-    }
+    let paper = FROM_PARENTS.map(|method| PARENTS.map(|parent| (method, parent)));
+    profile.pick(standard[..6].to_vec(), standard.to_vec(), paper.concat())
 }
 
 #[cfg(test)]

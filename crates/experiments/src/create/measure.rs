@@ -7,7 +7,6 @@ use std::io;
 
 use threadgauge_lab::prelude::*;
 use threadgauge_lab::refusal::refused;
-use threadgauge_lab::worker::Lap;
 use threadgauge_machine::{clock, usage_children};
 
 use crate::create::busy::Busy;
@@ -54,14 +53,17 @@ pub fn measure(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
     let mut units = units(&case)?;
     let busy = Busy::start(case.unit, case.busy)
         .map_err(|e| CaseError::failed("starting the competing units", e))?;
-    let before = Spent::so_far(&busy);
+    // CPU time that is not the lap's own: of the children, and of busy threads of this process.
+    let others_ns = || [nanos(usage_children().cpu()), busy.own_cpu_ns()];
+    let before_ns = others_ns();
     let stopwatch = worker.stopwatch();
     let work = work(&case, units.as_mut());
     let lap = stopwatch.stop();
-    let spent = Spent::so_far(&busy).since(&before);
+    let [children_ns, busy_ns] = others_ns();
+    let cpu_ns = (lap.cpu_ns + children_ns - before_ns[0]).saturating_sub(busy_ns - before_ns[1]);
     drop(busy);
     drop(units);
-    report(&case, &work?, lap, spent, worker);
+    report(&case, &work?, lap.wall_ns, cpu_ns, worker);
     Ok(())
 }
 
@@ -80,7 +82,9 @@ fn parent_memory(case: &Case, worker: &mut Worker) -> Result<Option<Touched>, Ca
         .map_err(io::Error::other)
         .and_then(|mib| Touched::new(mib, pages))
         .map_err(|e| CaseError::failed(format!("giving the parent {} MiB", case.parent_mib), e))?;
-    let huge_mib = huge_mib().map_err(|e| CaseError::failed("reading /proc/self/smaps_rollup", e))?;
+    let smaps = std::fs::read_to_string("/proc/self/smaps_rollup");
+    let smaps = smaps.map_err(|e| CaseError::failed("reading /proc/self/smaps_rollup", e))?;
+    let huge_mib = huge_kib(&smaps) as f64 / 1024.0;
     worker.record(PARENT_HUGE_MIB, huge_mib);
     if case.huge_pages && huge_mib < 0.9 * case.parent_mib as f64 {
         return Err(CaseError::Skipped(format!(
@@ -92,11 +96,7 @@ fn parent_memory(case: &Case, worker: &mut Worker) -> Result<Option<Touched>, Ca
     Ok(Some(memory))
 }
 
-/// Memory of this process in huge pages, MiB.
-fn huge_mib() -> io::Result<f64> {
-    Ok(huge_kib(&std::fs::read_to_string("/proc/self/smaps_rollup")?) as f64 / 1024.0)
-}
-
+/// Memory of a process in huge pages, KiB.
 fn huge_kib(smaps: &str) -> u64 {
     let line = smaps.lines().find_map(|l| l.strip_prefix("AnonHugePages:"));
     line.and_then(|l| l.split_whitespace().next())
@@ -114,29 +114,6 @@ fn warm_up(case: &Case) -> Result<(), CaseError> {
     let few = Case::base(method, (case.count / WARM_UP_SHARE).min(WARM_UP_MOST));
     let mut units = units(&few)?;
     work(&few, units.as_mut()).map(drop)
-}
-
-/// CPU time that is not the lap's own.
-#[derive(Debug, Clone, Copy)]
-struct Spent {
-    children_ns: u64,
-    busy_ns: u64,
-}
-
-impl Spent {
-    fn so_far(busy: &Busy) -> Self {
-        Self {
-            children_ns: nanos(usage_children().cpu()),
-            busy_ns: busy.own_cpu_ns(),
-        }
-    }
-
-    const fn since(self, before: &Self) -> Self {
-        Self {
-            children_ns: self.children_ns - before.children_ns,
-            busy_ns: self.busy_ns - before.busy_ns,
-        }
-    }
 }
 
 /// What the loop did.
@@ -214,10 +191,9 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn report(case: &Case, work: &Work, lap: Lap, spent: Spent, worker: &mut Worker) {
+fn report(case: &Case, work: &Work, wall_ns: u64, cpu_ns: u64, worker: &mut Worker) {
     let made = work.created.max(1) as f64;
-    let cpu_ns = (lap.cpu_ns + spent.children_ns).saturating_sub(spent.busy_ns);
-    worker.record(PER_UNIT, lap.wall_ns as f64 / made);
+    worker.record(PER_UNIT, wall_ns as f64 / made);
     worker.record(CPU_PER_UNIT, cpu_ns as f64 / made);
     worker.record(CREATE_PER_UNIT, work.create_ns as f64 / made);
     worker.record(REAP_PER_UNIT, work.reap_ns as f64 / made);
@@ -232,7 +208,7 @@ fn report(case: &Case, work: &Work, lap: Lap, spent: Spent, worker: &mut Worker)
         worker.record(REAPED, work.created as f64);
         worker.record(MOST_UNREAPED, work.most_unreaped as f64);
     } else {
-        worker.noise("mean_alive", work.lives_ns as f64 / lap.wall_ns.max(1) as f64);
+        worker.noise("mean_alive", work.lives_ns as f64 / wall_ns.max(1) as f64);
     }
     worker.tag("cold");
     if work.refused > 0 {

@@ -70,53 +70,57 @@ pub fn units(case: &Case) -> Result<Box<dyn Units>, CaseError> {
     let gate = || Gate::opened().map(Arc::new).map_err(failed);
     Ok(match case.method {
         // Where no gate is needed there is none: touching it costs each child a page fault.
-        Method::Fork => forked((case.alive > 1).then(gate).transpose()?, Vec::with_capacity(room)),
+        Method::Fork => forked((case.alive > 1).then(gate).transpose()?, room),
         Method::ForkSigchld => Box::new(Signalled {
             reaper: Reaper::install().map_err(failed)?,
             created: 0,
             refused: 0,
         }),
         Method::Vfork => {
-            let (mut stack, open) = (Stack::new().map_err(failed)?, gate()?);
-            Batch::of(
-                None,
-                Vec::with_capacity(room),
-                move || vfork(&mut stack, &open),
-                end_well,
-            )
+            let (mut stack, gate) = (Stack::new().map_err(failed)?, gate()?);
+            let start = move || vfork(&mut stack, &gate);
+            Batch::of(Hold::Never, room, start, end_well)
         }
-        Method::PosixSpawn => Box::new(Programs::new(posix_spawn, room)?),
-        Method::ForkExec => Box::new(Programs::new(fork_exec, room)?),
+        Method::PosixSpawn => programs(posix_spawn, room)?,
+        Method::ForkExec => programs(fork_exec, room)?,
         Method::CloneVm => cloned(gate()?, Rc::new(RefCell::new(Vec::with_capacity(room))), room),
         Method::Pthread => {
             let gate = gate()?;
-            let held_at = Some(Arc::clone(&gate));
-            Batch::of(
-                held_at,
-                Vec::with_capacity(room),
-                move || Thread::start(&gate),
-                Thread::join,
-            )
+            let held_at = Hold::Gate(Arc::clone(&gate));
+            let start = move || Thread::start(&gate);
+            Batch::of(held_at, room, start, Thread::join)
         }
         Method::Std => {
             let gate = gate()?;
-            let held_at = Some(Arc::clone(&gate));
+            let held_at = Hold::Gate(Arc::clone(&gate));
             let start = move || {
                 let gate = Arc::clone(&gate);
                 std::thread::Builder::new().spawn(move || gate.pass())
             };
-            let end =
-                |thread: JoinHandle<()>| thread.join().map_err(|_| io::Error::other("a thread panicked"));
-            Batch::of(held_at, Vec::with_capacity(room), start, end)
+            let panicked = |_| io::Error::other("a thread panicked");
+            let end = move |thread: JoinHandle<()>| thread.join().map_err(panicked);
+            Batch::of(held_at, room, start, end)
         }
         Method::Pool => Box::new(Pool::start(room)?),
     })
 }
 
+/// Where the units of a batch wait while they are held.
+enum Hold {
+    /// Nowhere: each ends by itself.
+    Never,
+    /// At a gate.
+    Gate(Arc<Gate>),
+    /// Reading from a pipe, while there is one.
+    Pipe(Rc<RefCell<Option<Pipe>>>),
+}
+
+/// Running programs inherit its reading end, whose number they are told; the writing end is closed in them and then here.
+type Pipe = (OwnedFd, OwnedFd, CString);
+
 /// Units of which each is made by `start` and ended by `end`.
 struct Batch<T, S, E> {
-    /// Where they wait while they are held. Without one each ends by itself.
-    gate: Option<Arc<Gate>>,
+    held_at: Hold,
     units: Vec<T>,
     start: S,
     end: E,
@@ -128,10 +132,10 @@ where
     S: FnMut() -> io::Result<T> + 'static,
     E: FnMut(T) -> io::Result<()> + 'static,
 {
-    fn of(gate: Option<Arc<Gate>>, units: Vec<T>, start: S, end: E) -> Box<dyn Units> {
+    fn of(held_at: Hold, room: usize, start: S, end: E) -> Box<dyn Units> {
         Box::new(Self {
-            gate,
-            units,
+            held_at,
+            units: Vec::with_capacity(room),
             start,
             end,
         })
@@ -144,12 +148,16 @@ where
     E: FnMut(T) -> io::Result<()>,
 {
     fn hold(&mut self) -> io::Result<()> {
-        let Some(gate) = &self.gate else {
-            return Err(io::Error::other(
-                "units that end by themselves cannot be kept alive",
-            ));
-        };
-        gate.close();
+        match &self.held_at {
+            Hold::Never => return Err(io::Error::other("such units cannot be kept alive")),
+            Hold::Gate(gate) => gate.close(),
+            Hold::Pipe(pipe) => {
+                let (reading, writing) = pipe_with(PipeFlags::empty())?;
+                rustix::io::fcntl_setfd(&writing, rustix::io::FdFlags::CLOEXEC)?;
+                let descriptor = CString::new(reading.as_raw_fd().to_string())?;
+                *pipe.borrow_mut() = Some((reading, writing, descriptor));
+            }
+        }
         Ok(())
     }
 
@@ -159,10 +167,14 @@ where
     }
 
     fn reap(&mut self) -> io::Result<()> {
-        if let Some(gate) = &self.gate {
-            gate.open();
+        match &self.held_at {
+            Hold::Never => {}
+            Hold::Gate(gate) => gate.open(),
+            Hold::Pipe(pipe) => *pipe.borrow_mut() = None,
         }
-        each(&mut self.units, &mut self.end)
+        // All of them, also after one has failed; the first failure is told.
+        let ended = self.units.drain(..).map(&mut self.end);
+        ended.fold(Ok(()), io::Result::and)
     }
 
     fn unreaped(&self) -> u64 {
@@ -170,9 +182,9 @@ where
     }
 }
 
-/// Children of `fork`, and those there are already.
-fn forked(gate: Option<Arc<Gate>>, children: Vec<Pid>) -> Box<dyn Units> {
-    let held_at = gate.clone();
+/// Children of `fork`.
+fn forked(gate: Option<Arc<Gate>>, room: usize) -> Box<dyn Units> {
+    let held_at = gate.clone().map_or(Hold::Never, Hold::Gate);
     let start = move || {
         fork(|| {
             if let Some(gate) = &gate {
@@ -181,13 +193,13 @@ fn forked(gate: Option<Arc<Gate>>, children: Vec<Pid>) -> Box<dyn Units> {
             0
         })
     };
-    Batch::of(held_at, children, start, end_well)
+    Batch::of(held_at, room, start, end_well)
 }
 
 /// Children in this process's memory. Their stacks are kept for the next ones, as the C library keeps those of its
 /// threads.
 fn cloned(gate: Arc<Gate>, stacks: Rc<RefCell<Vec<Stack>>>, room: usize) -> Box<dyn Units> {
-    let (held_at, kept) = (Some(Arc::clone(&gate)), Rc::clone(&stacks));
+    let (held_at, kept) = (Hold::Gate(Arc::clone(&gate)), Rc::clone(&stacks));
     let start = move || {
         let stack = kept.borrow_mut().pop().map_or_else(Stack::new, Ok)?;
         SharedChild::start(stack, &gate)
@@ -197,7 +209,19 @@ fn cloned(gate: Arc<Gate>, stacks: Rc<RefCell<Vec<Stack>>>, room: usize) -> Box<
         stacks.borrow_mut().push(stack);
         well(ending)
     };
-    Batch::of(held_at, Vec::with_capacity(room), start, end)
+    Batch::of(held_at, room, start, end)
+}
+
+/// Children that are another program, started by `start` with a path and arguments.
+fn programs(start: fn(&CStr, &[&CStr]) -> io::Result<Pid>, room: usize) -> Result<Box<dyn Units>, CaseError> {
+    let program = Program::new()?;
+    let pipe = Rc::<RefCell<Option<Pipe>>>::default();
+    let held_at = Hold::Pipe(Rc::clone(&pipe));
+    let start = move || match &*pipe.borrow() {
+        None => start(program.path(), &[c"exit"]),
+        Some((_, _, descriptor)) => start(program.path(), &[c"exit", descriptor]),
+    };
+    Ok(Batch::of(held_at, room, start, end_well))
 }
 
 /// Waits for a child, which must have ended with 0.
@@ -213,16 +237,6 @@ fn well(ending: Ending) -> io::Result<()> {
         Ending::Code(code) => format!("a child ended with exit code {code}"),
         Ending::Signal(signal) => format!("a child was ended by signal {signal}"),
     }))
-}
-
-/// Ends all of a batch, also after one of them failed; tells the first failure.
-fn each<T>(batch: &mut Vec<T>, mut end: impl FnMut(T) -> io::Result<()>) -> io::Result<()> {
-    let mut all = Ok(());
-    for unit in batch.drain(..) {
-        let ended = end(unit);
-        all = all.and(ended);
-    }
-    all
 }
 
 /// Children that a signal handler reaps, as source 003's: nobody waits for a single one.
@@ -262,66 +276,14 @@ impl Units for Signalled {
     }
 }
 
-/// Starts the program at a path with these arguments.
-type Start = fn(&CStr, &[&CStr]) -> io::Result<Pid>;
-
-/// Children that are another program.
-struct Programs {
-    start: Start,
-    program: Program,
-    /// The pipe that running programs read: they inherit its reading end, and the writing end is closed
-    /// in them and then here.
-    pipe: Option<(OwnedFd, OwnedFd, CString)>,
-    children: Vec<Pid>,
-}
-
-impl Programs {
-    fn new(start: Start, room: usize) -> Result<Self, CaseError> {
-        Ok(Self {
-            start,
-            program: Program::new()?,
-            pipe: None,
-            children: Vec::with_capacity(room),
-        })
-    }
-}
-
-impl Units for Programs {
-    fn hold(&mut self) -> io::Result<()> {
-        let (reading, writing) = pipe_with(PipeFlags::empty())?;
-        rustix::io::fcntl_setfd(&writing, rustix::io::FdFlags::CLOEXEC)?;
-        let descriptor = CString::new(reading.as_raw_fd().to_string())?;
-        self.pipe = Some((reading, writing, descriptor));
-        Ok(())
-    }
-
-    fn create(&mut self) -> io::Result<()> {
-        let path = self.program.path();
-        let child = match &self.pipe {
-            None => (self.start)(path, &[c"exit"]),
-            Some((_, _, descriptor)) => (self.start)(path, &[c"exit", descriptor]),
-        };
-        self.children.push(child?);
-        Ok(())
-    }
-
-    fn reap(&mut self) -> io::Result<()> {
-        self.pipe = None;
-        each(&mut self.children, end_well)
-    }
-
-    fn unreaped(&self) -> u64 {
-        self.children.len() as u64
-    }
-}
-
 /// Threads that are there already and wait for a job: as many as jobs may run at once.
 struct Pool {
     queue: Arc<Queue>,
     workers: Vec<JoinHandle<()>>,
 }
 
-/// A queue of jobs that are all the same, so that their number is enough. One lock, two conditions: "there is work" and "all is done".
+/// A queue of jobs that are all the same, so that their number is enough. One lock, two conditions: "there is work" and
+/// "all is done".
 struct Queue {
     state: Mutex<Jobs>,
     work: Condvar,
@@ -342,17 +304,19 @@ struct Jobs {
 }
 
 impl Queue {
+    /// No panic happens under the lock, and its data would be whole all the same.
     fn jobs(&self) -> MutexGuard<'_, Jobs> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Waits until `condition` is told and the jobs are no longer so.
     fn wait<'a>(
         condition: &Condvar,
         jobs: MutexGuard<'a, Jobs>,
-        waits: impl FnMut(&mut Jobs) -> bool,
+        so: fn(&mut Jobs) -> bool,
     ) -> MutexGuard<'a, Jobs> {
         condition
-            .wait_while(jobs, waits)
+            .wait_while(jobs, so)
             .unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -397,7 +361,8 @@ impl Pool {
             pool.workers
                 .push(worker.map_err(|e| refused(format!("thread {number} of a pool of {size}"), &e))?);
         }
-        drop(Queue::wait(&queue.done, queue.jobs(), |jobs| jobs.idle < size));
+        let starting = queue.done.wait_while(queue.jobs(), |jobs| jobs.idle < size);
+        drop(starting.unwrap_or_else(PoisonError::into_inner));
         Ok(pool)
     }
 }
@@ -501,8 +466,12 @@ mod tests {
 
     #[test]
     fn a_child_that_ends_badly_is_told_and_the_others_are_reaped_all_the_same() {
-        let children = [0, 3, 0].map(|code| fork(|| code).unwrap());
-        let mut units = forked(None, children.to_vec());
+        let mut codes = [0, 3, 0].into_iter();
+        let start = move || fork(|| codes.next().unwrap_or_default());
+        let mut units = Batch::of(Hold::Never, 3, start, end_well);
+        for _ in 0..3 {
+            units.create().unwrap();
+        }
         let error = units.reap().unwrap_err().to_string();
         assert_eq!(error, "a child ended with exit code 3");
         assert_eq!(units.unreaped(), 0);
