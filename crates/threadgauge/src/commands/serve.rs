@@ -3,6 +3,7 @@
 //! Nothing here starts a thread, since some designs fork: signals write into the server's stop. The one exception is
 //! the monitor, which only a protocol has that no forking design serves.
 
+mod choice;
 mod groups;
 mod list;
 mod monitor;
@@ -42,15 +43,17 @@ pub fn serve(options: ServeOptions) -> Done {
         }
         return Ok(Verdict::Done);
     }
-    let settings = match &options.config {
+    let mut settings = match &options.config {
         Some(file) => options.settings.over(Settings::read(file)?),
         None => options.settings,
     };
+    let chosen = settings.choose();
     let (protocol, design) = settings.pair()?;
     let serve = Serve {
         protocol,
         design,
         settings: &settings,
+        chosen: chosen.as_deref(),
     };
     let totals = match protocol {
         BuiltIn::Groups => {
@@ -72,6 +75,8 @@ struct Serve<'a> {
     protocol: BuiltIn,
     design: Design,
     settings: &'a Settings,
+    /// Why the design, where nobody has named it.
+    chosen: Option<&'a str>,
 }
 
 impl Visitor for Serve<'_> {
@@ -115,7 +120,7 @@ impl Serve<'_> {
         let descriptors = raise_to_hard(Resource::OpenFiles).unwrap_or(Limit::Unlimited);
         let stop = Stop::new().context("the server cannot be made stoppable")?;
         stop_on_signals(&stop).context("signals cannot be handled")?;
-        let listen = self.settings.listen.clone().unwrap_or_default();
+        let listen = self.settings.listen();
         let bound = self
             .settings
             .server(protocol, self.design)
@@ -128,6 +133,9 @@ impl Serve<'_> {
             about.name,
             about.summary
         ));
+        if let Some(chosen) = self.chosen {
+            say(chosen);
+        }
         if let Some(crew) = bound.crew() {
             let each = match about.at_once {
                 AtOnce::Workers => ", each with one connection at a time; others wait",

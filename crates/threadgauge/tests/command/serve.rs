@@ -36,7 +36,16 @@ impl Served {
         Self::by(shell)
     }
 
-    fn by(mut command: Command) -> Self {
+    /// Or what it said instead.
+    fn try_start(dir: &Path, arguments: &[&str]) -> Result<Self, String> {
+        Self::try_by(command(dir, &[&["serve"], arguments].concat()))
+    }
+
+    fn by(command: Command) -> Self {
+        Self::try_by(command).unwrap_or_else(|said| panic!("it did not start: {said}"))
+    }
+
+    fn try_by(mut command: Command) -> Result<Self, String> {
         let mut child = command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -47,13 +56,14 @@ impl Served {
         said.read_line(&mut first).unwrap();
         let Some(address) = first.strip_prefix("listening on ") else {
             let _ = said.read_to_string(&mut first);
-            panic!("{command:?}: {first}");
+            let _ = child.wait();
+            return Err(format!("{command:?}: {first}"));
         };
-        Self {
+        Ok(Self {
             child,
             address: address.trim_end().to_owned(),
             said,
-        }
+        })
     }
 
     fn connect(&self) -> TcpStream {
@@ -139,7 +149,10 @@ fn pairs() -> Vec<(String, String)> {
 fn every_pair_of_the_list_serves_and_sums_up() {
     let dir = tempfile::tempdir().unwrap();
     for (protocol, design) in pairs() {
-        let served = Served::start(dir.path(), &[&protocol, "--design", &design, "--json"]);
+        let served = Served::start(
+            dir.path(),
+            &[&protocol, "--design", &design, "--listen", "0", "--json"],
+        );
         let mut client = match &protocol[..] {
             "null" => {
                 let mut client = served.connect();
@@ -190,6 +203,45 @@ fn without_a_design_one_event_loop_serves() {
     );
 }
 
+/// What the kernel allows, the server itself says when it is asked for it.
+#[test]
+fn without_a_design_groups_are_served_as_was_measured_best_and_it_says_why() {
+    let dir = tempfile::tempdir().unwrap();
+    let io_uring = Served::try_start(dir.path(), &["groups", "--listen", "0", "--sends", "io_uring"]);
+    let served = Served::start(dir.path(), &["groups", "--listen", "0"]);
+    drop(served.exchange("", "INFO {"));
+    served.signal("-TERM");
+    let (code, out, said) = served.end();
+    assert_eq!(code, Some(0));
+    assert!(out.starts_with("groups on reactor\n"), "{out}");
+    let chosen = "\nchosen, since no --design is given: reactor with --sends ";
+    let how = match io_uring {
+        Ok(_) => "io_uring, which delivered most for a CPU second",
+        Err(_) => "call; io_uring would deliver more for a CPU second, but the kernel refuses it",
+    };
+    assert!(said.contains(&format!("{chosen}{how}")), "{said}");
+    for named in [["--design", "reactor"], ["--sends", "call"]] {
+        let served = Served::start(dir.path(), &[&["groups", "--listen", "0"], &named[..]].concat());
+        served.signal("-TERM");
+        let said = served.end().2;
+        assert!(!said.contains("chosen"), "{said}");
+    }
+}
+
+#[test]
+fn groups_listen_where_clients_look_for_them() {
+    let dir = tempfile::tempdir().unwrap();
+    // Somebody else may have the port: then it says so.
+    let address = match Served::try_start(dir.path(), &["groups"]) {
+        Ok(served) => served.address.clone(),
+        Err(said) => {
+            assert!(said.contains("cannot listen on 127.0.0.1:4222"), "{said}");
+            return;
+        }
+    };
+    assert_eq!(address, "127.0.0.1:4222");
+}
+
 #[test]
 fn it_says_what_it_is_made_of_and_whom_it_serves_at_once() {
     let dir = tempfile::tempdir().unwrap();
@@ -224,7 +276,7 @@ fn a_low_limit_on_descriptors_is_raised_as_far_as_it_may_be_and_else_said() {
 #[test]
 fn too_many_members_of_groups_are_told_so() {
     let dir = tempfile::tempdir().unwrap();
-    let served = Served::start(dir.path(), &["groups", "--max-connections", "2"]);
+    let served = Served::start(dir.path(), &["groups", "--listen", "0", "--max-connections", "2"]);
     let members = [(); 2].map(|()| served.exchange("", "INFO {"));
     for _ in 0..3 {
         let mut said = String::new();

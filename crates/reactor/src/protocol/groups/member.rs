@@ -38,7 +38,9 @@ pub struct Member {
     chance: u64,
     /// It has said with whom it mostly is.
     joined: bool,
-    /// A `PING` of its was answered: its library has connected, and takes an `INFO` at any time.
+    /// It has said how it wants to be served.
+    connected: bool,
+    /// A `PING` behind that was answered: its library has connected, and takes an `INFO` at any time.
     settled: bool,
     row: Option<Row>,
 }
@@ -101,16 +103,19 @@ impl Member {
             pinged: None,
             active: None,
             joined: false,
+            connected: false,
             settled: false,
             row: None,
         }
     }
 
-    fn send_info(&self, io: &mut Io<'_>) {
+    /// `first`: since it has connected.
+    fn send_info(&self, first: bool, io: &mut Io<'_>) {
         let reader = Reader {
             client_id: self.client.number,
             address: self.client.address.get().copied(),
             lame_duck: self.stage == Stage::Leaving,
+            connected: first,
         };
         let line = info(&self.broker.options, self.broker.address(), reader);
         io.send(line.as_bytes());
@@ -170,7 +175,7 @@ impl Member {
             Err(Refusal::NoHeaders) => return self.refuse(io, "no responders requires headers support"),
         }
         self.client.headers.store(self.manner.headers, Relaxed);
-        if !self.settled {
+        if !std::mem::replace(&mut self.connected, true) {
             // It answers the greeting.
             self.client.times.measured_since_opened(io.now());
         }
@@ -183,15 +188,15 @@ impl Member {
 
     fn answer_ping(&mut self, io: &mut Io<'_>) {
         io.send(b"PONG\r\n");
-        if !std::mem::replace(&mut self.settled, true) && self.stage == Stage::Leaving {
-            self.announce_stop(io);
+        if self.connected && !std::mem::replace(&mut self.settled, true) {
+            self.send_news(true, io);
         }
     }
 
-    /// Tells it that the server stops, if it listens to that.
-    fn announce_stop(&self, io: &mut Io<'_>) {
+    /// Tells it what the server is now, if it listens to that.
+    fn send_news(&self, first: bool, io: &mut Io<'_>) {
         if self.settled && self.manner.protocol >= 1 {
-            self.send_info(io);
+            self.send_info(first, io);
         }
     }
 
@@ -401,7 +406,7 @@ impl Session for Member {
         if !self.broker.enter(&self.client) {
             return self.refuse(io, "maximum connections exceeded");
         }
-        self.send_info(io);
+        self.send_info(false, io);
         let options = &self.broker.options;
         io.set_alarm(Some(match self.stage {
             Stage::Stranger => options.auth_timeout,
@@ -451,7 +456,7 @@ impl Session for Member {
             return io.close();
         }
         self.stage = Stage::Leaving;
-        self.announce_stop(io);
+        self.send_news(false, io);
         io.set_alarm(Some(self.broker.stay()));
     }
 }

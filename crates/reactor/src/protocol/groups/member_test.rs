@@ -10,7 +10,10 @@ use crate::CloseReason;
 use crate::testing::{Rehearsal, split_anywhere};
 
 /// Quiet, and knows headers.
-const CONNECT: &str = "CONNECT {\"verbose\":false,\"pedantic\":false,\"headers\":true,\"no_responders\":true,\"protocol\":1}\r\n";
+const CONNECT: &str =
+    "CONNECT {\"verbose\":false,\"pedantic\":false,\"headers\":true,\"no_responders\":true}\r\n";
+/// Said after that: it takes an `INFO` at any time.
+const TAKES_NEWS: &[u8] = b"CONNECT {\"protocol\":1}\r\n";
 
 fn server(options: Options) -> Rehearsal<Groups> {
     Rehearsal::new(Groups::new(options))
@@ -405,6 +408,9 @@ fn who_stops_says_so_and_waits_for_a_while() {
     let mut server = server(options);
     let [new, other] = [(); 2].map(|()| connect(&mut server));
     let old = stranger(&mut server);
+    for client in [new, other] {
+        server.receive(client, TAKES_NEWS);
+    }
     for client in [new, old] {
         server.receive(client, b"PING\r\nSUB a 1\r\n");
     }
@@ -434,10 +440,36 @@ fn who_stops_says_so_and_waits_for_a_while() {
 }
 
 #[test]
+fn what_the_server_is_follows_the_first_pong_for_those_who_take_it_then() {
+    let mut server = server(Options::default());
+    let [new, old] = [(); 2].map(|()| connect(&mut server));
+    let late = stranger(&mut server);
+    server.receive(new, TAKES_NEWS);
+    let news = |came: String| came.starts_with("PONG\r\nINFO {") && came.contains("\"connect_info\":true");
+    assert!(news(ask(&mut server, new, "PING\r\n")));
+    assert_eq!(ask(&mut server, new, "PING\r\n"), "PONG\r\n", "once");
+    assert_eq!(
+        ask(&mut server, old, "PING\r\n"),
+        "PONG\r\n",
+        "it knows no `INFO` but the first"
+    );
+    assert_eq!(
+        ask(&mut server, late, "PING\r\n"),
+        "PONG\r\n",
+        "it has not connected"
+    );
+    server.receive(late, CONNECT.as_bytes());
+    server.receive(late, TAKES_NEWS);
+    assert!(news(ask(&mut server, late, "PING\r\n")));
+}
+
+#[test]
 fn who_stops_at_once_says_nothing() {
     let mut server = server(Options::default());
     let client = connect(&mut server);
-    assert_eq!(ask(&mut server, client, "PING\r\n"), "PONG\r\n");
+    server.receive(client, TAKES_NEWS);
+    server.receive(client, b"PING\r\n");
+    hear(&mut server, client);
     server.stop();
     assert_eq!(hear(&mut server, client), "");
     assert_eq!(server.closed(client), Some(CloseReason::Stopped));

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use super::broker::{Broker, Client};
-use super::connect::VERSION;
+use super::connect::{IMPLEMENTATION, VERSION};
 use super::options::{Access, Options};
 use crate::id::ConnectionId;
 
@@ -37,8 +37,10 @@ impl AddAssign for Traffic {
 /// Figures of all clients together.
 #[derive(Clone, Debug)]
 pub struct ServerFigures {
-    /// The server's own version.
+    /// The version of the NATS server whose core protocol this is.
     pub version: &'static str,
+    /// The server's own name and version.
+    pub implementation: &'static str,
     /// Where it listens.
     pub address: SocketAddr,
     /// Whether clients must say who they are.
@@ -126,6 +128,7 @@ impl Monitor {
         }
         ServerFigures {
             version: VERSION,
+            implementation: IMPLEMENTATION,
             address: self.0.address(),
             auth_required: self.0.options.access != Access::Everyone,
             clients: clients.len(),

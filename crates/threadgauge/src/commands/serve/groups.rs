@@ -51,6 +51,10 @@ pub struct Groups {
     #[arg(long, value_name = "SECONDS")]
     #[serde(deserialize_with = "as_typed")]
     pub ping_interval: Option<Seconds>,
+    /// How often it is asked in vain before it is closed (2 if not given)
+    #[arg(long, value_name = "N")]
+    #[serde(deserialize_with = "as_typed")]
+    pub ping_max: Option<Whole>,
     /// Once it is told to stop: tell the clients, serve them on for so long, and close the last of them one by one
     #[arg(long, value_name = "SECONDS")]
     #[serde(deserialize_with = "as_typed")]
@@ -78,6 +82,7 @@ impl Groups {
             max_payload: self.max_payload.or(file.max_payload),
             max_subscriptions: self.max_subscriptions.or(file.max_subscriptions),
             ping_interval: self.ping_interval.or(file.ping_interval),
+            ping_max: self.ping_max.or(file.ping_max),
             lame_duck: self.lame_duck.or(file.lame_duck),
             lame_duck_grace: self.lame_duck_grace.or(file.lame_duck_grace),
         }
@@ -122,6 +127,9 @@ impl Groups {
         if let Some(Seconds(interval)) = self.ping_interval {
             options.ping_interval = interval;
         }
+        if let Some(Whole(count)) = self.ping_max {
+            options.max_pings_out = u32::try_from(count.get()).unwrap_or(u32::MAX);
+        }
         if let Some(Seconds(time)) = self.lame_duck {
             options.lame_duck = time;
         }
@@ -149,6 +157,8 @@ impl Groups {
             self.max_subscriptions
                 .map(|count| format!("at most {count} subscriptions a client")),
             self.ping_interval.map(|it| format!("ping interval {it}")),
+            self.ping_max
+                .map(|count| format!("at most {count} pings in vain")),
             self.lame_duck.map(|it| format!("lame duck {it}")),
             self.lame_duck_grace.map(|it| format!("grace {it}")),
         ];

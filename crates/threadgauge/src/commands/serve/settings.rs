@@ -17,6 +17,7 @@ use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer};
 use threadgauge_reactor::{BuiltIn, Design, Overflow, Placement, Protocol, Sends, Server};
 
+use crate::commands::serve::choice;
 use crate::commands::serve::groups::Groups;
 
 /// How many clients of `groups` may be on their way out at once because there were too many: beyond them, who comes waits.
@@ -38,11 +39,12 @@ pub struct Settings {
     #[arg(value_name = "PROTOCOL", value_parser = protocols())]
     #[serde(deserialize_with = "as_typed")]
     pub protocol: Option<BuiltIn>,
-    /// How processes, threads and event loops are used (reactor if not given)
+    /// How processes, threads and event loops are used (reactor if not given; for groups with --sends io_uring where
+    /// the kernel allows that)
     #[arg(long, value_name = "DESIGN", value_parser = designs())]
     #[serde(deserialize_with = "as_typed")]
     pub design: Option<Design>,
-    /// Address and port, or a port of 127.0.0.1; port 0, the default, is a free one
+    /// Address and port, or a port of 127.0.0.1; port 0 is a free one (0 if not given; for groups 4222)
     #[arg(long, value_name = "ADDRESS")]
     #[serde(deserialize_with = "as_typed")]
     pub listen: Option<Listen>,
@@ -70,7 +72,7 @@ pub struct Settings {
     #[arg(long, value_name = "N")]
     #[serde(deserialize_with = "as_typed")]
     pub max_connections: Option<Whole>,
-    /// Close a connection from which nothing has come for so long
+    /// Close a connection from which nothing has come for so long, not counting time in which it is not read from
     #[arg(long, value_name = "SECONDS")]
     #[serde(deserialize_with = "as_typed")]
     pub idle: Option<Seconds>,
@@ -78,6 +80,10 @@ pub struct Settings {
     #[arg(long, value_name = "SECONDS")]
     #[serde(deserialize_with = "as_typed")]
     pub handshake: Option<Seconds>,
+    /// Close a connection whose client takes nothing for so long of what waits for it (10 if not given)
+    #[arg(long, value_name = "SECONDS")]
+    #[serde(deserialize_with = "as_typed")]
+    pub write_timeout: Option<Seconds>,
     /// How long connections may go on after the stop (5 if not given, beyond any --lame-duck)
     #[arg(long, value_name = "SECONDS")]
     #[serde(deserialize_with = "as_typed")]
@@ -124,11 +130,22 @@ impl Settings {
             max_connections: self.max_connections.or(file.max_connections),
             idle: self.idle.or(file.idle),
             handshake: self.handshake.or(file.handshake),
+            write_timeout: self.write_timeout.or(file.write_timeout),
             drain: self.drain.or(file.drain),
             output_limit: self.output_limit.or(file.output_limit),
             overflow: self.overflow.or(file.overflow),
             groups: self.groups.over(file.groups),
         }
+    }
+
+    /// Decides how `groups` is served where neither a design nor how it sends is named. Gives back what to say of it.
+    pub fn choose(&mut self) -> Option<String> {
+        let is_open = self.protocol == Some(BuiltIn::Groups) && self.design.is_none() && self.sends.is_none();
+        is_open.then(|| {
+            let (sends, why) = choice::best(Sends::IoUring.check());
+            self.sends = Some(sends);
+            why
+        })
     }
 
     /// Which protocol on which design.
@@ -204,6 +221,9 @@ impl Settings {
         if let Some(Seconds(handshake)) = self.handshake {
             server = server.handshake(handshake);
         }
+        if let Some(Seconds(limit)) = self.write_timeout {
+            server = server.write_timeout(limit);
+        }
         if let Some(drain) = self.drain() {
             server = server.drain(drain);
         }
@@ -216,6 +236,15 @@ impl Settings {
     fn drain(&self) -> Option<Duration> {
         let lame_duck = self.groups.lame_duck.map(|Seconds(time)| time + DRAIN);
         self.drain.map(|Seconds(drain)| drain).or(lame_duck)
+    }
+
+    /// Where to listen: for `groups` where NATS' clients look for a server.
+    pub fn listen(&self) -> Listen {
+        let port = match self.protocol {
+            Some(BuiltIn::Groups) => 4222,
+            _ => 0,
+        };
+        self.listen.clone().unwrap_or_else(|| Listen::here(port))
     }
 
     /// How many connections there may be at once.
@@ -254,6 +283,7 @@ impl Settings {
             self.max_connections.map(|n| format!("at most {n} connections")),
             self.idle.map(|it| format!("idle {it}")),
             self.handshake.map(|it| format!("handshake {it}")),
+            self.write_timeout.map(|it| format!("write timeout {it}")),
             self.drain.map(|it| format!("drain {it}")),
             self.output_limit
                 .map(|n| format!("at most {n} bytes waiting for a client")),
@@ -296,9 +326,10 @@ fn fault(text: &str, error: &toml::de::Error) -> String {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listen(pub String);
 
-impl Default for Listen {
-    fn default() -> Self {
-        Self("127.0.0.1:0".to_owned())
+impl Listen {
+    /// A port of 127.0.0.1.
+    fn here(port: u16) -> Self {
+        Self(format!("127.0.0.1:{port}"))
     }
 }
 
@@ -307,7 +338,7 @@ impl FromStr for Listen {
 
     fn from_str(text: &str) -> Result<Self, String> {
         if let Ok(port) = text.parse::<u16>() {
-            return Ok(Self(format!("127.0.0.1:{port}")));
+            return Ok(Self::here(port));
         }
         // Colons within a host are those of an IPv6 address, which needs its brackets.
         let name = text.rsplit_once(':').is_some_and(|(host, port)| {
@@ -458,7 +489,8 @@ mod tests {
     #[test]
     fn a_file_has_numbers_and_texts() {
         let settings: Settings = toml::from_str(
-            "protocol = 'echo'\nlisten = 7000\nworkers = '2..8'\nidle = 1.5\nreaders = 3\noverflow = 'drop'",
+            "protocol = 'echo'\nlisten = 7000\nworkers = '2..8'\nidle = 1.5\nwrite-timeout = 20\nreaders = 3\n\
+             overflow = 'drop'",
         )
         .unwrap();
         assert_eq!(settings.protocol, Some(BuiltIn::Echo));
@@ -474,7 +506,10 @@ mod tests {
         let both = typed.over(settings);
         assert_eq!(both.workers, Some(Workers(1..=1)));
         assert_eq!(both.readers, "3".parse().ok());
-        assert_eq!(both.in_words(), "workers 1, readers 3, idle 1.5 s, overflow drop");
+        assert_eq!(
+            both.in_words(),
+            "workers 1, readers 3, idle 1.5 s, write timeout 20 s, overflow drop"
+        );
     }
 
     #[test]
