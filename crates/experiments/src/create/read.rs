@@ -528,7 +528,7 @@ mod tests {
         let claims = claims(view);
         let (_, test) = claims.iter().find(|(id, _)| *id == wanted).unwrap();
         let claim = claim(wanted).expect("a published claim");
-        decide(claim, &claim.unit, &test.evidence(view), testing::ALPHA)
+        decide(claim, &claim.unit, &test.evidence(view, claim), testing::ALPHA)
     }
 
     #[test]
@@ -784,7 +784,7 @@ mod tests {
     fn the_printed_means_follow_from_the_runs() {
         let [process_s, thread_s, java_s] = runs_003().map(|runs| mean(&runs));
         assert_eq!(runs_003().map(|runs| runs.len()), [5, 5, 1]);
-        assert!(create_runs().iter().all(|r| r.units as u64 == COUNT_003));
+        assert!(create_runs().iter().all(|r| r.units == COUNT_003));
         assert!((process_s - 8.684).abs() < 5e-4, "printed as 8.684 s");
         assert!((thread_s - 0.661).abs() < 5e-4, "printed as 0.661 s");
         assert_eq!(java_s, 12.286);

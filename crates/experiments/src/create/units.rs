@@ -467,7 +467,10 @@ mod tests {
     #[test]
     fn a_child_that_ends_badly_is_told_and_the_others_are_reaped_all_the_same() {
         let mut codes = [0, 3, 0].into_iter();
-        let start = move || fork(|| codes.next().unwrap_or_default());
+        let start = move || {
+            let code = codes.next().unwrap_or_default();
+            fork(|| code)
+        };
         let mut units = Batch::of(Hold::Never, 3, start, end_well);
         for _ in 0..3 {
             units.create().unwrap();
