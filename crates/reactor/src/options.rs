@@ -176,10 +176,12 @@ pub(crate) struct Options {
     /// The bytes that may wait for one client.
     pub output_limit: usize,
     pub overflow: Overflow,
-    /// How long nothing may come from a client.
+    /// How long nothing may come from a client that is read from.
     pub idle: Option<Duration>,
     /// How long its first whole message may take.
     pub handshake: Option<Duration>,
+    /// How long a client may take nothing of what waits for it.
+    pub write_timeout: Duration,
     /// How long connections may go on after the stop.
     pub drain: Duration,
 }
@@ -198,6 +200,7 @@ impl Default for Options {
             overflow: Overflow::Wait,
             idle: None,
             handshake: None,
+            write_timeout: Duration::from_secs(10),
             drain: Duration::from_secs(5),
         }
     }

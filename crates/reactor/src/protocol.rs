@@ -39,6 +39,7 @@ pub mod numbered;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant, SystemTime};
 
+use crate::contain::contain;
 use crate::id::ConnectionId;
 use crate::letters::{Letters, Number};
 
@@ -311,6 +312,13 @@ impl Effects {
     /// Whether so much is sent that it is delivered before a session says more: a few bytes to many are many bytes.
     pub fn are_many(&self) -> bool {
         self.letters.bytes() >= KEPT_BYTES || self.letters.len() >= MOST_MESSAGES
+    }
+
+    /// Forgets the steps, which nobody is going to do.
+    pub fn forget_jobs(&mut self) {
+        for job in self.jobs.drain(..) {
+            contain(|| drop(job));
+        }
     }
 
     /// Forgets the messages, once they are delivered.

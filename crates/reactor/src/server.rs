@@ -121,24 +121,34 @@ impl<P: Protocol> Server<P> {
         self
     }
 
-    /// Closes a connection from which nothing has come for so long. By default never.
+    /// Closes a connection from which nothing has come for so long, while the server would have received it: time in
+    /// which the server does not read from the client, since that has too much waiting or is held up by others, does not
+    /// count. By default never.
     #[must_use]
     pub fn idle(mut self, limit: Duration) -> Self {
-        self.options.idle = Some(limit);
+        self.options.idle = Some(measurable(limit));
         self
     }
 
     /// Closes a connection whose first whole message takes longer. By default never.
     #[must_use]
     pub fn handshake(mut self, limit: Duration) -> Self {
-        self.options.handshake = Some(limit);
+        self.options.handshake = Some(measurable(limit));
+        self
+    }
+
+    /// Closes a connection whose client has taken nothing for so long of what waits for it, 10 s by default; what waits is
+    /// dropped.
+    #[must_use]
+    pub fn write_timeout(mut self, limit: Duration) -> Self {
+        self.options.write_timeout = measurable(limit);
         self
     }
 
     /// How long connections may go on after the stop, 5 s by default.
     #[must_use]
     pub fn drain(mut self, limit: Duration) -> Self {
-        self.options.drain = limit;
+        self.options.drain = measurable(limit);
         self
     }
 
@@ -218,6 +228,11 @@ impl<P: Protocol> Server<P> {
         }
         (about.check)(&self.options)
     }
+}
+
+/// A time that can be added to any that a clock shows: a century is as good as for ever.
+fn measurable(limit: Duration) -> Duration {
+    limit.min(Duration::from_secs(100 * 365 * 24 * 60 * 60))
 }
 
 /// A server that listens, and does not serve yet.

@@ -72,7 +72,7 @@ pub struct Settings {
     #[arg(long, value_name = "N")]
     #[serde(deserialize_with = "as_typed")]
     pub max_connections: Option<Whole>,
-    /// Close a connection from which nothing has come for so long
+    /// Close a connection from which nothing has come for so long, not counting time in which it is not read from
     #[arg(long, value_name = "SECONDS")]
     #[serde(deserialize_with = "as_typed")]
     pub idle: Option<Seconds>,
@@ -80,6 +80,10 @@ pub struct Settings {
     #[arg(long, value_name = "SECONDS")]
     #[serde(deserialize_with = "as_typed")]
     pub handshake: Option<Seconds>,
+    /// Close a connection whose client takes nothing for so long of what waits for it (10 if not given)
+    #[arg(long, value_name = "SECONDS")]
+    #[serde(deserialize_with = "as_typed")]
+    pub write_timeout: Option<Seconds>,
     /// How long connections may go on after the stop (5 if not given, beyond any --lame-duck)
     #[arg(long, value_name = "SECONDS")]
     #[serde(deserialize_with = "as_typed")]
@@ -126,6 +130,7 @@ impl Settings {
             max_connections: self.max_connections.or(file.max_connections),
             idle: self.idle.or(file.idle),
             handshake: self.handshake.or(file.handshake),
+            write_timeout: self.write_timeout.or(file.write_timeout),
             drain: self.drain.or(file.drain),
             output_limit: self.output_limit.or(file.output_limit),
             overflow: self.overflow.or(file.overflow),
@@ -216,6 +221,9 @@ impl Settings {
         if let Some(Seconds(handshake)) = self.handshake {
             server = server.handshake(handshake);
         }
+        if let Some(Seconds(limit)) = self.write_timeout {
+            server = server.write_timeout(limit);
+        }
         if let Some(drain) = self.drain() {
             server = server.drain(drain);
         }
@@ -275,6 +283,7 @@ impl Settings {
             self.max_connections.map(|n| format!("at most {n} connections")),
             self.idle.map(|it| format!("idle {it}")),
             self.handshake.map(|it| format!("handshake {it}")),
+            self.write_timeout.map(|it| format!("write timeout {it}")),
             self.drain.map(|it| format!("drain {it}")),
             self.output_limit
                 .map(|n| format!("at most {n} bytes waiting for a client")),
@@ -480,7 +489,8 @@ mod tests {
     #[test]
     fn a_file_has_numbers_and_texts() {
         let settings: Settings = toml::from_str(
-            "protocol = 'echo'\nlisten = 7000\nworkers = '2..8'\nidle = 1.5\nreaders = 3\noverflow = 'drop'",
+            "protocol = 'echo'\nlisten = 7000\nworkers = '2..8'\nidle = 1.5\nwrite-timeout = 20\nreaders = 3\n\
+             overflow = 'drop'",
         )
         .unwrap();
         assert_eq!(settings.protocol, Some(BuiltIn::Echo));
@@ -496,7 +506,10 @@ mod tests {
         let both = typed.over(settings);
         assert_eq!(both.workers, Some(Workers(1..=1)));
         assert_eq!(both.readers, "3".parse().ok());
-        assert_eq!(both.in_words(), "workers 1, readers 3, idle 1.5 s, overflow drop");
+        assert_eq!(
+            both.in_words(),
+            "workers 1, readers 3, idle 1.5 s, write timeout 20 s, overflow drop"
+        );
     }
 
     #[test]
