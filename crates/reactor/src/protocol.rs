@@ -40,6 +40,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::contain::contain;
+use crate::counters::CloseReason;
 use crate::id::ConnectionId;
 use crate::letters::{Letters, Number};
 
@@ -118,9 +119,10 @@ pub trait Session: Send + 'static {
         io.close();
     }
 
-    /// The connection is gone, whoever ended it. Sending to others is still possible; the own client hears nothing.
-    fn closed(&mut self, io: &mut Io<'_>) {
-        let _ = io;
+    /// The connection is gone, for this reason. Sending to others is still possible; the own client hears nothing. After a
+    /// panic this is not called.
+    fn closed(&mut self, reason: CloseReason, io: &mut Io<'_>) {
+        let _ = (reason, io);
     }
 }
 

@@ -480,6 +480,7 @@ impl Store {
     }
 
     fn cases(&self, experiment: &str) -> Result<Vec<StoredCase>, StoreError> {
+        let cpus = self.run()?.cpus.len() as u64;
         let rows = self.wrap(query(
             &self.connection,
             "SELECT id, params, estimate_ms, skip FROM planned_case WHERE experiment = ?1 ORDER BY position",
@@ -488,12 +489,17 @@ impl Store {
         ))?;
         rows.into_iter()
             .map(|(id, params, estimate_ms, skip): (_, _, _, Option<String>)| {
-                // Older runs stored the sentence alone.
-                let lack =
-                    |says: String| serde_json::from_str(&says).unwrap_or(Lack::new(Need::Figures, says));
+                let params: Params = self.json(&params)?;
+                // Older runs stored the sentence alone; what it is about follows from the case.
+                let older = if params.int("cpus") > Some(cpus) {
+                    Need::Cpus
+                } else {
+                    Need::Figures
+                };
+                let lack = |says: String| serde_json::from_str(&says).unwrap_or(Lack::new(older, says));
                 Ok(StoredCase {
                     id,
-                    params: self.json(&params)?,
+                    params,
                     estimate_ms,
                     skip: skip.map(lack),
                 })

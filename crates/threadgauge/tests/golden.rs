@@ -13,8 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use threadgauge_lab::catalogue::catalogue;
-use threadgauge_lab::experiment::{Profile, Site};
+use threadgauge_experiments::CATALOGUE;
+use threadgauge_lab::schedule::Chosen;
+use threadgauge_lab::site::{Profile, Site};
 use threadgauge_machine::CpuList;
 use threadgauge_report::{Style, terminal, terminal_summary};
 use threadgauge_results::{Results, STORE_FILE};
@@ -50,13 +51,13 @@ fn every_experiment_is_in_a_stored_run() {
         results.experiments.into_iter().map(|e| e.id)
     });
     let stored: BTreeSet<String> = stored.collect();
-    let all: BTreeSet<String> = catalogue().iter().map(|e| e.id().to_owned()).collect();
+    let all: BTreeSet<String> = CATALOGUE.iter().map(|e| e.id().to_owned()).collect();
     assert_eq!(stored, all);
 }
 
 #[test]
 fn every_experiment_is_explained_as_committed() {
-    let explained = catalogue().iter().map(|e| said(&["explain", e.id()]));
+    let explained = CATALOGUE.iter().map(|e| said(&["explain", e.id()]));
     let text: Vec<String> = explained.collect();
     hold(&check_lines(&golden("explain.txt"), &text.join("\n")));
 }
@@ -335,13 +336,14 @@ fn plans() -> BTreeMap<String, String> {
                 cpus: CpuList::new(0..cpus),
                 free_memory_mib,
             };
-            for experiment in catalogue() {
-                let plan = experiment.plan(&site);
+            for experiment in CATALOGUE.iter() {
+                let plan = Chosen::all(experiment, &site).plan;
+                let primary: Vec<&str> = experiment.about().primary.iter().map(|m| m.name).collect();
                 let mut text = format!(
                     "reference {}\nbudget {:?}\nmetrics {}\n",
                     plan.reference,
                     plan.budget,
-                    experiment.primary_metrics().join(", ")
+                    primary.join(", ")
                 );
                 for case in &plan.cases {
                     let skip = case

@@ -3,15 +3,17 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::broker::{Broker, Client, Subscribed, Subscription, Taken};
 use super::connect::{Manner, Reader, Refusal, info};
+use super::ends;
 use super::index::{Found, Route};
 use super::message_trace::{self, Asked, Trace};
 use super::options::Access;
 use super::subject;
 use super::wire::{Headers, Operation, Publish, Wrong, parse, refused_for_length};
+use crate::counters::CloseReason;
 use crate::id::ConnectionId;
 use crate::protocol::{Io, Letter, Session};
 
@@ -29,7 +31,9 @@ pub struct Member {
     found: Found<Subscription>,
     /// Something came since it was looked at last.
     heard: bool,
-    /// How often it was asked whether it is there, and said nothing.
+    /// It was asked whether it is there, so that the way to it is known once it answers.
+    asked: bool,
+    /// How often it was asked, and said nothing.
     pings_out: u32,
     /// When it was asked last, until it answers.
     pinged: Option<Instant>,
@@ -43,6 +47,8 @@ pub struct Member {
     connected: bool,
     /// A `PING` behind that was answered: its library has connected, and takes an `INFO` at any time.
     settled: bool,
+    /// Why it was refused.
+    refused: Option<&'static str>,
     row: Option<Row>,
 }
 
@@ -100,12 +106,14 @@ impl Member {
             stage,
             found: Found::default(),
             heard: false,
+            asked: false,
             pings_out: 0,
             pinged: None,
             active: None,
             joined: false,
             connected: false,
             settled: false,
+            refused: None,
             row: None,
         }
     }
@@ -182,7 +190,7 @@ impl Member {
         }
         if self.stage == Stage::Stranger {
             self.stage = Stage::Member;
-            io.set_alarm(Some(self.broker.options.ping_interval));
+            io.set_alarm(Some(self.until_first_ping()));
         }
         self.confirm(io);
     }
@@ -201,7 +209,7 @@ impl Member {
         }
     }
 
-    fn violation(&self, io: &mut Io<'_>) {
+    fn violation(&mut self, io: &mut Io<'_>) {
         self.broker.violations.fetch_add(1, Relaxed);
         self.refuse(io, "Authorization Violation");
     }
@@ -402,14 +410,15 @@ impl Member {
     }
 
     /// Tells it what it did wrong, and closes. From now on it gets nothing more, whenever it goes.
-    fn refuse(&self, io: &mut Io<'_>, text: &str) {
+    fn refuse(&mut self, io: &mut Io<'_>, text: &str) {
         complain(io, text);
+        self.refused.get_or_insert(ends::refused(text));
         self.broker.leave(&self.client);
         io.refuse();
     }
 
     /// It says something wrong, and is heard no more.
-    fn reject(&self, wrong: Wrong, io: &mut Io<'_>) {
+    fn reject(&mut self, wrong: Wrong, io: &mut Io<'_>) {
         let text = match wrong {
             Wrong::Operation => "Unknown Protocol Operation",
             Wrong::Arguments => "Parser Error",
@@ -419,15 +428,24 @@ impl Member {
         self.refuse(io, text);
     }
 
+    fn until_first_ping(&mut self) -> Duration {
+        let options = &self.broker.options;
+        let least = options.first_ping.min(options.ping_interval);
+        // In thousandths of a fifth.
+        least + least / 5_000 * (draw(&mut self.chance) % 1_000) as u32
+    }
+
     /// Time has passed: it is asked whether it is there, if it has not shown that itself.
     fn look_after(&mut self, io: &mut Io<'_>) {
         self.client.notice(io.now());
         self.found.forget_revoked();
-        if std::mem::take(&mut self.heard) {
+        let heard = std::mem::take(&mut self.heard);
+        if heard {
             self.pings_out = 0;
         } else if self.pings_out >= self.broker.options.max_pings_out {
             return self.refuse(io, "Stale Connection");
-        } else {
+        }
+        if !std::mem::replace(&mut self.asked, true) || !heard {
             self.pings_out += 1;
             self.pinged = Some(io.now());
             io.send(b"PING\r\n");
@@ -447,10 +465,9 @@ impl Session for Member {
             return self.refuse(io, "maximum connections exceeded");
         }
         self.send_info(false, io);
-        let options = &self.broker.options;
         io.set_alarm(Some(match self.stage {
-            Stage::Stranger => options.auth_timeout,
-            _ => options.ping_interval,
+            Stage::Stranger => self.broker.options.auth_timeout,
+            _ => self.until_first_ping(),
         }));
     }
 
@@ -492,6 +509,15 @@ impl Session for Member {
             Stage::Member => self.look_after(io),
             Stage::Leaving => io.close(),
         }
+    }
+
+    fn closed(&mut self, reason: CloseReason, io: &mut Io<'_>) {
+        let reason = match reason {
+            CloseReason::Refused => self.refused,
+            _ => None,
+        }
+        .unwrap_or_else(|| ends::ended(reason));
+        self.broker.close(&self.client, reason, io.now());
     }
 
     fn stopping(&mut self, io: &mut Io<'_>) {
