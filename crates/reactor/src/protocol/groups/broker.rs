@@ -209,6 +209,7 @@ impl Broker {
             clients: Mutex::default(),
             last_client: AtomicU64::new(0),
             last_subscription: AtomicU64::new(0),
+            last_trace: AtomicU64::new(0),
             violations: AtomicU64::new(0),
             leaving: AtomicU32::new(0),
             gone: Mutex::default(),
