@@ -1,124 +1,114 @@
-//! `yield`: what giving up the CPU costs when nobody else wants it.
+//! Question: what does giving up the CPU cost when nobody else wants it?
 //!
-//! Question: what does a call of `sched_yield` cost a unit that is alone on its CPU?
-//! Method: a loop of calls, timed whole, divided by their number.
-//! Control: the same loop without the call, which is what the loop itself costs.
-//! Traps: with another unit on the CPU it would switch, which costs more and is another question.
-//! Source: 001 calls `Sleep(0)` in a similar loop and never measures it alone.
+//! How it is measured is said in [`ABOUT`], which `explain` and the report print.
 
 use std::hint::black_box;
-use std::time::Duration;
 
-use threadgauge_results::{Method, Params};
-use threadgauge_stats::paired_difference;
-
-use crate::experiment::{Answer, Experiment, Pair, Plan, PlannedCase, Profile, Site};
-use crate::view::{View, cell, params};
-use crate::worker::{CaseError, Worker};
+use threadgauge_lab::prelude::*;
 
 /// See the header of this file.
 pub struct Yield;
 
+const ABOUT: About = About {
+    id: "yield",
+    question: "What does giving up the CPU cost when nobody else wants it?",
+    sources: &["001"],
+    primary: &[CALL],
+    how: "A loop of sched_yield on one CPU, timed whole and divided by the number of calls.",
+    control: "The same loop without the call.",
+    traps: &["With another unit on the CPU a yield switches, and costs more."],
+    source: "001 yields among many threads and never measures a yield alone.",
+};
+
+/// The time of one turn of the loop.
+const CALL: Metric = metric("ns_per_call", "ns");
+
+words! {
+    enum Body { Empty = "empty", Yield = "yield" }
+}
+
+point! {
+    struct Case { body: Body, calls: u64 = 1.., cpus: u64 = 1.. }
+}
+
+/// Of however many calls.
+fn time(body: Body) -> Statistic {
+    let case = Case {
+        body,
+        calls: 1,
+        cpus: 1,
+    };
+    CALL.of(case.any(&["calls"]))
+}
+
 impl Experiment for Yield {
-    fn id(&self) -> &'static str {
-        "yield"
-    }
-
-    fn question(&self) -> &'static str {
-        "What does giving up the CPU cost when nobody else wants it?"
-    }
-
-    fn sources(&self) -> &'static [&'static str] {
-        &["001"]
-    }
-
-    fn method(&self) -> Method {
-        Method {
-            how: "A loop of sched_yield on one CPU, timed whole and divided by the number of calls."
-                .to_owned(),
-            control: "The same loop without the call.".to_owned(),
-            traps: vec!["With another unit on the CPU a yield switches, and costs more.".to_owned()],
-            source: "001 yields among many threads and never measures a yield alone.".to_owned(),
-        }
-    }
-
-    fn primary_metrics(&self) -> &'static [&'static str] {
-        &["ns_per_call"]
-    }
-
-    fn claims(&self) -> &'static [&'static str] {
-        &[]
+    fn about(&self) -> &'static About {
+        &ABOUT
     }
 
     fn plan(&self, site: &Site) -> Plan {
-        let calls: u64 = match site.profile {
-            Profile::Quick | Profile::Standard => 100_000,
-            Profile::Paper => 1_000_000,
-        };
+        let calls = site.profile.pick(100_000, 100_000, 1_000_000);
+        let case = |body| Case { body, calls, cpus: 1 };
         // A call takes at most about a microsecond.
-        let estimate = Duration::from_millis(5) + Duration::from_micros(calls);
-        let case = |call: &str| {
-            PlannedCase::new(
-                Params::new()
-                    .with("call", call)
-                    .with("calls", calls)
-                    .with("cpus", 1),
-                estimate,
-            )
-        };
+        let takes = Duration::from_millis(5) + Duration::from_micros(calls);
         Plan {
-            cases: vec![case("none"), case("yield")],
-            reference: params("call=none"),
+            cases: Body::ALL.map(|body| PlannedCase::new(case(body), takes)).to_vec(),
+            reference: case(Body::Empty).params(),
             budget: Duration::from_secs(30),
             twice_up_to: Duration::ZERO,
         }
     }
 
     fn run(&self, case: &Params, worker: &mut Worker) -> Result<(), CaseError> {
-        let calls = case
-            .int("calls")
-            .filter(|n| *n > 0)
-            .ok_or_else(|| CaseError::Failed("calls must be a number above 0; see --set".to_owned()))?;
+        let case = Case::read(case)?;
         let stopwatch = worker.stopwatch();
-        match case.text("call") {
-            Some("yield") => (0..calls).for_each(|_| std::thread::yield_now()),
-            Some("none") => (0..calls).for_each(|i| {
+        match case.body {
+            Body::Yield => (0..case.calls).for_each(|_| std::thread::yield_now()),
+            Body::Empty => (0..case.calls).for_each(|i| {
                 black_box(i);
             }),
-            other => {
-                return Err(CaseError::Failed(format!(
-                    "there is no call {other:?}: none or yield"
-                )));
-            }
         }
         let lap = stopwatch.stop();
-        worker.metric("ns_per_call", "ns", lap.wall_ns as f64 / calls as f64);
+        worker.record(CALL, lap.wall_ns as f64 / case.calls as f64);
         worker.tag("cold");
         Ok(())
     }
 
     fn read(&self, view: &View<'_>) -> Answer {
-        let cells = [
-            cell("call=yield", "ns_per_call"),
-            cell("call=none", "ns_per_call"),
-        ];
-        // Only as a paired difference, and only where it can be told from nothing (METHOD rule 11).
-        let with = view.by_round(&cells, |ns| ns[0]);
-        let without = view.by_round(&cells, |ns| ns[1]);
-        let answer = match (with, without) {
-            (Ok(with), Ok(without)) => match paired_difference(&with, &without, 0.05) {
-                Ok(net) if net.below_resolution => "What a lone yield costs is below resolution.".to_owned(),
-                Ok(net) => format!("A yield that finds nobody waiting costs {:.0} ns.", net.estimate),
-                Err(why) => why.to_string(),
-            },
-            (Err(why), _) | (_, Err(why)) => why,
-        };
+        let net = time(Body::Yield).less(time(Body::Empty));
+        let net = view.estimate(&net).filter(|_| view.resolved(&net));
+        let says = net.map_or("What a lone yield costs is below resolution.".to_owned(), |net| {
+            format!("A yield that finds nobody waiting costs {}.", net.show("ns"))
+        });
+        let bodies = Body::ALL.map(|body| (body.name(), time(body)));
+        let rows = bodies
+            .clone()
+            .map(|(name, time)| vec![name.to_owned(), view.shown(&time, "ns")]);
         Answer {
-            answer,
+            answer: says.clone(),
+            tests: vec![(
+                "lone-yield-under-a-microsecond",
+                time(Body::Yield).times(1e-3).into(),
+            )],
+            facts: net.map(|net| net.fact(says, "ns")).into_iter().collect(),
             comparisons: vec![Pair {
-                a: params("call=none"),
-                b: params("call=yield"),
+                a: time(Body::Empty).pattern(),
+                b: time(Body::Yield).pattern(),
             }],
+            figures: Chart::new(view, "call", "One turn of the loop")
+                .x(Scale::Category, "body of the loop")
+                .y(Scale::Log, "time, ns")
+                .line("this machine", bodies.clone())
+                .drawn()
+                .into_iter()
+                .collect(),
+            tables: vec![table(
+                "call",
+                "One turn of the loop",
+                "",
+                ["body", "time"],
+                rows.to_vec(),
+            )],
             ..Answer::default()
         }
     }

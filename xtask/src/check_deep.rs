@@ -50,7 +50,7 @@ const LEAVES: &[Leaves] = &[
         skip: "fork",
     },
     Leaves {
-        package: "threadgauge-lab",
+        package: "threadgauge-experiments",
         tests: "sys::",
         skip: "",
     },

@@ -20,8 +20,10 @@ pub const TARGET: &str = "target/clients";
 const REQUIREMENTS: &str = "tests/clients/python/requirements.txt";
 /// Go's list of the two programs and their exact versions.
 const GO_TOOLS: &str = "tests/clients/go";
+/// What is served on where no design is named.
+const DEFAULT: &str = "default";
 /// One loop for all, and a thread for each: nothing in common but the protocol.
-const NORMALLY: &[&str] = &["reactor", "thread-per-connection"];
+const NORMALLY: &[&str] = &[DEFAULT, "thread-per-connection"];
 
 /// What is played to what.
 #[derive(Args, Default)]
@@ -99,9 +101,8 @@ fn all_designs(server: &Path) -> Result<Vec<String>> {
         protocols.is_some_and(|protocols| protocols.contains(&Value::from("groups")))
     };
     let names = designs.iter().filter(serves_groups);
-    Ok(names
-        .filter_map(|design| design["name"].as_str().map(str::to_owned))
-        .collect())
+    let names = names.filter_map(|design| design["name"].as_str());
+    Ok([DEFAULT].into_iter().chain(names).map(str::to_owned).collect())
 }
 
 /// A Python with the packages of [`REQUIREMENTS`], made anew where they are newer than it.

@@ -20,16 +20,15 @@ mod browser;
 mod check_deep;
 mod clients;
 mod deps;
-mod dice;
 mod folders;
-mod foreign;
+mod golden;
 mod licences;
 mod man;
 mod pairs;
 mod rig;
 mod shell;
+mod size;
 mod spdx;
-mod spread;
 mod test;
 
 /// The project's own chores.
@@ -81,6 +80,10 @@ enum Chore {
     BenchHarness(bench_harness::Options),
     /// Measure the servers against plain C programs of the same designs, in interleaved runs
     BenchServers(bench_servers::Options),
+    /// Write anew what the stored runs, the plans, `explain` and `list` say, and list what moved
+    Golden,
+    /// Lines of code by crate and experiment, and files that import each other in a circle
+    Size(size::Options),
     /// Pairs of quick runs, compared: does the harness cry wolf, and does it see a real handicap?
     Pairs(pairs::Options),
 }
@@ -118,6 +121,8 @@ fn run() -> Result<()> {
         Chore::BenchGroups(options) => bench_groups::run(&options),
         Chore::BenchHarness(options) => bench_harness::run(&options),
         Chore::BenchServers(options) => bench_servers::run(&options),
+        Chore::Golden => golden::write(),
+        Chore::Size(options) => size::print(&options),
         Chore::Pairs(options) => pairs::run(&options),
     }
 }

@@ -3,15 +3,22 @@
 
 pub mod analysis;
 pub mod batch;
-pub mod catalogue;
+pub mod chart;
+pub mod claim;
+pub mod compat;
+mod diagnosis;
 pub mod experiment;
-pub mod experiments;
+pub mod grid;
 pub mod launch;
+pub mod point;
+pub mod prelude;
+pub mod refusal;
 pub mod schedule;
 pub mod selection;
+pub mod serve;
+pub mod site;
+pub mod statistic;
+pub mod testing;
 pub mod turns;
 pub mod view;
 pub mod worker;
-
-mod refusal;
-mod sys;

@@ -6,23 +6,29 @@
 //! an interrupted run goes on where it stopped.
 
 mod history;
+mod machine;
+#[cfg(test)]
+mod tests;
 mod tries;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use threadgauge_machine::{CpuList, MachineError, Meter, Noise, Reading, noise_between};
+use threadgauge_machine::{CpuList, MachineError, Noise, Reading, noise_between};
 use threadgauge_results::{
     RunRecord, Sample, Status, Store, StoreError, StoredCase, StoredExperiment, StoredSample,
 };
 use threadgauge_stats::{Reason, Step, StoppingRule, summarise};
 
-use crate::experiment::{Experiment, Plan, PlannedCase, Profile, Site};
-use crate::launch::{Allowance, Launcher};
+use crate::experiment::{Catalogue, Experiment};
+use crate::grid::{Plan, PlannedCase};
+use crate::launch::Allowance;
 use crate::selection::{SelectionError, experiments};
+use crate::site::{Profile, Site};
 use crate::turns::{Taken, Turn, Turns};
 use crate::worker::Order;
 use history::History;
+pub use machine::{Machine, ThisMachine};
 use tries::{is_complete, least_of};
 
 /// Beyond these a sample is disturbed and repeated (rule 10).
@@ -118,13 +124,24 @@ impl Chosen {
         }
     }
 
+    /// All cases of an experiment on a site.
+    pub fn all(experiment: &'static dyn Experiment, site: &Site) -> Self {
+        let mut plan = experiment.plan(site);
+        plan.fit(site);
+        Self { experiment, plan }
+    }
+
     /// A stored plan again, to go on with.
     ///
     /// # Errors
     ///
     /// When this version has no such experiment.
-    pub fn again(stored: &StoredExperiment, site: &Site) -> Result<Self, SelectionError> {
-        let [experiment] = experiments(std::slice::from_ref(&stored.id))?[..] else {
+    pub fn again(
+        catalogue: Catalogue,
+        stored: &StoredExperiment,
+        site: &Site,
+    ) -> Result<Self, SelectionError> {
+        let [experiment] = experiments(catalogue, std::slice::from_ref(&stored.id))?[..] else {
             unreachable!("one name picks one experiment");
         };
         let reference = stored
@@ -216,7 +233,7 @@ pub fn run(
     store: &mut Store,
     chosen: &[Chosen],
     profile: Profile,
-    launcher: &mut Launcher,
+    machine: &mut dyn Machine,
     turns: &mut Turns,
     observer: &mut dyn Observer,
 ) -> Result<Ending, ScheduleError> {
@@ -231,7 +248,6 @@ pub fn run(
         whole,
         ..Pace::default()
     };
-    let mut meter = Meter::new()?;
     // What the experiments so far have left of their time: the next may need it in a slow hour.
     let mut spare = Duration::ZERO;
     for (experiment, chosen) in chosen.iter().enumerate() {
@@ -248,10 +264,9 @@ pub fn run(
             cpus: CpuList::new(record.cpus.iter().copied()),
             history: History::new(&samples),
             readings: VecDeque::new(),
-            launcher,
+            machine: &mut *machine,
             turns,
             store,
-            meter: &mut meter,
             observer,
             pace: &mut pace,
         };
@@ -264,7 +279,7 @@ pub fn run(
         pace.close(floor + planned);
         observer.experiment_ends(id, because);
     }
-    turns.end(launcher.interrupts());
+    turns.end(machine.interrupts());
     Ok(Ending::Complete)
 }
 
@@ -329,10 +344,9 @@ struct Session<'a> {
     cpus: CpuList,
     history: History,
     readings: VecDeque<Reading>,
-    launcher: &'a mut Launcher,
+    machine: &'a mut dyn Machine,
     turns: &'a mut Turns,
     store: &'a mut Store,
-    meter: &'a mut Meter,
     observer: &'a mut dyn Observer,
     pace: &'a mut Pace,
 }
@@ -350,7 +364,7 @@ impl<'a> Session<'a> {
         let most = self.rule.looks.last().copied().unwrap_or(1);
         let mut stopped = None;
         for round in 1..=most {
-            if self.launcher.interrupts().count() > 0 {
+            if self.machine.interrupts().count() > 0 {
                 return Ok(None);
             }
             // A round that is half done already is finished first: what was decided before it stays decided.
@@ -360,7 +374,7 @@ impl<'a> Session<'a> {
                 let first = self.turn(round, 0, 0);
                 let goes_on = self
                     .turns
-                    .agree(first, stopped.is_none(), self.launcher.interrupts());
+                    .agree(first, stopped.is_none(), self.machine.interrupts());
                 if !goes_on {
                     return Ok(stopped);
                 }
@@ -442,8 +456,8 @@ impl<'a> Session<'a> {
 
     /// Runs one worker for a sample and stores what the sample is after it; false when the user stopped it.
     fn try_once(&mut self, slot: Slot<'_>, id: &str, turn: Turn) -> Result<bool, ScheduleError> {
-        let asked = Instant::now();
-        if self.launcher.interrupts().count() > 0 {
+        let asked = self.machine.now();
+        if self.machine.interrupts().count() > 0 {
             return Ok(false);
         }
         let cpus: Vec<usize> = match slot.case.params.int("cpus") {
@@ -464,16 +478,16 @@ impl<'a> Session<'a> {
             deadline: slot.case.deadline(),
             address_space: None,
         };
-        match self.turns.take(turn, self.launcher.interrupts()) {
+        match self.turns.take(turn, self.machine.interrupts()) {
             Taken::Mine => {}
             Taken::LeftAlone => self.observer.left_alone(),
             Taken::Interrupted => return Ok(false),
         }
         let started = jiff::Timestamp::now().to_string();
         let before = self.reading()?;
-        let outcome = self.launcher.run(&order, allowance);
+        let outcome = self.machine.run(&order, allowance);
         let after = self.reading()?;
-        self.pace.spent += asked.elapsed().as_secs_f64();
+        self.pace.spent += self.machine.now().saturating_sub(asked).as_secs_f64();
         let Some(mut sample) = outcome.sample else {
             return Ok(false);
         };
@@ -504,7 +518,7 @@ impl<'a> Session<'a> {
         let before = self.history.last(tried.round, &tried.case, tried.copy);
         let stored = match before.filter(|before| before.attempt == tried.attempt) {
             Some(before) => {
-                let metric = self.chosen.experiment.primary_metrics()[0];
+                let metric = self.chosen.experiment.about().primary[0].name;
                 let least = least_of(before.clone(), tried, metric);
                 self.store.replace(&least)?;
                 least
@@ -520,7 +534,7 @@ impl<'a> Session<'a> {
 
     /// The machine's counters; the run that this one takes turns with is no stranger.
     fn reading(&mut self) -> Result<Reading, MachineError> {
-        let mut reading = self.meter.read()?;
+        let mut reading = self.machine.read()?;
         reading.own_cpu += self.turns.cpu_of_the_other();
         Ok(reading)
     }
@@ -537,7 +551,7 @@ impl<'a> Session<'a> {
     /// The relative half-widths of the primary metrics' intervals, case by case.
     fn half_widths(&self) -> Vec<Option<f64>> {
         let alpha = self.rule.alpha_per_look();
-        let primary = self.chosen.experiment.primary_metrics();
+        let primary = self.chosen.experiment.about().primary;
         let of_metric = |rounds: &BTreeMap<u32, f64>| {
             let values: Vec<f64> = rounds.values().copied().collect();
             let summary = summarise(&values, alpha).ok()?;
@@ -547,7 +561,7 @@ impl<'a> Session<'a> {
         self.history
             .values
             .values()
-            .flat_map(|metrics| primary.iter().filter_map(|name| metrics.get(*name)))
+            .flat_map(|metrics| primary.iter().filter_map(|m| metrics.get(m.name)))
             .map(of_metric)
             .collect()
     }

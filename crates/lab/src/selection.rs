@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use threadgauge_results::{Params, Value};
 
-use crate::catalogue::catalogue;
-use crate::experiment::{Experiment, Plan, PlannedCase, Site};
+use crate::experiment::{Catalogue, Experiment};
+use crate::grid::{Plan, PlannedCase};
 use crate::schedule::Chosen;
+use crate::site::Site;
 
 /// Why a choice cannot be met.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -131,17 +132,20 @@ impl Selector {
 /// # Errors
 ///
 /// When there is no experiment of a name.
-pub fn experiments(names: &[String]) -> Result<Vec<&'static dyn Experiment>, SelectionError> {
+pub fn experiments(
+    catalogue: Catalogue,
+    names: &[String],
+) -> Result<Vec<&'static dyn Experiment>, SelectionError> {
     for name in names {
-        if !catalogue().iter().any(|e| e.id() == name) {
+        if !catalogue.iter().any(|e| e.id() == name) {
             return Err(SelectionError::UnknownExperiment {
                 name: name.clone(),
-                known: catalogue().iter().map(|e| e.id().to_owned()).collect(),
+                known: catalogue.iter().map(|e| e.id().to_owned()).collect(),
             });
         }
     }
     let wanted = |e: &&'static dyn Experiment| names.is_empty() || names.iter().any(|n| n == e.id());
-    Ok(catalogue().iter().copied().filter(wanted).collect())
+    Ok(catalogue.iter().filter(wanted).collect())
 }
 
 /// The cases chosen of `experiments` on `site`. An experiment of which no case is picked is left out.
@@ -155,13 +159,7 @@ pub fn choose(
     only: &Selector,
     set: &Selector,
 ) -> Result<Vec<Chosen>, SelectionError> {
-    let mut chosen: Vec<Chosen> = experiments
-        .iter()
-        .map(|e| Chosen {
-            experiment: *e,
-            plan: e.plan(site),
-        })
-        .collect();
+    let mut chosen: Vec<Chosen> = experiments.iter().map(|e| Chosen::all(*e, site)).collect();
     for (option, selector) in [("--set", set), ("--only", only)] {
         let known = keys(&chosen);
         if let Some(key) = selector.keys().into_iter().find(|k| !known.contains(*k)) {
@@ -174,9 +172,10 @@ pub fn choose(
     }
     for c in &mut chosen {
         replace(&mut c.plan, set)?;
-        if set.keys().contains("cpus") {
-            fit(&mut c.plan, site.cpus.len())?;
+        if c.plan.cases.iter().any(|case| case.params.int("cpus") == Some(0)) {
+            return Err(SelectionError::NoCpu);
         }
+        c.plan.fit(site);
     }
     for (key, value) in &only.0 {
         let known: BTreeSet<&Value> = cases(&chosen).filter_map(|p| p.get(key)).collect();
@@ -234,26 +233,6 @@ fn replace(plan: &mut Plan, set: &Selector) -> Result<(), SelectionError> {
     }
     let mut seen = BTreeSet::new();
     plan.cases.retain(|case| seen.insert(case.params.to_string()));
-    Ok(())
-}
-
-/// A case on more CPUs than there are cannot run; one that was planned so and no longer is, can.
-fn fit(plan: &mut Plan, there: usize) -> Result<(), SelectionError> {
-    for case in &mut plan.cases {
-        let Some(wanted) = case.params.int("cpus") else {
-            continue;
-        };
-        if wanted == 0 {
-            return Err(SelectionError::NoCpu);
-        }
-        let lacking = usize::try_from(wanted).map_or(true, |wanted| wanted > there);
-        let about_cpus = |why: &String| why.starts_with("needs ") && why.contains(" CPUs, this run has ");
-        if lacking {
-            case.skip = Some(format!("needs {wanted} CPUs, this run has {there}"));
-        } else if case.skip.as_ref().is_some_and(about_cpus) {
-            case.skip = None;
-        }
-    }
     Ok(())
 }
 

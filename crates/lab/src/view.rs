@@ -1,149 +1,234 @@
-//! The samples of one experiment, by case and round: what an experiment reads its answer off.
+//! The samples of a run, by case and round: what statistics are evaluated on.
 //!
-//! Owns finding cells and pairing rounds. Rounds that stayed disturbed are in the summaries and not in the
-//! statistics; a round in which any of the wanted cells is missing is left out of that statistic.
+//! Owns finding cells and pairing rounds. Rounds that stayed disturbed are left out of statistics; so is a round in which any
+//! of the wanted cells is missing. What has no figures says what it lacks.
 
 use std::collections::BTreeMap;
 
-use threadgauge_results::{MetricSummary, Params, Value};
-use threadgauge_stats::paired_difference;
+use threadgauge_results::{Lack, MetricSummary, Need, Params, Take};
+use threadgauge_stats::{Estimator, unpaired_ratio};
 
-use crate::experiment::Profile;
-
-/// The samples of one experiment.
-#[derive(Debug)]
-pub struct View<'a> {
-    pub(crate) experiment: &'a str,
-    pub(crate) profile: Profile,
-    /// In plan order.
-    pub(crate) cases: Vec<ViewCase>,
-}
+use crate::site::Profile;
+use crate::statistic::{Cell, Estimate, Form, Statistic};
 
 /// One case's figures.
-#[derive(Debug)]
-pub(crate) struct ViewCase {
-    pub(crate) params: Params,
-    pub(crate) reason: Option<String>,
+#[derive(Debug, Clone, Default)]
+pub struct ViewCase {
+    /// Its point in the grid.
+    pub params: Params,
+    /// Why it has no figures, or lacks some.
+    pub lack: Option<Lack>,
     /// Metric name → undisturbed round → value.
-    pub(crate) values: BTreeMap<String, BTreeMap<u32, f64>>,
+    pub values: BTreeMap<String, BTreeMap<u32, f64>>,
     /// Metric name → summary of all rounds.
-    pub(crate) summaries: BTreeMap<String, MetricSummary>,
+    pub summaries: BTreeMap<String, MetricSummary>,
 }
 
-/// A metric of the one case that a pattern such as `unit=thread,count=64` picks.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cell {
-    /// Parameters that pick exactly one case.
-    pub pattern: Params,
-    /// The metric.
-    pub metric: String,
-}
+/// The cases of a run, by experiment, each in plan order.
+pub type Cases = BTreeMap<String, Vec<ViewCase>>;
 
-/// The cell of `metric` in the case that `pattern` (`name=value,name=value`) picks.
-#[must_use]
-pub fn cell(pattern: &str, metric: &str) -> Cell {
-    Cell {
-        pattern: params(pattern),
-        metric: metric.to_owned(),
-    }
-}
-
-/// Reads `name=value,name=value`; parts without `=` are left out, since patterns are written by us.
-#[must_use]
-pub fn params(pattern: &str) -> Params {
-    pattern
-        .split(',')
-        .filter_map(|part| part.split_once('='))
-        .fold(Params::new(), |params, (name, value)| {
-            params.with(name.trim(), Value::parse(value.trim()))
-        })
-}
-
-impl View<'_> {
+/// What an experiment sees of a run: its own cases, and by name those of others.
+#[derive(Debug, Clone, Copy)]
+pub struct View<'a> {
+    /// The experiment that asks.
+    pub experiment: &'a str,
     /// How much was run.
-    #[must_use]
-    pub const fn profile(&self) -> Profile {
-        self.profile
+    pub profile: Profile,
+    /// 1 less the level of every interval: what the looks of the profile leave for one.
+    pub alpha: f64,
+    /// All cases of the run.
+    pub cases: &'a Cases,
+}
+
+impl<'a> View<'a> {
+    pub(crate) fn own(&self) -> &'a [ViewCase] {
+        self.cases.get(self.experiment).map_or(&[], Vec::as_slice)
     }
 
     /// The parameters of every planned case that `pattern` picks, in plan order.
-    pub fn cases(&self, pattern: &Params) -> impl Iterator<Item = &Params> {
-        self.cases
+    pub fn planned(&self, pattern: impl Into<Params>) -> impl Iterator<Item = &Params> {
+        let pattern = pattern.into();
+        self.own()
             .iter()
             .map(|c| &c.params)
-            .filter(move |p| p.matches(pattern))
+            .filter(move |p| p.matches(&pattern))
     }
 
-    /// One statistic a round: `f` of the values of `cells`, in every round that has them all.
+    /// The most CPUs of any planned case, where that is more than one.
+    #[must_use]
+    pub fn all_cpus(&self) -> Option<u64> {
+        let most = self.own().iter().filter_map(|c| c.params.int("cpus")).max()?;
+        (most > 1).then_some(most)
+    }
+
+    /// What cases on so many CPUs lack, where every one of them was skipped for want of CPUs.
+    #[must_use]
+    pub fn lacks_cpus(&self, cpus: u64) -> Option<&Lack> {
+        let mut of_them = self
+            .own()
+            .iter()
+            .filter(|c| c.params.int("cpus") == Some(cpus))
+            .peekable();
+        let first = of_them.peek()?.lack.as_ref();
+        let for_want_of_cpus = |c: &ViewCase| c.lack.as_ref().is_some_and(|l| l.of == Need::Cpus);
+        of_them.all(for_want_of_cpus).then_some(first).flatten()
+    }
+
+    /// One value a round, in every round that has figures for all cells.
     ///
     /// # Errors
     ///
-    /// Says which cell is missing and why, when one has no figures at all.
-    pub fn by_round(&self, cells: &[Cell], f: impl Fn(&[f64]) -> f64) -> Result<Vec<f64>, String> {
-        let columns = cells
-            .iter()
-            .map(|c| self.rounds(c))
-            .collect::<Result<Vec<_>, _>>()?;
+    /// What is missing, and why.
+    pub fn rounds(&self, statistic: &Statistic) -> Result<Vec<f64>, Lack> {
+        let Form::ByRound { cells, formula, .. } = &statistic.form else {
+            let says = "figures of different experiments have no rounds in common";
+            return Err(Lack::new(Need::Figures, says));
+        };
+        let columns: Vec<_> = cells.iter().map(|c| self.column(c)).collect::<Result<_, _>>()?;
         let Some(first) = columns.first() else {
             return Ok(Vec::new());
         };
-        let rounds = first.keys().filter_map(|round| {
+        let of_round = |round: &u32| {
             let values: Option<Vec<f64>> = columns.iter().map(|c| c.get(round).copied()).collect();
-            values.map(|v| f(&v))
-        });
-        let rounds: Vec<f64> = rounds.filter(|v| v.is_finite()).collect();
+            values.map(|v| formula(&v)).filter(|v| v.is_finite())
+        };
+        let rounds: Vec<f64> = first.keys().filter_map(of_round).collect();
         if rounds.is_empty() {
             let says = "no round has undisturbed figures for all the cells this needs; a quieter machine would give them";
-            return Err(says.to_owned());
+            return Err(Lack::new(Need::Figures, says));
         }
         Ok(rounds)
     }
 
-    /// Whether the paired difference between two cells can be told from 0 (METHOD rule 11), by an interval of 95 %.
-    #[must_use]
-    pub fn resolved(&self, with: &Cell, without: &Cell) -> bool {
-        let both = [with.clone(), without.clone()];
-        let column = |i: usize| self.by_round(&both, |v| v[i]);
-        let (Ok(with), Ok(without)) = (column(0), column(1)) else {
-            return false;
+    /// The figure to quote, with its interval.
+    ///
+    /// # Errors
+    ///
+    /// What is missing, and why.
+    pub fn estimated(&self, statistic: &Statistic) -> Result<Estimate, Lack> {
+        if statistic.take == Take::All {
+            return self.of_all_rounds(statistic);
+        }
+        let cannot = |e| Lack::new(Need::Figures, format!("it cannot be estimated: {e}"));
+        let estimate = match &statistic.form {
+            Form::ByRound { estimator, .. } => estimator.estimate(&self.rounds(statistic)?, ALPHA),
+            Form::Unpaired { over, under } => {
+                unpaired_ratio(&self.rounds(under)?, &self.rounds(over)?, self.alpha)
+            }
         };
-        paired_difference(&with, &without, 0.05).is_ok_and(|d| !d.below_resolution)
+        let estimate = estimate.map_err(cannot)?;
+        Ok(Estimate {
+            value: estimate.estimate,
+            ci95: estimate.ci.map(|ci| [ci.low, ci.high]),
+        })
     }
 
-    /// The summary of a cell, where it has figures.
+    /// [`estimated`](Self::estimated), where nothing is missing.
+    #[must_use]
+    pub fn estimate(&self, statistic: &Statistic) -> Option<Estimate> {
+        self.estimated(statistic).ok()
+    }
+
+    /// The figure to quote alone.
+    #[must_use]
+    pub fn value(&self, statistic: &Statistic) -> Option<f64> {
+        Some(self.estimate(statistic)?.value)
+    }
+
+    /// The figure with its interval as text, for a table; empty where there is none.
+    #[must_use]
+    pub fn shown(&self, statistic: &Statistic, unit: &str) -> String {
+        self.estimate(statistic)
+            .map_or_else(String::new, |e| e.show(unit))
+    }
+
+    /// Whether every cell of a statistic was measured, disturbed or not.
+    #[must_use]
+    pub fn measured(&self, statistic: &Statistic) -> bool {
+        statistic.cells().iter().all(|cell| self.summary(cell).is_some())
+    }
+
+    /// Whether a difference can be told from 0, by an interval of 95 % (METHOD rule 11).
+    #[must_use]
+    pub fn resolved(&self, difference: &Statistic) -> bool {
+        let Ok(rounds) = self.rounds(difference) else {
+            return false;
+        };
+        let interval = Estimator::Difference
+            .estimate(&rounds, ALPHA)
+            .ok()
+            .and_then(|d| d.ci);
+        interval.is_some_and(|ci| !ci.contains(0.0))
+    }
+
+    /// The summary of a cell over all rounds, where it has figures.
     #[must_use]
     pub fn summary(&self, cell: &Cell) -> Option<&MetricSummary> {
         self.find(cell).ok()?.summaries.get(&cell.metric)
     }
 
-    /// The median of a cell, where it has figures.
-    #[must_use]
-    pub fn median(&self, cell: &Cell) -> Option<f64> {
-        Some(self.summary(cell)?.median)
+    /// A statistic of one cell, from its summary.
+    fn of_all_rounds(&self, statistic: &Statistic) -> Result<Estimate, Lack> {
+        let Form::ByRound { cells, formula, .. } = &statistic.form else {
+            return Err(Lack::new(Need::Figures, "it has no figure over all rounds"));
+        };
+        let [cell] = &cells[..] else {
+            return Err(Lack::new(
+                Need::Figures,
+                "only one cell has a figure over all rounds",
+            ));
+        };
+        let case = self.find(cell)?;
+        let summary = case
+            .summaries
+            .get(&cell.metric)
+            .ok_or_else(|| self.without(cell, case))?;
+        let of = |value: f64| formula(&[value]);
+        Ok(Estimate {
+            value: of(summary.median),
+            ci95: summary.ci95.map(|ends| ends.map(of)),
+        })
     }
 
-    fn find(&self, cell: &Cell) -> Result<&ViewCase, String> {
-        let mut found = self.cases.iter().filter(|c| c.params.matches(&cell.pattern));
+    fn find(&self, cell: &Cell) -> Result<&ViewCase, Lack> {
+        let experiment = cell.experiment.unwrap_or(self.experiment);
+        let cases = self.cases.get(experiment).map_or(&[][..], Vec::as_slice);
+        let mut found = cases.iter().filter(|c| c.params.matches(&cell.pattern));
         let case = found.next().ok_or_else(|| {
-            format!(
-                "needs {}/{}, which this run did not plan (see the larger profiles, --only and --set)",
-                self.experiment, cell.pattern
-            )
+            let says = format!(
+                "needs {experiment}/{}, which this run did not plan (see the larger profiles, --only and --set)",
+                cell.pattern
+            );
+            Lack::new(Need::Profile, says)
         })?;
         if found.next().is_some() {
-            return Err(format!(
-                "{}/{} picks several cases of this run",
-                self.experiment, cell.pattern
-            ));
+            let says = format!("{experiment}/{} picks several cases of this run", cell.pattern);
+            return Err(Lack::new(Need::Figures, says));
         }
         Ok(case)
     }
 
-    fn rounds(&self, cell: &Cell) -> Result<&BTreeMap<u32, f64>, String> {
+    pub(crate) fn column(&self, cell: &Cell) -> Result<&BTreeMap<u32, f64>, Lack> {
         let case = self.find(cell)?;
-        case.values.get(&cell.metric).ok_or_else(|| {
-            let why = case.reason.as_deref().unwrap_or("it has no figures");
-            format!("needs {}/{}: {why}", self.experiment, case.params)
-        })
+        case.values
+            .get(&cell.metric)
+            .ok_or_else(|| self.without(cell, case))
+    }
+
+    /// What a case lacks that has no figures for a metric.
+    fn without(&self, cell: &Cell, case: &ViewCase) -> Lack {
+        match &case.lack {
+            // A machine's lack is said once, not for each cell.
+            Some(lack) if lack.of.is_beyond_this_machine() => lack.clone(),
+            lack => {
+                let experiment = cell.experiment.unwrap_or(self.experiment);
+                let why = lack.as_ref().map_or("it has no figures", |l| l.says.as_str());
+                let of = lack.as_ref().map_or(Need::Figures, |l| l.of);
+                Lack::new(of, format!("needs {experiment}/{}: {why}", case.params))
+            }
+        }
     }
 }
+
+/// The level of figures' intervals.
+const ALPHA: f64 = 0.05;

@@ -5,14 +5,12 @@
 //! started, watched and ended from outside is [`launch`](crate::launch)'s business.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
 
 use serde::{Deserialize, Serialize};
-use threadgauge_machine::{Burner, CpuList, Switches, clock, pin_self, usage_children, usage_self};
+use threadgauge_machine::{Burner, CpuList, Switches, clock, usage_children, usage_self};
 use threadgauge_results::{Metric, Params, Sample, Status};
 
-use crate::catalogue::experiment;
-use crate::experiments::turnaround::IN_A_HELPER;
+use crate::statistic;
 
 /// What the command asks of a worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -45,52 +43,6 @@ impl CaseError {
     pub fn failed(what: impl std::fmt::Display, error: impl std::fmt::Display) -> Self {
         Self::Failed(format!("{what}: {error}"))
     }
-}
-
-/// In a process that a case started as its helper: does the helper's work and does not return. In any other: returns at
-/// once. To be called first thing in `main` of a program that serves as worker.
-pub fn helper() {
-    threadgauge_exec::process::helper(&[&IN_A_HELPER]);
-}
-
-/// Runs the order on `input` and writes the sample to `output`: all that a worker process does.
-///
-/// # Errors
-///
-/// When the order cannot be read or the answer not written; a case that fails is an answer.
-pub fn serve(mut input: impl Read, mut output: impl Write) -> Result<(), String> {
-    // A command that is killed takes its worker along. One killed before this line leaves an empty order.
-    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
-        .map_err(|e| format!("the parent's death cannot be heard of: {e}"))?;
-    let mut order = String::new();
-    input
-        .read_to_string(&mut order)
-        .map_err(|e| format!("the order cannot be read: {e}"))?;
-    let order: Order = serde_json::from_str(&order).map_err(|e| {
-        format!("the order is not one ({e}); a worker is started by `threadgauge run`, not by hand")
-    })?;
-    let sample = obey(&order);
-    let answer = serde_json::to_vec(&sample).map_err(|e| format!("the sample is not JSON: {e}"))?;
-    output
-        .write_all(&answer)
-        .and_then(|()| output.flush())
-        .map_err(|e| format!("the sample cannot be written: {e}"))
-}
-
-fn obey(order: &Order) -> Sample {
-    let mut worker = Worker::new(order);
-    let result = pin_self(&worker.cpus)
-        .map_err(|e| CaseError::failed("pinning the worker", e))
-        .and_then(|()| {
-            let experiment = experiment(&order.experiment).ok_or_else(|| {
-                CaseError::Failed(format!(
-                    "there is no experiment {} in this version",
-                    order.experiment
-                ))
-            })?;
-            experiment.run(&order.params, &mut worker)
-        });
-    worker.finish(result)
 }
 
 /// What a case may use, and where it leaves its figures.
@@ -172,6 +124,11 @@ impl Worker {
             cpu_ns: clock::process_cpu_ns(),
             wall_ns: clock::monotonic_ns(),
         }
+    }
+
+    /// Leaves a figure, which is finite; each metric once.
+    pub fn record(&mut self, metric: statistic::Metric, value: f64) {
+        self.metric(metric.name, metric.unit, value);
     }
 
     /// Leaves a figure; `name` is unique within the case, `value` finite.

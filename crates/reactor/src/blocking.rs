@@ -9,7 +9,6 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,20 +18,19 @@ use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, SendFlags, Shutdown};
 
 use crate::bell::Bell;
+use crate::closing::{self, LINGER};
 use crate::connection::{Connection, RECEIVE_BYTES, Turn};
+use crate::contain::contain;
 use crate::counters::{CloseReason, Counters};
 use crate::halt::{Halt, Phase};
 use crate::id::ConnectionId;
-use crate::mail::Mail;
+use crate::mail::{Mail, Waiting};
 use crate::options::{Options, Overflow};
 use crate::outbox::Outbox;
 use crate::protocol::{Effects, Protocol};
 use crate::server::Serving;
 use crate::stall::Stall;
 use crate::stop::{poll_once, timespec};
-
-/// How long a client that broke the rules may take to hear why: see [`Peer::linger`].
-const LINGER: Duration = Duration::from_secs(1);
 
 /// What a thread needs to serve connections one after the other.
 #[derive(Debug)]
@@ -159,7 +157,7 @@ impl<'a, P: Protocol, H: Halt> Worker<'a, P, H> {
             // A client that cannot be waited for in the call itself has often sent already.
             more_likely: !H::WAKES,
             alarm: None,
-            silent_until: options.idle.and_then(from_now),
+            silent_until: None,
             new_until: options.handshake.and_then(from_now),
         };
         peer.note();
@@ -230,7 +228,7 @@ struct Peer<'a, P: Protocol, H: Halt> {
     more_likely: bool,
     /// When the session wants to be called.
     alarm: Option<Instant>,
-    /// When it is closed unless something comes.
+    /// When it is closed unless something comes. `None` while nothing is received, by the server's own will.
     silent_until: Option<Instant>,
     /// When it is closed unless a first whole message comes.
     new_until: Option<Instant>,
@@ -242,6 +240,18 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
         match &self.post {
             Some(post) => post.mail.waiting(self.connection.id()).bytes,
             None => self.desk.outbox.len(),
+        }
+    }
+
+    /// What waits for the client.
+    fn waiting(&self) -> Waiting {
+        match &self.post {
+            Some(post) => post.mail.waiting(self.connection.id()),
+            None => Waiting {
+                bytes: self.desk.outbox.len(),
+                stuck_since: self.desk.outbox.stuck_since(),
+                slow: false,
+            },
         }
     }
 
@@ -275,12 +285,23 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
             return;
         }
         let held_up = self.post.as_ref().is_some_and(Post::is_held_up);
-        let reads = self.connection.wants_input() && !self.is_shut_in(self.phase) && !held_up;
+        let receives = !self.is_shut_in(self.phase) && !held_up;
+        self.note_silence(receives && !self.connection.refuses_input());
+        let reads = receives && self.connection.wants_input();
         let only_reads = reads && self.post.is_none() && self.desk.outbox.is_empty();
-        if only_reads && H::WAKES && self.nearest().is_none() {
+        if only_reads && H::WAKES && self.nearest(None).is_none() {
             self.receive(RecvFlags::empty());
         } else if !(reads && self.more_likely && self.receive(RecvFlags::DONTWAIT)) {
             self.wait(reads);
+        }
+    }
+
+    /// Time in which nothing is received by the server's own will does not count as idle.
+    fn note_silence(&mut self, is_heard: bool) {
+        match (is_heard, self.options.idle) {
+            (true, Some(limit)) if self.silent_until.is_none() => self.silent_until = from_now(limit),
+            (true, _) => {}
+            (false, _) => self.silent_until = None,
         }
     }
 
@@ -354,7 +375,7 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
     fn do_steps(&mut self) {
         while !self.desk.effects.jobs.is_empty() {
             for step in std::mem::take(&mut self.desk.effects.jobs) {
-                let bytes = catch_unwind(AssertUnwindSafe(step)).ok();
+                let bytes = contain(step);
                 self.call(|connection, turn| connection.answered(bytes.as_deref(), turn));
             }
         }
@@ -385,10 +406,14 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
         }
         self.counters.sends.add(1);
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        match net::send(self.socket, outbox.waiting(), flags) {
+        let sent = net::send(self.socket, outbox.waiting(), flags);
+        if let Ok(count) = sent {
+            outbox.sent(count);
+        }
+        outbox.offered(Instant::now);
+        match sent {
             Ok(count) => {
                 self.counters.bytes_out.add(count as u64);
-                outbox.sent(count);
                 outbox.shrink();
                 Ok(true)
             }
@@ -410,7 +435,7 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
             Ok((0, _)) => self.call(Connection::ended),
             Ok((count, _)) => {
                 self.counters.bytes_in.add(count as u64);
-                self.silent_until = self.options.idle.and_then(from_now);
+                self.silent_until = None;
                 if let Some(post) = &mut self.post {
                     post.stall.clear();
                 }
@@ -437,10 +462,11 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
 
     /// Waits for the client, others, the stop, or the nearest of the times, and receives if something came.
     fn wait(&mut self, reads: bool) {
+        let waiting = self.waiting();
         let mut interest = PollFlags::empty();
         interest.set(PollFlags::IN, reads);
-        interest.set(PollFlags::OUT, self.unsent() > 0);
-        let timeout = self.nearest().map(|(at, _)| at);
+        interest.set(PollFlags::OUT, waiting.bytes > 0);
+        let timeout = self.nearest(waiting.stuck_since).map(|(at, _)| at);
         let client = self.wait_for(interest, timeout);
         let useless = PollFlags::ERR | PollFlags::NVAL | PollFlags::HUP;
         if client.intersects(useless) && !reads {
@@ -448,10 +474,13 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
         } else if reads && !client.is_empty() && client != PollFlags::OUT {
             self.receive(RecvFlags::DONTWAIT);
         }
-        if let Some((at, what)) = self.nearest()
+        if let Some((at, what)) = self.nearest(waiting.stuck_since)
             && at <= Instant::now()
         {
             match what {
+                // Unless it takes something now, or has from others.
+                Due::End(CloseReason::WriteTimeout)
+                    if self.send() || self.waiting().stuck_since != waiting.stuck_since => {}
                 Due::Alarm => {
                     self.alarm = None;
                     self.call(Connection::alarm);
@@ -503,14 +532,17 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
         fds[0].revents()
     }
 
-    /// The next time at which something happens.
-    fn nearest(&self) -> Option<(Instant, Due)> {
+    /// The next time at which something happens. The client takes nothing since `stuck_since`, if it is so.
+    fn nearest(&self, stuck_since: Option<Instant>) -> Option<(Instant, Due)> {
         let stall = self.post.as_ref().and_then(|post| post.stall.until());
+        let stuck_until = stuck_since.map(|since| since + self.options.write_timeout);
+        let new_until = self.new_until.filter(|_| self.connection.ending().is_none());
         let times = [
             (self.alarm, Due::Alarm),
             (stall, Due::Turn),
+            (stuck_until, Due::End(CloseReason::WriteTimeout)),
             (self.silent_until, Due::End(CloseReason::Idle)),
-            (self.new_until, Due::End(CloseReason::Handshake)),
+            (new_until, Due::End(CloseReason::Handshake)),
         ];
         times
             .into_iter()
@@ -529,8 +561,9 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
         }
         let effects = &mut self.desk.effects;
         let reason = self.connection.close(effects);
+        closing::prepare(self.socket, reason, self.counters);
         deliver(effects, self.post.as_mut(), self.counters);
-        effects.jobs.clear();
+        effects.forget_jobs();
         self.counters.closed(reason);
         self.desk.outbox.sent(self.desk.outbox.len());
     }
@@ -541,6 +574,9 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
         self.counters.other_calls.add(1);
         if net::shutdown(self.socket, Shutdown::Write).is_err() {
             return;
+        }
+        if self.halt.phase() > Phase::Serving {
+            return closing::discard(self.socket, self.counters);
         }
         let until = Instant::now() + LINGER;
         while self.halt.phase() == Phase::Serving && Instant::now() < until {

@@ -5,9 +5,9 @@
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
+use crate::contain::contain;
 use crate::counters::CloseReason;
 use crate::id::ConnectionId;
 use crate::protocol::{Asked, Effects, End, Io, Protocol, Session};
@@ -36,7 +36,8 @@ pub(crate) struct Turn<'a> {
 #[derive(Debug)]
 pub(crate) struct Connection<S> {
     id: ConnectionId,
-    session: S,
+    /// `None` once it is closed, or if it could not begin.
+    session: Option<S>,
     max_frame: usize,
     /// What has come and was not used yet.
     input: Vec<u8>,
@@ -55,6 +56,8 @@ pub(crate) struct Connection<S> {
     messages: u64,
     /// Why it ends, once that is decided.
     reason: Option<CloseReason>,
+    /// The server stops.
+    stopped: bool,
     span: Span,
 }
 
@@ -85,10 +88,13 @@ impl<S: Session> Connection<S> {
         address: Option<SocketAddr>,
         turn: &mut Turn<'_>,
     ) -> Self {
+        // Apart, so that a session is not dropped by a panic.
+        let (session, max_frame) = (contain(|| protocol.open(id)), contain(|| protocol.max_frame()));
+        let has_begun = session.is_some() && max_frame.is_some();
         let mut connection = Self {
             id,
-            session: protocol.open(id),
-            max_frame: protocol.max_frame(),
+            session,
+            max_frame: max_frame.unwrap_or(0),
             input: Vec::new(),
             held: false,
             interrupted: false,
@@ -97,15 +103,18 @@ impl<S: Session> Connection<S> {
             asked: Asked::default(),
             jobs: 0,
             messages: 0,
-            reason: None,
+            reason: (!has_begun).then_some(CloseReason::Panicked),
+            stopped: false,
             span,
         };
-        connection.call(turn, |session, io| {
-            if let Some(address) = address {
-                session.located(address);
-            }
-            session.opened(io);
-        });
+        if has_begun {
+            connection.call(turn, |session, io| {
+                if let Some(address) = address {
+                    session.located(address);
+                }
+                session.opened(io);
+            });
+        }
         connection
     }
 
@@ -133,6 +142,11 @@ impl<S: Session> Connection<S> {
     /// [`resume`](Self::resume) goes on.
     pub fn is_held(&self) -> bool {
         self.held
+    }
+
+    /// Whether the server itself lets nothing come from the client: not because that has ended.
+    pub fn refuses_input(&self) -> bool {
+        self.held || self.reason.is_some()
     }
 
     /// Whether input is held because there is much for others: once that is delivered, [`resume`](Self::resume) goes on
@@ -166,6 +180,11 @@ impl<S: Session> Connection<S> {
     /// destroy what was sent to it.
     pub fn may_be_sending(&self) -> bool {
         !self.peer_ended && (!self.input.is_empty() || self.reason != Some(CloseReason::Finished))
+    }
+
+    /// Whether the server stops, and the client's end is not waited for.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped
     }
 
     /// Bytes have come from the client.
@@ -223,6 +242,7 @@ impl<S: Session> Connection<S> {
 
     /// The server is stopping.
     pub fn stop(&mut self, turn: &mut Turn<'_>) {
+        self.stopped = true;
         if self.reason.is_none() {
             self.call(turn, |session, io| session.stopping(io));
             if self.reason == Some(CloseReason::Finished) {
@@ -240,7 +260,7 @@ impl<S: Session> Connection<S> {
 
     /// The connection is gone: the last call. The reason to count, and what the session asks for others in `effects`.
     pub fn close(mut self, effects: &mut Effects) -> CloseReason {
-        let reason = self.reason.unwrap_or(CloseReason::Lost);
+        let mut reason = self.reason.unwrap_or(CloseReason::Lost);
         if reason != CloseReason::Panicked {
             let mut nowhere = Vec::new();
             let mut turn = Turn {
@@ -249,8 +269,14 @@ impl<S: Session> Connection<S> {
                 effects,
                 now: &mut None,
             };
-            self.call(&mut turn, |session, io| session.closed(io));
-            effects.jobs.clear();
+            let closed = self.call(&mut turn, |session, io| session.closed(reason, io));
+            effects.forget_jobs();
+            if closed.is_none() {
+                reason = CloseReason::Panicked;
+            }
+        }
+        if self.drop_session().is_none() {
+            reason = CloseReason::Panicked;
         }
         self.span.closed(reason, self.messages);
         reason
@@ -328,6 +354,7 @@ impl<S: Session> Connection<S> {
 
     /// Calls the session, and takes note of what it asks for its own connection. `None`: it panicked.
     fn call<R>(&mut self, turn: &mut Turn<'_>, call: impl FnOnce(&mut S, &mut Io<'_>) -> R) -> Option<R> {
+        let session = self.session.as_mut()?;
         let (jobs_before, sent_before) = (turn.effects.jobs.len(), turn.output.len());
         let mut io = Io {
             id: self.id,
@@ -339,7 +366,7 @@ impl<S: Session> Connection<S> {
         // A session that has panicked is never called again, so nobody sees it half changed.
         let result = {
             let _within = self.span.enter();
-            catch_unwind(AssertUnwindSafe(|| call(&mut self.session, &mut io)))
+            contain(|| call(session, &mut io))
         };
         self.span.sent(turn.output.len().saturating_sub(sent_before));
         self.jobs += turn.effects.jobs.len() - jobs_before;
@@ -349,7 +376,25 @@ impl<S: Session> Connection<S> {
             End::Refuse => Some(CloseReason::Refused),
         };
         self.reason = self.reason.or(asked);
-        result.map_err(|_| self.reason = Some(CloseReason::Panicked)).ok()
+        if result.is_none() {
+            self.reason = Some(CloseReason::Panicked);
+        }
+        result
+    }
+}
+
+impl<S> Connection<S> {
+    /// `None`: it panicked.
+    fn drop_session(&mut self) -> Option<()> {
+        let session = self.session.take();
+        contain(|| drop(session))
+    }
+}
+
+/// For connections that were not closed: those of a server that an error ends.
+impl<S> Drop for Connection<S> {
+    fn drop(&mut self) {
+        self.drop_session();
     }
 }
 
@@ -517,7 +562,8 @@ mod tests {
             bench.turn(|connection, turn| connection.resume(turn)),
             "ONETWObye"
         );
-        assert_eq!(bench.connection.session.log, ["ended"]);
+        let session = bench.connection.session.as_ref().expect("it is open");
+        assert_eq!(session.log, ["ended"]);
         assert_eq!(bench.connection.ending(), Some(CloseReason::PeerEnded));
     }
 

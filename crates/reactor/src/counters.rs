@@ -24,8 +24,10 @@ pub enum CloseReason {
     Handshake,
     /// Nothing came for the server's `idle` time.
     Idle,
-    /// The client did not take its output, and the server drops slow ones.
+    /// So much waited for the client that the server, which drops slow ones, had no room for more.
     Slow,
+    /// The client took nothing of what waited for it for the server's `write_timeout`.
+    WriteTimeout,
     /// The server stopped, and all was sent.
     Stopped,
     /// The server stopped, and its `drain` time passed first.
@@ -36,7 +38,7 @@ pub enum CloseReason {
 
 impl CloseReason {
     /// All of them, in the order of the enumeration.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Finished,
         Self::PeerEnded,
         Self::Lost,
@@ -45,6 +47,7 @@ impl CloseReason {
         Self::Handshake,
         Self::Idle,
         Self::Slow,
+        Self::WriteTimeout,
         Self::Stopped,
         Self::DrainTime,
         Self::Panicked,
@@ -61,6 +64,7 @@ impl CloseReason {
             Self::Handshake => "no first message",
             Self::Idle => "idle",
             Self::Slow => "too slow",
+            Self::WriteTimeout => "took nothing in time",
             Self::Stopped => "server stopped",
             Self::DrainTime => "drain time over",
             Self::Panicked => "panicked",
@@ -69,7 +73,10 @@ impl CloseReason {
 
     /// Whether what still waits for the client is dropped.
     pub fn is_abrupt(self) -> bool {
-        matches!(self, Self::Lost | Self::Slow | Self::DrainTime | Self::Panicked)
+        matches!(
+            self,
+            Self::Lost | Self::Slow | Self::WriteTimeout | Self::DrainTime | Self::Panicked
+        )
     }
 }
 

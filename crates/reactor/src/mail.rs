@@ -7,6 +7,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
@@ -47,6 +48,8 @@ struct MailBox {
 pub(crate) struct Waiting {
     /// Bytes.
     pub bytes: usize,
+    /// Since when the client takes nothing of them, if it was offered them.
+    pub stuck_since: Option<Instant>,
     /// The connection shall be closed as too slow.
     pub slow: bool,
 }
@@ -92,6 +95,7 @@ impl Mail {
             .as_ref()
             .map_or_else(Waiting::default, |mail| Waiting {
                 bytes: mail.outbox.len(),
+                stuck_since: mail.outbox.stuck_since(),
                 slow: mail.slow,
             })
     }
@@ -219,10 +223,14 @@ impl MailBox {
         }
         counters.sends.add(1);
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        match send(&self.socket, self.outbox.waiting(), flags) {
+        let sent = send(&self.socket, self.outbox.waiting(), flags);
+        if let Ok(count) = sent {
+            self.outbox.sent(count);
+        }
+        self.outbox.offered(Instant::now);
+        match sent {
             Ok(count) => {
                 counters.bytes_out.add(count as u64);
-                self.outbox.sent(count);
                 self.outbox.shrink();
                 if self.outbox.len() <= limit / 2 {
                     self.release();

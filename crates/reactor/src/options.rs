@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::error::{Error, find};
+use crate::ring;
 
 /// A setting that some designs use and others do not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -96,6 +97,18 @@ impl Sends {
             Self::IoUring => "io_uring",
         }
     }
+
+    /// Whether the kernel allows it, which it does not with io_uring where that is switched off, as in most containers.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoIoUring`], with why.
+    pub fn check(self) -> Result<(), Error> {
+        match self {
+            Self::Call => Ok(()),
+            Self::IoUring => ring::probe("send by system calls (`call`), which differs in speed alone"),
+        }
+    }
 }
 
 /// By its name.
@@ -163,10 +176,12 @@ pub(crate) struct Options {
     /// The bytes that may wait for one client.
     pub output_limit: usize,
     pub overflow: Overflow,
-    /// How long nothing may come from a client.
+    /// How long nothing may come from a client that is read from.
     pub idle: Option<Duration>,
     /// How long its first whole message may take.
     pub handshake: Option<Duration>,
+    /// How long a client may take nothing of what waits for it.
+    pub write_timeout: Duration,
     /// How long connections may go on after the stop.
     pub drain: Duration,
 }
@@ -185,6 +200,7 @@ impl Default for Options {
             overflow: Overflow::Wait,
             idle: None,
             handshake: None,
+            write_timeout: Duration::from_secs(10),
             drain: Duration::from_secs(5),
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// An emptied outbox with more room than this gives its memory back, so that an idle connection holds little.
 const KEPT_BYTES: usize = 4 * 1024;
@@ -16,6 +17,8 @@ pub(crate) struct Outbox {
     sent: usize,
     /// What others wait for too, between the bytes; none mostly.
     shared: Option<Box<Shared>>,
+    /// Since when the client takes nothing of what waits, once that was noted.
+    stuck_since: Option<Instant>,
 }
 
 /// Pieces that were not copied, in order. None is empty.
@@ -130,6 +133,7 @@ impl Outbox {
     /// If fewer are waiting.
     pub fn sent(&mut self, count: usize) {
         assert!(count <= self.len(), "sent {count} of {} bytes", self.len());
+        self.stuck_since = None;
         self.sent += match &mut self.shared {
             None => count,
             Some(shared) => shared.sent(count, self.sent),
@@ -146,6 +150,19 @@ impl Outbox {
             }
             self.sent = 0;
         }
+    }
+
+    /// Notes when the client was offered what waits, and has not taken all of it: `now` is asked for if it took anything
+    /// since this was called last.
+    pub fn offered(&mut self, now: impl FnOnce() -> Instant) {
+        if self.stuck_since.is_none() && !self.is_empty() {
+            self.stuck_since = Some(now());
+        }
+    }
+
+    /// Since when the client has taken nothing, as was noted.
+    pub fn stuck_since(&self) -> Option<Instant> {
+        self.stuck_since
     }
 
     /// Gives memory back if it has much of it and nothing waits: for those without spares.
@@ -215,6 +232,8 @@ impl Spares {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -253,6 +272,26 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn the_client_is_stuck_since_it_took_something_last() {
+        let (mut outbox, start) = (Outbox::default(), Instant::now());
+        let at = |seconds| move || start + Duration::from_secs(seconds);
+        outbox.offered(at(0));
+        assert_eq!(outbox.stuck_since(), None, "nothing waits");
+        outbox.buffer().extend_from_slice(b"hello");
+        outbox.offered(at(1));
+        outbox.offered(at(2));
+        assert_eq!(outbox.stuck_since(), Some(at(1)()));
+        outbox.sent(3);
+        assert_eq!(outbox.stuck_since(), None);
+        outbox.offered(at(3));
+        outbox.buffer().extend_from_slice(b"more");
+        outbox.offered(at(4));
+        assert_eq!(outbox.stuck_since(), Some(at(3)()));
+        outbox.sent(6);
+        assert_eq!(outbox.stuck_since(), None);
     }
 
     #[test]

@@ -16,7 +16,6 @@ use crate::id::ConnectionId;
 use crate::listen::Listener;
 use crate::options::{Options, Overflow, Placement, Sends, Setting, as_typed};
 use crate::protocol::Protocol;
-use crate::ring;
 use crate::stop::Stop;
 use crate::trace::Span;
 use crate::waiting::Waiting;
@@ -122,24 +121,34 @@ impl<P: Protocol> Server<P> {
         self
     }
 
-    /// Closes a connection from which nothing has come for so long. By default never.
+    /// Closes a connection from which nothing has come for so long, while the server would have received it: time in
+    /// which the server does not read from the client, since that has too much waiting or is held up by others, does not
+    /// count. By default never.
     #[must_use]
     pub fn idle(mut self, limit: Duration) -> Self {
-        self.options.idle = Some(limit);
+        self.options.idle = Some(measurable(limit));
         self
     }
 
     /// Closes a connection whose first whole message takes longer. By default never.
     #[must_use]
     pub fn handshake(mut self, limit: Duration) -> Self {
-        self.options.handshake = Some(limit);
+        self.options.handshake = Some(measurable(limit));
+        self
+    }
+
+    /// Closes a connection whose client has taken nothing for so long of what waits for it, 10 s by default; what waits is
+    /// dropped.
+    #[must_use]
+    pub fn write_timeout(mut self, limit: Duration) -> Self {
+        self.options.write_timeout = measurable(limit);
         self
     }
 
     /// How long connections may go on after the stop, 5 s by default.
     #[must_use]
     pub fn drain(mut self, limit: Duration) -> Self {
-        self.options.drain = limit;
+        self.options.drain = measurable(limit);
         self
     }
 
@@ -151,9 +160,7 @@ impl<P: Protocol> Server<P> {
     /// io_uring where it is needed, or the address cannot be had.
     pub fn bind(self, address: impl ToSocketAddrs + Debug) -> Result<Bound<P>, Error> {
         self.check()?;
-        if self.options.sends == Some(Sends::IoUring) {
-            ring::probe("send by system calls (`call`), which differs in speed alone")?;
-        }
+        self.options.sends.unwrap_or_default().check()?;
         let Self {
             protocol,
             design,
@@ -221,6 +228,11 @@ impl<P: Protocol> Server<P> {
         }
         (about.check)(&self.options)
     }
+}
+
+/// A time that can be added to any that a clock shows: a century is as good as for ever.
+pub(crate) fn measurable(limit: Duration) -> Duration {
+    limit.min(Duration::from_secs(100 * 365 * 24 * 60 * 60))
 }
 
 /// A server that listens, and does not serve yet.
@@ -311,6 +323,11 @@ impl<P> Serving<P> {
     /// The span of a new connection.
     pub fn span(&self, id: ConnectionId, socket: impl AsFd) -> Span {
         Span::new(self.design, id, socket)
+    }
+
+    /// How long connections may go on, now that the server stops.
+    pub fn drain(&self) -> Duration {
+        self.stop().drain().unwrap_or(self.options.drain)
     }
 
     /// Readable when the server shall stop.

@@ -31,14 +31,11 @@ pub(crate) enum Stall {
 }
 
 impl Stall {
-    /// Sets its time, unless that was done: then the time is returned.
-    pub fn begin(&mut self, now: Instant) -> Option<Instant> {
-        let begins = *self == Self::Endless;
-        let until = now + LONGEST;
-        begins.then(|| {
-            *self = Self::Until(until);
-            until
-        })
+    /// Sets its time, unless that was done.
+    pub fn begin(&mut self, now: Instant) {
+        if *self == Self::Endless {
+            *self = Self::Until(now + LONGEST);
+        }
     }
 
     /// When it will be over.
@@ -72,13 +69,17 @@ mod tests {
     fn a_turn_comes_once_in_the_longest_time() {
         let (mut stall, start) = (Stall::default(), Instant::now());
         assert!(!stall.ends(start), "nobody has begun");
-        let until = stall.begin(start).expect("it begins");
-        assert_eq!((until, stall.until()), (start + LONGEST, Some(until)));
-        assert_eq!(stall.begin(start + LONGEST / 2), None, "it goes on");
+        let until = start + LONGEST;
+        stall.begin(start);
+        assert_eq!(stall.until(), Some(until));
+        stall.begin(start + LONGEST / 2);
+        assert_eq!(stall.until(), Some(until), "it goes on");
         assert!(!stall.ends(until - Duration::from_nanos(1)));
         assert!(stall.ends(until));
-        assert_eq!((stall, stall.begin(until)), (Stall::Over, None), "it has a turn");
+        stall.begin(until);
+        assert_eq!(stall, Stall::Over, "it has a turn");
         stall.clear();
-        assert_eq!(stall.begin(until), Some(until + LONGEST));
+        stall.begin(until);
+        assert_eq!(stall.until(), Some(until + LONGEST));
     }
 }

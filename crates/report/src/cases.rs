@@ -5,8 +5,8 @@
 
 use threadgauge_results::{CaseResult, ExperimentResult, MetricSummary, Status};
 
-use crate::units::{self, Scale};
 use crate::words;
+use threadgauge_results::units::{self, Scale};
 
 /// The columns of an experiment's table.
 pub(crate) struct Cases<'a> {

@@ -137,7 +137,10 @@ pub(crate) fn draw(figure: &Figure, id: &str) -> Drawing {
 
 /// The name of a category on the horizontal axis.
 pub(crate) fn category(point: &Point) -> String {
-    point.label.clone().unwrap_or_else(|| crate::units::tick(point.x))
+    point
+        .label
+        .clone()
+        .unwrap_or_else(|| threadgauge_results::units::tick(point.x))
 }
 
 /// The ends of a point's interval, and the point.

@@ -11,8 +11,8 @@ use threadgauge_results::ComparisonResult;
 use crate::Style;
 use crate::markdown::cell;
 use crate::terminal::text::{Ink, clean, paint, paragraph};
-use crate::units::{self, Scale};
 use crate::words;
+use threadgauge_results::units::{self, Scale};
 
 /// Two runs, compared case by case.
 #[derive(Debug, Clone, PartialEq)]

@@ -14,7 +14,9 @@ use maud::{DOCTYPE, Markup, PreEscaped, html as markup};
 use threadgauge_results::Results;
 
 use crate::facts::{Fact, facts, headline};
-use crate::{SampleRow, units, words};
+use threadgauge_results::units;
+
+use crate::{SampleRow, words};
 
 const STYLE: &str = include_str!("html/page.css");
 const SCRIPT: &str = include_str!("html/page.js");

@@ -16,7 +16,6 @@ mod html;
 mod markdown;
 mod sample;
 mod terminal;
-mod units;
 mod words;
 mod xlsx;
 
@@ -28,5 +27,5 @@ pub use html::html;
 pub use markdown::markdown;
 pub use sample::SampleRow;
 pub use terminal::{ClaimRow, Style, claims_table, fitted, terminal, terminal_summary};
-pub use units::figure;
+pub use threadgauge_results::units::figure;
 pub use xlsx::{xlsx, xlsx_buffer};

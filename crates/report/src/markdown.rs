@@ -8,8 +8,8 @@ use threadgauge_results::{ExperimentResult, Finding, Results};
 
 use crate::cases::Cases;
 use crate::facts::{facts, headline};
-use crate::units::Scale;
 use crate::words;
+use threadgauge_results::units::Scale;
 
 /// The report as Markdown, in the order of the page.
 #[must_use]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use threadgauge_results::{ExperimentResult, Finding, Status, Verdict};
 
-use crate::units::Scale;
+use threadgauge_results::units::Scale;
 
 /// The sign of a verdict on a claim.
 pub(crate) const fn sign(verdict: Verdict) -> &'static str {

@@ -6,6 +6,7 @@
 use std::sync::OnceLock;
 
 use serde::Deserialize;
+use threadgauge_stats::Estimator;
 
 /// One published claim and its rule.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -47,6 +48,10 @@ pub struct Claim {
     pub precondition: String,
     /// What to know before quoting it.
     pub note: String,
+    /// The id of the experiment that decides it, in the catalogue or still to come.
+    pub decided_by: String,
+    /// The unit of the statistic, e.g. `ratio`.
+    pub unit: String,
 }
 
 impl Claim {
@@ -82,6 +87,11 @@ pub fn claim(id: &str) -> Option<&'static Claim> {
     claims().iter().find(|c| c.id == id)
 }
 
+/// The claims that an experiment decides, in the order of the sources.
+pub fn claims_of(experiment: &str) -> impl Iterator<Item = &'static Claim> {
+    claims().iter().filter(move |c| c.decided_by == experiment)
+}
+
 /// A closed range of values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Range {
@@ -91,9 +101,45 @@ pub struct Range {
     pub max: f64,
 }
 
+impl Range {
+    /// From `min` on.
+    ///
+    /// ```
+    /// use threadgauge_results::Range;
+    ///
+    /// let range = Range::at_least(0.0);
+    /// assert_eq!((range.min, range.max), (0.0, f64::INFINITY));
+    /// ```
+    #[must_use]
+    pub const fn at_least(min: f64) -> Self {
+        Self {
+            min,
+            max: f64::INFINITY,
+        }
+    }
+}
+
+/// The values of a statistic, one a round, and what they are.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rounds {
+    /// In order of the rounds.
+    pub values: Vec<f64>,
+    /// Which estimate and interval they get.
+    pub estimator: Estimator,
+}
+
 /// What the samples say about a claim's statistic.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Evidence {
+    /// The statistic of each round.
+    Rounds(Rounds),
+    /// A statistic of each of several cells by round: every cell must satisfy the rule.
+    Each {
+        /// Which cell to quote.
+        quote: Quote,
+        /// Name and rounds of each.
+        cells: Vec<(String, Rounds)>,
+    },
     /// The statistic of each round: its median and sign interval decide (METHOD rule 4).
     Statistic(Vec<f64>),
     /// A ratio of two cases in each round: Hodges–Lehmann on logarithms decides (rule 5).

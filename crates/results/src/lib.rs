@@ -6,15 +6,18 @@
 
 mod claims;
 mod compare;
+mod lack;
 mod model;
 mod params;
 pub mod published;
 mod sample;
 mod store;
+pub mod units;
 mod verdict;
 
-pub use claims::{Claim, Condition, Evidence, Quote, Range, claim, claims};
+pub use claims::{Claim, Condition, Evidence, Quote, Range, Rounds, claim, claims, claims_of};
 pub use compare::{Compared, RunData, compare, machine_differences, null_control, paired};
+pub use lack::{Lack, Need};
 pub use model::*;
 pub use params::{Params, Value};
 pub use sample::{Metric, Sample, StoredSample, Take, by_round};

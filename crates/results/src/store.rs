@@ -11,7 +11,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction,
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::{Metric, Params, Sample, Status, StoredSample};
+use crate::{Lack, Metric, Need, Params, Sample, Status, StoredSample};
 
 /// The name of the file inside a results folder.
 pub const STORE_FILE: &str = "results.sqlite";
@@ -149,7 +149,7 @@ pub struct StoredCase {
     /// What one sample was expected to take, ms.
     pub estimate_ms: u32,
     /// Why it cannot run here, if so.
-    pub skip: Option<String>,
+    pub skip: Option<Lack>,
 }
 
 /// An open store.
@@ -471,7 +471,7 @@ impl Store {
                         position,
                         json(&case.params),
                         case.estimate_ms,
-                        case.skip
+                        case.skip.as_ref().map(json)
                     ],
                 )?;
             }
@@ -480,6 +480,7 @@ impl Store {
     }
 
     fn cases(&self, experiment: &str) -> Result<Vec<StoredCase>, StoreError> {
+        let cpus = self.run()?.cpus.len() as u64;
         let rows = self.wrap(query(
             &self.connection,
             "SELECT id, params, estimate_ms, skip FROM planned_case WHERE experiment = ?1 ORDER BY position",
@@ -487,12 +488,20 @@ impl Store {
             |row| Ok((row.get(0)?, row.get::<_, String>(1)?, row.get(2)?, row.get(3)?)),
         ))?;
         rows.into_iter()
-            .map(|(id, params, estimate_ms, skip)| {
+            .map(|(id, params, estimate_ms, skip): (_, _, _, Option<String>)| {
+                let params: Params = self.json(&params)?;
+                // Older runs stored the sentence alone; what it is about follows from the case.
+                let older = if params.int("cpus") > Some(cpus) {
+                    Need::Cpus
+                } else {
+                    Need::Figures
+                };
+                let lack = |says: String| serde_json::from_str(&says).unwrap_or(Lack::new(older, says));
                 Ok(StoredCase {
                     id,
-                    params: self.json(&params)?,
+                    params,
                     estimate_ms,
-                    skip,
+                    skip: skip.map(lack),
                 })
             })
             .collect()
@@ -632,5 +641,34 @@ fn explain(path: &Path, error: rusqlite::Error) -> StoreError {
             why: error.to_string(),
         },
         _ => StoreError::Sqlite { path, source: error },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_commit_waits_for_the_disk() {
+        /// SQLite's number for `synchronous = FULL`. A power cut cannot be had in a test, so the setting is held.
+        const FULL: i64 = 2;
+        let dir = tempfile::tempdir().unwrap();
+        let run = RunRecord {
+            id: "a".to_owned(),
+            started: "2026-01-01T00:00:00Z".to_owned(),
+            profile: "quick".to_owned(),
+            seed: 1,
+            version: "0".to_owned(),
+            rounds: None,
+            cpus: Vec::new(),
+            handicap_percent: 0,
+            options: Vec::new(),
+            in_turns_with: None,
+        };
+        let begun = Store::create(dir.path(), &run, &serde_json::Value::Null, &[]).unwrap();
+        assert_eq!(begun.pragma::<i64>("synchronous").unwrap(), FULL);
+        begun.close().unwrap();
+        let resumed = Store::resume(dir.path()).unwrap();
+        assert_eq!(resumed.pragma::<i64>("synchronous").unwrap(), FULL);
     }
 }

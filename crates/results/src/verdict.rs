@@ -1,8 +1,8 @@
 //! From evidence to a verdict: METHOD rule 6 for claims, in one place for all experiments.
 
-use threadgauge_stats::{Interval, holm, median, paired_ratio, sign_interval, sign_test};
+use threadgauge_stats::{Estimator, Interval, holm};
 
-use crate::{Claim, Condition, Evidence, Finding, Quote, Range, Verdict};
+use crate::{Claim, Condition, Evidence, Finding, Quote, Range, Rounds, Verdict};
 
 /// The finding on `claim`. `unit` is the unit of its statistic; every interval's level is 1 − `alpha` or better, `alpha`
 /// being what the stopping rule leaves for one look.
@@ -97,19 +97,10 @@ struct Judgement {
 
 fn judge(evidence: &Evidence, range: Range, alpha: f64) -> Judgement {
     match evidence {
-        Evidence::Statistic(rounds) => of_interval(
-            median(rounds).ok(),
-            sign_interval(rounds, alpha),
-            rounds.len(),
-            range,
-        ),
-        Evidence::Ratio(rounds) => {
-            let ones = vec![1.0; rounds.len()];
-            match paired_ratio(&ones, rounds, alpha) {
-                Ok(ratio) => of_interval(Some(ratio.estimate), ratio.ci, rounds.len(), range),
-                Err(e) => inconclusive(format!("its ratio cannot be estimated: {e}")),
-            }
-        }
+        Evidence::Rounds(rounds) => of_rounds(&rounds.values, rounds.estimator, range, alpha),
+        Evidence::Each { quote, cells } => of_cells(*quote, cells, range, alpha),
+        Evidence::Statistic(rounds) => of_rounds(rounds, Estimator::Median, range, alpha),
+        Evidence::Ratio(rounds) => of_rounds(rounds, Estimator::RATIO, range, alpha),
         Evidence::Estimate { value, ci95 } => Judgement {
             measured: Some(*value),
             ci95: *ci95,
@@ -118,7 +109,17 @@ fn judge(evidence: &Evidence, range: Range, alpha: f64) -> Judgement {
                 |ci| place(ci, range),
             )
         },
-        Evidence::Cells { quote, cells } => of_cells(*quote, cells, range, alpha),
+        Evidence::Cells { quote, cells } => {
+            let with_median = |(name, values): &(String, Vec<f64>)| {
+                let rounds = Rounds {
+                    values: values.clone(),
+                    estimator: Estimator::Median,
+                };
+                (name.clone(), rounds)
+            };
+            let cells: Vec<_> = cells.iter().map(with_median).collect();
+            of_cells(*quote, &cells, range, alpha)
+        }
         Evidence::With { main, also } => of_conditions(judge(main, range, alpha), also, alpha),
         Evidence::Missing(reason) => inconclusive(reason.clone()),
         Evidence::NotTestable { reason, measured } => Judgement {
@@ -136,6 +137,13 @@ fn inconclusive(reason: String) -> Judgement {
         measured: None,
         ci95: None,
         reason: Some(reason),
+    }
+}
+
+fn of_rounds(values: &[f64], estimator: Estimator, range: Range, alpha: f64) -> Judgement {
+    match estimator.estimate(values, alpha) {
+        Ok(estimate) => of_interval(Some(estimate.estimate), estimate.ci, values.len(), range),
+        Err(e) => inconclusive(format!("it cannot be estimated: {e}")),
     }
 }
 
@@ -190,17 +198,18 @@ fn outside([low, high]: [f64; 2], range: Range) -> bool {
 }
 
 /// Every cell's interval inside: holds. One wholly outside, after Holm's adjustment: does not hold.
-fn of_cells(quote: Quote, cells: &[(String, Vec<f64>)], range: Range, alpha: f64) -> Judgement {
-    let medians: Vec<f64> = cells
+fn of_cells(quote: Quote, cells: &[(String, Rounds)], range: Range, alpha: f64) -> Judgement {
+    let estimates: Vec<_> = cells
         .iter()
-        .filter_map(|(_, rounds)| median(rounds).ok())
+        .filter_map(|(_, rounds)| rounds.estimator.estimate(&rounds.values, alpha).ok())
         .collect();
-    if medians.is_empty() || medians.len() < cells.len() {
+    if estimates.is_empty() || estimates.len() < cells.len() {
         return inconclusive("a cell has no figures".to_owned());
     }
-    let intervals: Vec<Option<[f64; 2]>> = cells
+    let medians: Vec<f64> = estimates.iter().map(|e| e.estimate).collect();
+    let intervals: Vec<Option<[f64; 2]>> = estimates
         .iter()
-        .map(|(_, rounds)| sign_interval(rounds, alpha).map(|ci| [ci.low, ci.high]))
+        .map(|e| e.ci.map(|ci| [ci.low, ci.high]))
         .collect();
     let quoted = quoted(quote, &medians);
     let about = |i: usize| {
@@ -254,7 +263,7 @@ fn of_cells(quote: Quote, cells: &[(String, Vec<f64>)], range: Range, alpha: f64
                 "{} lies outside by itself, but with {} cells judged at once {} rounds cannot exclude chance; {} could",
                 about(i),
                 cells.len(),
-                cells[i].1.len(),
+                cells[i].1.values.len(),
                 rounds_for(cells.len(), alpha),
             )
         },
@@ -277,11 +286,11 @@ fn quoted(quote: Quote, medians: &[f64]) -> usize {
 }
 
 /// How surprising these rounds would be if the cell satisfied the rule; not at all where its median does.
-fn against(rounds: &[f64], median: f64, range: Range) -> f64 {
+fn against(rounds: &Rounds, median: f64, range: Range) -> f64 {
     if median < range.min {
-        sign_test(rounds, range.min)
+        rounds.estimator.p_value(&rounds.values, range.min)
     } else if median > range.max {
-        sign_test(rounds, range.max)
+        rounds.estimator.p_value(&rounds.values, range.max)
     } else {
         1.0
     }
@@ -315,6 +324,8 @@ fn of_conditions(main: Judgement, also: &[Condition], alpha: f64) -> Judgement {
         };
         match (so_far.verdict, besides.verdict) {
             (Verdict::DoesNotHold | Verdict::NotTestable, _) => so_far,
+            // What the claim itself lacks is the first thing to know.
+            (Verdict::Inconclusive, _) if so_far.measured.is_none() => so_far,
             (_, Verdict::DoesNotHold) => Judgement {
                 verdict: Verdict::DoesNotHold,
                 reason: Some(reason),

@@ -45,6 +45,7 @@ mod bootstrap;
 mod compare;
 pub mod diagnostics;
 mod error;
+mod estimator;
 mod fit;
 mod interval;
 mod mann_whitney;
@@ -62,6 +63,7 @@ pub use compare::{
     null_band,
 };
 pub use error::StatsError;
+pub use estimator::Estimator;
 pub use fit::{crossing, kendall_tau, slope};
 pub use interval::{Estimate, Interval, sign_interval, sign_test};
 pub use mann_whitney::unpaired_ratio;
@@ -70,4 +72,4 @@ pub use pocock::pocock_alpha;
 pub use ranking::{Ranked, holm, rank};
 pub use signed_rank::{hodges_lehmann, paired_ratio, signed_rank_p};
 pub use stopping::{Reason, Step, StoppingRule};
-pub use summary::{Summary, geometric_mean, median, nearest_rank, summarise};
+pub use summary::{Summary, geometric_mean, largest, median, nearest_rank, smallest, summarise};

@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use threadgauge_lab::experiment::Profile;
 use threadgauge_lab::selection::Selector;
+use threadgauge_lab::site::Profile;
 use threadgauge_machine::CpuList;
 
 use crate::commands::serve::settings::Settings;
@@ -76,7 +76,7 @@ Examples:
     #[command(after_help = "\
 Examples:
   threadgauge serve --list              what runs on what, and why not
-  threadgauge serve groups --listen 4222
+  threadgauge serve groups              on port 4222, as NATS' clients expect it
   threadgauge serve echo --design iterative --listen 127.0.0.1:7000
   threadgauge serve --config server.toml --listen 0.0.0.0:7000
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use threadgauge_experiments::CATALOGUE;
 use threadgauge_lab::analysis::analyse;
 use threadgauge_report::{SampleRow, write_all};
 use threadgauge_results::{Params, Results, RunData, STORE_FILE, Store, StoredSample};
@@ -43,7 +44,7 @@ pub fn read(dir: &Path) -> Result<RunData> {
 
 /// Everything an open store says.
 pub fn from_store(dir: &Path, store: &Store) -> Result<RunData> {
-    let results = analyse(store)?;
+    let results = analyse(CATALOGUE, store)?;
     let samples = results
         .experiments
         .iter()

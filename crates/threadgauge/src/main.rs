@@ -18,7 +18,7 @@ use crate::cli::{Cli, Command};
 use crate::output::Verdict;
 
 fn main() -> ExitCode {
-    threadgauge_lab::worker::helper();
+    threadgauge_experiments::helper();
     let cli = Cli::parse();
     let command = cli.command.unwrap_or_default();
     let done = match command {

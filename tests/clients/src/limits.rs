@@ -13,6 +13,7 @@ pub const CASES: &[Case] = &[
     ("one_connection_too_many", connections),
     ("more_subscriptions_than_may_be", subscriptions),
     ("who_does_not_answer", stale),
+    ("who_does_not_answer_once", stale_at_once),
     ("who_says_nothing_where_a_token_is_asked_for", silent_stranger),
     ("who_says_something_else_where_a_token_is_asked_for", stranger),
     ("a_million_subscriptions", million),
@@ -102,6 +103,23 @@ fn stale(site: &Site) -> Result<()> {
     };
     let server = Server::start(&site.program, &settings)?;
     last_words(Wire::open(&server, QUIET)?, "-ERR 'Stale Connection'")?;
+    server.stop()
+}
+
+/// It is asked as often as it is set.
+fn stale_at_once(site: &Site) -> Result<()> {
+    let settings = Settings {
+        ping_interval_s: Some(1),
+        ping_max: Some(1),
+        ..Settings::default()
+    };
+    let server = Server::start(&site.program, &settings)?;
+    let came = Wire::open(&server, QUIET)?.rest()?;
+    ensure!(
+        came == b"PING\r\n-ERR 'Stale Connection'\r\n",
+        "{:?}",
+        String::from_utf8_lossy(&came)
+    );
     server.stop()
 }
 

@@ -5,6 +5,7 @@
 
 mod crowd;
 mod differential;
+mod greeting;
 mod lame_duck;
 mod limits;
 mod monitor;
@@ -12,6 +13,7 @@ mod nats_command;
 mod python_client;
 mod rust_client;
 mod server;
+mod tracing;
 mod wire;
 
 use std::path::{Path, PathBuf};
@@ -29,7 +31,7 @@ struct Cli {
     /// The built command
     #[arg(long, value_name = "FILE")]
     threadgauge: Option<PathBuf>,
-    /// The designs to serve on
+    /// The designs to serve on; `default` is the one that is taken where none is named
     #[arg(
         long,
         value_name = "DESIGN,…",
@@ -105,6 +107,8 @@ impl Site {
                 .map(|_| ("lame-duck", lame_duck::PYTHON_CASES)),
         );
         suites.extend(self.nats.as_ref().map(|_| ("nats", nats_command::CASES)));
+        suites.push(("greeting", greeting::CASES));
+        suites.push(("tracing", tracing::CASES));
         suites.push(("limits", limits::CASES));
         suites.push(("crowd", crowd::CASES));
         if let (Program::Ours { .. }, Some(_)) = (&self.program, &self.python) {

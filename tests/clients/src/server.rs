@@ -12,10 +12,13 @@ use rustix::process::{Pid, Signal, kill_process};
 /// How long a server, or a client, may take for what it is waited for.
 pub const DEADLINE: Duration = Duration::from_secs(120);
 
+/// Stands for the design that is taken where none is named.
+pub const DEFAULT: &str = "default";
+
 /// What serves.
 #[derive(Clone, Debug)]
 pub enum Program {
-    /// `threadgauge serve groups`.
+    /// `threadgauge serve groups` on a design, or on [`DEFAULT`].
     Ours { threadgauge: PathBuf, design: String },
     /// The server that the clients were made for: what passes against it is right about NATS.
     Nats { nats_server: PathBuf },
@@ -64,6 +67,8 @@ pub struct Settings {
     pub max_subscriptions: Option<usize>,
     /// After how many silent seconds a client is asked whether it is there.
     pub ping_interval_s: Option<u32>,
+    /// How often it is asked in vain before it is closed.
+    pub ping_max: Option<u32>,
 }
 
 impl Settings {
@@ -95,6 +100,7 @@ impl Settings {
                 "ping_interval",
                 self.ping_interval_s.map(u64::from),
             ),
+            ("--ping-max", "ping_max", self.ping_max.map(u64::from)),
         ];
         numbers
             .into_iter()
@@ -217,7 +223,10 @@ impl Drop for Server {
 
 fn ours(threadgauge: &Path, design: &str, settings: &Settings, folder: tempfile::TempDir) -> Result<Server> {
     let mut command = Command::new(threadgauge);
-    command.args(["serve", "groups", "--design", design]);
+    command.args(["serve", "groups"]);
+    if design != DEFAULT {
+        command.args(["--design", design]);
+    }
     command.args(["--listen", &settings.port.unwrap_or(0).to_string()]);
     match settings.auth {
         Auth::Anyone => {}

@@ -48,7 +48,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         }
         if read.is_wanted() && read.kept.is_empty() {
             if read.takes_turn() {
-                self.stalled.push(slot);
+                self.looked_at.push(slot);
             }
             return self.call(slot, reactor, |connection, turn| connection.received(bytes, turn));
         }
@@ -74,7 +74,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
                 let mut kept = std::mem::take(&mut read.kept);
                 if read.takes_turn() {
                     read.kept = kept.split_off(RECEIVE_BYTES.min(kept.len()));
-                    self.stalled.push(slot);
+                    self.looked_at.push(slot);
                 }
                 self.call(slot, reactor, |connection, turn| connection.received(&kept, turn));
                 continue;

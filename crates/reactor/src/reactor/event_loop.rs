@@ -340,8 +340,9 @@ impl<T> Reactor<T> {
         }
     }
 
-    /// Calls [`Handler::timer`] at `at`, at most a millisecond late if the handler is not busy. It cannot be taken
-    /// back: a handler that does not want it any more ignores it.
+    /// Calls [`Handler::timer`] with this token at `at`, at most a millisecond late if the handler is not busy; unless a time
+    /// is set for the token that comes before: a token has one, the earliest. It cannot be taken back: a handler that does
+    /// not want it any more ignores it, and sets the next.
     pub fn set_timer(&mut self, at: Instant, token: Token) {
         self.timers.set(at, token);
     }

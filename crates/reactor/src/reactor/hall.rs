@@ -7,24 +7,22 @@
 //! released.
 
 use std::os::fd::OwnedFd;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, SendFlags, Shutdown};
 
 use super::peer::{Due, HeldUpBy, ReadHalf, WriteHalf};
 use super::slots::{Permit, Slots};
+use crate::closing::{self, LINGER};
 use crate::connection::{Connection, Turn};
+use crate::contain::contain;
 use crate::counters::{CloseReason, Counters};
 use crate::id::ConnectionId;
 use crate::options::Overflow;
 use crate::protocol::{Effects, Job, Protocol};
 use crate::server::Serving;
-
-/// How long a client may go on sending to a connection that has ended, so that it gets to read what it was sent.
-const LINGER: Duration = Duration::from_secs(1);
 
 /// A connection.
 #[derive(Debug)]
@@ -224,6 +222,10 @@ impl<'a, P: Protocol> Hall<'a, P> {
             let over = match visit {
                 Visit::Readable(_) => self.discard(guest, hands),
                 Visit::Ended | Visit::Lost | Visit::DrainOver => true,
+                Visit::Stop => {
+                    closing::discard(&guest.socket, hands.counters);
+                    true
+                }
                 Visit::Timer => read.due(now, &self.serving.options) == Some(Due::LingerOver),
                 _ => false,
             };
@@ -249,13 +251,22 @@ impl<'a, P: Protocol> Hall<'a, P> {
             Visit::Ended => self.call(guest, &mut session, hands, now, Connection::ended),
             Visit::Lost => read.connection.end(CloseReason::Lost),
             Visit::Look => self.look(guest, &mut session, now, hands),
-            Visit::Release => read.hold_up(HeldUpBy::Receiver, -1),
+            Visit::Release => {
+                read.hold_up(HeldUpBy::Receiver, -1);
+                read.looked_at(now);
+            }
+            Visit::Timer if guest.output().half.is_overdue(now, &self.serving.options) => {
+                read.connection.end(CloseReason::WriteTimeout);
+            }
             Visit::Timer => match read.due(now, &self.serving.options) {
                 Some(Due::Alarm) => self.call(guest, &mut session, hands, now, Connection::alarm),
+                Some(Due::End(CloseReason::Idle)) if !closing::is_silent(&guest.socket, hands.counters) => {
+                    read.looked_at(now);
+                }
                 Some(Due::End(reason)) => read.connection.end(reason),
                 Some(Due::Turn | Due::LingerOver) | None => {}
             },
-            Visit::Answered(bytes) => self.call(guest, &mut session, hands, now, |connection, turn| {
+            Visit::Answered(bytes) => self.go_on(guest, &mut session, hands, now, |connection, turn| {
                 connection.answered(bytes, turn);
             }),
             Visit::Stop => self.call(guest, &mut session, hands, now, Connection::stop),
@@ -311,6 +322,9 @@ impl<'a, P: Protocol> Hall<'a, P> {
             }
         }
         if write.blocked {
+            write.outbox.offered(Instant::now);
+            let time = write.timer_to_set(&self.serving.options);
+            hands.timers.extend(time.map(|at| (at, guest.id.slot())));
             hands.touched.push(Arc::clone(guest));
         }
         if write.outbox.len() <= self.serving.options.output_limit / 2 {
@@ -390,7 +404,22 @@ impl<'a, P: Protocol> Hall<'a, P> {
         if let Some(reason) = failed {
             read.connection.end(reason);
         } else if read.connection.is_held() && waiting <= self.serving.options.output_limit / 2 {
-            self.call(guest, session, hands, now, Connection::resume);
+            self.go_on(guest, session, hands, now, Connection::resume);
+        }
+    }
+
+    /// As [`call`](Self::call), when the session can use again what was held.
+    fn go_on(
+        &self,
+        guest: &Arc<Guest<P::Session>>,
+        session: &mut Option<ReadHalf<P::Session>>,
+        hands: &mut Hands<'_, P::Session>,
+        now: Instant,
+        call: impl FnOnce(&mut Connection<P::Session>, &mut Turn<'_>),
+    ) {
+        self.call(guest, session, hands, now, call);
+        if let Some(read) = session.as_mut() {
+            read.looked_at(now);
         }
     }
 
@@ -536,9 +565,10 @@ impl<'a, P: Protocol> Hall<'a, P> {
         {
             hands.visits.push((Arc::clone(guest), Visit::Look));
         }
-        drop(output);
         let options = &self.serving.options;
-        let times = [read.timer_to_set(options), read.begin_stall(now, options)];
+        read.begin_stall(now, options);
+        let times = [read.timer_to_set(options), output.half.timer_to_set(options)];
+        drop(output);
         let times = times.into_iter().flatten();
         hands.timers.extend(times.map(|at| (at, guest.id.slot())));
         hands.touched.push(Arc::clone(guest));
@@ -557,9 +587,15 @@ impl<'a, P: Protocol> Hall<'a, P> {
             return false;
         }
         hands.counters.other_calls.add(1);
-        let lingers = net::shutdown(&guest.socket, Shutdown::Write).is_ok();
-        read.linger_until = lingers.then_some(now + LINGER);
-        lingers
+        if net::shutdown(&guest.socket, Shutdown::Write).is_err() {
+            return false;
+        }
+        if read.connection.is_stopped() {
+            closing::discard(&guest.socket, hands.counters);
+            return false;
+        }
+        read.linger_until = Some(now + LINGER);
+        true
     }
 
     fn close(
@@ -572,6 +608,7 @@ impl<'a, P: Protocol> Hall<'a, P> {
         guest.output().is_closed = true;
         *lock(&self.seats[guest.id.slot() as usize]) = None;
         let reason = read.connection.close(&mut hands.effects);
+        closing::prepare(&guest.socket, reason, hands.counters);
         hands.counters.closed(reason);
         hands.counters.other_calls.add(1);
         self.deliver(guest.id, None, hands);
@@ -584,5 +621,5 @@ impl<'a, P: Protocol> Hall<'a, P> {
 
 /// Does a step that may block; `None` if it panicked.
 pub(crate) fn do_step(step: Job) -> Option<Vec<u8>> {
-    catch_unwind(AssertUnwindSafe(step)).ok()
+    contain(step)
 }

@@ -203,6 +203,9 @@ impl<P: Protocol> ServingLoop<'_, P> {
             Err(_) => Finish::AtOnce,
         };
         self.finish(id, finish, reactor);
+        if self.stopping {
+            self.hear_of_stop(id.slot(), reactor);
+        }
         if self.drained {
             self.end(id.slot(), CloseReason::DrainTime, reactor);
         }
@@ -220,7 +223,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         let token = Token::new(id.slot());
         self.moves.readers.remove(&id);
         read.forget_timer();
-        self.stalled.push(id.slot());
+        self.looked_at.push(id.slot());
         let watched = match self.peers.get(id).and_then(|peer| peer.write.as_mut()) {
             _ if !watch => Ok(()),
             Some(write) => {
@@ -340,6 +343,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
             self.peers.remove(id.slot());
         }
         (write.watched, write.blocked, write.dirty) = (false, false, false);
+        write.forget_timer();
         self.crew.manager.moved(self.index, to);
         let moving = MovingWriter {
             id,

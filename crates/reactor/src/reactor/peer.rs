@@ -168,13 +168,14 @@ impl<S: Session> ReadHalf<S> {
         }
     }
 
-    /// Where receivers are dropped in the end, one who is held up by them waits no longer than [`stall::LONGEST`]: when a
-    /// timer is to be set for that, if none is.
+    /// Where receivers are dropped in the end, one who is held up by them waits no longer than [`stall::LONGEST`], which
+    /// begins now if it has not.
     ///
     /// [`stall::LONGEST`]: crate::stall::LONGEST
-    pub fn begin_stall(&mut self, now: Instant, options: &Options) -> Option<Instant> {
-        let ends = options.overflow == Overflow::Drop && self.held_up > self.held_up_by_loops;
-        ends.then(|| self.stall.begin(now)).flatten()
+    pub fn begin_stall(&mut self, now: Instant, options: &Options) {
+        if options.overflow == Overflow::Drop && self.held_up > self.held_up_by_loops {
+            self.stall.begin(now);
+        }
     }
 
     /// What it has sent is about to be used: whether that is the turn of one who is held up.
@@ -204,6 +205,18 @@ impl<S: Session> ReadHalf<S> {
         self.heard = Some(now);
     }
 
+    /// Whoever kept it from being read has changed: time in which it is not read from does not count as idle.
+    pub fn looked_at(&mut self, now: Instant) {
+        if !self.is_refused() {
+            self.heard = Some(now);
+        }
+    }
+
+    /// Whether nothing is received from it by the server's own will.
+    fn is_refused(&self) -> bool {
+        self.is_held_up() || self.connection.refuses_input()
+    }
+
     pub fn set_alarm(&mut self, at: Option<Instant>) {
         self.alarm = at;
     }
@@ -216,19 +229,22 @@ impl<S: Session> ReadHalf<S> {
         let idle = options
             .idle
             .zip(self.heard)
+            .filter(|_| !self.is_refused())
             .map(|(limit, heard)| (heard + limit, Due::End(CloseReason::Idle)));
         let handshake = options
             .handshake
             .zip(self.opened)
-            .filter(|_| self.connection.is_new())
+            .filter(|_| self.connection.is_new() && self.connection.ending().is_none())
             .map(|(limit, opened)| (opened + limit, Due::End(CloseReason::Handshake)));
-        [self.alarm.map(|at| (at, Due::Alarm)), idle, handshake]
+        let alarm = self.alarm.map(|at| (at, Due::Alarm));
+        let turn = self.stall.until().map(|at| (at, Due::Turn));
+        [alarm, turn, idle, handshake]
             .into_iter()
             .flatten()
             .min_by_key(|&(at, _)| at)
     }
 
-    /// The time to set a timer for, unless one is set that goes off no later.
+    /// The time to set a timer for, unless one is known to be set that goes off no later.
     pub fn timer_to_set(&mut self, options: &Options) -> Option<Instant> {
         let (at, _) = self.nearest(options)?;
         if self.timer.is_some_and(|set| set <= at) {
@@ -246,21 +262,17 @@ impl<S: Session> ReadHalf<S> {
         }
     }
 
-    /// A timer has gone off, perhaps one that is not wanted any more.
+    /// The timer has gone off, perhaps earlier than is wanted now. None is set any more.
     pub fn due(&mut self, now: Instant, options: &Options) -> Option<Due> {
-        if self.timer.is_some_and(|set| set <= now) {
-            self.timer = None;
-        }
-        // That has a timer of its own, so that the others need not be set anew for it.
-        if self.stall.ends(now) {
-            return Some(Due::Turn);
-        }
+        self.timer = None;
         let (_, due) = self.nearest(options).filter(|&(at, _)| at <= now)?;
         match due {
             Due::Alarm => self.alarm = None,
-            // The end is asked for once.
-            Due::End(_) => (self.heard, self.opened) = (None, None),
-            Due::Turn | Due::LingerOver => {}
+            Due::Turn => {
+                self.stall.ends(now);
+                self.looked_at(now);
+            }
+            Due::End(_) | Due::LingerOver => {}
         }
         Some(due)
     }
@@ -278,6 +290,8 @@ pub(crate) struct WriteHalf {
     pub watched: bool,
     /// When all is sent, it ends.
     pub finish: bool,
+    /// A timer is set that goes off no later than the client has taken nothing for too long.
+    timed: bool,
     /// Senders that wait until half is taken: their loop and their name.
     pub waiters: Vec<(usize, ConnectionId)>,
 }
@@ -286,6 +300,30 @@ impl WriteHalf {
     /// Whether there is something to send that the socket may take.
     pub fn can_send(&self) -> bool {
         !self.blocked && !self.outbox.is_empty()
+    }
+
+    /// The time to set a timer for, unless one is set: when the client will have taken nothing for too long.
+    pub fn timer_to_set(&mut self, options: &Options) -> Option<Instant> {
+        let at = self.stuck_until(options)?;
+        (!std::mem::replace(&mut self.timed, true)).then_some(at)
+    }
+
+    /// It is on another loop now, where no timer is set.
+    pub fn forget_timer(&mut self) {
+        self.timed = false;
+    }
+
+    /// The timer has gone off, perhaps earlier than is wanted now, and none is set any more. Whether the client has taken
+    /// nothing for too long.
+    pub fn is_overdue(&mut self, now: Instant, options: &Options) -> bool {
+        self.timed = false;
+        self.stuck_until(options).is_some_and(|at| at <= now)
+    }
+
+    /// When the client will have taken nothing for too long, unless the socket takes more now.
+    fn stuck_until(&self, options: &Options) -> Option<Instant> {
+        let since = self.outbox.stuck_since().filter(|_| self.blocked)?;
+        Some(since + options.write_timeout)
     }
 
     /// It has got something. `true`: it must be put into the list of those to be flushed.

@@ -1,9 +1,7 @@
 //! What a loop does with read halves: it receives, calls sessions, does what they ask, and ends connections.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, Shutdown};
@@ -13,13 +11,12 @@ use super::mail::{MovingReader, Task};
 use super::moving::Held;
 use super::peer::{Due, Finish, HeldUpBy};
 use super::serving::{Loop, ServingLoop};
+use crate::closing::{self, LINGER};
 use crate::connection::{Connection, Turn};
+use crate::contain::contain;
 use crate::counters::CloseReason;
 use crate::id::ConnectionId;
 use crate::protocol::Protocol;
-
-/// How long a client may go on sending to a connection that has ended, so that it gets to read what it was sent.
-const LINGER: Duration = Duration::from_secs(1);
 
 impl<P: Protocol> ServingLoop<'_, P> {
     /// Something can be received, or has ended.
@@ -56,7 +53,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
                 Ok((count, _)) => {
                     self.counters.bytes_in.add(count as u64);
                     if read.takes_turn() {
-                        self.stalled.push(slot);
+                        self.looked_at.push(slot);
                     }
                     let emptied = count < self.input.len();
                     // A short read has emptied the socket: news make a new event. But the end, once announced, is
@@ -148,7 +145,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         loop {
             if !self.effects.jobs.is_empty() {
                 let step = self.effects.jobs.remove(0);
-                let bytes = catch_unwind(AssertUnwindSafe(step)).ok();
+                let bytes = contain(step);
                 self.enter(slot, reactor, |connection, turn| {
                     connection.answered(bytes.as_deref(), turn);
                 });
@@ -237,24 +234,32 @@ impl<P: Protocol> ServingLoop<'_, P> {
         }
     }
 
-    /// Sets the timer for the nearest of its times.
+    /// Sets the timer for the nearest of the times of both halves, as far as they are here.
     pub fn schedule(&mut self, slot: u32, reactor: &mut Loop<P::Session>) {
-        if let Some(read) = self.peers.at(slot).and_then(|peer| peer.read.as_mut())
-            && let Some(at) = read.timer_to_set(&self.serving.options)
-        {
+        let options = &self.serving.options;
+        let Some(peer) = self.peers.at(slot) else { return };
+        let read = peer.read.as_mut().and_then(|read| read.timer_to_set(options));
+        let write = peer.write.as_mut().and_then(|write| write.timer_to_set(options));
+        for at in [read, write].into_iter().flatten() {
             reactor.set_timer(at, Token::new(slot));
         }
     }
 
     /// A time of this slot has come, perhaps of a connection that had it before.
     pub fn timer(&mut self, slot: u32, reactor: &mut Loop<P::Session>) {
-        let now = reactor.now();
-        let Some(read) = self.peers.at(slot).and_then(|peer| peer.read.as_mut()) else {
-            return;
-        };
-        match read.due(now, &self.serving.options) {
+        let (now, options) = (reactor.now(), &self.serving.options);
+        let Some(peer) = self.peers.at(slot) else { return };
+        let write = peer.write.as_mut();
+        if write.is_some_and(|write| write.is_overdue(now, options)) {
+            return self.fail_write_half(slot, CloseReason::WriteTimeout);
+        }
+        match peer.read.as_mut().and_then(|read| read.due(now, options)) {
             Some(Due::Alarm) => self.call(slot, reactor, Connection::alarm),
             Some(Due::Turn) => self.read_on(slot),
+            Some(Due::End(CloseReason::Idle)) if !closing::is_silent(&peer.link.socket, self.counters) => {
+                self.looked_at.push(slot);
+                return;
+            }
             Some(Due::End(reason)) => self.end(slot, reason, reactor),
             Some(Due::LingerOver) => return self.close(slot, reactor),
             None => {}
@@ -269,9 +274,15 @@ impl<P: Protocol> ServingLoop<'_, P> {
             return self.forward(id, Task::Taken(id));
         };
         if read.connection.is_held() {
-            self.call(slot, reactor, Connection::resume);
-            self.read_on(slot);
+            self.resume(slot, reactor);
         }
+    }
+
+    /// Goes on with held input, and then with what is to be read.
+    pub fn resume(&mut self, slot: u32, reactor: &mut Loop<P::Session>) {
+        self.call(slot, reactor, Connection::resume);
+        self.looked_at.push(slot);
+        self.read_on(slot);
     }
 
     /// One more holds it up.
@@ -279,7 +290,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         match self.peers.get(id).and_then(|peer| peer.read.as_mut()) {
             Some(read) => {
                 read.hold_up(by, 1);
-                self.stalled.push(id.slot());
+                self.looked_at.push(id.slot());
             }
             None => self.forward(id, Task::HoldUp(id, by)),
         }
@@ -290,19 +301,21 @@ impl<P: Protocol> ServingLoop<'_, P> {
         match self.peers.get(id).and_then(|peer| peer.read.as_mut()) {
             Some(read) => {
                 read.hold_up(by, -1);
+                self.looked_at.push(id.slot());
                 self.read_on(id.slot());
             }
             None => self.forward(id, Task::Release(id, by)),
         }
     }
 
-    /// Has those who are held up go on for a turn after a while, where they are not to wait to the end.
-    pub fn begin_stalls(&mut self, reactor: &mut Loop<P::Session>) {
-        while let Some(slot) = self.stalled.pop() {
-            if let Some(read) = self.peers.at(slot).and_then(|peer| peer.read.as_mut())
-                && let Some(at) = read.begin_stall(reactor.now(), &self.serving.options)
-            {
-                reactor.set_timer(at, Token::new(slot));
+    /// Has those who are held up go on for a turn after a while, where they are not to wait to the end; and those who are
+    /// not, any more, be idle from now on.
+    pub fn look_at_held(&mut self, reactor: &mut Loop<P::Session>) {
+        while let Some(slot) = self.looked_at.pop() {
+            if let Some(read) = self.peers.at(slot).and_then(|peer| peer.read.as_mut()) {
+                read.begin_stall(reactor.now(), &self.serving.options);
+                read.looked_at(reactor.now());
+                self.schedule(slot, reactor);
             }
         }
     }
@@ -397,9 +410,28 @@ impl<P: Protocol> ServingLoop<'_, P> {
         if net::shutdown(&peer.link.socket, Shutdown::Write).is_err() {
             return self.close(id.slot(), reactor);
         }
+        if read.connection.is_stopped() {
+            return self.close_now(id.slot(), reactor);
+        }
         read.linger_until = Some(reactor.now() + LINGER);
         self.schedule(id.slot(), reactor);
         self.receive(id.slot(), reactor);
+    }
+
+    /// Closes without waiting for a client that may be sending.
+    fn close_now(&mut self, slot: u32, reactor: &Loop<P::Session>) {
+        let Some(peer) = self.peers.at(slot) else { return };
+        closing::discard(&peer.link.socket, self.counters);
+        self.close(slot, reactor);
+    }
+
+    /// The server stops.
+    pub fn hear_of_stop(&mut self, slot: u32, reactor: &mut Loop<P::Session>) {
+        let read = self.peers.at(slot).and_then(|peer| peer.read.as_ref());
+        match read.is_some_and(|read| read.linger_until.is_some()) {
+            true => self.close_now(slot, reactor),
+            false => self.call(slot, reactor, Connection::stop),
+        }
     }
 
     /// Both halves are gone: the session hears it, the reason is counted, the permit goes back.
@@ -417,6 +449,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         let reason = read.connection.close(&mut self.effects);
         self.counters.closed(reason);
         self.counters.other_calls.add(1);
+        closing::prepare(&peer.link.socket, reason, self.counters);
         reactor.before_close(Token::new(slot), id.generation(), receiving);
         drop(peer);
         self.deliver(id);

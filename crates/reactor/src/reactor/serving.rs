@@ -21,7 +21,7 @@ use super::event_loop::{Handler, Interest, Reactor, Readiness, Token};
 use super::mail::{MovingReader, Outgoing, Task};
 use super::moving::Moves;
 use super::peer::{Finish, Peers};
-use crate::connection::{Connection, RECEIVE_BYTES};
+use crate::connection::RECEIVE_BYTES;
 use crate::counters::{CloseReason, Counters};
 use crate::error::Error;
 use crate::id::ConnectionId;
@@ -66,8 +66,8 @@ pub(super) struct ServingLoop<'a, P: Protocol> {
     pub queued: Vec<u32>,
     /// Read halves whose end was decided while others were at work.
     pub ended: Vec<u32>,
-    /// Read halves that are held up since this turn, or again.
-    pub stalled: Vec<u32>,
+    /// Read halves that are held up since this turn, or again, or not any more.
+    pub looked_at: Vec<u32>,
     /// For each loop.
     pub outgoing: Vec<Outgoing<P::Session>>,
     /// Read halves that have ended, on their way to their write halves: posted after all that anybody here has said.
@@ -110,7 +110,7 @@ impl<'a, P: Protocol> ServingLoop<'a, P> {
             joint_sends,
             queued: Vec::new(),
             ended: Vec::new(),
-            stalled: Vec::new(),
+            looked_at: Vec::new(),
             outgoing: crew.mailboxes.iter().map(|_| Outgoing::new(index)).collect(),
             leaving: Vec::new(),
             delivered: 0,
@@ -170,10 +170,10 @@ impl<'a, P: Protocol> ServingLoop<'a, P> {
         if let Some(acceptor) = &self.acceptor {
             acceptor.close();
         }
-        let at = reactor.now() + self.serving.options.drain;
+        let at = reactor.now() + self.serving.drain();
         reactor.set_timer(at, DRAIN_OVER);
         for slot in 0..self.peers.slots() {
-            self.call(slot, reactor, Connection::stop);
+            self.hear_of_stop(slot, reactor);
         }
     }
 
@@ -303,7 +303,7 @@ impl<P: Protocol> Handler<Task<P::Session>> for ServingLoop<'_, P> {
         if !self.queued.is_empty() {
             reactor.again();
         }
-        self.begin_stalls(reactor);
+        self.look_at_held(reactor);
         self.post_with_ended();
     }
 }

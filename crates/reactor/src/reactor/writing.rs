@@ -13,7 +13,6 @@ use super::mail::{Batch, Task};
 use super::moving::{Held, watch_socket};
 use super::peer::{Finish, HeldUpBy};
 use super::serving::{Loop, ServingLoop};
-use crate::connection::Connection;
 use crate::counters::CloseReason;
 use crate::id::ConnectionId;
 use crate::letters::Parts;
@@ -366,11 +365,17 @@ impl<P: Protocol> ServingLoop<'_, P> {
         let limit = self.serving.options.output_limit;
         let Some(peer) = self.peers.at(slot) else { return };
         let Some(write) = &mut peer.write else { return };
-        if write.blocked && !write.watched {
-            write.watched = true;
-            let watched = watch_socket(reactor, &peer.link.socket, Interest::write(Token::new(slot)));
-            if watched.is_err() {
-                return self.fail_write_half(slot, CloseReason::Lost);
+        if write.blocked {
+            write.outbox.offered(|| reactor.now());
+            if !write.watched {
+                write.watched = true;
+                let watched = watch_socket(reactor, &peer.link.socket, Interest::write(Token::new(slot)));
+                if watched.is_err() {
+                    return self.fail_write_half(slot, CloseReason::Lost);
+                }
+            }
+            if let Some(at) = write.timer_to_set(&self.serving.options) {
+                reactor.set_timer(at, Token::new(slot));
             }
         }
         if write.outbox.is_empty() && write.finish {
@@ -384,8 +389,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         let is_held = peer.read.as_ref().is_some_and(|read| read.connection.is_held());
         self.release_all(waiters);
         if is_held {
-            self.call(slot, reactor, Connection::resume);
-            self.read_on(slot);
+            self.resume(slot, reactor);
         }
     }
 

@@ -15,6 +15,8 @@ pub fn with<P: Protocol>(
     settings: &[String],
     mut other: impl FnMut(&str, &str),
 ) -> Server<P> {
+    // So that no test fails because the machine is slow.
+    server = server.write_timeout(Duration::from_secs(3_600));
     let (mut limit, mut overflow) = (NonZeroUsize::new(1 << 20).expect("not zero"), Overflow::Wait);
     for setting in settings {
         let (name, value) = setting.split_once('=').expect("name=value");
@@ -32,6 +34,7 @@ pub fn with<P: Protocol>(
             "max_connections" => server.max_connections(count()),
             "idle_ms" => server.idle(ms()),
             "handshake_ms" => server.handshake(ms()),
+            "write_timeout_ms" => server.write_timeout(ms()),
             "drain_ms" => server.drain(ms()),
             "output_limit" => {
                 limit = count();

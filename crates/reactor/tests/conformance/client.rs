@@ -11,6 +11,8 @@ use crate::diag::{self, End};
 /// A connection to a server. What it reads it waits for; a server that is killed at its deadline ends the wait.
 pub struct Client {
     socket: Arc<TcpStream>,
+    /// The address of the server's end and its own, also when the connection is no more.
+    ends: [SocketAddr; 2],
 }
 
 impl Client {
@@ -18,6 +20,7 @@ impl Client {
         let socket = TcpStream::connect(address).expect("the server listens");
         socket.set_nodelay(true).unwrap();
         Self {
+            ends: [socket.peer_addr(), socket.local_addr()].map(Result::unwrap),
             socket: Arc::new(socket),
         }
     }
@@ -36,6 +39,7 @@ impl Client {
     pub fn clone(&self) -> Self {
         Self {
             socket: Arc::clone(&self.socket),
+            ends: self.ends,
         }
     }
 
@@ -65,7 +69,7 @@ impl Client {
     }
 
     fn server_end(&self) -> End {
-        let [own, server] = [self.socket.local_addr(), self.socket.peer_addr()].map(Result::unwrap);
+        let [server, own] = self.ends;
         diag::end(server, own).expect("the server is connected")
     }
 
@@ -138,14 +142,27 @@ impl Client {
 
     /// Sends as much as goes at once.
     pub fn send_at_once(&mut self, bytes: &[u8]) -> usize {
-        self.socket.set_nonblocking(true).unwrap();
-        let sent = match (&*self.socket).write(bytes) {
+        match self.try_send_at_once(bytes) {
             Ok(count) => count,
             Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
             Err(error) => panic!("the server receives: {error}"),
-        };
+        }
+    }
+
+    /// The same, where the server may have closed the connection; nothing goes where that would block.
+    pub fn try_send_at_once(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.socket.set_nonblocking(true).unwrap();
+        let sent = (&*self.socket).write(bytes);
         self.socket.set_nonblocking(false).unwrap();
         sent
+    }
+
+    /// Waits until the kernel has nothing of the connection any more at the server's end.
+    pub fn expect_no_server(&self) {
+        let [server, own] = self.ends;
+        while diag::end(server, own).is_some() {
+            std::thread::yield_now();
+        }
     }
 
     /// Sends nothing more, and reads on.

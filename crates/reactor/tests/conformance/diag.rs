@@ -11,7 +11,8 @@ use rustix::net::{
 const REQUEST: usize = 16 + 56;
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const NLM_F_REQUEST: u16 = 1;
-/// Where `inet_diag_msg` has `idiag_rqueue` and `idiag_inode`, behind a header.
+/// Where `inet_diag_msg` has the peer's port, `idiag_rqueue` and `idiag_inode`, behind a header.
+const PEER_PORT: std::ops::Range<usize> = 22..24;
 const UNREAD: usize = 16 + 4 + 48 + 4;
 const INODE: usize = UNREAD + 12;
 
@@ -58,10 +59,11 @@ pub fn end(own: SocketAddr, peer: SocketAddr) -> Option<End> {
     send(&kernel, &request, SendFlags::empty()).expect("it listens");
     let mut answer = [0; 4096];
     let (length, _) = recv(&kernel, &mut answer, RecvFlags::empty()).expect("it answers");
-    // Anything else is an error: there is no such connection.
+    // Anything else is an error, or the socket that listens: there is no such connection.
     let kind = u16::from_ne_bytes([answer[4], answer[5]]);
+    let is_listener = answer[PEER_PORT] != peer.port().to_be_bytes();
     let field = |at: usize| u32::from_ne_bytes(answer[at..at + 4].try_into().expect("four bytes"));
-    (kind == SOCK_DIAG_BY_FAMILY && length >= INODE + 4).then(|| End {
+    (kind == SOCK_DIAG_BY_FAMILY && length >= INODE + 4 && !is_listener).then(|| End {
         unread: field(UNREAD),
         inode: field(INODE),
     })

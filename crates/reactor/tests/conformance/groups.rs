@@ -39,7 +39,10 @@ const CONNECT: &str =
 fn say(server: &Running, operations: &str) -> Client {
     let mut client = server.connect();
     client.expect_info();
-    client.send(format!("{CONNECT}{operations}"));
+    client.send(CONNECT);
+    heard(&mut client);
+    assert!(client.expect_info().contains("\"connect_info\":true"));
+    client.send(operations);
     heard(&mut client);
     client
 }

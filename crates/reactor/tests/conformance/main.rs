@@ -18,9 +18,11 @@ mod echo;
 mod groups;
 mod null;
 mod numbered;
+mod panics;
 mod processes;
 mod server;
 mod talk;
+mod times;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -115,7 +117,12 @@ fn main() -> ExitCode {
             if protocol.fits(design).is_err() {
                 continue;
             }
-            for (what, run) in suite(protocol).iter().chain(any::cases(protocol)) {
+            let cases = suite(protocol)
+                .iter()
+                .chain(any::cases(protocol))
+                .chain(times::cases(protocol))
+                .chain(panics::cases(protocol));
+            for (what, run) in cases {
                 let name = format!("{way}::{}::{what}", protocol.name());
                 if !words.iter().all(|word| name.contains(word)) {
                     continue;

@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, kill_process_group, setrlimit};
 use signal_hook::consts::SIGTERM;
+use threadgauge_reactor::protocol::chat::Chat;
+use threadgauge_reactor::protocol::echo::Echo;
 use threadgauge_reactor::protocol::groups::{Access, Groups, Options};
 use threadgauge_reactor::{AtOnce, BuiltIn, Design, Protocol, Server, Setting, Stop, Visitor};
 
@@ -19,6 +21,7 @@ use crate::client::{Client, LeftOpen};
 use crate::common::counted::{Counted, report};
 use crate::common::proc::{self, children, descriptors};
 use crate::common::settings;
+use crate::panics::{Panics, Place};
 use crate::processes::{family, has_socket, seen};
 
 const SERVER: &str = "--server";
@@ -43,15 +46,22 @@ pub fn child() -> Option<ExitCode> {
         design: design.parse().expect("a design"),
         settings,
     };
-    Some(match protocol {
-        BuiltIn::Groups => serve.visit(groups(settings)),
-        protocol => protocol.visit(serve),
+    let panics = Place::among(settings);
+    Some(match (protocol, panics) {
+        (BuiltIn::Groups, _) => serve.visit(groups(settings)),
+        (BuiltIn::Chat, Some(place)) => serve.visit(Panics::new(Chat::default(), place)),
+        (_, Some(place)) => serve.visit(Panics::new(Echo, place)),
+        (protocol, None) => protocol.visit(serve),
     })
 }
 
 /// With those settings that begin with `groups.`.
 fn groups(settings: &[String]) -> Groups {
-    let mut options = Options::default();
+    let mut options = Options {
+        // A case that takes longer than usual hears what it expects, and nothing else.
+        first_ping: Duration::from_secs(3_600),
+        ..Options::default()
+    };
     for setting in settings {
         let Some((key, value)) = setting.strip_prefix(GROUPS).and_then(|it| it.split_once('=')) else {
             continue;
@@ -107,6 +117,7 @@ impl Visitor for Serve<'_> {
                     let now = proc::number(std::process::id(), "VmSize").expect("a size") * 1024;
                     limit(Resource::As, now + number());
                 }
+                "panics" => {}
                 _ => assert!(name.starts_with(GROUPS), "there is no setting {name}"),
             }
         });

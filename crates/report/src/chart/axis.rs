@@ -2,7 +2,7 @@
 
 use threadgauge_results::Scale;
 
-use crate::units;
+use threadgauge_results::units;
 
 /// A numeric axis from 0 (its start) to 1 (its end).
 #[derive(Debug, Clone, PartialEq)]

@@ -5,7 +5,7 @@ use threadgauge_results::Figure;
 use super::axis::{Axis, width};
 use super::svg::{Svg, escape, n};
 use super::{Head, Line, Size};
-use crate::units;
+use threadgauge_results::units;
 
 const TOP: f64 = 30.0;
 const BOTTOM: f64 = 54.0;

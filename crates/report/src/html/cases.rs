@@ -5,8 +5,8 @@ use threadgauge_results::{CaseResult, ExperimentResult, MetricSummary, Ranking, 
 
 use super::{clean, section_id};
 use crate::cases::{Cases, Metric};
-use crate::units::Scale;
 use crate::words;
+use threadgauge_results::units::Scale;
 
 /// A table of more rows than this folds…
 const LONG: usize = 24;
@@ -200,7 +200,7 @@ pub(super) fn comparisons(e: &ExperimentResult, columns: &Cases<'_>) -> Markup {
                 th scope="row" { (clean(&names[0])) }
                 td { (clean(&names[1])) }
                 td.soft { (clean(&shared)) }
-                td { (clean(&crate::units::metric_name(&c.metric))) }
+                td { (clean(&threadgauge_results::units::metric_name(&c.metric))) }
                 @match c.ratio {
                     Some(ratio) => { (figure_cells(&Scale::of("ratio", ratio), ratio, c.ci95)) }
                     None => { (no_figure()) }

@@ -6,7 +6,9 @@ use threadgauge_results::{ExperimentResult, Table};
 use super::cases::Head;
 use super::{cases, clean, figure, raw, section_id, slug};
 use crate::cases::Cases;
-use crate::{SampleRow, units, words};
+use threadgauge_results::units;
+
+use crate::{SampleRow, words};
 
 /// The parts an experiment has, as suffix of the anchor and name.
 pub(super) fn parts(e: &ExperimentResult) -> Vec<(&'static str, &'static str)> {

@@ -6,8 +6,8 @@ use threadgauge_results::{ExperimentResult, Figure, Origin, Point, Scale};
 use super::cases::{self, Head};
 use super::{clean, section_id, slug};
 use crate::chart;
-use crate::units::{self, Scale as Print};
 use crate::words;
+use threadgauge_results::units::{self, Scale as Print};
 
 /// The figure, or why there is nothing to see.
 pub(super) fn figure(e: &ExperimentResult, f: &Figure) -> Markup {

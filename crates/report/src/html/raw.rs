@@ -10,7 +10,9 @@ use threadgauge_results::ExperimentResult;
 
 use super::{clean, section_id};
 use crate::cases::Cases;
-use crate::{SampleRow, units, words};
+use threadgauge_results::units;
+
+use crate::{SampleRow, words};
 
 /// A list of cases, each opening to its samples.
 pub(super) fn section(e: &ExperimentResult, columns: &Cases<'_>, samples: &[SampleRow<'_>]) -> Markup {

@@ -12,8 +12,8 @@ use threadgauge_results::{CaseResult, ExperimentResult, Status};
 use super::Style;
 use super::text::{Ink, clean, paint, paragraph};
 use crate::cases::{Cases, Metric};
-use crate::units::Scale;
 use crate::words;
+use threadgauge_results::units::Scale;
 
 /// How much a grid shows.
 #[derive(Debug, Clone, Copy)]
@@ -229,7 +229,7 @@ fn blocks(e: &ExperimentResult, columns: &Cases<'_>, style: &Style) -> String {
                     Some((number, half)) => format!("{number} {} ±{half}", scale.name),
                     None => format!("{half} {}", scale.name),
                 };
-                let text = format!("{}: {text}", crate::units::metric_name(metric.name));
+                let text = format!("{}: {text}", threadgauge_results::units::metric_name(metric.name));
                 out.push_str(&paragraph(&text, style.width, "   "));
             }
         }

@@ -12,7 +12,9 @@ use threadgauge_results::{Axis, ExperimentResult, Figure, Origin, Point, Scale, 
 use super::{clip, head, number, text};
 use crate::cases::Cases;
 use crate::chart::category;
-use crate::{units, words};
+use threadgauge_results::units;
+
+use crate::words;
 
 /// Rows a chart covers.
 const CHART_ROWS: u32 = 22;

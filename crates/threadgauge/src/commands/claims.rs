@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use threadgauge_lab::catalogue::decided_by;
+use threadgauge_experiments::decided_by;
 use threadgauge_report::{ClaimRow, claims_table};
 use threadgauge_results::{Claim, Finding, Verdict as ClaimVerdict, claims as all};
 

@@ -2,32 +2,34 @@
 
 use std::fmt::Write as _;
 
+use threadgauge_experiments::CATALOGUE;
 use threadgauge_lab::selection::experiments;
-use threadgauge_results::claim;
+use threadgauge_results::{Claim, claims_of};
 
 use crate::output::{Done, Verdict, print_words};
 
 /// Prints it.
 pub fn explain(id: &str) -> Done {
-    let found = experiments(&[id.to_owned()])?;
+    let found = experiments(CATALOGUE, &[id.to_owned()])?;
     let mut text = String::new();
     for experiment in found {
-        let method = experiment.method();
-        let _ = writeln!(text, "{}: {}\n", experiment.id(), experiment.question());
-        section(&mut text, "How", &method.how);
-        section(&mut text, "Control", &method.control);
-        section(&mut text, "Traps", &method.traps.join("\n"));
-        section(&mut text, "The sources, and where this differs", &method.source);
+        let about = experiment.about();
+        let _ = writeln!(text, "{}: {}\n", about.id, about.question);
+        section(&mut text, "How", about.how);
+        section(&mut text, "Control", about.control);
+        section(&mut text, "Traps", &about.traps.join("\n"));
+        section(&mut text, "The sources, and where this differs", about.source);
         section(
             &mut text,
             "Metrics that decide",
-            &experiment.primary_metrics().join(", "),
+            &about
+                .primary
+                .iter()
+                .map(|m| m.name)
+                .collect::<Vec<_>>()
+                .join(", "),
         );
-        let claims: Vec<String> = experiment
-            .claims()
-            .iter()
-            .filter_map(|id| published(id))
-            .collect();
+        let claims: Vec<String> = claims_of(about.id).map(published).collect();
         section(
             &mut text,
             "Claims it decides, and what was published",
@@ -49,15 +51,14 @@ fn section(text: &mut String, head: &str, body: &str) {
     text.push('\n');
 }
 
-fn published(id: &str) -> Option<String> {
-    let claim = claim(id)?;
+fn published(claim: &Claim) -> String {
     let value = if claim.published_value.is_empty() {
         "no figure published".to_owned()
     } else {
         format!("published: {}", claim.published_value)
     };
-    Some(format!(
-        "{id} (source {}): {} ({value})",
-        claim.source, claim.claim
-    ))
+    format!(
+        "{} (source {}): {} ({value})",
+        claim.id, claim.source, claim.claim
+    )
 }

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use threadgauge_lab::catalogue::catalogue;
-use threadgauge_lab::experiment::Site;
+use threadgauge_experiments::CATALOGUE;
 use threadgauge_lab::schedule::{Chosen, expected_rounds, stopping_rule};
+use threadgauge_lab::site::Site;
 
 use crate::cli::ListOptions;
 use crate::commands::run::site;
@@ -15,17 +15,9 @@ use crate::progress::minutes;
 /// Prints every experiment with what it takes.
 pub fn list(options: &ListOptions) -> Done {
     let site = site(options.profile.into(), None)?;
-    let entries: Vec<Entry> = catalogue()
+    let entries: Vec<Entry> = CATALOGUE
         .iter()
-        .map(|e| {
-            Entry::new(
-                &Chosen {
-                    experiment: *e,
-                    plan: e.plan(&site),
-                },
-                &site,
-            )
-        })
+        .map(|e| Entry::new(&Chosen::all(e, &site), &site))
         .collect();
     if options.json {
         print(&serde_json::to_string_pretty(
@@ -52,13 +44,13 @@ impl Entry {
         let rounds = expected_rounds(&stopping_rule(site.profile, None));
         Self {
             id: experiment.id(),
-            question: experiment.question(),
-            sources: experiment.sources(),
+            question: experiment.about().question,
+            sources: experiment.about().sources,
             cases: chosen
                 .plan
                 .cases
                 .iter()
-                .map(|c| (c.params.to_string(), c.skip.clone()))
+                .map(|c| (c.params.to_string(), c.skip.as_ref().map(ToString::to_string)))
                 .collect(),
             rounds,
             takes: chosen.expected(rounds),

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use jiff::Timestamp;
-use threadgauge_lab::experiment::{Profile, Site};
+use threadgauge_experiments::CATALOGUE;
 use threadgauge_lab::launch::{Interrupts, Launcher};
-use threadgauge_lab::schedule::{self, Chosen, Ending, expected_rounds, stopping_rule};
+use threadgauge_lab::schedule::{self, Chosen, Ending, ThisMachine, expected_rounds, stopping_rule};
 use threadgauge_lab::selection::{Selector, choose, experiments};
+use threadgauge_lab::site::{Profile, Site};
 use threadgauge_lab::turns::{Greeting, Turns};
 use threadgauge_machine::{CpuList, Fingerprint, allowed_cpus, available_memory_mib, fingerprint};
 use threadgauge_report::{terminal, terminal_summary};
@@ -50,18 +51,12 @@ pub fn run(options: &RunOptions) -> Done {
         mut turns,
     } = begun;
     say(&format!("Results go to {}", dir.display()));
-    let mut launcher = Launcher::new("/proc/self/exe", ["worker"], interrupts)
+    let launcher = Launcher::new("/proc/self/exe", ["worker"], interrupts)
         .context("this process cannot become the parent of its workers' children")?;
+    let mut machine = ThisMachine::new(launcher).context("the machine's load cannot be read")?;
     let ending = {
         let mut shown = Shown::new();
-        schedule::run(
-            &mut store,
-            &chosen,
-            profile,
-            &mut launcher,
-            &mut turns,
-            &mut shown,
-        )
+        schedule::run(&mut store, &chosen, profile, &mut machine, &mut turns, &mut shown)
     };
     // Whatever stopped it, what was measured is reported.
     let data = folder::from_store(&dir, &store)?;
@@ -133,7 +128,7 @@ fn begin(options: &RunOptions, interrupts: &mut Interrupts) -> Result<Begun> {
     let profile = options.profile.into();
     let site = site(profile, options.cpus.as_ref())?;
     let (only, set) = (Selector::joined(&options.only), Selector::joined(&options.set));
-    let chosen = choose(&experiments(&options.experiments)?, &site, &only, &set)?;
+    let chosen = choose(&experiments(CATALOGUE, &options.experiments)?, &site, &only, &set)?;
     let started = Timestamp::now().round(jiff::Unit::Second)?.to_string();
     let id = format!("{:06x}", fastrand::u32(..1 << 24));
     let dir = options
@@ -229,7 +224,7 @@ fn resume(dir: &Path) -> Result<Begun> {
         .experiments()?
         .iter()
         .filter(|e| e.stopped_because.is_none())
-        .map(|e| Chosen::again(e, &site))
+        .map(|e| Chosen::again(CATALOGUE, e, &site))
         .collect::<Result<Vec<_>, _>>()?;
     if record.in_turns_with.is_some() && !chosen.is_empty() {
         // From here on it is alone, and its rounds are nobody's pairs.

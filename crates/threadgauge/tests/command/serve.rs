@@ -36,7 +36,16 @@ impl Served {
         Self::by(shell)
     }
 
-    fn by(mut command: Command) -> Self {
+    /// Or what it said instead.
+    fn try_start(dir: &Path, arguments: &[&str]) -> Result<Self, String> {
+        Self::try_by(command(dir, &[&["serve"], arguments].concat()))
+    }
+
+    fn by(command: Command) -> Self {
+        Self::try_by(command).unwrap_or_else(|said| panic!("it did not start: {said}"))
+    }
+
+    fn try_by(mut command: Command) -> Result<Self, String> {
         let mut child = command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -47,12 +56,25 @@ impl Served {
         said.read_line(&mut first).unwrap();
         let Some(address) = first.strip_prefix("listening on ") else {
             let _ = said.read_to_string(&mut first);
-            panic!("{command:?}: {first}");
+            let _ = child.wait();
+            return Err(format!("{command:?}: {first}"));
         };
-        Self {
+        Ok(Self {
             child,
             address: address.trim_end().to_owned(),
             said,
+        })
+    }
+
+    /// Waits for it to say a line that begins so, and gives back the rest of that.
+    fn hears(&mut self, begin: &str) -> String {
+        let mut all = String::new();
+        loop {
+            let start = all.len();
+            assert_ne!(self.said.read_line(&mut all).unwrap(), 0, "no {begin:?} in {all}");
+            if let Some(rest) = all[start..].strip_prefix(begin) {
+                return rest.trim_end().to_owned();
+            }
         }
     }
 
@@ -139,7 +161,10 @@ fn pairs() -> Vec<(String, String)> {
 fn every_pair_of_the_list_serves_and_sums_up() {
     let dir = tempfile::tempdir().unwrap();
     for (protocol, design) in pairs() {
-        let served = Served::start(dir.path(), &[&protocol, "--design", &design, "--json"]);
+        let served = Served::start(
+            dir.path(),
+            &[&protocol, "--design", &design, "--listen", "0", "--json"],
+        );
         let mut client = match &protocol[..] {
             "null" => {
                 let mut client = served.connect();
@@ -190,6 +215,45 @@ fn without_a_design_one_event_loop_serves() {
     );
 }
 
+/// What the kernel allows, the server itself says when it is asked for it.
+#[test]
+fn without_a_design_groups_are_served_as_was_measured_best_and_it_says_why() {
+    let dir = tempfile::tempdir().unwrap();
+    let io_uring = Served::try_start(dir.path(), &["groups", "--listen", "0", "--sends", "io_uring"]);
+    let served = Served::start(dir.path(), &["groups", "--listen", "0"]);
+    drop(served.exchange("", "INFO {"));
+    served.signal("-TERM");
+    let (code, out, said) = served.end();
+    assert_eq!(code, Some(0));
+    assert!(out.starts_with("groups on reactor\n"), "{out}");
+    let chosen = "\nchosen, since no --design is given: reactor with --sends ";
+    let how = match io_uring {
+        Ok(_) => "io_uring, which delivered most for a CPU second",
+        Err(_) => "call; io_uring would deliver more for a CPU second, but the kernel refuses it",
+    };
+    assert!(said.contains(&format!("{chosen}{how}")), "{said}");
+    for named in [["--design", "reactor"], ["--sends", "call"]] {
+        let served = Served::start(dir.path(), &[&["groups", "--listen", "0"], &named[..]].concat());
+        served.signal("-TERM");
+        let said = served.end().2;
+        assert!(!said.contains("chosen"), "{said}");
+    }
+}
+
+#[test]
+fn groups_listen_where_clients_look_for_them() {
+    let dir = tempfile::tempdir().unwrap();
+    // Somebody else may have the port: then it says so.
+    let address = match Served::try_start(dir.path(), &["groups"]) {
+        Ok(served) => served.address.clone(),
+        Err(said) => {
+            assert!(said.contains("cannot listen on 127.0.0.1:4222"), "{said}");
+            return;
+        }
+    };
+    assert_eq!(address, "127.0.0.1:4222");
+}
+
 #[test]
 fn it_says_what_it_is_made_of_and_whom_it_serves_at_once() {
     let dir = tempfile::tempdir().unwrap();
@@ -224,7 +288,7 @@ fn a_low_limit_on_descriptors_is_raised_as_far_as_it_may_be_and_else_said() {
 #[test]
 fn too_many_members_of_groups_are_told_so() {
     let dir = tempfile::tempdir().unwrap();
-    let served = Served::start(dir.path(), &["groups", "--max-connections", "2"]);
+    let served = Served::start(dir.path(), &["groups", "--listen", "0", "--max-connections", "2"]);
     let members = [(); 2].map(|()| served.exchange("", "INFO {"));
     for _ in 0..3 {
         let mut said = String::new();
@@ -233,6 +297,66 @@ fn too_many_members_of_groups_are_told_so() {
     }
     served.signal("-TERM");
     drop(members);
+    assert_eq!(served.end().0, Some(0));
+}
+
+/// A server of groups with its pages, and where they are.
+fn with_pages(dir: &Path, arguments: &[&str]) -> (Served, String) {
+    let mut served = Served::start(
+        dir,
+        &[&["groups", "--listen", "0", "--monitor", "0"], arguments].concat(),
+    );
+    let monitor = served.hears("monitor on http://");
+    (served, monitor)
+}
+
+/// A page as it is now.
+fn page(monitor: &str, target: &str) -> Value {
+    let mut reader = TcpStream::connect(monitor).unwrap();
+    reader.set_read_timeout(Some(DEADLINE)).unwrap();
+    write!(
+        reader,
+        "GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    reader.read_to_string(&mut answer).unwrap();
+    let (_, page) = answer.split_once("\r\n\r\n").unwrap();
+    serde_json::from_str(page).unwrap()
+}
+
+#[test]
+fn clients_that_are_gone_are_on_their_page() {
+    let dir = tempfile::tempdir().unwrap();
+    let (served, monitor) = with_pages(dir.path(), &[]);
+    let stays = served.exchange("", "INFO {");
+    let mut wrong = served.exchange("SUB a 1\r\nHELLO\r\n", "INFO {");
+    wrong.read_to_end(&mut Vec::new()).unwrap();
+    let by = Instant::now() + DEADLINE;
+    let closed = loop {
+        let closed = page(&monitor, "/connz?state=closed&sort=reason");
+        if closed["total"] == 1 || Instant::now() > by {
+            break closed;
+        }
+    };
+    let gone = &closed["connections"][0];
+    assert_eq!(
+        (&gone["cid"], &gone["reason"]),
+        (&2.into(), &"Protocol Violation".into()),
+        "{closed}"
+    );
+    assert!(gone["stop"].is_string() && gone["subscriptions"] == 1, "{closed}");
+    let numbers = |target| {
+        let page = page(&monitor, target);
+        let all = page["connections"].as_array().unwrap().iter();
+        all.map(|client| client["cid"].as_u64().unwrap())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(numbers("/connz"), [1]);
+    assert_eq!(numbers("/connz?state=all"), [1, 2]);
+    assert_eq!(numbers("/connz?state=all&cid=2"), [2]);
+    served.signal("-TERM");
+    drop(stays);
     assert_eq!(served.end().0, Some(0));
 }
 
@@ -269,17 +393,17 @@ fn the_summary_says_what_happened() {
 }
 
 /// A server with 32 MB for one client, which has read one byte of it.
-fn with_much_to_send(dir: &Path) -> (Served, TcpStream) {
+fn with_much_to_send(dir: &Path, design: &str, drain: &str) -> (Served, TcpStream) {
     let served = Served::start(
         dir,
         &[
             "bytes",
             "--design",
-            "iterative",
+            design,
             "--output-limit",
             "100000000",
             "--drain",
-            "600",
+            drain,
         ],
     );
     let client = served.exchange(&"16384 keep\n".repeat(2_000), "a");
@@ -289,21 +413,128 @@ fn with_much_to_send(dir: &Path) -> (Served, TcpStream) {
 #[test]
 fn after_the_stop_a_client_gets_all_that_was_for_it() {
     let dir = tempfile::tempdir().unwrap();
-    let (served, mut client) = with_much_to_send(dir.path());
+    // The last two are for `groups` alone.
+    for signal in ["-TERM", "-HUP", "-USR2"] {
+        let (served, mut client) = with_much_to_send(dir.path(), "iterative", "600");
+        served.signal(signal);
+        served.signals_arrived();
+        let mut rest = Vec::new();
+        client.read_to_end(&mut rest).unwrap();
+        assert_eq!(rest.len(), 2_000 * 16_384 - 1, "{signal}");
+        let (code, out, _) = served.end();
+        assert_eq!(code, Some(0));
+        assert!(out.contains("1 server stopped"), "{out}");
+    }
+}
+
+#[test]
+fn without_a_drain_time_it_ends_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    for design in ["iterative", "thread-per-connection", "reactor", "preforked-mutex"] {
+        let (served, client) = with_much_to_send(dir.path(), design, "0");
+        served.signal("-TERM");
+        let (code, out, said) = served.end();
+        drop(client);
+        assert_eq!(code, Some(0), "{design}: {said}");
+        assert!(
+            said.contains("drain 0 s") && out.contains("1 drain time over"),
+            "{design}: {said}{out}"
+        );
+    }
+}
+
+/// Says this on a new connection, and reads the greeting and all that comes up to `end`.
+fn say(served: &Served, words: &str, end: &str) -> TcpStream {
+    let mut client = served.connect();
+    client.write_all(words.as_bytes()).unwrap();
+    hear(&mut client, end);
+    client
+}
+
+fn hear(client: &mut TcpStream, end: &str) {
+    let mut heard = Vec::new();
+    while !heard.ends_with(end.as_bytes()) {
+        let mut byte = [0];
+        assert_eq!(
+            client.read(&mut byte).unwrap(),
+            1,
+            "no {end:?} in {:?}",
+            text(&heard)
+        );
+        heard.extend(byte);
+    }
+}
+
+#[test]
+fn sighup_has_the_settings_read_again_that_may_change_and_says_which() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("groups.toml");
+    let write = |above: &str, token: &str| {
+        fs::write(
+            &file,
+            format!("protocol = 'groups'\nlisten = 0\n{above}\n[groups]\n{token}\n"),
+        )
+        .unwrap();
+    };
+    write("", "token = 'one'\nping-max = 3");
+    let mut served = Served::start(dir.path(), &["--config", "groups.toml"]);
+    let login = |token: &str| format!("CONNECT {{\"verbose\":false,\"auth_token\":\"{token}\"}}\r\nPING\r\n");
+    let mut first = say(&served, &login("one"), "PONG\r\n");
+    write("idle = 60", "token = 'two'\nping-max = 3\nmax-subscriptions = 1");
+    served.signal("-HUP");
+    assert_eq!(
+        served.hears("SIGHUP: read groups.toml again: "),
+        "changed: token, max-subscriptions; stays until a restart: idle"
+    );
+    say(&served, &login("one"), "-ERR 'Authorization Violation'\r\n");
+    let subscribes = login("two") + "SUB a 1\r\nSUB b 2\r\n";
+    say(&served, &subscribes, "-ERR 'maximum subscriptions exceeded'\r\n");
+    served.signal("-HUP");
+    let again = served.hears("SIGHUP: read groups.toml again: ");
+    assert_eq!(again, "stays until a restart: idle");
+    write("idle = 'long'", "token = 'three'");
+    served.signal("-HUP");
+    let why = served.hears("SIGHUP: everything stays as it is, since ");
+    assert!(why.contains("groups.toml") && why.contains("`idle`"), "{why}");
+    say(&served, &login("two"), "PONG\r\n");
+    first.write_all(b"PING\r\n").unwrap();
+    hear(&mut first, "PONG\r\n");
     served.signal("-TERM");
-    served.signals_arrived();
-    let mut rest = Vec::new();
-    client.read_to_end(&mut rest).unwrap();
-    assert_eq!(rest.len(), 2_000 * 16_384 - 1);
-    let (code, out, _) = served.end();
-    assert_eq!(code, Some(0));
-    assert!(out.contains("1 server stopped"), "{out}");
+    drop(first);
+    assert_eq!(served.end().0, Some(0));
+    let mut served = Served::start(dir.path(), &["groups", "--listen", "0"]);
+    served.signal("-HUP");
+    let why = served.hears("SIGHUP: everything stays as it is, since ");
+    assert!(why.contains("--config"), "{why}");
+    served.signal("-TERM");
+    assert_eq!(served.end().0, Some(0));
+}
+
+#[test]
+fn sigusr2_begins_a_lame_duck() {
+    let dir = tempfile::tempdir().unwrap();
+    for (set, said) in [(["--drain", "0"], "120"), (["--lame-duck", "60"], "60")] {
+        let arguments = [&["groups", "--listen", "0"][..], &set].concat();
+        let mut served = Served::start(dir.path(), &arguments);
+        let connect = "CONNECT {\"verbose\":false,\"protocol\":1}\r\nPING\r\n";
+        let mut client = say(&served, connect, "PONG\r\n");
+        served.signal("-USR2");
+        let words = served.hears("SIGUSR2: ");
+        assert_eq!(words, format!("a lame duck, for {said} s at most"));
+        hear(&mut client, "\"ldm\":true");
+        client.write_all(b"SUB a 1\r\nPUB a 2\r\nhi\r\n").unwrap();
+        hear(&mut client, "MSG a 1 2\r\nhi\r\n");
+        drop(client);
+        let (code, out, said) = served.end();
+        assert_eq!(code, Some(0), "{said}");
+        assert!(out.contains("1 ended by client"), "{out}");
+    }
 }
 
 #[test]
 fn the_second_ctrl_c_ends_it_at_once() {
     let dir = tempfile::tempdir().unwrap();
-    let (served, client) = with_much_to_send(dir.path());
+    let (served, client) = with_much_to_send(dir.path(), "iterative", "600");
     served.signal("-INT");
     served.signals_arrived();
     served.signal("-INT");

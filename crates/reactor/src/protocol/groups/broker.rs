@@ -1,14 +1,14 @@
 //! What the clients of one server share: who is there, and who is subscribed to what.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use super::connect::Wishes;
-use super::index::{Index, Subscriber};
-use super::monitor::Traffic;
+use super::index::{Index, Key, Subscriber};
+use super::monitor::{ClientFigures, ClosedFigures, Traffic, figures};
 use super::options::Options;
 use super::subject;
 use super::times::Times;
@@ -18,9 +18,11 @@ use crate::id::ConnectionId;
 
 /// Locks are taken in this order: a client's subscriptions, then the index; the list of clients, then a client's
 /// subscriptions. Nobody holds those of two clients.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Broker {
-    pub options: Options,
+    options: RwLock<Arc<Options>>,
+    /// Asked for with each message: they do not change.
+    pub limits: Limits,
     pub index: Index<Subscription>,
     listens: OnceLock<SocketAddr>,
     clients: Mutex<BTreeMap<u64, Arc<Client>>>,
@@ -28,12 +30,16 @@ pub(super) struct Broker {
     last_client: AtomicU64,
     /// The last subscription's number.
     last_subscription: AtomicU64,
+    /// The last message trace's number.
+    last_trace: AtomicU64,
     /// How many clients may not connect and were told so.
     pub violations: AtomicU64,
     /// How many clients were given their time to leave.
     leaving: AtomicU32,
     /// Of clients that are gone: from them, and to them.
     gone: Mutex<(Traffic, Traffic)>,
+    /// The last of them, in the order in which they went.
+    closed: Mutex<VecDeque<Arc<ClosedFigures>>>,
 }
 
 /// What others see of a client.
@@ -59,6 +65,8 @@ struct Subscriptions {
     by_sid: HashMap<Box<[u8]>, Arc<Subscription>>,
     /// What came by those that are gone.
     gone: Traffic,
+    /// How many there were when the client left.
+    at_last: usize,
 }
 
 /// No size of a message.
@@ -148,6 +156,15 @@ impl Subscription {
         }
     }
 
+    /// Where it is in the index.
+    fn key(&self) -> Key<'_> {
+        Key {
+            subject: &self.subject,
+            queue: self.queue.as_deref(),
+            number: self.number,
+        }
+    }
+
     /// After how many messages it is over, if that was said.
     pub fn most(&self) -> Option<u64> {
         Some(self.most.load(Relaxed)).filter(|&most| most < u64::MAX)
@@ -176,19 +193,41 @@ pub(super) enum Subscribed {
     Invalid,
 }
 
+impl Default for Broker {
+    fn default() -> Self {
+        Self::new(Options::default())
+    }
+}
+
 impl Broker {
     pub fn new(options: Options) -> Self {
         Self {
-            options,
-            ..Self::default()
+            limits: options.limits(),
+            options: RwLock::new(Arc::new(options)),
+            index: Index::default(),
+            listens: OnceLock::new(),
+            clients: Mutex::default(),
+            last_client: AtomicU64::new(0),
+            last_subscription: AtomicU64::new(0),
+            last_trace: AtomicU64::new(0),
+            violations: AtomicU64::new(0),
+            leaving: AtomicU32::new(0),
+            gone: Mutex::default(),
+            closed: Mutex::default(),
         }
     }
 
-    pub fn limits(&self) -> Limits {
-        Limits {
-            control_line: self.options.max_control_line,
-            payload: self.options.max_payload,
-        }
+    /// As they are now.
+    pub fn options(&self) -> Arc<Options> {
+        Arc::clone(&self.options.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Changes those that may change.
+    pub fn change(&self, change: impl FnOnce(&mut Options)) {
+        let mut options = self.options.write().unwrap_or_else(PoisonError::into_inner);
+        let mut changed = Options::clone(&options);
+        change(&mut changed);
+        *options = Arc::new(options.with_changes(changed));
     }
 
     /// The server listens there. The first address is the one that clients are told.
@@ -200,6 +239,11 @@ impl Broker {
     pub fn address(&self) -> SocketAddr {
         let nowhere = || SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
         self.listens.get().copied().unwrap_or_else(nowhere)
+    }
+
+    /// The number of one more message trace, from 1 on.
+    pub fn next_trace(&self) -> u64 {
+        self.last_trace.fetch_add(1, Relaxed) + 1
     }
 
     // Clients.
@@ -223,7 +267,7 @@ impl Broker {
     pub fn enter(&self, client: &Arc<Client>) -> bool {
         let mut clients = locked(&self.clients);
         let fits = self
-            .options
+            .options()
             .max_connections
             .is_none_or(|most| clients.len() < most);
         if fits {
@@ -234,12 +278,16 @@ impl Broker {
 
     /// A client is gone, and its subscriptions with it.
     pub fn leave(&self, client: &Client) {
-        let own = std::mem::take(&mut *locked(&client.subscriptions));
-        let mut received = own.gone;
-        for subscription in own.by_sid.values() {
-            self.index_remove(subscription);
-            received += subscription.traffic();
-        }
+        let all = std::mem::take(&mut locked(&client.subscriptions).by_sid);
+        self.index.remove(all.values().map(|it| it.key()));
+        let received = {
+            let mut own = locked(&client.subscriptions);
+            for subscription in all.values() {
+                own.gone += subscription.traffic();
+            }
+            own.at_last = own.at_last.max(all.len());
+            own.gone
+        };
         if locked(&self.clients).remove(&client.number).is_some() {
             let mut gone = locked(&self.gone);
             gone.0 += client.published();
@@ -247,16 +295,46 @@ impl Broker {
         }
     }
 
+    /// A client's connection is gone, for this reason.
+    pub fn close(&self, client: &Client, reason: &'static str, now: Instant) {
+        self.leave(client);
+        let subscriptions = locked(&client.subscriptions).at_last;
+        let client = ClientFigures {
+            subscriptions,
+            ..figures(client, now)
+        };
+        let figures = Arc::new(ClosedFigures {
+            client,
+            stopped: now,
+            reason,
+        });
+        let mut closed = locked(&self.closed);
+        closed.push_back(figures);
+        if closed.len() > self.options().max_closed_clients {
+            closed.pop_front();
+        }
+    }
+
     /// How long one more client may stay, now that the server stops.
     pub fn stay(&self) -> Duration {
         let place = self.leaving.fetch_add(1, Relaxed);
         let of = u32::try_from(locked(&self.clients).len()).unwrap_or(u32::MAX);
-        self.options.stay(place, of)
+        self.options().stay(place, of)
     }
 
     /// All clients that are there, in the order in which they came.
     pub fn clients(&self) -> Vec<Arc<Client>> {
         locked(&self.clients).values().cloned().collect()
+    }
+
+    /// The client with this number, if it is there.
+    pub fn client_numbered(&self, number: u64) -> Option<Arc<Client>> {
+        locked(&self.clients).get(&number).cloned()
+    }
+
+    /// The last that are gone, in the order in which they went.
+    pub fn closed(&self) -> Vec<Arc<ClosedFigures>> {
+        locked(&self.closed).iter().cloned().collect()
     }
 
     /// How many clients there were until now.
@@ -280,7 +358,7 @@ impl Broker {
         sid: &[u8],
     ) -> Subscribed {
         let mut own = locked(&client.subscriptions);
-        if own.by_sid.len() >= self.options.max_subscriptions {
+        if own.by_sid.len() >= self.options().max_subscriptions {
             return Subscribed::TooMany;
         }
         if own.by_sid.contains_key(sid) {
@@ -302,8 +380,7 @@ impl Broker {
             queue: queue.map(Into::into),
         });
         own.by_sid.insert(sid.into(), Arc::clone(&subscription));
-        self.index
-            .insert(subject, queue, subscription.number, subscription);
+        self.index.insert(subscription.key(), &subscription);
         Subscribed::Done
     }
 
@@ -334,16 +411,8 @@ impl Broker {
         if is_there {
             own.by_sid.remove(&subscription.sid);
             own.gone += subscription.traffic();
-            self.index_remove(subscription);
+            self.index.remove([subscription.key()].into_iter());
         }
-    }
-
-    fn index_remove(&self, subscription: &Subscription) {
-        self.index.remove(
-            &subscription.subject,
-            subscription.queue.as_deref(),
-            subscription.number,
-        );
     }
 }
 
@@ -394,6 +463,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::index::Found;
     use super::*;
 
     #[test]
@@ -462,6 +532,27 @@ mod tests {
             bytes: 703,
         };
         assert_eq!(other.traffic(), all);
+    }
+
+    #[test]
+    fn a_client_that_leaves_disturbs_nobody() {
+        let broker = Broker::default();
+        let [stays, goes] = [1, 2].map(|slot| broker.client(ConnectionId::new(0, 0, slot)));
+        broker.subscribe(&stays, b"room", None, b"1");
+        for sid in 0..1_000 {
+            let sid = sid.to_string();
+            broker.subscribe(&goes, format!("own.{sid}").as_bytes(), None, sid.as_bytes());
+        }
+        let route = Found::default().take(&broker.index, b"room");
+        let own = Found::default().take(&broker.index, b"own.999");
+        assert_eq!((route.plain.len(), own.plain.len()), (1, 1));
+        broker.leave(&goes);
+        assert!(route.is_current() && !own.is_current());
+        let all = ["room", "own.0", "own.999"].map(|subject| {
+            let route = Found::default().take(&broker.index, subject.as_bytes());
+            route.plain.len()
+        });
+        assert_eq!(all, [1, 0, 0]);
     }
 
     #[test]

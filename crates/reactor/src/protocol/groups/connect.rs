@@ -133,6 +133,7 @@ struct Info<'a> {
     server_id: &'a str,
     server_name: &'a str,
     version: &'a str,
+    implementation: &'a str,
     proto: u32,
     /// Clients know that a server without it is not written in Go.
     go: &'a str,
@@ -147,6 +148,11 @@ struct Info<'a> {
     auth_required: bool,
     #[serde(skip_serializing_if = "is_false")]
     ldm: bool,
+    #[serde(skip_serializing_if = "is_false")]
+    connect_info: bool,
+    /// Where the client is, once it has said who it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remote_account: Option<&'a str>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
@@ -154,8 +160,14 @@ fn is_false(flag: &bool) -> bool {
     !flag
 }
 
-/// The server's version, as clients see it.
-pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// The version of the NATS server whose core protocol this is: clients ask only for what their server's version has.
+pub(super) const VERSION: &str = "2.15.2";
+
+/// What the server really is, beside that.
+pub(super) const IMPLEMENTATION: &str = concat!("threadgauge ", env!("CARGO_PKG_VERSION"));
+
+/// The one account, which all clients are in, as the NATS server calls it.
+pub(super) const ACCOUNT: &str = "$G";
 
 /// Whom an `INFO` is for.
 #[derive(Clone, Copy, Debug)]
@@ -164,6 +176,8 @@ pub(super) struct Reader {
     pub address: Option<SocketAddr>,
     /// The server is stopping.
     pub lame_duck: bool,
+    /// The first `INFO` that it gets after its `CONNECT`.
+    pub connected: bool,
 }
 
 /// The line that says what the server is.
@@ -172,6 +186,7 @@ pub(super) fn info(options: &Options, listens: SocketAddr, reader: Reader) -> St
         server_id: &options.server_id,
         server_name: &options.server_name,
         version: VERSION,
+        implementation: IMPLEMENTATION,
         proto: 1,
         go: "",
         host: listens.ip(),
@@ -182,6 +197,8 @@ pub(super) fn info(options: &Options, listens: SocketAddr, reader: Reader) -> St
         client_ip: reader.address.map(|address| address.ip()),
         auth_required: options.access != Access::Everyone,
         ldm: reader.lame_duck,
+        connect_info: reader.connected,
+        remote_account: reader.connected.then_some(ACCOUNT),
     };
     let json = serde_json::to_string(&info).expect("texts and numbers");
     format!("INFO {json} \r\n")
@@ -241,6 +258,7 @@ mod tests {
             client_id: 7,
             address: Some("127.0.0.1:9".parse().expect("an address")),
             lame_duck: true,
+            connected: true,
         };
         let line = info(&options, listens, reader);
         assert!(!line.contains("s3cret") && line.matches('\n').count() == 1);
@@ -256,7 +274,11 @@ mod tests {
             ("max_payload", 1_048_576.into()),
             ("auth_required", true.into()),
             ("ldm", true.into()),
+            ("connect_info", true.into()),
+            ("remote_account", "$G".into()),
             ("client_ip", "127.0.0.1".into()),
+            ("version", VERSION.into()),
+            ("implementation", IMPLEMENTATION.into()),
         ] {
             assert_eq!(info[name], value, "{name}");
         }

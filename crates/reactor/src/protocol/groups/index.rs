@@ -1,28 +1,32 @@
-//! Who is subscribed to what: one table of subjects as they were subscribed to.
+//! Who is subscribed to what, and what publishers know of that.
 //!
-//! Subjects with wildcards are in the table too, and beside it a list of their *shapes*: how many tokens, which of them
-//! are `*`, and whether `>` follows. A message's subject is looked up as it is, and once for each shape that fits its
-//! number of tokens, with wildcards in the shape's places: `a.b.c` for the shape of `x.*.y` as `a.*.c`. In practice
-//! there are a few shapes, so that a few lookups find all; and a subscription costs memory for its text alone, however
-//! many tokens it has, where a tree of tokens would cost a node for each.
+//! Publishing asks far more often than subscriptions change, and mostly for the same few subjects. So what was found for a
+//! subject, its *route*, is kept: by the index for all, and by each publisher for the subjects that it used last. Whoever changes a
+//! subscription revokes the routes of the subjects that it is for, and no others: who publishes looks at a flag of the route, and
+//! takes no lock while it is set.
 //!
-//! Publishing asks far more often than subscriptions change, and mostly for the same few subjects. So what was found
-//! for a subject is kept, and every change makes a new generation, in which nothing found before is used any more: who
-//! publishes looks at one number, and takes no lock while it stays the same.
+//! What is kept is bounded. The index keeps so many routes and bytes and then forgets the oldest. A publisher keeps a few small
+//! routes, which may be revoked and are held until it publishes again or is [asked to let go](Found::forget_revoked); a large
+//! one it only knows by name, so that it goes once it is revoked: else a room in which each joins, speaks once and listens would
+//! cost a list of all for each.
 
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 use super::subject;
+use super::tree::Tree;
 
-/// What was found is forgotten when it is for more subjects than this,
+/// The index keeps no more routes than this,
 const MOST_ROUTES: usize = 16 * 1024;
-/// or holds more subscriptions.
-const MOST_KEPT: usize = 1 << 20;
-/// What one publisher keeps for itself.
+/// nor more bytes of them, unless a single one has more.
+const MOST_BYTES: usize = 16 << 20;
+/// A publisher keeps so many routes,
 const MOST_OWN: usize = 8;
+/// and itself holds those of no more bytes each.
+const MOST_OWN_BYTES: usize = 512;
+/// As many subscriptions end before others may look in between.
+const MOST_AT_ONCE: usize = 256;
 
 /// What is subscribed to a subject.
 pub(super) trait Subscriber {
@@ -33,12 +37,22 @@ pub(super) trait Subscriber {
     fn head(&self, subject: &[u8]) -> Box<[u8]>;
 }
 
+/// Where a subscription is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Key<'a> {
+    /// A valid one.
+    pub subject: &'a [u8],
+    pub queue: Option<&'a [u8]>,
+    /// No other has the same.
+    pub number: u64,
+}
+
 /// Subscriptions `S` by their subjects.
 #[derive(Debug)]
 pub(super) struct Index<S> {
-    /// How often it has changed.
-    generation: AtomicU64,
-    state: Mutex<State<S>>,
+    places: RwLock<Tree<Place<S>>>,
+    /// Locked alone, or after `places`. While these may be read, none is wrong.
+    routes: Mutex<Routes<S>>,
 }
 
 /// Who gets the messages of a subject: all of `plain`, and one of each queue.
@@ -48,20 +62,21 @@ pub(super) struct Route<S> {
     pub queues: Vec<Vec<Arc<S>>>,
     /// What messages [begin with](Subscriber::head), if that is the same for all of `plain`, and there are no queues.
     pub head: Option<Box<[u8]>>,
+    pub subject: Box<[u8]>,
+    /// Its own, more or less: not those of its subscriptions.
+    bytes: usize,
+    is_current: AtomicBool,
 }
 
+/// What was found, by its subject.
 #[derive(Debug)]
-struct State<S> {
-    places: HashMap<Box<[u8]>, Place<S>>,
-    /// How many places there are of each shape with wildcards, by the number of tokens: without and with a `>` behind.
-    shapes: [HashMap<usize, HashMap<Shape, usize>>; 2],
-    found: HashMap<Box<[u8]>, Arc<Route<S>>>,
-    /// How many subscriptions `found` holds.
-    kept: usize,
+struct Routes<S> {
+    by_subject: Tree<Arc<Route<S>>>,
+    /// In the order in which they were found; some are revoked.
+    order: VecDeque<Weak<Route<S>>>,
+    /// Of all.
+    bytes: usize,
 }
-
-/// Which tokens are `*`: a bit each.
-type Shape = u128;
 
 /// Subscriptions to the same, each by a number of its own.
 #[derive(Debug)]
@@ -73,251 +88,248 @@ struct Place<S> {
 impl<S> Default for Index<S> {
     fn default() -> Self {
         Self {
-            generation: AtomicU64::new(0),
-            state: Mutex::new(State {
-                places: HashMap::new(),
-                shapes: Default::default(),
-                found: HashMap::new(),
-                kept: 0,
-            }),
+            places: RwLock::default(),
+            routes: Mutex::default(),
         }
     }
 }
 
 impl<S: Subscriber> Index<S> {
-    /// Adds a subscription to a valid subject, under a number that no other has.
-    pub fn insert(&self, subject: &[u8], queue: Option<&[u8]>, number: u64, subscription: Arc<S>) {
-        self.change(|state| {
-            if !state.places.contains_key(subject) {
-                state.places.insert(subject.into(), Place::default());
-                if let Some((shapes, shape)) = state.shape(subject) {
-                    *shapes.entry(shape).or_default() += 1;
-                }
-            }
-            if let Some(place) = state.places.get_mut(subject) {
-                place.insert(queue, number, subscription);
-            }
+    /// Adds a subscription.
+    pub fn insert(&self, key: Key<'_>, subscription: &Arc<S>) {
+        self.change([key].into_iter(), |place, key| {
+            place
+                .get_or_insert_default()
+                .insert(key, Arc::clone(subscription));
         });
     }
 
-    /// Takes it out again; nothing happens if it is gone.
-    pub fn remove(&self, subject: &[u8], queue: Option<&[u8]>, number: u64) {
-        self.change(|state| {
-            let Some(place) = state.places.get_mut(subject) else {
-                return;
-            };
-            place.remove(queue, number);
-            if !place.is_empty() {
-                return;
-            }
-            state.places.remove(subject);
-            if let Some((shapes, shape)) = state.shape(subject)
-                && let Entry::Occupied(mut count) = shapes.entry(shape)
-            {
-                *count.get_mut() -= 1;
-                if *count.get() == 0 {
-                    count.remove();
+    /// Takes subscriptions out again; nothing happens for those that are gone.
+    pub fn remove<'a>(&self, keys: impl Iterator<Item = Key<'a>>) {
+        self.change(keys, |place, key| {
+            if let Some(there) = place {
+                there.remove(key);
+                if there.is_empty() {
+                    *place = None;
                 }
             }
         });
     }
 
-    /// Whom a message of this subject goes to, and the generation in which that is so.
-    fn route(&self, subject: &[u8]) -> (u64, Arc<Route<S>>) {
-        let state = &mut *self.state();
-        // Relaxed: it changes under the lock alone.
-        let generation = self.generation.load(Ordering::Relaxed);
-        if let Some(route) = state.found.get(subject) {
-            return (generation, Arc::clone(route));
+    fn change<'a>(
+        &self,
+        keys: impl Iterator<Item = Key<'a>>,
+        change: impl Fn(&mut Option<Place<S>>, Key<'a>),
+    ) {
+        let mut keys = keys.peekable();
+        while keys.peek().is_some() {
+            // Dropped behind the locks: they may be long.
+            let mut revoked = Vec::new();
+            let mut places = self.places.write().unwrap_or_else(PoisonError::into_inner);
+            let mut routes = self.routes();
+            for key in keys.by_ref().take(MOST_AT_ONCE) {
+                places.change(key.subject, |place| change(place, key));
+                routes.revoke(key.subject, &mut revoked);
+            }
         }
-        let route = Arc::new(state.find(subject));
-        let size = 1 + route.plain.len() + route.queues.iter().map(Vec::len).sum::<usize>();
-        if state.found.len() >= MOST_ROUTES || state.kept + size > MOST_KEPT {
-            state.forget_found();
-        }
-        state.kept += size;
-        state.found.insert(subject.into(), Arc::clone(&route));
-        (generation, route)
     }
 
-    fn change(&self, change: impl FnOnce(&mut State<S>)) {
-        let mut state = self.state();
-        change(&mut state);
-        state.forget_found();
-        // Release: pairs with the load in `Found::route`. Whoever sees the new number finds what has changed, and
-        // whoever was told of the change by the one who made it sees the number.
-        self.generation.fetch_add(1, Ordering::Release);
+    /// Whom a message of this subject goes to.
+    #[cold]
+    fn route(&self, subject: &[u8]) -> Arc<Route<S>> {
+        let known = self.routes().by_subject.get(subject).map(Arc::clone);
+        known.unwrap_or_else(|| self.look_up(subject))
     }
 
-    /// Nothing that can panic leaves it half changed.
-    fn state(&self) -> MutexGuard<'_, State<S>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn look_up(&self, subject: &[u8]) -> Arc<Route<S>> {
+        if subject::tokens(subject).any(<[u8]>::is_empty) {
+            // Nobody can subscribe to an invalid one, and wildcards do not stand for nothing.
+            return Arc::new(Route::to_nobody(subject));
+        }
+        let mut forgotten = Vec::new();
+        // Until what is found is kept, nothing changes.
+        let places = self.places.read().unwrap_or_else(PoisonError::into_inner);
+        let route = Arc::new(Route::find(&places, subject));
+        if subject::tokens(subject).count() > subject::MOST_TOKENS {
+            // For this message alone: nobody would find it to revoke it.
+            route.revoke();
+            return route;
+        }
+        self.routes().keep(route, &mut forgotten)
+    }
+
+    fn routes(&self) -> MutexGuard<'_, Routes<S>> {
+        self.routes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A subject and whom its messages go to.
-type Known<S> = (Box<[u8]>, Arc<Route<S>>);
+impl<S> Default for Routes<S> {
+    fn default() -> Self {
+        Self {
+            by_subject: Tree::default(),
+            order: VecDeque::new(),
+            bytes: 0,
+        }
+    }
+}
 
-/// What one publisher has found.
+impl<S> Routes<S> {
+    /// Revokes the routes of all subjects that fit this pattern.
+    fn revoke(&mut self, pattern: &[u8], revoked: &mut Vec<Arc<Route<S>>>) {
+        let before = revoked.len();
+        self.by_subject.take_matches(pattern, revoked);
+        for route in &revoked[before..] {
+            route.revoke();
+            self.bytes -= route.bytes;
+        }
+    }
+
+    /// Keeps a route, unless somebody was faster: then that one is to be used. It takes the place of the oldest.
+    fn keep(&mut self, route: Arc<Route<S>>, forgotten: &mut Vec<Arc<Route<S>>>) -> Arc<Route<S>> {
+        if let Some(known) = self.by_subject.get(&route.subject) {
+            return Arc::clone(known);
+        }
+        while self.order.len() >= MOST_ROUTES || self.bytes + route.bytes > MOST_BYTES {
+            let Some(oldest) = self.order.pop_front() else {
+                break;
+            };
+            if let Some(oldest) = oldest.upgrade().filter(|oldest| oldest.is_current()) {
+                self.by_subject.change(&oldest.subject, Option::take);
+                // Or those who have it would not hear of a change.
+                oldest.revoke();
+                self.bytes -= oldest.bytes;
+                forgotten.push(oldest);
+            }
+        }
+        self.bytes += route.bytes;
+        self.order.push_back(Arc::downgrade(&route));
+        let kept = Arc::clone(&route);
+        self.by_subject
+            .change(&route.subject, |place| *place = Some(kept));
+        route
+    }
+}
+
+impl<S> Route<S> {
+    fn to_nobody(subject: &[u8]) -> Self {
+        Self {
+            plain: Vec::new(),
+            queues: Vec::new(),
+            head: None,
+            subject: subject.into(),
+            bytes: size_of::<Self>() + subject.len(),
+            is_current: AtomicBool::new(true),
+        }
+    }
+
+    /// How many subscriptions it has.
+    fn len(&self) -> usize {
+        self.plain.len() + self.queues.iter().map(Vec::len).sum::<usize>()
+    }
+
+    /// Whether a message of its subject goes there still.
+    #[inline]
+    pub fn is_current(&self) -> bool {
+        // Acquire: pairs with `revoke`.
+        self.is_current.load(Ordering::Acquire)
+    }
+
+    fn revoke(&self) {
+        // Release: whoever was told of the change by the one who made it sees it revoked, and looks anew.
+        self.is_current.store(false, Ordering::Release);
+    }
+}
+
+impl<S: Subscriber> Route<S> {
+    fn find(places: &Tree<Place<S>>, subject: &[u8]) -> Self {
+        let mut plain = Vec::new();
+        // A queue is the same wherever it was subscribed from.
+        let mut queues = BTreeMap::<&[u8], Vec<Arc<S>>>::new();
+        places.each_match(subject, |place| {
+            plain.extend(place.plain.values().cloned());
+            for (queue, members) in &place.queues {
+                queues.entry(queue).or_default().extend(members.values().cloned());
+            }
+        });
+        let first = plain.first().filter(|_| queues.is_empty());
+        let common = first.filter(|first| plain.iter().all(|other| other.is_alike(first)));
+        let head = common.map(|subscription| subscription.head(subject));
+        let mut route = Self {
+            head,
+            plain,
+            queues: queues.into_values().collect(),
+            ..Self::to_nobody(subject)
+        };
+        let head_bytes = route.head.as_ref().map_or(0, |head| head.len());
+        route.bytes += head_bytes + route.len() * size_of::<Arc<S>>();
+        route
+    }
+}
+
+/// What one publisher knows: the routes of the subjects that it used last, that one at the end.
 #[derive(Debug)]
-pub(super) struct Found<S> {
-    generation: u64,
-    routes: Vec<Known<S>>,
-    /// The one to be replaced next.
-    oldest: usize,
+pub(super) struct Found<S>(Vec<Known<S>>);
+
+#[derive(Debug)]
+enum Known<S> {
+    Held(Arc<Route<S>>),
+    /// By its subject, as long as the index keeps it.
+    Named(Box<[u8]>, Weak<Route<S>>),
 }
 
 impl<S> Default for Found<S> {
     fn default() -> Self {
-        Self {
-            generation: 0,
-            routes: Vec::new(),
-            oldest: 0,
-        }
+        Self(Vec::new())
     }
 }
 
 impl<S: Subscriber> Found<S> {
-    /// Whom a message of this subject goes to.
+    /// Whom a message of this subject goes to. To be [given back](Self::put_back) then.
     #[inline]
-    pub fn route(&mut self, index: &Index<S>, subject: &[u8]) -> &Route<S> {
-        let place = self.place(index, subject);
-        self.at(place)
+    pub fn take(&mut self, index: &Index<S>, subject: &[u8]) -> Arc<Route<S>> {
+        let place = self.0.iter().rposition(|known| known.subject() == subject);
+        let known = place.and_then(|place| self.0.remove(place).route());
+        known.unwrap_or_else(|| index.route(subject))
     }
 
-    /// Where that is kept: until another place is asked for.
+    /// Keeps what was taken.
     #[inline]
-    pub fn place(&mut self, index: &Index<S>, subject: &[u8]) -> usize {
-        if !self.is_current(index) {
-            self.routes.clear();
+    pub fn put_back(&mut self, route: Arc<Route<S>>) {
+        if self.0.len() == MOST_OWN {
+            self.0.remove(0);
         }
-        match self.routes.iter().position(|(known, _)| **known == *subject) {
-            Some(place) => place,
-            None => self.look_up(index, subject),
-        }
+        self.0.push(match route.bytes <= MOST_OWN_BYTES {
+            true => Known::Held(route),
+            false => Known::Named(route.subject.clone(), Arc::downgrade(&route)),
+        });
     }
 
-    /// What is kept in a place that [`place`](Self::place) has told.
-    pub fn at(&self, place: usize) -> &Route<S> {
-        &self.routes[place].1
-    }
-
-    /// Whether what is kept there is for this subject still.
-    #[inline]
-    pub fn holds(&self, place: usize, index: &Index<S>, subject: &[u8]) -> bool {
-        self.is_current(index) && *self.routes[place].0 == *subject
-    }
-
-    fn is_current(&self, index: &Index<S>) -> bool {
-        // Acquire: pairs with the change of the index.
-        index.generation.load(Ordering::Acquire) == self.generation
-    }
-
-    #[cold]
-    fn look_up(&mut self, index: &Index<S>, subject: &[u8]) -> usize {
-        let (generation, route) = index.route(subject);
-        if generation != self.generation {
-            self.routes.clear();
-            self.generation = generation;
-        }
-        let entry = (subject.into(), route);
-        if self.routes.len() < MOST_OWN {
-            self.routes.push(entry);
-            return self.routes.len() - 1;
-        }
-        let place = self.oldest;
-        self.oldest = (place + 1) % MOST_OWN;
-        self.routes[place] = entry;
-        place
+    /// Lets go of what is held in vain.
+    pub fn forget_revoked(&mut self) {
+        self.0.retain(|known| match known {
+            Known::Held(route) => route.is_current(),
+            Known::Named(_, route) => route.strong_count() > 0,
+        });
     }
 }
 
-impl<S: Subscriber> State<S> {
-    fn find(&self, subject: &[u8]) -> Route<S> {
-        let mut found = Finding {
-            plain: Vec::new(),
-            queues: BTreeMap::new(),
+impl<S> Known<S> {
+    #[inline]
+    fn subject(&self) -> &[u8] {
+        match self {
+            Self::Held(route) => &route.subject,
+            Self::Named(subject, _) => subject,
+        }
+    }
+
+    /// If it is current.
+    #[inline]
+    fn route(self) -> Option<Arc<Route<S>>> {
+        let route = match self {
+            Self::Held(route) => Some(route),
+            Self::Named(_, route) => route.upgrade(),
         };
-        let tokens: Vec<_> = subject::tokens(subject).collect();
-        // Nobody can subscribe to an invalid one, and wildcards do not stand for nothing.
-        if !tokens.iter().any(|token| token.is_empty()) {
-            let mut text = Vec::with_capacity(subject.len() + 2);
-            found.add(self.places.get(subject).filter(|_| subject::is_literal(subject)));
-            for (rest, counts) in [(false, tokens.len()..=tokens.len()), (true, 0..=tokens.len() - 1)] {
-                for count in counts {
-                    let shapes = self.shapes[usize::from(rest)].get(&count);
-                    for &shape in shapes.into_iter().flat_map(HashMap::keys) {
-                        if write_shaped(&mut text, &tokens[..count], shape, rest) {
-                            found.add(self.places.get(&*text));
-                        }
-                    }
-                }
-            }
-        }
-        let first = found.plain.first().filter(|_| found.queues.is_empty());
-        let common = first.filter(|first| found.plain.iter().all(|other| other.is_alike(first)));
-        let head = common.map(|subscription| subscription.head(subject));
-        Route {
-            plain: found.plain,
-            queues: found.queues.into_values().collect(),
-            head,
-        }
-    }
-
-    /// The shapes of its number of tokens, and its own, if it has wildcards.
-    fn shape(&mut self, subject: &[u8]) -> Option<(&mut HashMap<Shape, usize>, Shape)> {
-        let (mut count, mut shape, mut rest) = (0, 0, false);
-        for token in subject::tokens(subject) {
-            match token {
-                b">" => rest = true,
-                b"*" => shape |= 1 << count,
-                _ => {}
-            }
-            count += usize::from(!rest);
-        }
-        let has_wildcards = rest || shape != 0;
-        has_wildcards.then(|| (self.shapes[usize::from(rest)].entry(count).or_default(), shape))
-    }
-
-    fn forget_found(&mut self) {
-        self.found.clear();
-        self.kept = 0;
-    }
-}
-
-/// Writes the subject of this shape that `tokens` fit, if there can be one.
-fn write_shaped(text: &mut Vec<u8>, tokens: &[&[u8]], shape: Shape, rest: bool) -> bool {
-    text.clear();
-    for (place, &token) in tokens.iter().enumerate() {
-        let any = shape >> place & 1 == 1;
-        if !any && (token == b"*" || token == b">") {
-            // Published as it is written; nobody is subscribed to that alone.
-            return false;
-        }
-        text.extend_from_slice(if any { b"*" } else { token });
-        text.push(b'.');
-    }
-    match rest {
-        true => text.push(b'>'),
-        false => text.truncate(text.len() - 1),
-    }
-    true
-}
-
-/// A route to be; a queue is the same wherever it was subscribed from.
-struct Finding<'a, S> {
-    plain: Vec<Arc<S>>,
-    queues: BTreeMap<&'a [u8], Vec<Arc<S>>>,
-}
-
-impl<'a, S> Finding<'a, S> {
-    fn add(&mut self, place: Option<&'a Place<S>>) {
-        let Some(place) = place else { return };
-        self.plain.extend(place.plain.values().cloned());
-        for (queue, members) in &place.queues {
-            let found = self.queues.entry(queue).or_default();
-            found.extend(members.values().cloned());
-        }
+        route.filter(|route| route.is_current())
     }
 }
 
@@ -331,8 +343,9 @@ impl<S> Default for Place<S> {
 }
 
 impl<S> Place<S> {
-    fn insert(&mut self, queue: Option<&[u8]>, number: u64, subscription: Arc<S>) {
-        match queue {
+    fn insert(&mut self, key: Key<'_>, subscription: Arc<S>) {
+        let number = key.number;
+        match key.queue {
             None => self.plain.insert(number, subscription),
             Some(queue) => self
                 .queues
@@ -342,13 +355,13 @@ impl<S> Place<S> {
         };
     }
 
-    fn remove(&mut self, queue: Option<&[u8]>, number: u64) {
-        let Some(queue) = queue else {
-            self.plain.remove(&number);
+    fn remove(&mut self, key: Key<'_>) {
+        let Some(queue) = key.queue else {
+            self.plain.remove(&key.number);
             return;
         };
         if let Some(members) = self.queues.get_mut(queue) {
-            members.remove(&number);
+            members.remove(&key.number);
             if members.is_empty() {
                 self.queues.remove(queue);
             }
@@ -364,6 +377,7 @@ impl<S> Place<S> {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::tree::tests::fits;
     use super::*;
 
     impl Subscriber for usize {
@@ -379,24 +393,23 @@ mod tests {
     /// A subscription's subject and queue.
     type Wanted = (String, Option<u8>);
 
-    /// What a subject with wildcards matches, token by token.
-    fn matches(pattern: &str, subject: &str) -> bool {
-        let (pattern, subject): (Vec<_>, Vec<_>) =
-            (pattern.split('.').collect(), subject.split('.').collect());
-        let rest = pattern.last() == Some(&">");
-        let fixed = pattern.len() - usize::from(rest);
-        (if rest {
-            subject.len() > fixed
-        } else {
-            subject.len() == fixed
-        }) && pattern[..fixed]
-            .iter()
-            .zip(&subject)
-            .all(|(token, given)| *token == "*" || token == given)
+    fn key(subject: &str, number: usize) -> Key<'_> {
+        Key {
+            subject: subject.as_bytes(),
+            queue: None,
+            number: number as u64,
+        }
     }
 
-    fn queue(name: &Option<u8>) -> Option<&[u8]> {
-        name.as_ref().map(std::slice::from_ref)
+    fn add(index: &Index<usize>, subject: &str, number: usize) {
+        index.insert(key(subject, number), &Arc::new(number));
+    }
+
+    /// As a publisher does it.
+    fn route(found: &mut Found<usize>, index: &Index<usize>, subject: &str) -> Arc<Route<usize>> {
+        let route = found.take(index, subject.as_bytes());
+        found.put_back(Arc::clone(&route));
+        route
     }
 
     /// The numbers that a route holds: of those who all get it, and of each queue.
@@ -416,7 +429,7 @@ mod tests {
         let mut queues: BTreeMap<u8, Vec<usize>> = BTreeMap::new();
         let mut plain = Vec::new();
         for (number, wanted) in all.iter().enumerate() {
-            match wanted.as_ref().filter(|(pattern, _)| matches(pattern, subject)) {
+            match wanted.as_ref().filter(|(pattern, _)| fits(subject, pattern)) {
                 Some((_, None)) => plain.push(number),
                 Some((_, Some(queue))) => queues.entry(*queue).or_default().push(number),
                 None => {}
@@ -435,79 +448,181 @@ mod tests {
             let (index, mut found) = (Index::default(), Found::default());
             let mut all: Vec<Option<Wanted>> = Vec::new();
             for (pattern, name, removed) in steps {
-                index.insert(pattern.as_bytes(), queue(&name), all.len() as u64, Arc::new(all.len()));
+                let queue = name.as_ref().map(std::slice::from_ref);
+                index.insert(Key { queue, ..key(&pattern, all.len()) }, &Arc::new(all.len()));
                 all.push(Some((pattern, name)));
                 if let Some(number) = removed.filter(|&number| number < all.len())
                     && let Some((pattern, name)) = all[number].take()
                 {
-                    index.remove(pattern.as_bytes(), queue(&name), number as u64);
+                    let queue = name.as_ref().map(std::slice::from_ref);
+                    index.remove([Key { queue, ..key(&pattern, number) }].into_iter());
                 }
                 for subject in &subjects {
-                    let route = found.route(&index, subject.as_bytes());
+                    let route = route(&mut found, &index, subject);
                     let (plain, queues) = expected(&all, subject);
                     let parity = plain.first().map(|number| number % 2);
                     let is_uniform = queues.is_empty() && plain.iter().all(|number| Some(number % 2) == parity);
                     let head = parity.filter(|_| is_uniform).map(|parity| [subject.as_bytes(), &[parity as u8]].concat());
                     prop_assert_eq!(route.head.as_deref(), head.as_deref());
-                    prop_assert_eq!(numbers(route), (plain, queues));
+                    prop_assert_eq!(numbers(&route), (plain, queues));
                 }
             }
-            for (number, wanted) in all.iter().enumerate() {
-                if let Some((pattern, name)) = wanted {
-                    index.remove(pattern.as_bytes(), queue(name), number as u64);
-                }
-            }
-            let state = index.state();
-            prop_assert!(state.places.is_empty());
-            prop_assert!(state.shapes.iter().flat_map(HashMap::values).all(HashMap::is_empty));
+            index.remove(all.iter().enumerate().filter_map(|(number, wanted)| {
+                let (pattern, name) = wanted.as_ref()?;
+                Some(Key { queue: name.as_ref().map(std::slice::from_ref), ..key(pattern, number) })
+            }));
+            prop_assert!(index.places.read().expect("nobody panicked").is_empty());
         }
     }
 
     #[test]
-    fn what_was_found_is_kept_until_something_changes() {
+    fn what_was_found_is_kept_once_for_all_and_until_it_changes() {
         let (index, mut found) = (Index::default(), Found::default());
-        index.insert(b"a", None, 1, Arc::new(1));
-        let first = Arc::as_ptr(&found.route(&index, b"a").plain[0]);
-        let mut other = Found::default();
-        assert!(
-            std::ptr::eq(found.route(&index, b"a"), other.route(&index, b"a")),
-            "kept once for all"
-        );
+        add(&index, "a", 1);
+        let first = route(&mut found, &index, "a");
+        assert!(Arc::ptr_eq(&first, &route(&mut Found::default(), &index, "a")));
         for subject in 0..100u32 {
-            let subject = subject.to_string();
-            assert!(found.route(&index, subject.as_bytes()).plain.is_empty());
+            assert!(route(&mut found, &index, &subject.to_string()).plain.is_empty());
         }
-        assert_eq!(found.routes.len(), MOST_OWN);
-        assert_eq!(Arc::as_ptr(&found.route(&index, b"a").plain[0]), first);
-        index.remove(b"a", None, 1);
-        assert!(found.route(&index, b"a").plain.is_empty());
+        assert_eq!(found.0.len(), MOST_OWN);
+        assert!(Arc::ptr_eq(&first, &route(&mut found, &index, "a")));
+        index.remove([key("a", 1)].into_iter());
+        assert!(route(&mut found, &index, "a").plain.is_empty());
+    }
+
+    #[test]
+    fn a_change_leaves_alone_what_was_found_for_other_subjects() {
+        let (index, mut found) = (Index::default(), Found::default());
+        add(&index, "a.b", 1);
+        let first = route(&mut found, &index, "a.b");
+        for (number, other) in ["b", "a.c", "*.c", "b.>", "a.b.>", "a.b.c", "*", "a.*.*"]
+            .into_iter()
+            .enumerate()
+        {
+            add(&index, other, 2 + number);
+            assert!(Arc::ptr_eq(&first, &route(&mut found, &index, "a.b")), "{other}");
+        }
+        for (number, own) in ["*.*", ">", "a.>", "a.b"].into_iter().enumerate() {
+            add(&index, own, 20 + number);
+            assert_eq!(route(&mut found, &index, "a.b").plain.len(), 2 + number, "{own}");
+        }
+    }
+
+    #[test]
+    fn what_silent_publishers_hold_is_bounded() {
+        let index = Index::default();
+        let members: Vec<_> = (0..1_000).map(Arc::new).collect();
+        let mut all = Vec::new();
+        for (number, member) in members.iter().enumerate() {
+            index.insert(key("room", number), member);
+            let mut found = Found::default();
+            assert_eq!(route(&mut found, &index, "room").plain.len(), number + 1);
+            all.push(found);
+        }
+        // Beside the one here and that of the index.
+        let held: usize = members.iter().map(|member| Arc::strong_count(member) - 2).sum();
+        let each = MOST_OWN_BYTES / size_of::<usize>();
+        // The last is current.
+        assert!(held <= each * each + members.len(), "{held}");
+        for found in &mut all {
+            found.forget_revoked();
+        }
+        assert_eq!(all.iter().map(|found| found.0.len()).sum::<usize>(), 1);
+    }
+
+    #[test]
+    fn who_is_told_of_a_change_finds_it() {
+        let index = Index::default();
+        let (tell, told) = std::sync::mpsc::channel();
+        let (answer, answers) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            let index = &index;
+            scope.spawn(move || {
+                let mut found = Found::default();
+                for expected in told {
+                    let count = route(&mut found, index, "a.b").plain.len();
+                    answer.send((count, expected)).expect("it is heard");
+                }
+            });
+            // Others look for it meanwhile, and keep it.
+            let others = [(); 2].map(|()| {
+                let (stop, stopped) = std::sync::mpsc::channel::<()>();
+                scope.spawn(move || {
+                    while stopped.try_recv() != Err(std::sync::mpsc::TryRecvError::Disconnected) {
+                        route(&mut Found::default(), index, "a.b");
+                    }
+                });
+                stop
+            });
+            for number in 0..500 {
+                add(index, ["a.b", "a.*", ">"][number % 3], number);
+                tell.send(number + 1).expect("it listens");
+                let (count, expected) = answers.recv().expect("it answers");
+                assert_eq!(count, expected);
+            }
+            drop((tell, others));
+        });
     }
 
     #[test]
     fn an_invalid_subject_goes_to_nobody() {
         let (index, mut found) = (Index::default(), Found::default());
-        index.insert(b">", None, 1, Arc::new(1));
-        index.insert(b"a.*", None, 2, Arc::new(2));
+        add(&index, ">", 1);
+        add(&index, "a.*", 2);
         for subject in ["", ".", "a.", ".a", "a..b"] {
-            assert!(
-                found.route(&index, subject.as_bytes()).plain.is_empty(),
-                "{subject:?}"
-            );
+            assert!(route(&mut found, &index, subject).plain.is_empty(), "{subject:?}");
         }
         // As it is written, a wildcard is a token that only wildcards match.
-        assert_eq!(found.route(&index, b"a.*").plain.len(), 2);
-        assert_eq!(found.route(&index, b"b.>").plain.len(), 1);
+        assert_eq!(route(&mut found, &index, "a.*").plain.len(), 2);
+        assert_eq!(route(&mut found, &index, "b.>").plain.len(), 1);
     }
 
     #[test]
-    fn what_is_kept_is_bounded() {
-        let index = Index::default();
-        index.insert(b">", None, 1, Arc::new(1));
-        for subject in 0..=MOST_ROUTES {
-            index.route(subject.to_string().as_bytes());
+    fn a_subject_of_very_many_tokens_is_looked_up_each_time() {
+        let (index, mut found) = (Index::default(), Found::default());
+        let subject = ["a"; subject::MOST_TOKENS + 1].join(".");
+        for number in 1..3 {
+            add(&index, ">", number);
+            assert_eq!(route(&mut found, &index, &subject).plain.len(), number);
         }
-        let state = index.state();
-        assert!(state.found.len() <= MOST_ROUTES && state.kept <= MOST_KEPT);
-        assert_eq!(state.kept, 2 * state.found.len());
+        let routes = index.routes();
+        assert!(routes.by_subject.is_empty() && routes.order.is_empty());
+    }
+
+    #[test]
+    fn what_the_index_keeps_is_bounded() {
+        let (index, mut found) = (Index::default(), Found::default());
+        add(&index, ">", 1);
+        let first = route(&mut found, &index, "first");
+        let known = |index: &Index<usize>| {
+            let mut known = Vec::new();
+            index.routes().by_subject.take_matches(b">", &mut known);
+            known
+        };
+        for subject in 0..MOST_ROUTES {
+            route(&mut found, &index, &subject.to_string());
+        }
+        assert!(!first.is_current(), "its turn has come");
+        {
+            let routes = index.routes();
+            let bytes: usize = routes
+                .order
+                .iter()
+                .filter_map(Weak::upgrade)
+                .map(|it| it.bytes)
+                .sum();
+            assert_eq!((routes.order.len(), routes.bytes), (MOST_ROUTES, bytes));
+        }
+        assert_eq!(known(&index).len(), MOST_ROUTES);
+        // Long before there are so many of long subjects.
+        let index = Index::default();
+        add(&index, ">", 1);
+        let long = "x".repeat(MOST_BYTES / 64);
+        for subject in 0..100u32 {
+            assert!(route(&mut found, &index, &format!("{subject}{long}")).is_current());
+            assert!(index.routes().bytes <= MOST_BYTES);
+        }
+        // Each has its subject and its head.
+        assert_eq!(known(&index).len(), 31);
     }
 }

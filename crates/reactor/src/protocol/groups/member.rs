@@ -3,14 +3,17 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::broker::{Broker, Client, Subscribed, Subscription, Taken};
 use super::connect::{Manner, Reader, Refusal, info};
+use super::ends;
 use super::index::{Found, Route};
+use super::message_trace::{self, Asked, Trace};
 use super::options::Access;
 use super::subject;
-use super::wire::{Operation, Publish, Wrong, parse};
+use super::wire::{Headers, Operation, Publish, Wrong, parse, refused_for_length};
+use crate::counters::CloseReason;
 use crate::id::ConnectionId;
 use crate::protocol::{Io, Letter, Session};
 
@@ -28,7 +31,9 @@ pub struct Member {
     found: Found<Subscription>,
     /// Something came since it was looked at last.
     heard: bool,
-    /// How often it was asked whether it is there, and said nothing.
+    /// It was asked whether it is there, so that the way to it is known once it answers.
+    asked: bool,
+    /// How often it was asked, and said nothing.
     pings_out: u32,
     /// When it was asked last, until it answers.
     pinged: Option<Instant>,
@@ -38,8 +43,12 @@ pub struct Member {
     chance: u64,
     /// It has said with whom it mostly is.
     joined: bool,
-    /// A `PING` of its was answered: its library has connected, and takes an `INFO` at any time.
+    /// It has said how it wants to be served.
+    connected: bool,
+    /// A `PING` behind that was answered: its library has connected, and takes an `INFO` at any time.
     settled: bool,
+    /// Why it was refused.
+    refused: Option<&'static str>,
     row: Option<Row>,
 }
 
@@ -47,8 +56,7 @@ pub struct Member {
 /// alike, and are looked at once for all.
 #[derive(Debug)]
 struct Row {
-    /// Whom they go to: where that was found.
-    place: usize,
+    route: Arc<Route<Subscription>>,
     letter: Letter,
     messages: u32,
     /// Of headers and payloads.
@@ -62,15 +70,12 @@ const MOST_ROW_BYTES: usize = 64 * 1024;
 
 impl Row {
     /// Whether another message can be put behind the others. Each subscription that is to end counts for itself.
-    fn takes_more(&self, route: &Route<Subscription>) -> bool {
+    fn takes_more(&self) -> bool {
+        let receivers = &self.route.plain;
         let fits =
-            (self.messages as usize + 1) * route.plain.len() <= MOST_IN_ROW && self.bytes < MOST_ROW_BYTES;
+            (self.messages as usize + 1) * receivers.len() <= MOST_IN_ROW && self.bytes < MOST_ROW_BYTES;
         // Seen once: whoever makes one end later says so after the row.
-        fits && (self.messages > 1
-            || route
-                .plain
-                .iter()
-                .all(|subscription| subscription.most().is_none()))
+        fits && (self.messages > 1 || receivers.iter().all(|subscription| subscription.most().is_none()))
     }
 }
 
@@ -88,7 +93,7 @@ enum Stage {
 impl Member {
     pub(super) fn new(broker: Arc<Broker>, id: ConnectionId) -> Self {
         let client = broker.client(id);
-        let stage = match broker.options.access {
+        let stage = match broker.options().access {
             Access::Everyone => Stage::Member,
             _ => Stage::Stranger,
         };
@@ -101,22 +106,27 @@ impl Member {
             stage,
             found: Found::default(),
             heard: false,
+            asked: false,
             pings_out: 0,
             pinged: None,
             active: None,
             joined: false,
+            connected: false,
             settled: false,
+            refused: None,
             row: None,
         }
     }
 
-    fn send_info(&self, io: &mut Io<'_>) {
+    /// `first`: since it has connected.
+    fn send_info(&self, first: bool, io: &mut Io<'_>) {
         let reader = Reader {
             client_id: self.client.number,
             address: self.client.address.get().copied(),
             lame_duck: self.stage == Stage::Leaving,
+            connected: first,
         };
-        let line = info(&self.broker.options, self.broker.address(), reader);
+        let line = info(&self.broker.options(), self.broker.address(), reader);
         io.send(line.as_bytes());
     }
 
@@ -161,7 +171,7 @@ impl Member {
         self.act(io);
         let outcome = {
             let mut wishes = self.client.wishes();
-            let outcome = wishes.connect(json, &self.broker.options.access);
+            let outcome = wishes.connect(json, &self.broker.options().access);
             self.manner = wishes.manner;
             outcome
         };
@@ -174,32 +184,32 @@ impl Member {
             Err(Refusal::NoHeaders) => return self.refuse(io, "no responders requires headers support"),
         }
         self.client.headers.store(self.manner.headers, Relaxed);
-        if !self.settled {
+        if !std::mem::replace(&mut self.connected, true) {
             // It answers the greeting.
             self.client.times.measured_since_opened(io.now());
         }
         if self.stage == Stage::Stranger {
             self.stage = Stage::Member;
-            io.set_alarm(Some(self.broker.options.ping_interval));
+            io.set_alarm(Some(self.until_first_ping()));
         }
         self.confirm(io);
     }
 
     fn answer_ping(&mut self, io: &mut Io<'_>) {
         io.send(b"PONG\r\n");
-        if !std::mem::replace(&mut self.settled, true) && self.stage == Stage::Leaving {
-            self.announce_stop(io);
+        if self.connected && !std::mem::replace(&mut self.settled, true) {
+            self.send_news(true, io);
         }
     }
 
-    /// Tells it that the server stops, if it listens to that.
-    fn announce_stop(&self, io: &mut Io<'_>) {
+    /// Tells it what the server is now, if it listens to that.
+    fn send_news(&self, first: bool, io: &mut Io<'_>) {
         if self.settled && self.manner.protocol >= 1 {
-            self.send_info(io);
+            self.send_info(first, io);
         }
     }
 
-    fn violation(&self, io: &mut Io<'_>) {
+    fn violation(&mut self, io: &mut Io<'_>) {
         self.broker.violations.fetch_add(1, Relaxed);
         self.refuse(io, "Authorization Violation");
     }
@@ -244,24 +254,24 @@ impl Member {
         };
         let bytes = message.body.len() - 2;
         if let Some(row) = &mut self.row
-            && self.found.holds(row.place, &self.broker.index, message.subject)
+            && row.route.is_current()
+            && *row.route.subject == *message.subject
+            && let Some(head) = row.route.head.as_ref().filter(|_| row.takes_more())
         {
-            let route = self.found.at(row.place);
-            if let Some(head) = route.head.as_ref().filter(|_| row.takes_more(route)) {
-                io.extend(row.letter, &[head, as_sent]);
-                row.messages += 1;
-                row.bytes += bytes;
-                return true;
-            }
+            io.extend(row.letter, &[head, as_sent]);
+            row.messages += 1;
+            row.bytes += bytes;
+            return true;
         }
         self.send_row(io);
-        let place = self.found.place(&self.broker.index, message.subject);
-        let Some(head) = &self.found.at(place).head else {
+        let route = self.found.take(&self.broker.index, message.subject);
+        let Some(head) = &route.head else {
+            self.found.put_back(route);
             return false;
         };
         self.row = Some(Row {
-            place,
             letter: io.compose(&[], &[head, as_sent]),
+            route,
             messages: 1,
             bytes,
         });
@@ -275,7 +285,7 @@ impl Member {
         self.client.messages.add(row.messages.into());
         self.client.bytes.add(row.bytes as u64);
         let not_to = self.not_to();
-        let receivers = self.found.at(row.place).plain.iter().filter(|subscription| {
+        let receivers = row.route.plain.iter().filter(|subscription| {
             if not_to == Some(subscription.id) {
                 return false;
             }
@@ -286,6 +296,7 @@ impl Member {
             taken != Taken::No
         });
         io.post_to_all(row.letter, receivers.map(|subscription| subscription.id));
+        self.found.put_back(row.route);
     }
 
     /// Who does not get what it says: itself, if it does not want to.
@@ -302,46 +313,88 @@ impl Member {
         let headers = message.headers.filter(|headers| headers.bytes > 0);
         let message = &Publish { headers, ..*message };
         let bytes = message.body.len() - 2;
-        self.client.messages.add(1);
-        self.client.bytes.add(bytes as u64);
         if self.manner.pedantic && !subject::is_literal(message.subject) {
             complain(io, "Invalid Publish Subject");
         }
-        self.confirm(io);
-        let not_to = self.not_to();
-        let route = self.found.route(&self.broker.index, message.subject);
-        let mut sending = Sending {
-            message,
-            bytes,
-            broker: &self.broker,
-            not_to,
-            with_headers: None,
-            without_headers: None,
-            delivered: false,
+        let trace = match headers.map(|headers| message_trace::asked(&message.body[..headers.bytes])) {
+            None | Some(Asked::Delivery) => None,
+            Some(Asked::Nothing) => return,
+            Some(Asked::Trace(wanted)) => {
+                let now = io.time_of_day();
+                Some(Trace::new(wanted, &self.client, message.subject, bytes, now))
+            }
         };
+        self.client.messages.add(1);
+        self.client.bytes.add(bytes as u64);
+        self.confirm(io);
+        let mut sending = Sending::new(message, self.not_to(), trace);
+        self.spread(&mut sending, io);
+        let Sending { delivered, trace, .. } = sending;
+        if !delivered && self.manner.no_responders && !message.reply.is_empty() {
+            self.say_nobody_hears(message, io);
+        }
+        if let Some(trace) = trace {
+            self.report(&trace, io);
+        }
+    }
+
+    /// A message is refused for its length, and its headers may have asked for a trace.
+    fn trace_refused(&mut self, input: &[u8], io: &mut Io<'_>) {
+        let Some((subject, headers, bytes)) = refused_for_length(input).filter(|_| self.manner.headers)
+        else {
+            return;
+        };
+        if let Asked::Trace(wanted) = message_trace::asked(headers) {
+            let trace = Trace::new(wanted, &self.client, subject, bytes, io.time_of_day());
+            self.report(&trace.refused(message_trace::TOO_LONG), io);
+        }
+    }
+
+    /// Sends where a message was traced to who wanted to know; to its sender too, whatever that says of its own messages.
+    fn report(&mut self, trace: &Trace<'_>, io: &mut Io<'_>) {
+        let (headers, body) = trace.report(&self.broker);
+        let [written, size] = [headers, body.len() - 2].map(|length| length.to_string());
+        let headers = Headers {
+            written: written.as_bytes(),
+            bytes: headers,
+        };
+        let message = Publish {
+            subject: trace.wanted.destination,
+            reply: b"",
+            headers: Some(headers).filter(|headers| headers.bytes > 0),
+            size: size.as_bytes(),
+            body: &body,
+            as_sent: None,
+        };
+        self.spread(&mut Sending::new(&message, None, None), io);
+    }
+
+    /// To all who are subscribed, and to one of each queue.
+    fn spread(&mut self, sending: &mut Sending<'_>, io: &mut Io<'_>) {
+        let route = self.found.take(&self.broker.index, sending.message.subject);
+        let broker = &self.broker;
         for subscription in &route.plain {
-            sending.deliver(subscription, io);
+            sending.deliver(subscription, broker, io);
         }
         for queue in &route.queues {
             let (before, first) = queue.split_at(draw(&mut self.chance) % queue.len());
             // The first who can.
             for subscription in first.iter().chain(before) {
-                if sending.deliver(subscription, io) {
+                if sending.deliver(subscription, broker, io) {
                     break;
                 }
             }
         }
-        if !sending.delivered && self.manner.no_responders && !message.reply.is_empty() {
-            self.say_nobody_hears(message, io);
-        }
+        self.found.put_back(route);
     }
 
     /// Answers a request that nobody hears, where the answer was to come.
     fn say_nobody_hears(&mut self, message: &Publish<'_>, io: &mut Io<'_>) {
-        let route = self.found.route(&self.broker.index, message.reply);
-        let Some(own) = route.plain.iter().find(|it| it.id == self.client.id) else {
-            return;
-        };
+        let route = self.found.take(&self.broker.index, message.reply);
+        let own = route.plain.iter().find(|it| it.id == self.client.id);
+        let own = own.map(Arc::clone);
+        self.found.put_back(route);
+        let Some(own) = own else { return };
         let headers = [b"NATS/1.0 503\r\nNats-Subject: ", message.subject, b"\r\n\r\n"].concat();
         let line = format!(" {0} {0}\r\n", headers.len());
         let pieces = [
@@ -357,14 +410,15 @@ impl Member {
     }
 
     /// Tells it what it did wrong, and closes. From now on it gets nothing more, whenever it goes.
-    fn refuse(&self, io: &mut Io<'_>, text: &str) {
+    fn refuse(&mut self, io: &mut Io<'_>, text: &str) {
         complain(io, text);
+        self.refused.get_or_insert(ends::refused(text));
         self.broker.leave(&self.client);
         io.refuse();
     }
 
     /// It says something wrong, and is heard no more.
-    fn reject(&self, wrong: Wrong, io: &mut Io<'_>) {
+    fn reject(&mut self, wrong: Wrong, io: &mut Io<'_>) {
         let text = match wrong {
             Wrong::Operation => "Unknown Protocol Operation",
             Wrong::Arguments => "Parser Error",
@@ -374,19 +428,29 @@ impl Member {
         self.refuse(io, text);
     }
 
+    fn until_first_ping(&mut self) -> Duration {
+        let options = self.broker.options();
+        let least = options.first_ping.min(options.ping_interval);
+        // In thousandths of a fifth.
+        least + least / 5_000 * (draw(&mut self.chance) % 1_000) as u32
+    }
+
     /// Time has passed: it is asked whether it is there, if it has not shown that itself.
     fn look_after(&mut self, io: &mut Io<'_>) {
         self.client.notice(io.now());
-        if std::mem::take(&mut self.heard) {
+        self.found.forget_revoked();
+        let heard = std::mem::take(&mut self.heard);
+        if heard {
             self.pings_out = 0;
-        } else if self.pings_out >= self.broker.options.max_pings_out {
+        } else if self.pings_out >= self.broker.options().max_pings_out {
             return self.refuse(io, "Stale Connection");
-        } else {
+        }
+        if !std::mem::replace(&mut self.asked, true) || !heard {
             self.pings_out += 1;
             self.pinged = Some(io.now());
             io.send(b"PING\r\n");
         }
-        io.set_alarm(Some(self.broker.options.ping_interval));
+        io.set_alarm(Some(self.broker.options().ping_interval));
     }
 }
 
@@ -400,11 +464,10 @@ impl Session for Member {
         if !self.broker.enter(&self.client) {
             return self.refuse(io, "maximum connections exceeded");
         }
-        self.send_info(io);
-        let options = &self.broker.options;
+        self.send_info(false, io);
         io.set_alarm(Some(match self.stage {
-            Stage::Stranger => options.auth_timeout,
-            _ => options.ping_interval,
+            Stage::Stranger => self.broker.options().auth_timeout,
+            _ => self.until_first_ping(),
         }));
     }
 
@@ -414,7 +477,7 @@ impl Session for Member {
             self.violation(io);
             return input.len();
         }
-        match parse(input, self.broker.limits()) {
+        match parse(input, self.broker.limits) {
             Ok(None) => 0,
             Ok(Some((operation, length))) => {
                 self.perform(operation, io);
@@ -422,6 +485,9 @@ impl Session for Member {
             }
             Err(wrong) => {
                 self.send_row(io);
+                if wrong == Wrong::Payload {
+                    self.trace_refused(input, io);
+                }
                 self.reject(wrong, io);
                 input.len()
             }
@@ -445,12 +511,21 @@ impl Session for Member {
         }
     }
 
+    fn closed(&mut self, reason: CloseReason, io: &mut Io<'_>) {
+        let reason = match reason {
+            CloseReason::Refused => self.refused,
+            _ => None,
+        }
+        .unwrap_or_else(|| ends::ended(reason));
+        self.broker.close(&self.client, reason, io.now());
+    }
+
     fn stopping(&mut self, io: &mut Io<'_>) {
-        if self.stage == Stage::Stranger || self.broker.options.lame_duck.is_zero() {
+        if self.stage == Stage::Stranger || self.broker.options().lame_duck.is_zero() {
             return io.close();
         }
         self.stage = Stage::Leaving;
-        self.announce_stop(io);
+        self.send_news(false, io);
         io.set_alarm(Some(self.broker.stay()));
     }
 }
@@ -467,20 +542,39 @@ struct Sending<'a> {
     message: &'a Publish<'a>,
     /// Of headers and payload.
     bytes: usize,
-    broker: &'a Broker,
     /// Its sender, who does not want it back.
     not_to: Option<ConnectionId>,
     with_headers: Option<Letter>,
     without_headers: Option<Letter>,
     delivered: bool,
+    /// Where it goes, if that was asked.
+    trace: Option<Trace<'a>>,
 }
 
-impl Sending<'_> {
-    /// Whether this subscription gets it.
+impl<'a> Sending<'a> {
+    fn new(message: &'a Publish<'a>, not_to: Option<ConnectionId>, trace: Option<Trace<'a>>) -> Self {
+        Self {
+            message,
+            bytes: message.body.len() - 2,
+            not_to,
+            with_headers: None,
+            without_headers: None,
+            delivered: false,
+            trace,
+        }
+    }
+
+    /// Whether this subscription gets it, or would if it were not a trace alone.
     #[inline]
-    fn deliver(&mut self, to: &Subscription, io: &mut Io<'_>) -> bool {
+    fn deliver(&mut self, to: &Subscription, broker: &Broker, io: &mut Io<'_>) -> bool {
         if self.not_to == Some(to.id) {
+            self.note(to, Some(message_trace::NO_ECHO));
             return false;
+        }
+        if self.trace.as_ref().is_some_and(|trace| trace.wanted.only) {
+            self.note(to, None);
+            self.delivered = true;
+            return true;
         }
         let stripped = match self.message.headers {
             Some(headers) if !to.client.headers.load(Relaxed) => headers.bytes,
@@ -488,16 +582,26 @@ impl Sending<'_> {
         };
         match to.take(self.bytes - stripped) {
             Taken::No => {
-                self.broker.over(to);
+                broker.over(to);
+                self.note(to, Some(message_trace::OVER));
                 return false;
             }
             Taken::Yes => {}
-            Taken::Last => self.broker.over(to),
+            Taken::Last => broker.over(to),
         }
+        self.note(to, None);
         let letter = self.letter(stripped, io);
         io.post(letter, to.id, &to.sid);
         self.delivered = true;
         true
+    }
+
+    /// Puts down that it went there, or why not.
+    #[inline]
+    fn note(&mut self, to: &Subscription, error: Option<&'static str>) {
+        if let Some(trace) = &mut self.trace {
+            trace.add(to, error);
+        }
     }
 
     /// The message, without so many of its first bytes.

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use super::broker::{Broker, Client};
-use super::connect::VERSION;
+use super::connect::{IMPLEMENTATION, VERSION};
 use super::options::{Access, Options};
 use crate::id::ConnectionId;
 
@@ -37,8 +37,10 @@ impl AddAssign for Traffic {
 /// Figures of all clients together.
 #[derive(Clone, Debug)]
 pub struct ServerFigures {
-    /// The server's own version.
+    /// The version of the NATS server whose core protocol this is.
     pub version: &'static str,
+    /// The server's own name and version.
+    pub implementation: &'static str,
     /// Where it listens.
     pub address: SocketAddr,
     /// Whether clients must say who they are.
@@ -89,6 +91,17 @@ pub struct ClientFigures {
     pub round_trip: Option<Duration>,
 }
 
+/// Figures of a client that is gone.
+#[derive(Clone, Debug)]
+pub struct ClosedFigures {
+    /// As it was at its end, with as many subscriptions as it had then.
+    pub client: ClientFigures,
+    /// When it went.
+    pub stopped: Instant,
+    /// Why, in the words of the NATS server.
+    pub reason: &'static str,
+}
+
 /// Figures of one subscription.
 #[derive(Clone, Debug)]
 pub struct SubscriptionFigures {
@@ -109,9 +122,9 @@ impl Monitor {
         Self(broker)
     }
 
-    /// How the server is set.
-    pub fn options(&self) -> &Options {
-        &self.0.options
+    /// How the server is set now.
+    pub fn options(&self) -> Arc<Options> {
+        self.0.options()
     }
 
     /// All clients together.
@@ -126,8 +139,9 @@ impl Monitor {
         }
         ServerFigures {
             version: VERSION,
+            implementation: IMPLEMENTATION,
             address: self.0.address(),
-            auth_required: self.0.options.access != Access::Everyone,
+            auth_required: self.0.options().access != Access::Everyone,
             clients: clients.len(),
             clients_ever: self.0.clients_ever(),
             subscriptions,
@@ -143,13 +157,15 @@ impl Monitor {
         clients.iter().map(|client| figures(client, now)).collect()
     }
 
+    /// The last clients that are gone, [as many as are kept](Options::max_closed_clients), in the order in which they went. One
+    /// whose session panicked is not among them.
+    pub fn closed(&self) -> Vec<Arc<ClosedFigures>> {
+        self.0.closed()
+    }
+
     /// The subscriptions of the client with this number, by their own names; none if it is gone.
     pub fn subscriptions(&self, number: u64) -> Vec<SubscriptionFigures> {
-        let client = self
-            .0
-            .clients()
-            .into_iter()
-            .find(|client| client.number == number);
+        let client = self.0.client_numbered(number);
         let mut all = client.map_or_else(Vec::new, |client| {
             client.each_subscription(|subscription| SubscriptionFigures {
                 subject: text(&subscription.subject),
@@ -164,7 +180,7 @@ impl Monitor {
     }
 }
 
-fn figures(client: &Client, now: Instant) -> ClientFigures {
+pub(super) fn figures(client: &Client, now: Instant) -> ClientFigures {
     let (published, delivered, subscriptions) =
         (client.published(), client.received(), client.subscriptions());
     client.times.notice(delivered.messages, now);

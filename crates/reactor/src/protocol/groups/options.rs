@@ -4,6 +4,8 @@ use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
+use super::wire::Limits;
+
 /// How far apart the last clients of a lame duck are closed at most: with few of them it does not take its whole time.
 const MOST_APART: Duration = Duration::from_secs(1);
 
@@ -22,8 +24,14 @@ pub struct Options {
     pub max_control_line: usize,
     /// The most clients at once; who comes then is told so and closed. As many as the server takes by default.
     pub max_connections: Option<usize>,
+    /// Of how many clients that are gone the figures are kept: 10,000.
+    pub max_closed_clients: usize,
     /// The most subscriptions of one client: 100,000, where the NATS server has no limit.
     pub max_subscriptions: usize,
+    /// When a client that has connected is asked for the first time whether it is there, which says how long the way to it is,
+    /// whatever came from it: 2 s; the [ping interval](Self::ping_interval), if that is shorter. Up to a fifth longer, so that
+    /// clients that come together are not all asked at once.
+    pub first_ping: Duration,
     /// How long a client is silent before it is asked whether it is there: 2 minutes.
     pub ping_interval: Duration,
     /// How often it is asked before it is closed: 2 times.
@@ -39,6 +47,26 @@ pub struct Options {
 }
 
 impl Options {
+    /// The bounds of a message.
+    pub(super) fn limits(&self) -> Limits {
+        Limits {
+            control_line: self.max_control_line,
+            payload: self.max_payload,
+        }
+    }
+
+    /// These, with all of `changed` that may change while a server runs: clients know the rest, or it is looked at with
+    /// each message.
+    pub(super) fn with_changes(&self, changed: Self) -> Self {
+        Self {
+            server_name: self.server_name.clone(),
+            server_id: self.server_id.clone(),
+            max_payload: self.max_payload,
+            max_control_line: self.max_control_line,
+            ..changed
+        }
+    }
+
     /// How long the client in this place of so many may stay once the server stops.
     pub(super) fn stay(&self, place: u32, of: u32) -> Duration {
         let grace = self.lame_duck_grace.min(self.lame_duck);
@@ -58,7 +86,9 @@ impl Default for Options {
             max_payload: 1 << 20,
             max_control_line: 4_096,
             max_connections: None,
+            max_closed_clients: 10_000,
             max_subscriptions: 100_000,
+            first_ping: Duration::from_secs(2),
             ping_interval: Duration::from_secs(120),
             max_pings_out: 2,
             auth_timeout: Duration::from_secs(2),

@@ -2,8 +2,12 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// The most tokens of a subject that is subscribed to: each has a bit in the index's shapes.
+/// The most tokens of a subject that is subscribed to: so deep is the index at most.
 pub(super) const MOST_TOKENS: usize = 128;
+/// When subscribing: any one token,
+pub(super) const ANY: &[u8] = b"*";
+/// and all that follow.
+pub(super) const REST: &[u8] = b">";
 
 /// What a subject is to a subscriber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,8 +30,8 @@ pub(super) fn kind(subject: &[u8]) -> Option<Kind> {
         if token.is_empty() || over {
             return None;
         }
-        over = token == b">";
-        if over || token == b"*" {
+        over = token == REST;
+        if over || token == ANY {
             kind = Kind::Wildcard;
         }
     }

@@ -7,10 +7,10 @@ use clap::Args;
 use serde::Deserialize;
 use threadgauge_reactor::protocol::groups::{Access, Options};
 
-use crate::commands::serve::settings::{Listen, Seconds, Whole, as_typed};
+use crate::commands::serve::settings::{Changes, Listen, Seconds, Whole, as_typed};
 
 /// Settings of the protocol `groups`, by their names on the command line; in a file, the table `groups`.
-#[derive(Debug, Default, PartialEq, Eq, Args, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args, Deserialize)]
 #[serde(
     rename_all = "kebab-case",
     deny_unknown_fields,
@@ -51,6 +51,10 @@ pub struct Groups {
     #[arg(long, value_name = "SECONDS")]
     #[serde(deserialize_with = "as_typed")]
     pub ping_interval: Option<Seconds>,
+    /// How often it is asked in vain before it is closed (2 if not given)
+    #[arg(long, value_name = "N")]
+    #[serde(deserialize_with = "as_typed")]
+    pub ping_max: Option<Whole>,
     /// Once it is told to stop: tell the clients, serve them on for so long, and close the last of them one by one
     #[arg(long, value_name = "SECONDS")]
     #[serde(deserialize_with = "as_typed")]
@@ -78,9 +82,38 @@ impl Groups {
             max_payload: self.max_payload.or(file.max_payload),
             max_subscriptions: self.max_subscriptions.or(file.max_subscriptions),
             ping_interval: self.ping_interval.or(file.ping_interval),
+            ping_max: self.ping_max.or(file.ping_max),
             lame_duck: self.lame_duck.or(file.lame_duck),
             lame_duck_grace: self.lame_duck_grace.or(file.lame_duck_grace),
         }
+    }
+
+    /// Takes from `new` what may change while a server runs, and says what is otherwise there.
+    pub fn change_to(&mut self, new: Self) -> Changes {
+        let mut changes = Changes::default();
+        changes.add_fixed(&[
+            ("monitor", self.monitor != new.monitor),
+            ("server-name", self.server_name != new.server_name),
+            ("max-payload", self.max_payload != new.max_payload),
+            ("lame-duck", self.lame_duck != new.lame_duck),
+            ("lame-duck-grace", self.lame_duck_grace != new.lame_duck_grace),
+        ]);
+        changes.add_changed(&[
+            ("token", differs(&mut self.token, new.token)),
+            ("user", differs(&mut self.user, new.user)),
+            ("password", differs(&mut self.password, new.password)),
+            ("auth-timeout", differs(&mut self.auth_timeout, new.auth_timeout)),
+            (
+                "max-subscriptions",
+                differs(&mut self.max_subscriptions, new.max_subscriptions),
+            ),
+            (
+                "ping-interval",
+                differs(&mut self.ping_interval, new.ping_interval),
+            ),
+            ("ping-max", differs(&mut self.ping_max, new.ping_max)),
+        ]);
+        changes
     }
 
     /// For the protocol, of which `most` may be clients at once.
@@ -122,6 +155,9 @@ impl Groups {
         if let Some(Seconds(interval)) = self.ping_interval {
             options.ping_interval = interval;
         }
+        if let Some(Whole(count)) = self.ping_max {
+            options.max_pings_out = u32::try_from(count.get()).unwrap_or(u32::MAX);
+        }
         if let Some(Seconds(time)) = self.lame_duck {
             options.lame_duck = time;
         }
@@ -149,6 +185,8 @@ impl Groups {
             self.max_subscriptions
                 .map(|count| format!("at most {count} subscriptions a client")),
             self.ping_interval.map(|it| format!("ping interval {it}")),
+            self.ping_max
+                .map(|count| format!("at most {count} pings in vain")),
             self.lame_duck.map(|it| format!("lame duck {it}")),
             self.lame_duck_grace.map(|it| format!("grace {it}")),
         ];
@@ -165,4 +203,11 @@ impl Groups {
     pub fn is_given(&self) -> bool {
         self.monitor.is_some() || self.in_words().next().is_some() || self.password.is_some()
     }
+}
+
+/// Takes the new value, and says whether it is another.
+fn differs<T: PartialEq>(now: &mut T, new: T) -> bool {
+    let differs = *now != new;
+    *now = new;
+    differs
 }

@@ -17,6 +17,7 @@ use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer};
 use threadgauge_reactor::{BuiltIn, Design, Overflow, Placement, Protocol, Sends, Server};
 
+use crate::commands::serve::choice;
 use crate::commands::serve::groups::Groups;
 
 /// How many clients of `groups` may be on their way out at once because there were too many: beyond them, who comes waits.
@@ -26,7 +27,7 @@ const TOLD_AT_ONCE: usize = 64;
 const DRAIN: Duration = Duration::from_secs(5);
 
 /// Settings by their names on the command line, which are their names in a file.
-#[derive(Debug, Default, PartialEq, Eq, Args, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args, Deserialize)]
 #[serde(
     rename_all = "kebab-case",
     deny_unknown_fields,
@@ -38,11 +39,12 @@ pub struct Settings {
     #[arg(value_name = "PROTOCOL", value_parser = protocols())]
     #[serde(deserialize_with = "as_typed")]
     pub protocol: Option<BuiltIn>,
-    /// How processes, threads and event loops are used (reactor if not given)
+    /// How processes, threads and event loops are used (reactor if not given; for groups with --sends io_uring where
+    /// the kernel allows that)
     #[arg(long, value_name = "DESIGN", value_parser = designs())]
     #[serde(deserialize_with = "as_typed")]
     pub design: Option<Design>,
-    /// Address and port, or a port of 127.0.0.1; port 0, the default, is a free one
+    /// Address and port, or a port of 127.0.0.1; port 0 is a free one (0 if not given; for groups 4222)
     #[arg(long, value_name = "ADDRESS")]
     #[serde(deserialize_with = "as_typed")]
     pub listen: Option<Listen>,
@@ -70,7 +72,7 @@ pub struct Settings {
     #[arg(long, value_name = "N")]
     #[serde(deserialize_with = "as_typed")]
     pub max_connections: Option<Whole>,
-    /// Close a connection from which nothing has come for so long
+    /// Close a connection from which nothing has come for so long, not counting time in which it is not read from
     #[arg(long, value_name = "SECONDS")]
     #[serde(deserialize_with = "as_typed")]
     pub idle: Option<Seconds>,
@@ -78,10 +80,14 @@ pub struct Settings {
     #[arg(long, value_name = "SECONDS")]
     #[serde(deserialize_with = "as_typed")]
     pub handshake: Option<Seconds>,
-    /// How long connections may go on after the stop (5 if not given, beyond any --lame-duck)
+    /// Close a connection whose client takes nothing for so long of what waits for it (10 if not given)
     #[arg(long, value_name = "SECONDS")]
     #[serde(deserialize_with = "as_typed")]
-    pub drain: Option<Seconds>,
+    pub write_timeout: Option<Seconds>,
+    /// How long connections may go on after the stop (5 if not given, beyond any --lame-duck); 0 for not at all
+    #[arg(long, value_name = "SECONDS")]
+    #[serde(deserialize_with = "as_typed")]
+    pub drain: Option<Drain>,
     /// How much may wait for a client that does not read (1048576 if not given; for groups 67108864)
     #[arg(long, value_name = "BYTES")]
     #[serde(deserialize_with = "as_typed")]
@@ -124,11 +130,22 @@ impl Settings {
             max_connections: self.max_connections.or(file.max_connections),
             idle: self.idle.or(file.idle),
             handshake: self.handshake.or(file.handshake),
+            write_timeout: self.write_timeout.or(file.write_timeout),
             drain: self.drain.or(file.drain),
             output_limit: self.output_limit.or(file.output_limit),
             overflow: self.overflow.or(file.overflow),
             groups: self.groups.over(file.groups),
         }
+    }
+
+    /// Decides how `groups` is served where neither a design nor how it sends is named. Gives back what to say of it.
+    pub fn choose(&mut self) -> Option<String> {
+        let is_open = self.protocol == Some(BuiltIn::Groups) && self.design.is_none() && self.sends.is_none();
+        is_open.then(|| {
+            let (sends, why) = choice::best(Sends::IoUring.check());
+            self.sends = Some(sends);
+            why
+        })
     }
 
     /// Which protocol on which design.
@@ -165,7 +182,7 @@ impl Settings {
                  it: lower --max-payload, or raise --output-limit"
             );
         }
-        if let (Some(Seconds(drain)), Some(Seconds(lame_duck))) = (self.drain, self.groups.lame_duck)
+        if let (Some(Drain(drain)), Some(Seconds(lame_duck))) = (self.drain, self.groups.lame_duck)
             && drain <= lame_duck
         {
             bail!(
@@ -204,6 +221,9 @@ impl Settings {
         if let Some(Seconds(handshake)) = self.handshake {
             server = server.handshake(handshake);
         }
+        if let Some(Seconds(limit)) = self.write_timeout {
+            server = server.write_timeout(limit);
+        }
         if let Some(drain) = self.drain() {
             server = server.drain(drain);
         }
@@ -215,7 +235,46 @@ impl Settings {
     /// has closed its clients is for what still waits for them.
     fn drain(&self) -> Option<Duration> {
         let lame_duck = self.groups.lame_duck.map(|Seconds(time)| time + DRAIN);
-        self.drain.map(|Seconds(drain)| drain).or(lame_duck)
+        self.drain.map(|Drain(drain)| drain).or(lame_duck)
+    }
+
+    /// How long connections may go on after a stop that begins a lame duck of this length.
+    pub fn drain_after(&self, lame_duck: Duration) -> Duration {
+        let least = lame_duck + DRAIN;
+        self.drain.map_or(least, |Drain(drain)| drain.max(least))
+    }
+
+    /// Takes from `new` what may change while a server of `groups` runs, and says what is otherwise there.
+    pub fn change_to(&mut self, new: Self) -> Changes {
+        let mut changes = self.groups.change_to(new.groups);
+        let fixed = [
+            ("protocol", self.protocol != new.protocol),
+            ("design", self.design != new.design),
+            ("listen", self.listen != new.listen),
+            ("workers", self.workers != new.workers),
+            ("readers", self.readers != new.readers),
+            ("writers", self.writers != new.writers),
+            ("placement", self.placement != new.placement),
+            ("sends", self.sends != new.sends),
+            ("max-connections", self.max_connections != new.max_connections),
+            ("idle", self.idle != new.idle),
+            ("handshake", self.handshake != new.handshake),
+            ("write-timeout", self.write_timeout != new.write_timeout),
+            ("drain", self.drain != new.drain),
+            ("output-limit", self.output_limit != new.output_limit),
+            ("overflow", self.overflow != new.overflow),
+        ];
+        changes.add_fixed(&fixed);
+        changes
+    }
+
+    /// Where to listen: for `groups` where NATS' clients look for a server.
+    pub fn listen(&self) -> Listen {
+        let port = match self.protocol {
+            Some(BuiltIn::Groups) => 4222,
+            _ => 0,
+        };
+        self.listen.clone().unwrap_or_else(|| Listen::here(port))
     }
 
     /// How many connections there may be at once.
@@ -254,6 +313,7 @@ impl Settings {
             self.max_connections.map(|n| format!("at most {n} connections")),
             self.idle.map(|it| format!("idle {it}")),
             self.handshake.map(|it| format!("handshake {it}")),
+            self.write_timeout.map(|it| format!("write timeout {it}")),
             self.drain.map(|it| format!("drain {it}")),
             self.output_limit
                 .map(|n| format!("at most {n} bytes waiting for a client")),
@@ -261,6 +321,50 @@ impl Settings {
         ];
         let words = words.into_iter().flatten().chain(self.groups.in_words());
         words.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Which settings are otherwise in a file that was read again, by their names.
+#[derive(Debug, Default)]
+pub struct Changes {
+    /// They hold from now on.
+    pub now: Vec<&'static str>,
+    /// They stay as they were.
+    pub later: Vec<&'static str>,
+}
+
+impl Changes {
+    /// Those that are otherwise, of some that cannot change.
+    pub fn add_fixed(&mut self, settings: &[(&'static str, bool)]) {
+        self.later.extend(otherwise(settings));
+    }
+
+    /// Those that are otherwise, of some that can.
+    pub fn add_changed(&mut self, settings: &[(&'static str, bool)]) {
+        self.now.extend(otherwise(settings));
+    }
+
+    /// Whether nothing is otherwise.
+    pub fn is_empty(&self) -> bool {
+        self.now.is_empty() && self.later.is_empty()
+    }
+}
+
+fn otherwise(settings: &[(&'static str, bool)]) -> impl Iterator<Item = &'static str> {
+    settings
+        .iter()
+        .filter(|(_, differs)| *differs)
+        .map(|(name, _)| *name)
+}
+
+impl Display for Changes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lists = [("changed", &self.now), ("stays until a restart", &self.later)];
+        let lists = lists.into_iter().filter(|(_, names)| !names.is_empty());
+        let lists: Vec<String> = lists
+            .map(|(what, names)| format!("{what}: {}", names.join(", ")))
+            .collect();
+        f.write_str(&lists.join("; "))
     }
 }
 
@@ -296,9 +400,10 @@ fn fault(text: &str, error: &toml::de::Error) -> String {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listen(pub String);
 
-impl Default for Listen {
-    fn default() -> Self {
-        Self("127.0.0.1:0".to_owned())
+impl Listen {
+    /// A port of 127.0.0.1.
+    fn here(port: u16) -> Self {
+        Self(format!("127.0.0.1:{port}"))
     }
 }
 
@@ -307,7 +412,7 @@ impl FromStr for Listen {
 
     fn from_str(text: &str) -> Result<Self, String> {
         if let Ok(port) = text.parse::<u16>() {
-            return Ok(Self(format!("127.0.0.1:{port}")));
+            return Ok(Self::here(port));
         }
         // Colons within a host are those of an IPv6 address, which needs its brackets.
         let name = text.rsplit_once(':').is_some_and(|(host, port)| {
@@ -380,6 +485,30 @@ impl FromStr for Seconds {
 impl Display for Seconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} s", self.0.as_secs_f64())
+    }
+}
+
+/// A length of time that may be none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drain(pub Duration);
+
+impl FromStr for Drain {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            Ok(0.0) => Ok(Self(Duration::ZERO)),
+            _ => text
+                .parse()
+                .map(|Seconds(time)| Self(time))
+                .map_err(|error: String| format!("{error}, nor 0")),
+        }
+    }
+}
+
+impl Display for Drain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Display::fmt(&Seconds(self.0), f)
     }
 }
 
@@ -458,7 +587,8 @@ mod tests {
     #[test]
     fn a_file_has_numbers_and_texts() {
         let settings: Settings = toml::from_str(
-            "protocol = 'echo'\nlisten = 7000\nworkers = '2..8'\nidle = 1.5\nreaders = 3\noverflow = 'drop'",
+            "protocol = 'echo'\nlisten = 7000\nworkers = '2..8'\nidle = 1.5\nwrite-timeout = 20\nreaders = 3\n\
+             overflow = 'drop'",
         )
         .unwrap();
         assert_eq!(settings.protocol, Some(BuiltIn::Echo));
@@ -474,7 +604,10 @@ mod tests {
         let both = typed.over(settings);
         assert_eq!(both.workers, Some(Workers(1..=1)));
         assert_eq!(both.readers, "3".parse().ok());
-        assert_eq!(both.in_words(), "workers 1, readers 3, idle 1.5 s, overflow drop");
+        assert_eq!(
+            both.in_words(),
+            "workers 1, readers 3, idle 1.5 s, write timeout 20 s, overflow drop"
+        );
     }
 
     #[test]

@@ -19,6 +19,7 @@ impl Pages {
             "server_id": options.server_id,
             "server_name": options.server_name,
             "version": server.version,
+            "implementation": server.implementation,
             "proto": 1,
             "host": server.address.ip(),
             "port": server.address.port(),

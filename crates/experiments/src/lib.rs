@@ -1,0 +1,90 @@
+//! The experiments of the laboratory, one file each, and their catalogue.
+//!
+//! What an experiment is, and everything that experiments have in common, is said in `threadgauge-lab`.
+
+pub mod calibration;
+pub mod create;
+pub mod foreground;
+pub mod null;
+pub mod oversubscription;
+pub mod print;
+pub mod probes;
+pub mod turnaround;
+
+mod catalogue;
+mod sys;
+
+pub use catalogue::{CATALOGUE, decided_by};
+
+/// In a process that a case started as its helper: does the helper's work and does not return. In any other: returns at
+/// once. To be called first thing in `main` of a program that serves as worker.
+pub fn helper() {
+    threadgauge_exec::process::helper(&[&turnaround::IN_A_HELPER]);
+}
+
+/// The worked example of CONTRIBUTING.md.
+#[cfg(test)]
+#[path = "../../../docs/yield.rs"]
+mod r#yield;
+
+#[cfg(test)]
+mod tests {
+    use threadgauge_lab::experiment::Experiment as _;
+    use threadgauge_lab::site::Profile;
+    use threadgauge_lab::testing;
+    use threadgauge_results::{Verdict, decide};
+
+    use crate::r#yield::Yield;
+
+    /// The row that the worked example's claim would have in `claims.csv`.
+    const ROW: &str = "lone-yield-under-a-microsecond,own,,core,stated,A yield that finds nobody waiting takes less than a \
+                       microsecond.,time,yield,time of a call,0,1,,,,,no_figure,,,yield,µs";
+
+    #[test]
+    fn the_worked_example_is_the_one_in_contributing_and_measures() {
+        let shown = include_str!("../../../CONTRIBUTING.md");
+        let example = include_str!("../../../docs/yield.rs");
+        assert!(
+            shown.contains(example),
+            "CONTRIBUTING.md shows another text than docs/yield.rs"
+        );
+        assert!(example.lines().count() <= 120, "it is to be read in one sitting");
+
+        let plan = Yield.plan(&testing::site(Profile::Quick, 1));
+        let measured = plan.cases.iter().map(|case| {
+            let sample = testing::sample(&Yield, &case.params);
+            let ns = sample.value("ns_per_call").expect("it was measured");
+            let rounds = (0..7).map(|round| ns + f64::from(round) / 100.0).collect();
+            testing::case(case.params.clone(), [(Yield.about().primary[0], rounds)])
+        });
+        let view = testing::view("yield", Profile::Quick, measured.collect());
+        let answer = Yield.read(&view);
+        let [(id, test)] = &answer.tests[..] else {
+            panic!("{:?}", answer.tests)
+        };
+        let header = include_str!("../../results/published/claims.csv")
+            .lines()
+            .next()
+            .unwrap();
+        let table = format!("{header}\n{ROW}\n");
+        let row: threadgauge_results::Claim = csv::Reader::from_reader(table.as_bytes())
+            .deserialize()
+            .next()
+            .unwrap()
+            .unwrap();
+        assert_eq!(row.id, *id);
+        let verdict = decide(&row, &row.unit, &test.evidence(&view, &row), testing::ALPHA).verdict;
+        assert!(
+            matches!(verdict, Some(Verdict::Holds | Verdict::DoesNotHold)),
+            "{verdict:?}"
+        );
+        assert_eq!(
+            (
+                answer.figures.len(),
+                answer.tables[0].rows.len(),
+                answer.facts.len()
+            ),
+            (1, 2, 1)
+        );
+    }
+}

@@ -1,0 +1,342 @@
+//! Question: several small ones that source 000 answers by the way: do sleepers slow others, does slicing matrix work cost, does
+//! reading the clock give up the CPU, does a timer stop its thread, does a compiler remove an empty loop?
+//!
+//! One file a probe; how each is measured is said in [`ABOUT`].
+
+use threadgauge_lab::prelude::*;
+
+use self::clock_reading::{SWITCHES, VOLUNTARY};
+use self::timer::ON_CPU;
+
+mod clock_reading;
+mod empty_loop;
+mod matrix;
+mod neighbours;
+mod timer;
+
+/// The experiment.
+#[derive(Debug, Clone, Copy)]
+pub struct Probes;
+
+/// What all of them have.
+const NS: Metric = metric("ns", "ns");
+
+words! {
+    enum What {
+        Neighbours = "neighbours",
+        Matrix = "matrix",
+        Clock = "clock",
+        Timer = "timer",
+        EmptyLoop = "empty-loop",
+    }
+}
+
+words! {
+    enum How {
+        Alone = "alone",
+        Sleeping = "sleeping",
+        Computing = "computing",
+        Serial = "serial",
+        Threads = "threads",
+        Reading = "reading",
+        Armed = "armed",
+        Unarmed = "unarmed",
+        Plain = "plain",
+        Optimised = "optimised",
+    }
+}
+
+point! {
+    struct Case { what: What, how: How, cpus: u64 = 1..=1 }
+}
+
+/// A probe: its case, what a sample takes (ms), and what does it and says how long it took (ns).
+type Probe = (What, How, u64, fn(&mut Worker) -> Result<f64, CaseError>);
+
+const PROBES: [Probe; 11] = [
+    (What::Neighbours, How::Alone, 20, neighbours::alone),
+    (What::Neighbours, How::Sleeping, 27, neighbours::sleeping),
+    (What::Neighbours, How::Computing, 210, neighbours::computing),
+    (What::Matrix, How::Serial, 45, matrix::serial),
+    (What::Matrix, How::Threads, 45, matrix::threads),
+    (What::Clock, How::Reading, 27, clock_reading::reading),
+    (What::Clock, How::Computing, 36, clock_reading::computing),
+    (What::Timer, How::Armed, 24, timer::armed),
+    (What::Timer, How::Unarmed, 24, timer::unarmed),
+    (What::EmptyLoop, How::Plain, 48, empty_loop::plain),
+    (What::EmptyLoop, How::Optimised, 52, empty_loop::optimised),
+];
+
+const fn case(what: What, how: How) -> Case {
+    Case { what, how, cpus: 1 }
+}
+
+/// What it asks and how it measures.
+const ABOUT: About = About {
+    id: "probes",
+    question: "Do sleepers slow others, does slicing matrix work cost, does reading the clock give up the CPU, does a timer stop its \
+         thread, does a compiler remove an empty loop?",
+    sources: &["000"],
+    primary: &[NS],
+    how: "Each on one CPU, in a worker of its own, timed as `ns`. neighbours: 10 ms of fixed work alone, beside 16 threads \
+                  that sleep 10 ms at a time, beside 16 that compute. matrix: four products of 192 × 192 matrices (0.8 MiB \
+                  each), eight times over, one after the other and in four threads. clock: a million readings in a row (the claim's note has ten \
+                  million, which the quick profile has no time for; its figure is for a million), and the switches meanwhile. timer: computing until a timer of 20 ms expires, and the share of that time on the CPU. \
+                  empty-loop: a C program that counts to 20 million and does nothing else, compiled in the worker by the \
+                  machine's C compiler without and with optimisation.",
+    control: "alone, serial, computing for as long as the readings take, the same without a timer, and the plain \
+                      compilation: the first or second case of each pair.",
+    traps: &[
+        "A switch that falls into the readings is not one that they caused: the control has as many, and only a voluntary one is \
+                 the thread's own.",
+        "What slicing costs depends on the caches and on how long a scheduler lets each run.",
+    ],
+    source: "Source 000 states all five for Windows NT and 95 without figures.",
+};
+
+impl Experiment for Probes {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn plan(&self, site: &Site) -> Plan {
+        let planned =
+            |(what, how, takes_ms, _)| PlannedCase::new(case(what, how), Duration::from_millis(takes_ms));
+        Plan {
+            cases: PROBES.map(planned).to_vec(),
+            reference: case(What::Neighbours, How::Alone).params(),
+            budget: Duration::from_secs(site.profile.pick(6, 30, 60)),
+            twice_up_to: Duration::ZERO,
+        }
+    }
+
+    fn run(&self, params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
+        let case = Case::read(params)?;
+        let probe = PROBES
+            .iter()
+            .find(|(what, how, ..)| (case.what, case.how) == (*what, *how));
+        let Some((.., probe)) = probe else {
+            return Err(CaseError::Failed(format!("there is no probe {params}")));
+        };
+        let ns = probe(worker)?;
+        worker.record(NS, ns);
+        Ok(())
+    }
+
+    fn read(&self, view: &View<'_>) -> Answer {
+        let facts = facts(view);
+        let sentences: Vec<&str> = facts.iter().map(|f| f.says.as_str()).collect();
+        let answer = if facts.is_empty() {
+            "No probe has figures in this run.".to_owned()
+        } else {
+            sentences.join(" ")
+        };
+        Answer {
+            answer,
+            tests: claims(),
+            facts,
+            comparisons: comparisons(),
+            ..Answer::default()
+        }
+    }
+}
+
+/// A probe's time over that of its control.
+fn over(what: What, [how, control]: [How; 2]) -> Statistic {
+    NS.of(case(what, how)).over(NS.of(case(what, control)))
+}
+
+fn sleepers() -> Statistic {
+    over(What::Neighbours, [How::Sleeping, How::Alone])
+}
+
+fn sliced() -> Statistic {
+    over(What::Matrix, [How::Threads, How::Serial])
+}
+
+fn removed() -> Statistic {
+    over(What::EmptyLoop, [How::Optimised, How::Plain]).by_median()
+}
+
+fn on_cpu() -> Statistic {
+    ON_CPU.of(case(What::Timer, How::Armed))
+}
+
+fn claims() -> Vec<Claim> {
+    let reading = |metric: Metric| metric.of(case(What::Clock, How::Reading));
+    // What sleepers cost, less than nothing counting as nothing.
+    let slowdown = Statistic::function([sleepers()], |v| (v[0] - 1.0).max(0.0));
+    vec![
+        (
+            "io-threads-do-not-slow-others",
+            Test::from(slowdown).also(
+                "computing neighbours slow it down more",
+                Range::at_least(1.0),
+                over(What::Neighbours, [How::Computing, How::Sleeping]),
+            ),
+        ),
+        ("slicing-long-matrix-work-loses", sliced().into()),
+        (
+            "clock-reading-yields-cpu",
+            // A scheduler that takes the CPU away does so from everybody: some switches must be the thread's own doing.
+            Test::from(reading(SWITCHES)).also(
+                "the thread itself gave up the CPU",
+                Range::at_least(1.0),
+                reading(VOLUNTARY),
+            ),
+        ),
+        ("timer-thread-is-suspended", on_cpu().into()),
+        ("empty-loop-removed-by-compiler", removed().into()),
+    ]
+}
+
+fn comparisons() -> Vec<Pair> {
+    let pair = |what, a, b| Pair {
+        a: case(what, a).params(),
+        b: case(what, b).params(),
+    };
+    vec![
+        pair(What::Neighbours, How::Alone, How::Sleeping),
+        pair(What::Neighbours, How::Alone, How::Computing),
+        pair(What::Matrix, How::Serial, How::Threads),
+        pair(What::EmptyLoop, How::Plain, How::Optimised),
+    ]
+}
+
+/// One sentence a probe, each with its figure.
+fn facts(view: &View<'_>) -> Vec<Finding> {
+    let value = |statistic: Statistic| view.value(&statistic.by_median());
+    let switches = |how| value(SWITCHES.of(case(What::Clock, how)));
+    let neighbours = || {
+        let sleeping = value(sleepers())?;
+        let computing = value(over(What::Neighbours, [How::Computing, How::Alone]))?;
+        let says = format!(
+            "Beside 16 threads that mostly sleep, fixed work on one CPU takes {sleeping:.3} times as long as alone, beside \
+             16 that compute {computing:.1} times."
+        );
+        Some((says, sleeping, "ratio"))
+    };
+    let matrix = || {
+        let sliced = value(sliced())?;
+        let says = format!(
+            "Four matrix products in four threads on one CPU take {sliced:.3} times as long as one after the other."
+        );
+        Some((says, sliced, "ratio"))
+    };
+    let clock = || {
+        let (reading, computing) = (switches(How::Reading)?, switches(How::Computing)?);
+        let says = format!(
+            "A million readings of the clock see {reading:.0} context switches, computing for as long {computing:.0}."
+        );
+        Some((says, reading, "switches"))
+    };
+    let timer = || {
+        let percent = value(on_cpu())? * 100.0;
+        let says = format!(
+            "A thread that has armed a timer goes on computing: it is on the CPU for {percent:.1} % of the time until it \
+             expires."
+        );
+        Some((says, percent, "%"))
+    };
+    let empty_loop = || {
+        let percent = value(removed())? * 100.0;
+        let says = format!(
+            "Optimised, an empty loop of 20 million takes {percent:.4} % of its time without optimisation."
+        );
+        Some((says, percent, "%"))
+    };
+    let found = [neighbours(), matrix(), clock(), timer(), empty_loop()];
+    let fact = |(says, value, unit): (String, f64, &str)| Finding::fact(says, Some(value), None, unit);
+    found.into_iter().flatten().map(fact).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use threadgauge_lab::testing;
+    use threadgauge_results::{Lack, Need, Status, Verdict, claim, decide};
+
+    use super::*;
+
+    #[test]
+    fn every_probe_runs_and_has_a_time() {
+        for (what, how, ..) in PROBES {
+            let sample = testing::sample(&Probes, &case(what, how).params());
+            match sample.status {
+                Status::Ok => assert!(sample.value(NS.name).unwrap() > 0.0, "{sample:?}"),
+                // A machine without a compiler.
+                _ => assert_eq!(
+                    (what, sample.status),
+                    (What::EmptyLoop, Status::Skipped),
+                    "{sample:?}"
+                ),
+            }
+        }
+    }
+
+    /// A run of seven rounds without noise, on a machine without a compiler.
+    fn view(figures: &[(What, How, Metric, f64)]) -> View<'static> {
+        let cases = PROBES.map(|(what, how, ..)| {
+            if what == What::EmptyLoop {
+                return testing::lacking(case(what, how), Lack::new(Need::Program, "no compiler"));
+            }
+            let own = figures.iter().filter(|(w, h, ..)| (*w, *h) == (what, how));
+            testing::case(
+                case(what, how),
+                own.map(|(.., metric, value)| (*metric, vec![*value; 7])),
+            )
+        });
+        testing::view("probes", Profile::Quick, cases.to_vec())
+    }
+
+    fn verdict(view: &View<'_>, id: &str) -> Verdict {
+        let (_, test) = claims().into_iter().find(|(of, _)| *of == id).unwrap();
+        let claim = claim(id).unwrap();
+        decide(claim, &claim.unit, &test.evidence(view, claim), testing::ALPHA)
+            .verdict
+            .unwrap()
+    }
+
+    #[test]
+    fn a_machine_of_today() {
+        let view = view(&[
+            (What::Neighbours, How::Alone, NS, 10e6),
+            (What::Neighbours, How::Sleeping, NS, 9.9e6),
+            (What::Neighbours, How::Computing, NS, 170e6),
+            (What::Matrix, How::Serial, NS, 20e6),
+            (What::Matrix, How::Threads, NS, 20.2e6),
+            (What::Clock, How::Reading, SWITCHES, 3.0),
+            (What::Clock, How::Reading, VOLUNTARY, 0.0),
+            (What::Clock, How::Computing, SWITCHES, 3.0),
+            (What::Timer, How::Armed, ON_CPU, 0.99),
+        ]);
+        let expected = [
+            ("io-threads-do-not-slow-others", Verdict::Holds),
+            ("slicing-long-matrix-work-loses", Verdict::DoesNotHold),
+            ("clock-reading-yields-cpu", Verdict::DoesNotHold),
+            ("timer-thread-is-suspended", Verdict::DoesNotHold),
+            ("empty-loop-removed-by-compiler", Verdict::NotTestable),
+        ];
+        for (id, expected) in expected {
+            assert_eq!(verdict(&view, id), expected, "{id}");
+        }
+        assert_eq!(
+            Probes.read(&view).answer,
+            "Beside 16 threads that mostly sleep, fixed work on one CPU takes 0.990 times as long as alone, beside 16 that \
+             compute 17.0 times. Four matrix products in four threads on one CPU take 1.010 times as long as one after the \
+             other. A million readings of the clock see 3 context switches, computing for as long 3. A thread that has armed a \
+             timer goes on computing: it is on the CPU for 99.0 % of the time until it expires."
+        );
+    }
+
+    #[test]
+    fn sleepers_that_slow_others_contradict() {
+        let slow = view(&[
+            (What::Neighbours, How::Alone, NS, 10e6),
+            (What::Neighbours, How::Sleeping, NS, 12e6),
+            (What::Neighbours, How::Computing, NS, 170e6),
+        ]);
+        let id = "io-threads-do-not-slow-others";
+        assert_eq!(verdict(&slow, id), Verdict::DoesNotHold);
+        assert_eq!(verdict(&view(&[]), id), Verdict::Inconclusive);
+    }
+}

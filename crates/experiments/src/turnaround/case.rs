@@ -1,0 +1,381 @@
+//! One case: what its computations do, how long they are, in which order they come and who runs them.
+//!
+//! Owns the names of the parameters and the lengths that follow from them.
+
+use threadgauge_lab::point::{Parameter, Value, refused};
+use threadgauge_lab::prelude::*;
+
+use super::ideal::{Phase, completions};
+
+words! {
+    /// What a computation does for its length.
+    pub(super) enum Kind {
+        /// Computes: a fixed number of steps that use its length of CPU time.
+        Cpu = "cpu",
+        /// Sleeps, as the source's do.
+        Io = "io",
+        /// Computes and sleeps by turns, one of each in 5 ms; so many per cent of its length it computes.
+        Mix10 = "mix10",
+        /// A quarter of it.
+        Mix25 = "mix25",
+        /// Half of it.
+        Mix50 = "mix50",
+        /// Three quarters of it.
+        Mix75 = "mix75",
+        /// Nine tenths of it.
+        Mix90 = "mix90",
+        /// Reads a file past the page cache: a fixed number of blocks that takes its length when read alone.
+        File = "file",
+        /// Asks a server on the loopback network, which answers after its length.
+        Server = "server",
+    }
+}
+words! {
+    /// The source's word for the carrier: one after the other, or all at once.
+    pub(super) enum Mode {
+        /// By the caller.
+        Serial = "serial",
+        /// By any other carrier.
+        Concurrent = "concurrent",
+    }
+}
+words! {
+    /// Who runs them.
+    pub(super) enum Carrier {
+        /// The caller, one after the other.
+        Caller = "caller",
+        /// A thread for each.
+        Thread = "thread",
+        /// A thread for each, all made before any begins and released in turn: the source's method.
+        UpFront = "up-front",
+        /// As many threads as the degree.
+        Pool = "pool",
+        /// As many helper processes as the degree.
+        Process = "process",
+    }
+}
+words! {
+    /// How lengths follow from the base.
+    pub(super) enum Lengths {
+        /// Base × 1 … base × count.
+        Steps = "steps",
+        /// The base.
+        Equal = "equal",
+        /// Drawn evenly from 1 ms to base × count; the same draw for a count in every sample.
+        Random = "random",
+    }
+}
+words! {
+    /// In which order they come.
+    pub(super) enum Order {
+        /// Longest first: the worst case, and the source's.
+        Descending = "descending",
+        /// Shortest first.
+        Ascending = "ascending",
+        /// By chance, drawn anew for each sample.
+        Shuffled = "shuffled",
+    }
+}
+words! {
+    /// What is special about it.
+    pub(super) enum Extra {
+        /// Nothing.
+        None = "none",
+        /// Each begins when the one before it has ended.
+        Chain = "chain",
+        /// Finishing each takes the base of CPU time, on the caller's thread.
+        Finisher = "finisher",
+    }
+}
+
+/// How many may be at work at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Degree {
+    /// No more than so many.
+    AtMost(u64),
+    /// As many as the executor finds worth it while it runs, up to the source's degree.
+    Adaptive,
+}
+
+/// The source's degree of concurrency.
+pub(super) const DEGREE: Degree = Degree::AtMost(SOURCES_DEGREE);
+const SOURCES_DEGREE: u64 = 25;
+
+impl Degree {
+    /// The most that there can be.
+    pub(super) const fn most(self) -> u64 {
+        match self {
+            Self::AtMost(most) => most,
+            Self::Adaptive => SOURCES_DEGREE,
+        }
+    }
+}
+
+impl Parameter for Degree {
+    fn value(&self) -> Value {
+        match self {
+            Self::AtMost(most) => Value::Int(*most),
+            Self::Adaptive => Value::from("adaptive"),
+        }
+    }
+
+    fn read(value: &Value) -> Option<Self> {
+        match value {
+            Value::Int(most @ 1..) => Some(Self::AtMost(*most)),
+            value => (*value == Self::Adaptive.value()).then_some(Self::Adaptive),
+        }
+    }
+
+    fn wanted() -> String {
+        "a number above 0 or adaptive".to_owned()
+    }
+}
+
+impl Kind {
+    /// The kinds that compute and wait by turns, the least computing first.
+    pub(super) const MIXES: [Self; 5] = [Self::Mix10, Self::Mix25, Self::Mix50, Self::Mix75, Self::Mix90];
+
+    /// What share of its length it computes, per cent, where that is fixed.
+    pub(super) const fn computes_percent(self) -> u64 {
+        match self {
+            Self::Cpu => 100,
+            Self::Mix10 => 10,
+            Self::Mix25 => 25,
+            Self::Mix50 => 50,
+            Self::Mix75 => 75,
+            Self::Mix90 => 90,
+            Self::Io | Self::File | Self::Server => 0,
+        }
+    }
+
+    /// A computation of this length as it goes on: what it computes and waits, in order.
+    pub(super) fn phases(self, length: Duration) -> Vec<Phase> {
+        let percent = self.computes_percent() as f64;
+        let ns = length.as_nanos() as f64;
+        match percent {
+            100.0 => vec![Phase::Compute(ns)],
+            0.0 => vec![Phase::Wait(ns)],
+            _ => {
+                let turn_ns = TURN.as_nanos() as f64;
+                let turns = (ns / turn_ns).ceil() as u64;
+                let lengths_ns = (0..turns).map(|i| (ns - i as f64 * turn_ns).min(turn_ns));
+                let computing = |turn_ns: f64| turn_ns * percent / 100.0;
+                lengths_ns
+                    .flat_map(|ns| [Phase::Compute(computing(ns)), Phase::Wait(ns - computing(ns))])
+                    .collect()
+            }
+        }
+    }
+}
+
+/// How long computing and waiting once take together, where they take turns.
+const TURN: Duration = Duration::from_millis(5);
+
+point! {
+    /// One case.
+    pub(super) struct Case {
+        kind: Kind,
+        mode: Mode,
+        carrier: Carrier,
+        degree: Degree,
+        lengths: Lengths,
+        order: Order,
+        extra: Extra,
+        // Bounded, so that nothing is overrun by a slip of the pen.
+        count: u64 = 1..=10_000,
+        base_ms: u64 = 1..,
+        cpus: u64 = 1..,
+    }
+}
+
+impl Case {
+    /// The source's worst case on one CPU, one after the other.
+    pub(super) const fn serial(kind: Kind, count: u64, base_ms: u64) -> Self {
+        Self {
+            kind,
+            mode: Mode::Serial,
+            carrier: Carrier::Caller,
+            degree: Degree::AtMost(1),
+            lengths: Lengths::Steps,
+            order: Order::Descending,
+            extra: Extra::None,
+            count,
+            base_ms,
+            cpus: 1,
+        }
+    }
+
+    /// The same, all at once, a thread for each.
+    pub(super) const fn concurrent(self) -> Self {
+        Self {
+            mode: Mode::Concurrent,
+            carrier: Carrier::Thread,
+            degree: DEGREE,
+            ..self
+        }
+    }
+
+    /// Reads a case back, whose mode must be that of its carrier.
+    pub(super) fn checked(params: &Params) -> Result<Self, CaseError> {
+        let case = Self::read(params)?;
+        let mode = match case.carrier {
+            Carrier::Caller => Mode::Serial,
+            Carrier::Thread | Carrier::UpFront | Carrier::Pool | Carrier::Process => Mode::Concurrent,
+        };
+        if case.mode != mode {
+            let wanted = format!("{}, since the carrier is {}", mode.name(), case.carrier.name());
+            return Err(refused(params, "mode", &wanted));
+        }
+        Ok(case)
+    }
+
+    /// The lengths in the order in which they come. `seed` decides a shuffled order.
+    pub(super) fn given(self, seed: u64) -> Vec<Duration> {
+        let base = Duration::from_millis(self.base_ms);
+        let mut draw = fastrand::Rng::with_seed(self.count);
+        let mut lengths: Vec<Duration> = (1..=self.count)
+            .map(|i| match self.lengths {
+                Lengths::Steps => Duration::from_millis(self.base_ms * i),
+                Lengths::Equal => base,
+                Lengths::Random => Duration::from_millis(draw.u64(1..=self.base_ms * self.count)),
+            })
+            .collect();
+        match self.order {
+            Order::Ascending => lengths.sort_unstable(),
+            Order::Descending => lengths.sort_unstable_by_key(|l| std::cmp::Reverse(*l)),
+            Order::Shuffled => fastrand::Rng::with_seed(seed).shuffle(&mut lengths),
+        }
+        lengths
+    }
+
+    /// When each of these would complete after the start if nothing cost anything but the work itself, ns.
+    pub(super) fn ideal(self, lengths: &[Duration]) -> Vec<f64> {
+        let phases: Vec<Vec<Phase>> = lengths.iter().map(|l| self.kind.phases(*l)).collect();
+        // A chain is one after the other, however many may.
+        let degree = match self.extra {
+            Extra::Chain => 1,
+            Extra::None | Extra::Finisher => as_usize(self.degree.most()),
+        };
+        completions(&phases, as_usize(self.cpus), degree)
+    }
+}
+
+pub(super) fn as_usize(n: u64) -> usize {
+    usize::try_from(n).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(lengths: &[Duration]) -> Vec<u128> {
+        lengths.iter().map(Duration::as_millis).collect()
+    }
+
+    #[test]
+    fn the_worst_case_of_the_source() {
+        let case = Case::serial(Kind::Cpu, 5, 30);
+        assert_eq!(ms(&case.given(1)), [150, 120, 90, 60, 30]);
+        let ascending = Case {
+            order: Order::Ascending,
+            ..case
+        };
+        assert_eq!(ms(&ascending.given(1)), [30, 60, 90, 120, 150]);
+        let equal = Case {
+            lengths: Lengths::Equal,
+            ..case
+        };
+        assert_eq!(ms(&equal.given(1)), [30; 5]);
+    }
+
+    #[test]
+    fn chance_is_drawn_from_the_seed_and_lengths_from_the_count_alone() {
+        let shuffled = Case {
+            order: Order::Shuffled,
+            ..Case::serial(Kind::Cpu, 17, 10)
+        };
+        assert_eq!(shuffled.given(3), shuffled.given(3));
+        assert_ne!(shuffled.given(3), shuffled.given(4));
+        let random = Case {
+            lengths: Lengths::Random,
+            ..Case::serial(Kind::Cpu, 17, 10)
+        };
+        assert_eq!(random.given(3), random.given(4));
+        assert!(ms(&random.given(3)).iter().all(|l| (1..=170).contains(l)));
+        assert!(random.given(3).windows(2).all(|pair| pair[0] >= pair[1]));
+    }
+
+    #[test]
+    fn a_case_is_read_back() {
+        let case = Case {
+            kind: Kind::Io,
+            order: Order::Shuffled,
+            ..Case::serial(Kind::Cpu, 8, 90).concurrent()
+        };
+        assert_eq!(Case::checked(&case.params()).unwrap(), case);
+        let adaptive = Case {
+            degree: Degree::Adaptive,
+            ..case
+        };
+        assert_eq!(Case::checked(&adaptive.params()).unwrap(), adaptive);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_in_words() {
+        let refused = |name: &str, value: Value| {
+            let params = Case::serial(Kind::Cpu, 2, 10)
+                .concurrent()
+                .params()
+                .with(name, value);
+            Case::checked(&params).unwrap_err().to_string()
+        };
+        assert_eq!(
+            refused("order", Value::parse("worst")),
+            "the parameter order is worst; it must be one of descending, ascending, shuffled"
+        );
+        assert_eq!(
+            refused("degree", Value::Int(0)),
+            "the parameter degree is 0; it must be a number above 0 or adaptive"
+        );
+        assert_eq!(
+            refused("carrier", Value::parse("caller")),
+            "the parameter mode is concurrent; it must be serial, since the carrier is caller"
+        );
+        assert!(refused("count", Value::Int(1 << 40)).contains("from 1 to 10000"));
+    }
+
+    #[test]
+    fn a_mix_computes_and_waits_by_turns() {
+        use Phase::{Compute, Wait};
+        assert_eq!(
+            Kind::Mix25.phases(Duration::from_millis(12)),
+            [
+                Compute(1.25e6),
+                Wait(3.75e6),
+                Compute(1.25e6),
+                Wait(3.75e6),
+                Compute(0.5e6),
+                Wait(1.5e6)
+            ]
+        );
+        assert_eq!(Kind::Cpu.phases(Duration::from_millis(12)), [Compute(12e6)]);
+        assert_eq!(Kind::Server.phases(Duration::from_millis(12)), [Wait(12e6)]);
+    }
+
+    #[test]
+    fn the_ideal_of_the_source() {
+        let ideal = |case: Case| {
+            let lengths = case.given(1);
+            let ns = case.ideal(&lengths);
+            ns.iter().map(|ns| ns / 1e6).collect::<Vec<_>>()
+        };
+        assert_eq!(ideal(Case::serial(Kind::Cpu, 2, 10)), [20.0, 30.0]);
+        assert_eq!(ideal(Case::serial(Kind::Cpu, 2, 10).concurrent()), [30.0, 20.0]);
+        assert_eq!(ideal(Case::serial(Kind::Io, 2, 10).concurrent()), [20.0, 10.0]);
+        let chain = Case {
+            extra: Extra::Chain,
+            ..Case::serial(Kind::Cpu, 2, 10).concurrent()
+        };
+        assert_eq!(ideal(chain), [20.0, 30.0]);
+    }
+}

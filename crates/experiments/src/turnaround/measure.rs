@@ -1,0 +1,221 @@
+//! Running one case once: the computations, the clock, and what is written down for each of them.
+
+use std::num::NonZeroUsize;
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use threadgauge_exec::process::Crash;
+use threadgauge_exec::{
+    Carrier as ExecCarrier, ConcurrentExecution, Degree as ExecDegree, Done, Mode, Report, Times,
+};
+use threadgauge_machine::{Burner, Switches, Usage, clock, usage_children, usage_self};
+
+use super::case::{Carrier, Case, Degree, Extra, as_usize};
+use super::work::{Computation, IN_A_HELPER, Means};
+use threadgauge_lab::refusal::refused;
+use threadgauge_lab::worker::{CaseError, Lap, Worker};
+
+/// What was written down about a computation. Times in ns since the start.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Record {
+    /// What it was to take.
+    pub(super) length_ns: f64,
+    /// When its processor began.
+    pub(super) started_ns: f64,
+    /// When its processor had ended.
+    pub(super) ended_ns: f64,
+    /// When it was finished: what the source, too, calls its end.
+    pub(super) finished_ns: f64,
+    /// CPU time of its processor.
+    pub(super) cpu_ns: f64,
+}
+
+/// One run of a case.
+#[derive(Debug)]
+pub(super) struct Measured {
+    pub(super) lap: Lap,
+    /// In the order in which they were given.
+    pub(super) records: Vec<Record>,
+    /// CPU time of the worker and of helpers that it has waited for.
+    pub(super) cpu_ns: f64,
+    pub(super) switches: Switches,
+    pub(super) most_running: usize,
+    /// When each would have completed by theory alone.
+    pub(super) ideal_ns: Vec<f64>,
+    /// The calibrated rate, ns of CPU time a step.
+    pub(super) ns_per_step: f64,
+}
+
+/// Whose turn it is, where each computation needs the one before it.
+#[derive(Debug, Default)]
+struct Chain {
+    next: Mutex<usize>,
+    moved: Condvar,
+}
+
+impl Chain {
+    /// Waits until all before `index` have ended. They were started before it, so it cannot wait for ever.
+    fn wait_for(&self, index: usize) {
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        while *next < index {
+            next = self.moved.wait(next).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn end(&self) {
+        *self.next.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.moved.notify_all();
+    }
+}
+
+/// Runs the case; `seed` decides a shuffled order.
+pub(super) fn measure(case: Case, seed: u64, worker: &mut Worker) -> Result<Measured, CaseError> {
+    let burner = *worker.burner();
+    let means = Means::of(case.kind, burner)?;
+    let lengths = case.given(seed);
+    let computations: Vec<(usize, Computation)> = lengths
+        .iter()
+        .map(|&length| means.computation(length))
+        .enumerate()
+        .collect();
+    let mut records = vec![Record::default(); lengths.len()];
+    let mut refusal: Option<String> = None;
+
+    let chain = (case.extra == Extra::Chain).then(Chain::default);
+    let finisher_steps = match case.extra {
+        Extra::Finisher => burner.iterations(Duration::from_millis(case.base_ms)),
+        Extra::None | Extra::Chain => 0,
+    };
+    let processor = |(index, computation): &mut (usize, Computation)| {
+        if let Some(chain) = &chain {
+            chain.wait_for(*index);
+        }
+        let cpu_ns = means.run(computation);
+        if let Some(chain) = &chain {
+            chain.end();
+        }
+        cpu_ns
+    };
+
+    let execution = ConcurrentExecution::new(degree(case.degree)).mode(Mode::FreeCaller);
+    let before = used();
+    let watch = worker.stopwatch();
+    let begun_ns = clock::monotonic_ns();
+    let mut finish = |index: usize, length: Duration, times: Times, result: Result<u64, String>| {
+        Burner::burn_units(finisher_steps);
+        let finished_ns = (clock::monotonic_ns() - begun_ns) as f64;
+        match result {
+            Ok(cpu_ns) => {
+                records[index] = Record {
+                    length_ns: length.as_nanos() as f64,
+                    started_ns: times.queue_wait().as_nanos() as f64,
+                    ended_ns: times.completion().as_nanos() as f64,
+                    finished_ns,
+                    cpu_ns: cpu_ns as f64,
+                };
+            }
+            Err(reason) => refusal = Some(reason),
+        }
+    };
+    let finisher = |done: Done<(usize, Computation), Result<u64, String>>| {
+        finish(done.index, done.object.1.length(), done.times, done.result);
+    };
+    let (finished, most_running, shortage) = match case.carrier {
+        Carrier::Caller => outcome(execution.serial(computations, processor, finisher)),
+        Carrier::Thread => outcome(execution.carrier(ExecCarrier::ThreadPerObject).for_each(
+            computations,
+            processor,
+            finisher,
+        )),
+        Carrier::UpFront => outcome(execution.up_front().for_each(computations, processor, finisher)),
+        Carrier::Pool => outcome(execution.carrier(ExecCarrier::Pool).for_each(
+            computations,
+            processor,
+            finisher,
+        )),
+        Carrier::Process => outcome(execution.processes().for_each(
+            computations,
+            &IN_A_HELPER,
+            |done: Done<(usize, Computation), Result<Result<u64, String>, Crash>>| {
+                let result = done.result.unwrap_or_else(|crash| Err(crash.to_string()));
+                finish(done.index, done.object.1.length(), done.times, result);
+            },
+        )),
+    };
+    let end_ns = clock::monotonic_ns();
+    let lap = watch.stop();
+    let used = used() - before;
+
+    if let Some(error) = &shortage {
+        return Err(refused("a carrier for a computation", error));
+    }
+    if let Some(reason) = refusal {
+        return Err(CaseError::Failed(reason));
+    }
+    if finished != lengths.len() {
+        return Err(CaseError::Failed(format!(
+            "{} of {} computations were finished; this is a defect of the executor",
+            finished,
+            lengths.len()
+        )));
+    }
+    // A handicapped worker's extra work lies in the lap: it delays everyone in proportion.
+    let stretch = lap.wall_ns as f64 / (end_ns - begun_ns).max(1) as f64;
+    for record in &mut records {
+        record.started_ns *= stretch;
+        record.ended_ns *= stretch;
+        record.finished_ns *= stretch;
+    }
+    Ok(Measured {
+        lap,
+        records,
+        cpu_ns: used.cpu_ns,
+        switches: used.switches,
+        most_running,
+        ideal_ns: case.ideal(&lengths),
+        ns_per_step: burner.ns_per_iteration(),
+    })
+}
+
+fn degree(degree: Degree) -> ExecDegree {
+    let most = NonZeroUsize::new(as_usize(degree.most())).unwrap_or(NonZeroUsize::MIN);
+    match degree {
+        Degree::AtMost(_) => most.into(),
+        Degree::Adaptive => ExecDegree::adaptive(..=most),
+    }
+}
+
+/// What is looked at of a call: how many were finished, the most at once, and why a carrier was missing.
+fn outcome<I: Iterator, R>(report: Report<I, R>) -> (usize, usize, Option<std::io::Error>) {
+    (report.finished, report.most_running, report.shortage)
+}
+
+/// CPU time and switches of this process, its threads and the children that it has waited for.
+#[derive(Debug, Clone, Copy)]
+struct Used {
+    cpu_ns: f64,
+    switches: Switches,
+}
+
+fn used() -> Used {
+    let of = |usage: Usage| (usage.cpu().as_nanos() as f64, usage.switches);
+    let ((own_ns, own), (children_ns, children)) = (of(usage_self()), of(usage_children()));
+    Used {
+        cpu_ns: own_ns + children_ns,
+        switches: Switches {
+            voluntary: own.voluntary + children.voluntary,
+            involuntary: own.involuntary + children.involuntary,
+        },
+    }
+}
+
+impl std::ops::Sub for Used {
+    type Output = Self;
+
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            cpu_ns: self.cpu_ns - earlier.cpu_ns,
+            switches: self.switches - earlier.switches,
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Question: when do threads finish a set of computations sooner than one after the other, all together and each by
+//! itself?
+//!
+//! How it is measured is said in [`ABOUT`]. `case` and `grid` say what is run; `measure` runs one case by our own executor
+//! (`threadgauge-exec`), with the `work` of each computation, a `server` and a `disk` to wait for; `ideal` is theory, which
+//! stands in every sample beside what was measured. `statistics`, `claims` and `reading` say what is read off.
+
+use threadgauge_lab::prelude::*;
+use threadgauge_machine::clock;
+
+use self::case::{Case, Kind};
+use self::measure::{Measured, Record};
+use self::statistics::{BURNER_ERROR, ELAPSED, FINISH_WAIT, IDEAL_ELAPSED, IDEAL_TURNAROUND, TURNAROUND};
+
+pub(crate) use self::work::IN_A_HELPER;
+
+mod case;
+mod claims;
+mod disk;
+mod grid;
+mod ideal;
+mod measure;
+mod reading;
+mod server;
+mod statistics;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+mod work;
+
+/// Computations one after the other and all at once.
+#[derive(Debug, Clone, Copy)]
+pub struct Turnaround;
+
+/// What it asks and how it measures.
+const ABOUT: About = About {
+    id: "turnaround",
+    question: "When do threads finish a set of computations sooner than one after the other, all together and each by itself?",
+    sources: &["000"],
+    primary: &[ELAPSED, TURNAROUND],
+    how: "So many independent computations are given to one executor (threadgauge-exec): one after the other \
+                  (serial), or at most `degree` at a time (concurrent; carrier thread makes a thread for each when its turn \
+                  comes, up-front all before any begins, pool as many as the degree, process as many helper processes; degree adaptive: as many, up to 25, as the \
+                  executor finds worth it by its own throughput, with the ideal of 25). Lengths are base × 1 … base × count \
+                  (steps), all the base (equal), or drawn (random); they \
+                  come longest first, shortest first or by chance, drawn anew for each sample. Kind cpu does a fixed number \
+                  of steps, calibrated in the worker to use its length of CPU time; io sleeps for it; mixN computes for N % \
+                  and sleeps for the rest, in turns of 5 ms together; file reads as many blocks past the page cache as take \
+                  its length when read alone; server asks a server on the loopback network that answers after it. \
+                  `elapsed_ns` runs from before the call to its return, `turnaround` is the mean over computations of the \
+                  time at which its finisher has run over its length, `turnaround_NN` each by itself, in the order given. \
+                  Measured cold, once an invocation.",
+    control: "Theory beside every figure (ideal_…): first come, first served, or equal sharing of the CPUs, simulated \
+                      exactly for the same lengths in the same order at no cost. What is above it, and above serial's own, \
+                      is the price of threads.",
+    traps: &[
+        "Steps are calibrated at the CPU's fastest; in the long run they take a few per cent more than their length \
+                 (burner_error), serial and concurrent alike.",
+        "10 ms are a few turns of a scheduler that lets each run for some milliseconds, so short computations share \
+                 the CPU only roughly equally.",
+        "A finisher waits for the CPU like everybody else: finish_wait_ns is what a result waits for it.",
+        "Equal sharing is not the best there is for computations that also sleep: it keeps them in step. A scheduler that \
+                 lets short bursts end does better than this theory.",
+        "The file's blocks are found by calibration, alone; a device that serves many at once makes them faster than \
+                 theory, one that serves one at a time makes them slower.",
+        "Source 000 gives no figures for its charts: only what it states in words can be compared.",
+    ],
+    source: "Source 000: Windows NT 3.51 and 95 on a 486/33; an executor of degree 25 with threads made in advance and \
+                     suspended; empty loops calibrated by the wall clock (up to 20 % off) and sleeps; 2 to 17 computations of \
+                     10 to 2,430 ms. The rule for their lengths is that of the program's public copy. We make each thread when \
+                     its turn comes (up-front is the source's way), do fixed work calibrated by the CPU's clock, pin to one CPU and shuffle the cases; all \
+                     factors besides its matrix are ours.",
+};
+
+impl Experiment for Turnaround {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn plan(&self, site: &Site) -> Plan {
+        grid::plan(site)
+    }
+
+    fn run(&self, case: &Params, worker: &mut Worker) -> Result<(), CaseError> {
+        let case = Case::checked(case)?;
+        // Below 2^53, so that it is exact where it is stored.
+        let seed = clock::monotonic_ns() & ((1 << 53) - 1);
+        let measured = measure::measure(case, seed, worker)?;
+        write_down(case, &measured, worker);
+        worker.noise("order_seed", seed as f64);
+        Ok(())
+    }
+
+    fn read(&self, view: &View<'_>) -> Answer {
+        reading::read(view)
+    }
+}
+
+/// Leaves the figures of a run.
+fn write_down(case: Case, measured: &Measured, worker: &mut Worker) {
+    let records = &measured.records;
+    let mean = |of: &dyn Fn(&Record) -> f64| records.iter().map(of).sum::<f64>() / records.len() as f64;
+    let lengths_ns = || records.iter().map(|r| r.length_ns);
+    let turnarounds = || records.iter().map(|r| r.finished_ns / r.length_ns);
+    let ideal = || measured.ideal_ns.iter().copied();
+    let ideal_turnarounds: f64 = ideal()
+        .zip(lengths_ns())
+        .map(|(ideal, length)| ideal / length)
+        .sum();
+    let elapsed_ns = measured.lap.wall_ns as f64;
+    let computed_ns: f64 = records.iter().map(|r| r.cpu_ns).sum();
+    let service_ns: f64 = records.iter().map(|r| r.ended_ns - r.started_ns).sum();
+
+    worker.tag("cold");
+    worker.record(ELAPSED, elapsed_ns);
+    worker.record(TURNAROUND, mean(&|r| r.finished_ns / r.length_ns));
+    worker.record(IDEAL_ELAPSED, ideal().fold(0.0, f64::max));
+    worker.record(IDEAL_TURNAROUND, ideal_turnarounds / records.len() as f64);
+    worker.metric("mean_completion_ns", "ns", mean(&|r| r.finished_ns));
+    worker.record(FINISH_WAIT, mean(&|r| r.finished_ns - r.ended_ns));
+    worker.metric("cpu_ns", "ns", measured.cpu_ns);
+    worker.metric("computed_ns", "ns", computed_ns);
+    worker.metric(
+        "voluntary_switches",
+        "switches",
+        measured.switches.voluntary as f64,
+    );
+    worker.metric(
+        "involuntary_switches",
+        "switches",
+        measured.switches.involuntary as f64,
+    );
+    worker.metric("most_running", "units", measured.most_running as f64);
+    if case.kind == Kind::Cpu {
+        let errors = records.iter().map(|r| r.cpu_ns / r.length_ns - 1.0);
+        let worst = errors.max_by(|a, b| a.abs().total_cmp(&b.abs())).unwrap_or(0.0);
+        worker.record(BURNER_ERROR, computed_ns / lengths_ns().sum::<f64>() - 1.0);
+        worker.metric("burner_error_worst", "ratio", worst);
+        worker.metric("ns_per_step", "ns", measured.ns_per_step);
+    }
+    for (i, turnaround) in turnarounds().enumerate() {
+        worker.metric(&format!("turnaround_{:02}", i + 1), "ratio", turnaround);
+    }
+    worker.noise("mean_alive", service_ns / elapsed_ns);
+}

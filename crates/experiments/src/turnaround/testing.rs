@@ -1,0 +1,88 @@
+//! Runs made by hand, for the tests of what is read off them.
+
+use threadgauge_lab::prelude::*;
+use threadgauge_lab::testing::{self, site};
+
+use super::Turnaround;
+use super::case::{Case, Extra, Kind, Mode};
+use super::statistics::{BURNER_ERROR, ELAPSED, FINISH_WAIT, IDEAL_ELAPSED, IDEAL_TURNAROUND, TURNAROUND};
+use threadgauge_lab::schedule::Chosen;
+
+/// What a case's figures are made of.
+pub(super) struct Made {
+    pub(super) elapsed_ns: f64,
+    pub(super) turnaround: f64,
+}
+
+/// A run of `rounds` rounds on `cpus` CPUs in which each case has what `f` makes of it, or nothing.
+pub(super) fn run(
+    profile: Profile,
+    rounds: usize,
+    cpus: usize,
+    f: impl Fn(Case) -> Option<Made>,
+) -> View<'static> {
+    let cases = Chosen::all(&Turnaround, &site(profile, cpus))
+        .plan
+        .cases
+        .into_iter()
+        .map(|planned| {
+            let case = Case::checked(&planned.params).unwrap();
+            if let Some(lack) = planned.skip {
+                return testing::lacking(case, lack);
+            }
+            let Some(made) = f(case) else {
+                return testing::case(case, []);
+            };
+            let (ideal_ns, ideal_turnaround) = theory(case);
+            let figures = [
+                (ELAPSED, made.elapsed_ns),
+                (TURNAROUND, made.turnaround),
+                (IDEAL_ELAPSED, ideal_ns),
+                (IDEAL_TURNAROUND, ideal_turnaround),
+                (FINISH_WAIT, 50_000.0),
+                (BURNER_ERROR, 0.02),
+            ];
+            testing::case(case, figures.map(|(metric, value)| (metric, vec![value; rounds])))
+        });
+    testing::view("turnaround", profile, cases.collect())
+}
+
+/// Elapsed time and mean turnaround by theory.
+pub(super) fn theory(case: Case) -> (f64, f64) {
+    let lengths = case.given(1);
+    let completed = case.ideal(&lengths);
+    let elapsed_ns = completed.iter().copied().fold(0.0, f64::max);
+    let turnarounds = completed
+        .iter()
+        .zip(&lengths)
+        .map(|(c, l)| c / l.as_nanos() as f64);
+    (elapsed_ns, turnarounds.sum::<f64>() / lengths.len() as f64)
+}
+
+/// A machine on which everything is as in theory, but for a price of `per_thread_ns` for each concurrent computation.
+pub(super) fn as_in_theory(
+    profile: Profile,
+    rounds: usize,
+    cpus: usize,
+    per_thread_ns: f64,
+) -> View<'static> {
+    run(profile, rounds, cpus, |case| {
+        let (mut elapsed_ns, turnaround) = theory(case);
+        if case.extra == Extra::Finisher {
+            elapsed_ns += (case.count * case.base_ms) as f64 * 1e6;
+        }
+        let price_ns = match case.mode {
+            Mode::Concurrent => per_thread_ns * case.count as f64,
+            Mode::Serial => 0.0,
+        };
+        let late = if case.kind == Kind::Io {
+            0.0
+        } else {
+            price_ns / elapsed_ns
+        };
+        Some(Made {
+            elapsed_ns: elapsed_ns + price_ns,
+            turnaround: turnaround * (1.0 + late),
+        })
+    })
+}

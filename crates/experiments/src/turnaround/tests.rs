@@ -1,0 +1,297 @@
+//! What theory, and machines that depart from it, decide; and what is drawn of them.
+
+use threadgauge_lab::prelude::*;
+use threadgauge_results::{Evidence, Figure, Verdict, claim, decide};
+
+use super::case::{Case, Kind, Mode};
+use super::claims::claims;
+use super::reading::read;
+use super::statistics::changes;
+use super::testing::{Made, as_in_theory, run, theory};
+
+fn evidence(view: &View<'_>, id: &str) -> Evidence {
+    let (_, test) = claims(view).into_iter().find(|(of, _)| *of == id).unwrap();
+    test.evidence(view, claim(id).unwrap())
+}
+
+fn judged(view: &View<'_>, id: &str) -> (Verdict, Option<f64>, String) {
+    let claim = claim(id).unwrap();
+    let finding = decide(claim, &claim.unit, &evidence(view, id), 0.05);
+    (
+        finding.verdict.unwrap(),
+        finding.measured,
+        finding.reason.unwrap_or_default(),
+    )
+}
+
+fn verdict(view: &View<'_>, id: &str) -> Verdict {
+    judged(view, id).0
+}
+
+use Verdict::{DoesNotHold, Holds, Inconclusive, NotTestable};
+
+/// Threads cost 50 µs each.
+fn paper() -> View<'static> {
+    as_in_theory(Profile::Paper, 12, 2, 50_000.0)
+}
+
+#[test]
+fn theory_decides_all_claims_of_the_paper_profile() {
+    let view = paper();
+    let expected = [
+        ("cpu-concurrent-never-faster-on-one-cpu", Holds),
+        ("short-cpu-concurrent-10pct-slower", DoesNotHold),
+        ("long-cpu-elapsed-converges", Holds),
+        ("long-cpu-turnaround-gain-up-to-50pct", Holds),
+        ("short-cpu-serial-better-turnaround", DoesNotHold),
+        ("equal-lengths-serial-better-turnaround", Holds),
+        ("ascending-serial-beats-concurrent", Holds),
+        ("descending-is-worst-serial-order", Holds),
+        ("concurrent-turnaround-ignores-order", Holds),
+        ("cpu-concurrent-faster-on-smp", Holds),
+        ("io-overhead-fixed-and-small", Holds),
+        ("long-io-serial-concurrent-difference-vanishes", DoesNotHold),
+        ("short-break-even-at-ten-threads", DoesNotHold),
+        ("short-work-gains-nothing-from-threads", DoesNotHold),
+        ("short-work-has-large-create-overhead", DoesNotHold),
+        ("one-background-thread-for-cpu-work", DoesNotHold),
+        ("long-finalizer-delays-run", Holds),
+        ("long-work-same-on-both-systems", NotTestable),
+        ("short-concurrent-io-differs-between-systems", NotTestable),
+    ];
+    for (id, expected) in expected {
+        let (verdict, measured, reason) = judged(&view, id);
+        assert_eq!(verdict, expected, "{id}: {measured:?} {reason}");
+    }
+    // The largest gain is that of 17 computations, by arithmetic.
+    let gain = judged(&view, "long-cpu-turnaround-gain-up-to-50pct").1.unwrap();
+    assert!((gain - 0.518).abs() < 0.001, "{gain}");
+}
+
+#[test]
+fn on_one_cpu_alone_dependencies_cost_nothing_and_on_two_they_do() {
+    let (verdict, measured, reason) = judged(&paper(), "dependencies-hurt-only-concurrent");
+    assert_eq!(verdict, DoesNotHold, "{measured:?} {reason}");
+    assert!(
+        (measured.unwrap() - 1.0).abs() < 0.01 && reason.contains("cpus=1"),
+        "{reason}"
+    );
+    let evidence = evidence(&paper(), "dependencies-hurt-only-concurrent");
+    let Evidence::With { main, .. } = evidence else {
+        panic!("{evidence:?}")
+    };
+    let Evidence::Each { cells, .. } = *main else {
+        panic!("{main:?}")
+    };
+    let on_two = cells.iter().find(|(name, _)| name.contains("cpus=2")).unwrap();
+    // 360 ms of work, of which the two longest run together by theory: 185 ms.
+    assert!((on_two.1.values[0] - 1.944).abs() < 0.001, "{cells:?}");
+}
+
+#[test]
+fn a_dear_thread_contradicts_what_theory_says() {
+    // A fifth of each run: as dear as on the source's machine, and more.
+    let view = run(Profile::Standard, 12, 2, |case| {
+        let (elapsed_ns, turnaround) = theory(case);
+        let price = if case.mode == Mode::Concurrent { 1.2 } else { 1.0 };
+        Some(Made {
+            elapsed_ns: elapsed_ns * price,
+            turnaround: turnaround * price,
+        })
+    });
+    assert_eq!(verdict(&view, "short-work-has-large-create-overhead"), Holds);
+    assert_eq!(verdict(&view, "short-cpu-concurrent-10pct-slower"), DoesNotHold);
+    // 1.2 × 1.75 / 2 is above 1 at two computations and falls with their number.
+    let (verdict, smallest, _) = judged(&view, "short-break-even-at-ten-threads");
+    assert_eq!((verdict, smallest), (DoesNotHold, Some(2.0)));
+}
+
+#[test]
+fn quick_decides_what_its_cells_can_and_names_what_is_missing() {
+    let view = as_in_theory(Profile::Quick, 7, 2, 50_000.0);
+    for (id, expected) in [
+        ("short-cpu-concurrent-10pct-slower", DoesNotHold),
+        ("short-cpu-serial-better-turnaround", DoesNotHold),
+        ("equal-lengths-serial-better-turnaround", Holds),
+        ("ascending-serial-beats-concurrent", Holds),
+        ("descending-is-worst-serial-order", Holds),
+        ("concurrent-turnaround-ignores-order", Holds),
+        ("short-work-gains-nothing-from-threads", DoesNotHold),
+        ("short-break-even-at-ten-threads", DoesNotHold),
+        ("long-finalizer-delays-run", Holds),
+        ("one-background-thread-for-cpu-work", DoesNotHold),
+    ] {
+        let (verdict, measured, reason) = judged(&view, id);
+        assert_eq!(verdict, expected, "{id}: {measured:?} {reason}");
+    }
+    for id in [
+        "long-cpu-elapsed-converges",
+        "long-cpu-turnaround-gain-up-to-50pct",
+        "cpu-concurrent-faster-on-smp",
+        "io-overhead-fixed-and-small",
+        "long-io-serial-concurrent-difference-vanishes",
+        "cpu-concurrent-never-faster-on-one-cpu",
+    ] {
+        let (verdict, _, reason) = judged(&view, id);
+        assert_eq!(verdict, Inconclusive, "{id}");
+        assert!(reason.contains("--profile paper"), "{id}: {reason}");
+    }
+    for id in [
+        "mixed-lengths-concurrent-better-turnaround",
+        "one-cpu-conclusions-fail-on-smp",
+    ] {
+        assert!(judged(&view, id).2.contains("--profile standard"), "{id}");
+    }
+}
+
+#[test]
+fn a_claim_about_all_cells_is_refuted_by_one_and_not_held_by_a_part() {
+    let faster = run(Profile::Quick, 12, 1, |case| {
+        let (elapsed_ns, turnaround) = theory(case);
+        let odd = case == Case::serial(Kind::Cpu, 5, 10).concurrent();
+        Some(Made {
+            elapsed_ns: if odd { elapsed_ns / 2.0 } else { elapsed_ns },
+            turnaround,
+        })
+    });
+    assert_eq!(
+        verdict(&faster, "cpu-concurrent-never-faster-on-one-cpu"),
+        DoesNotHold
+    );
+    let (open, _, reason) = judged(
+        &as_in_theory(Profile::Quick, 12, 1, 0.0),
+        "cpu-concurrent-never-faster-on-one-cpu",
+    );
+    assert_eq!(open, Inconclusive);
+    assert!(
+        reason.contains("36 cells, of which this run measured 4"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn on_one_cpu_claims_about_several_are_not_testable() {
+    let view = as_in_theory(Profile::Standard, 10, 1, 0.0);
+    for id in [
+        "cpu-concurrent-faster-on-smp",
+        "one-cpu-conclusions-fail-on-smp",
+        "one-background-thread-for-cpu-work",
+    ] {
+        let (verdict, _, reason) = judged(&view, id);
+        assert_eq!(
+            (verdict, reason.as_str()),
+            (NotTestable, "needs 2 CPUs, this run has 1"),
+            "{id}"
+        );
+    }
+}
+
+#[test]
+fn with_too_few_rounds_nothing_is_decided() {
+    let view = as_in_theory(Profile::Standard, 3, 2, 0.0);
+    for (id, _) in claims(&view) {
+        assert!(matches!(verdict(&view, id), Inconclusive | NotTestable), "{id}");
+    }
+}
+
+#[test]
+fn conclusions_that_change_are_counted() {
+    let view = as_in_theory(Profile::Standard, 10, 2, 0.0);
+    let evidence = evidence(&view, "one-cpu-conclusions-fail-on-smp");
+    let usually = |change: &Statistic| view.value(change) == Some(1.0);
+    let changed: Vec<&str> = changes(&view, 2)
+        .into_iter()
+        .filter(|(_, change)| usually(change))
+        .map(|(id, _)| id)
+        .collect();
+    // On two CPUs half the time is saved: 1 is never reached again, and the order shows.
+    assert!(
+        changed.contains(&"cpu-concurrent-never-faster-on-one-cpu"),
+        "{changed:?}"
+    );
+    assert!(
+        !changed.contains(&"descending-is-worst-serial-order"),
+        "{changed:?}"
+    );
+    let Evidence::Rounds(shares) = evidence else {
+        panic!("{evidence:?}")
+    };
+    assert!(
+        shares
+            .values
+            .iter()
+            .all(|s| (s - changed.len() as f64 / 9.0).abs() < 1e-9),
+        "{shares:?}"
+    );
+}
+
+fn charts_of(view: &View<'_>) -> Vec<Figure> {
+    read(view).figures
+}
+
+fn chart(charts: &[Figure], id: &str) -> Figure {
+    charts
+        .iter()
+        .find(|c| c.id == id)
+        .unwrap_or_else(|| panic!("no chart {id}"))
+        .clone()
+}
+
+#[test]
+fn the_sources_eight_charts_and_ours_are_drawn_from_the_paper_profile() {
+    let charts = charts_of(&as_in_theory(Profile::Paper, 7, 2, 0.0));
+    for kind in ["cpu", "io"] {
+        for base in [10, 2430] {
+            for measure in ["elapsed", "turnaround"] {
+                let chart = chart(&charts, &format!("{measure}-{kind}-{base}"));
+                assert_eq!(chart.series.len(), 4);
+                assert!(chart.series.iter().all(|s| s.points.len() == 6));
+            }
+        }
+    }
+    let longest = &chart(&charts, "elapsed-cpu-2430").series[0].points[5];
+    assert_eq!((longest.x, longest.y), (17.0, 153.0 * 2430.0));
+    for id in ["over-ideal", "over-ideal-by-length", "mixes", "ways"] {
+        chart(&charts, id);
+    }
+}
+
+#[test]
+fn at_no_cost_nothing_is_over_theory() {
+    let charts = charts_of(&as_in_theory(Profile::Standard, 7, 2, 0.0));
+    let over = chart(&charts, "over-ideal");
+    assert!(
+        over.series
+            .iter()
+            .flat_map(|s| &s.points)
+            .all(|p| p.y.abs() < 1e-9)
+    );
+    // Half of the computing computed at once on one CPU: the sleeping overlaps, theory says how much.
+    let mixes = chart(&charts, "mixes");
+    assert_eq!(mixes.series[0].points.len(), 7);
+    assert_eq!(mixes.series[0].points[6].y, 1.0);
+}
+
+#[test]
+fn what_was_not_measured_is_not_drawn() {
+    let charts = charts_of(&as_in_theory(Profile::Quick, 7, 1, 0.0));
+    assert!(
+        charts.iter().all(|c| c.id != "mixes" && c.id != "ways"),
+        "too few cells"
+    );
+    assert!(
+        charts
+            .iter()
+            .all(|c| c.series.iter().all(|s| !s.points.is_empty()))
+    );
+    assert!(charts_of(&run(Profile::Quick, 7, 1, |_| None)).is_empty());
+}
+
+#[test]
+fn the_table_is_the_sources_matrix() {
+    let tables = read(&as_in_theory(Profile::Paper, 7, 1, 0.0)).tables;
+    assert_eq!((tables.len(), tables[0].rows.len()), (2, 36));
+    let last = tables[0].rows.last().unwrap();
+    assert_eq!(last[..4], ["2430", "17", "371790.0", "371790.0"]);
+    assert_eq!(last[4..], ["1.000", "26.96", "26.96", "13.00", "13.00"]);
+}

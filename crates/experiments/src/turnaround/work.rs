@@ -1,0 +1,143 @@
+//! What a computation does for its length, and what must be ready before the clock runs.
+
+use std::thread;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use threadgauge_exec::process::Processor;
+use threadgauge_machine::{Burner, clock};
+
+use super::case::Kind;
+use super::disk::Disk;
+use super::ideal::Phase;
+use super::server::Server;
+use threadgauge_lab::worker::CaseError;
+
+/// The means of a case's computations. Ending it ends the server, where there is one.
+#[derive(Debug)]
+pub(super) struct Means {
+    kind: Kind,
+    burner: Burner,
+    disk: Option<Disk>,
+    server: Option<Server>,
+}
+
+/// A computation, made ready.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Computation {
+    length: Duration,
+    /// Fixed amounts of work: being interrupted makes it late, never shorter.
+    pieces: Vec<Piece>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+enum Piece {
+    Burn { steps: u64 },
+    Sleep(Duration),
+    Read { blocks: u64 },
+    Ask(Duration),
+}
+
+impl Means {
+    /// Opens and calibrates what `kind` needs.
+    pub(super) fn of(kind: Kind, burner: Burner) -> Result<Self, CaseError> {
+        Ok(Self {
+            kind,
+            burner,
+            disk: (kind == Kind::File).then(Disk::open).transpose()?,
+            server: (kind == Kind::Server)
+                .then(Server::start)
+                .transpose()
+                .map_err(|e| CaseError::failed("starting the server on the loopback network", e))?,
+        })
+    }
+
+    /// A computation of this length.
+    pub(super) fn computation(&self, length: Duration) -> Computation {
+        let whole = |ns: f64| Duration::from_nanos(ns.round() as u64);
+        let piece = |phase: &Phase| match (*phase, self.kind) {
+            (Phase::Compute(ns), _) => Piece::Burn {
+                steps: self.burner.iterations(whole(ns)),
+            },
+            (Phase::Wait(ns), Kind::File) => Piece::Read {
+                blocks: self.disk.as_ref().map_or(0, |disk| disk.blocks_in(whole(ns))),
+            },
+            (Phase::Wait(ns), Kind::Server) => Piece::Ask(whole(ns)),
+            (Phase::Wait(ns), _) => Piece::Sleep(whole(ns)),
+        };
+        Computation {
+            length,
+            pieces: self.kind.phases(length).iter().map(piece).collect(),
+        }
+    }
+
+    /// Does the computation, and returns the CPU time that took this thread, ns.
+    ///
+    /// # Errors
+    ///
+    /// What the disk or the server refused, in words.
+    pub(super) fn run(&self, computation: &Computation) -> Result<u64, String> {
+        computation.run(self.disk.as_ref(), self.server.as_ref())
+    }
+}
+
+/// A computation in a helper process, which has no disk and no server.
+pub(crate) static IN_A_HELPER: Processor<(usize, Computation), Result<u64, String>> =
+    Processor::new("turnaround computation", |(_, computation)| {
+        computation.run(None, None)
+    });
+
+impl Computation {
+    /// How long it is to take, alone.
+    pub(super) const fn length(&self) -> Duration {
+        self.length
+    }
+
+    fn run(&self, disk: Option<&Disk>, server: Option<&Server>) -> Result<u64, String> {
+        let before_ns = clock::thread_cpu_ns();
+        for piece in &self.pieces {
+            match (piece, disk, server) {
+                (Piece::Burn { steps }, ..) => Burner::burn_units(*steps),
+                (Piece::Read { blocks }, Some(disk), _) => disk.read(*blocks)?,
+                (Piece::Ask(after), _, Some(server)) => server.ask(*after)?,
+                (Piece::Sleep(length), ..) => thread::sleep(*length),
+                (Piece::Read { .. }, None, _) | (Piece::Ask(_), _, None) => {
+                    return Err("it was made for other means than these".to_owned());
+                }
+            }
+        }
+        Ok(clock::thread_cpu_ns() - before_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_computation_is_a_fixed_amount_of_work() {
+        let burner = Burner::calibrate();
+        let means = Means::of(Kind::Mix50, burner).unwrap();
+        let computation = means.computation(Duration::from_millis(5));
+        assert_eq!(
+            computation.pieces,
+            [
+                Piece::Burn {
+                    steps: burner.iterations(Duration::from_micros(2_500))
+                },
+                Piece::Sleep(Duration::from_micros(2_500))
+            ]
+        );
+        let used_ns = means.run(&computation).unwrap();
+        // Half of it was computed, half slept. A crowded machine computes more slowly, not less.
+        assert!(used_ns >= 1_000_000, "{used_ns}");
+    }
+
+    #[test]
+    fn a_server_is_asked_and_answers() {
+        let means = Means::of(Kind::Server, Burner::calibrate()).unwrap();
+        let begun_ns = clock::monotonic_ns();
+        means.run(&means.computation(Duration::from_millis(20))).unwrap();
+        assert!(clock::monotonic_ns() - begun_ns >= 20_000_000);
+    }
+}

@@ -1,0 +1,301 @@
+//! What an experiment declares of a published claim: the statistic that its rule is about.
+//!
+//! A [`Test`] is data: which statistics decide, and in which way. Reading it against a run gives the
+//! [`Evidence`] that [`decide`](threadgauge_results::decide) turns into a verdict. What the samples lack decides by its type
+//! alone: what this machine can never have makes a claim not testable, anything else leaves it open.
+
+use threadgauge_results::{
+    Claim as Published, Condition, Evidence, Lack, Need, Quote, Range, Rounds, Verdict, decide,
+};
+
+use crate::statistic::{Form, Statistic};
+use crate::view::View;
+
+/// A claim's id in `claims.csv`, and what decides it.
+pub type Claim = (&'static str, Test);
+
+/// What decides a claim.
+#[derive(Debug, Clone)]
+pub enum Test {
+    /// One statistic.
+    One(Statistic),
+    /// Several, by name: each must satisfy the rule.
+    Each(Quote, Vec<(String, Statistic)>),
+    /// A test whose rule is the claim's, and what must be so besides.
+    Also {
+        /// Decides by the claim's rule.
+        main: Box<Test>,
+        /// What must be so besides, in words.
+        says: String,
+        /// Where that is so.
+        range: Range,
+        /// What decides that.
+        test: Box<Test>,
+    },
+    /// A test over a part of what the claim is about: it can refute the claim, and not confirm it.
+    Part {
+        /// Over what was measured.
+        test: Box<Test>,
+        /// What is missing, in words.
+        missing: String,
+    },
+    /// Nothing decides it here.
+    Lacking {
+        /// What is missing.
+        lack: Lack,
+        /// What can be said all the same.
+        figure: Option<Statistic>,
+    },
+    /// An estimate computed elsewhere, e.g. by a bootstrap over rounds.
+    Given(Evidence),
+}
+
+/// Each of several statistics must satisfy the rule; `quote` says which stands for all in the text.
+pub fn each(quote: Quote, cells: impl IntoIterator<Item = (String, Statistic)>) -> Test {
+    Test::Each(quote, cells.into_iter().collect())
+}
+
+/// A claim that no run on one machine and system can decide.
+#[must_use]
+pub fn not_testable(reason: impl Into<String>) -> Test {
+    Test::Lacking {
+        lack: Lack::new(Need::System, reason),
+        figure: None,
+    }
+}
+
+/// A claim that a larger profile or another selection decides.
+#[must_use]
+pub fn not_measured(reason: impl Into<String>) -> Test {
+    Test::Lacking {
+        lack: Lack::new(Need::Profile, reason),
+        figure: None,
+    }
+}
+
+/// What needs several CPUs: `test` of all CPUs of the run, where it planned cases on more than one and has them.
+pub fn on_all_cpus(view: &View<'_>, test: impl FnOnce(u64) -> Test) -> Test {
+    let Some(all) = view.all_cpus() else {
+        return not_measured("this run planned no case on several CPUs");
+    };
+    match view.lacks_cpus(all) {
+        Some(lack) => Test::Lacking {
+            lack: lack.clone(),
+            figure: None,
+        },
+        None => test(all),
+    }
+}
+
+impl From<Statistic> for Test {
+    fn from(statistic: Statistic) -> Self {
+        Self::One(statistic)
+    }
+}
+
+impl Test {
+    /// The same, if besides `test` lies within `range`; `says` is that in words.
+    #[must_use]
+    pub fn also(self, says: impl Into<String>, range: Range, test: impl Into<Self>) -> Self {
+        Self::Also {
+            main: Box::new(self),
+            says: says.into(),
+            range,
+            test: Box::new(test.into()),
+        }
+    }
+
+    /// The same, if it is over all that the claim is about; else it can refute the claim, and not confirm it, and `missing` says
+    /// what the rest would be.
+    #[must_use]
+    pub fn of_a_part(self, complete: bool, missing: impl Into<String>) -> Self {
+        if complete {
+            return self;
+        }
+        Self::Part {
+            test: Box::new(self),
+            missing: missing.into(),
+        }
+    }
+
+    /// Every statistic that takes part.
+    #[must_use]
+    pub fn statistics(&self) -> Vec<&Statistic> {
+        match self {
+            Self::One(statistic) => vec![statistic],
+            Self::Each(_, cells) => cells.iter().map(|(_, statistic)| statistic).collect(),
+            Self::Also { main, test, .. } => [main.statistics(), test.statistics()].concat(),
+            Self::Part { test, .. } => test.statistics(),
+            Self::Lacking { figure, .. } => figure.iter().collect(),
+            Self::Given(_) => Vec::new(),
+        }
+    }
+
+    /// What a run says of `claim`.
+    #[must_use]
+    pub fn evidence(&self, view: &View<'_>, claim: &Published) -> Evidence {
+        match self {
+            Self::One(statistic) => one(view, statistic).unwrap_or_else(lacking),
+            Self::Each(_, cells) if cells.is_empty() => Evidence::Missing(
+                "no cell that this needs was measured; --profile standard has them".to_owned(),
+            ),
+            Self::Each(quote, cells) => {
+                let (read, lacks): (Vec<_>, Vec<_>) = cells
+                    .iter()
+                    .map(|(name, statistic)| rounds(view, statistic).map(|of| (name.clone(), of)))
+                    .partition(Result::is_ok);
+                match lacks.into_iter().find_map(Result::err) {
+                    None => Evidence::Each {
+                        quote: *quote,
+                        cells: read.into_iter().flatten().collect(),
+                    },
+                    // Some of the cells are within this machine.
+                    Some(lack) if !read.is_empty() => Evidence::Missing(lack.says),
+                    Some(lack) => lacking(lack),
+                }
+            }
+            Self::Also {
+                main,
+                says,
+                range,
+                test,
+            } => Evidence::With {
+                main: Box::new(main.evidence(view, claim)),
+                also: vec![Condition {
+                    says: says.clone(),
+                    range: *range,
+                    evidence: test.evidence(view, claim),
+                }],
+            },
+            Self::Part { test, missing } => {
+                let evidence = test.evidence(view, claim);
+                if matches!(evidence, Evidence::Missing(_)) {
+                    return evidence;
+                }
+                let so_far = decide(claim, &claim.unit, &evidence, view.alpha);
+                if so_far.verdict == Some(Verdict::DoesNotHold) {
+                    return evidence;
+                }
+                let figure = so_far
+                    .measured
+                    .map_or_else(String::new, |m| format!("; so far {m:.3}"));
+                Evidence::Missing(format!("{missing}{figure}"))
+            }
+            Self::Lacking { lack, figure } => {
+                let measured = figure.as_ref().and_then(|figure| view.value(figure));
+                match lacking(lack.clone()) {
+                    Evidence::NotTestable { reason, .. } => Evidence::NotTestable { reason, measured },
+                    other => other,
+                }
+            }
+            Self::Given(evidence) => evidence.clone(),
+        }
+    }
+}
+
+fn rounds(view: &View<'_>, statistic: &Statistic) -> Result<Rounds, Lack> {
+    Ok(Rounds {
+        values: view.rounds(statistic)?,
+        estimator: statistic.estimator(),
+    })
+}
+
+fn one(view: &View<'_>, statistic: &Statistic) -> Result<Evidence, Lack> {
+    if matches!(statistic.form, Form::Unpaired { .. }) {
+        let estimate = view.estimated(statistic)?;
+        return Ok(Evidence::Estimate {
+            value: estimate.value,
+            ci95: estimate.ci95,
+        });
+    }
+    Ok(Evidence::Rounds(rounds(view, statistic)?))
+}
+
+fn lacking(lack: Lack) -> Evidence {
+    if lack.of.is_beyond_this_machine() {
+        return Evidence::NotTestable {
+            reason: lack.says,
+            measured: None,
+        };
+    }
+    Evidence::Missing(lack.says)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::site::Profile;
+    use crate::statistic::{Metric, metric};
+    use crate::testing;
+    use threadgauge_results::Params;
+
+    const TIME: Metric = metric("elapsed_ns", "ns");
+
+    fn on(cpus: u64) -> Params {
+        Params::new().with("cpus", cpus)
+    }
+
+    fn any() -> &'static Published {
+        &threadgauge_results::claims()[0]
+    }
+
+    fn gain() -> Test {
+        TIME.of(on(1)).over(TIME.of(on(2))).into()
+    }
+
+    #[test]
+    fn what_the_machine_lacks_makes_it_not_testable_whatever_the_words() {
+        let measured = testing::case(on(1), [(TIME, vec![2.0; 7])]);
+        for (of, words) in [
+            (Need::Cpus, "one is all there is"),
+            (Need::Program, "no compiler"),
+        ] {
+            let lack = Lack::new(of, words);
+            let cases = vec![measured.clone(), testing::lacking(on(2), lack)];
+            let evidence = gain().evidence(&testing::view("x", Profile::Quick, cases), any());
+            let expected = Evidence::NotTestable {
+                reason: words.to_owned(),
+                measured: None,
+            };
+            assert_eq!(evidence, expected);
+        }
+        let failed = Lack::new(Need::Figures, "needs 2 CPUs, this run has 1");
+        let cases = vec![measured, testing::lacking(on(2), failed)];
+        let evidence = gain().evidence(&testing::view("x", Profile::Quick, cases), any());
+        assert!(matches!(evidence, Evidence::Missing(_)), "{evidence:?}");
+    }
+
+    #[test]
+    fn a_claim_over_two_experiments_is_an_unpaired_ratio() {
+        let test: Test = TIME.of(on(1)).over(TIME.of(on(2)).in_experiment("other")).into();
+        let mut cases = testing::view(
+            "x",
+            Profile::Quick,
+            vec![testing::case(
+                on(1),
+                [(TIME, vec![6.0, 6.1, 5.9, 6.0, 6.2, 5.8, 6.0])],
+            )],
+        )
+        .cases
+        .clone();
+        let other = vec![testing::case(
+            on(2),
+            [(TIME, vec![2.0, 2.1, 1.9, 2.0, 2.0, 2.1, 1.9, 2.0])],
+        )];
+        cases.insert("other".to_owned(), other);
+        let view = View {
+            experiment: "x",
+            profile: Profile::Quick,
+            alpha: 0.05,
+            cases: &cases,
+        };
+        let Evidence::Estimate { value, ci95 } = test.evidence(&view, any()) else {
+            panic!("{:?}", test.evidence(&view, any()));
+        };
+        let [low, high] = ci95.unwrap();
+        assert!(
+            (value - 3.0).abs() < 0.05 && low > 2.8 && high < 3.2,
+            "{value} [{low}, {high}]"
+        );
+    }
+}

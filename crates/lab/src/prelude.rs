@@ -1,0 +1,17 @@
+//! What an experiment's file is written in: `use threadgauge_lab::prelude::*`.
+
+pub use std::time::Duration;
+
+pub use threadgauge_results::{Finding, Origin, Params, Quote, Range, Scale};
+pub use threadgauge_stats::{largest, smallest};
+
+pub use crate::chart::{Chart, table};
+pub use crate::claim::{Claim, Test, each, not_measured, not_testable};
+pub use crate::experiment::{About, Answer, Experiment, Pair};
+pub use crate::grid::{Plan, PlannedCase};
+pub use crate::point::Point;
+pub use crate::site::{Profile, Site};
+pub use crate::statistic::{Estimate, Metric, Statistic, metric};
+pub use crate::view::View;
+pub use crate::worker::{CaseError, Worker};
+pub use crate::{point, words};

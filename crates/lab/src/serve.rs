@@ -1,0 +1,49 @@
+//! What a worker process does from its order to its answer.
+
+use std::io::{Read, Write};
+
+use threadgauge_machine::pin_self;
+use threadgauge_results::Sample;
+
+use crate::experiment::Catalogue;
+use crate::worker::{CaseError, Order, Worker};
+
+/// Runs the order on `input` and writes the sample to `output`: all that a worker process does.
+///
+/// # Errors
+///
+/// When the order cannot be read or the answer not written; a case that fails is an answer.
+pub fn serve(catalogue: Catalogue, mut input: impl Read, mut output: impl Write) -> Result<(), String> {
+    // A command that is killed takes its worker along. One killed before this line leaves an empty order.
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
+        .map_err(|e| format!("the parent's death cannot be heard of: {e}"))?;
+    let mut order = String::new();
+    input
+        .read_to_string(&mut order)
+        .map_err(|e| format!("the order cannot be read: {e}"))?;
+    let order: Order = serde_json::from_str(&order).map_err(|e| {
+        format!("the order is not one ({e}); a worker is started by `threadgauge run`, not by hand")
+    })?;
+    let sample = obey(catalogue, &order);
+    let answer = serde_json::to_vec(&sample).map_err(|e| format!("the sample is not JSON: {e}"))?;
+    output
+        .write_all(&answer)
+        .and_then(|()| output.flush())
+        .map_err(|e| format!("the sample cannot be written: {e}"))
+}
+
+fn obey(catalogue: Catalogue, order: &Order) -> Sample {
+    let mut worker = Worker::new(order);
+    let result = pin_self(worker.cpus())
+        .map_err(|e| CaseError::failed("pinning the worker", e))
+        .and_then(|()| {
+            let experiment = catalogue.get(&order.experiment).ok_or_else(|| {
+                CaseError::Failed(format!(
+                    "there is no experiment {} in this version",
+                    order.experiment
+                ))
+            })?;
+            experiment.run(&order.params, &mut worker)
+        });
+    worker.finish(result)
+}

@@ -1,0 +1,55 @@
+//! Where and how much to run.
+
+use threadgauge_machine::CpuList;
+
+/// How much to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Profile {
+    /// Three minutes for everything: 7 rounds of the cells that the claims name.
+    Quick,
+    /// Half an hour: up to 20 rounds.
+    Standard,
+    /// As the sources did, and more rounds: hours.
+    Paper,
+}
+
+impl Profile {
+    /// The profile of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::Quick, Self::Standard, Self::Paper]
+            .into_iter()
+            .find(|p| p.name() == name)
+    }
+
+    /// What belongs to it of three.
+    pub fn pick<T>(self, quick: T, standard: T, paper: T) -> T {
+        match self {
+            Self::Quick => quick,
+            Self::Standard => standard,
+            Self::Paper => paper,
+        }
+    }
+
+    /// Its name on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Quick => "quick",
+            Self::Standard => "standard",
+            Self::Paper => "paper",
+        }
+    }
+}
+
+/// Where and how much to run: all that a plan may depend on.
+#[derive(Debug, Clone)]
+pub struct Site {
+    /// How much.
+    pub profile: Profile,
+    /// The CPUs that workers may be pinned to.
+    pub cpus: CpuList,
+    /// Memory that is free for a case, MiB.
+    pub free_memory_mib: u64,
+}

@@ -1,0 +1,362 @@
+//! Statistics as expressions over cells: one figure, a ratio, a difference, a function of several.
+//!
+//! A [`Statistic`] says which cells it needs and what is computed from them in each round. It knows which estimate and interval
+//! it gets, and it reads alike from the samples of a run ([`View`](crate::view::View)), from published figures and from figures
+//! made by hand ([`Statistic::of_cells`]): the same expression is a claim's evidence, a chart's line, a table's column and what
+//! a test looks at.
+
+use std::fmt;
+use std::rc::Rc;
+
+use threadgauge_results::{Finding, Params, Take, units};
+use threadgauge_stats::Estimator;
+
+/// A named quantity with its unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Metric {
+    /// Its name in results.
+    pub name: &'static str,
+    /// Its unit, e.g. `ns`.
+    pub unit: &'static str,
+}
+
+/// A metric. Each is declared once, as a constant.
+#[must_use]
+pub const fn metric(name: &'static str, unit: &'static str) -> Metric {
+    Metric { name, unit }
+}
+
+impl Metric {
+    /// Its figure in the one case that `case` picks: parameters that are left out may have any value.
+    #[must_use]
+    pub fn of(self, case: impl Into<Params>) -> Statistic {
+        let cell = Cell {
+            experiment: None,
+            pattern: case.into(),
+            metric: self.name.to_owned(),
+        };
+        Statistic::new(vec![cell], |values| values[0], Estimator::Median)
+    }
+}
+
+/// A metric of the one case that a pattern picks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cell {
+    /// Whose case it is; `None` for the experiment that asks.
+    pub experiment: Option<&'static str>,
+    /// Parameters that pick exactly one case.
+    pub pattern: Params,
+    /// The metric's name.
+    pub metric: String,
+}
+
+/// An expression over cells.
+#[derive(Clone)]
+pub struct Statistic {
+    pub(crate) form: Form,
+    pub(crate) take: Take,
+}
+
+/// How the cells come together.
+#[derive(Clone)]
+pub(crate) enum Form {
+    /// By round.
+    ByRound {
+        cells: Vec<Cell>,
+        formula: Formula,
+        estimator: Estimator,
+    },
+    /// A ratio whose two sides were measured in rounds of their own, by different experiments.
+    Unpaired {
+        over: Box<Statistic>,
+        under: Box<Statistic>,
+    },
+}
+
+pub(crate) type Formula = Rc<dyn Fn(&[f64]) -> f64>;
+
+impl fmt::Debug for Statistic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Statistic").field(&self.cells()).finish()
+    }
+}
+
+impl Statistic {
+    fn new(cells: Vec<Cell>, formula: impl Fn(&[f64]) -> f64 + 'static, estimator: Estimator) -> Self {
+        Self {
+            form: Form::ByRound {
+                cells,
+                formula: Rc::new(formula),
+                estimator,
+            },
+            take: Take::Undisturbed,
+        }
+    }
+
+    /// A function of several statistics of the same rounds: its median over rounds is the estimate.
+    ///
+    /// # Panics
+    ///
+    /// When one of them is a ratio of figures of different experiments, which have no rounds in common.
+    #[must_use]
+    pub fn function(
+        parts: impl IntoIterator<Item = Self>,
+        function: impl Fn(&[f64]) -> f64 + 'static,
+    ) -> Self {
+        Self::joined(parts, function, Estimator::Median)
+    }
+
+    fn joined(
+        parts: impl IntoIterator<Item = Self>,
+        function: impl Fn(&[f64]) -> f64 + 'static,
+        estimator: Estimator,
+    ) -> Self {
+        let mut all = Vec::new();
+        let mut formulas: Vec<(usize, Formula)> = Vec::new();
+        let mut take = Take::Undisturbed;
+        for part in parts {
+            let Form::ByRound { cells, formula, .. } = part.form else {
+                panic!("figures of different experiments have no rounds in common");
+            };
+            formulas.push((cells.len(), formula));
+            all.extend(cells);
+            take = part.take;
+        }
+        let formula = move |values: &[f64]| {
+            let mut rest = values;
+            let parts: Vec<f64> = formulas
+                .iter()
+                .map(|(cells, formula)| {
+                    let (own, others) = rest.split_at(*cells);
+                    rest = others;
+                    formula(own)
+                })
+                .collect();
+            function(&parts)
+        };
+        Self {
+            take,
+            ..Self::new(all, formula, estimator)
+        }
+    }
+
+    /// This over `base`: a ratio by round; between different experiments the ratio of two figures that are not paired.
+    #[must_use]
+    pub fn over(self, base: Self) -> Self {
+        if self.experiment() != base.experiment() {
+            return Self {
+                take: self.take,
+                form: Form::Unpaired {
+                    over: Box::new(self),
+                    under: Box::new(base),
+                },
+            };
+        }
+        Self::joined([self, base], |v| v[0] / v[1], Estimator::RATIO)
+    }
+
+    /// This less `base`: a difference by round.
+    #[must_use]
+    pub fn less(self, base: Self) -> Self {
+        Self::joined([self, base], |v| v[0] - v[1], Estimator::Difference)
+    }
+
+    /// The geometric mean of several ratios: a ratio again.
+    #[must_use]
+    pub fn geometric_mean(ratios: impl IntoIterator<Item = Self>) -> Self {
+        let mean = |v: &[f64]| threadgauge_stats::geometric_mean(v).unwrap_or(f64::NAN);
+        Self::joined(ratios, mean, Estimator::RATIO)
+    }
+
+    /// One over a ratio: a ratio again.
+    #[must_use]
+    pub fn inverse(self) -> Self {
+        Self::joined([self], |v| 1.0 / v[0], Estimator::RATIO)
+    }
+
+    /// An overhead or a gain: a ratio less 1.
+    #[must_use]
+    pub fn less_one(self) -> Self {
+        self.stretched(1.0, -1.0)
+    }
+
+    /// In another unit: times `factor`, which is more than 0.
+    #[must_use]
+    pub fn times(self, factor: f64) -> Self {
+        self.stretched(factor, 0.0)
+    }
+
+    /// `factor` times this, and `shift` more.
+    fn stretched(self, factor: f64, shift: f64) -> Self {
+        let estimator = match self.estimator() {
+            Estimator::Ratio { scale, shift: before } => Estimator::Ratio {
+                scale: scale * factor,
+                shift: before * factor + shift,
+            },
+            Estimator::Difference if shift == 0.0 => Estimator::Difference,
+            Estimator::Median | Estimator::Difference => Estimator::Median,
+        };
+        // `-1.0` and not `* 1.0 - 1.0`: exact where a test feeds round figures.
+        Self::joined([self], move |v| v[0] * factor + shift, estimator)
+    }
+
+    /// With the figure of a single cell of another experiment than the one that asks.
+    #[must_use]
+    pub fn in_experiment(mut self, id: &'static str) -> Self {
+        if let Form::ByRound { cells, .. } = &mut self.form {
+            for cell in cells {
+                cell.experiment = Some(id);
+            }
+        }
+        self
+    }
+
+    /// Estimated by the median over rounds, whatever it is.
+    #[must_use]
+    pub fn by_median(mut self) -> Self {
+        if let Form::ByRound { estimator, .. } = &mut self.form {
+            *estimator = Estimator::Median;
+        }
+        self
+    }
+
+    /// From all rounds, disturbed ones included.
+    #[must_use]
+    pub const fn all_rounds(mut self) -> Self {
+        self.take = Take::All;
+        self
+    }
+
+    /// What picks its first case.
+    ///
+    /// # Panics
+    ///
+    /// For a function of nothing.
+    #[must_use]
+    pub fn pattern(&self) -> Params {
+        self.cells()[0].pattern.clone()
+    }
+
+    /// Every cell it needs.
+    #[must_use]
+    pub fn cells(&self) -> Vec<&Cell> {
+        match &self.form {
+            Form::ByRound { cells, .. } => cells.iter().collect(),
+            Form::Unpaired { over, under } => [over.cells(), under.cells()].concat(),
+        }
+    }
+
+    /// Its value where each cell has one figure, e.g. a published one; `None` where one has none.
+    #[must_use]
+    pub fn of_cells(&self, figure: impl Fn(&Cell) -> Option<f64> + Copy) -> Option<f64> {
+        match &self.form {
+            Form::ByRound { cells, formula, .. } => {
+                let values: Vec<f64> = cells.iter().map(figure).collect::<Option<_>>()?;
+                Some(formula(&values)).filter(|v| v.is_finite())
+            }
+            Form::Unpaired { over, under } => Some(over.of_cells(figure)? / under.of_cells(figure)?),
+        }
+    }
+
+    fn experiment(&self) -> Option<&'static str> {
+        self.cells().first().and_then(|cell| cell.experiment)
+    }
+
+    pub(crate) fn estimator(&self) -> Estimator {
+        match self.form {
+            Form::ByRound { estimator, .. } => estimator,
+            Form::Unpaired { .. } => Estimator::RATIO,
+        }
+    }
+}
+
+/// A statistic over rounds: the figure to quote.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Estimate {
+    /// In the statistic's unit.
+    pub value: f64,
+    /// Its interval, from 6 rounds on.
+    pub ci95: Option<[f64; 2]>,
+}
+
+impl Estimate {
+    /// In another unit.
+    #[must_use]
+    pub fn times(self, factor: f64) -> Self {
+        Self {
+            value: self.value * factor,
+            ci95: self.ci95.map(|ends| ends.map(|end| end * factor)),
+        }
+    }
+
+    /// A fact with this figure, in `unit`.
+    #[must_use]
+    pub fn fact(self, says: String, unit: &str) -> Finding {
+        Finding::fact(says, Some(self.value), self.ci95, unit)
+    }
+
+    /// With its interval, in the unit that suits it: `12.4 [12.1, 12.8] µs`.
+    #[must_use]
+    pub fn show(self, unit: &str) -> String {
+        units::figure(self.value, self.ci95, unit)
+    }
+
+    /// ` [low, high]` with so many decimals, in a unit of `unit`; nothing where there is no interval.
+    #[must_use]
+    pub fn within(self, unit: f64, digits: usize) -> String {
+        self.ci95.map_or_else(String::new, |[low, high]| {
+            format!(" [{:.digits$}, {:.digits$}]", low / unit, high / unit)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIME: Metric = metric("elapsed_ns", "ns");
+
+    fn time(count: u64) -> Statistic {
+        TIME.of(Params::new().with("count", count))
+    }
+
+    /// The figure of a cell is its count times 10.
+    fn tenfold(cell: &Cell) -> Option<f64> {
+        cell.pattern.int("count").map(|n| n as f64 * 10.0)
+    }
+
+    #[test]
+    fn an_expression_computes_what_it_says() {
+        let overhead = |n| time(n).over(time(2)).less_one();
+        assert_eq!(overhead(3).of_cells(tenfold), Some(0.5));
+        assert_eq!(overhead(3).times(100.0).of_cells(tenfold), Some(50.0));
+        assert_eq!(time(5).less(time(2)).of_cells(tenfold), Some(30.0));
+        let largest = |v: &[f64]| v.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let most = Statistic::function([2, 4, 3].map(overhead), largest);
+        assert_eq!(most.of_cells(tenfold), Some(1.0));
+        let mean = Statistic::geometric_mean([2, 8].map(|n| time(n).over(time(1))));
+        assert!((mean.of_cells(tenfold).unwrap() - 4.0).abs() < 1e-12);
+        assert_eq!(most.of_cells(|_| None), None);
+    }
+
+    #[test]
+    fn it_knows_how_it_is_estimated() {
+        let ratio = time(3).over(time(2));
+        assert_eq!(ratio.estimator(), Estimator::RATIO);
+        let percent = ratio.clone().less_one().times(100.0);
+        let expected = Estimator::Ratio {
+            scale: 100.0,
+            shift: -100.0,
+        };
+        assert_eq!(percent.estimator(), expected);
+        assert_eq!(
+            time(3).less(time(2)).times(2.0).estimator(),
+            Estimator::Difference
+        );
+        assert_eq!(time(3).times(1e-3).estimator(), Estimator::Median);
+        assert_eq!(
+            Statistic::function([ratio], |v| v[0]).estimator(),
+            Estimator::Median
+        );
+    }
+}

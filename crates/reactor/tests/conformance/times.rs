@@ -1,0 +1,167 @@
+//! Clients that do not take what they get: how long they are waited for, and what does not count as being idle.
+
+use std::io::ErrorKind;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use threadgauge_reactor::BuiltIn;
+
+use crate::client::{Client, pattern};
+use crate::server::Running;
+use crate::{Case, Pair};
+
+/// Those for this protocol.
+pub fn cases(protocol: BuiltIn) -> &'static [Case] {
+    match protocol {
+        BuiltIn::Null => &[],
+        BuiltIn::Chat => MEMBERS,
+        _ => ASKERS,
+    }
+}
+
+/// Where a client is answered.
+const ASKERS: &[Case] = &[
+    (
+        "who_asks_and_takes_nothing_in_the_write_time_is_closed",
+        asks_and_takes_nothing,
+    ),
+    ("who_is_not_read_from_is_not_idle", not_read_from),
+];
+
+/// Where clients hear each other.
+const MEMBERS: &[Case] = &[
+    (
+        "a_member_that_takes_nothing_in_the_write_time_is_closed",
+        hears_and_takes_nothing,
+    ),
+    ("who_is_held_up_by_others_is_not_idle", held_up),
+];
+
+/// So little that it is soon more than may wait.
+const LITTLE: &str = "output_limit=65536";
+
+/// Longer than anything takes.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Requests whose answers are more than sockets and limit can hold together, and how long a request and an answer are.
+fn requests(protocol: BuiltIn) -> (Vec<u8>, usize, usize) {
+    const MUCH: usize = 12_000_000;
+    let (request, answer) = match protocol {
+        BuiltIn::Echo => (pattern(1_000), 1_000),
+        BuiltIn::Bytes => (b"16384 keep\n".to_vec(), 16_384),
+        BuiltIn::Numbered => (format!("1 0 {:0990}\n", 0).into_bytes(), 993),
+        BuiltIn::Groups => (b"PING\r\n".to_vec(), 6),
+        BuiltIn::Null | BuiltIn::Chat => unreachable!("they answer nothing"),
+    };
+    (request.repeat(MUCH / answer), request.len(), answer)
+}
+
+/// Sends as much of these bytes as goes, until it is all of it or `done` says so after a pause in which nothing went.
+fn send_on(client: &mut Client, bytes: &[u8], mut done: impl FnMut() -> bool) -> usize {
+    let (mut sent, began) = (0, Instant::now());
+    while sent < bytes.len() {
+        match client.try_send_at_once(&bytes[sent..]) {
+            Ok(count) => sent += count,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                if done() {
+                    break;
+                }
+                sleep(Duration::from_millis(1));
+            }
+            // It was closed.
+            Err(_) => break,
+        }
+        assert!(began.elapsed() < PATIENCE, "after {sent} bytes it is still open");
+    }
+    sent
+}
+
+/// It asks on, however long it has not been answered, and is closed all the same.
+fn asks_and_takes_nothing(pair: Pair) {
+    let server = pair.serve(&[LITTLE, "write_timeout_ms=50"]);
+    let mut client = server.connect();
+    client.take_little();
+    // It asks again until it is closed.
+    let (requests, ..) = requests(pair.protocol);
+    while send_on(&mut client, &requests, || false) == requests.len() {}
+    client.expect_no_server();
+    let counted = server.stop();
+    counted.expect("took nothing in time", 1);
+    assert!(counted.of("wake_ups") < 50_000, "it spins: {counted:?}");
+}
+
+/// It gets all its answers, though it took none for ten times the idle time.
+fn not_read_from(pair: Pair) {
+    let server = pair.serve(&[LITTLE, "idle_ms=50"]);
+    let mut client = server.connect();
+    client.take_little();
+    let (requests, request, answer) = requests(pair.protocol);
+    let asked = Instant::now();
+    let quiet = || asked.elapsed() > Duration::from_millis(500);
+    let sent = send_on(&mut client, &requests, quiet);
+    while !quiet() {
+        sleep(Duration::from_millis(1));
+    }
+    let mut left = sent / request * answer;
+    if pair.protocol == BuiltIn::Groups {
+        client.expect_info();
+    }
+    while left > 0 {
+        let came = client.read(left.min(65_536)).len();
+        assert!(came > 0, "it was ended {left} bytes before the end");
+        left -= came;
+    }
+    drop(client);
+    let counted = server.stop();
+    assert!(counted.of("wake_ups") < 50_000, "it spins: {counted:?}");
+}
+
+fn join(server: &Running) -> Client {
+    let mut client = server.connect();
+    client.send("join x\n");
+    client.expect("joined x\n");
+    client
+}
+
+/// The others wait for it as long as that, and then hear on.
+fn hears_and_takes_nothing(pair: Pair) {
+    let server = pair.serve(&[LITTLE, "write_timeout_ms=50"]);
+    let stuck = join(&server);
+    stuck.take_little();
+    let [mut speaker, mut hearer] = [(); 2].map(|()| join(&server));
+    let lines = format!("{:0999}\n", 0).repeat(50);
+    for _ in 0..400 {
+        speaker.send(&lines);
+        hearer.expect(&lines);
+    }
+    stuck.expect_no_server();
+    server.held_little(400 * lines.len());
+    server.stop().expect("took nothing in time", 1);
+}
+
+/// Who hears says something now and then, so that it is not idle itself.
+fn held_up(pair: Pair) {
+    let server = pair.serve(&[LITTLE, "idle_ms=1000"]);
+    let mut slow = join(&server);
+    slow.take_little();
+    let mut speaker = join(&server);
+    let line = format!("{:0999}\n", 0).into_bytes();
+    let mut held_up = None;
+    let said = send_on(&mut speaker, &line.repeat(20_000), || {
+        sleep(Duration::from_millis(10));
+        slow.send("still here\n");
+        held_up.get_or_insert_with(Instant::now).elapsed() > Duration::from_millis(2_000)
+    });
+    let mut left = said / line.len() * line.len();
+    while left > 0 {
+        let came = slow.read(left.min(65_536)).len();
+        assert!(came > 0, "it was ended {left} bytes before the end");
+        left -= came;
+    }
+    // The rest of a line, and another.
+    let begun = said % line.len();
+    let whole = if begun > 0 { &line[..] } else { &[] };
+    speaker.send([&whole[begun..], b"and this\n"].concat());
+    slow.expect([whole, b"and this\n"].concat());
+    server.stop();
+}

@@ -1,0 +1,70 @@
+//! What keeps a case, or a claim, from having figures: typed, with a sentence for the reader.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// What is missing, and what to say of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lack {
+    /// What is missing. Decisions are made on this alone.
+    pub of: Need,
+    /// The same in a sentence, for people. No decision depends on its words.
+    pub says: String,
+}
+
+/// What a case or a claim may need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Need {
+    /// More CPUs.
+    Cpus,
+    /// More free memory.
+    Memory,
+    /// A program that is not installed or could not be made.
+    Program,
+    /// Another operating system, kernel, library or setting.
+    System,
+    /// Cells that another profile or selection measures.
+    Profile,
+    /// Figures: its cases failed, were disturbed or have too few rounds.
+    Figures,
+}
+
+impl Need {
+    /// Whether this machine could never have it, however long it measured.
+    #[must_use]
+    pub const fn is_beyond_this_machine(self) -> bool {
+        matches!(self, Self::Cpus | Self::Program | Self::System)
+    }
+}
+
+impl Lack {
+    /// A lack of `of`, in the words of `says`.
+    #[must_use]
+    pub fn new(of: Need, says: impl Into<String>) -> Self {
+        Self {
+            of,
+            says: says.into(),
+        }
+    }
+
+    /// Fewer CPUs than needed.
+    #[must_use]
+    pub fn cpus(needed: u64, here: u64) -> Self {
+        Self::new(Need::Cpus, format!("needs {needed} CPUs, this run has {here}"))
+    }
+
+    /// Less free memory than needed, MiB.
+    #[must_use]
+    pub fn memory(needed_mib: u64, free_mib: u64) -> Self {
+        let says = format!("needs {needed_mib} MiB of free memory, {free_mib} are free");
+        Self::new(Need::Memory, says)
+    }
+}
+
+impl fmt::Display for Lack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.says)
+    }
+}
