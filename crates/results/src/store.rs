@@ -643,3 +643,32 @@ fn explain(path: &Path, error: rusqlite::Error) -> StoreError {
         _ => StoreError::Sqlite { path, source: error },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_commit_waits_for_the_disk() {
+        /// SQLite's number for `synchronous = FULL`. A power cut cannot be had in a test, so the setting is held.
+        const FULL: i64 = 2;
+        let dir = tempfile::tempdir().unwrap();
+        let run = RunRecord {
+            id: "a".to_owned(),
+            started: "2026-01-01T00:00:00Z".to_owned(),
+            profile: "quick".to_owned(),
+            seed: 1,
+            version: "0".to_owned(),
+            rounds: None,
+            cpus: Vec::new(),
+            handicap_percent: 0,
+            options: Vec::new(),
+            in_turns_with: None,
+        };
+        let begun = Store::create(dir.path(), &run, &serde_json::Value::Null, &[]).unwrap();
+        assert_eq!(begun.pragma::<i64>("synchronous").unwrap(), FULL);
+        begun.close().unwrap();
+        let resumed = Store::resume(dir.path()).unwrap();
+        assert_eq!(resumed.pragma::<i64>("synchronous").unwrap(), FULL);
+    }
+}

@@ -18,7 +18,7 @@ use threadgauge_lab::schedule::Chosen;
 use threadgauge_lab::site::{Profile, Site};
 use threadgauge_machine::CpuList;
 use threadgauge_report::{Style, terminal, terminal_summary};
-use threadgauge_results::{Results, STORE_FILE};
+use threadgauge_results::{Results, STORE_FILE, Store};
 
 /// Set by `cargo xtask golden`.
 const UPDATE: &str = "UPDATE_GOLDEN";
@@ -46,11 +46,9 @@ fn stored_runs_say_what_is_committed_beside_them() {
 
 #[test]
 fn every_experiment_is_in_a_stored_run() {
-    let stored = stores().into_iter().flat_map(|dir| {
-        let results: Results = serde_json::from_str(&read(&dir.join("results.json"))).unwrap();
-        results.experiments.into_iter().map(|e| e.id)
-    });
-    let stored: BTreeSet<String> = stored.collect();
+    let experiments = |dir: PathBuf| Store::read(&dir).and_then(|store| store.experiments()).unwrap();
+    let stored = stores().into_iter().flat_map(experiments);
+    let stored: BTreeSet<String> = stored.map(|e| e.id).collect();
     let all: BTreeSet<String> = CATALOGUE.iter().map(|e| e.id().to_owned()).collect();
     assert_eq!(stored, all);
 }
@@ -194,13 +192,9 @@ fn check_store(dir: &Path) -> Vec<String> {
 
 fn check_json(committed: &Path, now: &str) -> Vec<String> {
     let parse = |text: &str| -> Value { serde_json::from_str(text).expect("results are JSON") };
+    let before = fs::read_to_string(committed).map_or(Value::Null, |text| parse(&text));
     let mut moved = Vec::new();
-    differences(
-        &short(committed),
-        &parse(&read(committed)),
-        &parse(now),
-        &mut moved,
-    );
+    differences(&short(committed), &before, &parse(now), &mut moved);
     if !moved.is_empty() && is_updating() {
         write(committed, now);
     }
@@ -259,7 +253,16 @@ fn differences(at: &str, old: &Value, new: &Value, found: &mut Vec<String>) {
         (Value::Number(old), Value::Number(new)) if is_same(old.as_f64(), new.as_f64()) => {}
         _ if old == new => {}
         (Value::String(old), Value::String(new)) => found.push(format!("{at}: {}", reworded(old, new))),
-        _ => found.push(format!("{at}: {old} → {new}")),
+        _ => found.push(format!("{at}: {} → {}", brief(old), brief(new))),
+    }
+}
+
+/// A value, or its beginning.
+fn brief(value: &Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(100) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
     }
 }
 
@@ -285,8 +288,8 @@ fn reworded(old: &str, new: &str) -> String {
 fn member(at: &str, old: Option<&Value>, new: Option<&Value>, found: &mut Vec<String>) {
     match (old, new) {
         (Some(old), Some(new)) => differences(at, old, new, found),
-        (Some(old), None) => found.push(format!("{at}: gone, was {old}")),
-        (None, Some(new)) => found.push(format!("{at}: new: {new}")),
+        (Some(old), None) => found.push(format!("{at}: gone, was {}", brief(old))),
+        (None, Some(new)) => found.push(format!("{at}: new: {}", brief(new))),
         (None, None) => {}
     }
 }

@@ -63,11 +63,6 @@ pub(super) fn claims(view: &View<'_>) -> Vec<Claim> {
     ]
 }
 
-const AT_LEAST_0: Range = Range {
-    min: 0.0,
-    max: f64::INFINITY,
-};
-
 /// What is missing at the source's longest base, and which profile has it.
 fn needs_long(view: &View<'_>, what: &str) -> Test {
     not_measured(format!(
@@ -119,7 +114,7 @@ fn converges(view: &View<'_>) -> Test {
     let means = [mean_ratio(short, ELAPSED), mean_ratio(long.clone(), ELAPSED)];
     of_each(Quote::Largest, &long, difference).also(
         format!("the difference is smaller at {LONG_MS} ms than at {SHORT_MS} ms"),
-        AT_LEAST_0,
+        Range::at_least(0.0),
         Statistic::function(means, |v| (v[0] - 1.0).abs() - (v[1] - 1.0).abs()),
     )
 }
