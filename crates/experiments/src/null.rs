@@ -448,6 +448,7 @@ mod tests {
 
     fn view(cases: &[(&str, &str, f64)]) -> View<'static> {
         let case = |(what, metric, median): &(&str, &str, f64)| ViewCase {
+            all: BTreeMap::default(),
             params: params(&format!("what={what},cpus=1")),
             lack: None,
             values: BTreeMap::new(),
