@@ -10,6 +10,7 @@ mod monitor;
 pub mod settings;
 
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -121,11 +122,13 @@ impl Serve<'_> {
         let stop = Stop::new().context("the server cannot be made stoppable")?;
         stop_on_signals(&stop).context("signals cannot be handled")?;
         let listen = self.settings.listen();
-        let bound = self
-            .settings
-            .server(protocol, self.design)
-            .bind(listen.0.as_str())?;
-        say(&format!("listening on {}", bound.local_addr()));
+        let server = self.settings.server(protocol, self.design);
+        let bound = match listen.localhost() {
+            Some(addresses) => server.bind(&addresses[..]),
+            None => server.bind(listen.0.as_str()),
+        }?;
+        let addresses: Vec<_> = bound.local_addrs().iter().map(SocketAddr::to_string).collect();
+        say(&format!("listening on {}", addresses.join(" and ")));
         let about = self.design.about();
         say(&format!(
             "{} on {}: {}",
