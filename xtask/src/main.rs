@@ -20,9 +20,7 @@ mod browser;
 mod check_deep;
 mod clients;
 mod deps;
-mod dice;
 mod folders;
-mod foreign;
 mod golden;
 mod licences;
 mod man;
@@ -31,7 +29,6 @@ mod rig;
 mod shell;
 mod size;
 mod spdx;
-mod spread;
 mod test;
 
 /// The project's own chores.

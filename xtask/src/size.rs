@@ -22,9 +22,9 @@ mod source;
 use imports::{Crate, File};
 
 /// Where experiments lie: one file or one folder each.
-const EXPERIMENTS: [&str; 2] = ["crates/lab/src/experiments", "crates/experiments/src"];
-/// Files beside experiments that are none.
-const NO_EXPERIMENT: [&str; 3] = ["catalogue", "lib", "mod"];
+const EXPERIMENTS: &str = "crates/experiments/src";
+/// What lies beside them and is none.
+const NO_EXPERIMENT: [&str; 3] = ["catalogue", "lib", "sys"];
 /// The crates that may have no circle.
 const WITHOUT_CIRCLES: [&str; 5] = ["experiments", "lab", "report", "results", "threadgauge"];
 
@@ -114,9 +114,7 @@ fn row(name: &str, files: &[&File]) -> String {
 
 /// The experiment that a file belongs to.
 fn experiment_of(path: &Path) -> Option<String> {
-    let inside = EXPERIMENTS
-        .iter()
-        .find_map(|folder| path.strip_prefix(folder).ok())?;
+    let inside = path.strip_prefix(EXPERIMENTS).ok()?;
     let first = Path::new(inside.components().next()?.as_os_str());
     let name = first.file_stem()?.to_str()?;
     (!NO_EXPERIMENT.contains(&name)).then(|| name.to_owned())
@@ -159,18 +157,13 @@ mod tests {
     #[test]
     fn an_experiment_is_a_file_or_a_folder() {
         let of = |path: &str| experiment_of(Path::new(path));
-        assert_eq!(of("crates/lab/src/experiments/null.rs").as_deref(), Some("null"));
-        assert_eq!(
-            of("crates/lab/src/experiments/print/sink.rs").as_deref(),
-            Some("print")
-        );
         assert_eq!(of("crates/experiments/src/create.rs").as_deref(), Some("create"));
         assert_eq!(
             of("crates/experiments/src/create/measure.rs").as_deref(),
             Some("create")
         );
         assert_eq!(of("crates/experiments/src/catalogue.rs"), None);
-        assert_eq!(of("crates/lab/src/experiments/mod.rs"), None);
+        assert_eq!(of("crates/experiments/src/sys/fork.rs"), None);
         assert_eq!(of("crates/lab/src/schedule.rs"), None);
     }
 

@@ -73,7 +73,7 @@ mod tests {
             .unwrap()
             .unwrap();
         assert_eq!(row.id, *id);
-        let verdict = decide(&row, &row.unit, &test.evidence(&view), testing::ALPHA).verdict;
+        let verdict = decide(&row, &row.unit, &test.evidence(&view, &row), testing::ALPHA).verdict;
         assert!(
             matches!(verdict, Some(Verdict::Holds | Verdict::DoesNotHold)),
             "{verdict:?}"

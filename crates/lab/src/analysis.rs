@@ -15,6 +15,7 @@ use threadgauge_stats::{
     rank, summarise,
 };
 
+use crate::claim::Test;
 use crate::experiment::{Answer, Catalogue, Pair};
 use crate::schedule::stopping_rule;
 use crate::site::Profile;
@@ -329,11 +330,18 @@ fn case_result(case: &StoredCase, view: &ViewCase, samples: &[&StoredSample]) ->
 }
 
 fn findings(view: &View<'_>, answer: &Answer) -> Vec<Finding> {
-    let old = answer.claims.iter().map(|c| (c.claim, c.evidence.clone()));
-    let tests = answer.tests.iter().map(|(id, test)| (*id, test.evidence(view)));
-    let decided = old.chain(tests).filter_map(|(id, evidence)| {
+    let old = answer
+        .claims
+        .iter()
+        .map(|c| (c.claim, Test::Given(c.evidence.clone())));
+    let decided = old.chain(answer.tests.iter().cloned()).filter_map(|(id, test)| {
         let claim = claim(id)?;
-        Some(decide(claim, &claim.unit, &evidence, view.alpha))
+        Some(decide(
+            claim,
+            &claim.unit,
+            &test.evidence(view, claim),
+            view.alpha,
+        ))
     });
     decided.chain(answer.facts.iter().cloned()).collect()
 }

@@ -4,7 +4,9 @@
 //! [`Evidence`] that [`decide`](threadgauge_results::decide) turns into a verdict. What the samples lack decides by its type
 //! alone: what this machine can never have makes a claim not testable, anything else leaves it open.
 
-use threadgauge_results::{Condition, Evidence, Lack, Need, Quote, Range, Rounds};
+use threadgauge_results::{
+    Claim as Published, Condition, Evidence, Lack, Need, Quote, Range, Rounds, Verdict, decide,
+};
 
 use crate::statistic::{Form, Statistic};
 use crate::view::View;
@@ -29,6 +31,13 @@ pub enum Test {
         range: Range,
         /// What decides that.
         test: Box<Test>,
+    },
+    /// A test over a part of what the claim is about: it can refute the claim, and not confirm it.
+    Part {
+        /// Over what was measured.
+        test: Box<Test>,
+        /// What is missing, in words.
+        missing: String,
     },
     /// Nothing decides it here.
     Lacking {
@@ -64,6 +73,20 @@ pub fn not_measured(reason: impl Into<String>) -> Test {
     }
 }
 
+/// What needs several CPUs: `test` of all CPUs of the run, where it planned cases on more than one and has them.
+pub fn on_all_cpus(view: &View<'_>, test: impl FnOnce(u64) -> Test) -> Test {
+    let Some(all) = view.all_cpus() else {
+        return not_measured("this run planned no case on several CPUs");
+    };
+    match view.lacks_cpus(all) {
+        Some(lack) => Test::Lacking {
+            lack: lack.clone(),
+            figure: None,
+        },
+        None => test(all),
+    }
+}
+
 impl From<Statistic> for Test {
     fn from(statistic: Statistic) -> Self {
         Self::One(statistic)
@@ -82,6 +105,19 @@ impl Test {
         }
     }
 
+    /// The same, if it is over all that the claim is about; else it can refute the claim, and not confirm it, and `missing` says
+    /// what the rest would be.
+    #[must_use]
+    pub fn of_a_part(self, complete: bool, missing: impl Into<String>) -> Self {
+        if complete {
+            return self;
+        }
+        Self::Part {
+            test: Box::new(self),
+            missing: missing.into(),
+        }
+    }
+
     /// Every statistic that takes part.
     #[must_use]
     pub fn statistics(&self) -> Vec<&Statistic> {
@@ -89,25 +125,33 @@ impl Test {
             Self::One(statistic) => vec![statistic],
             Self::Each(_, cells) => cells.iter().map(|(_, statistic)| statistic).collect(),
             Self::Also { main, test, .. } => [main.statistics(), test.statistics()].concat(),
+            Self::Part { test, .. } => test.statistics(),
             Self::Lacking { figure, .. } => figure.iter().collect(),
             Self::Given(_) => Vec::new(),
         }
     }
 
-    /// What a run says.
+    /// What a run says of `claim`.
     #[must_use]
-    pub fn evidence(&self, view: &View<'_>) -> Evidence {
+    pub fn evidence(&self, view: &View<'_>, claim: &Published) -> Evidence {
         match self {
             Self::One(statistic) => one(view, statistic).unwrap_or_else(lacking),
-            Self::Each(_, cells) if cells.is_empty() => {
-                Evidence::Missing("this run measured none of the cells it is about".to_owned())
-            }
+            Self::Each(_, cells) if cells.is_empty() => Evidence::Missing(
+                "no cell that this needs was measured; --profile standard has them".to_owned(),
+            ),
             Self::Each(quote, cells) => {
-                let read =
-                    |(name, statistic): &(String, Statistic)| Ok((name.clone(), rounds(view, statistic)?));
-                match cells.iter().map(read).collect() {
-                    Ok(cells) => Evidence::Each { quote: *quote, cells },
-                    Err(lack) => lacking(lack),
+                let (read, lacks): (Vec<_>, Vec<_>) = cells
+                    .iter()
+                    .map(|(name, statistic)| rounds(view, statistic).map(|of| (name.clone(), of)))
+                    .partition(Result::is_ok);
+                match lacks.into_iter().find_map(Result::err) {
+                    None => Evidence::Each {
+                        quote: *quote,
+                        cells: read.into_iter().flatten().collect(),
+                    },
+                    // Some of the cells are within this machine.
+                    Some(lack) if !read.is_empty() => Evidence::Missing(lack.says),
+                    Some(lack) => lacking(lack),
                 }
             }
             Self::Also {
@@ -115,17 +159,28 @@ impl Test {
                 says,
                 range,
                 test,
-            } => match main.evidence(view) {
-                missing @ (Evidence::Missing(_) | Evidence::NotTestable { .. }) => missing,
-                main => Evidence::With {
-                    main: Box::new(main),
-                    also: vec![Condition {
-                        says: says.clone(),
-                        range: *range,
-                        evidence: test.evidence(view),
-                    }],
-                },
+            } => Evidence::With {
+                main: Box::new(main.evidence(view, claim)),
+                also: vec![Condition {
+                    says: says.clone(),
+                    range: *range,
+                    evidence: test.evidence(view, claim),
+                }],
             },
+            Self::Part { test, missing } => {
+                let evidence = test.evidence(view, claim);
+                if matches!(evidence, Evidence::Missing(_)) {
+                    return evidence;
+                }
+                let so_far = decide(claim, &claim.unit, &evidence, view.alpha);
+                if so_far.verdict == Some(Verdict::DoesNotHold) {
+                    return evidence;
+                }
+                let figure = so_far
+                    .measured
+                    .map_or_else(String::new, |m| format!("; so far {m:.3}"));
+                Evidence::Missing(format!("{missing}{figure}"))
+            }
             Self::Lacking { lack, figure } => {
                 let measured = figure.as_ref().and_then(|figure| view.value(figure));
                 match lacking(lack.clone()) {
@@ -180,6 +235,10 @@ mod tests {
         Params::new().with("cpus", cpus)
     }
 
+    fn any() -> &'static Published {
+        &threadgauge_results::claims()[0]
+    }
+
     fn gain() -> Test {
         TIME.of(on(1)).over(TIME.of(on(2))).into()
     }
@@ -193,7 +252,7 @@ mod tests {
         ] {
             let lack = Lack::new(of, words);
             let cases = vec![measured.clone(), testing::lacking(on(2), lack)];
-            let evidence = gain().evidence(&testing::view("x", Profile::Quick, cases));
+            let evidence = gain().evidence(&testing::view("x", Profile::Quick, cases), any());
             let expected = Evidence::NotTestable {
                 reason: words.to_owned(),
                 measured: None,
@@ -202,7 +261,7 @@ mod tests {
         }
         let failed = Lack::new(Need::Figures, "needs 2 CPUs, this run has 1");
         let cases = vec![measured, testing::lacking(on(2), failed)];
-        let evidence = gain().evidence(&testing::view("x", Profile::Quick, cases));
+        let evidence = gain().evidence(&testing::view("x", Profile::Quick, cases), any());
         assert!(matches!(evidence, Evidence::Missing(_)), "{evidence:?}");
     }
 
@@ -230,8 +289,8 @@ mod tests {
             alpha: 0.05,
             cases: &cases,
         };
-        let Evidence::Estimate { value, ci95 } = test.evidence(&view) else {
-            panic!("{:?}", test.evidence(&view));
+        let Evidence::Estimate { value, ci95 } = test.evidence(&view, any()) else {
+            panic!("{:?}", test.evidence(&view, any()));
         };
         let [low, high] = ci95.unwrap();
         assert!(

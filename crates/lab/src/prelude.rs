@@ -3,6 +3,7 @@
 pub use std::time::Duration;
 
 pub use threadgauge_results::{Finding, Origin, Params, Quote, Range, Scale};
+pub use threadgauge_stats::{largest, smallest};
 
 pub use crate::chart::{Chart, table};
 pub use crate::claim::{Claim, Test, each, not_measured, not_testable};

@@ -6,12 +6,15 @@
 //! an interrupted run goes on where it stopped.
 
 mod history;
+mod machine;
+#[cfg(test)]
+mod tests;
 mod tries;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use threadgauge_machine::{CpuList, MachineError, Meter, Noise, Reading, noise_between};
+use threadgauge_machine::{CpuList, MachineError, Noise, Reading, noise_between};
 use threadgauge_results::{
     RunRecord, Sample, Status, Store, StoreError, StoredCase, StoredExperiment, StoredSample,
 };
@@ -19,12 +22,13 @@ use threadgauge_stats::{Reason, Step, StoppingRule, summarise};
 
 use crate::experiment::{Catalogue, Experiment};
 use crate::grid::{Plan, PlannedCase};
-use crate::launch::{Allowance, Launcher};
+use crate::launch::Allowance;
 use crate::selection::{SelectionError, experiments};
 use crate::site::{Profile, Site};
 use crate::turns::{Taken, Turn, Turns};
 use crate::worker::Order;
 use history::History;
+pub use machine::{Machine, ThisMachine};
 use tries::{is_complete, least_of};
 
 /// Beyond these a sample is disturbed and repeated (rule 10).
@@ -229,7 +233,7 @@ pub fn run(
     store: &mut Store,
     chosen: &[Chosen],
     profile: Profile,
-    launcher: &mut Launcher,
+    machine: &mut dyn Machine,
     turns: &mut Turns,
     observer: &mut dyn Observer,
 ) -> Result<Ending, ScheduleError> {
@@ -244,7 +248,6 @@ pub fn run(
         whole,
         ..Pace::default()
     };
-    let mut meter = Meter::new()?;
     // What the experiments so far have left of their time: the next may need it in a slow hour.
     let mut spare = Duration::ZERO;
     for (experiment, chosen) in chosen.iter().enumerate() {
@@ -261,10 +264,9 @@ pub fn run(
             cpus: CpuList::new(record.cpus.iter().copied()),
             history: History::new(&samples),
             readings: VecDeque::new(),
-            launcher,
+            machine: &mut *machine,
             turns,
             store,
-            meter: &mut meter,
             observer,
             pace: &mut pace,
         };
@@ -277,7 +279,7 @@ pub fn run(
         pace.close(floor + planned);
         observer.experiment_ends(id, because);
     }
-    turns.end(launcher.interrupts());
+    turns.end(machine.interrupts());
     Ok(Ending::Complete)
 }
 
@@ -342,10 +344,9 @@ struct Session<'a> {
     cpus: CpuList,
     history: History,
     readings: VecDeque<Reading>,
-    launcher: &'a mut Launcher,
+    machine: &'a mut dyn Machine,
     turns: &'a mut Turns,
     store: &'a mut Store,
-    meter: &'a mut Meter,
     observer: &'a mut dyn Observer,
     pace: &'a mut Pace,
 }
@@ -363,7 +364,7 @@ impl<'a> Session<'a> {
         let most = self.rule.looks.last().copied().unwrap_or(1);
         let mut stopped = None;
         for round in 1..=most {
-            if self.launcher.interrupts().count() > 0 {
+            if self.machine.interrupts().count() > 0 {
                 return Ok(None);
             }
             // A round that is half done already is finished first: what was decided before it stays decided.
@@ -373,7 +374,7 @@ impl<'a> Session<'a> {
                 let first = self.turn(round, 0, 0);
                 let goes_on = self
                     .turns
-                    .agree(first, stopped.is_none(), self.launcher.interrupts());
+                    .agree(first, stopped.is_none(), self.machine.interrupts());
                 if !goes_on {
                     return Ok(stopped);
                 }
@@ -455,8 +456,8 @@ impl<'a> Session<'a> {
 
     /// Runs one worker for a sample and stores what the sample is after it; false when the user stopped it.
     fn try_once(&mut self, slot: Slot<'_>, id: &str, turn: Turn) -> Result<bool, ScheduleError> {
-        let asked = Instant::now();
-        if self.launcher.interrupts().count() > 0 {
+        let asked = self.machine.now();
+        if self.machine.interrupts().count() > 0 {
             return Ok(false);
         }
         let cpus: Vec<usize> = match slot.case.params.int("cpus") {
@@ -477,16 +478,16 @@ impl<'a> Session<'a> {
             deadline: slot.case.deadline(),
             address_space: None,
         };
-        match self.turns.take(turn, self.launcher.interrupts()) {
+        match self.turns.take(turn, self.machine.interrupts()) {
             Taken::Mine => {}
             Taken::LeftAlone => self.observer.left_alone(),
             Taken::Interrupted => return Ok(false),
         }
         let started = jiff::Timestamp::now().to_string();
         let before = self.reading()?;
-        let outcome = self.launcher.run(&order, allowance);
+        let outcome = self.machine.run(&order, allowance);
         let after = self.reading()?;
-        self.pace.spent += asked.elapsed().as_secs_f64();
+        self.pace.spent += self.machine.now().saturating_sub(asked).as_secs_f64();
         let Some(mut sample) = outcome.sample else {
             return Ok(false);
         };
@@ -533,7 +534,7 @@ impl<'a> Session<'a> {
 
     /// The machine's counters; the run that this one takes turns with is no stranger.
     fn reading(&mut self) -> Result<Reading, MachineError> {
-        let mut reading = self.meter.read()?;
+        let mut reading = self.machine.read()?;
         reading.own_cpu += self.turns.cpu_of_the_other();
         Ok(reading)
     }

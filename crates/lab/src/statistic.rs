@@ -168,6 +168,12 @@ impl Statistic {
         Self::joined(ratios, mean, Estimator::RATIO)
     }
 
+    /// One over a ratio: a ratio again.
+    #[must_use]
+    pub fn inverse(self) -> Self {
+        Self::joined([self], |v| 1.0 / v[0], Estimator::RATIO)
+    }
+
     /// An overhead or a gain: a ratio less 1.
     #[must_use]
     pub fn less_one(self) -> Self {

@@ -263,7 +263,7 @@ impl<S: Session> Connection<S> {
                 effects,
                 now: &mut None,
             };
-            let closed = self.call(&mut turn, |session, io| session.closed(io));
+            let closed = self.call(&mut turn, |session, io| session.closed(reason, io));
             effects.forget_jobs();
             if closed.is_none() {
                 reason = CloseReason::Panicked;

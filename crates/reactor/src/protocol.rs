@@ -37,9 +37,10 @@ pub mod null;
 pub mod numbered;
 
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::contain::contain;
+use crate::counters::CloseReason;
 use crate::id::ConnectionId;
 use crate::letters::{Letters, Number};
 
@@ -118,9 +119,10 @@ pub trait Session: Send + 'static {
         io.close();
     }
 
-    /// The connection is gone, whoever ended it. Sending to others is still possible; the own client hears nothing.
-    fn closed(&mut self, io: &mut Io<'_>) {
-        let _ = io;
+    /// The connection is gone, for this reason. Sending to others is still possible; the own client hears nothing. After a
+    /// panic this is not called.
+    fn closed(&mut self, reason: CloseReason, io: &mut Io<'_>) {
+        let _ = (reason, io);
     }
 }
 
@@ -146,6 +148,11 @@ impl Io<'_> {
     /// The time: on an event loop one for all that is done in one of its turns, so that asking costs next to nothing.
     pub fn now(&mut self) -> Instant {
         *self.now.get_or_insert_with(Instant::now)
+    }
+
+    /// The time of day, to tell others: it may be set back.
+    pub fn time_of_day(&self) -> SystemTime {
+        SystemTime::now()
     }
 
     /// Sends to the own client, after all that was sent to it before.

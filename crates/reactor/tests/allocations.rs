@@ -1,4 +1,4 @@
-//! A message costs no allocation once a server has served a while: counted by an allocator that stands before the
+//! A message costs no allocation once a server has served a while, and a look at a client not more where there are many: counted by an allocator that stands before the
 //! system's.
 #![allow(unsafe_code)]
 
@@ -10,10 +10,12 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 
 use threadgauge_reactor::protocol::{bytes::Bytes, chat::Chat, echo::Echo, groups::Groups};
+use threadgauge_reactor::testing::Rehearsal;
 use threadgauge_reactor::{Design, Protocol, Server, Stop};
 
 /// Of all threads that are not the clients'.
 static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+static BYTES: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     static IS_CLIENT: Cell<bool> = const { Cell::new(false) };
@@ -22,10 +24,11 @@ thread_local! {
 struct Counting;
 
 impl Counting {
-    fn count() {
+    fn count(bytes: usize) {
         // A thread that is at its end has no such value any more, and serves nobody.
         if IS_CLIENT.try_with(Cell::get) == Ok(false) {
             ALLOCATIONS.fetch_add(1, Relaxed);
+            BYTES.fetch_add(bytes, Relaxed);
         }
     }
 }
@@ -33,7 +36,7 @@ impl Counting {
 // SAFETY: each call goes on to the system's allocator with what it was given; to count allocates nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        Self::count();
+        Self::count(layout.size());
         // SAFETY: the caller keeps the contract, which is the same.
         unsafe { System.alloc(layout) }
     }
@@ -44,7 +47,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        Self::count();
+        Self::count(size);
         // SAFETY: as above.
         unsafe { System.realloc(memory, layout, size) }
     }
@@ -147,9 +150,23 @@ fn attempts(address: SocketAddr, talk: &Talk) -> Vec<usize> {
     attempts
 }
 
+/// How many bytes are allocated to see what one client is subscribed to.
+fn bytes_to_see_one_of(clients: usize) -> usize {
+    let groups = Groups::default();
+    let monitor = groups.monitor();
+    let mut server = Rehearsal::new(groups);
+    for _ in 0..clients {
+        let client = server.connect();
+        server.receive(client, b"SUB room.x 1\r\n");
+    }
+    let before = BYTES.load(Relaxed);
+    assert_eq!(monitor.subscriptions(clients as u64).len(), 1);
+    BYTES.load(Relaxed) - before
+}
+
 /// One test, since all threads of the process are counted.
 #[test]
-fn no_message_costs_an_allocation() {
+fn no_message_costs_an_allocation_and_no_look_more_where_there_are_many() {
     let echo = Talk {
         hello: b"hello",
         welcome: b"hello",
@@ -179,4 +196,6 @@ fn no_message_costs_an_allocation() {
         hears: b"MSG room.x 1 5\r\nhello\r\n".len() * (CLIENTS - 1),
     };
     served_without_allocations(Groups::default, &groups);
+    IS_CLIENT.set(false);
+    assert_eq!(bytes_to_see_one_of(1_000), bytes_to_see_one_of(10));
 }

@@ -130,7 +130,7 @@ impl Session for Guest {
         input.len()
     }
 
-    fn closed(&mut self, io: &mut Io<'_>) {
+    fn closed(&mut self, _: CloseReason, io: &mut Io<'_>) {
         self.0.0.lock().expect("no panics").retain(|&id| id != io.id());
     }
 }

@@ -101,6 +101,24 @@ pub struct Range {
     pub max: f64,
 }
 
+impl Range {
+    /// From `min` on.
+    ///
+    /// ```
+    /// use threadgauge_results::Range;
+    ///
+    /// let range = Range::at_least(0.0);
+    /// assert_eq!((range.min, range.max), (0.0, f64::INFINITY));
+    /// ```
+    #[must_use]
+    pub const fn at_least(min: f64) -> Self {
+        Self {
+            min,
+            max: f64::INFINITY,
+        }
+    }
+}
+
 /// The values of a statistic, one a round, and what they are.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rounds {

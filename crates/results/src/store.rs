@@ -480,6 +480,7 @@ impl Store {
     }
 
     fn cases(&self, experiment: &str) -> Result<Vec<StoredCase>, StoreError> {
+        let cpus = self.run()?.cpus.len() as u64;
         let rows = self.wrap(query(
             &self.connection,
             "SELECT id, params, estimate_ms, skip FROM planned_case WHERE experiment = ?1 ORDER BY position",
@@ -488,12 +489,17 @@ impl Store {
         ))?;
         rows.into_iter()
             .map(|(id, params, estimate_ms, skip): (_, _, _, Option<String>)| {
-                // Older runs stored the sentence alone.
-                let lack =
-                    |says: String| serde_json::from_str(&says).unwrap_or(Lack::new(Need::Figures, says));
+                let params: Params = self.json(&params)?;
+                // Older runs stored the sentence alone; what it is about follows from the case.
+                let older = if params.int("cpus") > Some(cpus) {
+                    Need::Cpus
+                } else {
+                    Need::Figures
+                };
+                let lack = |says: String| serde_json::from_str(&says).unwrap_or(Lack::new(older, says));
                 Ok(StoredCase {
                     id,
-                    params: self.json(&params)?,
+                    params,
                     estimate_ms,
                     skip: skip.map(lack),
                 })
@@ -635,5 +641,34 @@ fn explain(path: &Path, error: rusqlite::Error) -> StoreError {
             why: error.to_string(),
         },
         _ => StoreError::Sqlite { path, source: error },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_commit_waits_for_the_disk() {
+        /// SQLite's number for `synchronous = FULL`. A power cut cannot be had in a test, so the setting is held.
+        const FULL: i64 = 2;
+        let dir = tempfile::tempdir().unwrap();
+        let run = RunRecord {
+            id: "a".to_owned(),
+            started: "2026-01-01T00:00:00Z".to_owned(),
+            profile: "quick".to_owned(),
+            seed: 1,
+            version: "0".to_owned(),
+            rounds: None,
+            cpus: Vec::new(),
+            handicap_percent: 0,
+            options: Vec::new(),
+            in_turns_with: None,
+        };
+        let begun = Store::create(dir.path(), &run, &serde_json::Value::Null, &[]).unwrap();
+        assert_eq!(begun.pragma::<i64>("synchronous").unwrap(), FULL);
+        begun.close().unwrap();
+        let resumed = Store::resume(dir.path()).unwrap();
+        assert_eq!(resumed.pragma::<i64>("synchronous").unwrap(), FULL);
     }
 }

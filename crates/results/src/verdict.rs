@@ -324,6 +324,8 @@ fn of_conditions(main: Judgement, also: &[Condition], alpha: f64) -> Judgement {
         };
         match (so_far.verdict, besides.verdict) {
             (Verdict::DoesNotHold | Verdict::NotTestable, _) => so_far,
+            // What the claim itself lacks is the first thing to know.
+            (Verdict::Inconclusive, _) if so_far.measured.is_none() => so_far,
             (_, Verdict::DoesNotHold) => Judgement {
                 verdict: Verdict::DoesNotHold,
                 reason: Some(reason),

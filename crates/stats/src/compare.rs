@@ -398,6 +398,27 @@ mod tests {
         assert_eq!(said(0.90, 1.10, 0.03), "unknown");
     }
 
+    /// Of six rounds one is off: the 95 % interval reaches it, the 90 % interval does not.
+    fn one_off(b: f64, off: f64) -> Comparison {
+        let c = compare_paired(&[100.0; 6], &[b, b, b, off, b, b], Better::Lower, 0.03).unwrap();
+        let near_it = (0.9 * off + 0.1 * b) / 100.0;
+        assert!(c.ci95.unwrap().contains(near_it) && !c.ci90.unwrap().contains(near_it));
+        c
+    }
+
+    #[test]
+    fn equality_is_decided_on_the_90_per_cent_interval() {
+        assert_eq!(one_off(100.0, 104.0).outcome, Outcome::Same);
+        assert_eq!(one_off(100.0, 96.0).outcome, Outcome::Same);
+    }
+
+    #[test]
+    fn a_difference_is_decided_on_the_95_per_cent_interval() {
+        for c in [one_off(110.0, 101.0), one_off(90.0, 99.0)] {
+            assert!(matches!(c.outcome, Outcome::Unknown { .. }), "{c:?}");
+        }
+    }
+
     #[test]
     fn noise_widens_the_band_of_difference_but_never_that_of_equality() {
         assert_eq!(said(0.95, 1.05, 0.03), "unknown");

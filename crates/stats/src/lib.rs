@@ -72,4 +72,4 @@ pub use pocock::pocock_alpha;
 pub use ranking::{Ranked, holm, rank};
 pub use signed_rank::{hodges_lehmann, paired_ratio, signed_rank_p};
 pub use stopping::{Reason, Step, StoppingRule};
-pub use summary::{Summary, geometric_mean, median, nearest_rank, summarise};
+pub use summary::{Summary, geometric_mean, largest, median, nearest_rank, smallest, summarise};

@@ -136,6 +136,26 @@ pub fn geometric_mean(values: &[f64]) -> Result<f64, StatsError> {
     Ok(mean(&logs).exp())
 }
 
+/// The largest value, in the values' unit; −∞ where there is none.
+///
+/// ```
+/// assert_eq!(threadgauge_stats::largest(&[2.0, 3.0, 1.0]), 3.0);
+/// ```
+#[must_use]
+pub fn largest(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::NEG_INFINITY, f64::max)
+}
+
+/// The smallest value, in the values' unit; ∞ where there is none.
+///
+/// ```
+/// assert_eq!(threadgauge_stats::smallest(&[2.0, 3.0, 1.0]), 1.0);
+/// ```
+#[must_use]
+pub fn smallest(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::INFINITY, f64::min)
+}
+
 /// The mean of at least one value. Divides before it adds only where the sum would overflow.
 fn mean(values: &[f64]) -> f64 {
     let n = values.len() as f64;

@@ -13,11 +13,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use threadgauge_lab::catalogue::catalogue;
-use threadgauge_lab::experiment::{Profile, Site};
+use threadgauge_experiments::CATALOGUE;
+use threadgauge_lab::schedule::Chosen;
+use threadgauge_lab::site::{Profile, Site};
 use threadgauge_machine::CpuList;
 use threadgauge_report::{Style, terminal, terminal_summary};
-use threadgauge_results::{Results, STORE_FILE};
+use threadgauge_results::{Results, STORE_FILE, Store};
 
 /// Set by `cargo xtask golden`.
 const UPDATE: &str = "UPDATE_GOLDEN";
@@ -45,18 +46,16 @@ fn stored_runs_say_what_is_committed_beside_them() {
 
 #[test]
 fn every_experiment_is_in_a_stored_run() {
-    let stored = stores().into_iter().flat_map(|dir| {
-        let results: Results = serde_json::from_str(&read(&dir.join("results.json"))).unwrap();
-        results.experiments.into_iter().map(|e| e.id)
-    });
-    let stored: BTreeSet<String> = stored.collect();
-    let all: BTreeSet<String> = catalogue().iter().map(|e| e.id().to_owned()).collect();
+    let experiments = |dir: PathBuf| Store::read(&dir).and_then(|store| store.experiments()).unwrap();
+    let stored = stores().into_iter().flat_map(experiments);
+    let stored: BTreeSet<String> = stored.map(|e| e.id).collect();
+    let all: BTreeSet<String> = CATALOGUE.iter().map(|e| e.id().to_owned()).collect();
     assert_eq!(stored, all);
 }
 
 #[test]
 fn every_experiment_is_explained_as_committed() {
-    let explained = catalogue().iter().map(|e| said(&["explain", e.id()]));
+    let explained = CATALOGUE.iter().map(|e| said(&["explain", e.id()]));
     let text: Vec<String> = explained.collect();
     hold(&check_lines(&golden("explain.txt"), &text.join("\n")));
 }
@@ -193,13 +192,9 @@ fn check_store(dir: &Path) -> Vec<String> {
 
 fn check_json(committed: &Path, now: &str) -> Vec<String> {
     let parse = |text: &str| -> Value { serde_json::from_str(text).expect("results are JSON") };
+    let before = fs::read_to_string(committed).map_or(Value::Null, |text| parse(&text));
     let mut moved = Vec::new();
-    differences(
-        &short(committed),
-        &parse(&read(committed)),
-        &parse(now),
-        &mut moved,
-    );
+    differences(&short(committed), &before, &parse(now), &mut moved);
     if !moved.is_empty() && is_updating() {
         write(committed, now);
     }
@@ -258,7 +253,16 @@ fn differences(at: &str, old: &Value, new: &Value, found: &mut Vec<String>) {
         (Value::Number(old), Value::Number(new)) if is_same(old.as_f64(), new.as_f64()) => {}
         _ if old == new => {}
         (Value::String(old), Value::String(new)) => found.push(format!("{at}: {}", reworded(old, new))),
-        _ => found.push(format!("{at}: {old} → {new}")),
+        _ => found.push(format!("{at}: {} → {}", brief(old), brief(new))),
+    }
+}
+
+/// A value, or its beginning.
+fn brief(value: &Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(100) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
     }
 }
 
@@ -284,8 +288,8 @@ fn reworded(old: &str, new: &str) -> String {
 fn member(at: &str, old: Option<&Value>, new: Option<&Value>, found: &mut Vec<String>) {
     match (old, new) {
         (Some(old), Some(new)) => differences(at, old, new, found),
-        (Some(old), None) => found.push(format!("{at}: gone, was {old}")),
-        (None, Some(new)) => found.push(format!("{at}: new: {new}")),
+        (Some(old), None) => found.push(format!("{at}: gone, was {}", brief(old))),
+        (None, Some(new)) => found.push(format!("{at}: new: {}", brief(new))),
         (None, None) => {}
     }
 }
@@ -335,13 +339,14 @@ fn plans() -> BTreeMap<String, String> {
                 cpus: CpuList::new(0..cpus),
                 free_memory_mib,
             };
-            for experiment in catalogue() {
-                let plan = experiment.plan(&site);
+            for experiment in CATALOGUE.iter() {
+                let plan = Chosen::all(experiment, &site).plan;
+                let primary: Vec<&str> = experiment.about().primary.iter().map(|m| m.name).collect();
                 let mut text = format!(
                     "reference {}\nbudget {:?}\nmetrics {}\n",
                     plan.reference,
                     plan.budget,
-                    experiment.primary_metrics().join(", ")
+                    primary.join(", ")
                 );
                 for case in &plan.cases {
                     let skip = case

@@ -233,7 +233,6 @@ fn sorted_and_chosen(site: &Site) -> Result<()> {
             ("sort=msgs_from", &back),
             ("sort=bytes_from", &back),
             ("state=open", &all),
-            ("state=closed", &[]),
             ("state=any&limit=2", &all[..2]),
             ("sort=cid&offset=1&limit=1", &all[1..2]),
             ("offset=7", &[]),

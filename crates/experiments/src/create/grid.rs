@@ -1,286 +1,384 @@
 //! The cases of each profile, and what each is expected to take.
 //!
-//! One factor at a time from the base (one at a time, nobody beside, empty parent, one CPU): all ways
-//! on one and on all CPUs; then how many are alive, who computes beside, and what the parent holds, for
-//! the ways in which the factor can matter.
+//! One factor at a time from the base (one unit at a time, nobody else busy, an empty parent, one CPU): every creation
+//! method on one and on all CPUs; then how many are alive, how many others are busy, and what the parent holds, for the
+//! methods in which the factor can matter.
 
-use std::time::Duration;
+use threadgauge_lab::point::refused;
+use threadgauge_lab::prelude::*;
+use threadgauge_results::Lack;
 
 use crate::create::program;
-use crate::create::way::{Case, Way};
-use threadgauge_lab::grid::{Plan, PlannedCase};
-use threadgauge_lab::site::{Profile, Site};
 
 /// How many units are kept alive together.
 pub const ALIVE: [u64; 2] = [64, 1000];
-/// How many compute beside.
+/// How many others are busy.
 pub const BUSY: u64 = 16;
 /// Memory of the parent, MiB.
 pub const PARENT_MIB: [u64; 2] = [100, 1024];
+/// What the parent holds, MiB, and whether in huge pages.
+pub const PARENTS: [(u64, bool); 4] = [
+    (PARENT_MIB[0], false),
+    (PARENT_MIB[0], true),
+    (PARENT_MIB[1], false),
+    (PARENT_MIB[1], true),
+];
+/// The methods that are run from parents that hold memory: one that copies page tables, and three that do not.
+pub const FROM_PARENTS: [Method; 4] = [Method::Fork, Method::Vfork, Method::PosixSpawn, Method::Pthread];
 /// Free memory that the largest parent asks for, MiB: its own, and a reserve for page tables and the rest.
 const MEMORY_FOR_LARGEST_MIB: u64 = 1600;
 
-/// The CPUs of the cases "on all": at least two, so that a machine with one says what it lacks.
-pub fn all_cpus(site: &Site) -> u64 {
-    (site.cpus.len() as u64).max(2)
+words! {
+    /// What is made.
+    pub enum Unit {
+        /// With memory, or at least a process id, of its own.
+        Process = "process",
+        /// Of the worker's process.
+        Thread = "thread",
+    }
+}
+
+words! {
+    /// How a unit is made and ended.
+    pub enum Method {
+        /// `fork`, the child ends, the parent waits for it.
+        Fork = "fork",
+        /// `fork` without waiting; a `SIGCHLD` handler reaps: as source 003 did.
+        ForkSigchld = "fork-sigchld",
+        /// As `vfork`: the parent stands still until the child, in the same memory but on a stack of its own, has ended.
+        Vfork = "vfork",
+        /// `posix_spawn` of a tiny static program.
+        PosixSpawn = "posix_spawn",
+        /// `fork` and `execve` of the same program.
+        ForkExec = "fork-exec",
+        /// `clone` with shared memory, but a process of its own: a thread as it was before NPTL.
+        CloneVm = "clone-vm",
+        /// `pthread_create` and `pthread_join`; source 004's `lat_thread`.
+        Pthread = "pthread",
+        /// `std::thread::spawn` and `join`.
+        Std = "std",
+        /// A job handed to a thread that is there already, and waited for.
+        Pool = "pool",
+    }
+}
+
+impl Method {
+    /// What it makes.
+    pub const fn unit(self) -> Unit {
+        match self {
+            Self::Pthread | Self::Std | Self::Pool => Unit::Thread,
+            _ => Unit::Process,
+        }
+    }
+
+    /// Whether its units can be kept alive while more are made. The parent of a vforked child stands still, and with
+    /// a handler that reaps there is no moment at which all are there.
+    pub const fn can_hold(self) -> bool {
+        !matches!(self, Self::Vfork | Self::ForkSigchld)
+    }
+
+    /// Whether it starts another program.
+    pub const fn runs_program(self) -> bool {
+        matches!(self, Self::PosixSpawn | Self::ForkExec)
+    }
+}
+
+point! {
+    /// A point of the grid.
+    pub struct Case {
+        /// What is made.
+        unit: Unit,
+        /// How.
+        method: Method,
+        /// How many, all batches together.
+        count: u64 = 1..=u64::from(u32::MAX),
+        /// How many are alive at the same time, at the end of a batch.
+        alive: u64 = 1..,
+        /// How many others compute meanwhile.
+        busy: u64,
+        /// Memory of the parent that exists, MiB, beyond the program's own.
+        parent_mib: u64,
+        /// Whether that memory is in huge pages.
+        huge_pages: bool,
+        /// On how many CPUs.
+        cpus: u64 = 1..,
+    }
+}
+
+impl Case {
+    /// One at a time, nobody else busy, an empty parent, one CPU.
+    pub const fn base(method: Method, count: u64) -> Self {
+        Self {
+            unit: method.unit(),
+            method,
+            count,
+            alive: 1,
+            busy: 0,
+            parent_mib: 0,
+            huge_pages: false,
+            cpus: 1,
+        }
+    }
+
+    /// With a parent of this size and kind of pages.
+    pub const fn parent(self, (parent_mib, huge_pages): (u64, bool)) -> Self {
+        Self {
+            parent_mib,
+            huge_pages,
+            ..self
+        }
+    }
+
+    /// Reads parameters, which `--set` may have changed.
+    ///
+    /// # Errors
+    ///
+    /// Says which parameter cannot be, and what can.
+    pub fn possible(params: &Params) -> Result<Self, CaseError> {
+        let case = Self::read(params)?;
+        let method = case.method.name();
+        if case.unit != case.method.unit() {
+            let wanted = format!("{}, which method={method} makes", case.method.unit().name());
+            return Err(refused(params, "unit", &wanted));
+        }
+        if case.alive > case.count {
+            let wanted = format!("at most count={}", case.count);
+            return Err(refused(params, "alive", &wanted));
+        }
+        if case.alive > 1 && !case.method.can_hold() {
+            let wanted = format!("1: units made by {method} cannot be kept alive while more are made");
+            return Err(refused(params, "alive", &wanted));
+        }
+        Ok(case)
+    }
+
+    /// What the machine or this build lacks for it.
+    fn lack(&self, site: &Site) -> Option<Lack> {
+        if self.parent_mib >= PARENT_MIB[1] && site.free_memory_mib < MEMORY_FOR_LARGEST_MIB {
+            return Some(Lack::memory(MEMORY_FOR_LARGEST_MIB, site.free_memory_mib));
+        }
+        self.method.runs_program().then(program::missing).flatten()
+    }
+
+    /// Starting the worker, the work, and ending both, on a virtual machine with two CPUs.
+    fn estimate(&self) -> Duration {
+        let start = Duration::from_millis(7);
+        let touch_us = self.parent_mib * if self.huge_pages { 2_500 } else { 500 };
+        let work = if self.busy > 0 {
+            // The others are started and ended, each in its turn.
+            busy_limit(self.count) + Duration::from_millis(60)
+        } else {
+            let copied_us = match self.method {
+                Method::Fork | Method::ForkSigchld | Method::ForkExec if !self.huge_pages => {
+                    self.parent_mib * 31
+                }
+                _ => 0,
+            };
+            let pool_us = if self.method == Method::Pool {
+                60 * self.alive
+            } else {
+                0
+            };
+            Duration::from_micros(self.count * (self.unit_us() + copied_us) + pool_us)
+        };
+        start + Duration::from_micros(touch_us) + work
+    }
+
+    /// What a unit takes, µs.
+    fn unit_us(&self) -> u64 {
+        let (one_cpu, all_cpus) = match self.method {
+            Method::Fork => (112, 136),
+            Method::ForkSigchld => (120, 120),
+            Method::Vfork => (28, 40),
+            Method::PosixSpawn => (160, 200),
+            Method::ForkExec => (240, 330),
+            Method::CloneVm => (28, 38),
+            Method::Pthread => (22, 36),
+            Method::Std => (24, 38),
+            Method::Pool => (7, 45),
+        };
+        let us = if self.cpus == 1 { one_cpu } else { all_cpus };
+        // Each unit of many has to be mapped, woken and switched to.
+        if self.alive > 1 { us * 8 / 5 } else { us }
+    }
+}
+
+/// The longest a case with others busy goes on making units: 1.25 ms for each it was asked for, 0.25 s in quick. With 16
+/// others on one CPU every wait for a unit waits for their time slices first.
+pub fn busy_limit(count: u64) -> Duration {
+    Duration::from_micros(1250 * count)
 }
 
 /// The cases for a site.
 pub fn plan(site: &Site) -> Plan {
     let profile = site.profile;
-    let mut cases = Vec::new();
-    let mut add = |case: Case, cpus: u64| {
-        cases.push(PlannedCase {
-            skip: why_not(&case, cpus, site),
-            ..PlannedCase::new(case.params(cpus), estimate(&case, cpus))
-        });
+    let base = |method: Method| {
+        // A program takes ten times a thread: half as many are as precise.
+        let standard = if method.runs_program() { 1_000 } else { 2_000 };
+        Case::base(method, profile.pick(200, standard, 100_000))
     };
-    for cpus in [1, all_cpus(site)] {
-        for way in Way::ALL {
-            add(Case::base(way, base_count(profile, way)), cpus);
-        }
-    }
-    for way in kept_alive(profile) {
-        for alive in ALIVE {
-            let count = whole_batches(alive_count(profile), alive);
-            add(
-                Case {
-                    alive,
-                    ..Case::base(way, count)
-                },
-                1,
-            );
-        }
-    }
-    for way in beside_computing(profile) {
-        add(
-            Case {
-                busy: BUSY,
-                ..Case::base(*way, busy_count(profile))
-            },
-            1,
-        );
-    }
-    for (way, parent_mib, huge_pages) in with_memory(profile) {
-        add(
-            Case {
-                parent_mib,
-                huge_pages,
-                ..Case::base(way, memory_count(profile, parent_mib))
-            },
-            1,
-        );
-    }
+    // At least two, so that a machine with one says what it lacks.
+    let all_cpus = (site.cpus.len() as u64).max(2);
+    let on_cpus = [1, all_cpus]
+        .into_iter()
+        .flat_map(|cpus| Method::ALL.map(|method| base(method).cpus(cpus)));
+    let alive = kept_alive(profile).flat_map(|method| {
+        // Whole batches, one at least.
+        let count = |alive: u64| (profile.pick(200, 1_000, 10_000) / alive).max(1) * alive;
+        ALIVE.map(|alive| Case::base(method, count(alive)).alive(alive))
+    });
+    let busy = while_others_are_busy(profile)
+        .iter()
+        .map(|method| Case::base(*method, profile.pick(200, 400, 4_000)).busy(BUSY));
+    let parents = from_parents(profile).into_iter().map(|(method, parent)| {
+        let fewer = if parent.0 >= PARENT_MIB[1] { 10 } else { 1 };
+        Case::base(method, profile.pick(200, 200, 2_000) / fewer).parent(parent)
+    });
+    let planned = |case: Case| PlannedCase {
+        skip: case.lack(site),
+        ..PlannedCase::new(case, case.estimate())
+    };
     Plan {
-        cases,
+        cases: on_cpus
+            .chain(alive)
+            .chain(busy)
+            .chain(parents)
+            .map(planned)
+            .collect(),
         // Short, so that it can be tried often: the null band that it gives stands beside every comparison.
-        reference: Case::base(Way::Pthread, base_count(profile, Way::Pthread)).params(1),
-        budget: match profile {
-            Profile::Quick => Duration::from_secs(30),
-            Profile::Standard => Duration::from_secs(220),
-            Profile::Paper => Duration::from_secs(2 * 3600),
-        },
+        reference: base(Method::Pthread).params(),
+        budget: Duration::from_secs(profile.pick(30, 220, 2 * 3600)),
         twice_up_to: Duration::from_millis(25),
     }
 }
 
-fn base_count(profile: Profile, way: Way) -> u64 {
-    match profile {
-        Profile::Quick => 200,
-        // A program takes ten times a thread: half as many are as precise.
-        Profile::Standard if way.runs_program() => 1_000,
-        Profile::Standard => 2_000,
-        Profile::Paper => 100_000,
-    }
-}
-
-fn alive_count(profile: Profile) -> u64 {
-    match profile {
-        Profile::Quick => 200,
-        Profile::Standard => 1_000,
-        Profile::Paper => 10_000,
-    }
-}
-
-/// The number below `count` that makes whole batches, one batch at least.
-fn whole_batches(count: u64, alive: u64) -> u64 {
-    (count / alive).max(1) * alive
-}
-
-fn busy_count(profile: Profile) -> u64 {
-    match profile {
-        Profile::Quick => 200,
-        Profile::Standard => 400,
-        Profile::Paper => 4_000,
-    }
-}
-
-fn memory_count(profile: Profile, parent_mib: u64) -> u64 {
-    let large = parent_mib >= PARENT_MIB[1];
-    match profile {
-        Profile::Quick | Profile::Standard => {
-            if large {
-                20
-            } else {
-                200
-            }
-        }
-        Profile::Paper => {
-            if large {
-                200
-            } else {
-                2_000
-            }
-        }
-    }
-}
-
 /// A thread of the standard library is a pthread and a little more: the paper profile alone keeps it alive.
-fn kept_alive(profile: Profile) -> Vec<Way> {
-    let ways = Way::ALL.into_iter().filter(|way| way.can_hold());
-    match profile {
-        Profile::Quick => ways
-            .filter(|way| *way != Way::Std && !way.runs_program())
-            .collect(),
-        Profile::Standard => ways.filter(|way| *way != Way::Std).collect(),
-        Profile::Paper => ways.collect(),
-    }
+fn kept_alive(profile: Profile) -> impl Iterator<Item = Method> {
+    Method::ALL.into_iter().filter(move |method| {
+        let not_std = *method != Method::Std;
+        method.can_hold() && profile.pick(not_std && !method.runs_program(), not_std, true)
+    })
 }
 
-fn beside_computing(profile: Profile) -> &'static [Way] {
-    match profile {
-        Profile::Quick => &[Way::Fork, Way::Pthread],
-        Profile::Standard => &[Way::Fork, Way::Pthread, Way::Pool],
-        Profile::Paper => &Way::ALL,
-    }
+fn while_others_are_busy(profile: Profile) -> &'static [Method] {
+    const STANDARD: [Method; 3] = [Method::Fork, Method::Pthread, Method::Pool];
+    profile.pick(&STANDARD[..2], &STANDARD, &Method::ALL)
 }
 
-/// Each way that copies no page tables shows once, small, that nothing happens to it; the paper profile has
-/// the whole grid. A gigabyte of huge pages is not for quick: a virtual machine that hands free memory back
-/// to its host takes seconds to have it again.
-fn with_memory(profile: Profile) -> Vec<(Way, u64, bool)> {
-    let [small, large] = PARENT_MIB;
-    let quick = [
-        (Way::Fork, small, false),
-        (Way::Fork, small, true),
-        (Way::Fork, large, false),
-        (Way::Vfork, small, false),
-        (Way::PosixSpawn, small, false),
-        (Way::Pthread, small, false),
+/// Each method that copies no page tables shows once, small, that nothing happens to it; the paper profile has the whole
+/// grid. A gigabyte of huge pages is not for quick: a virtual machine that hands free memory back to its host takes
+/// seconds to have it again.
+fn from_parents(profile: Profile) -> Vec<(Method, (u64, bool))> {
+    let [small, small_huge, large, large_huge] = PARENTS;
+    let standard = [
+        (Method::Fork, small),
+        (Method::Fork, small_huge),
+        (Method::Fork, large),
+        (Method::Vfork, small),
+        (Method::PosixSpawn, small),
+        (Method::Pthread, small),
+        (Method::Fork, large_huge),
+        (Method::PosixSpawn, large),
     ];
-    let standard = [(Way::Fork, large, true), (Way::PosixSpawn, large, false)];
-    match profile {
-        Profile::Quick => quick.into(),
-        Profile::Standard => quick.into_iter().chain(standard).collect(),
-        Profile::Paper => [Way::Fork, Way::Vfork, Way::PosixSpawn, Way::Pthread]
-            .into_iter()
-            .flat_map(|way| PARENT_MIB.map(|mib| [(way, mib, false), (way, mib, true)]))
-            .flatten()
-            .collect(),
-    }
-}
-
-fn why_not(case: &Case, cpus: u64, site: &Site) -> Option<threadgauge_results::Lack> {
-    let here = site.cpus.len() as u64;
-    if cpus > here {
-        return Some(threadgauge_results::Lack::cpus(cpus, here));
-    }
-    if case.parent_mib >= 1024 && site.free_memory_mib < MEMORY_FOR_LARGEST_MIB {
-        return Some(threadgauge_results::Lack::memory(
-            MEMORY_FOR_LARGEST_MIB,
-            site.free_memory_mib,
-        ));
-    }
-    if case.way.runs_program() {
-        return program::missing()
-            .map(|why| threadgauge_results::Lack::new(threadgauge_results::Need::Program, why));
-    }
-    None
-}
-
-/// The longest a case with others computing beside goes on making units: 1.25 ms for each it was asked for,
-/// 0.25 s in quick. With 16 others on one CPU every wait for a unit waits for their time slices first.
-pub fn busy_limit(count: u64) -> Duration {
-    Duration::from_micros(1250 * count)
-}
-
-/// Starting the worker, the work, and ending both, on a virtual machine with two CPUs.
-fn estimate(case: &Case, cpus: u64) -> Duration {
-    let start = Duration::from_millis(7);
-    let touch_us = case.parent_mib * if case.huge_pages { 2_500 } else { 500 };
-    let work = if case.busy > 0 {
-        // Those beside are started and ended, each in its turn.
-        busy_limit(case.count) + Duration::from_millis(60)
-    } else {
-        let copied_us = match case.way {
-            Way::Fork | Way::ForkSigchld | Way::ForkExec if !case.huge_pages => case.parent_mib * 31,
-            _ => 0,
-        };
-        let pool_us = if case.way == Way::Pool { 60 * case.alive } else { 0 };
-        Duration::from_micros(case.count * (unit_us(case, cpus) + copied_us) + pool_us)
-    };
-    start + Duration::from_micros(touch_us) + work
-}
-
-/// What a unit takes, µs.
-fn unit_us(case: &Case, cpus: u64) -> u64 {
-    let (one_cpu, all_cpus) = match case.way {
-        Way::Fork => (112, 136),
-        Way::ForkSigchld => (120, 120),
-        Way::Vfork => (28, 40),
-        Way::PosixSpawn => (160, 200),
-        Way::ForkExec => (240, 330),
-        Way::CloneVm => (28, 38),
-        Way::Pthread => (22, 36),
-        Way::Std => (24, 38),
-        Way::Pool => (7, 45),
-    };
-    let us = if cpus == 1 { one_cpu } else { all_cpus };
-    // Each unit of many has to be mapped, woken and switched to.
-    if case.alive > 1 { us * 8 / 5 } else { us }
+    let paper = FROM_PARENTS.map(|method| PARENTS.map(|parent| (method, parent)));
+    profile.pick(standard[..6].to_vec(), standard.to_vec(), paper.concat())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use threadgauge_machine::CpuList;
+    use threadgauge_lab::testing;
+    use threadgauge_results::Need;
 
-    fn site(profile: Profile, cpus: usize, free_memory_mib: u64) -> Site {
-        Site {
-            profile,
-            cpus: CpuList::new(0..cpus),
-            free_memory_mib,
+    const PROFILES: [Profile; 3] = [Profile::Quick, Profile::Standard, Profile::Paper];
+
+    fn planned(profile: Profile) -> Plan {
+        plan(&testing::site(profile, 2))
+    }
+
+    #[test]
+    fn every_case_reads_back_from_its_parameters() {
+        for method in Method::ALL {
+            let case = Case::base(method, 200).busy(16).parent((100, true)).cpus(2);
+            let case = case.alive(if method.can_hold() { 64 } else { 1 });
+            assert_eq!(Case::possible(&case.params()).unwrap(), case);
         }
     }
 
-    fn skipped(plan: &Plan, with: &str) -> usize {
-        let reasons = plan
-            .cases
-            .iter()
-            .filter_map(|c| c.skip.as_ref().map(|l| l.says.as_str()));
-        reasons.filter(|r| r.contains(with)).count()
+    #[test]
+    fn the_id_has_the_parameters_in_their_order() {
+        assert_eq!(
+            Case::base(Method::Pthread, 200).params().case_id("create"),
+            "create/unit=thread,method=pthread,count=200,alive=1,busy=0,parent_mib=0,huge_pages=no,cpus=1"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_in_words() {
+        let good = Case::base(Method::Vfork, 200).params();
+        let fork = Case::base(Method::Fork, 200).params();
+        for (params, says) in [
+            (
+                good.clone().with("method", "spork"),
+                "method is spork; it must be one of fork, fork-sigchld",
+            ),
+            (
+                good.clone().with("unit", "thread"),
+                "unit is thread; it must be process, which method=vfork makes",
+            ),
+            (
+                good.clone().with("alive", 64),
+                "alive is 64; it must be 1: units made by vfork cannot be kept alive",
+            ),
+            (
+                good.clone().with("alive", 0),
+                "alive is 0; it must be a number from 1 on",
+            ),
+            (
+                fork.with("alive", 201),
+                "alive is 201; it must be at most count=200",
+            ),
+            (
+                good.clone().with("count", 0),
+                "count is 0; it must be a number from 1 to 4294967295",
+            ),
+            (
+                good.clone().with("count", 1 << 32),
+                "it must be a number from 1 to 4294967295",
+            ),
+            (
+                good.clone().with("count", "many"),
+                "count is many; it must be a number",
+            ),
+            (
+                good.with("huge_pages", "maybe"),
+                "huge_pages is maybe; it must be yes or no",
+            ),
+        ] {
+            let error = Case::possible(&params).unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
+        }
     }
 
     #[test]
     fn each_profile_stays_within_its_round() {
-        for (profile, most) in [
-            (Profile::Quick, Duration::from_millis(4_200)),
-            (Profile::Standard, Duration::from_secs(12)),
-            (Profile::Paper, Duration::from_secs(720)),
-        ] {
-            let plan = plan(&site(profile, 2, 8_000));
-            let round: Duration = plan.cases.iter().map(|c| c.estimate).sum();
-            assert!(round <= most, "{} takes {round:?} a round", profile.name());
+        for (profile, most_ms) in PROFILES.into_iter().zip([4_200, 12_000, 720_000]) {
+            let round: Duration = planned(profile).cases.iter().map(|c| c.estimate).sum();
+            assert!(
+                round <= Duration::from_millis(most_ms),
+                "{} takes {round:?} a round",
+                profile.name()
+            );
         }
     }
 
     #[test]
     fn every_case_is_there_once_and_can_be_read() {
-        for profile in [Profile::Quick, Profile::Standard, Profile::Paper] {
-            let plan = plan(&site(profile, 2, 8_000));
+        for profile in PROFILES {
+            let plan = planned(profile);
             let mut ids: Vec<String> = plan.cases.iter().map(|c| c.params.to_string()).collect();
             for case in &plan.cases {
-                let read = Case::read(&case.params).unwrap();
+                let read = Case::possible(&case.params).unwrap();
                 assert_eq!(read.count % read.alive, 0, "{} has a broken batch", case.params);
             }
             let all = ids.len();
@@ -292,14 +390,9 @@ mod tests {
 
     #[test]
     fn only_one_factor_leaves_the_base() {
-        for case in plan(&site(Profile::Paper, 4, 8_000)).cases {
-            let read = Case::read(&case.params).unwrap();
-            let changed = [
-                read.alive > 1,
-                read.busy > 0,
-                read.parent_mib > 0,
-                case.params.int("cpus") == Some(4),
-            ];
+        for case in plan(&testing::site(Profile::Paper, 4)).cases {
+            let read = Case::possible(&case.params).unwrap();
+            let changed = [read.alive > 1, read.busy > 0, read.parent_mib > 0, read.cpus == 4];
             assert!(changed.iter().filter(|c| **c).count() <= 1, "{}", case.params);
             assert!(!read.huge_pages || read.parent_mib > 0);
         }
@@ -307,30 +400,42 @@ mod tests {
 
     #[test]
     fn the_paper_profile_makes_100_000_as_the_source() {
-        let plan = plan(&site(Profile::Paper, 2, 8_000));
-        let base = plan.cases.iter().take(2 * Way::ALL.len());
-        assert!(
-            base.clone().count() == 18 && base.into_iter().all(|c| c.params.int("count") == Some(100_000))
-        );
+        let cases = planned(Profile::Paper).cases;
+        let base = &cases[..2 * Method::ALL.len()];
+        assert!(base.len() == 18 && base.iter().all(|c| c.params.int("count") == Some(100_000)));
     }
 
     #[test]
     fn what_the_machine_lacks_is_said_and_nothing_else_is_skipped() {
-        let enough = plan(&site(Profile::Quick, 2, 8_000));
-        assert_eq!(skipped(&enough, "needs"), 0);
-        let one_cpu = plan(&site(Profile::Quick, 1, 8_000));
-        assert_eq!(skipped(&one_cpu, "needs 2 CPUs, this run has 1"), Way::ALL.len());
-        let little = plan(&site(Profile::Quick, 2, 900));
-        assert_eq!(skipped(&little, "needs 1600 MiB of free memory, 900 are free"), 1);
+        let lacks = |cpus, free_memory_mib| {
+            let site = Site {
+                free_memory_mib,
+                ..testing::site(Profile::Quick, cpus)
+            };
+            let mut plan = plan(&site);
+            plan.fit(&site);
+            let lacks = plan.cases.into_iter().filter_map(|c| c.skip);
+            lacks.map(|lack| (lack.of, lack.says)).collect::<Vec<_>>()
+        };
+        assert_eq!(lacks(2, 8_000), []);
+        let one_cpu = (Need::Cpus, "needs 2 CPUs, this run has 1".to_owned());
+        assert_eq!(lacks(1, 8_000), vec![one_cpu; Method::ALL.len()]);
+        let memory = (
+            Need::Memory,
+            "needs 1600 MiB of free memory, 900 are free".to_owned(),
+        );
+        assert_eq!(lacks(2, 900), [memory]);
     }
 
     #[test]
     fn the_reference_is_planned() {
-        let plan = plan(&site(Profile::Standard, 2, 8_000));
+        let plan = planned(Profile::Standard);
+        let of_reference = |c: &&PlannedCase| c.params.matches(&plan.reference);
         assert!(
             plan.cases
                 .iter()
-                .any(|c| c.params.matches(&plan.reference) && c.skip.is_none())
+                .find(of_reference)
+                .is_some_and(|c| c.skip.is_none())
         );
     }
 }

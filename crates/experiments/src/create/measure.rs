@@ -4,19 +4,36 @@
 //! reading, three a unit), so that both can be told apart and the single creation has a median.
 
 use std::io;
-use std::time::Duration;
 
+use threadgauge_lab::prelude::*;
+use threadgauge_lab::refusal::refused;
 use threadgauge_machine::{clock, usage_children};
-use threadgauge_results::Params;
 
-use crate::create::beside::Beside;
-use crate::create::grid::busy_limit;
+use crate::create::busy::Busy;
+use crate::create::grid::{Case, Method, busy_limit};
 use crate::create::latencies::Latencies;
 use crate::create::units::{Units, units};
-use crate::create::way::{Case, Way};
 use crate::sys::memory::{HugePages, Touched};
-use threadgauge_lab::refusal::refused;
-use threadgauge_lab::worker::{CaseError, Lap, Worker};
+
+/// Wall time of the whole loop, divided by the units made.
+pub const PER_UNIT: Metric = metric("ns_per_unit", "ns");
+/// CPU time of the whole loop, of this process and its children, divided by the units made.
+pub const CPU_PER_UNIT: Metric = metric("cpu_ns_per_unit", "ns");
+const CREATE_PER_UNIT: Metric = metric("create_ns_per_unit", "ns");
+const REAP_PER_UNIT: Metric = metric("reap_ns_per_unit", "ns");
+/// The median duration of a single creation.
+pub const CREATION: Metric = metric("create_ns_median", "ns");
+/// Units made and reaped.
+pub const DONE: Metric = metric("units_done", "units");
+/// Units that were refused.
+pub const FAILED: Metric = metric("failed", "units");
+/// Units made, where a signal handler reaps.
+pub const CREATED: Metric = metric("created", "units");
+/// Units reaped, where a signal handler does it.
+pub const REAPED: Metric = metric("reaped", "units");
+/// The most that were made and not yet reaped, where a signal handler reaps.
+pub const MOST_UNREAPED: Metric = metric("most_unreaped", "units");
+const PARENT_HUGE_MIB: Metric = metric("parent_huge_mib", "MiB");
 
 /// At most this share of the count is made beforehand: the first thread's stack and the first page of code
 /// are nobody's steady cost.
@@ -30,24 +47,28 @@ const WARM_UP_MOST: u64 = 50;
 ///
 /// When the parameters make no case, memory is not there, or a unit is refused or ends badly.
 pub fn measure(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
-    let case = Case::read(params)?;
+    let case = Case::possible(params)?;
     let _memory = parent_memory(&case, worker)?;
     warm_up(&case)?;
     let mut units = units(&case)?;
-    let beside =
-        Beside::start(&case).map_err(|e| CaseError::failed("starting those who compute beside", e))?;
-    let before = Spent::so_far(&beside);
+    let busy = Busy::start(case.unit, case.busy)
+        .map_err(|e| CaseError::failed("starting the competing units", e))?;
+    // CPU time that is not the lap's own: of the children, and of busy threads of this process.
+    let others_ns = || [nanos(usage_children().cpu()), busy.own_cpu_ns()];
+    let before_ns = others_ns();
     let stopwatch = worker.stopwatch();
     let work = work(&case, units.as_mut());
     let lap = stopwatch.stop();
-    let spent = Spent::so_far(&beside).since(&before);
-    drop(beside);
+    let [children_ns, busy_ns] = others_ns();
+    let cpu_ns = (lap.cpu_ns + children_ns - before_ns[0]).saturating_sub(busy_ns - before_ns[1]);
+    drop(busy);
     drop(units);
-    report(&case, &work?, lap, spent, worker);
+    report(&case, &work?, lap.wall_ns, cpu_ns, worker);
     Ok(())
 }
 
-/// What the parent holds while it makes units.
+/// What the parent holds while it makes units: written before the clock runs. Huge pages that were asked for may not be
+/// there, so they are counted.
 fn parent_memory(case: &Case, worker: &mut Worker) -> Result<Option<Touched>, CaseError> {
     if case.parent_mib == 0 {
         return Ok(None);
@@ -61,8 +82,10 @@ fn parent_memory(case: &Case, worker: &mut Worker) -> Result<Option<Touched>, Ca
         .map_err(io::Error::other)
         .and_then(|mib| Touched::new(mib, pages))
         .map_err(|e| CaseError::failed(format!("giving the parent {} MiB", case.parent_mib), e))?;
-    let huge_mib = huge_mib().map_err(|e| CaseError::failed("reading /proc/self/smaps_rollup", e))?;
-    worker.metric("parent_huge_mib", "MiB", huge_mib);
+    let smaps = std::fs::read_to_string("/proc/self/smaps_rollup");
+    let smaps = smaps.map_err(|e| CaseError::failed("reading /proc/self/smaps_rollup", e))?;
+    let huge_mib = huge_kib(&smaps) as f64 / 1024.0;
+    worker.record(PARENT_HUGE_MIB, huge_mib);
     if case.huge_pages && huge_mib < 0.9 * case.parent_mib as f64 {
         return Err(CaseError::Skipped(format!(
             "asked for {} MiB in huge pages and got {huge_mib:.0}: see /sys/kernel/mm/transparent_hugepage/enabled, \
@@ -73,11 +96,7 @@ fn parent_memory(case: &Case, worker: &mut Worker) -> Result<Option<Touched>, Ca
     Ok(Some(memory))
 }
 
-/// Memory of this process in huge pages, MiB.
-fn huge_mib() -> io::Result<f64> {
-    Ok(huge_kib(&std::fs::read_to_string("/proc/self/smaps_rollup")?) as f64 / 1024.0)
-}
-
+/// Memory of a process in huge pages, KiB.
 fn huge_kib(smaps: &str) -> u64 {
     let line = smaps.lines().find_map(|l| l.strip_prefix("AnonHugePages:"));
     line.and_then(|l| l.split_whitespace().next())
@@ -85,39 +104,16 @@ fn huge_kib(smaps: &str) -> u64 {
         .unwrap_or(0)
 }
 
-/// A few units of the same kind, one at a time, with nobody beside.
+/// A few units of the same kind, one at a time, with nobody else busy.
 fn warm_up(case: &Case) -> Result<(), CaseError> {
-    let way = match case.way {
+    let method = match case.method {
         // Its handler counts; a fork is a fork.
-        Way::ForkSigchld => Way::Fork,
-        way => way,
+        Method::ForkSigchld => Method::Fork,
+        method => method,
     };
-    let few = Case::base(way, (case.count / WARM_UP_SHARE).min(WARM_UP_MOST));
+    let few = Case::base(method, (case.count / WARM_UP_SHARE).min(WARM_UP_MOST));
     let mut units = units(&few)?;
     work(&few, units.as_mut()).map(drop)
-}
-
-/// CPU time that is not the lap's own.
-#[derive(Debug, Clone, Copy)]
-struct Spent {
-    children_ns: u64,
-    beside_ns: u64,
-}
-
-impl Spent {
-    fn so_far(beside: &Beside) -> Self {
-        Self {
-            children_ns: nanos(usage_children().cpu()),
-            beside_ns: beside.own_cpu_ns(),
-        }
-    }
-
-    const fn since(self, before: &Self) -> Self {
-        Self {
-            children_ns: self.children_ns - before.children_ns,
-            beside_ns: self.beside_ns - before.beside_ns,
-        }
-    }
 }
 
 /// What the loop did.
@@ -135,17 +131,15 @@ struct Work {
 }
 
 fn work(case: &Case, units: &mut dyn Units) -> Result<Work, CaseError> {
-    let broken = |e| CaseError::failed(format!("{} by {}", case.way.unit(), case.way.name()), e);
+    let (unit, method) = (case.unit.name(), case.method.name());
+    let broken = |e| CaseError::failed(format!("{unit} by {method}"), e);
     let mut work = Work {
         latencies: Latencies::of(case.count),
         ..Work::default()
     };
-    // The source's way reaps while it makes, and waits once, at the end.
-    let batch = if case.way == Way::ForkSigchld {
-        case.count
-    } else {
-        case.alive
-    };
+    // A handler reaps while units are made, and is waited for once, at the end.
+    let handler_reaps = case.method == Method::ForkSigchld;
+    let batch = if handler_reaps { case.count } else { case.alive };
     let give_up_ns = if case.busy > 0 {
         nanos(busy_limit(case.count))
     } else {
@@ -160,16 +154,15 @@ fn work(case: &Case, units: &mut dyn Units) -> Result<Work, CaseError> {
             units.hold().map_err(broken)?;
         }
         let (mut made, mut births_ns) = (0, 0);
-        // The source's way is one batch, which the limit ends as well.
+        // A single batch is ended by the limit as well.
         while made < size && (made == 0 || now_ns - started_ns < give_up_ns) {
             let before_ns = clock::monotonic_ns();
             let created = units.create();
             now_ns = clock::monotonic_ns();
             if let Err(error) = created {
                 let number = work.created + units.unreaped() + 1;
-                let what = format!("{} {number} by {}", case.way.unit(), case.way.name());
                 // While those that were made are there: the limit is looked for among what is in use.
-                let refused = refused(what, &error);
+                let refused = refused(format!("{unit} {number} by {method}"), &error);
                 // And then they must go, whatever else is wrong with them.
                 let _ = units.reap();
                 return Err(refused);
@@ -178,7 +171,7 @@ fn work(case: &Case, units: &mut dyn Units) -> Result<Work, CaseError> {
             work.create_ns += now_ns - before_ns;
             births_ns += before_ns - started_ns;
             made += 1;
-            if case.way == Way::ForkSigchld {
+            if handler_reaps {
                 work.most_unreaped = work.most_unreaped.max(units.unreaped());
             }
         }
@@ -198,25 +191,24 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn report(case: &Case, work: &Work, lap: Lap, spent: Spent, worker: &mut Worker) {
+fn report(case: &Case, work: &Work, wall_ns: u64, cpu_ns: u64, worker: &mut Worker) {
     let made = work.created.max(1) as f64;
-    let cpu_ns = (lap.cpu_ns + spent.children_ns).saturating_sub(spent.beside_ns);
-    worker.metric("ns_per_unit", "ns", lap.wall_ns as f64 / made);
-    worker.metric("cpu_ns_per_unit", "ns", cpu_ns as f64 / made);
-    worker.metric("create_ns_per_unit", "ns", work.create_ns as f64 / made);
-    worker.metric("reap_ns_per_unit", "ns", work.reap_ns as f64 / made);
+    worker.record(PER_UNIT, wall_ns as f64 / made);
+    worker.record(CPU_PER_UNIT, cpu_ns as f64 / made);
+    worker.record(CREATE_PER_UNIT, work.create_ns as f64 / made);
+    worker.record(REAP_PER_UNIT, work.reap_ns as f64 / made);
     if let Some(median) = work.latencies.median() {
-        worker.metric("create_ns_median", "ns", median);
+        worker.record(CREATION, median);
     }
-    worker.metric("units_done", "units", work.created as f64);
-    worker.metric("failed", "units", work.refused as f64);
-    if case.way == Way::ForkSigchld {
-        worker.metric("created", "units", work.created as f64);
+    worker.record(DONE, work.created as f64);
+    worker.record(FAILED, work.refused as f64);
+    if case.method == Method::ForkSigchld {
+        worker.record(CREATED, work.created as f64);
         // The loop ends when every created child was reaped: a smaller count would have hung.
-        worker.metric("reaped", "units", work.created as f64);
-        worker.metric("most_unreaped", "units", work.most_unreaped as f64);
+        worker.record(REAPED, work.created as f64);
+        worker.record(MOST_UNREAPED, work.most_unreaped as f64);
     } else {
-        worker.noise("mean_alive", work.lives_ns as f64 / lap.wall_ns.max(1) as f64);
+        worker.noise("mean_alive", work.lives_ns as f64 / wall_ns.max(1) as f64);
     }
     worker.tag("cold");
     if work.refused > 0 {
@@ -230,84 +222,68 @@ fn report(case: &Case, work: &Work, lap: Lap, spent: Spent, worker: &mut Worker)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::create::Create;
     use crate::sys::fork::fork;
     use crate::sys::reap::{Ending, reap};
+    use threadgauge_lab::testing;
     use threadgauge_lab::worker::Order;
     use threadgauge_results::{Sample, Status};
 
-    fn run(case: &Case) -> Sample {
-        let order = Order {
-            experiment: "create".to_owned(),
-            params: case.params(1),
-            cpus: vec![0],
-            handicap_percent: 0,
-            launched_ns: 0,
-        };
-        let mut worker = Worker::new(&order);
-        let result = measure(&order.params, &mut worker);
-        worker.finish(result)
+    fn run(case: Case) -> Sample {
+        testing::sample(&Create, &case.params())
     }
 
-    fn assert_done(case: &Case, sample: &Sample) {
+    fn value(sample: &Sample, metric: Metric) -> f64 {
+        sample
+            .value(metric.name)
+            .unwrap_or_else(|| panic!("{metric:?}: {sample:?}"))
+    }
+
+    fn assert_done(case: Case, sample: &Sample) {
         assert_eq!(sample.status, Status::Ok, "{case:?}: {:?}", sample.reason);
-        assert_eq!(sample.value("units_done"), Some(case.count as f64), "{case:?}");
-        assert_eq!(sample.value("failed"), Some(0.0), "{case:?}");
-        for name in [
-            "ns_per_unit",
-            "cpu_ns_per_unit",
-            "create_ns_per_unit",
-            "create_ns_median",
-        ] {
-            assert!(
-                sample.value(name).is_some_and(|v| v > 0.0),
-                "{case:?} has no {name}"
-            );
+        assert_eq!(value(sample, DONE), case.count as f64, "{case:?}");
+        assert_eq!(value(sample, FAILED), 0.0, "{case:?}");
+        for metric in [PER_UNIT, CPU_PER_UNIT, CREATE_PER_UNIT, CREATION] {
+            assert!(value(sample, metric) > 0.0, "{case:?}: {metric:?}");
         }
-        let parts = sample.value("create_ns_per_unit").unwrap() + sample.value("reap_ns_per_unit").unwrap();
+        let parts = value(sample, CREATE_PER_UNIT) + value(sample, REAP_PER_UNIT);
         assert!(
-            parts <= sample.value("ns_per_unit").unwrap(),
+            parts <= value(sample, PER_UNIT),
             "{case:?}: parts exceed the whole"
         );
     }
 
     #[test]
-    fn every_way_makes_and_reaps_what_it_was_asked_for() {
-        for way in Way::ALL.into_iter().filter(|w| *w != Way::ForkSigchld) {
-            let case = Case::base(way, 30);
-            assert_done(&case, &run(&case));
+    fn every_method_makes_and_reaps_what_it_was_asked_for() {
+        for method in Method::ALL.into_iter().filter(|m| *m != Method::ForkSigchld) {
+            let case = Case::base(method, 30);
+            assert_done(case, &run(case));
         }
     }
 
     #[test]
     fn many_are_alive_together() {
-        for way in Way::ALL.into_iter().filter(|w| w.can_hold()) {
-            let case = Case {
-                alive: 16,
-                ..Case::base(way, 32)
-            };
-            let sample = run(&case);
-            assert_done(&case, &sample);
+        for method in Method::ALL.into_iter().filter(|m| m.can_hold()) {
+            let case = Case::base(method, 32).alive(16);
+            let sample = run(case);
+            assert_done(case, &sample);
             let alive = sample.noise["mean_alive"];
             // While they are reaped, all are there.
-            let reaping = sample.value("reap_ns_per_unit").unwrap() / sample.value("ns_per_unit").unwrap();
+            let reaping = value(&sample, REAP_PER_UNIT) / value(&sample, PER_UNIT);
             assert!(
                 (0.999 * 16.0 * reaping..=16.0).contains(&alive),
                 "{} had {alive} alive, and reaped for {reaping} of the time",
-                way.name()
+                method.name()
             );
         }
     }
 
     #[test]
-    fn others_compute_beside_and_their_cpu_time_is_not_counted() {
-        for way in [Way::Fork, Way::Pthread] {
-            let case = Case {
-                busy: 3,
-                ..Case::base(way, 12)
-            };
-            let sample = run(&case);
+    fn others_are_busy_and_their_cpu_time_is_not_counted() {
+        for method in [Method::Fork, Method::Pthread] {
+            let sample = run(Case::base(method, 12).busy(3));
             assert_eq!(sample.status, Status::Ok, "{:?}", sample.reason);
-            let done = sample.value("units_done").unwrap();
+            let done = value(&sample, DONE);
             assert!((1.0..=12.0).contains(&done));
             assert_eq!(done < 12.0, sample.tags.contains(&"time-limit".to_owned()));
         }
@@ -315,19 +291,14 @@ mod tests {
 
     #[test]
     fn a_parent_of_some_size_has_it_in_the_pages_asked_for() {
-        let case = Case {
-            parent_mib: 8,
-            ..Case::base(Way::Fork, 5)
-        };
-        let sample = run(&case);
-        assert_done(&case, &sample);
-        assert_eq!(sample.value("parent_huge_mib"), Some(0.0));
-        let sample = run(&Case {
-            huge_pages: true,
-            ..case
-        });
+        let case = Case::base(Method::Fork, 5);
+        let small = case.parent((8, false));
+        let sample = run(small);
+        assert_done(small, &sample);
+        assert_eq!(value(&sample, PARENT_HUGE_MIB), 0.0);
+        let sample = run(case.parent((8, true)));
         match sample.status {
-            Status::Ok => assert!(sample.value("parent_huge_mib").unwrap() >= 7.2),
+            Status::Ok => assert!(value(&sample, PARENT_HUGE_MIB) >= 7.2),
             // A machine without huge pages must say so.
             _ => assert!(sample.reason.unwrap().contains("transparent_hugepage")),
         }
@@ -335,34 +306,28 @@ mod tests {
 
     /// In a process of its own: the handler would take the children of other tests.
     #[test]
-    fn the_sources_way_counts_created_failed_and_reaped() {
+    fn where_a_handler_reaps_created_failed_and_reaped_are_counted() {
         let child = fork(|| {
-            let sample = run(&Case::base(Way::ForkSigchld, 100));
-            let counts = ["created", "reaped", "failed", "units_done"].map(|name| sample.value(name));
-            let most = sample.value("most_unreaped").unwrap_or_default();
-            let right = counts == [Some(100.0), Some(100.0), Some(0.0), Some(100.0)];
-            u8::from(!(right && (1.0..=100.0).contains(&most)))
+            let sample = run(Case::base(Method::ForkSigchld, 100));
+            let counts = [CREATED, REAPED, FAILED, DONE].map(|metric| value(&sample, metric));
+            let right = counts == [100.0, 100.0, 0.0, 100.0];
+            u8::from(!(right && (1.0..=100.0).contains(&value(&sample, MOST_UNREAPED))))
         });
         assert_eq!(reap(child.unwrap()).unwrap(), Ending::Code(0));
     }
 
     #[test]
     fn what_cannot_be_is_a_failed_sample_with_its_reason() {
-        let case = Case {
-            alive: 64,
-            ..Case::base(Way::Vfork, 100)
-        };
-        let sample = run(&case);
+        let sample = run(Case::base(Method::Vfork, 100).alive(64));
         assert_eq!(sample.status, Status::Failed);
-        assert!(sample.reason.unwrap().contains("set alive=1"));
+        assert!(sample.reason.unwrap().contains("alive is 64; it must be 1"));
     }
 
     #[test]
     fn a_handicap_reaches_the_primary_metric() {
-        let case = Case::base(Way::Pool, 400);
         let order = Order {
             experiment: "create".to_owned(),
-            params: case.params(1),
+            params: Case::base(Method::Pool, 400).params(),
             cpus: vec![0],
             handicap_percent: 300,
             launched_ns: 0,
@@ -370,8 +335,8 @@ mod tests {
         let mut worker = Worker::new(&order);
         measure(&order.params, &mut worker).unwrap();
         let sample = worker.finish(Ok(()));
-        let parts = sample.value("create_ns_per_unit").unwrap() + sample.value("reap_ns_per_unit").unwrap();
-        assert!(sample.value("ns_per_unit").unwrap() >= 3.0 * parts);
+        let parts = value(&sample, CREATE_PER_UNIT) + value(&sample, REAP_PER_UNIT);
+        assert!(value(&sample, PER_UNIT) >= 3.0 * parts);
     }
 
     #[test]

@@ -10,15 +10,16 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::Errno;
 
 use threadgauge_lab::worker::CaseError;
+use threadgauge_results::{Lack, Need};
 
 /// `guests/c/exit.c`, compiled; empty where that was not possible.
 const ELF: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/exit.elf"));
 const WHY_MISSING: &str = env!("THREADGAUGE_EXIT_PROGRAM_MISSING");
 
 /// Why no program can be started in this build, if so.
-pub fn missing() -> Option<String> {
-    ELF.is_empty()
-        .then(|| format!("needs a static program that this build lacks: {WHY_MISSING}"))
+pub fn missing() -> Option<Lack> {
+    let says = || format!("needs a static program that this build lacks: {WHY_MISSING}");
+    ELF.is_empty().then(|| Lack::new(Need::Program, says()))
 }
 
 /// The program in memory.
@@ -35,8 +36,8 @@ impl Program {
     ///
     /// Skipped where this build has none or the system forbids running files in memory.
     pub fn new() -> Result<Self, CaseError> {
-        if let Some(reason) = missing() {
-            return Err(CaseError::Skipped(reason));
+        if let Some(lack) = missing() {
+            return Err(CaseError::Skipped(lack.says));
         }
         let file = executable_file().map_err(|e| {
             CaseError::Skipped(format!(

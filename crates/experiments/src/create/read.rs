@@ -1,370 +1,827 @@
-//! Reads the answer off the samples: the sentence, the facts, and what is compared and ranked.
+//! Reads the answer off the samples: the sentence, claims, facts, what is compared and ranked, charts and the table.
 
-use threadgauge_results::{Finding, Params};
+use threadgauge_lab::prelude::*;
+use threadgauge_results::published::create_runs;
+use threadgauge_results::{Figure, Table, units};
+use threadgauge_stats::summarise;
 
-use crate::create::cells::{
-    Figured, PRIMARY, Pick, all_cpus, base, digits, figure, ratio, ratio_between, statistic, time,
-    time_between,
-};
-use crate::create::grid::{ALIVE, BUSY, PARENT_MIB};
-use crate::create::way::Way;
-use crate::create::{claims, figures, table};
-use threadgauge_lab::experiment::{Answer, Pair};
-use threadgauge_lab::view::View;
+use crate::create::grid::Method::{self, CloneVm, Fork, ForkExec, ForkSigchld, Pool, PosixSpawn, Pthread};
+use crate::create::grid::{ALIVE, BUSY, Case, FROM_PARENTS, PARENT_MIB, PARENTS};
+use crate::create::measure::{CREATED, CREATION, DONE, FAILED, MOST_UNREAPED, PER_UNIT, REAPED};
+
+/// How many units a run of source 003 made.
+const COUNT_003: u64 = 100_000;
+const FORK: Case = base(Fork);
+const THREAD: Case = base(Pthread);
 
 /// Everything that is read off.
 pub fn answer(view: &View<'_>) -> Answer {
     Answer {
         answer: sentence(view),
-        claims: claims::evidence(view),
-        tests: Vec::new(),
+        tests: claims(view),
         facts: facts(view),
         comparisons: comparisons(view),
         rankings: rankings(view),
-        figures: figures::all(view),
-        tables: vec![table::source_003(view)],
+        figures: charts(view),
+        tables: vec![table_003(view)],
+        ..Answer::default()
     }
 }
 
+/// The base of a method. A run has one count for each case, so that it stands for any.
+const fn base(method: Method) -> Case {
+    Case::base(method, 1)
+}
+
+fn pattern(case: Case) -> Params {
+    case.any(&["unit", "count"])
+}
+
+/// What a unit takes, in the undisturbed rounds.
+fn time(case: Case) -> Statistic {
+    PER_UNIT.of(pattern(case))
+}
+
+/// What a unit takes, to be quoted.
+fn takes(case: Case) -> Statistic {
+    time(case).all_rounds()
+}
+
+/// The same for charts, µs.
+fn microseconds(case: Case) -> Statistic {
+    takes(case).times(1e-3)
+}
+
+fn times(of: Case, to: Case) -> Statistic {
+    time(of).over(time(to))
+}
+
+/// The case as this run planned it.
+fn planned(view: &View<'_>, case: Case) -> Option<Params> {
+    view.planned(pattern(case)).next().cloned()
+}
+
+/// One CPU, and all where there are several, in words.
+fn cpu_counts(view: &View<'_>) -> impl Iterator<Item = (u64, String)> {
+    let all = view.all_cpus().map(|all| (all, format!("{all} CPUs")));
+    std::iter::once((1, "one CPU".to_owned())).chain(all)
+}
+
+fn ns(value: f64) -> String {
+    units::figure(value, None, "ns")
+}
+
+fn ratio(value: f64) -> String {
+    units::figure(value, None, "ratio")
+}
+
+/// An estimate with its interval, whose ends are written as the estimate is.
+fn between(estimate: Estimate, write: fn(f64) -> String) -> String {
+    let ends = estimate.ci95.map(|ends| ends.map(write).join(", "));
+    write(estimate.value) + &ends.map_or_else(String::new, |ends| format!(" [{ends}]"))
+}
+
+/// A case over another, as text.
+fn ratio_of(view: &View<'_>, of: Case, to: Case) -> Option<String> {
+    Some(between(view.estimate(&times(of, to))?, ratio))
+}
+
 fn sentence(view: &View<'_>) -> String {
-    let mut parts = Vec::new();
-    let (process, thread) = (base(Way::Fork), base(Way::Pthread));
-    match (figure(view, process, PRIMARY), figure(view, thread, PRIMARY)) {
-        (Some(p), Some(t)) => {
-            let times = ratio(view, process, thread).map_or(p.value / t.value, |r| r.value);
-            parts.push(format!(
-                "on one CPU, making and ending a process by fork takes {} and a thread {}, so a process costs {} threads",
-                time(p.value),
-                time(t.value),
-                digits(times)
-            ));
+    let value = |case| view.value(&takes(case));
+    let says = |what: &str, case| Some(format!("{what} takes {}", ns(value(case)?)));
+    let process = says("on one CPU, making and ending a process by fork", FORK);
+    let first = match (value(FORK), value(THREAD)) {
+        (Some(process_ns), Some(thread_ns)) => {
+            let threads = view.value(&times(FORK, THREAD)).unwrap_or(process_ns / thread_ns);
+            let thread = format!(
+                "a thread {}, so a process costs {} threads",
+                ns(thread_ns),
+                ratio(threads)
+            );
+            process.map(|process| format!("{process} and {thread}"))
         }
-        (Some(p), None) => parts.push(format!("on one CPU, a process by fork takes {}", time(p.value))),
-        (None, Some(t)) => parts.push(format!("on one CPU, a thread takes {}", time(t.value))),
-        (None, None) => {}
-    }
-    if let Some(pool) = figure(view, base(Way::Pool), PRIMARY) {
-        parts.push(format!(
-            "handing a job to a waiting thread takes {}",
-            time(pool.value)
-        ));
-    }
-    if let Some(large) = figure(view, process.parent(PARENT_MIB[1], false), PRIMARY) {
-        parts.push(format!(
-            "a fork from a parent of 1 GiB takes {}",
-            time(large.value)
-        ));
-    }
+        (Some(_), None) => says("on one CPU, a process by fork", FORK),
+        _ => says("on one CPU, a thread", THREAD),
+    };
+    let large = FORK.parent((PARENT_MIB[1], false));
+    let parts = [
+        first,
+        says("handing a job to a waiting thread", base(Pool)),
+        says("a fork from a parent of 1 GiB", large),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
     if parts.is_empty() {
         return "No case of this run says what making a process or a thread costs.".to_owned();
     }
-    let mut sentence = parts.join("; ");
-    sentence.push('.');
+    let mut sentence = parts.join("; ") + ".";
     sentence[..1].make_ascii_uppercase();
     sentence
 }
 
-fn fact(says: String, measured: Figured, unit: &str) -> Finding {
-    Finding::fact(says, Some(measured.value), measured.ci95, unit)
+const LINUX_THREADS: &str = "needs LinuxThreads beside NPTL, and this system's C library has one thread library; clone-vm \
+                             imitates only its processes, not its manager thread";
+const PREEMPTION: &str = "needs the same machine booted with and without kernel preemption: run once under each and compare \
+                          the two result folders";
+const KERNELS: &str = "needs two kernels, and the old thread library: run once under each kernel and compare the two result \
+                       folders";
+const SMT: &str =
+    "needs the same machine with SMT on and off: run once with each and compare the two result folders";
+
+fn claims(view: &View<'_>) -> Vec<Claim> {
+    let creation = |case| CREATION.of(pattern(case));
+    let of_100_000 = |case| PER_UNIT.of(pattern(case).with("count", COUNT_003));
+    let while_busy = creation(THREAD.busy(BUSY)).over(creation(THREAD));
+    let process_to_thread = of_100_000(FORK).over(of_100_000(THREAD));
+    let process_ms = of_100_000(FORK).times(1e-6);
+    let on_all_cpus = view.all_cpus().map_or_else(
+        || not_measured("needs cases on several CPUs, which this run did not plan"),
+        |all| times(THREAD.cpus(all), THREAD).into(),
+    );
+    vec![
+        ("thread-create-costly-while-others-run", while_busy.into()),
+        (
+            "process-create-destroy-over-10x-thread",
+            as_many(view, process_to_thread),
+        ),
+        ("process-create-destroy-takes-0.18-ms", as_many(view, process_ms)),
+        ("nptl-create-destroy-6x-cheaper", not_testable(LINUX_THREADS)),
+        ("thread-create-faster-on-one-cpu", on_all_cpus),
+        ("preemption-hardly-affects-threads", not_testable(PREEMPTION)),
+        ("kernel-upgrade-no-gain", not_testable(KERNELS)),
+        ("smt-no-effect-on-creation", not_testable(SMT)),
+        ("threads-as-processes-less-efficient", as_processes(view)),
+    ]
+}
+
+/// The claims of source 003 are about 100,000 units, and a claim about one count is not decided from another.
+fn as_many(view: &View<'_>, of_100_000: Statistic) -> Test {
+    if view.rounds(&of_100_000).is_ok() {
+        return of_100_000.into();
+    }
+    let mut reason = "the claim is about 100,000 units, which --profile paper makes (alone: --only \
+                      count=100000,method=fork,method=pthread)"
+        .to_owned();
+    if let Some(ours) = ratio_of(view, FORK, THREAD) {
+        reason += &format!("; of the units of this run a process takes {ours} times a thread");
+    }
+    not_measured(reason)
+}
+
+/// The claim is about creation and switching; this is its first half.
+fn as_processes(view: &View<'_>) -> Test {
+    let half = match view.estimated(&times(base(CloneVm), THREAD)) {
+        Ok(ours) => format!(
+            "creation's half alone: a process in shared memory (clone-vm) takes {} times a thread",
+            between(ours, ratio)
+        ),
+        Err(lack) => lack.says,
+    };
+    not_measured(format!("needs the experiment ring for switching; {half}"))
 }
 
 fn facts(view: &View<'_>) -> Vec<Finding> {
-    [
-        count_behind_the_claims(view),
-        the_sources_way(view),
-        threads_as_processes(view),
-        single_creation(view),
-        spawn_against_fork_exec(view),
-    ]
-    .into_iter()
-    .flatten()
-    .chain(parents(view))
-    .chain(many_alive(view))
-    .collect()
-}
-
-/// The source's claims name 100,000; other profiles make fewer and say so.
-fn count_behind_the_claims(view: &View<'_>) -> Option<Finding> {
-    let (process, thread) = (base(Way::Fork), base(Way::Pthread));
-    let count = process.planned(view)?.int("count")?;
-    let ratio = ratio(view, process, thread).ok()?;
-    let stands = if count == 100_000 {
-        "as many as source 003 made".to_owned()
-    } else {
-        "source 003 made 100,000, as the profile paper does; the figure is a time per unit, each made and ended \
-         before the next"
-            .to_owned()
+    let count = |metric: Metric, case| {
+        let count = view.value(&metric.of(pattern(case)).all_rounds());
+        count.map_or_else(|| "?".to_owned(), |n| format!("{n:.0}"))
     };
-    Some(fact(
-        format!(
-            "Process over thread is measured here over {count} of each, one at a time ({stands}): {}.",
-            ratio_between(ratio)
+    let made = planned(view, FORK)
+        .and_then(|fork| fork.int("count"))
+        .unwrap_or_default();
+    let stands = if made == COUNT_003 {
+        "as many as source 003 made"
+    } else {
+        "source 003 made 100,000, as the profile paper does; the figure is a time per unit, each made and ended before the \
+         next"
+    };
+    let by_handler = base(ForkSigchld);
+    let [created, failed, reaped] = [CREATED, FAILED, REAPED].map(|metric| count(metric, by_handler));
+    let unreaped = count(MOST_UNREAPED, by_handler);
+    let busy = THREAD.busy(BUSY);
+    let done = count(DONE, busy);
+    // One case over another, and what to say of that, with {} where the ratio stands.
+    let of_ratio = |of, to, says: &str| {
+        let times = view.estimate(&times(of, to))?;
+        Some(times.fact(says.replace("{}", &between(times, ratio)), "ratio"))
+    };
+    let ratios = [
+        of_ratio(
+            FORK,
+            THREAD,
+            &format!(
+                "Process over thread is measured here over {made} of each, one at a time ({stands}): {{}}."
+            ),
         ),
-        ratio,
-        "ratio",
-    ))
-}
-
-fn the_sources_way(view: &View<'_>) -> Option<Finding> {
-    let way = base(Way::ForkSigchld);
-    let ratio = ratio(view, way, base(Way::Fork)).ok()?;
-    let [created, failed, reaped, most] = ["created", "failed", "reaped", "most_unreaped"].map(|metric| {
-        figure(view, way, metric).map_or_else(|| "?".to_owned(), |f| format!("{:.0}", f.value))
-    });
-    Some(fact(
-        format!(
-            "Reaping in a SIGCHLD handler, as source 003 did, takes {} times waiting for each child. At the median {created} \
-             were created, {failed} failed, {reaped} reaped, and up to {most} were made and not yet reaped: the source's \
-             processes were not one at a time, its threads were.",
-            ratio_between(ratio)
+        of_ratio(
+            by_handler,
+            FORK,
+            &format!(
+                "Reaping in a SIGCHLD handler, as source 003 did, takes {{}} times waiting for each child. At the median \
+                 {created} were created, {failed} failed, {reaped} reaped, and up to {unreaped} were made and not yet \
+                 reaped: the source's processes were not one at a time, its threads were."
+            ),
         ),
-        ratio,
-        "ratio",
-    ))
-}
-
-fn threads_as_processes(view: &View<'_>) -> Option<Finding> {
-    let ratio = ratio(view, base(Way::CloneVm), base(Way::Pthread)).ok()?;
-    Some(fact(
-        format!(
+        of_ratio(
+            base(CloneVm),
+            THREAD,
             "A process of its own in shared memory (clone-vm), which is what a thread was before NPTL, takes {} times a \
              thread; the old library's manager thread is not part of it.",
-            ratio_between(ratio)
         ),
-        ratio,
-        "ratio",
-    ))
-}
-
-/// The claim about creation beside others is about the creating call; the wait for the new thread is another matter.
-fn single_creation(view: &View<'_>) -> Option<Finding> {
-    let thread = base(Way::Pthread);
-    let whole = ratio(view, thread.busy(BUSY), thread).ok()?;
-    let done = figure(view, thread.busy(BUSY), "units_done")?;
-    Some(fact(
-        format!(
-            "With {BUSY} threads computing beside on the same CPU, a thread made and joined takes {} times as long as \
-             alone: the new thread waits for its turn. {:.0} were made within the time limit of the case.",
-            ratio_between(whole),
-            done.value
+        // The claim about creation beside others is about the creating call; the wait for the new thread is another matter.
+        of_ratio(
+            busy,
+            THREAD,
+            &format!(
+                "With {BUSY} threads computing beside on the same CPU, a thread made and joined takes {{}} times as long as \
+                 alone: the new thread waits for its turn. {done} were made within the time limit of the case."
+            ),
         ),
-        whole,
-        "ratio",
-    ))
-}
-
-fn spawn_against_fork_exec(view: &View<'_>) -> Option<Finding> {
-    let ratio = ratio(view, base(Way::ForkExec), base(Way::PosixSpawn)).ok()?;
-    Some(fact(
-        format!(
+        of_ratio(
+            base(ForkExec),
+            base(PosixSpawn),
             "Starting a static program by fork and exec takes {} times posix_spawn, from an empty parent.",
-            ratio_between(ratio)
         ),
-        ratio,
-        "ratio",
-    ))
+    ];
+    let from_parents = FROM_PARENTS.map(|method| PARENTS.map(|parent| from_parent(view, method, parent)));
+    let alive = [Fork, CloneVm, Pthread].map(|method| {
+        let (most, name) = (ALIVE[1], method.name());
+        let says =
+            format!("With {most} kept alive together, a unit made by {name} takes {{}} times one at a time.");
+        of_ratio(base(method).alive(most), base(method), &says)
+    });
+    let mut facts = Vec::from(ratios);
+    facts.extend(from_parents.into_iter().flatten());
+    facts.push(fork_per_mib(view));
+    facts.extend(alive);
+    facts.into_iter().flatten().collect()
 }
 
-/// What a parent's memory does to each way.
-fn parents(view: &View<'_>) -> Vec<Finding> {
-    let mut facts = Vec::new();
-    for way in [Way::Fork, Way::Vfork, Way::PosixSpawn, Way::Pthread] {
-        for (parent_mib, huge_pages) in parent_kinds() {
-            let pick = base(way).parent(parent_mib, huge_pages);
-            let (Some(figure), Ok(times)) = (figure(view, pick, PRIMARY), ratio(view, pick, base(way)))
-            else {
-                continue;
-            };
-            let pages = if huge_pages { "huge" } else { "small" };
-            facts.push(fact(
-                format!(
-                    "{} from a parent with {parent_mib} MiB in {pages} pages takes {}, {} times an empty parent.",
-                    way.name(),
-                    time_between(figure),
-                    ratio_between(times)
-                ),
-                figure,
-                "ns",
-            ));
-        }
-    }
-    facts.extend(fork_per_mib(view));
-    facts
-}
-
-fn parent_kinds() -> impl Iterator<Item = (u64, bool)> {
-    PARENT_MIB.into_iter().flat_map(|mib| [(mib, false), (mib, true)])
+/// What a parent's memory does to a method.
+fn from_parent(view: &View<'_>, method: Method, parent: (u64, bool)) -> Option<Finding> {
+    let case = base(method).parent(parent);
+    let (ours, times) = (view.estimate(&takes(case))?, ratio_of(view, case, base(method))?);
+    let says = format!(
+        "{} from a parent with {} MiB in {} pages takes {}, {times} times an empty parent.",
+        method.name(),
+        parent.0,
+        if parent.1 { "huge" } else { "small" },
+        between(ours, ns)
+    );
+    Some(ours.fact(says, "ns"))
 }
 
 /// How much longer a fork takes for each MiB of small pages, from the largest parent.
 fn fork_per_mib(view: &View<'_>) -> Option<Finding> {
     let mib = PARENT_MIB[1];
-    let cells = [base(Way::Fork).parent(mib, false), base(Way::Fork)].map(|pick| pick.cell(PRIMARY));
-    let rounds = view.by_round(&cells, |v| (v[0] - v[1]) / mib as f64).ok()?;
-    let per_mib = statistic(&rounds)?;
-    if !view.resolved_cells(&cells[0], &cells[1]) {
+    let longer = time(FORK.parent((mib, false))).less(time(FORK));
+    let per_mib = longer.times(1.0 / mib as f64).by_median();
+    let ours = view.estimate(&per_mib)?;
+    if !view.resolved(&per_mib) {
         let says = format!("What each of {mib} MiB in small pages adds to a fork is below resolution.");
         return Some(Finding::fact(says, None, None, "ns"));
     }
-    Some(fact(
-        format!(
-            "Each MiB in small pages lengthens a fork by {}: the kernel copies the parent's page tables.",
-            time_between(per_mib)
-        ),
-        per_mib,
-        "ns",
-    ))
-}
-
-/// What it does to the price of a unit that a thousand are there.
-fn many_alive(view: &View<'_>) -> Vec<Finding> {
-    let most = ALIVE[1];
-    let ways = [Way::Fork, Way::CloneVm, Way::Pthread];
-    ways.into_iter()
-        .filter_map(|way| {
-            let times = ratio(view, base(way).alive(most), base(way)).ok()?;
-            Some(fact(
-                format!(
-                    "With {most} kept alive together, a unit made by {} takes {} times one at a time.",
-                    way.name(),
-                    ratio_between(times)
-                ),
-                times,
-                "ratio",
-            ))
-        })
-        .collect()
+    let says = format!(
+        "Each MiB in small pages lengthens a fork by {}: the kernel copies the parent's page tables.",
+        between(ours, ns)
+    );
+    Some(ours.fact(says, "ns"))
 }
 
 fn comparisons(view: &View<'_>) -> Vec<Pair> {
-    let mut pairs: Vec<(Pick, Pick)> = Vec::new();
-    let thread = base(Way::Pthread);
-    for way in Way::ALL {
-        if way != Way::Pthread {
-            pairs.push((thread, base(way)));
-        }
+    let mut pairs: Vec<(Case, Case)> = Method::ALL.map(|method| (THREAD, base(method))).into();
+    pairs.retain(|(thread, other)| thread != other);
+    pairs.push((FORK, base(ForkSigchld)));
+    pairs.push((base(PosixSpawn), base(ForkExec)));
+    for base in Method::ALL.map(base) {
+        let mut changed: Vec<Case> = view.all_cpus().map(|all| base.cpus(all)).into_iter().collect();
+        changed.extend(ALIVE.map(|alive| base.alive(alive)));
+        changed.push(base.busy(BUSY));
+        changed.extend(PARENTS.map(|parent| base.parent(parent)));
+        pairs.extend(changed.into_iter().map(|case| (base, case)));
     }
-    pairs.push((base(Way::Fork), base(Way::ForkSigchld)));
-    pairs.push((base(Way::PosixSpawn), base(Way::ForkExec)));
-    for way in Way::ALL {
-        if let Some(all) = all_cpus(view) {
-            pairs.push((base(way), base(way).cpus(all)));
-        }
-        pairs.extend(ALIVE.map(|alive| (base(way), base(way).alive(alive))));
-        pairs.push((base(way), base(way).busy(BUSY)));
-        pairs.extend(parent_kinds().map(|(mib, huge)| (base(way), base(way).parent(mib, huge))));
-    }
-    pairs
-        .into_iter()
-        .filter_map(|(a, b)| {
-            Some(Pair {
-                a: a.planned(view)?,
-                b: b.planned(view)?,
-            })
+    let pair = |(a, b)| {
+        Some(Pair {
+            a: planned(view, a)?,
+            b: planned(view, b)?,
         })
-        .collect()
+    };
+    pairs.into_iter().filter_map(pair).collect()
 }
 
 fn rankings(view: &View<'_>) -> Vec<(String, Vec<Params>)> {
-    let on = |cpus| -> Vec<Params> {
-        Way::ALL
-            .into_iter()
-            .filter_map(|way| base(way).cpus(cpus).planned(view))
-            .collect()
-    };
-    let mut rankings = vec![(
-        "Making and ending one unit at a time, on one CPU".to_owned(),
-        on(1),
-    )];
-    if let Some(all) = all_cpus(view) {
-        let title = format!("Making and ending one unit at a time, on {all} CPUs");
-        rankings.push((title, on(all)));
+    let mut rankings = Vec::new();
+    for (cpus, on) in cpu_counts(view) {
+        let cases = Method::ALL.map(|method| planned(view, base(method).cpus(cpus)));
+        let cases: Vec<Params> = cases.into_iter().flatten().collect();
+        if cases.len() > 1 {
+            rankings.push((format!("Making and ending one unit at a time, on {on}"), cases));
+        }
     }
-    rankings.retain(|(_, cases)| cases.len() > 1);
     rankings
+}
+
+fn charts(view: &View<'_>) -> Vec<Figure> {
+    let charts = [ratio_chart, time_chart, alive_chart, busy_chart, parent_chart];
+    charts
+        .into_iter()
+        .filter_map(|chart| chart(view).drawn())
+        .collect()
+}
+
+/// A point for each method, a line for each number of CPUs.
+fn by_method<'v>(view: &'v View<'v>, chart: Chart<'v>, read: impl Fn(Case) -> Option<Estimate>) -> Chart<'v> {
+    let chart = chart.x(Scale::Category, "way");
+    cpu_counts(view).fold(chart, |chart, (cpus, name)| {
+        let points = Method::ALL.map(|method| (method.name(), read(base(method).cpus(cpus))));
+        chart.estimates(name, Origin::Measured, points)
+    })
+}
+
+fn ratio_chart<'v>(view: &'v View<'v>) -> Chart<'v> {
+    let chart = Chart::new(view, "ways-ratio", "Making and ending a unit, against a thread")
+        .y(Scale::Log, "time per unit, pthread = 1")
+        .note(
+            "A thread made and joined (pthread) is 1, on the same CPUs. The source's processes were reaped in a signal \
+             handler and its threads joined one by one, so its figure stands at fork-sigchld.",
+        );
+    let [process_s, thread_s, _] = runs_003().map(|runs| mean(&runs));
+    let published = |method| match method {
+        ForkSigchld => Some(process_s / thread_s),
+        Pthread => Some(1.0),
+        _ => None,
+    };
+    let published = Method::ALL.map(|method| (method.name(), published(method)));
+    let against_thread = |case: Case| match case.method {
+        // The yardstick itself, where there is one.
+        Pthread => view.estimate(&takes(case)).map(|_| Estimate {
+            value: 1.0,
+            ci95: None,
+        }),
+        _ => view.estimate(&times(case, THREAD.cpus(case.cpus))),
+    };
+    by_method(view, chart, against_thread).figures("source 003, one core", Origin::Published, published)
+}
+
+fn time_chart<'v>(view: &'v View<'v>) -> Chart<'v> {
+    let chart = Chart::new(view, "ways", "Making and ending a unit")
+        .y(Scale::Log, "time per unit, µs")
+        .note(
+            "One at a time, from an empty parent. What source 003 measured in these units is in the table: it ran on \
+             another machine.",
+        );
+    by_method(view, chart, |case| view.estimate(&microseconds(case)))
+}
+
+fn alive_chart<'v>(view: &'v View<'v>) -> Chart<'v> {
+    let chart = Chart::new(view, "alive", "Units kept alive together")
+        .x(Scale::Log, "units alive")
+        .y(Scale::Log, "time per unit, µs")
+        .note(
+            "All of a batch are made, wait, are let go and reaped; on one CPU. With one at a time a unit ends by itself.",
+        )
+        .at_least(2);
+    Method::ALL.into_iter().fold(chart, |chart, method| {
+        let case = |alive| (alive, microseconds(base(method).alive(alive)));
+        chart.line(method.name(), [1, ALIVE[0], ALIVE[1]].map(case))
+    })
+}
+
+fn busy_chart<'v>(view: &'v View<'v>) -> Chart<'v> {
+    let mut bases = Method::ALL.map(base).to_vec();
+    bases.retain(|base| planned(view, base.busy(BUSY)).is_some());
+    let creation = |case: Case| CREATION.of(pattern(case)).all_rounds().times(1e-3);
+    let line = |busy| {
+        bases
+            .iter()
+            .map(move |base| (base.method.name(), creation(base.busy(busy))))
+    };
+    Chart::new(view, "beside", "A single creation while others compute")
+        .x(Scale::Category, "way")
+        .y(Scale::Log, "time of a creation, µs")
+        .note(
+            "The creating call alone, at the median; on one CPU. Beside threads compute threads of the same process, \
+             beside processes processes.",
+        )
+        .line("nobody beside", line(0))
+        .line(format!("{BUSY} computing beside"), line(BUSY))
+}
+
+fn parent_chart<'v>(view: &'v View<'v>) -> Chart<'v> {
+    let mut chart = Chart::new(view, "parent-memory", "What the parent's memory costs")
+        .x(Scale::Linear, "memory of the parent, MiB")
+        .y(Scale::Log, "time per unit, µs")
+        .note(
+            "Memory that the parent has written, beyond its own few MiB; on one CPU. Only fork copies page tables, and \
+             huge pages need few.",
+        )
+        .at_least(2);
+    for base in FROM_PARENTS.map(base) {
+        for (pages, huge) in [("small", false), ("huge", true)] {
+            let of = PARENT_MIB.map(|mib| (mib, microseconds(base.parent((mib, huge)))));
+            let points = std::iter::once((0, microseconds(base))).chain(of);
+            chart = chart.line(format!("{}, {pages} pages", base.method.name()), points);
+        }
+    }
+    chart
+}
+
+/// Source 003's runs of [`COUNT_003`] units on one core, s: processes and threads in C, threads in Java.
+fn runs_003() -> [Vec<f64>; 3] {
+    [("c", "process"), ("c", "thread"), ("java", "thread")].map(|(language, kind)| {
+        let mut runs: Vec<_> = create_runs().iter().collect();
+        runs.retain(|run| run.language == language && run.kind == kind);
+        runs.into_iter().map(|run| run.elapsed_s).collect()
+    })
+}
+
+/// Without the largest and the smallest, as the source does; a single run is its own.
+fn mean(runs: &[f64]) -> f64 {
+    trimmed_mean(runs).unwrap_or(runs[0])
+}
+
+fn trimmed_mean(runs: &[f64]) -> Option<f64> {
+    summarise(runs, 0.05).ok()?.trimmed_mean
+}
+
+/// Source 003's five runs and their trimmed mean, ours beside it, and what a unit takes.
+fn table_003(view: &View<'_>) -> Table {
+    const OURS: [Method; 3] = [ForkSigchld, Fork, Pthread];
+    // Five runs or rounds, and three figures of all.
+    let column = |runs: &[f64], write: fn(f64) -> String, of_all: [Option<String>; 3]| {
+        let five = (0..5).map(|run| runs.get(run).copied().map(write));
+        five.chain(of_all)
+            .map(Option::unwrap_or_default)
+            .collect::<Vec<_>>()
+    };
+    let run = |run| format!("run {run:.0}");
+    let of_all = ["trimmed mean", "per unit", "against a thread"].map(|head| Some(head.to_owned()));
+    let mut columns = vec![column(&[1.0, 2.0, 3.0, 4.0, 5.0], run, of_all)];
+    let seconds = |s| format!("{s:.3}");
+    let runs = runs_003();
+    columns.extend(runs.each_ref().map(|of| {
+        let (per_unit, against) = (mean(of) / COUNT_003 as f64 * 1e9, mean(of) / mean(&runs[1]));
+        let trimmed = trimmed_mean(of).map(seconds);
+        column(of, seconds, [trimmed, Some(ns(per_unit)), Some(ratio(against))])
+    }));
+    columns.extend(OURS.map(base).map(|case| {
+        let rounds = view.rounds(&time(case)).unwrap_or_default();
+        let all_rounds = view.summary(takes(case).cells()[0]);
+        let trimmed = all_rounds.and_then(|all| all.trimmed_mean).map(ns);
+        let per_unit = view.estimate(&takes(case)).map(|ours| between(ours, ns));
+        column(&rounds, ns, [trimmed, per_unit, ratio_of(view, case, THREAD)])
+    }));
+    // The yardstick itself.
+    for thread in [2, 6] {
+        columns[thread][7] = "1".to_owned();
+    }
+    let row = |i: usize| columns.iter().map(|column| column[i].clone()).collect();
+    let count = planned(view, THREAD).and_then(|thread| thread.int("count"));
+    let count = count.map_or_else(|| "not measured".to_owned(), |n| format!("{n} of a kind"));
+    let theirs = [
+        "",
+        "processes (003), s",
+        "threads (003), s",
+        "Java threads (003), s",
+    ];
+    let ours = OURS.map(|method| format!("{} here", method.name()));
+    table(
+        "source-003",
+        "Creating and ending 100,000 units (source 003), and one unit here",
+        format!(
+            "Source 003: a Xeon at 2 GHz with one core on, kernel 2.6.9, NPTL; whole runs. Here, on one CPU, time per unit, \
+             {count} in a run; the first five rounds, then all. The source states 0.18 ms for a process, which its own runs \
+             do not give; its processes are reaped in a signal handler (fork-sigchld here), its threads joined one by one."
+        ),
+        theirs.map(str::to_owned).into_iter().chain(ours),
+        (0..8).map(row).collect(),
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::create::cells::by_hand::{lacking, measured, view};
-    use crate::create::way::Case;
+    use threadgauge_lab::testing;
     use threadgauge_lab::view::ViewCase;
+    use threadgauge_results::{Lack, Need, Verdict, claim, decide};
 
-    fn cell(case: &Case, cpus: u64, ns: f64) -> ViewCase {
-        let values: Vec<f64> = (0..7).map(|i| ns * (1.0 + 0.001 * f64::from(i))).collect();
-        measured(case, cpus, &[(PRIMARY, &values)])
+    const NOISE: [f64; 7] = [1.0, 1.01, 0.99, 1.02, 0.98, 1.005, 0.995];
+
+    fn view(cases: impl Into<Vec<ViewCase>>) -> View<'static> {
+        testing::view("create", Profile::Quick, cases.into())
+    }
+
+    /// Seven rounds about `ns`, of a unit as of a single creation.
+    fn cell(case: Case, ns: f64) -> ViewCase {
+        let rounds = NOISE.map(|n| n * ns).to_vec();
+        testing::case(case, [(PER_UNIT, rounds.clone()), (CREATION, rounds)])
+    }
+
+    /// These rounds of a unit.
+    fn rounds(case: Case, ns: &[f64]) -> ViewCase {
+        testing::case(case, [(PER_UNIT, ns.to_vec())])
+    }
+
+    fn of(method: Method) -> Case {
+        Case::base(method, 200)
+    }
+
+    fn decided(view: &View<'_>, wanted: &str) -> Finding {
+        let claims = claims(view);
+        let (_, test) = claims.iter().find(|(id, _)| *id == wanted).unwrap();
+        let claim = claim(wanted).expect("a published claim");
+        decide(claim, &claim.unit, &test.evidence(view, claim), testing::ALPHA)
+    }
+
+    #[test]
+    fn every_claim_has_a_verdict_with_its_reason_also_of_nothing() {
+        let nothing = view([]);
+        for (id, _) in claims(&nothing) {
+            let reason = decided(&nothing, id).reason;
+            assert!(reason.is_some_and(|r| r.len() > 20), "{id} says too little");
+        }
+    }
+
+    #[test]
+    fn a_process_of_twelve_threads_holds_and_one_of_five_does_not() {
+        for (process_ns, verdict) in [(240_000.0, Verdict::Holds), (100_000.0, Verdict::DoesNotHold)] {
+            let of = |count| {
+                let process = cell(Case::base(Fork, count), process_ns);
+                let thread = cell(Case::base(Pthread, count), 20_000.0);
+                decided(&view([process, thread]), "process-create-destroy-over-10x-thread")
+            };
+            let few = of(200);
+            assert_eq!(few.verdict, Some(Verdict::Inconclusive));
+            let reason = few.reason.unwrap();
+            let ours = format!(
+                "a process takes {} times a thread",
+                if process_ns > 2e5 {
+                    "12.0 [12.0, 12.0]"
+                } else {
+                    "5.00 [5.00, 5.00]"
+                }
+            );
+            assert!(
+                reason.contains("--profile paper") && reason.contains(&ours),
+                "{reason}"
+            );
+            let found = of(100_000);
+            assert_eq!(found.verdict, Some(verdict));
+            assert!((found.measured.unwrap() - process_ns / 20_000.0).abs() < 0.1);
+        }
+    }
+
+    #[test]
+    fn milliseconds_a_process() {
+        let process = cell(Case::base(Fork, 100_000), 112_000.0);
+        let found = decided(&view([process]), "process-create-destroy-takes-0.18-ms");
+        assert_eq!((found.verdict, found.unit.as_str()), (Some(Verdict::Holds), "ms"));
+        assert!((found.measured.unwrap() - 0.112).abs() < 1e-3);
+    }
+
+    #[test]
+    fn creation_beside_others_is_against_the_same_creation_alone() {
+        for (busy_ns, verdict) in [(40_000.0, Verdict::Holds), (20_000.0, Verdict::DoesNotHold)] {
+            let thread = of(Pthread);
+            let view = view([cell(thread, 20_000.0), cell(thread.busy(BUSY), busy_ns)]);
+            let found = decided(&view, "thread-create-costly-while-others-run");
+            assert_eq!(found.verdict, Some(verdict));
+        }
+    }
+
+    #[test]
+    fn one_cpu_against_several_needs_several() {
+        let claim = "thread-create-faster-on-one-cpu";
+        let (one, two) = (of(Pthread), of(Pthread).cpus(2));
+        let lacking = testing::lacking(two, Lack::cpus(2, 1));
+        let verdict = |several| decided(&view([cell(one, 20_000.0), several]), claim).verdict;
+        assert_eq!(verdict(lacking), Some(Verdict::NotTestable));
+        assert_eq!(verdict(cell(two, 36_000.0)), Some(Verdict::Holds));
+    }
+
+    #[test]
+    fn the_half_of_a_claim_is_given_but_does_not_decide_it() {
+        let view = view([cell(of(Pthread), 20_000.0), cell(of(CloneVm), 30_000.0)]);
+        let found = decided(&view, "threads-as-processes-less-efficient");
+        assert_eq!(found.verdict, Some(Verdict::Inconclusive));
+        assert!(found.reason.unwrap().contains("1.50"), "the ratio is given");
+    }
+
+    #[test]
+    fn a_missing_cell_is_named_with_its_reason() {
+        let lack = Lack::new(Need::Figures, "the limit nproc is 5");
+        let missing = testing::lacking(of(Pthread), lack);
+        let view = view([cell(of(CloneVm), 30_000.0), missing]);
+        let reason = decided(&view, "threads-as-processes-less-efficient")
+            .reason
+            .unwrap();
+        assert!(
+            reason.contains("method=pthread") && reason.contains("the limit nproc is 5"),
+            "{reason}"
+        );
+    }
+
+    #[test]
+    fn a_case_is_found_whatever_its_count() {
+        let ns = |count| view([cell(Case::base(Fork, count).alive(64), 5.0)]);
+        for count in [200, 100_000] {
+            assert_eq!(ns(count).value(&takes(FORK.alive(64))), Some(5.0));
+            assert_eq!(ns(count).value(&takes(FORK)), None);
+            assert_eq!(ns(count).value(&takes(FORK.alive(64).cpus(2))), None);
+        }
+    }
+
+    #[test]
+    fn an_interval_is_written_as_its_estimate() {
+        let estimate = Estimate {
+            value: 2_000.0,
+            ci95: Some([1_500.0, 2_500.0]),
+        };
+        assert_eq!(between(estimate, ns), "2.00 µs [1.50 µs, 2.50 µs]");
+        assert_eq!(between(estimate.times(1e-3), ratio), "2.00 [1.50, 2.50]");
+        assert_eq!(
+            between(
+                Estimate {
+                    ci95: None,
+                    ..estimate
+                },
+                ns
+            ),
+            "2.00 µs"
+        );
     }
 
     #[test]
     fn the_answer_has_the_numbers_there_are() {
-        let large = Case {
-            parent_mib: 1024,
-            ..Case::base(Way::Fork, 20)
+        let slowly = |case, ns: f64| {
+            let drift: Vec<f64> = (0..7).map(|i| ns * (1.0 + 0.001 * f64::from(i))).collect();
+            rounds(case, &drift)
         };
-        let full = view(vec![
-            cell(&Case::base(Way::Fork, 200), 1, 112_000.0),
-            cell(&Case::base(Way::Pthread, 200), 1, 20_000.0),
-            cell(&Case::base(Way::Pool, 200), 1, 5_000.0),
-            cell(&large, 1, 32_000_000.0),
+        let pool = slowly(of(Pool), 5_000.0);
+        let full = view([
+            slowly(of(Fork), 112_000.0),
+            slowly(of(Pthread), 20_000.0),
+            pool.clone(),
+            slowly(of(Fork).parent((1024, false)), 32_000_000.0),
         ]);
         assert_eq!(
             sentence(&full),
             "On one CPU, making and ending a process by fork takes 112 µs and a thread 20.1 µs, so a process costs 5.60 \
              threads; handing a job to a waiting thread takes 5.01 µs; a fork from a parent of 1 GiB takes 32.1 ms."
         );
-        let little = view(vec![cell(&Case::base(Way::Pool, 200), 1, 5_000.0)]);
         assert_eq!(
-            sentence(&little),
+            sentence(&view([pool])),
             "Handing a job to a waiting thread takes 5.01 µs."
         );
-        assert!(sentence(&view(Vec::new())).starts_with("No case of this run"));
+        assert!(sentence(&view([])).starts_with("No case of this run"));
     }
 
     #[test]
-    fn nothing_measured_gives_no_fact_and_no_panic() {
-        let skipped = Way::ALL.map(|way| lacking(Case::base(way, 200).params(1), "not here"));
-        let answer = answer(&view(skipped.into_iter().collect()));
-        assert!(answer.facts.is_empty());
-        assert!(
-            answer
-                .figures
-                .iter()
-                .all(|f| f.series.iter().all(|s| !s.points.is_empty()))
-        );
+    fn nothing_measured_gives_no_fact_no_chart_and_no_panic() {
+        let lack = || Lack::new(Need::Figures, "not here");
+        for view in [
+            view([]),
+            view(Method::ALL.map(|m| testing::lacking(of(m), lack()))),
+        ] {
+            let answer = answer(&view);
+            assert!(answer.facts.is_empty() && answer.figures.is_empty());
+        }
     }
 
     #[test]
     fn the_memory_of_the_parent_is_priced_by_the_mib() {
-        let large = Case {
-            parent_mib: 1024,
-            ..Case::base(Way::Fork, 20)
+        let large = of(Fork).parent((1024, false));
+        let priced = |ns: &[f64]| view([rounds(of(Fork), &[100_000.0; 7]), rounds(large, ns)]);
+        let facts = facts(&priced(&[100_000.0 + 1024.0 * 30_000.0; 7]));
+        let [grown, per_mib] = &facts[..] else {
+            panic!("{facts:?}")
         };
-        let view = view(vec![
-            measured(&Case::base(Way::Fork, 200), 1, &[(PRIMARY, &[100_000.0; 7])]),
-            measured(&large, 1, &[(PRIMARY, &[100_000.0 + 1024.0 * 30_000.0; 7])]),
-        ]);
-        let per_mib = fork_per_mib(&view).unwrap();
+        let says = "fork from a parent with 1024 MiB in small pages takes 30.8 ms";
+        assert!(grown.says.starts_with(says), "{grown:?}");
         assert!((per_mib.measured.unwrap() - 30_000.0).abs() < 1e-6);
-        let grown = parents(&view);
+        let same = priced(&[1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 0.0].map(|ns| 100_000.0 + ns));
+        let fact = fork_per_mib(&same).unwrap();
         assert!(
-            grown[0]
-                .says
-                .starts_with("fork from a parent with 1024 MiB in small pages takes 30.8 ms")
+            fact.says.contains("below resolution") && fact.measured.is_none(),
+            "{fact:?}"
         );
     }
 
     #[test]
     fn only_planned_cases_are_compared_and_ranked() {
-        let view = view(vec![
-            cell(&Case::base(Way::Fork, 200), 1, 112_000.0),
-            cell(&Case::base(Way::Pthread, 200), 1, 20_000.0),
-            cell(&Case::base(Way::Pthread, 200), 4, 36_000.0),
-        ]);
+        let (process, thread) = (of(Fork), of(Pthread));
+        let view = view([process, thread, thread.cpus(4)].map(|case| cell(case, 20_000.0)));
         let pairs = comparisons(&view);
         assert_eq!(pairs.len(), 2);
         assert_eq!(pairs[0].b.text("method"), Some("fork"));
         assert_eq!(pairs[1].b.int("cpus"), Some(4));
         assert_eq!(rankings(&view).len(), 1, "one case is no ranking");
+    }
+
+    fn line(view: &View<'_>, id: &str, name: &str) -> Vec<(f64, f64, bool)> {
+        let figure = charts(view).into_iter().find(|f| f.id == id).expect(id);
+        let series = figure.series.into_iter().find(|s| s.name == name).expect(name);
+        series
+            .points
+            .iter()
+            .map(|p| (p.x, p.y, p.ci95.is_some()))
+            .collect()
+    }
+
+    #[test]
+    fn the_ratio_chart_has_the_published_ratio_beside_ours() {
+        let of = |method, ns| rounds(of(method), &[ns; 7]);
+        let view = view([of(ForkSigchld, 110_000.0), of(Pthread, 20_000.0)]);
+        let near = |points: &[(f64, f64, bool)], expected: &[(f64, f64, bool)]| {
+            let pairs = points.iter().zip(expected);
+            let same = |(p, e): (&(f64, f64, bool), &(f64, f64, bool))| {
+                p.0 == e.0 && (p.1 - e.1).abs() < 1e-3 && p.2 == e.2
+            };
+            assert!(
+                points.len() == expected.len() && pairs.clone().all(same),
+                "{points:?}"
+            );
+        };
+        let (sigchld, thread) = (1.0, 6.0);
+        near(
+            &line(&view, "ways-ratio", "one CPU"),
+            &[(sigchld, 5.5, true), (thread, 1.0, false)],
+        );
+        let theirs = line(&view, "ways-ratio", "source 003, one core");
+        near(&theirs, &[(sigchld, 13.139, false), (thread, 1.0, false)]);
+        near(
+            &line(&view, "ways", "one CPU"),
+            &[(sigchld, 110.0, true), (thread, 20.0, true)],
+        );
+    }
+
+    #[test]
+    fn the_parents_memory_makes_a_line_from_nothing_to_the_largest() {
+        let cases = [0, 100, 1024].map(|mib| {
+            let case = Case::base(Fork, 20).parent((mib, false));
+            rounds(case, &[1e5 + 3e4 * mib as f64; 7])
+        });
+        let view = view(cases);
+        let fork = line(&view, "parent-memory", "fork, small pages");
+        assert_eq!(fork.iter().map(|p| p.0).collect::<Vec<_>>(), [0.0, 100.0, 1024.0]);
+        assert!(fork.is_sorted_by(|a, b| a.1 < b.1) && fork.iter().all(|p| p.2));
+        let lines = charts(&view).last().map(|figure| figure.series.len());
+        assert_eq!(lines, Some(1), "a lone point makes no line");
+    }
+
+    #[test]
+    fn creation_beside_others_stands_next_to_creation_alone() {
+        let thread = of(Pthread);
+        let creation = |case, ns| testing::case(case, [(CREATION, vec![ns])]);
+        let view = view([
+            creation(of(Fork), 70_000.0),
+            creation(thread, 10_000.0),
+            creation(thread.busy(BUSY), 15_000.0),
+        ]);
+        assert_eq!(line(&view, "beside", "nobody beside"), [(0.0, 10.0, false)]);
+        assert_eq!(line(&view, "beside", "16 computing beside"), [(0.0, 15.0, false)]);
+    }
+
+    #[test]
+    fn the_printed_means_follow_from_the_runs() {
+        let [process_s, thread_s, java_s] = runs_003().map(|runs| mean(&runs));
+        assert_eq!(runs_003().map(|runs| runs.len()), [5, 5, 1]);
+        assert!(create_runs().iter().all(|r| r.units == COUNT_003));
+        assert!((process_s - 8.684).abs() < 5e-4, "printed as 8.684 s");
+        assert!((thread_s - 0.661).abs() < 5e-4, "printed as 0.661 s");
+        assert_eq!(java_s, 12.286);
+    }
+
+    #[test]
+    fn the_table_is_whole_with_and_without_ours() {
+        let fork = rounds(of(Fork), &[100_000.0, 110_000.0, 150_000.0]);
+        let thread = rounds(of(Pthread), &[20_000.0; 3]);
+        for view in [view([]), view([fork, thread])] {
+            let table = table_003(&view);
+            assert_eq!(table.rows.len(), 8);
+            assert!(table.rows.iter().all(|row| row.len() == table.columns.len()));
+            assert_eq!(table.rows[0][1..4], ["8.774", "0.663", "12.286"]);
+            assert_eq!(table.rows[1][1..4], ["8.780", "0.660", ""]);
+            assert_eq!(table.rows[5][..4], ["trimmed mean", "8.684", "0.661", ""]);
+            assert_eq!(table.rows[6][1..4], ["86.8 µs", "6.61 µs", "123 µs"]);
+            assert_eq!(table.rows[7][1..4], ["13.1", "1", "18.6"]);
+        }
+    }
+
+    #[test]
+    fn our_rounds_stand_in_the_rows_of_the_runs() {
+        let fork = rounds(of(Fork), &[100_000.0, 110_000.0, 150_000.0]);
+        let column = |view: &View<'_>| {
+            table_003(view)
+                .rows
+                .iter()
+                .map(|row| row[5].clone())
+                .collect::<Vec<_>>()
+        };
+        let alone = column(&view([fork.clone()]));
+        assert_eq!(
+            alone,
+            ["100 µs", "110 µs", "150 µs", "", "", "110 µs", "110 µs", ""]
+        );
+        let thread = rounds(of(Pthread), &[20_000.0, 22_000.0, 30_000.0]);
+        assert_eq!(column(&view([fork, thread]))[7], "5.00");
     }
 }

@@ -1,40 +1,38 @@
 //! A million readings of the clock, and the context switches meanwhile.
 
 use std::hint::black_box;
-use std::time::Duration;
 
 use threadgauge_machine::{Burner, Switches, clock, usage_thread};
 
-use threadgauge_lab::worker::{CaseError, Lap, Worker};
+use threadgauge_lab::prelude::*;
+use threadgauge_lab::worker::Lap;
 
 /// Context switches in a million readings.
-pub(super) const SWITCHES: &str = "switches";
+pub(super) const SWITCHES: Metric = metric("switches", "switches");
 /// Those of them in which the thread gave up the CPU itself.
-pub(super) const VOLUNTARY: &str = "voluntary";
+pub(super) const VOLUNTARY: Metric = metric("voluntary", "switches");
 
 const READINGS: u64 = 1_000_000;
 /// About what the readings take, for the control.
 const AS_LONG: Duration = Duration::from_millis(25);
 
-pub(super) fn reading(worker: &mut Worker) -> Result<(), CaseError> {
+pub(super) fn reading(worker: &mut Worker) -> Result<f64, CaseError> {
     let (lap, switches) = watched(worker, || {
         for _ in 0..READINGS {
             black_box(clock::monotonic_ns());
         }
     });
-    worker.metric(super::NS, "ns", lap.wall_ns as f64);
-    worker.metric(SWITCHES, "switches", switches.total() as f64);
-    worker.metric(VOLUNTARY, "switches", switches.voluntary as f64);
+    worker.record(SWITCHES, switches.total() as f64);
+    worker.record(VOLUNTARY, switches.voluntary as f64);
     worker.metric("ns_per_reading", "ns", lap.wall_ns as f64 / READINGS as f64);
-    Ok(())
+    Ok(lap.wall_ns as f64)
 }
 
-pub(super) fn computing(worker: &mut Worker) -> Result<(), CaseError> {
+pub(super) fn computing(worker: &mut Worker) -> Result<f64, CaseError> {
     let steps = worker.burner().iterations(AS_LONG);
     let (lap, switches) = watched(worker, || Burner::burn_units(steps));
-    worker.metric(super::NS, "ns", lap.wall_ns as f64);
-    worker.metric(SWITCHES, "switches", switches.total() as f64);
-    Ok(())
+    worker.record(SWITCHES, switches.total() as f64);
+    Ok(lap.wall_ns as f64)
 }
 
 fn watched(worker: &Worker, f: impl FnOnce()) -> (Lap, Switches) {

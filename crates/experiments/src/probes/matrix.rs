@@ -3,8 +3,8 @@
 use std::hint::black_box;
 use std::thread;
 
+use threadgauge_lab::prelude::*;
 use threadgauge_lab::refusal::refused;
-use threadgauge_lab::worker::{CaseError, Worker};
 
 /// Rows and columns: three matrices of doubles are 0.84 MiB, about a core's own cache.
 const N: usize = 192;
@@ -55,16 +55,15 @@ fn all() -> Vec<Matrices> {
     all
 }
 
-pub(super) fn serial(worker: &mut Worker) -> Result<(), CaseError> {
+pub(super) fn serial(worker: &mut Worker) -> Result<f64, CaseError> {
     let mut all = all();
     let watch = worker.stopwatch();
     all.iter_mut().for_each(Matrices::multiply_often);
     let lap = watch.stop();
-    worker.metric(super::NS, "ns", lap.wall_ns as f64);
-    Ok(())
+    Ok(lap.wall_ns as f64)
 }
 
-pub(super) fn threads(worker: &mut Worker) -> Result<(), CaseError> {
+pub(super) fn threads(worker: &mut Worker) -> Result<f64, CaseError> {
     let mut all = all();
     let watch = worker.stopwatch();
     thread::scope(|scope| {
@@ -76,8 +75,7 @@ pub(super) fn threads(worker: &mut Worker) -> Result<(), CaseError> {
         Ok(())
     })?;
     let lap = watch.stop();
-    worker.metric(super::NS, "ns", lap.wall_ns as f64);
-    Ok(())
+    Ok(lap.wall_ns as f64)
 }
 
 #[cfg(test)]

@@ -1,20 +1,12 @@
 //! Question: several small ones that source 000 answers by the way: do sleepers slow others, does slicing matrix work cost, does
 //! reading the clock give up the CPU, does a timer stop its thread, does a compiler remove an empty loop?
 //!
-//! One file a probe; each says what it does and what it is compared with.
+//! One file a probe; how each is measured is said in [`ABOUT`].
 
-use std::time::Duration;
+use threadgauge_lab::prelude::*;
 
-use threadgauge_results::{Condition, Evidence, Finding, Params, Range};
-
-use threadgauge_lab::compat::{cell, params};
-use threadgauge_lab::experiment::{About, Answer, ClaimEvidence, Experiment, Pair};
-use threadgauge_lab::grid::{Plan, PlannedCase};
-use threadgauge_lab::site::{Profile, Site};
-use threadgauge_lab::statistic::Cell;
-use threadgauge_lab::statistic::metric;
-use threadgauge_lab::view::View;
-use threadgauge_lab::worker::{CaseError, Worker};
+use self::clock_reading::{SWITCHES, VOLUNTARY};
+use self::timer::ON_CPU;
 
 mod clock_reading;
 mod empty_loop;
@@ -26,61 +18,58 @@ mod timer;
 #[derive(Debug, Clone, Copy)]
 pub struct Probes;
 
-/// The metric that all of them have.
-const NS: &str = "ns";
+/// What all of them have.
+const NS: Metric = metric("ns", "ns");
 
-/// A probe's case: what, how, what a sample takes (ms), and what does it.
-struct Case {
-    what: &'static str,
-    how: &'static str,
-    takes_ms: u64,
-    run: fn(&mut Worker) -> Result<(), CaseError>,
-}
-
-const CASES: [Case; 11] = [
-    case("neighbours", "alone", 20, neighbours::alone),
-    case("neighbours", "sleeping", 27, neighbours::sleeping),
-    case("neighbours", "computing", 210, neighbours::computing),
-    case("matrix", "serial", 45, matrix::serial),
-    case("matrix", "threads", 45, matrix::threads),
-    case("clock", "reading", 27, clock_reading::reading),
-    case("clock", "computing", 36, clock_reading::computing),
-    case("timer", "armed", 24, timer::armed),
-    case("timer", "unarmed", 24, timer::unarmed),
-    case("empty-loop", "plain", 48, empty_loop::plain),
-    case("empty-loop", "optimised", 52, empty_loop::optimised),
-];
-
-const fn case(
-    what: &'static str,
-    how: &'static str,
-    takes_ms: u64,
-    run: fn(&mut Worker) -> Result<(), CaseError>,
-) -> Case {
-    Case {
-        what,
-        how,
-        takes_ms,
-        run,
+words! {
+    enum What {
+        Neighbours = "neighbours",
+        Matrix = "matrix",
+        Clock = "clock",
+        Timer = "timer",
+        EmptyLoop = "empty-loop",
     }
 }
 
-impl Case {
-    fn params(&self) -> Params {
-        Params::new()
-            .with("what", self.what)
-            .with("how", self.how)
-            .with("cpus", 1)
+words! {
+    enum How {
+        Alone = "alone",
+        Sleeping = "sleeping",
+        Computing = "computing",
+        Serial = "serial",
+        Threads = "threads",
+        Reading = "reading",
+        Armed = "armed",
+        Unarmed = "unarmed",
+        Plain = "plain",
+        Optimised = "optimised",
     }
 }
 
-const CLAIMS: &[&str] = &[
-    "io-threads-do-not-slow-others",
-    "slicing-long-matrix-work-loses",
-    "clock-reading-yields-cpu",
-    "timer-thread-is-suspended",
-    "empty-loop-removed-by-compiler",
+point! {
+    struct Case { what: What, how: How, cpus: u64 = 1..=1 }
+}
+
+/// A probe: its case, what a sample takes (ms), and what does it and says how long it took (ns).
+type Probe = (What, How, u64, fn(&mut Worker) -> Result<f64, CaseError>);
+
+const PROBES: [Probe; 11] = [
+    (What::Neighbours, How::Alone, 20, neighbours::alone),
+    (What::Neighbours, How::Sleeping, 27, neighbours::sleeping),
+    (What::Neighbours, How::Computing, 210, neighbours::computing),
+    (What::Matrix, How::Serial, 45, matrix::serial),
+    (What::Matrix, How::Threads, 45, matrix::threads),
+    (What::Clock, How::Reading, 27, clock_reading::reading),
+    (What::Clock, How::Computing, 36, clock_reading::computing),
+    (What::Timer, How::Armed, 24, timer::armed),
+    (What::Timer, How::Unarmed, 24, timer::unarmed),
+    (What::EmptyLoop, How::Plain, 48, empty_loop::plain),
+    (What::EmptyLoop, How::Optimised, 52, empty_loop::optimised),
 ];
+
+const fn case(what: What, how: How) -> Case {
+    Case { what, how, cpus: 1 }
+}
 
 /// What it asks and how it measures.
 const ABOUT: About = About {
@@ -88,7 +77,7 @@ const ABOUT: About = About {
     question: "Do sleepers slow others, does slicing matrix work cost, does reading the clock give up the CPU, does a timer stop its \
          thread, does a compiler remove an empty loop?",
     sources: &["000"],
-    primary: &[metric(NS, "ns")],
+    primary: &[NS],
     how: "Each on one CPU, in a worker of its own, timed as `ns`. neighbours: 10 ms of fixed work alone, beside 16 threads \
                   that sleep 10 ms at a time, beside 16 that compute. matrix: four products of 192 × 192 matrices (0.8 MiB \
                   each), eight times over, one after the other and in four threads. clock: a million readings in a row (the claim's note has ten \
@@ -111,35 +100,40 @@ impl Experiment for Probes {
     }
 
     fn plan(&self, site: &Site) -> Plan {
-        let budget = match site.profile {
-            Profile::Quick => 6,
-            Profile::Standard => 30,
-            Profile::Paper => 60,
-        };
-        let planned = |case: &Case| PlannedCase::new(case.params(), Duration::from_millis(case.takes_ms));
+        let planned =
+            |(what, how, takes_ms, _)| PlannedCase::new(case(what, how), Duration::from_millis(takes_ms));
         Plan {
-            cases: CASES.iter().map(planned).collect(),
-            reference: params("what=neighbours,how=alone"),
-            budget: Duration::from_secs(budget),
+            cases: PROBES.map(planned).to_vec(),
+            reference: case(What::Neighbours, How::Alone).params(),
+            budget: Duration::from_secs(site.profile.pick(6, 30, 60)),
             twice_up_to: Duration::ZERO,
         }
     }
 
-    fn run(&self, case: &Params, worker: &mut Worker) -> Result<(), CaseError> {
-        let found = CASES
+    fn run(&self, params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
+        let case = Case::read(params)?;
+        let probe = PROBES
             .iter()
-            .find(|c| case.text("what") == Some(c.what) && case.text("how") == Some(c.how));
-        match found {
-            Some(found) => (found.run)(worker),
-            None => Err(CaseError::Failed(format!("there is no probe {case}"))),
-        }
+            .find(|(what, how, ..)| (case.what, case.how) == (*what, *how));
+        let Some((.., probe)) = probe else {
+            return Err(CaseError::Failed(format!("there is no probe {params}")));
+        };
+        let ns = probe(worker)?;
+        worker.record(NS, ns);
+        Ok(())
     }
 
     fn read(&self, view: &View<'_>) -> Answer {
         let facts = facts(view);
+        let sentences: Vec<&str> = facts.iter().map(|f| f.says.as_str()).collect();
+        let answer = if facts.is_empty() {
+            "No probe has figures in this run.".to_owned()
+        } else {
+            sentences.join(" ")
+        };
         Answer {
-            answer: answer(&facts),
-            claims: evidence(view),
+            answer,
+            tests: claims(),
             facts,
             comparisons: comparisons(),
             ..Answer::default()
@@ -147,251 +141,173 @@ impl Experiment for Probes {
     }
 }
 
-fn of(what: &str, how: &str, metric: &str) -> Cell {
-    cell(&format!("what={what},how={how},cpus=1"), metric)
+/// A probe's time over that of its control.
+fn over(what: What, [how, control]: [How; 2]) -> Statistic {
+    NS.of(case(what, how)).over(NS.of(case(what, control)))
 }
 
-/// A probe's time over that of its control, in each round.
-fn ratio(view: &View<'_>, what: &str, [how, control]: [&str; 2]) -> Result<Vec<f64>, String> {
-    view.by_round(&[of(what, how, NS), of(what, control, NS)], |v| v[0] / v[1])
+fn sleepers() -> Statistic {
+    over(What::Neighbours, [How::Sleeping, How::Alone])
 }
 
-fn evidence(view: &View<'_>) -> Vec<ClaimEvidence> {
-    let statistic =
-        |rounds: Result<Vec<f64>, String>| rounds.map_or_else(Evidence::Missing, Evidence::Statistic);
-    let of_claim = |claim: &'static str| {
-        let (unit, evidence) = match claim {
-            "io-threads-do-not-slow-others" => ("slowdown", sleepers(view)),
-            "slicing-long-matrix-work-loses" => (
-                "ratio",
-                ratio(view, "matrix", ["threads", "serial"]).map_or_else(Evidence::Missing, Evidence::Ratio),
+fn sliced() -> Statistic {
+    over(What::Matrix, [How::Threads, How::Serial])
+}
+
+fn removed() -> Statistic {
+    over(What::EmptyLoop, [How::Optimised, How::Plain]).by_median()
+}
+
+fn on_cpu() -> Statistic {
+    ON_CPU.of(case(What::Timer, How::Armed))
+}
+
+fn claims() -> Vec<Claim> {
+    let reading = |metric: Metric| metric.of(case(What::Clock, How::Reading));
+    // What sleepers cost, less than nothing counting as nothing.
+    let slowdown = Statistic::function([sleepers()], |v| (v[0] - 1.0).max(0.0));
+    vec![
+        (
+            "io-threads-do-not-slow-others",
+            Test::from(slowdown).also(
+                "computing neighbours slow it down more",
+                Range::at_least(1.0),
+                over(What::Neighbours, [How::Computing, How::Sleeping]),
             ),
-            "clock-reading-yields-cpu" => ("switches", gives_up(view)),
-            "timer-thread-is-suspended" => (
-                "share",
-                statistic(view.by_round(&[of("timer", "armed", timer::ON_CPU)], |v| v[0])),
+        ),
+        ("slicing-long-matrix-work-loses", sliced().into()),
+        (
+            "clock-reading-yields-cpu",
+            // A scheduler that takes the CPU away does so from everybody: some switches must be the thread's own doing.
+            Test::from(reading(SWITCHES)).also(
+                "the thread itself gave up the CPU",
+                Range::at_least(1.0),
+                reading(VOLUNTARY),
             ),
-            _ => ("ratio", removed(view)),
-        };
-        ClaimEvidence {
-            claim,
-            unit,
-            evidence,
-        }
-    };
-    CLAIMS.iter().copied().map(of_claim).collect()
-}
-
-/// What sleepers cost the others, less than nothing counting as nothing, and that computing neighbours cost more.
-fn sleepers(view: &View<'_>) -> Evidence {
-    let slowdown = ratio(view, "neighbours", ["sleeping", "alone"]);
-    let cells = ["computing", "sleeping"].map(|how| of("neighbours", how, NS));
-    let more = view.by_round(&cells, |v| v[0] / v[1]);
-    match (slowdown, more) {
-        (Ok(slowdown), Ok(more)) => Evidence::With {
-            main: Box::new(Evidence::Statistic(
-                slowdown.iter().map(|r| (r - 1.0).max(0.0)).collect(),
-            )),
-            also: vec![Condition {
-                says: "computing neighbours slow it down more".to_owned(),
-                range: Range {
-                    min: 1.0,
-                    max: f64::INFINITY,
-                },
-                evidence: Evidence::Ratio(more),
-            }],
-        },
-        (Err(reason), _) | (_, Err(reason)) => Evidence::Missing(reason),
-    }
-}
-
-/// Switches, of which some must be the thread's own doing: a scheduler that takes the CPU away does so from everybody.
-fn gives_up(view: &View<'_>) -> Evidence {
-    let rounds = |metric| match view.by_round(&[of("clock", "reading", metric)], |v| v[0]) {
-        Ok(rounds) => Evidence::Statistic(rounds),
-        Err(reason) => Evidence::Missing(reason),
-    };
-    Evidence::With {
-        main: Box::new(rounds(clock_reading::SWITCHES)),
-        also: vec![Condition {
-            says: "the thread itself gave up the CPU".to_owned(),
-            range: Range {
-                min: 1.0,
-                max: f64::INFINITY,
-            },
-            evidence: rounds(clock_reading::VOLUNTARY),
-        }],
-    }
-}
-
-fn removed(view: &View<'_>) -> Evidence {
-    match ratio(view, "empty-loop", ["optimised", "plain"]) {
-        Ok(rounds) => Evidence::Statistic(rounds),
-        Err(reason) if reason.contains(empty_loop::NO_COMPILER) => Evidence::NotTestable {
-            reason,
-            measured: None,
-        },
-        Err(reason) => Evidence::Missing(reason),
-    }
+        ),
+        ("timer-thread-is-suspended", on_cpu().into()),
+        ("empty-loop-removed-by-compiler", removed().into()),
+    ]
 }
 
 fn comparisons() -> Vec<Pair> {
-    let pair = |what: &str, a: &str, b: &str| Pair {
-        a: of(what, a, NS).pattern,
-        b: of(what, b, NS).pattern,
+    let pair = |what, a, b| Pair {
+        a: case(what, a).params(),
+        b: case(what, b).params(),
     };
     vec![
-        pair("neighbours", "alone", "sleeping"),
-        pair("neighbours", "alone", "computing"),
-        pair("matrix", "serial", "threads"),
-        pair("empty-loop", "plain", "optimised"),
+        pair(What::Neighbours, How::Alone, How::Sleeping),
+        pair(What::Neighbours, How::Alone, How::Computing),
+        pair(What::Matrix, How::Serial, How::Threads),
+        pair(What::EmptyLoop, How::Plain, How::Optimised),
     ]
 }
 
 /// One sentence a probe, each with its figure.
 fn facts(view: &View<'_>) -> Vec<Finding> {
-    let median = |rounds: Result<Vec<f64>, String>| threadgauge_stats::median(&rounds.ok()?).ok();
-    let one = |what, how, metric| median(view.by_round(&[of(what, how, metric)], |v| v[0]));
-    let mut facts = Vec::new();
-    let mut add =
-        |says: String, value: f64, unit: &str| facts.push(Finding::fact(says, Some(value), None, unit));
-    if let (Some(sleeping), Some(computing)) = (
-        median(ratio(view, "neighbours", ["sleeping", "alone"])),
-        median(ratio(view, "neighbours", ["computing", "alone"])),
-    ) {
+    let value = |statistic: Statistic| view.value(&statistic.by_median());
+    let switches = |how| value(SWITCHES.of(case(What::Clock, how)));
+    let neighbours = || {
+        let sleeping = value(sleepers())?;
+        let computing = value(over(What::Neighbours, [How::Computing, How::Alone]))?;
         let says = format!(
-            "Beside 16 threads that mostly sleep, fixed work on one CPU takes {sleeping:.3} times as long as alone, beside 16 that \
-             compute {computing:.1} times."
+            "Beside 16 threads that mostly sleep, fixed work on one CPU takes {sleeping:.3} times as long as alone, beside \
+             16 that compute {computing:.1} times."
         );
-        add(says, sleeping, "ratio");
-    }
-    if let Some(sliced) = median(ratio(view, "matrix", ["threads", "serial"])) {
+        Some((says, sleeping, "ratio"))
+    };
+    let matrix = || {
+        let sliced = value(sliced())?;
         let says = format!(
             "Four matrix products in four threads on one CPU take {sliced:.3} times as long as one after the other."
         );
-        add(says, sliced, "ratio");
-    }
-    if let (Some(reading), Some(computing)) = (
-        one("clock", "reading", clock_reading::SWITCHES),
-        one("clock", "computing", clock_reading::SWITCHES),
-    ) {
+        Some((says, sliced, "ratio"))
+    };
+    let clock = || {
+        let (reading, computing) = (switches(How::Reading)?, switches(How::Computing)?);
         let says = format!(
             "A million readings of the clock see {reading:.0} context switches, computing for as long {computing:.0}."
         );
-        add(says, reading, "switches");
-    }
-    if let Some(on_cpu) = one("timer", "armed", timer::ON_CPU) {
+        Some((says, reading, "switches"))
+    };
+    let timer = || {
+        let percent = value(on_cpu())? * 100.0;
         let says = format!(
-            "A thread that has armed a timer goes on computing: it is on the CPU for {:.1} % of the time until it expires.",
-            on_cpu * 100.0
+            "A thread that has armed a timer goes on computing: it is on the CPU for {percent:.1} % of the time until it \
+             expires."
         );
-        add(says, on_cpu * 100.0, "%");
-    }
-    if let Some(left) = median(ratio(view, "empty-loop", ["optimised", "plain"])) {
+        Some((says, percent, "%"))
+    };
+    let empty_loop = || {
+        let percent = value(removed())? * 100.0;
         let says = format!(
-            "Optimised, an empty loop of 20 million takes {:.4} % of its time without optimisation.",
-            left * 100.0
+            "Optimised, an empty loop of 20 million takes {percent:.4} % of its time without optimisation."
         );
-        add(says, left * 100.0, "%");
-    }
-    facts
-}
-
-fn answer(facts: &[Finding]) -> String {
-    if facts.is_empty() {
-        return "No probe has figures in this run.".to_owned();
-    }
-    let sentences: Vec<&str> = facts.iter().map(|f| f.says.as_str()).collect();
-    sentences.join(" ")
+        Some((says, percent, "%"))
+    };
+    let found = [neighbours(), matrix(), clock(), timer(), empty_loop()];
+    let fact = |(says, value, unit): (String, f64, &str)| Finding::fact(says, Some(value), None, unit);
+    found.into_iter().flatten().map(fact).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
-    use threadgauge_results::{Status, Verdict, claim, decide};
-    use threadgauge_stats::summarise;
+    use threadgauge_lab::testing;
+    use threadgauge_results::{Lack, Need, Status, Verdict, claim, decide};
 
     use super::*;
-    use threadgauge_lab::analysis::metric_summary;
-    use threadgauge_lab::view::ViewCase;
-    use threadgauge_lab::worker::Order;
 
     #[test]
     fn every_probe_runs_and_has_a_time() {
-        for case in &CASES {
-            let mut worker = Worker::new(&Order {
-                experiment: "probes".to_owned(),
-                params: case.params(),
-                cpus: vec![0],
-                handicap_percent: 0,
-                launched_ns: 0,
-            });
-            let result = Probes.run(&case.params(), &mut worker);
-            let sample = worker.finish(result);
+        for (what, how, ..) in PROBES {
+            let sample = testing::sample(&Probes, &case(what, how).params());
             match sample.status {
-                Status::Ok => assert!(sample.value(NS).unwrap() > 0.0, "{sample:?}"),
-                _ => assert!(
-                    sample
-                        .reason
-                        .as_deref()
-                        .unwrap_or_default()
-                        .contains(empty_loop::NO_COMPILER),
+                Status::Ok => assert!(sample.value(NS.name).unwrap() > 0.0, "{sample:?}"),
+                // A machine without a compiler.
+                _ => assert_eq!(
+                    (what, sample.status),
+                    (What::EmptyLoop, Status::Skipped),
                     "{sample:?}"
                 ),
             }
         }
     }
 
-    fn view(figures: &[(&str, &str, &str, f64)]) -> View<'static> {
-        let of_case = |case: &Case| {
-            let own = figures
-                .iter()
-                .filter(|(what, how, ..)| (*what, *how) == (case.what, case.how));
-            let values: BTreeMap<String, BTreeMap<u32, f64>> = own
-                .map(|(_, _, metric, value)| ((*metric).to_owned(), (1..=7).map(|r| (r, *value)).collect()))
-                .collect();
-            let summaries = values.iter().map(|(name, rounds)| {
-                let rounds: Vec<f64> = rounds.values().copied().collect();
-                (
-                    name.clone(),
-                    metric_summary("ns", summarise(&rounds, 0.05).unwrap()),
-                )
-            });
-            ViewCase {
-                params: case.params(),
-                lack: (case.what == "empty-loop").then(|| {
-                    threadgauge_results::Lack::new(
-                        threadgauge_results::Need::Program,
-                        empty_loop::NO_COMPILER,
-                    )
-                }),
-                summaries: summaries.collect(),
-                values: values.clone(),
+    /// A run of seven rounds without noise, on a machine without a compiler.
+    fn view(figures: &[(What, How, Metric, f64)]) -> View<'static> {
+        let cases = PROBES.map(|(what, how, ..)| {
+            if what == What::EmptyLoop {
+                return testing::lacking(case(what, how), Lack::new(Need::Program, "no compiler"));
             }
-        };
-        threadgauge_lab::testing::view("probes", Profile::Quick, CASES.iter().map(of_case).collect())
+            let own = figures.iter().filter(|(w, h, ..)| (*w, *h) == (what, how));
+            testing::case(
+                case(what, how),
+                own.map(|(.., metric, value)| (*metric, vec![*value; 7])),
+            )
+        });
+        testing::view("probes", Profile::Quick, cases.to_vec())
     }
 
     fn verdict(view: &View<'_>, id: &str) -> Verdict {
-        let all = evidence(view);
-        let of_claim = all.iter().find(|e| e.claim == id).unwrap();
-        let finding = decide(claim(id).unwrap(), of_claim.unit, &of_claim.evidence, 0.05);
-        finding.verdict.unwrap()
+        let (_, test) = claims().into_iter().find(|(of, _)| *of == id).unwrap();
+        let claim = claim(id).unwrap();
+        decide(claim, &claim.unit, &test.evidence(view, claim), testing::ALPHA)
+            .verdict
+            .unwrap()
     }
 
     #[test]
     fn a_machine_of_today() {
         let view = view(&[
-            ("neighbours", "alone", NS, 10e6),
-            ("neighbours", "sleeping", NS, 9.9e6),
-            ("neighbours", "computing", NS, 170e6),
-            ("matrix", "serial", NS, 20e6),
-            ("matrix", "threads", NS, 20.2e6),
-            ("clock", "reading", clock_reading::SWITCHES, 3.0),
-            ("clock", "reading", clock_reading::VOLUNTARY, 0.0),
-            ("clock", "computing", clock_reading::SWITCHES, 3.0),
-            ("timer", "armed", timer::ON_CPU, 0.99),
+            (What::Neighbours, How::Alone, NS, 10e6),
+            (What::Neighbours, How::Sleeping, NS, 9.9e6),
+            (What::Neighbours, How::Computing, NS, 170e6),
+            (What::Matrix, How::Serial, NS, 20e6),
+            (What::Matrix, How::Threads, NS, 20.2e6),
+            (What::Clock, How::Reading, SWITCHES, 3.0),
+            (What::Clock, How::Reading, VOLUNTARY, 0.0),
+            (What::Clock, How::Computing, SWITCHES, 3.0),
+            (What::Timer, How::Armed, ON_CPU, 0.99),
         ]);
         let expected = [
             ("io-threads-do-not-slow-others", Verdict::Holds),
@@ -404,7 +320,7 @@ mod tests {
             assert_eq!(verdict(&view, id), expected, "{id}");
         }
         assert_eq!(
-            answer(&facts(&view)),
+            Probes.read(&view).answer,
             "Beside 16 threads that mostly sleep, fixed work on one CPU takes 0.990 times as long as alone, beside 16 that \
              compute 17.0 times. Four matrix products in four threads on one CPU take 1.010 times as long as one after the \
              other. A million readings of the clock see 3 context switches, computing for as long 3. A thread that has armed a \
@@ -414,20 +330,13 @@ mod tests {
 
     #[test]
     fn sleepers_that_slow_others_contradict() {
-        let slow = |computing| {
-            view(&[
-                ("neighbours", "alone", NS, 10e6),
-                ("neighbours", "sleeping", NS, 12e6),
-                ("neighbours", "computing", NS, computing),
-            ])
-        };
-        assert_eq!(
-            verdict(&slow(170e6), "io-threads-do-not-slow-others"),
-            Verdict::DoesNotHold
-        );
-        assert_eq!(
-            verdict(&view(&[]), "io-threads-do-not-slow-others"),
-            Verdict::Inconclusive
-        );
+        let slow = view(&[
+            (What::Neighbours, How::Alone, NS, 10e6),
+            (What::Neighbours, How::Sleeping, NS, 12e6),
+            (What::Neighbours, How::Computing, NS, 170e6),
+        ]);
+        let id = "io-threads-do-not-slow-others";
+        assert_eq!(verdict(&slow, id), Verdict::DoesNotHold);
+        assert_eq!(verdict(&view(&[]), id), Verdict::Inconclusive);
     }
 }

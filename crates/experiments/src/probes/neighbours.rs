@@ -3,12 +3,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
 
 use threadgauge_machine::Burner;
 
+use threadgauge_lab::prelude::*;
 use threadgauge_lab::refusal::refused;
-use threadgauge_lab::worker::{CaseError, Worker};
 
 const NEIGHBOURS: usize = 16;
 const WORK: Duration = Duration::from_millis(10);
@@ -17,20 +16,20 @@ const NAP: Duration = Duration::from_millis(10);
 /// After how many steps a computing neighbour looks whether it is over.
 const STEPS: u64 = 20_000;
 
-pub(super) fn alone(worker: &mut Worker) -> Result<(), CaseError> {
+pub(super) fn alone(worker: &mut Worker) -> Result<f64, CaseError> {
     beside(worker, 0, || ())
 }
 
-pub(super) fn sleeping(worker: &mut Worker) -> Result<(), CaseError> {
+pub(super) fn sleeping(worker: &mut Worker) -> Result<f64, CaseError> {
     beside(worker, NEIGHBOURS, || thread::sleep(NAP))
 }
 
-pub(super) fn computing(worker: &mut Worker) -> Result<(), CaseError> {
+pub(super) fn computing(worker: &mut Worker) -> Result<f64, CaseError> {
     beside(worker, NEIGHBOURS, || Burner::burn_units(STEPS))
 }
 
 /// Times the work while `count` neighbours do `pastime` over and over.
-fn beside(worker: &mut Worker, count: usize, pastime: impl Fn() + Sync) -> Result<(), CaseError> {
+fn beside(worker: &mut Worker, count: usize, pastime: impl Fn() + Sync) -> Result<f64, CaseError> {
     let steps = worker.burner().iterations(WORK);
     let over = AtomicBool::new(false);
     let (here, all_here) = mpsc::channel();
@@ -56,8 +55,7 @@ fn beside(worker: &mut Worker, count: usize, pastime: impl Fn() + Sync) -> Resul
         Burner::burn_units(steps);
         Ok(watch.stop())
     })?;
-    worker.metric(super::NS, "ns", lap.wall_ns as f64);
-    Ok(())
+    Ok(lap.wall_ns as f64)
 }
 
 /// Tells the neighbours that it is over.

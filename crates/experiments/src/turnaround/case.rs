@@ -2,67 +2,90 @@
 //!
 //! Owns the names of the parameters and the lengths that follow from them.
 
-use std::time::Duration;
-
-use threadgauge_results::{Params, Value};
+use threadgauge_lab::point::{Parameter, Value, refused};
+use threadgauge_lab::prelude::*;
 
 use super::ideal::{Phase, completions};
-use threadgauge_lab::worker::CaseError;
 
-/// What a computation does for its length.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// Computes: a fixed number of steps that use its length of CPU time.
-    Cpu,
-    /// Sleeps, as the source's do.
-    Io,
-    /// Computes and sleeps by turns, one of each in 5 ms; so many per cent of its length it computes.
-    Mix10,
-    Mix25,
-    Mix50,
-    Mix75,
-    Mix90,
-    /// Reads a file past the page cache: a fixed number of blocks that takes its length when read alone.
-    File,
-    /// Asks a server on the loopback network, which answers after its length.
-    Server,
+words! {
+    /// What a computation does for its length.
+    pub(super) enum Kind {
+        /// Computes: a fixed number of steps that use its length of CPU time.
+        Cpu = "cpu",
+        /// Sleeps, as the source's do.
+        Io = "io",
+        /// Computes and sleeps by turns, one of each in 5 ms; so many per cent of its length it computes.
+        Mix10 = "mix10",
+        /// A quarter of it.
+        Mix25 = "mix25",
+        /// Half of it.
+        Mix50 = "mix50",
+        /// Three quarters of it.
+        Mix75 = "mix75",
+        /// Nine tenths of it.
+        Mix90 = "mix90",
+        /// Reads a file past the page cache: a fixed number of blocks that takes its length when read alone.
+        File = "file",
+        /// Asks a server on the loopback network, which answers after its length.
+        Server = "server",
+    }
 }
-
-/// How lengths follow from the base.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lengths {
-    /// Base × 1 … base × count.
-    Steps,
-    /// The base.
-    Equal,
-    /// Drawn evenly from 1 ms to base × count; the same draw for a count in every sample.
-    Random,
+words! {
+    /// The source's word for the carrier: one after the other, or all at once.
+    pub(super) enum Mode {
+        /// By the caller.
+        Serial = "serial",
+        /// By any other carrier.
+        Concurrent = "concurrent",
+    }
 }
-
-/// In which order they come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Order {
-    /// Longest first: the worst case, and the source's.
-    Descending,
-    /// Shortest first.
-    Ascending,
-    /// By chance, drawn anew for each sample.
-    Shuffled,
+words! {
+    /// Who runs them.
+    pub(super) enum Carrier {
+        /// The caller, one after the other.
+        Caller = "caller",
+        /// A thread for each.
+        Thread = "thread",
+        /// A thread for each, all made before any begins and released in turn: the source's method.
+        UpFront = "up-front",
+        /// As many threads as the degree.
+        Pool = "pool",
+        /// As many helper processes as the degree.
+        Process = "process",
+    }
 }
-
-/// Who runs them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Carrier {
-    /// The caller, one after the other.
-    Caller,
-    /// A thread for each.
-    Thread,
-    /// A thread for each, all made before any begins and released in turn: the source's way.
-    UpFront,
-    /// As many threads as the degree.
-    Pool,
-    /// As many helper processes as the degree.
-    Process,
+words! {
+    /// How lengths follow from the base.
+    pub(super) enum Lengths {
+        /// Base × 1 … base × count.
+        Steps = "steps",
+        /// The base.
+        Equal = "equal",
+        /// Drawn evenly from 1 ms to base × count; the same draw for a count in every sample.
+        Random = "random",
+    }
+}
+words! {
+    /// In which order they come.
+    pub(super) enum Order {
+        /// Longest first: the worst case, and the source's.
+        Descending = "descending",
+        /// Shortest first.
+        Ascending = "ascending",
+        /// By chance, drawn anew for each sample.
+        Shuffled = "shuffled",
+    }
+}
+words! {
+    /// What is special about it.
+    pub(super) enum Extra {
+        /// Nothing.
+        None = "none",
+        /// Each begins when the one before it has ended.
+        Chain = "chain",
+        /// Finishing each takes the base of CPU time, on the caller's thread.
+        Finisher = "finisher",
+    }
 }
 
 /// How many may be at work at once.
@@ -74,6 +97,10 @@ pub(super) enum Degree {
     Adaptive,
 }
 
+/// The source's degree of concurrency.
+pub(super) const DEGREE: Degree = Degree::AtMost(SOURCES_DEGREE);
+const SOURCES_DEGREE: u64 = 25;
+
 impl Degree {
     /// The most that there can be.
     pub(super) const fn most(self) -> u64 {
@@ -84,50 +111,24 @@ impl Degree {
     }
 }
 
-impl From<Degree> for Value {
-    fn from(degree: Degree) -> Self {
-        match degree {
-            Degree::AtMost(most) => most.into(),
-            Degree::Adaptive => ADAPTIVE.into(),
+impl Parameter for Degree {
+    fn value(&self) -> Value {
+        match self {
+            Self::AtMost(most) => Value::Int(*most),
+            Self::Adaptive => Value::from("adaptive"),
         }
     }
-}
 
-/// As a parameter's value.
-const ADAPTIVE: &str = "adaptive";
-
-/// What is special about it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Extra {
-    /// Nothing.
-    None,
-    /// Each begins when the one before it has ended.
-    Chain,
-    /// Finishing each takes the base of CPU time, on the caller's thread.
-    Finisher,
-}
-
-macro_rules! names {
-    ($($name:ident { $($variant:ident = $text:literal),+ $(,)? })+) => {$(
-        impl $name {
-            pub(super) const ALL: &[Self] = &[$(Self::$variant),+];
-
-            pub(super) const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $text),+ }
-            }
+    fn read(value: &Value) -> Option<Self> {
+        match value {
+            Value::Int(most @ 1..) => Some(Self::AtMost(*most)),
+            value => (*value == Self::Adaptive.value()).then_some(Self::Adaptive),
         }
-    )+};
-}
-
-names! {
-    Kind {
-        Cpu = "cpu", Io = "io", Mix10 = "mix10", Mix25 = "mix25", Mix50 = "mix50", Mix75 = "mix75", Mix90 = "mix90",
-        File = "file", Server = "server",
     }
-    Lengths { Steps = "steps", Equal = "equal", Random = "random" }
-    Order { Descending = "descending", Ascending = "ascending", Shuffled = "shuffled" }
-    Carrier { Caller = "caller", Thread = "thread", UpFront = "up-front", Pool = "pool", Process = "process" }
-    Extra { None = "none", Chain = "chain", Finisher = "finisher" }
+
+    fn wanted() -> String {
+        "a number above 0 or adaptive".to_owned()
+    }
 }
 
 impl Kind {
@@ -170,29 +171,29 @@ impl Kind {
 /// How long computing and waiting once take together, where they take turns.
 const TURN: Duration = Duration::from_millis(5);
 
-/// One case.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Case {
-    pub(super) kind: Kind,
-    pub(super) carrier: Carrier,
-    pub(super) degree: Degree,
-    pub(super) lengths: Lengths,
-    pub(super) order: Order,
-    pub(super) extra: Extra,
-    pub(super) count: u64,
-    pub(super) base_ms: u64,
-    pub(super) cpus: u64,
+point! {
+    /// One case.
+    pub(super) struct Case {
+        kind: Kind,
+        mode: Mode,
+        carrier: Carrier,
+        degree: Degree,
+        lengths: Lengths,
+        order: Order,
+        extra: Extra,
+        // Bounded, so that nothing is overrun by a slip of the pen.
+        count: u64 = 1..=10_000,
+        base_ms: u64 = 1..,
+        cpus: u64 = 1..,
+    }
 }
-
-/// The source's degree of concurrency.
-pub(super) const DEGREE: Degree = Degree::AtMost(SOURCES_DEGREE);
-const SOURCES_DEGREE: u64 = 25;
 
 impl Case {
     /// The source's worst case on one CPU, one after the other.
     pub(super) const fn serial(kind: Kind, count: u64, base_ms: u64) -> Self {
         Self {
             kind,
+            mode: Mode::Serial,
             carrier: Carrier::Caller,
             degree: Degree::AtMost(1),
             lengths: Lengths::Steps,
@@ -205,64 +206,25 @@ impl Case {
     }
 
     /// The same, all at once, a thread for each.
-    pub(super) const fn concurrent(kind: Kind, count: u64, base_ms: u64) -> Self {
+    pub(super) const fn concurrent(self) -> Self {
         Self {
+            mode: Mode::Concurrent,
             carrier: Carrier::Thread,
             degree: DEGREE,
-            ..Self::serial(kind, count, base_ms)
+            ..self
         }
     }
 
-    /// One after the other, or all at once: what the source calls the mode.
-    pub(super) const fn mode(self) -> &'static str {
-        match self.carrier {
-            Carrier::Caller => "serial",
-            Carrier::Thread | Carrier::UpFront | Carrier::Pool | Carrier::Process => "concurrent",
-        }
-    }
-
-    pub(super) fn params(self) -> Params {
-        Params::new()
-            .with("kind", self.kind.name())
-            .with("mode", self.mode())
-            .with("carrier", self.carrier.name())
-            .with("degree", self.degree)
-            .with("lengths", self.lengths.name())
-            .with("order", self.order.name())
-            .with("extra", self.extra.name())
-            .with("count", self.count)
-            .with("base_ms", self.base_ms)
-            .with("cpus", self.cpus)
-    }
-
-    /// Reads a case back.
-    pub(super) fn from_params(params: &Params) -> Result<Self, CaseError> {
-        let number = |name| match params.int(name) {
-            Some(n @ 1..) => Ok(n),
-            _ => Err(wrong(params, name, "a number above 0")),
+    /// Reads a case back, whose mode must be that of its carrier.
+    pub(super) fn checked(params: &Params) -> Result<Self, CaseError> {
+        let case = Self::read(params)?;
+        let mode = match case.carrier {
+            Carrier::Caller => Mode::Serial,
+            Carrier::Thread | Carrier::UpFront | Carrier::Pool | Carrier::Process => Mode::Concurrent,
         };
-        let case = Self {
-            kind: named(params, "kind", Kind::ALL, Kind::name)?,
-            carrier: named(params, "carrier", Carrier::ALL, Carrier::name)?,
-            degree: match params.text("degree") {
-                Some(ADAPTIVE) => Degree::Adaptive,
-                _ => Degree::AtMost(
-                    number("degree").map_err(|_| wrong(params, "degree", "a number above 0 or adaptive"))?,
-                ),
-            },
-            lengths: named(params, "lengths", Lengths::ALL, Lengths::name)?,
-            order: named(params, "order", Order::ALL, Order::name)?,
-            extra: named(params, "extra", Extra::ALL, Extra::name)?,
-            count: number("count")?,
-            base_ms: number("base_ms")?,
-            cpus: number("cpus")?,
-        };
-        if params.text("mode") != Some(case.mode()) {
-            let wanted = format!("{}, since the carrier is {}", case.mode(), case.carrier.name());
-            return Err(wrong(params, "mode", &wanted));
-        }
-        if case.count > MOST {
-            return Err(wrong(params, "count", &format!("at most {MOST}")));
+        if case.mode != mode {
+            let wanted = format!("{}, since the carrier is {}", mode.name(), case.carrier.name());
+            return Err(refused(params, "mode", &wanted));
         }
         Ok(case)
     }
@@ -298,31 +260,8 @@ impl Case {
     }
 }
 
-/// The most computations of a case, so that nothing is overrun by a slip of the pen.
-const MOST: u64 = 10_000;
-
 pub(super) fn as_usize(n: u64) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
-}
-
-fn named<T: Copy>(
-    params: &Params,
-    key: &str,
-    all: &[T],
-    name: impl Fn(T) -> &'static str,
-) -> Result<T, CaseError> {
-    let found = all.iter().copied().find(|&t| params.text(key) == Some(name(t)));
-    found.ok_or_else(|| {
-        let names: Vec<&str> = all.iter().map(|&t| name(t)).collect();
-        wrong(params, key, &format!("one of {}", names.join(", ")))
-    })
-}
-
-fn wrong(params: &Params, name: &str, wanted: &str) -> CaseError {
-    let given = params
-        .get(name)
-        .map_or_else(|| "missing".to_owned(), Value::to_string);
-    CaseError::Failed(format!("the parameter {name} is {given}; it must be {wanted}"))
 }
 
 #[cfg(test)]
@@ -371,21 +310,24 @@ mod tests {
         let case = Case {
             kind: Kind::Io,
             order: Order::Shuffled,
-            ..Case::concurrent(Kind::Cpu, 8, 90)
+            ..Case::serial(Kind::Cpu, 8, 90).concurrent()
         };
-        assert_eq!(Case::from_params(&case.params()).unwrap(), case);
+        assert_eq!(Case::checked(&case.params()).unwrap(), case);
         let adaptive = Case {
             degree: Degree::Adaptive,
             ..case
         };
-        assert_eq!(Case::from_params(&adaptive.params()).unwrap(), adaptive);
+        assert_eq!(Case::checked(&adaptive.params()).unwrap(), adaptive);
     }
 
     #[test]
     fn what_cannot_be_is_refused_in_words() {
         let refused = |name: &str, value: Value| {
-            let params = Case::concurrent(Kind::Cpu, 2, 10).params().with(name, value);
-            Case::from_params(&params).unwrap_err().to_string()
+            let params = Case::serial(Kind::Cpu, 2, 10)
+                .concurrent()
+                .params()
+                .with(name, value);
+            Case::checked(&params).unwrap_err().to_string()
         };
         assert_eq!(
             refused("order", Value::parse("worst")),
@@ -399,7 +341,7 @@ mod tests {
             refused("carrier", Value::parse("caller")),
             "the parameter mode is concurrent; it must be serial, since the carrier is caller"
         );
-        assert!(refused("count", Value::Int(1 << 40)).contains("at most"));
+        assert!(refused("count", Value::Int(1 << 40)).contains("from 1 to 10000"));
     }
 
     #[test]
@@ -428,11 +370,11 @@ mod tests {
             ns.iter().map(|ns| ns / 1e6).collect::<Vec<_>>()
         };
         assert_eq!(ideal(Case::serial(Kind::Cpu, 2, 10)), [20.0, 30.0]);
-        assert_eq!(ideal(Case::concurrent(Kind::Cpu, 2, 10)), [30.0, 20.0]);
-        assert_eq!(ideal(Case::concurrent(Kind::Io, 2, 10)), [20.0, 10.0]);
+        assert_eq!(ideal(Case::serial(Kind::Cpu, 2, 10).concurrent()), [30.0, 20.0]);
+        assert_eq!(ideal(Case::serial(Kind::Io, 2, 10).concurrent()), [20.0, 10.0]);
         let chain = Case {
             extra: Extra::Chain,
-            ..Case::concurrent(Kind::Cpu, 2, 10)
+            ..Case::serial(Kind::Cpu, 2, 10).concurrent()
         };
         assert_eq!(ideal(chain), [20.0, 30.0]);
     }

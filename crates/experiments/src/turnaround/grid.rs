@@ -1,11 +1,8 @@
 //! The cases of each profile: the source's matrix, then one factor at a time.
 
-use std::time::Duration;
+use threadgauge_lab::prelude::*;
 
 use super::case::{Carrier, Case, DEGREE, Degree, Extra, Kind, Lengths, Order};
-use threadgauge_lab::compat::params;
-use threadgauge_lab::grid::{Plan, PlannedCase};
-use threadgauge_lab::site::{Profile, Site};
 
 /// The source's numbers of computations.
 pub(super) const COUNTS: [u64; 6] = [2, 5, 8, 11, 14, 17];
@@ -19,28 +16,28 @@ pub(super) const LONG_MS: u64 = BASES_MS[5];
 pub(super) const MIDDLE: u64 = COUNTS[2];
 
 /// Both of the source's kinds.
-const KINDS: [Kind; 2] = [Kind::Cpu, Kind::Io];
+pub(super) const KINDS: [Kind; 2] = [Kind::Cpu, Kind::Io];
 
 /// The cases of a profile.
 pub(super) fn plan(site: &Site) -> Plan {
     // Claims about several CPUs are about all of them; where there is one, about a second.
     let all = (site.cpus.len() as u64).max(2);
-    let (cases, budget_s) = match site.profile {
-        Profile::Quick => (quick(all), 40),
-        Profile::Standard => (standard(all), 600),
-        Profile::Paper => (paper(all), 14 * 60 * 60),
+    let cases = match site.profile {
+        Profile::Quick => quick(all),
+        Profile::Standard => standard(all),
+        Profile::Paper => paper(all),
     };
     let mut planned: Vec<PlannedCase> = Vec::new();
     for case in cases {
-        let case = planned_on(case, site.cpus.len());
-        if !planned.iter().any(|p| p.params == case.params) {
-            planned.push(case);
+        if !planned.iter().any(|p| p.params == case.params()) {
+            planned.push(PlannedCase::new(case, estimate(case)));
         }
     }
+    let reference = Case::serial(Kind::Cpu, 5, SHORT_MS).concurrent();
     Plan {
         cases: planned,
-        reference: params("mode=concurrent,count=5,base_ms=10,extra=none,cpus=1"),
-        budget: Duration::from_secs(budget_s),
+        reference: reference.params(),
+        budget: Duration::from_secs(site.profile.pick(40, 600, 14 * 60 * 60)),
         twice_up_to: Duration::ZERO,
     }
 }
@@ -48,26 +45,23 @@ pub(super) fn plan(site: &Site) -> Plan {
 fn quick(all: u64) -> Vec<Case> {
     let mut cases = matrix(&KINDS, &COUNTS[..3], &[SHORT_MS]);
     cases.extend(matrix(&[Kind::Cpu], &[2], &[30]));
-    cases.push(Case::concurrent(Kind::Io, 2, 30));
-    cases.extend(both(equal(MIDDLE)));
+    cases.push(Case::serial(Kind::Io, 2, 30).concurrent());
+    cases.extend(both(cpu(MIDDLE).lengths(Lengths::Equal)));
     cases.extend(orders(&[5]));
     cases.extend(on(all, matrix(&[Kind::Cpu], &[5], &[SHORT_MS])));
     cases.push(background(5, all));
-    cases.extend(finishers(2, &[1]));
+    cases.push(finisher(2));
     cases.extend(chains(5, all));
     cases
 }
 
 fn standard(all: u64) -> Vec<Case> {
+    let sleeping = |count, base_ms| Case::serial(Kind::Io, count, base_ms).concurrent();
     let mut cases = matrix(&KINDS, &COUNTS, &[SHORT_MS]);
     cases.extend(matrix(&[Kind::Cpu], &COUNTS[..3], &[30]));
     cases.extend(matrix(&[Kind::Cpu], &COUNTS[..2], &[90]));
-    cases.extend(COUNTS.map(|count| Case::concurrent(Kind::Io, count, 30)));
-    cases.extend(
-        COUNTS[..3]
-            .iter()
-            .map(|&count| Case::concurrent(Kind::Io, count, 90)),
-    );
+    cases.extend(COUNTS.map(|count| sleeping(count, 30)));
+    cases.extend(COUNTS[..3].iter().map(|&count| sleeping(count, 90)));
     cases.extend(factors(all));
     cases
 }
@@ -81,8 +75,9 @@ fn paper(all: u64) -> Vec<Case> {
 
 /// What is varied besides the source's matrix, one factor at a time, at the shortest base.
 fn factors(all: u64) -> Vec<Case> {
+    let equal = |count| cpu(count).lengths(Lengths::Equal);
     let mut cases = on(all, matrix(&[Kind::Cpu], &COUNTS, &[SHORT_MS]));
-    for lengths in [equal(MIDDLE), equal(17), random(MIDDLE)] {
+    for lengths in [equal(MIDDLE), equal(17), cpu(MIDDLE).lengths(Lengths::Random)] {
         cases.extend(both(lengths));
     }
     cases.extend(on(all, both(equal(MIDDLE))));
@@ -90,19 +85,21 @@ fn factors(all: u64) -> Vec<Case> {
     cases.extend(on(all, orders(&[MIDDLE])));
     cases.extend(degrees(all));
     for carrier in [Carrier::UpFront, Carrier::Pool, Carrier::Process] {
-        let of = |kind| Case {
-            carrier,
-            ..Case::concurrent(kind, MIDDLE, SHORT_MS)
-        };
+        let of = |kind| Case::serial(kind, MIDDLE, SHORT_MS).concurrent().carrier(carrier);
         cases.extend(KINDS.map(of));
-        cases.extend(on(all, [of(Kind::Cpu)]));
+        cases.push(of(Kind::Cpu).cpus(all));
     }
     cases.push(background(MIDDLE, all));
     cases.extend(matrix(&Kind::MIXES, &[MIDDLE], &[SHORT_MS]));
     cases.extend(matrix(&[Kind::File, Kind::Server], &[MIDDLE], &[SHORT_MS]));
-    cases.extend(finishers(MIDDLE, &[1, all]));
+    cases.extend([1, all].map(|cpus| finisher(MIDDLE).cpus(cpus)));
     cases.extend(chains(MIDDLE, all));
     cases
+}
+
+/// Short CPU-bound computations, one after the other on one CPU.
+const fn cpu(count: u64) -> Case {
+    Case::serial(Kind::Cpu, count, SHORT_MS)
 }
 
 /// The source's matrix on one CPU, shortest first.
@@ -119,60 +116,31 @@ fn matrix(kinds: &[Kind], counts: &[u64], bases_ms: &[u64]) -> Vec<Case> {
 }
 
 /// A serial case and the same all at once.
-fn both(serial: Case) -> [Case; 2] {
-    let concurrent = Case {
-        carrier: Carrier::Thread,
-        degree: DEGREE,
-        ..serial
-    };
-    [serial, concurrent]
+const fn both(serial: Case) -> [Case; 2] {
+    [serial, serial.concurrent()]
 }
 
 fn on(cpus: u64, cases: impl IntoIterator<Item = Case>) -> Vec<Case> {
-    cases.into_iter().map(|case| Case { cpus, ..case }).collect()
-}
-
-fn equal(count: u64) -> Case {
-    Case {
-        lengths: Lengths::Equal,
-        ..Case::serial(Kind::Cpu, count, SHORT_MS)
-    }
-}
-
-fn random(count: u64) -> Case {
-    Case {
-        lengths: Lengths::Random,
-        ..equal(count)
-    }
+    cases.into_iter().map(|case| case.cpus(cpus)).collect()
 }
 
 /// The orders that the matrix does not have.
 fn orders(counts: &[u64]) -> Vec<Case> {
-    let mut cases = Vec::new();
-    for &count in counts {
-        for order in [Order::Ascending, Order::Shuffled] {
-            cases.extend(both(Case {
-                order,
-                ..Case::serial(Kind::Cpu, count, SHORT_MS)
-            }));
-        }
-    }
-    cases
+    let of = |&count: &u64| [Order::Ascending, Order::Shuffled].map(|order| both(cpu(count).order(order)));
+    counts.iter().flat_map(of).flatten().collect()
 }
 
 fn degrees(all: u64) -> Vec<Case> {
-    let of = |kind, degree, cpus| Case {
-        degree: Degree::AtMost(degree),
-        cpus,
-        ..Case::concurrent(kind, MIDDLE, SHORT_MS)
+    let of = |kind, degree| {
+        Case::serial(kind, MIDDLE, SHORT_MS)
+            .concurrent()
+            .degree(Degree::AtMost(degree))
     };
-    let mut cases: Vec<Case> = [1, 2, 4].map(|degree| of(Kind::Cpu, degree, 1)).to_vec();
-    cases.extend([2, 4].map(|degree| of(Kind::Io, degree, 1)));
+    let mut cases: Vec<Case> = [1, 2, 4].map(|degree| of(Kind::Cpu, degree)).to_vec();
+    cases.extend([2, 4].map(|degree| of(Kind::Io, degree)));
     // As many as there are CPUs.
-    cases.push(of(Kind::Cpu, all, all));
-    for kind in ADAPTED {
-        cases.extend(adapted(kind, all));
-    }
+    cases.push(of(Kind::Cpu, all).cpus(all));
+    cases.extend(ADAPTED.into_iter().flat_map(|kind| adapted(kind, all)));
     cases
 }
 
@@ -182,56 +150,31 @@ pub(super) const ADAPTED: [Kind; 3] = [Kind::Cpu, Kind::Mix50, Kind::Io];
 /// As many at once as the executor finds worth it, as many as CPUs, and as many as the source's: enough of them, all
 /// equally long, that there is something to find.
 pub(super) fn adapted(kind: Kind, all: u64) -> [Case; 3] {
-    [Degree::Adaptive, Degree::AtMost(all), DEGREE].map(|degree| Case {
-        carrier: Carrier::Pool,
-        degree,
-        lengths: Lengths::Equal,
-        cpus: all,
-        ..Case::concurrent(kind, 100, SHORT_MS)
-    })
+    let pool = Case::serial(kind, 100, SHORT_MS)
+        .concurrent()
+        .carrier(Carrier::Pool);
+    [Degree::Adaptive, Degree::AtMost(all), DEGREE]
+        .map(|degree| pool.degree(degree).lengths(Lengths::Equal).cpus(all))
 }
 
 /// One background thread for everything.
-fn background(count: u64, cpus: u64) -> Case {
-    Case {
-        carrier: Carrier::Pool,
-        degree: Degree::AtMost(1),
-        cpus,
-        ..Case::concurrent(Kind::Cpu, count, SHORT_MS)
-    }
+pub(super) const fn background(count: u64, cpus: u64) -> Case {
+    cpu(count)
+        .concurrent()
+        .carrier(Carrier::Pool)
+        .degree(Degree::AtMost(1))
+        .cpus(cpus)
 }
 
-fn finishers(count: u64, cpus: &[u64]) -> Vec<Case> {
-    let case = Case {
-        extra: Extra::Finisher,
-        ..Case::concurrent(Kind::Cpu, count, SHORT_MS)
-    };
-    cpus.iter().map(|&cpus| Case { cpus, ..case }).collect()
+/// Finishing each takes as long as the shortest computation.
+const fn finisher(count: u64) -> Case {
+    cpu(count).concurrent().extra(Extra::Finisher)
 }
 
 /// Each computation needs the one before it.
-fn chains(count: u64, all: u64) -> Vec<Case> {
-    let of = |case| Case {
-        extra: Extra::Chain,
-        ..case
-    };
-    let concurrent = of(Case::concurrent(Kind::Cpu, count, SHORT_MS));
-    vec![
-        of(Case::serial(Kind::Cpu, count, SHORT_MS)),
-        concurrent,
-        Case {
-            cpus: all,
-            ..concurrent
-        },
-    ]
-}
-
-fn planned_on(case: Case, available: usize) -> PlannedCase {
-    let mut planned = PlannedCase::new(case.params(), estimate(case));
-    if case.cpus > available as u64 {
-        planned.skip = Some(threadgauge_results::Lack::cpus(case.cpus, available as u64));
-    }
-    planned
+fn chains(count: u64, all: u64) -> [Case; 3] {
+    let [serial, concurrent] = both(cpu(count).extra(Extra::Chain));
+    [serial, concurrent, concurrent.cpus(all)]
 }
 
 /// What a sample takes: what theory says, and starting the worker, calibrating and ending.
@@ -256,19 +199,10 @@ fn estimate(case: Case) -> Duration {
 mod tests {
     use super::*;
     use crate::turnaround::Turnaround;
-    use threadgauge_lab::experiment::Experiment;
     use threadgauge_lab::schedule::Chosen;
 
     fn chosen(profile: Profile, cpus: usize) -> Chosen {
-        let site = Site {
-            profile,
-            cpus: threadgauge_machine::CpuList::new(0..cpus),
-            free_memory_mib: 1_000,
-        };
-        Chosen {
-            experiment: &Turnaround,
-            plan: Turnaround.plan(&site),
-        }
+        Chosen::all(&Turnaround, &threadgauge_lab::testing::site(profile, cpus))
     }
 
     #[test]
@@ -276,7 +210,7 @@ mod tests {
         for profile in [Profile::Quick, Profile::Standard, Profile::Paper] {
             let cases = chosen(profile, 2).plan.cases;
             for (i, planned) in cases.iter().enumerate() {
-                let case = Case::from_params(&planned.params).unwrap();
+                let case = Case::checked(&planned.params).unwrap();
                 assert_eq!(case.params(), planned.params);
                 assert!(cases[..i].iter().all(|other| other.params != planned.params));
             }
@@ -318,7 +252,7 @@ mod tests {
     fn the_smaller_profiles_are_parts_of_the_larger() {
         let standard = chosen(Profile::Standard, 2).plan.cases;
         for quick in chosen(Profile::Quick, 2).plan.cases {
-            let case = Case::from_params(&quick.params).unwrap();
+            let case = Case::checked(&quick.params).unwrap();
             // The extras stand at another number of computations.
             if case.extra == Extra::None && case.carrier != Carrier::Pool {
                 assert!(
@@ -348,7 +282,7 @@ mod tests {
         for profile in [Profile::Quick, Profile::Standard, Profile::Paper] {
             let Plan { cases, reference, .. } = chosen(profile, 2).plan;
             let first = cases.iter().find(|c| c.params.matches(&reference)).unwrap();
-            assert_eq!(first.params, Case::concurrent(Kind::Cpu, 5, 10).params());
+            assert_eq!(first.params, Case::serial(Kind::Cpu, 5, 10).concurrent().params());
         }
     }
 }

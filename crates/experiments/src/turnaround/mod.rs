@@ -1,80 +1,44 @@
 //! Question: when do threads finish a set of computations sooner than one after the other, all together and each by
 //! itself?
 //!
-//! **Method.** As source 000: so many independent computations, of base × (n − i) ms (longest first, its worst case), are given
-//! to one executor, ours (`threadgauge-exec`), once to be done one after the other and once at most 25 at a time, a thread for
-//! each. CPU-bound ones do a fixed number of steps, calibrated in their worker to use their length of CPU time; I/O-bound
-//! ones sleep for it. The clock runs from before the call to its return; a computation has finished when its finisher runs, as
-//! in the source. Its turnaround is that time over its length.
-//!
-//! **Control.** Theory: what first come, first served and equal sharing of the CPUs give for the same lengths at no cost, in
-//! every sample (`ideal`). With lengths 1 … n most of the source's famous gain is arithmetic; what is measured beyond theory
-//! is the price of threads.
-//!
-//! **Other factors**, one at a time, at the shortest base: equal and random lengths; ascending and chance order; degrees;
-//! threads made up front, a pool, helper processes; computing and sleeping by turns; reads past the page cache; a server on the loopback network; finishers that
-//! take long; computations that need the one before; all CPUs.
-//!
-//! **Traps.** Steps are calibrated at the CPU's fastest, so work takes some per cent more than its length, serial and
-//! concurrent alike. With 10 ms a computation is a few turns of the scheduler's clock, and sharing is only roughly equal:
-//! turnaround stays above theory. Sleeping is late by the timer's slack (50 µs).
-//!
-//! **The source** used Windows NT 3.51 and 95 on a 486/33, an empty loop calibrated by the wall clock (up to 20 % off, it says),
-//! threads created suspended up front. Its charts' figures are not in its text, so only what it states can be compared.
+//! How it is measured is said in [`ABOUT`]. `case` and `grid` say what is run; `measure` runs one case by our own executor
+//! (`threadgauge-exec`), with the `work` of each computation, a `server` and a `disk` to wait for; `ideal` is theory, which
+//! stands in every sample beside what was measured. `statistics`, `claims` and `reading` say what is read off.
 
+use threadgauge_lab::prelude::*;
 use threadgauge_machine::clock;
-use threadgauge_results::Params;
-
-use threadgauge_lab::experiment::{About, Answer, Experiment};
-use threadgauge_lab::grid::Plan;
-use threadgauge_lab::site::Site;
-use threadgauge_lab::statistic::metric;
-use threadgauge_lab::view::View;
-use threadgauge_lab::worker::{CaseError, Worker};
 
 use self::case::{Case, Kind};
-use self::measure::Measured;
+use self::measure::{Measured, Record};
+use self::statistics::{BURNER_ERROR, ELAPSED, FINISH_WAIT, IDEAL_ELAPSED, IDEAL_TURNAROUND, TURNAROUND};
 
 pub(crate) use self::work::IN_A_HELPER;
 
 mod case;
-mod cells;
 mod claims;
-mod conclusions;
 mod disk;
-mod drawing;
-mod facts;
 mod grid;
 mod ideal;
 mod measure;
+mod reading;
 mod server;
+mod statistics;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 mod work;
 
 /// Computations one after the other and all at once.
 #[derive(Debug, Clone, Copy)]
 pub struct Turnaround;
 
-/// From the start to the last one's finish, ns.
-const ELAPSED: &str = "elapsed_ns";
-/// The mean over computations of finish / length.
-const TURNAROUND: &str = "turnaround";
-/// What theory says of the elapsed time, ns.
-const IDEAL_ELAPSED: &str = "ideal_elapsed_ns";
-/// What theory says of the mean turnaround.
-const IDEAL_TURNAROUND: &str = "ideal_turnaround";
-/// The mean time from a processor's end to its finisher's, ns.
-const FINISH_WAIT: &str = "finish_wait_ns";
-/// CPU time of the work over its length, less 1.
-const BURNER_ERROR: &str = "burner_error";
-
 /// What it asks and how it measures.
 const ABOUT: About = About {
     id: "turnaround",
     question: "When do threads finish a set of computations sooner than one after the other, all together and each by itself?",
     sources: &["000"],
-    primary: &[metric(ELAPSED, "ns"), metric(TURNAROUND, "ratio")],
+    primary: &[ELAPSED, TURNAROUND],
     how: "So many independent computations are given to one executor (threadgauge-exec): one after the other \
                   (serial), or at most `degree` at a time (concurrent; carrier thread makes a thread for each when its turn \
                   comes, up-front all before any begins, pool as many as the degree, process as many helper processes; degree adaptive: as many, up to 25, as the \
@@ -119,7 +83,7 @@ impl Experiment for Turnaround {
     }
 
     fn run(&self, case: &Params, worker: &mut Worker) -> Result<(), CaseError> {
-        let case = Case::from_params(case)?;
+        let case = Case::checked(case)?;
         // Below 2^53, so that it is exact where it is stored.
         let seed = clock::monotonic_ns() & ((1 << 53) - 1);
         let measured = measure::measure(case, seed, worker)?;
@@ -129,55 +93,32 @@ impl Experiment for Turnaround {
     }
 
     fn read(&self, view: &View<'_>) -> Answer {
-        Answer {
-            answer: facts::answer(view),
-            claims: claims::evidence(view),
-            tests: Vec::new(),
-            facts: facts::facts(view),
-            comparisons: facts::comparisons(),
-            rankings: Vec::new(),
-            figures: drawing::figures(view),
-            tables: drawing::tables(view),
-        }
+        reading::read(view)
     }
 }
 
 /// Leaves the figures of a run.
 fn write_down(case: Case, measured: &Measured, worker: &mut Worker) {
     let records = &measured.records;
-    let mean = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / records.len() as f64;
-    let elapsed_ns = measured.lap.wall_ns as f64;
-    let lengths = || records.iter().map(|r| r.length_ns);
+    let mean = |of: &dyn Fn(&Record) -> f64| records.iter().map(of).sum::<f64>() / records.len() as f64;
+    let lengths_ns = || records.iter().map(|r| r.length_ns);
     let turnarounds = || records.iter().map(|r| r.finished_ns / r.length_ns);
-    let ideal_turnarounds = || {
-        measured
-            .ideal_ns
-            .iter()
-            .zip(lengths())
-            .map(|(ideal, length)| ideal / length)
-    };
+    let ideal = || measured.ideal_ns.iter().copied();
+    let ideal_turnarounds: f64 = ideal()
+        .zip(lengths_ns())
+        .map(|(ideal, length)| ideal / length)
+        .sum();
+    let elapsed_ns = measured.lap.wall_ns as f64;
     let computed_ns: f64 = records.iter().map(|r| r.cpu_ns).sum();
     let service_ns: f64 = records.iter().map(|r| r.ended_ns - r.started_ns).sum();
 
     worker.tag("cold");
-    worker.metric(ELAPSED, "ns", elapsed_ns);
-    worker.metric(TURNAROUND, "ratio", mean(&mut turnarounds()));
-    worker.metric(
-        IDEAL_ELAPSED,
-        "ns",
-        measured.ideal_ns.iter().copied().fold(0.0, f64::max),
-    );
-    worker.metric(IDEAL_TURNAROUND, "ratio", mean(&mut ideal_turnarounds()));
-    worker.metric(
-        "mean_completion_ns",
-        "ns",
-        mean(&mut records.iter().map(|r| r.finished_ns)),
-    );
-    worker.metric(
-        FINISH_WAIT,
-        "ns",
-        mean(&mut records.iter().map(|r| r.finished_ns - r.ended_ns)),
-    );
+    worker.record(ELAPSED, elapsed_ns);
+    worker.record(TURNAROUND, mean(&|r| r.finished_ns / r.length_ns));
+    worker.record(IDEAL_ELAPSED, ideal().fold(0.0, f64::max));
+    worker.record(IDEAL_TURNAROUND, ideal_turnarounds / records.len() as f64);
+    worker.metric("mean_completion_ns", "ns", mean(&|r| r.finished_ns));
+    worker.record(FINISH_WAIT, mean(&|r| r.finished_ns - r.ended_ns));
     worker.metric("cpu_ns", "ns", measured.cpu_ns);
     worker.metric("computed_ns", "ns", computed_ns);
     worker.metric(
@@ -192,13 +133,10 @@ fn write_down(case: Case, measured: &Measured, worker: &mut Worker) {
     );
     worker.metric("most_running", "units", measured.most_running as f64);
     if case.kind == Kind::Cpu {
-        let errors = || records.iter().map(|r| r.cpu_ns / r.length_ns - 1.0);
-        worker.metric(BURNER_ERROR, "ratio", computed_ns / lengths().sum::<f64>() - 1.0);
-        worker.metric(
-            "burner_error_worst",
-            "ratio",
-            errors().fold(0.0, |worst: f64, e| if e.abs() > worst.abs() { e } else { worst }),
-        );
+        let errors = records.iter().map(|r| r.cpu_ns / r.length_ns - 1.0);
+        let worst = errors.max_by(|a, b| a.abs().total_cmp(&b.abs())).unwrap_or(0.0);
+        worker.record(BURNER_ERROR, computed_ns / lengths_ns().sum::<f64>() - 1.0);
+        worker.metric("burner_error_worst", "ratio", worst);
         worker.metric("ns_per_step", "ns", measured.ns_per_step);
     }
     for (i, turnaround) in turnarounds().enumerate() {

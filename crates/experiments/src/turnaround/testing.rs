@@ -1,14 +1,12 @@
 //! Runs made by hand, for the tests of what is read off them.
 
-use std::collections::BTreeMap;
+use threadgauge_lab::prelude::*;
+use threadgauge_lab::testing::{self, site};
 
-use threadgauge_stats::summarise;
-
-use super::case::{Case, Kind};
-use super::grid::plan;
-use threadgauge_lab::analysis::metric_summary;
-use threadgauge_lab::site::{Profile, Site};
-use threadgauge_lab::view::{View, ViewCase};
+use super::Turnaround;
+use super::case::{Case, Extra, Kind, Mode};
+use super::statistics::{BURNER_ERROR, ELAPSED, FINISH_WAIT, IDEAL_ELAPSED, IDEAL_TURNAROUND, TURNAROUND};
+use threadgauge_lab::schedule::Chosen;
 
 /// What a case's figures are made of.
 pub(super) struct Made {
@@ -19,60 +17,34 @@ pub(super) struct Made {
 /// A run of `rounds` rounds on `cpus` CPUs in which each case has what `f` makes of it, or nothing.
 pub(super) fn run(
     profile: Profile,
-    rounds: u32,
+    rounds: usize,
     cpus: usize,
     f: impl Fn(Case) -> Option<Made>,
 ) -> View<'static> {
-    let site = Site {
-        profile,
-        cpus: threadgauge_machine::CpuList::new(0..cpus),
-        free_memory_mib: 8_192,
-    };
-    let cases = plan(&site).cases.into_iter().map(|planned| {
-        let case = Case::from_params(&planned.params).unwrap();
-        let made = if planned.skip.is_none() { f(case) } else { None };
-        view_case(case, planned.skip, rounds, made)
-    });
-    threadgauge_lab::testing::view("turnaround", profile, cases.collect())
-}
-
-fn view_case(
-    case: Case,
-    lack: Option<threadgauge_results::Lack>,
-    rounds: u32,
-    made: Option<Made>,
-) -> ViewCase {
-    let mut values: BTreeMap<String, BTreeMap<u32, f64>> = BTreeMap::new();
-    if let Some(made) = made {
-        let (ideal_ns, ideal_turnaround) = theory(case);
-        let metrics = [
-            (super::ELAPSED, made.elapsed_ns),
-            (super::TURNAROUND, made.turnaround),
-            (super::IDEAL_ELAPSED, ideal_ns),
-            (super::IDEAL_TURNAROUND, ideal_turnaround),
-            (super::FINISH_WAIT, 50_000.0),
-            (super::BURNER_ERROR, 0.02),
-        ];
-        for (name, value) in metrics {
-            values.insert(
-                name.to_owned(),
-                (1..=rounds).map(|round| (round, value)).collect(),
-            );
-        }
-    }
-    let summaries = values.iter().map(|(name, rounds)| {
-        let rounds: Vec<f64> = rounds.values().copied().collect();
-        (
-            name.clone(),
-            metric_summary("ns", summarise(&rounds, 0.05).unwrap()),
-        )
-    });
-    ViewCase {
-        params: case.params(),
-        lack,
-        summaries: summaries.collect(),
-        values: values.clone(),
-    }
+    let cases = Chosen::all(&Turnaround, &site(profile, cpus))
+        .plan
+        .cases
+        .into_iter()
+        .map(|planned| {
+            let case = Case::checked(&planned.params).unwrap();
+            if let Some(lack) = planned.skip {
+                return testing::lacking(case, lack);
+            }
+            let Some(made) = f(case) else {
+                return testing::case(case, []);
+            };
+            let (ideal_ns, ideal_turnaround) = theory(case);
+            let figures = [
+                (ELAPSED, made.elapsed_ns),
+                (TURNAROUND, made.turnaround),
+                (IDEAL_ELAPSED, ideal_ns),
+                (IDEAL_TURNAROUND, ideal_turnaround),
+                (FINISH_WAIT, 50_000.0),
+                (BURNER_ERROR, 0.02),
+            ];
+            testing::case(case, figures.map(|(metric, value)| (metric, vec![value; rounds])))
+        });
+    testing::view("turnaround", profile, cases.collect())
 }
 
 /// Elapsed time and mean turnaround by theory.
@@ -88,15 +60,20 @@ pub(super) fn theory(case: Case) -> (f64, f64) {
 }
 
 /// A machine on which everything is as in theory, but for a price of `per_thread_ns` for each concurrent computation.
-pub(super) fn as_in_theory(profile: Profile, rounds: u32, cpus: usize, per_thread_ns: f64) -> View<'static> {
+pub(super) fn as_in_theory(
+    profile: Profile,
+    rounds: usize,
+    cpus: usize,
+    per_thread_ns: f64,
+) -> View<'static> {
     run(profile, rounds, cpus, |case| {
         let (mut elapsed_ns, turnaround) = theory(case);
-        if case.extra == super::case::Extra::Finisher {
+        if case.extra == Extra::Finisher {
             elapsed_ns += (case.count * case.base_ms) as f64 * 1e6;
         }
-        let price_ns = match case.mode() {
-            "concurrent" => per_thread_ns * case.count as f64,
-            _ => 0.0,
+        let price_ns = match case.mode {
+            Mode::Concurrent => per_thread_ns * case.count as f64,
+            Mode::Serial => 0.0,
         };
         let late = if case.kind == Kind::Io {
             0.0

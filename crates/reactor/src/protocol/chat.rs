@@ -6,6 +6,7 @@
 //! its end is no line.
 
 use crate::catalogue::About;
+use crate::counters::CloseReason;
 use crate::id::ConnectionId;
 use crate::protocol::line::first_line;
 use crate::protocol::{Io, Protocol, Session};
@@ -65,7 +66,7 @@ impl Session for Guest {
         length
     }
 
-    fn closed(&mut self, _: &mut Io<'_>) {
+    fn closed(&mut self, _: CloseReason, _: &mut Io<'_>) {
         self.member = None;
     }
 }

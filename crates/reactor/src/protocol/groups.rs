@@ -5,9 +5,8 @@
 //! asker's own, and who asks nobody is told so. The options of `CONNECT` are understood but those for TLS and accounts,
 //! which are refused. What is wrong is told in the words of the NATS server.
 //!
-//! There are no clusters, accounts, JetStream, nkeys or TLS. Two things are done otherwise than by the NATS server: wrong
-//! arguments are answered with `Parser Error` before the connection is closed, where it says nothing; and no first `PING`
-//! is sent to measure the way.
+//! There are no clusters, accounts, JetStream, nkeys or TLS. One thing is done otherwise than by the NATS server: wrong
+//! arguments are answered with `Parser Error` before the connection is closed, where it says nothing.
 //!
 //! Clients that do not take what is sent to them are the server's business: with
 //! [`Overflow::Drop`](crate::Overflow::Drop) they are closed, as the NATS server does it.
@@ -30,8 +29,10 @@
 
 mod broker;
 mod connect;
+mod ends;
 mod index;
 mod member;
+mod message_trace;
 mod monitor;
 mod options;
 mod subject;
@@ -48,7 +49,7 @@ use crate::protocol::Protocol;
 use broker::Broker;
 
 pub use member::Member;
-pub use monitor::{ClientFigures, Monitor, ServerFigures, SubscriptionFigures, Traffic};
+pub use monitor::{ClientFigures, ClosedFigures, Monitor, ServerFigures, SubscriptionFigures, Traffic};
 pub use options::{Access, Options};
 
 pub(crate) const ABOUT: About = About {

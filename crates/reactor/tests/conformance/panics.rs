@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use threadgauge_reactor::{BuiltIn, ConnectionId, Io, Protocol, Session};
+use threadgauge_reactor::{BuiltIn, CloseReason, ConnectionId, Io, Protocol, Session};
 
 use crate::client::Client;
 use crate::{Case, Pair};
@@ -163,8 +163,8 @@ impl<S: Session> Session for PanickingSession<S> {
         self.inner.stopping(io);
     }
 
-    fn closed(&mut self, io: &mut Io<'_>) {
-        self.inner.closed(io);
+    fn closed(&mut self, reason: CloseReason, io: &mut Io<'_>) {
+        self.inner.closed(reason, io);
         assert!(self.place != Place::Closed, "as told");
     }
 }

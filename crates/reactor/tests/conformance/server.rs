@@ -57,7 +57,11 @@ pub fn child() -> Option<ExitCode> {
 
 /// With those settings that begin with `groups.`.
 fn groups(settings: &[String]) -> Groups {
-    let mut options = Options::default();
+    let mut options = Options {
+        // A case that takes longer than usual hears what it expects, and nothing else.
+        first_ping: Duration::from_secs(3_600),
+        ..Options::default()
+    };
     for setting in settings {
         let Some((key, value)) = setting.strip_prefix(GROUPS).and_then(|it| it.split_once('=')) else {
             continue;

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use jiff::Timestamp;
 use threadgauge_experiments::CATALOGUE;
 use threadgauge_lab::launch::{Interrupts, Launcher};
-use threadgauge_lab::schedule::{self, Chosen, Ending, expected_rounds, stopping_rule};
+use threadgauge_lab::schedule::{self, Chosen, Ending, ThisMachine, expected_rounds, stopping_rule};
 use threadgauge_lab::selection::{Selector, choose, experiments};
 use threadgauge_lab::site::{Profile, Site};
 use threadgauge_lab::turns::{Greeting, Turns};
@@ -51,18 +51,12 @@ pub fn run(options: &RunOptions) -> Done {
         mut turns,
     } = begun;
     say(&format!("Results go to {}", dir.display()));
-    let mut launcher = Launcher::new("/proc/self/exe", ["worker"], interrupts)
+    let launcher = Launcher::new("/proc/self/exe", ["worker"], interrupts)
         .context("this process cannot become the parent of its workers' children")?;
+    let mut machine = ThisMachine::new(launcher).context("the machine's load cannot be read")?;
     let ending = {
         let mut shown = Shown::new();
-        schedule::run(
-            &mut store,
-            &chosen,
-            profile,
-            &mut launcher,
-            &mut turns,
-            &mut shown,
-        )
+        schedule::run(&mut store, &chosen, profile, &mut machine, &mut turns, &mut shown)
     };
     // Whatever stopped it, what was measured is reported.
     let data = folder::from_store(&dir, &store)?;

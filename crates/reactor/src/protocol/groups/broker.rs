@@ -1,6 +1,6 @@
 //! What the clients of one server share: who is there, and who is subscribed to what.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::connect::Wishes;
 use super::index::{Index, Key, Subscriber};
-use super::monitor::Traffic;
+use super::monitor::{ClientFigures, ClosedFigures, Traffic, figures};
 use super::options::Options;
 use super::subject;
 use super::times::Times;
@@ -28,12 +28,16 @@ pub(super) struct Broker {
     last_client: AtomicU64,
     /// The last subscription's number.
     last_subscription: AtomicU64,
+    /// The last message trace's number.
+    last_trace: AtomicU64,
     /// How many clients may not connect and were told so.
     pub violations: AtomicU64,
     /// How many clients were given their time to leave.
     leaving: AtomicU32,
     /// Of clients that are gone: from them, and to them.
     gone: Mutex<(Traffic, Traffic)>,
+    /// The last of them, in the order in which they went.
+    closed: Mutex<VecDeque<Arc<ClosedFigures>>>,
 }
 
 /// What others see of a client.
@@ -59,6 +63,8 @@ struct Subscriptions {
     by_sid: HashMap<Box<[u8]>, Arc<Subscription>>,
     /// What came by those that are gone.
     gone: Traffic,
+    /// How many there were when the client left.
+    at_last: usize,
 }
 
 /// No size of a message.
@@ -211,6 +217,11 @@ impl Broker {
         self.listens.get().copied().unwrap_or_else(nowhere)
     }
 
+    /// The number of one more message trace, from 1 on.
+    pub fn next_trace(&self) -> u64 {
+        self.last_trace.fetch_add(1, Relaxed) + 1
+    }
+
     // Clients.
 
     /// A new client. It is seen by others once it has entered.
@@ -243,16 +254,40 @@ impl Broker {
 
     /// A client is gone, and its subscriptions with it.
     pub fn leave(&self, client: &Client) {
-        let own = std::mem::take(&mut *locked(&client.subscriptions));
-        let mut received = own.gone;
-        self.index.remove(own.by_sid.values().map(|it| it.key()));
-        for subscription in own.by_sid.values() {
-            received += subscription.traffic();
-        }
+        let all = std::mem::take(&mut locked(&client.subscriptions).by_sid);
+        self.index.remove(all.values().map(|it| it.key()));
+        let received = {
+            let mut own = locked(&client.subscriptions);
+            for subscription in all.values() {
+                own.gone += subscription.traffic();
+            }
+            own.at_last = own.at_last.max(all.len());
+            own.gone
+        };
         if locked(&self.clients).remove(&client.number).is_some() {
             let mut gone = locked(&self.gone);
             gone.0 += client.published();
             gone.1 += received;
+        }
+    }
+
+    /// A client's connection is gone, for this reason.
+    pub fn close(&self, client: &Client, reason: &'static str, now: Instant) {
+        self.leave(client);
+        let subscriptions = locked(&client.subscriptions).at_last;
+        let client = ClientFigures {
+            subscriptions,
+            ..figures(client, now)
+        };
+        let figures = Arc::new(ClosedFigures {
+            client,
+            stopped: now,
+            reason,
+        });
+        let mut closed = locked(&self.closed);
+        closed.push_back(figures);
+        if closed.len() > self.options.max_closed_clients {
+            closed.pop_front();
         }
     }
 
@@ -266,6 +301,16 @@ impl Broker {
     /// All clients that are there, in the order in which they came.
     pub fn clients(&self) -> Vec<Arc<Client>> {
         locked(&self.clients).values().cloned().collect()
+    }
+
+    /// The client with this number, if it is there.
+    pub fn client_numbered(&self, number: u64) -> Option<Arc<Client>> {
+        locked(&self.clients).get(&number).cloned()
+    }
+
+    /// The last that are gone, in the order in which they went.
+    pub fn closed(&self) -> Vec<Arc<ClosedFigures>> {
+        locked(&self.closed).iter().cloned().collect()
     }
 
     /// How many clients there were until now.

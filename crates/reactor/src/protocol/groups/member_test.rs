@@ -386,17 +386,55 @@ fn a_stranger_reaches_and_hears_nothing() {
 fn who_is_silent_is_asked_and_then_closed() {
     let mut server = server(Options::default());
     let [silent, lively] = [(); 2].map(|()| connect(&mut server));
+    for client in [silent, lively] {
+        server.ring(client);
+        assert_eq!(ask(&mut server, client, "PONG\r\n"), "PING\r\n");
+    }
     for came in ["", "PING\r\n", "PING\r\n", "-ERR 'Stale Connection'\r\n"] {
         assert_eq!(server.alarm(silent), Some(Duration::from_secs(120)));
         for client in [silent, lively] {
             server.ring(client);
         }
         assert_eq!(hear(&mut server, silent), came);
-        hear(&mut server, lively);
+        assert_eq!(hear(&mut server, lively), "");
         server.receive(lively, b"PONG\r\n");
     }
     assert_eq!(server.closed(silent), Some(CloseReason::Refused));
     assert_eq!(server.closed(lively), None);
+}
+
+#[test]
+fn who_has_connected_is_soon_asked_so_that_the_way_is_known() {
+    let groups = Groups::new(Options::default());
+    let mut server = Rehearsal::new(groups.clone());
+    let [first, second] = [(); 2].map(|()| connect(&mut server));
+    let mut waits = Vec::new();
+    for client in [first, second] {
+        let wait = server.alarm(client).expect("it is asked");
+        assert!((2_000..=2_400).contains(&wait.as_millis()), "{wait:?}");
+        waits.push(wait);
+        // Whatever it does meanwhile.
+        server.receive(client, b"PING\r\nSUB a 1\r\n");
+        server.ring(client);
+        assert_eq!(hear(&mut server, client), "PONG\r\nPING\r\n");
+        server.pass(Duration::from_millis(30));
+        server.receive(client, b"PONG\r\n");
+        assert_eq!(server.alarm(client), Some(Duration::from_secs(120)));
+    }
+    assert_ne!(waits[0], waits[1]);
+    let way = Some(Duration::from_millis(30));
+    let clients = groups.monitor().clients(server.now());
+    assert!(clients.iter().all(|client| client.round_trip == way));
+    let often = Options {
+        ping_interval: Duration::from_secs(1),
+        access: Access::Token("t".into()),
+        ..Options::default()
+    };
+    let mut server = Rehearsal::new(Groups::new(often));
+    let client = stranger(&mut server);
+    server.receive(client, b"CONNECT {\"auth_token\":\"t\"}\r\n");
+    let wait = server.alarm(client).expect("it is asked");
+    assert!((1_000..=1_200).contains(&wait.as_millis()), "{wait:?}");
 }
 
 #[test]
@@ -461,6 +499,30 @@ fn what_the_server_is_follows_the_first_pong_for_those_who_take_it_then() {
     server.receive(late, CONNECT.as_bytes());
     server.receive(late, TAKES_NEWS);
     assert!(news(ask(&mut server, late, "PING\r\n")));
+}
+
+#[test]
+fn who_asks_is_told_where_a_message_goes() {
+    let mut server = server(Options::default());
+    let [asks, hears] = [(); 2].map(|()| connect(&mut server));
+    server.receive(asks, b"CONNECT {\"echo\":false}\r\nSUB to 1\r\nSUB a 2\r\n");
+    server.receive(hears, b"SUB a q 1\r\n");
+    for (only, comes) in [("", "HMSG a 1 "), ("Nats-Trace-Only: 1\r\n", "")] {
+        let headers = format!("NATS/1.0\r\nNats-Trace-Dest: to\r\n{only}\r\n");
+        let says = format!("HPUB a {0} {0}\r\n{headers}\r\n", headers.len());
+        let told = ask(&mut server, asks, &says);
+        let json = told.split("\r\n").nth(1).expect("a payload");
+        let trace: serde_json::Value = serde_json::from_str(json).expect("JSON");
+        let event = |place: usize, name: &str| trace["events"][place][name].to_string();
+        assert_eq!(event(0, "subj"), "\"a\"");
+        assert!(event(1, "error").contains("no echo"), "{told}");
+        assert_eq!(event(2, "queue"), "\"q\"");
+        let heard = hear(&mut server, hears);
+        assert!(
+            heard.starts_with(comes) && heard.is_empty() == comes.is_empty(),
+            "{heard}"
+        );
+    }
 }
 
 #[test]
@@ -561,6 +623,60 @@ fn figures_add_up() {
         (after.published, after.delivered),
         (before.published, before.delivered)
     );
+}
+
+#[test]
+fn who_is_gone_is_remembered_with_the_reason_until_others_went() {
+    let options = Options {
+        max_closed_clients: 6,
+        max_connections: Some(9),
+        ..Options::default()
+    };
+    let groups = Groups::new(options);
+    let monitor = groups.monitor();
+    let mut server = Rehearsal::new(groups);
+    let all = [(); 9].map(|()| connect(&mut server));
+    server.receive(all[0], b"SUB a 1\r\nSUB b 2\r\nUNSUB 2\r\nSUB c 3\r\n");
+    server.receive(all[1], b"PUB a 3\r\nabc\r\n");
+    server.end(all[4]);
+    connect(&mut server);
+    let one_too_many = server.connect();
+    assert_eq!(server.closed(one_too_many), Some(CloseReason::Refused));
+    server.end(all[5]);
+    server.end(all[0]);
+    server.lose(all[1]);
+    server.receive(all[2], b"PUB a 1048577\r\n");
+    server.receive(all[6], b"HELLO\r\n");
+    let closed = monitor.closed();
+    let seen: Vec<_> = closed.iter().map(|it| (it.client.number, it.reason)).collect();
+    let expected = [
+        (11, "Maximum Connections Exceeded"),
+        (6, "Client Closed"),
+        (1, "Client Closed"),
+        (2, "Read Error"),
+        (3, "Maximum Message Payload Exceeded"),
+        (7, "Protocol Violation"),
+    ];
+    assert_eq!(seen, expected);
+    let first = &closed[2];
+    assert_eq!(
+        (
+            first.client.subscriptions,
+            first.client.delivered.messages,
+            first.client.delivered.bytes
+        ),
+        (2, 1, 3)
+    );
+    assert_eq!(closed[3].client.published.bytes, 3);
+    for client in &all[7..9] {
+        for _ in 0..4 {
+            server.ring(*client);
+        }
+    }
+    server.stop();
+    let reasons: Vec<_> = monitor.closed().iter().map(|it| it.reason).collect();
+    let (stale, stopped) = ("Stale Connection", "Server Shutdown");
+    assert_eq!(reasons[2..], [stale, stale, stopped, stopped]);
 }
 
 proptest! {

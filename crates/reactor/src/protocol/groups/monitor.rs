@@ -91,6 +91,17 @@ pub struct ClientFigures {
     pub round_trip: Option<Duration>,
 }
 
+/// Figures of a client that is gone.
+#[derive(Clone, Debug)]
+pub struct ClosedFigures {
+    /// As it was at its end, with as many subscriptions as it had then.
+    pub client: ClientFigures,
+    /// When it went.
+    pub stopped: Instant,
+    /// Why, in the words of the NATS server.
+    pub reason: &'static str,
+}
+
 /// Figures of one subscription.
 #[derive(Clone, Debug)]
 pub struct SubscriptionFigures {
@@ -146,13 +157,15 @@ impl Monitor {
         clients.iter().map(|client| figures(client, now)).collect()
     }
 
+    /// The last clients that are gone, [as many as are kept](Options::max_closed_clients), in the order in which they went. One
+    /// whose session panicked is not among them.
+    pub fn closed(&self) -> Vec<Arc<ClosedFigures>> {
+        self.0.closed()
+    }
+
     /// The subscriptions of the client with this number, by their own names; none if it is gone.
     pub fn subscriptions(&self, number: u64) -> Vec<SubscriptionFigures> {
-        let client = self
-            .0
-            .clients()
-            .into_iter()
-            .find(|client| client.number == number);
+        let client = self.0.client_numbered(number);
         let mut all = client.map_or_else(Vec::new, |client| {
             client.each_subscription(|subscription| SubscriptionFigures {
                 subject: text(&subscription.subject),
@@ -167,7 +180,7 @@ impl Monitor {
     }
 }
 
-fn figures(client: &Client, now: Instant) -> ClientFigures {
+pub(super) fn figures(client: &Client, now: Instant) -> ClientFigures {
     let (published, delivered, subscriptions) =
         (client.published(), client.received(), client.subscriptions());
     client.times.notice(delivered.messages, now);

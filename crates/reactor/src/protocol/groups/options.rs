@@ -22,8 +22,14 @@ pub struct Options {
     pub max_control_line: usize,
     /// The most clients at once; who comes then is told so and closed. As many as the server takes by default.
     pub max_connections: Option<usize>,
+    /// Of how many clients that are gone the figures are kept: 10,000.
+    pub max_closed_clients: usize,
     /// The most subscriptions of one client: 100,000, where the NATS server has no limit.
     pub max_subscriptions: usize,
+    /// When a client that has connected is asked for the first time whether it is there, which says how long the way to it is,
+    /// whatever came from it: 2 s; the [ping interval](Self::ping_interval), if that is shorter. Up to a fifth longer, so that
+    /// clients that come together are not all asked at once.
+    pub first_ping: Duration,
     /// How long a client is silent before it is asked whether it is there: 2 minutes.
     pub ping_interval: Duration,
     /// How often it is asked before it is closed: 2 times.
@@ -58,7 +64,9 @@ impl Default for Options {
             max_payload: 1 << 20,
             max_control_line: 4_096,
             max_connections: None,
+            max_closed_clients: 10_000,
             max_subscriptions: 100_000,
+            first_ping: Duration::from_secs(2),
             ping_interval: Duration::from_secs(120),
             max_pings_out: 2,
             auth_timeout: Duration::from_secs(2),

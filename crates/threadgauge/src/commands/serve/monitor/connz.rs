@@ -1,7 +1,8 @@
 //! `/connz`: the clients, under NATS' own names.
 //!
 //! As there: `limit` and `offset`, `sort`, `cid` for one client, `user` and `state`, `subs=1` for what each is subscribed
-//! to and `subs=detail` for what came by that. Clients that are gone are not kept: of them there are none.
+//! to and `subs=detail` for what came by that. Of the clients that are gone, the last are there with `state=closed` or `all`, without
+//! what they were subscribed to.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -24,9 +25,16 @@ struct Wanted {
     sort: Sort,
     client: Option<u64>,
     user: Option<String>,
-    /// Those that are there.
-    open: bool,
+    state: State,
     subscriptions: Subscriptions,
+}
+
+/// Those that are there, those that are gone, or both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Open,
+    Closed,
+    All,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +42,8 @@ enum Sort {
     Number,
     Start,
     Uptime,
+    Stop,
+    Reason,
     Last,
     Idle,
     RoundTrip,
@@ -56,6 +66,15 @@ enum Subscriptions {
 struct Client {
     figures: ClientFigures,
     pending: usize,
+    /// When it went, and why.
+    end: Option<(Instant, &'static str)>,
+}
+
+impl Client {
+    /// Until when it was there.
+    fn until(&self, now: Instant) -> Instant {
+        self.end.map_or(now, |(stopped, _)| stopped)
+    }
 }
 
 impl Wanted {
@@ -69,6 +88,12 @@ impl Wanted {
         };
         let count =
             |name| number(name).map(|number| number.map(|n| usize::try_from(n).unwrap_or(usize::MAX)));
+        let state = match &query.get("state").unwrap_or("").to_ascii_lowercase()[..] {
+            "" | "open" => State::Open,
+            "closed" => State::Closed,
+            "any" | "all" => State::All,
+            _ => return Err("error decoding state: open, closed or all are possible".to_owned()),
+        };
         Ok(Self {
             limit: count("limit")?.filter(|&limit| limit > 0).unwrap_or(LIMIT),
             offset: count("offset")?.unwrap_or(0),
@@ -77,15 +102,16 @@ impl Wanted {
                 .get("user")
                 .filter(|user| !user.is_empty())
                 .map(str::to_owned),
-            open: match &query.get("state").unwrap_or("").to_ascii_lowercase()[..] {
-                "" | "open" | "any" | "all" => true,
-                "closed" => false,
-                _ => return Err("error decoding state: open, closed or all are possible".to_owned()),
-            },
+            state,
             sort: match query.get("sort").unwrap_or("") {
                 "" | "cid" => Sort::Number,
                 "start" => Sort::Start,
                 "uptime" => Sort::Uptime,
+                "stop" | "reason" if state != State::Closed => {
+                    return Err("sort by stop or reason is for state=closed alone".to_owned());
+                }
+                "stop" => Sort::Stop,
+                "reason" => Sort::Reason,
                 "last" => Sort::Last,
                 "idle" => Sort::Idle,
                 "rtt" => Sort::RoundTrip,
@@ -112,18 +138,29 @@ impl Pages {
     pub(super) fn connz(&self, query: Query<'_>) -> Result<Value, String> {
         let wanted = Wanted::read(query)?;
         let now = Instant::now();
-        let mut clients = self.figures.clients(now);
-        clients.retain(|client| {
-            wanted.open
-                && wanted.client.is_none_or(|number| client.number == number)
+        let is_wanted = |client: &ClientFigures| {
+            wanted.client.is_none_or(|number| client.number == number)
                 && wanted.user.as_ref().is_none_or(|user| client.user == *user)
-        });
-        let waiting: HashMap<_, _> = self.waiting.bytes().into_iter().collect();
-        let with_pending = |figures: ClientFigures| Client {
-            pending: waiting.get(&figures.id).copied().unwrap_or(0),
-            figures,
         };
-        let mut clients: Vec<Client> = clients.into_iter().map(with_pending).collect();
+        let mut clients = Vec::new();
+        if wanted.state != State::Closed {
+            let waiting: HashMap<_, _> = self.waiting.bytes().into_iter().collect();
+            let there = self.figures.clients(now).into_iter().filter(is_wanted);
+            clients.extend(there.map(|figures| Client {
+                pending: waiting.get(&figures.id).copied().unwrap_or(0),
+                figures,
+                end: None,
+            }));
+        }
+        if wanted.state != State::Open {
+            let gone = self.figures.closed();
+            let gone = gone.iter().filter(|closed| is_wanted(&closed.client));
+            clients.extend(gone.map(|closed| Client {
+                figures: closed.client.clone(),
+                pending: 0,
+                end: Some((closed.stopped, closed.reason)),
+            }));
+        }
         let total = clients.len();
         sort(&mut clients, wanted.sort, now);
         let page: Vec<Value> = clients
@@ -144,9 +181,11 @@ impl Pages {
     }
 
     fn client(&self, client: &Client, subscriptions: Subscriptions, now: Instant) -> Value {
+        let until = client.until(now);
         let Client {
             figures: client,
             pending,
+            end,
         } = client;
         let mut value = json!({
             "cid": client.number,
@@ -154,8 +193,8 @@ impl Pages {
             "type": "nats",
             "start": self.written(client.since),
             "last_activity": self.written(client.active),
-            "uptime": uptime(now.saturating_duration_since(client.since).as_secs()),
-            "idle": uptime(now.saturating_duration_since(client.active).as_secs()),
+            "uptime": uptime(until.saturating_duration_since(client.since).as_secs()),
+            "idle": uptime(until.saturating_duration_since(client.active).as_secs()),
             "pending_bytes": pending,
             "in_msgs": client.published.messages,
             "out_msgs": client.delivered.messages,
@@ -170,6 +209,10 @@ impl Pages {
         }
         if let Some(time) = client.round_trip {
             fields.insert("rtt".to_owned(), short(time).into());
+        }
+        if let Some((stopped, reason)) = *end {
+            fields.insert("stop".to_owned(), self.written(stopped).into());
+            fields.insert("reason".to_owned(), reason.into());
         }
         for (name, said) in [
             ("name", &client.name),
@@ -239,15 +282,23 @@ fn short(time: Duration) -> String {
     format!("{}{name}", ns as f64 / unit)
 }
 
-/// The most first, as NATS has it, but for numbers and for how long they are there; those with as many by their number.
+/// The most first, as NATS has it, but for numbers, for reasons and for how long they are there; those with as many by their number.
 fn sort(clients: &mut [Client], by: Sort, now: Instant) {
-    clients.sort_by_cached_key(|Client { figures, pending }| {
+    clients.sort_by_cached_key(|client| {
+        let Client {
+            figures,
+            pending,
+            end,
+            ..
+        } = client;
         let ns = |time: Duration| time.as_nanos() as u64;
         let ago = |at: Instant| ns(now.saturating_duration_since(at));
+        let reason = end.filter(|_| by == Sort::Reason).map(|(_, reason)| reason);
         let most = match by {
             // They are numbered in the order in which they came.
-            Sort::Number | Sort::Start => 0,
-            Sort::Uptime => u64::MAX - ago(figures.since),
+            Sort::Number | Sort::Start | Sort::Reason => 0,
+            Sort::Uptime => u64::MAX - ns(client.until(now).saturating_duration_since(figures.since)),
+            Sort::Stop => u64::MAX - ago(client.until(now)),
             Sort::Last => u64::MAX - ago(figures.active),
             Sort::Idle => ago(figures.active),
             Sort::RoundTrip => figures.round_trip.map_or(0, ns),
@@ -258,7 +309,7 @@ fn sort(clients: &mut [Client], by: Sort, now: Instant) {
             Sort::BytesTo => figures.delivered.bytes,
             Sort::BytesFrom => figures.published.bytes,
         };
-        (Reverse(most), figures.number)
+        (reason, Reverse(most), figures.number)
     });
 }
 
@@ -274,7 +325,7 @@ mod tests {
             sort: Sort::Number,
             client: None,
             user: None,
-            open: true,
+            state: State::Open,
             subscriptions: Subscriptions::Count,
         };
         assert_eq!(Wanted::read(Query("")), Ok(plain));
@@ -285,7 +336,7 @@ mod tests {
             sort: Sort::MessagesTo,
             client: Some(7),
             user: Some("ada".to_owned()),
-            open: false,
+            state: State::Closed,
             subscriptions: Subscriptions::Detail,
         };
         assert_eq!(Wanted::read(Query(all)), Ok(asked));
@@ -296,6 +347,8 @@ mod tests {
             "cid=1x",
             "subs=2",
             "state=ajar",
+            "sort=stop",
+            "sort=reason&state=all",
         ] {
             assert!(Wanted::read(Query(wrong)).is_err(), "{wrong}");
         }

@@ -1,15 +1,22 @@
-//! What theory, and machines that depart from it, decide.
+//! What theory, and machines that depart from it, decide; and what is drawn of them.
 
-use threadgauge_results::{Evidence, Verdict, claim, decide};
+use threadgauge_lab::prelude::*;
+use threadgauge_results::{Evidence, Figure, Verdict, claim, decide};
 
-use super::super::case::{Case, Kind};
-use super::super::testing::{Made, as_in_theory, run, theory};
-use super::*;
-use threadgauge_lab::site::Profile;
+use super::case::{Case, Kind, Mode};
+use super::claims::claims;
+use super::reading::read;
+use super::statistics::changes;
+use super::testing::{Made, as_in_theory, run, theory};
+
+fn evidence(view: &View<'_>, id: &str) -> Evidence {
+    let (_, test) = claims(view).into_iter().find(|(of, _)| *of == id).unwrap();
+    test.evidence(view, claim(id).unwrap())
+}
 
 fn judged(view: &View<'_>, id: &str) -> (Verdict, Option<f64>, String) {
-    let (unit, evidence) = one(view, id);
-    let finding = decide(claim(id).unwrap(), unit, &evidence, 0.05);
+    let claim = claim(id).unwrap();
+    let finding = decide(claim, &claim.unit, &evidence(view, id), 0.05);
     (
         finding.verdict.unwrap(),
         finding.measured,
@@ -59,7 +66,6 @@ fn theory_decides_all_claims_of_the_paper_profile() {
     // The largest gain is that of 17 computations, by arithmetic.
     let gain = judged(&view, "long-cpu-turnaround-gain-up-to-50pct").1.unwrap();
     assert!((gain - 0.518).abs() < 0.001, "{gain}");
-    assert_eq!(evidence(&view).iter().map(|e| e.claim).collect::<Vec<_>>(), IDS);
 }
 
 #[test]
@@ -70,16 +76,16 @@ fn on_one_cpu_alone_dependencies_cost_nothing_and_on_two_they_do() {
         (measured.unwrap() - 1.0).abs() < 0.01 && reason.contains("cpus=1"),
         "{reason}"
     );
-    let (_, evidence) = one(&paper(), "dependencies-hurt-only-concurrent");
+    let evidence = evidence(&paper(), "dependencies-hurt-only-concurrent");
     let Evidence::With { main, .. } = evidence else {
         panic!("{evidence:?}")
     };
-    let Evidence::Cells { cells, .. } = *main else {
+    let Evidence::Each { cells, .. } = *main else {
         panic!("{main:?}")
     };
     let on_two = cells.iter().find(|(name, _)| name.contains("cpus=2")).unwrap();
     // 360 ms of work, of which the two longest run together by theory: 185 ms.
-    assert!((on_two.1[0] - 1.944).abs() < 0.001, "{cells:?}");
+    assert!((on_two.1.values[0] - 1.944).abs() < 0.001, "{cells:?}");
 }
 
 #[test]
@@ -87,7 +93,7 @@ fn a_dear_thread_contradicts_what_theory_says() {
     // A fifth of each run: as dear as on the source's machine, and more.
     let view = run(Profile::Standard, 12, 2, |case| {
         let (elapsed_ns, turnaround) = theory(case);
-        let price = if case.mode() == "concurrent" { 1.2 } else { 1.0 };
+        let price = if case.mode == Mode::Concurrent { 1.2 } else { 1.0 };
         Some(Made {
             elapsed_ns: elapsed_ns * price,
             turnaround: turnaround * price,
@@ -142,7 +148,7 @@ fn quick_decides_what_its_cells_can_and_names_what_is_missing() {
 fn a_claim_about_all_cells_is_refuted_by_one_and_not_held_by_a_part() {
     let faster = run(Profile::Quick, 12, 1, |case| {
         let (elapsed_ns, turnaround) = theory(case);
-        let odd = case == Case::concurrent(Kind::Cpu, 5, 10);
+        let odd = case == Case::serial(Kind::Cpu, 5, 10).concurrent();
         Some(Made {
             elapsed_ns: if odd { elapsed_ns / 2.0 } else { elapsed_ns },
             turnaround,
@@ -183,7 +189,7 @@ fn on_one_cpu_claims_about_several_are_not_testable() {
 #[test]
 fn with_too_few_rounds_nothing_is_decided() {
     let view = as_in_theory(Profile::Standard, 3, 2, 0.0);
-    for id in IDS {
+    for (id, _) in claims(&view) {
         assert!(matches!(verdict(&view, id), Inconclusive | NotTestable), "{id}");
     }
 }
@@ -191,8 +197,13 @@ fn with_too_few_rounds_nothing_is_decided() {
 #[test]
 fn conclusions_that_change_are_counted() {
     let view = as_in_theory(Profile::Standard, 10, 2, 0.0);
-    let (_, evidence) = one(&view, "one-cpu-conclusions-fail-on-smp");
-    let changed = conclusions::that_change(&view, 2);
+    let evidence = evidence(&view, "one-cpu-conclusions-fail-on-smp");
+    let usually = |change: &Statistic| view.value(change) == Some(1.0);
+    let changed: Vec<&str> = changes(&view, 2)
+        .into_iter()
+        .filter(|(_, change)| usually(change))
+        .map(|(id, _)| id)
+        .collect();
     // On two CPUs half the time is saved: 1 is never reached again, and the order shows.
     assert!(
         changed.contains(&"cpu-concurrent-never-faster-on-one-cpu"),
@@ -202,13 +213,85 @@ fn conclusions_that_change_are_counted() {
         !changed.contains(&"descending-is-worst-serial-order"),
         "{changed:?}"
     );
-    let Evidence::Statistic(shares) = evidence else {
+    let Evidence::Rounds(shares) = evidence else {
         panic!("{evidence:?}")
     };
     assert!(
         shares
+            .values
             .iter()
             .all(|s| (s - changed.len() as f64 / 9.0).abs() < 1e-9),
         "{shares:?}"
     );
+}
+
+fn charts_of(view: &View<'_>) -> Vec<Figure> {
+    read(view).figures
+}
+
+fn chart(charts: &[Figure], id: &str) -> Figure {
+    charts
+        .iter()
+        .find(|c| c.id == id)
+        .unwrap_or_else(|| panic!("no chart {id}"))
+        .clone()
+}
+
+#[test]
+fn the_sources_eight_charts_and_ours_are_drawn_from_the_paper_profile() {
+    let charts = charts_of(&as_in_theory(Profile::Paper, 7, 2, 0.0));
+    for kind in ["cpu", "io"] {
+        for base in [10, 2430] {
+            for measure in ["elapsed", "turnaround"] {
+                let chart = chart(&charts, &format!("{measure}-{kind}-{base}"));
+                assert_eq!(chart.series.len(), 4);
+                assert!(chart.series.iter().all(|s| s.points.len() == 6));
+            }
+        }
+    }
+    let longest = &chart(&charts, "elapsed-cpu-2430").series[0].points[5];
+    assert_eq!((longest.x, longest.y), (17.0, 153.0 * 2430.0));
+    for id in ["over-ideal", "over-ideal-by-length", "mixes", "ways"] {
+        chart(&charts, id);
+    }
+}
+
+#[test]
+fn at_no_cost_nothing_is_over_theory() {
+    let charts = charts_of(&as_in_theory(Profile::Standard, 7, 2, 0.0));
+    let over = chart(&charts, "over-ideal");
+    assert!(
+        over.series
+            .iter()
+            .flat_map(|s| &s.points)
+            .all(|p| p.y.abs() < 1e-9)
+    );
+    // Half of the computing computed at once on one CPU: the sleeping overlaps, theory says how much.
+    let mixes = chart(&charts, "mixes");
+    assert_eq!(mixes.series[0].points.len(), 7);
+    assert_eq!(mixes.series[0].points[6].y, 1.0);
+}
+
+#[test]
+fn what_was_not_measured_is_not_drawn() {
+    let charts = charts_of(&as_in_theory(Profile::Quick, 7, 1, 0.0));
+    assert!(
+        charts.iter().all(|c| c.id != "mixes" && c.id != "ways"),
+        "too few cells"
+    );
+    assert!(
+        charts
+            .iter()
+            .all(|c| c.series.iter().all(|s| !s.points.is_empty()))
+    );
+    assert!(charts_of(&run(Profile::Quick, 7, 1, |_| None)).is_empty());
+}
+
+#[test]
+fn the_table_is_the_sources_matrix() {
+    let tables = read(&as_in_theory(Profile::Paper, 7, 1, 0.0)).tables;
+    assert_eq!((tables.len(), tables[0].rows.len()), (2, 36));
+    let last = tables[0].rows.last().unwrap();
+    assert_eq!(last[..4], ["2430", "17", "371790.0", "371790.0"]);
+    assert_eq!(last[4..], ["1.000", "26.96", "26.96", "13.00", "13.00"]);
 }

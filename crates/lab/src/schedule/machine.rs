@@ -1,0 +1,67 @@
+//! The machine that is measured, as the schedule sees it: it runs workers, has counters, and time passes on it.
+//!
+//! A trait, so that the schedule is tested on a machine where a round takes no time and every disturbance is written
+//! beforehand.
+
+use std::time::Duration;
+
+use threadgauge_machine::{MachineError, Meter, Reading, clock};
+
+use crate::launch::{Allowance, Interrupts, Launcher, Outcome};
+use crate::worker::Order;
+
+/// What the schedule asks of the world.
+pub trait Machine {
+    /// Time since some fixed moment; it never goes back.
+    fn now(&self) -> Duration;
+
+    /// The counters of this moment.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be read.
+    fn read(&mut self) -> Result<Reading, MachineError>;
+
+    /// Runs one worker to its end, at most until its deadline. Blocks.
+    fn run(&mut self, order: &Order, allowance: Allowance) -> Outcome;
+
+    /// The user's wish to stop.
+    fn interrupts(&mut self) -> &mut Interrupts;
+}
+
+/// The machine this process runs on.
+#[derive(Debug)]
+pub struct ThisMachine {
+    launcher: Launcher,
+    meter: Meter,
+}
+
+impl ThisMachine {
+    /// This machine, with `launcher` to start its workers. Takes a few milliseconds.
+    ///
+    /// # Errors
+    ///
+    /// When its counters cannot be opened.
+    pub fn new(launcher: Launcher) -> Result<Self, MachineError> {
+        let meter = Meter::new()?;
+        Ok(Self { launcher, meter })
+    }
+}
+
+impl Machine for ThisMachine {
+    fn now(&self) -> Duration {
+        Duration::from_nanos(clock::monotonic_ns())
+    }
+
+    fn read(&mut self) -> Result<Reading, MachineError> {
+        self.meter.read()
+    }
+
+    fn run(&mut self, order: &Order, allowance: Allowance) -> Outcome {
+        self.launcher.run(order, allowance)
+    }
+
+    fn interrupts(&mut self) -> &mut Interrupts {
+        self.launcher.interrupts()
+    }
+}

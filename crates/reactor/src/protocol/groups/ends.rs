@@ -1,0 +1,41 @@
+//! Why connections end, in the words that the pages of the NATS server have for it.
+
+use crate::counters::CloseReason;
+
+const PROTOCOL: &str = "Protocol Violation";
+const SHUTDOWN: &str = "Server Shutdown";
+const STALE: &str = "Stale Connection";
+const CONTROL_LINE: &str = "Maximum Control Line Exceeded";
+
+/// Of a client that was told what it did wrong.
+pub(super) fn refused(told: &str) -> &'static str {
+    match told {
+        "Authorization Violation" => "Authentication Failure",
+        "Authentication Timeout" => "Authentication Timeout",
+        "Secure Connection - TLS Required" => "TLS Handshake Failure",
+        "invalid client protocol" => "Bad Client Protocol Version",
+        "no responders requires headers support" => "No Responders Requires Headers",
+        "maximum connections exceeded" => "Maximum Connections Exceeded",
+        "maximum control line exceeded" => CONTROL_LINE,
+        "Maximum Payload Violation" => "Maximum Message Payload Exceeded",
+        STALE => STALE,
+        _ => PROTOCOL,
+    }
+}
+
+/// Of any other.
+pub(super) fn ended(reason: CloseReason) -> &'static str {
+    match reason {
+        CloseReason::PeerEnded => "Client Closed",
+        CloseReason::Lost => "Read Error",
+        CloseReason::TooLong => CONTROL_LINE,
+        CloseReason::Handshake => "Authentication Timeout",
+        CloseReason::Idle => STALE,
+        CloseReason::Slow => "Slow Consumer (Pending Bytes)",
+        CloseReason::WriteTimeout => "Slow Consumer (Write Deadline)",
+        // A session of its own accord closes as a lame duck alone.
+        CloseReason::Finished | CloseReason::Stopped | CloseReason::DrainTime => SHUTDOWN,
+        CloseReason::Refused => PROTOCOL,
+        CloseReason::Panicked => "Internal Client",
+    }
+}
