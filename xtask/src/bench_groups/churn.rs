@@ -85,11 +85,7 @@ fn one_room(site: &mut Site, contenders: &Contenders, servers: &[Who]) -> Part {
         &mut site.rng,
         |who| {
             let server = contenders.start(who, programs, &cpus)?;
-            let start = (
-                pss_kib(server.pid())?,
-                Activity::of(server.pid())?,
-                server.descriptors()?,
-            );
+            let start = (pss_kib(server.pid())?, Activity::of(server.pid())?);
             let mut room = Crowd::new()?;
             let mut deliveries = 0;
             for others in 0..members {
@@ -104,9 +100,10 @@ fn one_room(site: &mut Site, contenders: &Contenders, servers: &[Who]) -> Part {
             let spoken = Activity::of(server.pid())?;
             let share = |kib: f64| kib / members as f64;
             let full = share(pss_kib(server.pid())? - start.0);
+            let own = server.descriptors()?.saturating_sub(members);
             drop(room);
             let deadline = Instant::now() + PATIENCE;
-            while server.descriptors()? > start.2 {
+            while server.descriptors()? > own {
                 ensure!(
                     Instant::now() < deadline,
                     "the server keeps connections that are gone"
