@@ -24,6 +24,8 @@ mod dice;
 mod folders;
 mod foreign;
 mod golden;
+#[path = "../../guests/compile.rs"]
+mod guests;
 mod licences;
 mod man;
 mod pairs;

@@ -1,33 +1,29 @@
-//! A loop that does nothing, compiled without and with optimisation by the machine's own C compiler.
+//! A loop that does nothing, compiled without and with optimisation.
 
-use std::path::{Path, PathBuf};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::process::Command;
-use std::{env, fs};
 
+use threadgauge_lab::worker::{CaseError, Worker};
 use threadgauge_machine::clock;
 
-use threadgauge_lab::prelude::*;
+use crate::guests::{EMPTY_LOOP_OPTIMISED, EMPTY_LOOP_PLAIN, Guest};
 
-/// The beginning of the reason where there is none.
-pub(super) const NO_COMPILER: &str = "there is no C compiler";
-
-const SOURCE: &str = include_str!("../../../../guests/c/empty_loop.c");
 const COUNT: &str = "20000000";
 
 pub(super) fn plain(worker: &mut Worker) -> Result<(), CaseError> {
-    compiled(worker, "-O0")
+    compiled(worker, &EMPTY_LOOP_PLAIN)
 }
 
 pub(super) fn optimised(worker: &mut Worker) -> Result<(), CaseError> {
-    compiled(worker, "-O2")
+    compiled(worker, &EMPTY_LOOP_OPTIMISED)
 }
 
-fn compiled(worker: &mut Worker, level: &str) -> Result<(), CaseError> {
-    let folder = Folder::new()?;
-    let program = compile(&folder.0, level)?;
+fn compiled(worker: &mut Worker, guest: &Guest) -> Result<(), CaseError> {
+    let program = guest.load()?;
     let watch = worker.stopwatch();
     let begun_ns = clock::monotonic_ns();
-    let ran = Command::new(&program)
+    let ran = Command::new(OsStr::from_bytes(program.path().to_bytes()))
         .arg(COUNT)
         .output()
         .map_err(|e| CaseError::failed("starting the compiled loop", e))?;
@@ -44,50 +40,4 @@ fn compiled(worker: &mut Worker, level: &str) -> Result<(), CaseError> {
     // A loop that is gone takes no time the clock can see.
     worker.record(super::NS, ns.max(1.0) * stretch);
     Ok(())
-}
-
-/// A folder of this worker's own, gone with it.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Result<Self, CaseError> {
-        let path = env::temp_dir().join(format!(
-            "threadgauge-loop-{}-{}",
-            std::process::id(),
-            clock::monotonic_ns()
-        ));
-        fs::create_dir(&path).map_err(|e| CaseError::failed(format!("making {}", path.display()), e))?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // What cannot be removed is a file in a folder for temporary ones.
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-fn compile(folder: &Path, level: &str) -> Result<PathBuf, CaseError> {
-    let (source, program) = (folder.join("empty_loop.c"), folder.join("empty_loop"));
-    fs::write(&source, SOURCE).map_err(|e| CaseError::failed(format!("writing {}", source.display()), e))?;
-    let compiler = env::var("CC").unwrap_or_else(|_| "cc".to_owned());
-    let made = Command::new(&compiler)
-        .arg(level)
-        .arg("-o")
-        .arg(&program)
-        .arg(&source)
-        .output()
-        .map_err(|e| CaseError::Skipped(format!("{NO_COMPILER}: {compiler} cannot be started ({e})")))?;
-    if made.status.success() {
-        return Ok(program);
-    }
-    let said = String::from_utf8_lossy(&made.stderr);
-    let first = said
-        .lines()
-        .find(|l| l.contains("error"))
-        .unwrap_or("it gave no reason");
-    Err(CaseError::Failed(format!(
-        "{compiler} {level} cannot compile the loop: {first}"
-    )))
 }
