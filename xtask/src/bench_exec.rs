@@ -2,9 +2,8 @@
 //!
 //! Owns the order of things: build what can be built, run every cell once a round in an order shuffled anew, each run
 //! a process of its own, and write down what came. What is compared is in [`peers`], on what in [`workload`]; the
-//! summary is in [`table`], its picture in [`chart`]. The programs are in `benches/exec`.
+//! summary is in [`table`]. The programs are in `benches/exec`.
 
-mod chart;
 mod peers;
 mod programs;
 mod table;
@@ -17,9 +16,8 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde_json::Value;
+use threadgauge_machine::{Reading, noise_between};
 
-use crate::dice::Dice;
-use crate::foreign::Reading;
 use crate::shell::{self, progress};
 use peers::{IDEAL, PEERS, Peer};
 use programs::Programs;
@@ -37,7 +35,7 @@ pub struct Options {
     /// Only peers whose name contains one of these
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     only: Vec<String>,
-    /// Where exec.md, exec.svg and exec.json (every run) go
+    /// Where exec.md and exec.json (every run) go
     #[arg(long, value_name = "DIR", default_value = "target/bench-exec")]
     out: PathBuf,
 }
@@ -105,10 +103,10 @@ pub fn run(options: &Options) -> Result<()> {
         .flat_map(|workload| chosen.iter().map(move |peer| (workload, *peer)))
         .filter(|(workload, peer)| peer.runs(workload))
         .collect();
-    let mut dice = Dice::new(0x5EED);
+    let mut rng = fastrand::Rng::with_seed(0x5EED);
     for round in 0..rounds {
         let mut order = cells.clone();
-        dice.shuffle(&mut order);
+        rng.shuffle(&mut order);
         let before = Reading::take();
         for (i, (workload, peer)) in order.into_iter().enumerate() {
             progress(&format!(
@@ -123,10 +121,11 @@ pub fn run(options: &Options) -> Result<()> {
             measured.objects.insert(key, objects);
             measured.cells.entry(key).or_default().push(sample);
         }
-        let share = Reading::take()
-            .zip(before)
-            .map(|(after, before)| after.foreign_since(before));
-        measured.foreign.extend(share);
+        if let (Ok(before), Ok(after)) = (before, Reading::take()) {
+            measured
+                .foreign
+                .push(noise_between(&before, &after, None).foreign_cpus);
+        }
     }
     for peer in &chosen {
         if !peer.runs(&workload::EMPTY_2) {
@@ -150,13 +149,9 @@ pub fn run(options: &Options) -> Result<()> {
         fs::write(&file, content).with_context(|| format!("cannot write {}", file.display()))
     };
     write("exec.md", &text)?;
-    write("exec.svg", &chart::svg(&table::front(&measured, &chosen)))?;
     write("exec.json", &measured.json())?;
     println!("{text}");
-    eprintln!(
-        "written: exec.md, exec.svg and exec.json in {}",
-        options.out.display()
-    );
+    eprintln!("written: exec.md and exec.json in {}", options.out.display());
     Ok(())
 }
 

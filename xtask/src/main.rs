@@ -20,9 +20,7 @@ mod browser;
 mod check_deep;
 mod clients;
 mod deps;
-mod dice;
 mod folders;
-mod foreign;
 mod golden;
 #[path = "../../guests/compile.rs"]
 mod guests;
@@ -33,7 +31,6 @@ mod rig;
 mod shell;
 mod size;
 mod spdx;
-mod spread;
 mod test;
 
 /// The project's own chores.

@@ -18,11 +18,10 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
+use fastrand::Rng;
 use serde_json::{Map, Value, json};
-use threadgauge_machine::{CpuList, allowed_cpus, fingerprint};
+use threadgauge_machine::{CpuList, Reading, allowed_cpus, fingerprint, noise_between};
 
-use crate::dice::Dice;
-use crate::foreign::Reading;
 use crate::shell;
 use programs::Programs;
 use server::Cpus;
@@ -65,7 +64,7 @@ pub struct Site {
     pub rounds: usize,
     /// One of so many parts of the work is done.
     pub share: u64,
-    pub dice: Dice,
+    pub rng: Rng,
 }
 
 impl Site {
@@ -82,7 +81,7 @@ impl Site {
             cpus: allowed_cpus()?,
             rounds,
             share,
-            dice: Dice::new(options.seed),
+            rng: Rng::with_seed(options.seed),
         })
     }
 
@@ -161,12 +160,9 @@ pub fn measure_parts<P: ValueEnum + PartialEq>(
             values: of_part,
         } = measure(part, site)?;
         let mut tables = format!("\n{}\n", tables.trim_end());
-        if let Some((after, before)) = Reading::take().zip(before) {
-            let share = 100.0 * after.foreign_since(before);
-            let _ = writeln!(
-                tables,
-                "\nCPU time that others had meanwhile: {share:.1} % of all CPUs."
-            );
+        if let (Ok(before), Ok(after)) = (before, Reading::take()) {
+            let foreign = noise_between(&before, &after, None).foreign_cpus;
+            let _ = writeln!(tables, "\nOther programs used {foreign:.2} of a CPU meanwhile.");
         }
         print!("{tables}");
         text.push_str(&tables);
@@ -215,7 +211,7 @@ mod tests {
             cpus: cpus.parse().unwrap(),
             rounds: 7,
             share: 20,
-            dice: Dice::new(1),
+            rng: Rng::with_seed(1),
         }
     }
 

@@ -6,6 +6,7 @@ pub mod batch;
 pub mod chart;
 pub mod claim;
 pub mod compat;
+mod diagnosis;
 pub mod experiment;
 pub mod grid;
 pub mod launch;

@@ -12,7 +12,7 @@ use crate::site::Profile;
 use crate::statistic::{Cell, Estimate, Form, Statistic};
 
 /// One case's figures.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct ViewCase {
     /// Its point in the grid.
     pub params: Params,
@@ -40,8 +40,8 @@ pub struct View<'a> {
     pub cases: &'a Cases,
 }
 
-impl View<'_> {
-    pub(crate) fn own(&self) -> &[ViewCase] {
+impl<'a> View<'a> {
+    pub(crate) fn own(&self) -> &'a [ViewCase] {
         self.cases.get(self.experiment).map_or(&[], Vec::as_slice)
     }
 

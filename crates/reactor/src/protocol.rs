@@ -37,7 +37,7 @@ pub mod null;
 pub mod numbered;
 
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::contain::contain;
 use crate::counters::CloseReason;
@@ -148,6 +148,11 @@ impl Io<'_> {
     /// The time: on an event loop one for all that is done in one of its turns, so that asking costs next to nothing.
     pub fn now(&mut self) -> Instant {
         *self.now.get_or_insert_with(Instant::now)
+    }
+
+    /// The time of day, to tell others: it may be set back.
+    pub fn time_of_day(&self) -> SystemTime {
+        SystemTime::now()
     }
 
     /// Sends to the own client, after all that was sent to it before.

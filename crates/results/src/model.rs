@@ -93,7 +93,7 @@ pub struct ExperimentResult {
 }
 
 /// How an experiment measures, in words.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Method {
     /// What is done and timed.
     pub how: String,

@@ -13,6 +13,7 @@ mod nats_command;
 mod python_client;
 mod rust_client;
 mod server;
+mod tracing;
 mod wire;
 
 use std::path::{Path, PathBuf};
@@ -107,6 +108,7 @@ impl Site {
         );
         suites.extend(self.nats.as_ref().map(|_| ("nats", nats_command::CASES)));
         suites.push(("greeting", greeting::CASES));
+        suites.push(("tracing", tracing::CASES));
         suites.push(("limits", limits::CASES));
         suites.push(("crowd", crowd::CASES));
         if let (Program::Ours { .. }, Some(_)) = (&self.program, &self.python) {

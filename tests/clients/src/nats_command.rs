@@ -12,6 +12,7 @@ pub const CASES: &[Case] = &[
     ("what_is_published_is_printed", publish),
     ("a_reply_reaches_who_asked", request),
     ("a_wrong_password_is_refused", password),
+    ("a_trace_shows_who_is_subscribed", trace),
     ("the_benchmark_loses_nothing", bench),
 ];
 
@@ -107,6 +108,20 @@ fn request(site: &Site) -> Result<()> {
     // Its own word that nobody is there goes to standard error, with a good end.
     let answer = printed(site, &server, &["request", "nobody", "x", "--raw"])?;
     ensure!(answer.is_empty(), "nobody answered {answer:?}");
+    server.stop()
+}
+
+fn trace(site: &Site) -> Result<()> {
+    let server = Server::start(&site.program, &Settings::default())?;
+    let mut hearer = Wire::open(&server, r#"{"verbose":false,"name":"hearer"}"#)?;
+    hearer.send(b"SUB rooms.* 1\r\n")?;
+    hearer.settle()?;
+    let said = printed(site, &server, &["trace", "rooms.blue"])?;
+    for part in ["hearer", "rooms.*"] {
+        ensure!(said.contains(part), "no {part} in {said}");
+    }
+    ensure!(hearer.settle()?.is_empty(), "a trace alone is not delivered");
+    drop(hearer);
     server.stop()
 }
 

@@ -81,17 +81,25 @@ impl Wire {
     /// What comes up to a frame like this, without it; and whether the server closed instead.
     pub fn frames_until(&mut self, is_last: impl Fn(&Frame) -> bool) -> Result<(Vec<Frame>, bool)> {
         let mut frames = Vec::new();
+        while let Some(frame) = self.next_frame()? {
+            if is_last(&frame) {
+                return Ok((frames, false));
+            }
+            frames.push(frame);
+        }
+        Ok((frames, true))
+    }
+
+    /// What comes next, none if the server has closed.
+    pub fn next_frame(&mut self) -> Result<Option<Frame>> {
         loop {
-            while let Some((frame, length)) = Frame::first(&self.ahead)? {
+            if let Some((frame, length)) = Frame::first(&self.ahead)? {
                 self.ahead.drain(..length);
-                if is_last(&frame) {
-                    return Ok((frames, false));
-                }
-                frames.push(frame);
+                return Ok(Some(frame));
             }
             if self.read_more()? == 0 {
                 ensure!(self.ahead.is_empty(), "a frame is broken off: {:?}", self.ahead);
-                return Ok((frames, true));
+                return Ok(None);
             }
         }
     }

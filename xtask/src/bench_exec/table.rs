@@ -7,24 +7,11 @@ use std::fmt::Write as _;
 use super::peers::{Peer, Role};
 use super::workload::{BURN_1_MS, BURN_10_US, EMPTY_2, EMPTY_8, SLEEP, THREADS, Workload};
 use super::{Measured, Sample};
-use crate::spread::{Spread, figure};
+use crate::rig::figures::{Spread, number, show, spread_of};
 
 const NS: f64 = 1.0;
 const US: f64 = 1e3;
 const PERCENT: f64 = 0.01;
-
-/// A point of the picture.
-#[derive(Debug)]
-pub struct Point {
-    /// The peer.
-    pub name: &'static str,
-    /// How to draw it.
-    pub role: Role,
-    /// Share over the ideal.
-    pub over: f64,
-    /// The finisher's median wait.
-    pub wait_us: f64,
-}
 
 impl Measured {
     fn samples(&self, peer: &str, workload: &Workload) -> &[Option<Sample>] {
@@ -43,13 +30,7 @@ impl Measured {
 
     /// A statistic of each round's sample.
     fn each(&self, peer: &str, workload: &Workload, of: impl Fn(&Sample) -> Option<f64>) -> Option<Spread> {
-        Spread::of(
-            self.samples(peer, workload)
-                .iter()
-                .flatten()
-                .filter_map(of)
-                .collect(),
-        )
+        spread_of(self.samples(peer, workload).iter().flatten().filter_map(of))
     }
 
     fn ns_per_object(&self, peer: &str, workload: &Workload) -> Option<Spread> {
@@ -70,11 +51,7 @@ impl Measured {
     fn ratio(&self, a: &str, b: &str, workload: &Workload) -> Option<Spread> {
         let scale = self.objects(b, workload) / self.objects(a, workload);
         let pairs = self.samples(a, workload).iter().zip(self.samples(b, workload));
-        Spread::of(
-            pairs
-                .filter_map(|(a, b)| Some(a.as_ref()?.elapsed_ns / b.as_ref()?.elapsed_ns * scale))
-                .collect(),
-        )
+        spread_of(pairs.filter_map(|(a, b)| Some(a.as_ref()?.elapsed_ns / b.as_ref()?.elapsed_ns * scale)))
     }
 
     /// Share over the ideal that ran beside it.
@@ -88,25 +65,10 @@ impl Measured {
     /// All ideals of a workload.
     fn ideal(&self, workload: &Workload) -> Option<Spread> {
         let cells = self.cells.iter().filter(|((id, _), _)| *id == workload.id);
-        Spread::of(
-            cells
-                .flat_map(|(_, samples)| samples.iter().flatten().filter_map(|sample| sample.ideal_ns))
-                .collect(),
+        spread_of(
+            cells.flat_map(|(_, samples)| samples.iter().flatten().filter_map(|sample| sample.ideal_ns)),
         )
     }
-}
-
-/// The front: over the ideal and the finisher's wait, on 10 µs.
-pub fn front(measured: &Measured, chosen: &[&Peer]) -> Vec<Point> {
-    let point = |peer: &&Peer| {
-        Some(Point {
-            name: peer.name,
-            role: peer.role,
-            over: measured.over(peer.name, &BURN_10_US)?.median,
-            wait_us: measured.wait(peer.name, &BURN_10_US, 0)?.median / US,
-        })
-    };
-    chosen.iter().filter_map(point).collect()
 }
 
 /// All tables.
@@ -121,12 +83,12 @@ Names end in the most objects that are out at once (`k` or 1,024). The JVM count
     let foreign: Vec<String> = measured
         .foreign
         .iter()
-        .map(|share| figure(share / PERCENT))
+        .map(|share| format!("{share:.2}"))
         .collect();
     if !foreign.is_empty() {
         let _ = writeln!(
             text,
-            "CPU time that others had meanwhile, by round, in % of all CPUs: {}.\n",
+            "CPUs that other programs used meanwhile, by round: {}.\n",
             foreign.join(", ")
         );
     }
@@ -164,11 +126,11 @@ fn name(peer: &Peer) -> String {
 }
 
 fn shown(spread: Option<Spread>, one: f64) -> String {
-    spread.map_or_else(|| "–".to_owned(), |spread| spread.show(one))
+    spread.map_or_else(|| "–".to_owned(), |spread| show(&spread, one))
 }
 
 fn middle(spread: Option<Spread>, one: f64) -> String {
-    spread.map_or_else(|| "–".to_owned(), |spread| figure(spread.median / one))
+    spread.map_or_else(|| "–".to_owned(), |spread| number(spread.median / one))
 }
 
 fn empty(text: &mut String, measured: &Measured, chosen: &[&Peer]) {
@@ -182,7 +144,7 @@ fn empty(text: &mut String, measured: &Measured, chosen: &[&Peer]) {
             text,
             "| {} | {} | {} | {} | {} | {memory} |",
             name(peer),
-            two.show(NS),
+            show(&two, NS),
             middle(measured.cpu_per_object(peer.name, &EMPTY_2), NS),
             shown(measured.ns_per_object(peer.name, &EMPTY_8), NS),
             middle(measured.cpu_per_object(peer.name, &EMPTY_8), NS),
@@ -202,7 +164,7 @@ fn burns(text: &mut String, measured: &Measured, chosen: &[&Peer], workload: &Wo
             text,
             "| {} | {} | {} | {} | {} | {} |",
             name(peer),
-            over.show(PERCENT),
+            show(&over, PERCENT),
             shown(measured.wait(peer.name, workload, 0), US),
             middle(measured.wait(peer.name, workload, 1), US),
             middle(measured.wait(peer.name, workload, 2), US),
@@ -222,7 +184,7 @@ fn threads(text: &mut String, measured: &Measured, chosen: &[&Peer]) {
             text,
             "| {} | {} | {} | {} |",
             name(peer),
-            took.show(US),
+            show(&took, US),
             shown(measured.ratio(peer.name, "bare-pthread", &THREADS), 1.0),
             middle(measured.cpu_per_object(peer.name, &THREADS), US),
         );
@@ -240,7 +202,7 @@ fn sleep(text: &mut String, measured: &Measured, chosen: &[&Peer]) {
             text,
             "| {} | {} | {} | {} |",
             name(peer),
-            cpu.show(US),
+            show(&cpu, US),
             shown(measured.wait(peer.name, &SLEEP, 0), US),
             middle(measured.wait(peer.name, &SLEEP, 2), US),
         );
@@ -325,7 +287,7 @@ fn targets(text: &mut String, measured: &Measured, chosen: &[&Peer]) {
         let grown = measured
             .memory
             .get(ours.name)
-            .and_then(|[few, many]| Spread::of(vec![(many - few) / 1024.0]));
+            .and_then(|[few, many]| spread_of([(many - few) / 1024.0]));
         push(
             &format!("{}: memory at ten times the objects", ours.name),
             0.5,
@@ -350,7 +312,7 @@ fn targets(text: &mut String, measured: &Measured, chosen: &[&Peer]) {
         let _ = writeln!(
             text,
             "| {what} | ≤ {limit} {unit} | {} {unit} | {met} |",
-            found.show(one)
+            show(&found, one)
         );
     }
 }
@@ -395,7 +357,7 @@ mod tests {
     #[test]
     fn ratios_are_of_objects_and_by_round() {
         let ratio = measured().ratio("ours-prompt", "kanal-1024", &EMPTY_2).unwrap();
-        assert_eq!((ratio.least, ratio.median, ratio.most), (0.2, 0.4, 0.6));
+        assert_eq!((ratio.min, ratio.median, ratio.max), (0.2, 0.4, 0.6));
         let over = measured().over("ours-prompt", &BURN_10_US).unwrap();
         assert!((over.median - 2.0 / 9.0).abs() < 1e-9, "{over:?}");
     }
@@ -415,16 +377,6 @@ mod tests {
         assert!(
             text.contains("median wait | ≤ 10 µs | 9.00 (9.00 – 9.00) µs | yes |"),
             "{text}"
-        );
-    }
-
-    #[test]
-    fn the_front_has_who_has_both_figures() {
-        let chosen: Vec<&Peer> = PEERS.iter().collect();
-        let front = front(&measured(), &chosen);
-        assert_eq!(
-            front.iter().map(|point| point.name).collect::<Vec<_>>(),
-            ["ours-prompt"]
         );
     }
 }

@@ -60,7 +60,7 @@ pub fn measure(site: &mut Site, contenders: &Contenders) -> Result<Part> {
     let groups = BYTES
         .map(|bytes| servers.iter().map(|&who| Run { who, bytes }).collect())
         .to_vec();
-    let measured = Rounds::measure("nats bench", groups, site.rounds, &mut site.dice, |run| {
+    let measured = Rounds::measure("nats bench", groups, site.rounds, &mut site.rng, |run| {
         let server = contenders.start(run.who, programs, &cpus)?;
         let before = server.descriptors()?;
         let bench = |what: &str| {

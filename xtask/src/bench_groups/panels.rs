@@ -9,12 +9,11 @@ use threadgauge_stats::Estimate;
 
 use super::contenders::{Contenders, Who};
 use super::talk::{Demand, Figures, GROUP, Level, Names, Run, connect, load, measure};
-use crate::rig::figures::{NOTHING, at_least, at_most, estimate, middle, spread};
+use crate::rig::figures::{NOTHING, Spread, at_least, at_most, estimate, middle, spread, spread_of};
 use crate::rig::profile::{Calls, Profile};
 use crate::rig::rounds::Rounds;
 use crate::rig::server::Cpus;
 use crate::rig::{Part, Site};
-use crate::spread::Spread;
 
 const SPAN: Duration = Duration::from_secs(1);
 /// Under a rate, for a 99th percentile that holds.
@@ -119,7 +118,7 @@ impl Panel {
         let span = span / u32::try_from(site.share).unwrap_or(u32::MAX);
         let places: BTreeMap<usize, Cpus> = [1, 2].map(|cpus| (cpus, site.server_on(cpus))).into();
         let programs = &site.programs;
-        let measured = Rounds::measure(name, groups, site.rounds, &mut site.dice, |run| {
+        let measured = Rounds::measure(name, groups, site.rounds, &mut site.rng, |run| {
             measure(run, contenders, programs, &places[&run.level.cpus], span)
         });
         let per_cpu_second = measured.map(|figures| figures.per_cpu_second);
@@ -138,7 +137,7 @@ impl Panel {
 
     fn spread_of(&self, run: Run, figure: impl Fn(Figures) -> f64) -> Option<Spread> {
         let rounds = self.measured.of(run).iter().flatten();
-        Spread::of(rounds.map(|&figures| figure(figures)).collect())
+        spread_of(rounds.map(|&figures| figure(figures)))
     }
 
     /// The one of these with the most deliveries a CPU second, by its median.

@@ -11,12 +11,11 @@ use threadgauge_load::Crowd;
 use super::contenders::{Contenders, Who, stop};
 use super::talk::{Demand, GROUP, Level, Names, address, connect};
 use crate::rig::activity::Activity;
-use crate::rig::figures::{NOTHING, at_most, estimate, spread};
+use crate::rig::figures::{NOTHING, at_most, estimate, spread, spread_of};
 use crate::rig::memory::pss_kib;
 use crate::rig::rounds::Rounds;
 use crate::rig::server::Server;
 use crate::rig::{Part, Site};
-use crate::spread::Spread;
 
 const CONNECTIONS: usize = 10_000;
 /// After the last byte, for the server to come to rest.
@@ -95,7 +94,7 @@ pub fn measure(site: &mut Site, contenders: &Contenders) -> Result<Part> {
     let runs: Vec<Run> = loops.into_iter().chain(servers).collect();
     let cpus = site.server_on(1);
     let programs = &site.programs;
-    let measured = Rounds::measure("quiet", vec![runs.clone()], site.rounds, &mut site.dice, |run| {
+    let measured = Rounds::measure("quiet", vec![runs.clone()], site.rounds, &mut site.rng, |run| {
         let start = || match run {
             Run::Of(who) => contenders.start(who, programs, &cpus),
             Run::Loop(words) => {
@@ -147,7 +146,7 @@ pub fn measure(site: &mut Site, contenders: &Contenders) -> Result<Part> {
     let accepting = measured.map(|quiet| quiet.accept_ns);
     let of = |run: Run, figure: fn(Quiet) -> f64| {
         let rounds = measured.of(run).iter().flatten();
-        Spread::of(rounds.map(|&quiet| figure(quiet)).collect())
+        spread_of(rounds.map(|&quiet| figure(quiet)))
     };
     let mut text = format!(
         "## {connections} connections on which nothing happens

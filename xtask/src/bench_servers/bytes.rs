@@ -59,7 +59,7 @@ pub fn measure(site: &mut Site) -> Result<Part> {
         .map(|design| [runs(design, Clients::All), runs(design, Clients::None)].concat())
         .collect();
     let (rounds, programs, cpus) = (site.rounds, &site.programs, site.everywhere());
-    let measured = Rounds::measure("bytes", groups, rounds, &mut site.dice, |run| {
+    let measured = Rounds::measure("bytes", groups, rounds, &mut site.rng, |run| {
         let server = Server::start(programs.server(run.whose, named(run.design), "bytes"), &cpus)?;
         if run.clients == Clients::All {
             client(programs, server.port, PROCESSES, connections)?;

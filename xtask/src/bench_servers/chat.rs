@@ -72,7 +72,7 @@ pub fn measure(site: &mut Site) -> Result<Part> {
         .collect();
     let (rounds, programs) = (site.rounds, &site.programs);
     let server = |run: Run| programs.server(Whose::Ours, named(run.design), "chat");
-    let measured = Rounds::measure("chat", groups.clone(), rounds, &mut site.dice, |run| {
+    let measured = Rounds::measure("chat", groups.clone(), rounds, &mut site.rng, |run| {
         let cpus = &places[&run.cpus];
         ensure!(cpus.server.len() == run.cpus, "there are not so many CPUs");
         let server = Server::start(server(run), cpus)?;

@@ -106,7 +106,7 @@ pub fn measure(site: &mut Site) -> Result<Part> {
         None => programs.guest("echo_floor", &[]),
     };
     let groups = CONNECTIONS.map(runs).to_vec();
-    let measured = Rounds::measure_together("echo", groups, rounds, &mut site.dice, |group, announce| {
+    let measured = Rounds::measure_together("echo", groups, rounds, &mut site.rng, |group, announce| {
         let mut runs: Vec<Result<Served>> = Vec::new();
         for &run in group {
             announce(&run);

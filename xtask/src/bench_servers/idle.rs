@@ -33,7 +33,7 @@ pub fn measure(site: &mut Site) -> Result<Part> {
         .collect();
     let groups = designs.iter().map(|&design| vec![design]).collect();
     let (rounds, programs) = (site.rounds.min(MOST_ROUNDS), &site.programs);
-    let measured = Rounds::measure("idle", groups, rounds, &mut site.dice, |design| {
+    let measured = Rounds::measure("idle", groups, rounds, &mut site.rng, |design| {
         let server = Server::start(programs.server(Whose::Ours, named(design), "echo"), &cpus)?;
         let streams = connect(server.port, CONNECTIONS)?;
         // An answer on each shows that each was accepted.

@@ -1,20 +1,39 @@
 //! How estimates with intervals are written, and when a limit is met.
 
-use threadgauge_stats::{Difference, Estimate, Interval};
+use threadgauge_results::units::Scale;
+use threadgauge_stats::{Difference, Estimate, Interval, Summary, summarise};
 
-use crate::spread::{Spread, figure};
+/// A statistic over the rounds.
+pub type Spread = Summary;
+
+/// Of these; `None` without any.
+pub fn spread_of(values: impl IntoIterator<Item = f64>) -> Option<Spread> {
+    let values: Vec<f64> = values.into_iter().collect();
+    summarise(&values, 0.05).ok()
+}
+
+/// Three digits, and no more than the figure needs.
+pub fn number(value: f64) -> String {
+    Scale::of("ratio", value).number(value)
+}
+
+/// The median, and the ends in brackets, in units of which `one` makes one.
+pub fn show(of: &Spread, one: f64) -> String {
+    let [median, least, most] = [of.median, of.min, of.max].map(|v| number(v / one));
+    format!("{median} ({least} – {most})")
+}
 
 /// In the place of what was not measured.
 pub const NOTHING: &str = "–";
 
 /// A spread in units of which `one` makes one.
 pub fn spread(of: Option<Spread>, one: f64) -> String {
-    of.map_or_else(|| NOTHING.to_owned(), |spread| spread.show(one))
+    of.map_or_else(|| NOTHING.to_owned(), |spread| show(&spread, one))
 }
 
 /// The middle of a spread alone.
 pub fn middle(of: Option<Spread>, one: f64) -> String {
-    of.map_or_else(|| NOTHING.to_owned(), |spread| figure(spread.median / one))
+    of.map_or_else(|| NOTHING.to_owned(), |spread| number(spread.median / one))
 }
 
 /// An estimate and its interval, which takes six rounds.
@@ -36,11 +55,11 @@ fn with_interval(estimate: f64, interval: Option<Interval>, one: f64) -> String 
     match interval {
         Some(ci) => format!(
             "{} [{}, {}]",
-            figure(estimate / one),
-            figure(ci.low / one),
-            figure(ci.high / one)
+            number(estimate / one),
+            number(ci.low / one),
+            number(ci.high / one)
         ),
-        None => format!("{} [no interval]", figure(estimate / one)),
+        None => format!("{} [no interval]", number(estimate / one)),
     }
 }
 

@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 
 use super::figures::NOTHING;
+use super::figures::number;
 use super::rounds::Cell;
 use super::server::{Cpus, Server};
 use crate::shell::{self, progress};
-use crate::spread::figure;
 
 /// After its server's end, for strace to write what it counted.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -121,9 +121,9 @@ impl Calls {
     pub fn show(&self) -> String {
         let mut named: Vec<_> = self.0.iter().filter(|(_, calls)| **calls >= RARE).collect();
         named.sort_by(|a, b| b.1.total_cmp(a.1));
-        let mut text = format!("**{}**:", figure(self.total()));
+        let mut text = format!("**{}**:", number(self.total()));
         for (name, calls) in named {
-            let _ = write!(text, " {name} {},", figure(*calls));
+            let _ = write!(text, " {name} {},", number(*calls));
         }
         text.pop();
         text

@@ -7,9 +7,9 @@ use anyhow::Result;
 use serde_json::{Value, json};
 use threadgauge_stats::{Difference, Estimate, StatsError, paired_difference, paired_ratio};
 
-use crate::dice::Dice;
+use super::figures::{Spread, spread_of};
 use crate::shell::progress;
-use crate::spread::Spread;
+use fastrand::Rng;
 
 /// The error rate of every interval.
 const ALPHA: f64 = 0.05;
@@ -34,10 +34,10 @@ impl<C: Cell, V: Copy + Into<Value>> Rounds<C, V> {
         name: &str,
         groups: Vec<Vec<C>>,
         rounds: usize,
-        dice: &mut Dice,
+        rng: &mut Rng,
         mut measure: impl FnMut(C) -> Result<V>,
     ) -> Self {
-        Self::measure_together(name, groups, rounds, dice, |group, announce| {
+        Self::measure_together(name, groups, rounds, rng, |group, announce| {
             let one = |&cell: &C| {
                 announce(&cell);
                 measure(cell)
@@ -51,7 +51,7 @@ impl<C: Cell, V: Copy + Into<Value>> Rounds<C, V> {
         name: &str,
         mut groups: Vec<Vec<C>>,
         rounds: usize,
-        dice: &mut Dice,
+        rng: &mut Rng,
         mut measure: impl FnMut(&[C], &dyn Fn(&dyn Display)) -> Vec<Result<V>>,
     ) -> Self {
         let mut measured = Self {
@@ -60,9 +60,9 @@ impl<C: Cell, V: Copy + Into<Value>> Rounds<C, V> {
             rounds,
         };
         for round in 1..=rounds {
-            dice.shuffle(&mut groups);
+            rng.shuffle(&mut groups);
             for group in &mut groups {
-                dice.shuffle(group);
+                rng.shuffle(group);
                 let announce =
                     |what: &dyn Display| progress(&format!("{name}: round {round} of {rounds}: {what}"));
                 for (&cell, value) in group.iter().zip(measure(group, &announce)) {
@@ -141,7 +141,7 @@ impl<C: Cell, V: Copy + Into<Value>> Rounds<C, V> {
 impl<C: Cell> Rounds<C> {
     /// Of all rounds that have it.
     pub fn spread(&self, cell: C) -> Option<Spread> {
-        Spread::of(self.of(cell).iter().copied().flatten().collect())
+        spread_of(self.of(cell).iter().copied().flatten())
     }
 
     /// The values of the rounds that have both.
@@ -180,7 +180,7 @@ mod tests {
             "test",
             vec![vec!["a", "b"], vec!["c"]],
             7,
-            &mut Dice::new(1),
+            &mut Rng::with_seed(1),
             |cell| {
                 let call = calls.entry(cell).or_insert(0);
                 *call += 1;

@@ -16,25 +16,23 @@ const READINGS: u64 = 1_000_000;
 /// About what the readings take, for the control.
 const AS_LONG: Duration = Duration::from_millis(25);
 
-pub(super) fn reading(worker: &mut Worker) -> Result<(), CaseError> {
+pub(super) fn reading(worker: &mut Worker) -> Result<f64, CaseError> {
     let (lap, switches) = watched(worker, || {
         for _ in 0..READINGS {
             black_box(clock::monotonic_ns());
         }
     });
-    worker.record(super::NS, lap.wall_ns as f64);
     worker.record(SWITCHES, switches.total() as f64);
     worker.record(VOLUNTARY, switches.voluntary as f64);
     worker.metric("ns_per_reading", "ns", lap.wall_ns as f64 / READINGS as f64);
-    Ok(())
+    Ok(lap.wall_ns as f64)
 }
 
-pub(super) fn computing(worker: &mut Worker) -> Result<(), CaseError> {
+pub(super) fn computing(worker: &mut Worker) -> Result<f64, CaseError> {
     let steps = worker.burner().iterations(AS_LONG);
     let (lap, switches) = watched(worker, || Burner::burn_units(steps));
-    worker.record(super::NS, lap.wall_ns as f64);
     worker.record(SWITCHES, switches.total() as f64);
-    Ok(())
+    Ok(lap.wall_ns as f64)
 }
 
 fn watched(worker: &Worker, f: impl FnOnce()) -> (Lap, Switches) {

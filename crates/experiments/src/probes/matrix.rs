@@ -55,16 +55,15 @@ fn all() -> Vec<Matrices> {
     all
 }
 
-pub(super) fn serial(worker: &mut Worker) -> Result<(), CaseError> {
+pub(super) fn serial(worker: &mut Worker) -> Result<f64, CaseError> {
     let mut all = all();
     let watch = worker.stopwatch();
     all.iter_mut().for_each(Matrices::multiply_often);
     let lap = watch.stop();
-    worker.record(super::NS, lap.wall_ns as f64);
-    Ok(())
+    Ok(lap.wall_ns as f64)
 }
 
-pub(super) fn threads(worker: &mut Worker) -> Result<(), CaseError> {
+pub(super) fn threads(worker: &mut Worker) -> Result<f64, CaseError> {
     let mut all = all();
     let watch = worker.stopwatch();
     thread::scope(|scope| {
@@ -76,8 +75,7 @@ pub(super) fn threads(worker: &mut Worker) -> Result<(), CaseError> {
         Ok(())
     })?;
     let lap = watch.stop();
-    worker.record(super::NS, lap.wall_ns as f64);
-    Ok(())
+    Ok(lap.wall_ns as f64)
 }
 
 #[cfg(test)]

@@ -53,8 +53,8 @@ point! {
     struct Case { what: What, how: How, cpus: u64 = 1..=1 }
 }
 
-/// A probe: its case, what a sample takes (ms), and what does it.
-type Probe = (What, How, u64, fn(&mut Worker) -> Result<(), CaseError>);
+/// A probe: its case, what a sample takes (ms), and what does it and says how long it took (ns).
+type Probe = (What, How, u64, fn(&mut Worker) -> Result<f64, CaseError>);
 
 const PROBES: [Probe; 11] = [
     (What::Neighbours, How::Alone, 20, neighbours::alone),
@@ -120,10 +120,12 @@ impl Experiment for Probes {
         let probe = PROBES
             .iter()
             .find(|(what, how, ..)| (case.what, case.how) == (*what, *how));
-        match probe {
-            Some((.., run)) => run(worker),
-            None => Err(CaseError::Failed(format!("there is no probe {params}"))),
-        }
+        let Some((.., probe)) = probe else {
+            return Err(CaseError::Failed(format!("there is no probe {params}")));
+        };
+        let ns = probe(worker)?;
+        worker.record(NS, ns);
+        Ok(())
     }
 
     fn read(&self, view: &View<'_>) -> Answer {

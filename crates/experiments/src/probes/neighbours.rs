@@ -16,20 +16,20 @@ const NAP: Duration = Duration::from_millis(10);
 /// After how many steps a computing neighbour looks whether it is over.
 const STEPS: u64 = 20_000;
 
-pub(super) fn alone(worker: &mut Worker) -> Result<(), CaseError> {
+pub(super) fn alone(worker: &mut Worker) -> Result<f64, CaseError> {
     beside(worker, 0, || ())
 }
 
-pub(super) fn sleeping(worker: &mut Worker) -> Result<(), CaseError> {
+pub(super) fn sleeping(worker: &mut Worker) -> Result<f64, CaseError> {
     beside(worker, NEIGHBOURS, || thread::sleep(NAP))
 }
 
-pub(super) fn computing(worker: &mut Worker) -> Result<(), CaseError> {
+pub(super) fn computing(worker: &mut Worker) -> Result<f64, CaseError> {
     beside(worker, NEIGHBOURS, || Burner::burn_units(STEPS))
 }
 
 /// Times the work while `count` neighbours do `pastime` over and over.
-fn beside(worker: &mut Worker, count: usize, pastime: impl Fn() + Sync) -> Result<(), CaseError> {
+fn beside(worker: &mut Worker, count: usize, pastime: impl Fn() + Sync) -> Result<f64, CaseError> {
     let steps = worker.burner().iterations(WORK);
     let over = AtomicBool::new(false);
     let (here, all_here) = mpsc::channel();
@@ -55,8 +55,7 @@ fn beside(worker: &mut Worker, count: usize, pastime: impl Fn() + Sync) -> Resul
         Burner::burn_units(steps);
         Ok(watch.stop())
     })?;
-    worker.record(super::NS, lap.wall_ns as f64);
-    Ok(())
+    Ok(lap.wall_ns as f64)
 }
 
 /// Tells the neighbours that it is over.

@@ -15,7 +15,7 @@ const AFTER_NS: u64 = 20_000_000;
 /// Steps between two looks at the timer, some 20 µs.
 const STEPS: u64 = 10_000;
 
-pub(super) fn armed(worker: &mut Worker) -> Result<(), CaseError> {
+pub(super) fn armed(worker: &mut Worker) -> Result<f64, CaseError> {
     let failed = |e: Errno| CaseError::failed("arming a timer", e);
     let timer = timerfd_create(
         TimerfdClockId::Monotonic,
@@ -38,7 +38,7 @@ pub(super) fn armed(worker: &mut Worker) -> Result<(), CaseError> {
     })
 }
 
-pub(super) fn unarmed(worker: &mut Worker) -> Result<(), CaseError> {
+pub(super) fn unarmed(worker: &mut Worker) -> Result<f64, CaseError> {
     compute_until(worker, || {
         let end_ns = clock::monotonic_ns() + AFTER_NS;
         Ok(move || clock::monotonic_ns() >= end_ns)
@@ -49,7 +49,7 @@ pub(super) fn unarmed(worker: &mut Worker) -> Result<(), CaseError> {
 fn compute_until<T: Fn() -> bool>(
     worker: &mut Worker,
     begin: impl FnOnce() -> Result<T, CaseError>,
-) -> Result<(), CaseError> {
+) -> Result<f64, CaseError> {
     let watch = worker.stopwatch();
     let (begun_ns, used_ns) = (clock::monotonic_ns(), clock::thread_cpu_ns());
     let is_time = begin()?;
@@ -58,7 +58,6 @@ fn compute_until<T: Fn() -> bool>(
     }
     let (begun_ns, used_ns) = (clock::monotonic_ns() - begun_ns, clock::thread_cpu_ns() - used_ns);
     let lap = watch.stop();
-    worker.record(super::NS, lap.wall_ns as f64);
     worker.record(ON_CPU, used_ns as f64 / begun_ns.max(1) as f64);
-    Ok(())
+    Ok(lap.wall_ns as f64)
 }

@@ -32,6 +32,7 @@ mod connect;
 mod ends;
 mod index;
 mod member;
+mod message_trace;
 mod monitor;
 mod options;
 mod subject;

@@ -28,6 +28,8 @@ pub(super) struct Broker {
     last_client: AtomicU64,
     /// The last subscription's number.
     last_subscription: AtomicU64,
+    /// The last message trace's number.
+    last_trace: AtomicU64,
     /// How many clients may not connect and were told so.
     pub violations: AtomicU64,
     /// How many clients were given their time to leave.
@@ -213,6 +215,11 @@ impl Broker {
     pub fn address(&self) -> SocketAddr {
         let nowhere = || SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
         self.listens.get().copied().unwrap_or_else(nowhere)
+    }
+
+    /// The number of one more message trace, from 1 on.
+    pub fn next_trace(&self) -> u64 {
+        self.last_trace.fetch_add(1, Relaxed) + 1
     }
 
     // Clients.

@@ -9,9 +9,10 @@ use super::broker::{Broker, Client, Subscribed, Subscription, Taken};
 use super::connect::{Manner, Reader, Refusal, info};
 use super::ends;
 use super::index::{Found, Route};
+use super::message_trace::{self, Asked, Trace};
 use super::options::Access;
 use super::subject;
-use super::wire::{Operation, Publish, Wrong, parse};
+use super::wire::{Headers, Operation, Publish, Wrong, parse, refused_for_length};
 use crate::counters::CloseReason;
 use crate::id::ConnectionId;
 use crate::protocol::{Io, Letter, Session};
@@ -312,40 +313,79 @@ impl Member {
         let headers = message.headers.filter(|headers| headers.bytes > 0);
         let message = &Publish { headers, ..*message };
         let bytes = message.body.len() - 2;
-        self.client.messages.add(1);
-        self.client.bytes.add(bytes as u64);
         if self.manner.pedantic && !subject::is_literal(message.subject) {
             complain(io, "Invalid Publish Subject");
         }
-        self.confirm(io);
-        let not_to = self.not_to();
-        let route = self.found.take(&self.broker.index, message.subject);
-        let mut sending = Sending {
-            message,
-            bytes,
-            broker: &self.broker,
-            not_to,
-            with_headers: None,
-            without_headers: None,
-            delivered: false,
+        let trace = match headers.map(|headers| message_trace::asked(&message.body[..headers.bytes])) {
+            None | Some(Asked::Delivery) => None,
+            Some(Asked::Nothing) => return,
+            Some(Asked::Trace(wanted)) => {
+                let now = io.time_of_day();
+                Some(Trace::new(wanted, &self.client, message.subject, bytes, now))
+            }
         };
+        self.client.messages.add(1);
+        self.client.bytes.add(bytes as u64);
+        self.confirm(io);
+        let mut sending = Sending::new(message, self.not_to(), trace);
+        self.spread(&mut sending, io);
+        let Sending { delivered, trace, .. } = sending;
+        if !delivered && self.manner.no_responders && !message.reply.is_empty() {
+            self.say_nobody_hears(message, io);
+        }
+        if let Some(trace) = trace {
+            self.report(&trace, io);
+        }
+    }
+
+    /// A message is refused for its length, and its headers may have asked for a trace.
+    fn trace_refused(&mut self, input: &[u8], io: &mut Io<'_>) {
+        let Some((subject, headers, bytes)) = refused_for_length(input).filter(|_| self.manner.headers)
+        else {
+            return;
+        };
+        if let Asked::Trace(wanted) = message_trace::asked(headers) {
+            let trace = Trace::new(wanted, &self.client, subject, bytes, io.time_of_day());
+            self.report(&trace.refused(message_trace::TOO_LONG), io);
+        }
+    }
+
+    /// Sends where a message was traced to who wanted to know; to its sender too, whatever that says of its own messages.
+    fn report(&mut self, trace: &Trace<'_>, io: &mut Io<'_>) {
+        let (headers, body) = trace.report(&self.broker);
+        let [written, size] = [headers, body.len() - 2].map(|length| length.to_string());
+        let headers = Headers {
+            written: written.as_bytes(),
+            bytes: headers,
+        };
+        let message = Publish {
+            subject: trace.wanted.destination,
+            reply: b"",
+            headers: Some(headers).filter(|headers| headers.bytes > 0),
+            size: size.as_bytes(),
+            body: &body,
+            as_sent: None,
+        };
+        self.spread(&mut Sending::new(&message, None, None), io);
+    }
+
+    /// To all who are subscribed, and to one of each queue.
+    fn spread(&mut self, sending: &mut Sending<'_>, io: &mut Io<'_>) {
+        let route = self.found.take(&self.broker.index, sending.message.subject);
+        let broker = &self.broker;
         for subscription in &route.plain {
-            sending.deliver(subscription, io);
+            sending.deliver(subscription, broker, io);
         }
         for queue in &route.queues {
             let (before, first) = queue.split_at(draw(&mut self.chance) % queue.len());
             // The first who can.
             for subscription in first.iter().chain(before) {
-                if sending.deliver(subscription, io) {
+                if sending.deliver(subscription, broker, io) {
                     break;
                 }
             }
         }
-        let delivered = sending.delivered;
         self.found.put_back(route);
-        if !delivered && self.manner.no_responders && !message.reply.is_empty() {
-            self.say_nobody_hears(message, io);
-        }
     }
 
     /// Answers a request that nobody hears, where the answer was to come.
@@ -445,6 +485,9 @@ impl Session for Member {
             }
             Err(wrong) => {
                 self.send_row(io);
+                if wrong == Wrong::Payload {
+                    self.trace_refused(input, io);
+                }
                 self.reject(wrong, io);
                 input.len()
             }
@@ -499,20 +542,39 @@ struct Sending<'a> {
     message: &'a Publish<'a>,
     /// Of headers and payload.
     bytes: usize,
-    broker: &'a Broker,
     /// Its sender, who does not want it back.
     not_to: Option<ConnectionId>,
     with_headers: Option<Letter>,
     without_headers: Option<Letter>,
     delivered: bool,
+    /// Where it goes, if that was asked.
+    trace: Option<Trace<'a>>,
 }
 
-impl Sending<'_> {
-    /// Whether this subscription gets it.
+impl<'a> Sending<'a> {
+    fn new(message: &'a Publish<'a>, not_to: Option<ConnectionId>, trace: Option<Trace<'a>>) -> Self {
+        Self {
+            message,
+            bytes: message.body.len() - 2,
+            not_to,
+            with_headers: None,
+            without_headers: None,
+            delivered: false,
+            trace,
+        }
+    }
+
+    /// Whether this subscription gets it, or would if it were not a trace alone.
     #[inline]
-    fn deliver(&mut self, to: &Subscription, io: &mut Io<'_>) -> bool {
+    fn deliver(&mut self, to: &Subscription, broker: &Broker, io: &mut Io<'_>) -> bool {
         if self.not_to == Some(to.id) {
+            self.note(to, Some(message_trace::NO_ECHO));
             return false;
+        }
+        if self.trace.as_ref().is_some_and(|trace| trace.wanted.only) {
+            self.note(to, None);
+            self.delivered = true;
+            return true;
         }
         let stripped = match self.message.headers {
             Some(headers) if !to.client.headers.load(Relaxed) => headers.bytes,
@@ -520,16 +582,26 @@ impl Sending<'_> {
         };
         match to.take(self.bytes - stripped) {
             Taken::No => {
-                self.broker.over(to);
+                broker.over(to);
+                self.note(to, Some(message_trace::OVER));
                 return false;
             }
             Taken::Yes => {}
-            Taken::Last => self.broker.over(to),
+            Taken::Last => broker.over(to),
         }
+        self.note(to, None);
         let letter = self.letter(stripped, io);
         io.post(letter, to.id, &to.sid);
         self.delivered = true;
         true
+    }
+
+    /// Puts down that it went there, or why not.
+    #[inline]
+    fn note(&mut self, to: &Subscription, error: Option<&'static str>) {
+        if let Some(trace) = &mut self.trace {
+            trace.add(to, error);
+        }
     }
 
     /// The message, without so many of its first bytes.

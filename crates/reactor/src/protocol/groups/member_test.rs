@@ -502,6 +502,30 @@ fn what_the_server_is_follows_the_first_pong_for_those_who_take_it_then() {
 }
 
 #[test]
+fn who_asks_is_told_where_a_message_goes() {
+    let mut server = server(Options::default());
+    let [asks, hears] = [(); 2].map(|()| connect(&mut server));
+    server.receive(asks, b"CONNECT {\"echo\":false}\r\nSUB to 1\r\nSUB a 2\r\n");
+    server.receive(hears, b"SUB a q 1\r\n");
+    for (only, comes) in [("", "HMSG a 1 "), ("Nats-Trace-Only: 1\r\n", "")] {
+        let headers = format!("NATS/1.0\r\nNats-Trace-Dest: to\r\n{only}\r\n");
+        let says = format!("HPUB a {0} {0}\r\n{headers}\r\n", headers.len());
+        let told = ask(&mut server, asks, &says);
+        let json = told.split("\r\n").nth(1).expect("a payload");
+        let trace: serde_json::Value = serde_json::from_str(json).expect("JSON");
+        let event = |place: usize, name: &str| trace["events"][place][name].to_string();
+        assert_eq!(event(0, "subj"), "\"a\"");
+        assert!(event(1, "error").contains("no echo"), "{told}");
+        assert_eq!(event(2, "queue"), "\"q\"");
+        let heard = hear(&mut server, hears);
+        assert!(
+            heard.starts_with(comes) && heard.is_empty() == comes.is_empty(),
+            "{heard}"
+        );
+    }
+}
+
+#[test]
 fn who_stops_at_once_says_nothing() {
     let mut server = server(Options::default());
     let client = connect(&mut server);

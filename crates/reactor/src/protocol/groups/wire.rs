@@ -269,6 +269,20 @@ fn publish<'a>(
     }))
 }
 
+/// Of a message that is refused for its length, what it says of itself: its subject, its headers as far as they have come,
+/// and how long it is.
+pub(super) fn refused_for_length(input: &[u8]) -> Option<(&[u8], &[u8], usize)> {
+    let (Name::HPub, name_bytes) = name(input).ok()?? else {
+        return None;
+    };
+    let (line, line_bytes) = first_line(input)?;
+    let (list, count) = split::<4>(line.get(name_bytes..)?.trim_ascii()).ok()?;
+    let [headers, bytes] = [count.checked_sub(2)?, count - 1].map(|place| length(list[place]));
+    let come = &input[line_bytes..];
+    let headers = &come[..headers.ok()?.min(come.len())];
+    Some((list[0], headers, bytes.ok()?))
+}
+
 /// A length, however large.
 fn length(digits: &[u8]) -> Result<usize, Wrong> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
@@ -479,6 +493,23 @@ mod tests {
             text in "PUB( |\t|\x0c)?([a-c.*\x0c\t ]{0,3}|\u{e4})( |  )?[0-9]{0,11}[ \t]?\r?\r?\n[a-d\r]{0,4}(\r\n)?[A-Z]{0,2}",
         ) {
             let _ = parsed(text.as_bytes());
+        }
+    }
+
+    #[test]
+    fn a_message_that_is_too_long_has_said_what_it_is() {
+        for (text, expected) in [
+            ("HPUB a 5 200\r\nh: 1\nmore", Some(("a", "h: 1\n", 200))),
+            ("HPUB a.b re 5 200\r\nh:", Some(("a.b", "h:", 200))),
+            ("HPUB a 99999999999999999999999 200\r\nh", Some(("a", "h", 200))),
+            ("HPUB a 5 200", None),
+            ("HPUB 200\r\n", None),
+            ("PUB a 200\r\nh", None),
+        ] {
+            let found = refused_for_length(text.as_bytes());
+            let expected =
+                expected.map(|(subject, headers, bytes)| (subject.as_bytes(), headers.as_bytes(), bytes));
+            assert_eq!(found, expected, "{text}");
         }
     }
 

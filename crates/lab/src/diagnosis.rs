@@ -1,0 +1,231 @@
+//! What the protocol says of its own figures (METHOD rule 9): always shown, nothing deleted.
+
+use std::collections::BTreeSet;
+
+use threadgauge_results::{Diagnostic, StoredSample};
+use threadgauge_stats::{Estimate, diagnostics, null_band};
+
+use crate::view::{View, ViewCase};
+
+/// The level of a diagnostic's test.
+const ALPHA: f64 = 0.05;
+/// Above this share of disturbed samples the report leads with it (METHOD rule 10).
+const TOO_NOISY: f64 = 0.25;
+
+/// Every diagnostic of an experiment: `null` is the reference case against its second copy, both by `metric`.
+pub(crate) fn diagnose(
+    view: &View<'_>,
+    reference: Option<&str>,
+    samples: &[StoredSample],
+    metric: &str,
+    null: Option<&Estimate>,
+) -> Vec<Diagnostic> {
+    let is_reference = |c: &&ViewCase| Some(c.params.case_id(view.experiment).as_str()) == reference;
+    let series = view
+        .own()
+        .iter()
+        .find(is_reference)
+        .map(|c| values(c, metric))
+        .unwrap_or_default();
+    let mut all = vec![
+        null_control(metric, null),
+        drift(&series),
+        autocorrelation(&series),
+        modes(view, metric),
+        outliers(view, metric),
+        noise(samples),
+    ];
+    all.extend(overlap(samples));
+    all
+}
+
+/// Says so, where too many samples of an experiment were disturbed.
+pub(crate) fn noise_warning(id: &str, samples: &[StoredSample]) -> Option<String> {
+    let (tried, gated) = (first_attempts(samples).count(), disturbed(samples));
+    (tried > 0 && gated as f64 > TOO_NOISY * tried as f64).then(|| {
+        format!(
+            "This machine is too noisy for {id}: {gated} of {tried} samples were disturbed by other programs or by \
+             stolen CPU time. End what else is running and run it again; `threadgauge doctor` says what to look for."
+        )
+    })
+}
+
+fn first_attempts(samples: &[StoredSample]) -> impl Iterator<Item = &StoredSample> {
+    samples.iter().filter(|s| s.attempt == 0)
+}
+
+fn disturbed(samples: &[StoredSample]) -> usize {
+    first_attempts(samples).filter(|s| s.gated).count()
+}
+
+/// The undisturbed values of a case, by round.
+fn values(case: &ViewCase, metric: &str) -> Vec<f64> {
+    let rounds = case.values.get(metric);
+    rounds
+        .map(|rounds| rounds.values().copied().collect())
+        .unwrap_or_default()
+}
+
+fn diagnostic(name: &str, warning: bool, says: impl Into<String>) -> Diagnostic {
+    Diagnostic {
+        name: name.to_owned(),
+        says: says.into(),
+        warning,
+    }
+}
+
+fn null_control(metric: &str, null: Option<&Estimate>) -> Diagnostic {
+    let Some(null) = null else {
+        let says = "The reference case has no second copy to compare with.";
+        return diagnostic("null-control", true, says);
+    };
+    let Some(ci) = &null.ci else {
+        let says = format!(
+            "Too few rounds ({}) to compare the reference with its own copy.",
+            null.n
+        );
+        return diagnostic("null-control", true, says);
+    };
+    let honest = ci.contains(1.0);
+    let verdict = if honest {
+        "includes 1, as it must"
+    } else {
+        "does not include 1: something disturbs the order"
+    };
+    let says = format!(
+        "The reference case against its own second copy ({metric}): {:.3} [{:.3}, {:.3}], which {verdict}. Differences \
+         under {:.1} % are not called faster or slower.",
+        null.estimate,
+        ci.low,
+        ci.high,
+        null_band(null) * 100.0,
+    );
+    diagnostic("null-control", !honest, says)
+}
+
+fn drift(series: &[f64]) -> Diagnostic {
+    if series.len() < 4 {
+        return diagnostic(
+            "drift",
+            false,
+            "Too few rounds to see a drift of the reference case.",
+        );
+    }
+    let trend = diagnostics::mann_kendall(series);
+    let drifts = trend.p < ALPHA;
+    let verdict = match (drifts, trend.tau > 0.0) {
+        (false, _) => "shows no drift",
+        (true, true) => "grew slower",
+        (true, false) => "grew faster",
+    };
+    let says = format!(
+        "The reference case {verdict} over the rounds (Mann–Kendall τ = {:.2}, p = {:.2}).",
+        trend.tau, trend.p
+    );
+    diagnostic("drift", drifts, says)
+}
+
+fn autocorrelation(series: &[f64]) -> Diagnostic {
+    let Some(lag1) = diagnostics::lag1(series) else {
+        let says = "Too few rounds to see whether one depends on the one before.";
+        return diagnostic("autocorrelation", false, says);
+    };
+    let says = format!(
+        "Lag-1 autocorrelation of the reference case: {lag1:.2}; its {} rounds are worth {:.1} independent ones.",
+        series.len(),
+        diagnostics::effective_n(series.len(), lag1)
+    );
+    diagnostic(
+        "autocorrelation",
+        diagnostics::warns_of_autocorrelation(series),
+        says,
+    )
+}
+
+/// What `of` says of the cases of which it says something, each behind its parameters.
+fn cases_with(view: &View<'_>, metric: &str, of: impl Fn(&[f64]) -> Option<String>) -> Vec<String> {
+    let says = |case: &ViewCase| Some(format!("{}: {}", case.params, of(&values(case, metric))?));
+    view.own().iter().filter_map(says).collect()
+}
+
+fn modes(view: &View<'_>, metric: &str) -> Diagnostic {
+    let several = cases_with(view, metric, |values| {
+        let modes = diagnostics::modes(values);
+        let mode = |m: &diagnostics::Mode| format!("{:.4e} ({:.0} %)", m.centre, m.share * 100.0);
+        (modes.len() > 1).then(|| modes.iter().map(mode).collect::<Vec<_>>().join(" and "))
+    });
+    let says = if several.is_empty() {
+        format!("No case has more than one mode in {metric}.")
+    } else {
+        format!(
+            "{} cases have several modes in {metric}; their median hides it. {}",
+            several.len(),
+            shortened(&several)
+        )
+    };
+    diagnostic("modes", !several.is_empty(), says)
+}
+
+fn outliers(view: &View<'_>, metric: &str) -> Diagnostic {
+    let with = cases_with(view, metric, |values| {
+        let outliers = diagnostics::outliers(values).len();
+        (outliers > 0).then(|| format!("{outliers} of {}", values.len()))
+    });
+    let says = if with.is_empty() {
+        format!("No outliers in {metric}.")
+    } else {
+        format!(
+            "{} cases have outliers in {metric}; all are kept. {}",
+            with.len(),
+            shortened(&with)
+        )
+    };
+    diagnostic("outliers", false, says)
+}
+
+fn shortened(lines: &[String]) -> String {
+    const SHOWN: usize = 5;
+    let shown = lines[..lines.len().min(SHOWN)].join("; ");
+    match lines.len().saturating_sub(SHOWN) {
+        0 => format!("{shown}."),
+        more => format!("{shown}; and {more} more."),
+    }
+}
+
+fn noise(samples: &[StoredSample]) -> Diagnostic {
+    let most = |name: &str| {
+        let seen = samples.iter().filter_map(|s| s.sample.noise.get(name));
+        seen.copied().fold(0.0, f64::max)
+    };
+    let (tried, gated) = (first_attempts(samples).count(), disturbed(samples));
+    let says = format!(
+        "{gated} of {tried} samples were disturbed (steal above 1 %, throttling, or foreign processes above 5 % of a CPU), \
+         which led to {} repeats. The most seen: {:.1} % steal, {:.2} CPUs of foreign load.",
+        samples.len() - tried,
+        most("steal_share") * 100.0,
+        most("foreign_cpus"),
+    );
+    diagnostic("noise", gated as f64 > TOO_NOISY * tried as f64, says)
+}
+
+fn overlap(samples: &[StoredSample]) -> Option<Diagnostic> {
+    let measured: Vec<_> = samples
+        .iter()
+        .filter(|s| s.sample.noise.contains_key("overlap"))
+        .collect();
+    let is_low = |s: &&&StoredSample| s.sample.tags.iter().any(|t| t == "low-overlap");
+    let low: Vec<&str> = measured.iter().filter(is_low).map(|s| s.case.as_str()).collect();
+    let says = if low.is_empty() {
+        "Where there were no more units than CPUs, all were on a CPU at least 95 % of the time.".to_owned()
+    } else {
+        let cases: BTreeSet<&str> = low.iter().copied().collect();
+        let names: Vec<String> = cases.into_iter().map(str::to_owned).collect();
+        format!(
+            "In {} of {} samples with no more units than CPUs, they did not all run 95 % of the time: {}",
+            low.len(),
+            measured.len(),
+            shortened(&names)
+        )
+    };
+    (!measured.is_empty()).then(|| diagnostic("overlap", 4 * low.len() > measured.len(), says))
+}
