@@ -117,6 +117,7 @@ impl Halt for Alone<'_> {
     }
 
     fn noticed(&self) {
-        self.until.set(Some(Instant::now() + self.drain));
+        let drain = self.stop.drain().unwrap_or(self.drain);
+        self.until.set(Some(Instant::now() + drain));
     }
 }

@@ -231,7 +231,7 @@ impl<P: Protocol> Server<P> {
 }
 
 /// A time that can be added to any that a clock shows: a century is as good as for ever.
-fn measurable(limit: Duration) -> Duration {
+pub(crate) fn measurable(limit: Duration) -> Duration {
     limit.min(Duration::from_secs(100 * 365 * 24 * 60 * 60))
 }
 
@@ -323,6 +323,11 @@ impl<P> Serving<P> {
     /// The span of a new connection.
     pub fn span(&self, id: ConnectionId, socket: impl AsFd) -> Span {
         Span::new(self.design, id, socket)
+    }
+
+    /// How long connections may go on, now that the server stops.
+    pub fn drain(&self) -> Duration {
+        self.stop().drain().unwrap_or(self.options.drain)
     }
 
     /// Readable when the server shall stop.

@@ -2,12 +2,14 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::pipe::{PipeFlags, pipe_with};
+
+use crate::server::measurable;
 
 /// Tells a running server to stop: to accept nobody more, to finish what it has begun, and to return. Clones are the
 /// same stop; once set it stays set.
@@ -29,6 +31,7 @@ pub struct Stop(Arc<Ends>);
 struct Ends {
     reader: OwnedFd,
     writer: OwnedFd,
+    drain: OnceLock<Duration>,
 }
 
 impl Stop {
@@ -39,13 +42,31 @@ impl Stop {
     /// If the process has no descriptors left.
     pub fn new() -> io::Result<Self> {
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-        Ok(Self(Arc::new(Ends { reader, writer })))
+        let drain = OnceLock::new();
+        Ok(Self(Arc::new(Ends {
+            reader,
+            writer,
+            drain,
+        })))
     }
 
     /// Sets it. Does not block.
     pub fn stop(&self) {
         // A full pipe is set already.
         let _ = retry_on_intr(|| rustix::io::write(&self.0.writer, b"."));
+    }
+
+    /// Sets it, where connections may go on for so long, whatever the server's [drain time](crate::Server::drain) is. Who says
+    /// so first decides; once the server drains it is too late. Processes of a design that forks do not hear of it. Does not
+    /// block.
+    pub fn stop_within(&self, drain: Duration) {
+        let _ = self.0.drain.set(measurable(drain));
+        self.stop();
+    }
+
+    /// What [`stop_within`](Self::stop_within) has said.
+    pub(crate) fn drain(&self) -> Option<Duration> {
+        self.0.drain.get().copied()
     }
 
     /// Whether it is set. A system call.

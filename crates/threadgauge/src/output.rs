@@ -47,7 +47,7 @@ pub fn complain(error: &anyhow::Error) {
 }
 
 /// The error and its causes, but for those that it names itself.
-fn in_one_line(error: &anyhow::Error) -> String {
+pub fn in_one_line(error: &anyhow::Error) -> String {
     let mut line = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {
         if !line.contains(&cause) {

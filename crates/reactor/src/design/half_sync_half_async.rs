@@ -494,7 +494,7 @@ impl<P: Protocol> Handler<Task<P::Session>> for AsyncHalf<'_, '_, '_, P> {
                 self.stopping = true;
                 self.stop_listening(reactor);
                 self.serving.listener.close_for_all();
-                let at = reactor.now() + self.serving.options.drain;
+                let at = reactor.now() + self.serving.drain();
                 reactor.set_timer(at, DRAIN_OVER);
                 if self.pool.hall.slots.stop() {
                     reactor.stop();

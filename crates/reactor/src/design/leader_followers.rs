@@ -412,7 +412,7 @@ impl<'a, P: Protocol> Team<'a, P> {
         let _ = epoll::delete(&self.epoll, &self.serving.listener);
         self.serving.listener.close_for_all();
         hands.over |= self.hall.slots.stop();
-        self.set_timer(now + self.serving.options.drain, DRAIN_OVER, hands.counters);
+        self.set_timer(now + self.serving.drain(), DRAIN_OVER, hands.counters);
         self.visit_all(|| Visit::Stop, hands);
     }
 

@@ -215,9 +215,7 @@ impl<'a, P: Protocol, D: Prefork> Parent<'a, P, D> {
     pub fn drain(&mut self) -> Result<(), Error> {
         self.design.close();
         let mut ended = Vec::new();
-        let drained = self
-            .family
-            .drain(self.serving.options.drain, |slot| ended.push(slot));
+        let drained = self.family.drain(self.serving.drain(), |slot| ended.push(slot));
         for slot in ended {
             self.ended(slot, CloseReason::DrainTime);
         }

@@ -211,7 +211,7 @@ impl<'scope, P: Protocol, D: Prethread> Main<'scope, P, D> {
 
     /// Waits until every thread has ended or the drain time is over.
     fn drain(&mut self) {
-        let until = Instant::now() + self.room.serving.options.drain;
+        let until = Instant::now() + self.room.serving.drain();
         loop {
             self.room.board.bell().quiet();
             // What failed while it stopped is of no use any more.

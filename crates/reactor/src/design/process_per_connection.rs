@@ -179,9 +179,7 @@ impl<P: Protocol> Parent<'_, P> {
 
     fn drain(&mut self) -> Result<(), Error> {
         let mut ended = Vec::new();
-        let drained = self
-            .family
-            .drain(self.serving.options.drain, |slot| ended.push(slot));
+        let drained = self.family.drain(self.serving.drain(), |slot| ended.push(slot));
         for slot in ended {
             self.ended(slot, CloseReason::DrainTime);
         }

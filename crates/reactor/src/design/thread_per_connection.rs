@@ -239,7 +239,7 @@ impl<P: Protocol> Main<'_, '_, '_, P> {
     /// Waits until every thread has ended or the drain time is over.
     fn drain(&mut self) {
         let hall = self.hall;
-        let until = Instant::now() + hall.serving.options.drain;
+        let until = Instant::now() + hall.serving.drain();
         loop {
             {
                 let mut ended = lock(&hall.ended);

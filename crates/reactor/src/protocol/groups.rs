@@ -76,6 +76,13 @@ impl Groups {
         })
     }
 
+    /// Changes options while it serves, from now on and for clients that are there as well, but for who may connect, which they
+    /// have said already, and alarms that are set. The server's name and id, `max_payload` and `max_control_line` stay as
+    /// they are.
+    pub fn change(&self, change: impl FnOnce(&mut Options)) {
+        self.0.change(change);
+    }
+
     /// To see from outside what it does.
     pub fn monitor(&self) -> Monitor {
         Monitor::new(Arc::clone(&self.0))
@@ -92,7 +99,7 @@ impl Protocol for Groups {
     }
 
     fn max_frame(&self) -> usize {
-        self.0.limits().frame()
+        self.0.limits.frame()
     }
 
     fn listens(&self, address: SocketAddr) {

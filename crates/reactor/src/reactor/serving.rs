@@ -170,7 +170,7 @@ impl<'a, P: Protocol> ServingLoop<'a, P> {
         if let Some(acceptor) = &self.acceptor {
             acceptor.close();
         }
-        let at = reactor.now() + self.serving.options.drain;
+        let at = reactor.now() + self.serving.drain();
         reactor.set_timer(at, DRAIN_OVER);
         for slot in 0..self.peers.slots() {
             self.hear_of_stop(slot, reactor);

@@ -1,24 +1,22 @@
 //! Serving: a protocol on a design, until a signal.
 //!
-//! Nothing here starts a thread, since some designs fork: signals write into the server's stop. The one exception is
-//! the monitor, which only a protocol has that no forking design serves.
+//! Nothing here starts a thread, since some designs fork: signals write into the server's stop. The exceptions are
+//! the monitor and who waits for further signals, which only a protocol has that no forking design serves.
 
 mod choice;
 mod groups;
 mod list;
 mod monitor;
 pub mod settings;
+mod signals;
 
 use std::fmt::Write as _;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::{flag, low_level};
 use threadgauge_machine::{Bound as Limit, Resource, raise_to_hard};
 use threadgauge_reactor::protocol::groups::Groups;
 use threadgauge_reactor::{
@@ -28,6 +26,7 @@ use threadgauge_reactor::{
 use crate::cli::ServeOptions;
 use crate::commands::serve::monitor::{Monitor, Pages};
 use crate::commands::serve::settings::Settings;
+use crate::commands::serve::signals::{Source, Told};
 use crate::output::{Done, Verdict, print, print_words, say};
 
 /// Serves until told to stop, then prints what happened; or lists what can be served.
@@ -43,9 +42,10 @@ pub fn serve(options: ServeOptions) -> Done {
         }
         return Ok(Verdict::Done);
     }
+    let typed = options.settings;
     let mut settings = match &options.config {
-        Some(file) => options.settings.over(Settings::read(file)?),
-        None => options.settings,
+        Some(file) => typed.clone().over(Settings::read(file)?),
+        None => typed.clone(),
     };
     let chosen = settings.choose();
     let (protocol, design) = settings.pair()?;
@@ -58,7 +58,12 @@ pub fn serve(options: ServeOptions) -> Done {
     let totals = match protocol {
         BuiltIn::Groups => {
             let most = settings.most_connections();
-            serve.groups(Groups::new(settings.groups.options(most)?))?
+            let source = Source {
+                typed,
+                file: options.config,
+                now: settings.clone(),
+            };
+            serve.groups(Groups::new(settings.groups.options(most)?), source)?
         }
         _ => protocol.visit(serve)?,
     };
@@ -83,18 +88,32 @@ impl Visitor for Serve<'_> {
     type Output = Result<Totals>;
 
     fn visit<P: Protocol>(self, protocol: P) -> Result<Totals> {
-        let (bound, stop) = self.bind(protocol)?;
-        Ok(bound.run(&stop)?)
+        let stop = stop()?;
+        signals::stop_by_all(&stop).context("signals cannot be handled")?;
+        Ok(self.bind(protocol)?.run(&stop)?)
     }
 }
 
 impl Serve<'_> {
-    /// With its monitor, if one is asked for.
-    fn groups(self, protocol: Groups) -> Result<Totals> {
+    /// With its monitor, if one is asked for, and told more by signals.
+    fn groups(self, protocol: Groups, settings: Source) -> Result<Totals> {
+        let stop = stop()?;
+        let told = Told {
+            groups: protocol.clone(),
+            stop: stop.clone(),
+            settings,
+        };
+        let signals = signals::Waiting::start(told)?;
+        let totals = self.with_pages(protocol, &stop)?;
+        signals.end()?;
+        Ok(totals)
+    }
+
+    fn with_pages(self, protocol: Groups, stop: &Stop) -> Result<Totals> {
         let figures = protocol.monitor();
-        let (bound, stop) = self.bind(protocol)?;
+        let bound = self.bind(protocol)?;
         let Some(address) = &self.settings.groups.monitor else {
-            return Ok(bound.run(&stop)?);
+            return Ok(bound.run(stop)?);
         };
         let pages = Pages {
             figures,
@@ -109,17 +128,15 @@ impl Serve<'_> {
         };
         let monitor = Monitor::start(pages, &address.0)?;
         say(&format!("monitor on http://{}", monitor.address()));
-        let totals = bound.run(&stop)?;
+        let totals = bound.run(stop)?;
         monitor.end()?;
         Ok(totals)
     }
 
-    /// Listening, and stopped by signals.
-    fn bind<P: Protocol>(&self, protocol: P) -> Result<(Bound<P>, Stop)> {
+    /// Listening.
+    fn bind<P: Protocol>(&self, protocol: P) -> Result<Bound<P>> {
         // What a shell gives is often far below what the system allows.
         let descriptors = raise_to_hard(Resource::OpenFiles).unwrap_or(Limit::Unlimited);
-        let stop = Stop::new().context("the server cannot be made stoppable")?;
-        stop_on_signals(&stop).context("signals cannot be handled")?;
         let listen = self.settings.listen();
         let bound = self
             .settings
@@ -151,8 +168,12 @@ impl Serve<'_> {
         if let Some(few) = few_descriptors(descriptors, self.design, most) {
             say(&few);
         }
-        Ok((bound, stop))
+        Ok(bound)
     }
+}
+
+fn stop() -> Result<Stop> {
+    Stop::new().context("the server cannot be made stoppable")
 }
 
 /// What to say where a process that has all connections may have fewer descriptors than they need.
@@ -163,20 +184,6 @@ fn few_descriptors(allowed: Limit, design: Design, most: u64) -> Option<String> 
     Some(format!(
         "the limit on open files is {few} (see `ulimit -Hn`): fewer than that connect at once, and others wait"
     ))
-}
-
-/// The first signal stops the server; the second ends the process at once.
-fn stop_on_signals(stop: &Stop) -> std::io::Result<()> {
-    let again = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        // In this order: what ends it at the second looks before the first is noted.
-        flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&again))?;
-        low_level::pipe::register(signal, stop.trigger()?)?;
-    }
-    for signal in [SIGINT, SIGTERM] {
-        flag::register(signal, Arc::clone(&again))?;
-    }
-    Ok(())
 }
 
 /// System calls a message; none if there was no message.

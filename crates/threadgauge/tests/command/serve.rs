@@ -302,7 +302,10 @@ fn too_many_members_of_groups_are_told_so() {
 
 /// A server of groups with its pages, and where they are.
 fn with_pages(dir: &Path, arguments: &[&str]) -> (Served, String) {
-    let mut served = Served::start(dir, &[&["groups", "--monitor", "0"], arguments].concat());
+    let mut served = Served::start(
+        dir,
+        &[&["groups", "--listen", "0", "--monitor", "0"], arguments].concat(),
+    );
     let monitor = served.hears("monitor on http://");
     (served, monitor)
 }
@@ -390,17 +393,17 @@ fn the_summary_says_what_happened() {
 }
 
 /// A server with 32 MB for one client, which has read one byte of it.
-fn with_much_to_send(dir: &Path) -> (Served, TcpStream) {
+fn with_much_to_send(dir: &Path, design: &str, drain: &str) -> (Served, TcpStream) {
     let served = Served::start(
         dir,
         &[
             "bytes",
             "--design",
-            "iterative",
+            design,
             "--output-limit",
             "100000000",
             "--drain",
-            "600",
+            drain,
         ],
     );
     let client = served.exchange(&"16384 keep\n".repeat(2_000), "a");
@@ -410,21 +413,128 @@ fn with_much_to_send(dir: &Path) -> (Served, TcpStream) {
 #[test]
 fn after_the_stop_a_client_gets_all_that_was_for_it() {
     let dir = tempfile::tempdir().unwrap();
-    let (served, mut client) = with_much_to_send(dir.path());
+    // The last two are for `groups` alone.
+    for signal in ["-TERM", "-HUP", "-USR2"] {
+        let (served, mut client) = with_much_to_send(dir.path(), "iterative", "600");
+        served.signal(signal);
+        served.signals_arrived();
+        let mut rest = Vec::new();
+        client.read_to_end(&mut rest).unwrap();
+        assert_eq!(rest.len(), 2_000 * 16_384 - 1, "{signal}");
+        let (code, out, _) = served.end();
+        assert_eq!(code, Some(0));
+        assert!(out.contains("1 server stopped"), "{out}");
+    }
+}
+
+#[test]
+fn without_a_drain_time_it_ends_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    for design in ["iterative", "thread-per-connection", "reactor", "preforked-mutex"] {
+        let (served, client) = with_much_to_send(dir.path(), design, "0");
+        served.signal("-TERM");
+        let (code, out, said) = served.end();
+        drop(client);
+        assert_eq!(code, Some(0), "{design}: {said}");
+        assert!(
+            said.contains("drain 0 s") && out.contains("1 drain time over"),
+            "{design}: {said}{out}"
+        );
+    }
+}
+
+/// Says this on a new connection, and reads the greeting and all that comes up to `end`.
+fn say(served: &Served, words: &str, end: &str) -> TcpStream {
+    let mut client = served.connect();
+    client.write_all(words.as_bytes()).unwrap();
+    hear(&mut client, end);
+    client
+}
+
+fn hear(client: &mut TcpStream, end: &str) {
+    let mut heard = Vec::new();
+    while !heard.ends_with(end.as_bytes()) {
+        let mut byte = [0];
+        assert_eq!(
+            client.read(&mut byte).unwrap(),
+            1,
+            "no {end:?} in {:?}",
+            text(&heard)
+        );
+        heard.extend(byte);
+    }
+}
+
+#[test]
+fn sighup_has_the_settings_read_again_that_may_change_and_says_which() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("groups.toml");
+    let write = |above: &str, token: &str| {
+        fs::write(
+            &file,
+            format!("protocol = 'groups'\nlisten = 0\n{above}\n[groups]\n{token}\n"),
+        )
+        .unwrap();
+    };
+    write("", "token = 'one'\nping-max = 3");
+    let mut served = Served::start(dir.path(), &["--config", "groups.toml"]);
+    let login = |token: &str| format!("CONNECT {{\"verbose\":false,\"auth_token\":\"{token}\"}}\r\nPING\r\n");
+    let mut first = say(&served, &login("one"), "PONG\r\n");
+    write("idle = 60", "token = 'two'\nping-max = 3\nmax-subscriptions = 1");
+    served.signal("-HUP");
+    assert_eq!(
+        served.hears("SIGHUP: read groups.toml again: "),
+        "changed: token, max-subscriptions; stays until a restart: idle"
+    );
+    say(&served, &login("one"), "-ERR 'Authorization Violation'\r\n");
+    let subscribes = login("two") + "SUB a 1\r\nSUB b 2\r\n";
+    say(&served, &subscribes, "-ERR 'maximum subscriptions exceeded'\r\n");
+    served.signal("-HUP");
+    let again = served.hears("SIGHUP: read groups.toml again: ");
+    assert_eq!(again, "stays until a restart: idle");
+    write("idle = 'long'", "token = 'three'");
+    served.signal("-HUP");
+    let why = served.hears("SIGHUP: everything stays as it is, since ");
+    assert!(why.contains("groups.toml") && why.contains("`idle`"), "{why}");
+    say(&served, &login("two"), "PONG\r\n");
+    first.write_all(b"PING\r\n").unwrap();
+    hear(&mut first, "PONG\r\n");
     served.signal("-TERM");
-    served.signals_arrived();
-    let mut rest = Vec::new();
-    client.read_to_end(&mut rest).unwrap();
-    assert_eq!(rest.len(), 2_000 * 16_384 - 1);
-    let (code, out, _) = served.end();
-    assert_eq!(code, Some(0));
-    assert!(out.contains("1 server stopped"), "{out}");
+    drop(first);
+    assert_eq!(served.end().0, Some(0));
+    let mut served = Served::start(dir.path(), &["groups", "--listen", "0"]);
+    served.signal("-HUP");
+    let why = served.hears("SIGHUP: everything stays as it is, since ");
+    assert!(why.contains("--config"), "{why}");
+    served.signal("-TERM");
+    assert_eq!(served.end().0, Some(0));
+}
+
+#[test]
+fn sigusr2_begins_a_lame_duck() {
+    let dir = tempfile::tempdir().unwrap();
+    for (set, said) in [(["--drain", "0"], "120"), (["--lame-duck", "60"], "60")] {
+        let arguments = [&["groups", "--listen", "0"][..], &set].concat();
+        let mut served = Served::start(dir.path(), &arguments);
+        let connect = "CONNECT {\"verbose\":false,\"protocol\":1}\r\nPING\r\n";
+        let mut client = say(&served, connect, "PONG\r\n");
+        served.signal("-USR2");
+        let words = served.hears("SIGUSR2: ");
+        assert_eq!(words, format!("a lame duck, for {said} s at most"));
+        hear(&mut client, "\"ldm\":true");
+        client.write_all(b"SUB a 1\r\nPUB a 2\r\nhi\r\n").unwrap();
+        hear(&mut client, "MSG a 1 2\r\nhi\r\n");
+        drop(client);
+        let (code, out, said) = served.end();
+        assert_eq!(code, Some(0), "{said}");
+        assert!(out.contains("1 ended by client"), "{out}");
+    }
 }
 
 #[test]
 fn the_second_ctrl_c_ends_it_at_once() {
     let dir = tempfile::tempdir().unwrap();
-    let (served, client) = with_much_to_send(dir.path());
+    let (served, client) = with_much_to_send(dir.path(), "iterative", "600");
     served.signal("-INT");
     served.signals_arrived();
     served.signal("-INT");

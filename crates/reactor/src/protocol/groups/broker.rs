@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use super::connect::Wishes;
@@ -18,9 +18,11 @@ use crate::id::ConnectionId;
 
 /// Locks are taken in this order: a client's subscriptions, then the index; the list of clients, then a client's
 /// subscriptions. Nobody holds those of two clients.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Broker {
-    pub options: Options,
+    options: RwLock<Arc<Options>>,
+    /// Asked for with each message: they do not change.
+    pub limits: Limits,
     pub index: Index<Subscription>,
     listens: OnceLock<SocketAddr>,
     clients: Mutex<BTreeMap<u64, Arc<Client>>>,
@@ -191,19 +193,41 @@ pub(super) enum Subscribed {
     Invalid,
 }
 
+impl Default for Broker {
+    fn default() -> Self {
+        Self::new(Options::default())
+    }
+}
+
 impl Broker {
     pub fn new(options: Options) -> Self {
         Self {
-            options,
-            ..Self::default()
+            limits: options.limits(),
+            options: RwLock::new(Arc::new(options)),
+            index: Index::default(),
+            listens: OnceLock::new(),
+            clients: Mutex::default(),
+            last_client: AtomicU64::new(0),
+            last_subscription: AtomicU64::new(0),
+            last_trace: AtomicU64::new(0),
+            violations: AtomicU64::new(0),
+            leaving: AtomicU32::new(0),
+            gone: Mutex::default(),
+            closed: Mutex::default(),
         }
     }
 
-    pub fn limits(&self) -> Limits {
-        Limits {
-            control_line: self.options.max_control_line,
-            payload: self.options.max_payload,
-        }
+    /// As they are now.
+    pub fn options(&self) -> Arc<Options> {
+        Arc::clone(&self.options.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Changes those that may change.
+    pub fn change(&self, change: impl FnOnce(&mut Options)) {
+        let mut options = self.options.write().unwrap_or_else(PoisonError::into_inner);
+        let mut changed = Options::clone(&options);
+        change(&mut changed);
+        *options = Arc::new(options.with_changes(changed));
     }
 
     /// The server listens there. The first address is the one that clients are told.
@@ -243,7 +267,7 @@ impl Broker {
     pub fn enter(&self, client: &Arc<Client>) -> bool {
         let mut clients = locked(&self.clients);
         let fits = self
-            .options
+            .options()
             .max_connections
             .is_none_or(|most| clients.len() < most);
         if fits {
@@ -286,7 +310,7 @@ impl Broker {
         });
         let mut closed = locked(&self.closed);
         closed.push_back(figures);
-        if closed.len() > self.options.max_closed_clients {
+        if closed.len() > self.options().max_closed_clients {
             closed.pop_front();
         }
     }
@@ -295,7 +319,7 @@ impl Broker {
     pub fn stay(&self) -> Duration {
         let place = self.leaving.fetch_add(1, Relaxed);
         let of = u32::try_from(locked(&self.clients).len()).unwrap_or(u32::MAX);
-        self.options.stay(place, of)
+        self.options().stay(place, of)
     }
 
     /// All clients that are there, in the order in which they came.
@@ -334,7 +358,7 @@ impl Broker {
         sid: &[u8],
     ) -> Subscribed {
         let mut own = locked(&client.subscriptions);
-        if own.by_sid.len() >= self.options.max_subscriptions {
+        if own.by_sid.len() >= self.options().max_subscriptions {
             return Subscribed::TooMany;
         }
         if own.by_sid.contains_key(sid) {

@@ -93,7 +93,7 @@ enum Stage {
 impl Member {
     pub(super) fn new(broker: Arc<Broker>, id: ConnectionId) -> Self {
         let client = broker.client(id);
-        let stage = match broker.options.access {
+        let stage = match broker.options().access {
             Access::Everyone => Stage::Member,
             _ => Stage::Stranger,
         };
@@ -126,7 +126,7 @@ impl Member {
             lame_duck: self.stage == Stage::Leaving,
             connected: first,
         };
-        let line = info(&self.broker.options, self.broker.address(), reader);
+        let line = info(&self.broker.options(), self.broker.address(), reader);
         io.send(line.as_bytes());
     }
 
@@ -171,7 +171,7 @@ impl Member {
         self.act(io);
         let outcome = {
             let mut wishes = self.client.wishes();
-            let outcome = wishes.connect(json, &self.broker.options.access);
+            let outcome = wishes.connect(json, &self.broker.options().access);
             self.manner = wishes.manner;
             outcome
         };
@@ -429,7 +429,7 @@ impl Member {
     }
 
     fn until_first_ping(&mut self) -> Duration {
-        let options = &self.broker.options;
+        let options = self.broker.options();
         let least = options.first_ping.min(options.ping_interval);
         // In thousandths of a fifth.
         least + least / 5_000 * (draw(&mut self.chance) % 1_000) as u32
@@ -442,7 +442,7 @@ impl Member {
         let heard = std::mem::take(&mut self.heard);
         if heard {
             self.pings_out = 0;
-        } else if self.pings_out >= self.broker.options.max_pings_out {
+        } else if self.pings_out >= self.broker.options().max_pings_out {
             return self.refuse(io, "Stale Connection");
         }
         if !std::mem::replace(&mut self.asked, true) || !heard {
@@ -450,7 +450,7 @@ impl Member {
             self.pinged = Some(io.now());
             io.send(b"PING\r\n");
         }
-        io.set_alarm(Some(self.broker.options.ping_interval));
+        io.set_alarm(Some(self.broker.options().ping_interval));
     }
 }
 
@@ -466,7 +466,7 @@ impl Session for Member {
         }
         self.send_info(false, io);
         io.set_alarm(Some(match self.stage {
-            Stage::Stranger => self.broker.options.auth_timeout,
+            Stage::Stranger => self.broker.options().auth_timeout,
             _ => self.until_first_ping(),
         }));
     }
@@ -477,7 +477,7 @@ impl Session for Member {
             self.violation(io);
             return input.len();
         }
-        match parse(input, self.broker.limits()) {
+        match parse(input, self.broker.limits) {
             Ok(None) => 0,
             Ok(Some((operation, length))) => {
                 self.perform(operation, io);
@@ -521,7 +521,7 @@ impl Session for Member {
     }
 
     fn stopping(&mut self, io: &mut Io<'_>) {
-        if self.stage == Stage::Stranger || self.broker.options.lame_duck.is_zero() {
+        if self.stage == Stage::Stranger || self.broker.options().lame_duck.is_zero() {
             return io.close();
         }
         self.stage = Stage::Leaving;

@@ -192,11 +192,12 @@ impl<'a> Trace<'a> {
         for (name, value) in fields(self.wanted.headers) {
             header.entry(text(name)).or_default().push(text(value));
         }
+        let options = broker.options();
         let report = Report {
             server: Server {
-                name: &broker.options.server_name,
+                name: &options.server_name,
                 host: broker.address().ip(),
-                id: &broker.options.server_id,
+                id: &options.server_id,
                 ver: VERSION,
                 jetstream: false,
                 flags: 0,

@@ -122,9 +122,9 @@ impl Monitor {
         Self(broker)
     }
 
-    /// How the server is set.
-    pub fn options(&self) -> &Options {
-        &self.0.options
+    /// How the server is set now.
+    pub fn options(&self) -> Arc<Options> {
+        self.0.options()
     }
 
     /// All clients together.
@@ -141,7 +141,7 @@ impl Monitor {
             version: VERSION,
             implementation: IMPLEMENTATION,
             address: self.0.address(),
-            auth_required: self.0.options.access != Access::Everyone,
+            auth_required: self.0.options().access != Access::Everyone,
             clients: clients.len(),
             clients_ever: self.0.clients_ever(),
             subscriptions,

@@ -4,6 +4,8 @@ use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
+use super::wire::Limits;
+
 /// How far apart the last clients of a lame duck are closed at most: with few of them it does not take its whole time.
 const MOST_APART: Duration = Duration::from_secs(1);
 
@@ -45,6 +47,26 @@ pub struct Options {
 }
 
 impl Options {
+    /// The bounds of a message.
+    pub(super) fn limits(&self) -> Limits {
+        Limits {
+            control_line: self.max_control_line,
+            payload: self.max_payload,
+        }
+    }
+
+    /// These, with all of `changed` that may change while a server runs: clients know the rest, or it is looked at with
+    /// each message.
+    pub(super) fn with_changes(&self, changed: Self) -> Self {
+        Self {
+            server_name: self.server_name.clone(),
+            server_id: self.server_id.clone(),
+            max_payload: self.max_payload,
+            max_control_line: self.max_control_line,
+            ..changed
+        }
+    }
+
     /// How long the client in this place of so many may stay once the server stops.
     pub(super) fn stay(&self, place: u32, of: u32) -> Duration {
         let grace = self.lame_duck_grace.min(self.lame_duck);

@@ -7,10 +7,10 @@ use clap::Args;
 use serde::Deserialize;
 use threadgauge_reactor::protocol::groups::{Access, Options};
 
-use crate::commands::serve::settings::{Listen, Seconds, Whole, as_typed};
+use crate::commands::serve::settings::{Changes, Listen, Seconds, Whole, as_typed};
 
 /// Settings of the protocol `groups`, by their names on the command line; in a file, the table `groups`.
-#[derive(Debug, Default, PartialEq, Eq, Args, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args, Deserialize)]
 #[serde(
     rename_all = "kebab-case",
     deny_unknown_fields,
@@ -86,6 +86,34 @@ impl Groups {
             lame_duck: self.lame_duck.or(file.lame_duck),
             lame_duck_grace: self.lame_duck_grace.or(file.lame_duck_grace),
         }
+    }
+
+    /// Takes from `new` what may change while a server runs, and says what is otherwise there.
+    pub fn change_to(&mut self, new: Self) -> Changes {
+        let mut changes = Changes::default();
+        changes.add_fixed(&[
+            ("monitor", self.monitor != new.monitor),
+            ("server-name", self.server_name != new.server_name),
+            ("max-payload", self.max_payload != new.max_payload),
+            ("lame-duck", self.lame_duck != new.lame_duck),
+            ("lame-duck-grace", self.lame_duck_grace != new.lame_duck_grace),
+        ]);
+        changes.add_changed(&[
+            ("token", differs(&mut self.token, new.token)),
+            ("user", differs(&mut self.user, new.user)),
+            ("password", differs(&mut self.password, new.password)),
+            ("auth-timeout", differs(&mut self.auth_timeout, new.auth_timeout)),
+            (
+                "max-subscriptions",
+                differs(&mut self.max_subscriptions, new.max_subscriptions),
+            ),
+            (
+                "ping-interval",
+                differs(&mut self.ping_interval, new.ping_interval),
+            ),
+            ("ping-max", differs(&mut self.ping_max, new.ping_max)),
+        ]);
+        changes
     }
 
     /// For the protocol, of which `most` may be clients at once.
@@ -175,4 +203,11 @@ impl Groups {
     pub fn is_given(&self) -> bool {
         self.monitor.is_some() || self.in_words().next().is_some() || self.password.is_some()
     }
+}
+
+/// Takes the new value, and says whether it is another.
+fn differs<T: PartialEq>(now: &mut T, new: T) -> bool {
+    let differs = *now != new;
+    *now = new;
+    differs
 }

@@ -27,7 +27,7 @@ const TOLD_AT_ONCE: usize = 64;
 const DRAIN: Duration = Duration::from_secs(5);
 
 /// Settings by their names on the command line, which are their names in a file.
-#[derive(Debug, Default, PartialEq, Eq, Args, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args, Deserialize)]
 #[serde(
     rename_all = "kebab-case",
     deny_unknown_fields,
@@ -84,10 +84,10 @@ pub struct Settings {
     #[arg(long, value_name = "SECONDS")]
     #[serde(deserialize_with = "as_typed")]
     pub write_timeout: Option<Seconds>,
-    /// How long connections may go on after the stop (5 if not given, beyond any --lame-duck)
+    /// How long connections may go on after the stop (5 if not given, beyond any --lame-duck); 0 for not at all
     #[arg(long, value_name = "SECONDS")]
     #[serde(deserialize_with = "as_typed")]
-    pub drain: Option<Seconds>,
+    pub drain: Option<Drain>,
     /// How much may wait for a client that does not read (1048576 if not given; for groups 67108864)
     #[arg(long, value_name = "BYTES")]
     #[serde(deserialize_with = "as_typed")]
@@ -182,7 +182,7 @@ impl Settings {
                  it: lower --max-payload, or raise --output-limit"
             );
         }
-        if let (Some(Seconds(drain)), Some(Seconds(lame_duck))) = (self.drain, self.groups.lame_duck)
+        if let (Some(Drain(drain)), Some(Seconds(lame_duck))) = (self.drain, self.groups.lame_duck)
             && drain <= lame_duck
         {
             bail!(
@@ -235,7 +235,37 @@ impl Settings {
     /// has closed its clients is for what still waits for them.
     fn drain(&self) -> Option<Duration> {
         let lame_duck = self.groups.lame_duck.map(|Seconds(time)| time + DRAIN);
-        self.drain.map(|Seconds(drain)| drain).or(lame_duck)
+        self.drain.map(|Drain(drain)| drain).or(lame_duck)
+    }
+
+    /// How long connections may go on after a stop that begins a lame duck of this length.
+    pub fn drain_after(&self, lame_duck: Duration) -> Duration {
+        let least = lame_duck + DRAIN;
+        self.drain.map_or(least, |Drain(drain)| drain.max(least))
+    }
+
+    /// Takes from `new` what may change while a server of `groups` runs, and says what is otherwise there.
+    pub fn change_to(&mut self, new: Self) -> Changes {
+        let mut changes = self.groups.change_to(new.groups);
+        let fixed = [
+            ("protocol", self.protocol != new.protocol),
+            ("design", self.design != new.design),
+            ("listen", self.listen != new.listen),
+            ("workers", self.workers != new.workers),
+            ("readers", self.readers != new.readers),
+            ("writers", self.writers != new.writers),
+            ("placement", self.placement != new.placement),
+            ("sends", self.sends != new.sends),
+            ("max-connections", self.max_connections != new.max_connections),
+            ("idle", self.idle != new.idle),
+            ("handshake", self.handshake != new.handshake),
+            ("write-timeout", self.write_timeout != new.write_timeout),
+            ("drain", self.drain != new.drain),
+            ("output-limit", self.output_limit != new.output_limit),
+            ("overflow", self.overflow != new.overflow),
+        ];
+        changes.add_fixed(&fixed);
+        changes
     }
 
     /// Where to listen: for `groups` where NATS' clients look for a server.
@@ -291,6 +321,50 @@ impl Settings {
         ];
         let words = words.into_iter().flatten().chain(self.groups.in_words());
         words.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Which settings are otherwise in a file that was read again, by their names.
+#[derive(Debug, Default)]
+pub struct Changes {
+    /// They hold from now on.
+    pub now: Vec<&'static str>,
+    /// They stay as they were.
+    pub later: Vec<&'static str>,
+}
+
+impl Changes {
+    /// Those that are otherwise, of some that cannot change.
+    pub fn add_fixed(&mut self, settings: &[(&'static str, bool)]) {
+        self.later.extend(otherwise(settings));
+    }
+
+    /// Those that are otherwise, of some that can.
+    pub fn add_changed(&mut self, settings: &[(&'static str, bool)]) {
+        self.now.extend(otherwise(settings));
+    }
+
+    /// Whether nothing is otherwise.
+    pub fn is_empty(&self) -> bool {
+        self.now.is_empty() && self.later.is_empty()
+    }
+}
+
+fn otherwise(settings: &[(&'static str, bool)]) -> impl Iterator<Item = &'static str> {
+    settings
+        .iter()
+        .filter(|(_, differs)| *differs)
+        .map(|(name, _)| *name)
+}
+
+impl Display for Changes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lists = [("changed", &self.now), ("stays until a restart", &self.later)];
+        let lists = lists.into_iter().filter(|(_, names)| !names.is_empty());
+        let lists: Vec<String> = lists
+            .map(|(what, names)| format!("{what}: {}", names.join(", ")))
+            .collect();
+        f.write_str(&lists.join("; "))
     }
 }
 
@@ -411,6 +485,30 @@ impl FromStr for Seconds {
 impl Display for Seconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} s", self.0.as_secs_f64())
+    }
+}
+
+/// A length of time that may be none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drain(pub Duration);
+
+impl FromStr for Drain {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            Ok(0.0) => Ok(Self(Duration::ZERO)),
+            _ => text
+                .parse()
+                .map(|Seconds(time)| Self(time))
+                .map_err(|error: String| format!("{error}, nor 0")),
+        }
+    }
+}
+
+impl Display for Drain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Display::fmt(&Seconds(self.0), f)
     }
 }
 
