@@ -21,8 +21,8 @@ const ABOUT: About = About {
     sources: &[],
     primary: &[NS],
     how: "start: from just before the worker is started to its case's first instruction. clock: reading \
-          CLOCK_MONOTONIC, in batches. batch: one addition that a compiler may not remove, in batches, and beside it an \
-          empty timed section. burn: the calibrated burner computing for 10 ms of CPU time. Batches last at least \
+          CLOCK_MONOTONIC, in batches. batch: one addition that a compiler may not remove, in batches, and beside it \
+          an empty timed section. burn: the calibrated burner computing for 10 ms of CPU time. Batches last at least \
           10 ms, 1,000 steps of the clock and 2,000 calls of it; at least 3 are dropped as warm-up.",
     control: "This experiment is the control of the others.",
     traps: &[
@@ -386,6 +386,7 @@ mod tests {
             "The harness's own cost was not measured in this run."
         );
         assert!(answer.facts.is_empty());
+        assert!(answer.figures[0].series[0].points.is_empty());
         let mut rows = answer.tables[0].rows.iter();
         assert!(rows.all(|row| row[1].is_empty()));
     }
