@@ -3,7 +3,7 @@
 use std::fmt::{self, Debug, Display};
 use std::fs;
 use std::marker::PhantomData;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::num::{IntErrorKind, NonZeroUsize};
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -44,7 +44,7 @@ pub struct Settings {
     #[arg(long, value_name = "DESIGN", value_parser = designs())]
     #[serde(deserialize_with = "as_typed")]
     pub design: Option<Design>,
-    /// Address and port, or a port of 127.0.0.1; port 0 is a free one (0 if not given; for groups 4222)
+    /// Address and port (0.0.0.0 and [::] are all of both families), or a port of 127.0.0.1; port 0 is a free one (0 if not given; for groups 4222)
     #[arg(long, value_name = "ADDRESS")]
     #[serde(deserialize_with = "as_typed")]
     pub listen: Option<Listen>,
@@ -404,6 +404,23 @@ impl Listen {
     /// A port of 127.0.0.1.
     fn here(port: u16) -> Self {
         Self(format!("127.0.0.1:{port}"))
+    }
+
+    /// Of the name `localhost`: the first address that it stands for, and 127.0.0.1, where clients look that know no other.
+    pub fn localhost(&self) -> Option<Vec<SocketAddr>> {
+        let (name, port) = self.0.rsplit_once(':')?;
+        if !name.eq_ignore_ascii_case("localhost") {
+            return None;
+        }
+        let here = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port.parse().ok()?);
+        let first = self.0.to_socket_addrs().ok().and_then(|mut all| all.next());
+        Some(
+            first
+                .filter(|first| *first != here)
+                .into_iter()
+                .chain([here])
+                .collect(),
+        )
     }
 }
 
@@ -769,6 +786,20 @@ mod tests {
             "output-limit = 65536\noverflow = 'wait'",
         ] {
             assert_eq!(pair(right), Ok(()));
+        }
+    }
+
+    #[test]
+    fn localhost_is_listened_on_where_clients_look_for_it() {
+        for name in ["localhost:7000", "LocalHost:7000"] {
+            let addresses = Listen(name.to_owned()).localhost().unwrap();
+            let here: SocketAddr = "127.0.0.1:7000".parse().unwrap();
+            assert_eq!(addresses.last(), Some(&here));
+            assert!(addresses.iter().all(|address| address.ip().is_loopback()));
+            assert!(addresses.len() < 3, "{addresses:?}");
+        }
+        for other in ["127.0.0.1:7000", "localhost.example:7000", "[::1]:7000"] {
+            assert_eq!(Listen(other.to_owned()).localhost(), None);
         }
     }
 
