@@ -129,7 +129,7 @@ impl Method {
     }
 
     fn percent(self, metric: Metric) -> Statistic {
-        self.of(metric).times(100.0).all_rounds()
+        self.of(metric).times(100.0)
     }
 }
 

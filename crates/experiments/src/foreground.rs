@@ -135,7 +135,7 @@ fn p99(how: How, cpus: u64) -> Statistic {
 }
 
 fn p99_ms(how: How, cpus: u64) -> Statistic {
-    p99(how, cpus).times(1e-6).all_rounds()
+    p99(how, cpus).times(1e-6)
 }
 
 /// The CPU numbers of this run's cases.
@@ -150,9 +150,7 @@ fn responsive(view: &View<'_>) -> Test {
         cells.all(|cell| view.planned(cell.pattern.clone()).next().is_some())
     };
     let ratios = cpu_numbers(view).into_iter().filter_map(|cpus| {
-        let ratio = p99(How::Inline, cpus)
-            .over(p99(How::Background, cpus))
-            .by_median();
+        let ratio = p99(How::Inline, cpus).over(p99(How::Background, cpus));
         // What was skipped for want of CPUs is no part of the claim here.
         let wanted = cpus == 1 || view.measured(&ratio);
         (planned(&ratio) && wanted).then(|| (format!("cpus={cpus}"), ratio))
@@ -183,7 +181,7 @@ fn answer(view: &View<'_>) -> String {
 
 fn facts(view: &View<'_>) -> Vec<Finding> {
     let fact = |cpus: u64| {
-        let late = view.estimate(&p99(How::Idle, cpus).all_rounds())?;
+        let late = view.estimate(&p99(How::Idle, cpus))?;
         let says = format!(
             "Without any computation one action in a hundred comes more than {:.0} µs late (cpus={cpus}): the timer \
              itself.",
