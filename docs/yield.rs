@@ -91,10 +91,7 @@ impl Experiment for Yield {
                 time(Body::Yield).times(1e-3).into(),
             )],
             facts: net.map(|net| net.fact(says, "ns")).into_iter().collect(),
-            comparisons: vec![Pair {
-                a: time(Body::Empty).pattern(),
-                b: time(Body::Yield).pattern(),
-            }],
+            comparisons: vec![Pair::of(&time(Body::Empty), &time(Body::Yield))],
             figures: Chart::new(view, "call", "One turn of the loop")
                 .x(Scale::Category, "body of the loop")
                 .y(Scale::Log, "time, ns")

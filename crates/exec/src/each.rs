@@ -1,9 +1,10 @@
 //! A thread for each object, made when its turn comes or before any runs.
 //!
-//! The caller claims an object, puts it into a free slot and makes the thread for it, or releases the one that was made
-//! for it up front; ended ones are looked for
-//! before each new one is started, so that no finisher is late because slots had to be filled first. A thread takes its
-//! object from the slot, runs it, leaves the result there, names the slot in the list of ended ones and rings.
+//! One thread at a time *dispatches*: it claims objects as long as there are permits, and makes a thread for each, or releases
+//! one that was made up front. A thread that has ended its object leaves the result, gives its permit back,
+//! rings for the caller, and dispatches, unless somebody does or more results wait for the finisher than the degree. So the caller is never held up by the iterator, and an object
+//! does not wait for the caller to wake. Where nobody is there to dispatch (at first, or when the caller has
+//! raised the degree or the horizon, or made up for what waited), the caller makes a thread that does nothing else.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -15,74 +16,193 @@ use std::{io, mem};
 
 use crate::adaptive::Governor;
 use crate::desk::Desk;
+use crate::discard::discard;
 use crate::execution::Settings;
 use crate::outcome::{Done, Warning};
 use crate::pool::Ran;
 use crate::shared::{Claim, Halt, Raw, Shared, Who, Work};
 
-enum Slot<O, R> {
-    Free,
-    Given(usize, O),
-    Running(usize),
-    Ended(Raw<O, R>),
+/// An object for a thread that is being made, and would be lost with it.
+type Given<O> = Arc<Mutex<Option<(usize, O)>>>;
+
+/// A thread that was made up front: it sleeps until it gets its object, and ends if the other end goes.
+type Suspended<O> = Sender<Given<O>>;
+
+/// What the threads and the caller tell each other.
+struct Board<O, R> {
+    ended: Vec<Raw<O, R>>,
+    /// Results that are not finished: these, and those that the caller is at.
+    unfinished: usize,
+    /// Indices of the objects that have a thread.
+    at_work: Vec<usize>,
+    /// Objects for which no thread could be made.
+    stranded: Vec<(usize, O)>,
+    suspended: VecDeque<Suspended<O>>,
+    /// Somebody dispatches.
+    dispatching: bool,
+    shortage: Option<io::Error>,
 }
 
-/// A slot, shared by the caller and the thread at work in it.
-type SharedSlot<O, R> = Arc<Mutex<Slot<O, R>>>;
+struct Threads<'c, I: Iterator, W: Work<I::Item>> {
+    shared: Shared<'c, I, W>,
+    board: Mutex<Board<I::Item, W::Output>>,
+}
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-struct Threads<'c, I: Iterator, W: Work<I::Item>> {
-    shared: Shared<'c, I, W>,
-    /// Numbers of slots whose thread has ended its object.
-    ended: Mutex<Vec<usize>>,
-}
-
 impl<I, W> Threads<'_, I, W>
 where
-    I: Iterator,
+    I: Iterator + Send,
+    I::Item: Send,
     W: Work<I::Item>,
 {
+    fn board(&self) -> MutexGuard<'_, Board<I::Item, W::Output>> {
+        locked(&self.board)
+    }
+
     /// The thread of one object.
-    fn run(&self, number: usize, slot: &Mutex<Slot<I::Item, W::Output>>) {
-        let given = mem::replace(&mut *locked(slot), Slot::Free);
-        let Slot::Given(index, mut object) = given else {
-            return;
-        };
-        *locked(slot) = Slot::Running(index);
-        let mut meter = self.shared.cpu.meter();
-        let started_ns = self.shared.now_ns();
-        let output = catch_unwind(AssertUnwindSafe(|| self.shared.work.run(&mut object)));
-        let ended_ns = self.shared.now_ns();
-        meter.read();
-        match output {
-            Ok(result) => {
-                if self.shared.work.halts(&result) {
-                    self.shared.halt(Halt::Failed);
-                }
-                *locked(slot) = Slot::Ended(Raw {
-                    index,
-                    started_ns,
-                    ended_ns,
-                    object,
-                    result,
-                });
-            }
-            Err(panic) => {
-                self.shared.panicked(panic);
-                *locked(slot) = Slot::Free;
+    fn thread<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>, given: &Given<I::Item>) {
+        let given = locked(given).take();
+        if let Some((index, object)) = given {
+            self.run(index, object);
+            if !mem::replace(&mut self.board().dispatching, true) {
+                self.dispatch(scope);
             }
         }
-        self.shared.source().running -= 1;
-        // Under a lock, so the bell's owner sees it when it looks again.
-        locked(&self.ended).push(number);
-        self.shared.caller.ring();
+    }
+
+    /// Runs an object, and gives its permit back.
+    fn run(&self, index: usize, mut object: I::Item) {
+        let shared = &self.shared;
+        let mut meter = shared.cpu.meter();
+        let started_ns = shared.now_ns();
+        let mut ended = None;
+        // It may have taken long to make this thread.
+        if shared.must_stop(started_ns) {
+            shared.give_back(std::iter::once((index, object)), started_ns);
+        } else {
+            let output = catch_unwind(AssertUnwindSafe(|| shared.work.run(&mut object)));
+            let ended_ns = shared.now_ns();
+            meter.read();
+            match output {
+                Ok(result) => {
+                    if shared.work.halts(&result) {
+                        shared.halt(Halt::Failed);
+                    }
+                    ended = Some(Raw {
+                        index,
+                        started_ns,
+                        ended_ns,
+                        object,
+                        result,
+                    });
+                }
+                Err(panic) => {
+                    shared.panicked(panic);
+                    discard(object);
+                }
+            }
+        }
+        {
+            let mut board = self.board();
+            board.at_work.retain(|other| *other != index);
+            board.unfinished += usize::from(ended.is_some());
+            board.ended.extend(ended);
+        }
+        shared.source().running -= 1;
+        shared.nudge();
+    }
+
+    /// Starts as many objects as may be at work. `dispatching` has been set.
+    fn dispatch<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) {
+        loop {
+            while self.start_next(scope) {}
+            let stranded = {
+                let mut board = self.board();
+                board.dispatching = false;
+                !board.stranded.is_empty()
+            };
+            // What has become possible meanwhile was left to this thread.
+            if stranded || !self.may_start() || mem::replace(&mut self.board().dispatching, true) {
+                break;
+            }
+        }
+        // It may have been the last.
+        self.shared.nudge();
+    }
+
+    /// Whether there may be an object to start, and not too much waits for the finisher.
+    fn may_start(&self) -> bool {
+        let degree = self.shared.source().degree;
+        self.board().unfinished <= degree && self.shared.is_claimable()
+    }
+
+    /// Claims the next object and starts a thread for it; `false` if there is no object now, or no thread.
+    fn start_next<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) -> bool {
+        if !self.may_start() {
+            return false;
+        }
+        let mut objects = Vec::with_capacity(1);
+        // The permit is the thread's, which gives it back itself.
+        let claim = self
+            .shared
+            .claim(Who::Caller, &mut false, 1, &mut objects, |_| ());
+        let (Claim::Got, Some((index, object))) = (claim, objects.pop()) else {
+            return false;
+        };
+        let given = Arc::new(Mutex::new(Some((index, object))));
+        let suspended = {
+            let mut board = self.board();
+            board.at_work.push(index);
+            board.suspended.pop_front()
+        };
+        if suspended.is_some_and(|thread| thread.send(Arc::clone(&given)).is_ok()) {
+            return true;
+        }
+        let theirs = Arc::clone(&given);
+        let made = Builder::new()
+            .name("exec-object".into())
+            .spawn_scoped(scope, move || self.thread(scope, &theirs));
+        let Err(error) = made else { return true };
+        let object = locked(&given).take();
+        let mut board = self.board();
+        board.shortage.get_or_insert(error);
+        board.stranded.extend(object);
+        false
+    }
+
+    /// Makes a thread that dispatches, if nobody does and there is something to start.
+    fn see_to_it_that_somebody_dispatches<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) {
+        if !self.may_start() {
+            return;
+        }
+        {
+            let mut board = self.board();
+            if board.dispatching {
+                return;
+            }
+            if board.shortage.is_none() {
+                board.dispatching = true;
+                drop(board);
+                let made = Builder::new()
+                    .name("exec-source".into())
+                    .spawn_scoped(scope, || self.dispatch(scope));
+                let Err(error) = made else { return };
+                let mut board = self.board();
+                board.dispatching = false;
+                board.shortage.get_or_insert(error);
+            }
+        }
+        // Threads are short: those at work go on, and where there are none, the caller does.
+        if self.shared.source().running == 0 {
+            self.start_next(scope);
+        }
     }
 }
 
-/// When the finisher panics, those that run are told.
+/// Threads that were not released end, and when the finisher panics, those that run are told.
 struct Leaving<'t, 'c, I: Iterator, W: Work<I::Item>>(&'t Threads<'c, I, W>);
 
 impl<I: Iterator, W: Work<I::Item>> Drop for Leaving<'_, '_, I, W> {
@@ -90,28 +210,27 @@ impl<I: Iterator, W: Work<I::Item>> Drop for Leaving<'_, '_, I, W> {
         if std::thread::panicking() {
             self.0.shared.halt(Halt::Panicked);
         }
+        let suspended = mem::take(&mut locked(&self.0.board).suspended);
+        drop(suspended);
     }
 }
-
-/// A thread that was made up front: it sleeps until it gets its slot, and ends if the other end goes.
-type Suspended<O, R> = Sender<(usize, SharedSlot<O, R>)>;
 
 /// Makes a thread for an object that is to come.
 fn suspended<'scope, I, W>(
     scope: &'scope Scope<'scope, '_>,
     threads: &'scope Threads<'_, I, W>,
-) -> io::Result<Suspended<I::Item, W::Output>>
+) -> io::Result<Suspended<I::Item>>
 where
     I: Iterator + Send,
     I::Item: Send,
     W: Work<I::Item>,
 {
-    let (release, released) = channel::<(usize, SharedSlot<I::Item, W::Output>)>();
+    let (release, released) = channel::<Given<I::Item>>();
     Builder::new()
         .name("exec-object".into())
         .spawn_scoped(scope, move || {
-            if let Ok((number, slot)) = released.recv() {
-                threads.run(number, &slot);
+            if let Ok(given) = released.recv() {
+                threads.thread(scope, &given);
             }
         })?;
     Ok(release)
@@ -134,90 +253,78 @@ where
     shared.source().degree = governor.degree();
     let threads = Threads {
         shared,
-        ended: Mutex::new(Vec::new()),
+        board: Mutex::new(Board {
+            ended: Vec::new(),
+            unfinished: 0,
+            at_work: Vec::new(),
+            stranded: Vec::new(),
+            suspended: VecDeque::new(),
+            dispatching: false,
+            shortage: None,
+        }),
     };
-    let thread_shortage = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let threads = &threads;
         let shared = &threads.shared;
         let _leaving = Leaving(threads);
-        let mut shortage: Option<io::Error> = None;
-        let mut slots: Vec<SharedSlot<I::Item, W::Output>> = Vec::new();
-        let mut free = Vec::new();
-        let mut ended = Vec::new();
-        let mut objects = Vec::new();
-        let mut warned = false;
-        let mut at_work = 0_usize;
-        let mut stock = VecDeque::new();
-        while stock.len() < up_front && shortage.is_none() && !shared.must_stop(shared.now_ns()) {
+        for _ in 0..up_front {
+            if shared.must_stop(shared.now_ns()) {
+                break;
+            }
             match suspended(scope, threads) {
-                Ok(thread) => stock.push_back(thread),
-                Err(error) => shortage = Some(error),
+                Ok(thread) => threads.board().suspended.push_back(thread),
+                Err(error) => {
+                    threads.board().shortage = Some(error);
+                    break;
+                }
             }
         }
+        let mut ended = Vec::new();
+        let mut warned = false;
         loop {
-            mem::swap(&mut ended, &mut *locked(&threads.ended));
-            for number in ended.drain(..) {
-                at_work -= 1;
-                let slot = mem::replace(&mut *locked(&slots[number]), Slot::Free);
-                free.push(number);
-                if let Slot::Ended(raw) = slot {
-                    governor.observe(raw.started_ns, raw.ended_ns, &shared.cpu);
-                    desk.deliver(raw);
+            let (stranded, dispatching) = {
+                let mut board = threads.board();
+                mem::swap(&mut ended, &mut board.ended);
+                (board.stranded.pop(), board.dispatching)
+            };
+            for raw in ended.drain(..) {
+                governor.observe(raw.started_ns, raw.ended_ns, &shared.cpu);
+                desk.deliver(raw);
+                threads.board().unfinished -= 1;
+                if desk.broken.is_some() {
+                    shared.halt(Halt::Broken);
                 }
             }
-            shared.source().degree = governor.degree();
-            if desk.broken.is_some() {
-                shared.halt(Halt::Broken);
-            }
-            if let (true, Some(look_ahead)) = (desk.in_order(), settings.look_ahead) {
-                shared.source().horizon = desk.next.saturating_add(look_ahead.get());
-            }
-            // The thread gives the permit back itself.
-            let claim = shared.claim(Who::Caller, &mut false, 1, &mut objects);
-            if claim == Claim::Got
-                && let Some((index, object)) = objects.pop()
             {
-                let number = free.pop().unwrap_or_else(|| {
-                    slots.push(Arc::new(Mutex::new(Slot::Free)));
-                    slots.len() - 1
-                });
-                let slot = Arc::clone(&slots[number]);
-                *locked(&slot) = Slot::Given(index, object);
-                at_work += 1;
-                if let Some(thread) = stock.pop_front()
-                    && thread.send((number, Arc::clone(&slot))).is_ok()
-                {
-                    continue;
+                let mut source = shared.source();
+                source.degree = governor.degree();
+                if let (true, Some(look_ahead)) = (desk.in_order(), settings.look_ahead) {
+                    source.horizon = desk.next.saturating_add(look_ahead.get());
                 }
-                let theirs = Arc::clone(&slot);
-                let spawned = Builder::new()
-                    .name("exec-object".into())
-                    .spawn_scoped(scope, move || threads.run(number, &theirs));
-                if let Err(error) = spawned {
-                    shortage.get_or_insert(error);
-                    threads.run(number, &slot);
-                }
+            }
+            if let Some((index, object)) = stranded {
+                threads.run(index, object);
                 continue;
             }
-            if at_work == 0 && claim == Claim::Over {
-                return shortage;
+            let is_over = || {
+                let source = shared.source();
+                source.over() && source.running == 0
+            };
+            if !dispatching && is_over() && threads.board().ended.is_empty() {
+                return;
             }
+            threads.see_to_it_that_somebody_dispatches(scope);
             let until = if warned { None } else { shared.deadline() };
-            if !shared.caller.wait(|| !locked(&threads.ended).is_empty(), until) {
+            if !shared.caller.wait(|| shared.nudged.take(), until) {
                 warned = true;
                 shared.halt(Halt::Deadline);
-                for slot in &slots {
-                    let index = match &*locked(slot) {
-                        Slot::Given(index, _) | Slot::Running(index) => *index,
-                        Slot::Free | Slot::Ended(_) => continue,
-                    };
+                let at_work = threads.board().at_work.clone();
+                for index in at_work {
                     settings.warn(Warning::Overrun { index });
                 }
             }
         }
     });
-    Ran {
-        source: threads.shared.into_source(),
-        thread_shortage,
-    }
+    let shortage = threads.board().shortage.take();
+    Ran::of(threads.shared, shortage)
 }

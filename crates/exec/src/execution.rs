@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 
 use crate::degree::Degree;
 use crate::desk::Desk;
+use crate::discard::discard;
 use crate::outcome::{Done, Ended, Report, Rest, Tried, Verdict, Warning};
 use crate::pool::Ran;
 use crate::progress::{Listener, Progress, Reporter};
-use crate::shared::{Claim, Halt, Raw, Shared, Source, Who, Work};
+use crate::shared::{Halt, Raw, Shared, Source, Work};
 use crate::stop::StopToken;
 use crate::thread_pool::ThreadPool;
 use crate::trace::{self, Traced};
@@ -64,8 +65,8 @@ pub enum Mode {
     /// slice (milliseconds): leave it a CPU by a lower degree.
     FreeCaller,
     /// The caller is one of the carriers from the first object to the last. Cheapest; but a result may wait for as
-    /// long as one processor takes, or 50 µs of short ones, and a processor must not wait for another object's processor
-    /// or finisher: a worker whose results nobody takes waits for the caller.
+    /// long as one processor takes, or 50 µs of short ones, or as the iterator blocks; and neither a processor nor the iterator
+    /// must wait for another object's processor or finisher: a worker whose results nobody takes waits for the caller.
     Throughput,
 }
 
@@ -119,9 +120,15 @@ impl Settings {
 ///
 /// # The contract
 ///
-/// - The **iterator** is asked for an object only when a carrier is free to run it; so it may be endless.
-///   [`Carrier::Pool`] asks from its workers, hence `Send`, one at a time. Several objects are taken at once only
-///   if they are short and the iterator's lower size bound promises them.
+/// - The **iterator** is asked for an object only when a carrier is free to run it; so it may be endless. Threads ask,
+///   hence `Send`, one at a time. Several objects are taken at once only if they are short and the iterator's lower size bound
+///   promises them, and while the caller works beside others, a batch for it.
+/// - An iterator that **blocks** stops nothing else: results are finished as soon as they are done, the deadline is kept, and what
+///   it waits for may be a finisher's doing, for every degree. What it brings after the end comes back. (Objects that
+///   were taken together with the one that it blocks at may start up to 200 ms later.) Where the **caller asks** it, nothing
+///   is finished meanwhile, and it must not wait for a finisher: in [`Mode::Throughput`] with a degree above 1, with helper
+///   processes, and with futures. A caller that is the only carrier asks when all before is finished. The call
+///   returns when the iterator has answered: like a processor, it cannot be ended.
 /// - At no time do more than *k* **processors** run. They run on any thread, in any order, started in
 ///   the order of the objects.
 /// - The **finisher** runs on the caller's thread, one at a time, for each object exactly once, as soon as the
@@ -572,11 +579,13 @@ impl ConcurrentExecution {
         let shared = Shared::new(objects, &(), &settings, epoch);
         shared.source().degree = 1;
         let mut desk = Desk::new(finisher, epoch, false, reporter);
-        let mut held = false;
-        let mut objects = Vec::new();
-        while shared.claim(Who::Caller, &mut held, 1, &mut objects) == Claim::Got {
-            for (index, mut object) in objects.drain(..) {
+        if let Some(mut source) = shared.alone(&mut false) {
+            while let Some((index, mut object)) = source.pull() {
                 let started_ns = shared.now_ns();
+                if shared.must_stop(started_ns) {
+                    shared.give_back(std::iter::once((index, object)), started_ns);
+                    break;
+                }
                 match catch_unwind(AssertUnwindSafe(|| processor(&mut object))) {
                     Ok(result) => {
                         let ended_ns = shared.now_ns();
@@ -591,19 +600,21 @@ impl ConcurrentExecution {
                             result,
                         });
                     }
-                    Err(panic) => shared.panicked(panic),
+                    Err(panic) => {
+                        shared.panicked(panic);
+                        discard(object);
+                    }
                 }
-            }
-            if desk.broken.is_some() {
-                shared.halt(Halt::Broken);
+                if desk.broken.is_some() {
+                    shared.halt(Halt::Broken);
+                }
+                if shared.stops() {
+                    break;
+                }
             }
         }
         desk.flush();
-        let ran = Ran {
-            source: shared.into_source(),
-            thread_shortage: None,
-        };
-        report(ran, desk, epoch)
+        report(Ran::of(shared, None), desk, epoch)
     }
 }
 
@@ -615,10 +626,10 @@ pub(crate) fn report<I: Iterator, R, F, B>(
 ) -> Report<I, R, B> {
     let Ran {
         source,
+        iterator,
         thread_shortage,
     } = ran;
     let Source {
-        iterator,
         exhausted,
         returned,
         most_running,
@@ -628,7 +639,7 @@ pub(crate) fn report<I: Iterator, R, F, B>(
         ..
     } = source;
     if let Some(panic) = panic {
-        drop((iterator, returned, desk));
+        discard((iterator, returned, desk));
         resume_unwind(panic);
     }
     let all_started = exhausted && returned.is_empty();

@@ -70,7 +70,7 @@ mod loom_models {
             loop {
                 // SAFETY: this thread alone drains.
                 #[allow(unsafe_code)]
-                let drained = unsafe { shared.ring.drain(|result| assert_eq!(result, 7)) };
+                let drained = unsafe { shared.ring.drain(usize::MAX, |result| assert_eq!(result, 7)) };
                 results += drained;
                 if drained > 0 {
                     continue;

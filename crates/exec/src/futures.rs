@@ -269,11 +269,7 @@ impl ConcurrentExecution {
         poll_fn(|cx| crew.poll(cx)).await;
         drop(crew);
         desk.flush();
-        let ran = Ran {
-            source: shared.into_source(),
-            thread_shortage: None,
-        };
-        report(ran, desk, epoch)
+        report(Ran::of(shared, None), desk, epoch)
     }
 }
 
@@ -428,7 +424,9 @@ where
             if self.free.is_empty() && self.slots.len() >= self.governor.degree() {
                 return Claim::Wait;
             }
-            let claim = self.shared.claim(Who::Caller, &mut false, 1, &mut self.objects);
+            let claim = self
+                .shared
+                .claim(Who::Caller, &mut false, 1, &mut self.objects, |_| ());
             let (Claim::Got, Some((index, object))) = (claim, self.objects.pop()) else {
                 return claim;
             };

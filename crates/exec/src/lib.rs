@@ -124,6 +124,7 @@ mod adaptive;
 mod bell;
 mod degree;
 mod desk;
+mod discard;
 mod each;
 mod execution;
 mod flag;

@@ -19,6 +19,11 @@
 //! a CPU, the rest is benched: more could only take CPUs from those. A worker that sees long service times recalls the
 //! others by itself.
 //!
+//! A worker whose turn it is at the iterator may be held up there. The caller is not: while it works beside others it takes what
+//! they have pulled, and stops working when there is nothing; only as one of the carriers of the throughput mode it
+//! asks the iterator itself. A worker held up with objects in the stock that nobody runs is relieved after [`STALL`]: another
+//! gets its permit, one more thread if there is none.
+//!
 //! Batches: a claim costs a lock, so short objects are claimed together, as many as make up 4 µs
 //! (50 µs in the throughput mode); the count doubles only while every object is short and falls to one at the
 //! first that is not. Results leave one by one.
@@ -28,21 +33,22 @@ mod caller;
 mod policy;
 
 use std::io;
-use std::mem;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use crate::adaptive::Governor;
 use crate::bell::Bell;
 use crate::desk::Desk;
+use crate::discard::discard;
 use crate::execution::{Mode, Settings};
 use crate::flag::Flag;
 use crate::lent;
 use crate::outcome::Done;
 use crate::ring::Ring;
-use crate::shared::{Claim, Halt, Raw, Shared, Source, Who, Work};
+use crate::shared::{Claim, FEW_RESULTS, Halt, Raw, Shared, Source, Who, Work};
 use crate::thread_pool::ThreadPool;
 use batch::Batch;
 use caller::Caller;
@@ -50,12 +56,12 @@ use policy::PARDON;
 
 /// A service time up to this is small: what waking a thread on another CPU costs.
 const SMALL_NS: u64 = 20_000;
-/// Results of long processors that may wait for the finisher, for each worker.
-const FEW_RESULTS: usize = 4;
-/// The same for short ones, if they are small.
-const MOST_RESULTS: usize = 1024;
 /// A worker whose ring is full looks this often before it sleeps: under the cost of a wake-up.
 const LOOKS: u32 = 200;
+/// How often the caller looks after a worker that pulls several objects, at first and at last; held up over two looks,
+/// it is relieved.
+const STALL: Duration = Duration::from_millis(10);
+const LONGEST_STALL: Duration = Duration::from_millis(100);
 const NO_OBJECT: usize = usize::MAX;
 
 struct Lane<O, R> {
@@ -77,15 +83,26 @@ struct Pool<'c, I: Iterator, W: Work<I::Item>> {
     lanes: Mutex<Vec<SharedLane<I::Item, W::Output>>>,
     /// The caller works and workers are benched for it.
     narrowed: AtomicBool,
-    /// News for the caller other than a result.
-    nudged: Flag,
     /// The caller is gone: results have nowhere to go.
     abandoned: Flag,
 }
 
 pub(crate) struct Ran<I: Iterator> {
     pub(crate) source: Source<I>,
+    pub(crate) iterator: I,
     pub(crate) thread_shortage: Option<io::Error>,
+}
+
+impl<I: Iterator> Ran<I> {
+    /// When all carriers are gone.
+    pub(crate) fn of<W>(shared: Shared<'_, I, W>, thread_shortage: Option<io::Error>) -> Self {
+        let (source, iterator) = shared.into_parts();
+        Self {
+            source,
+            iterator,
+            thread_shortage,
+        }
+    }
 }
 
 /// Runs a call, on threads made for it or on those of a pool.
@@ -108,7 +125,6 @@ where
         mode: settings.mode,
         lanes: Mutex::new(Vec::new()),
         narrowed: AtomicBool::new(false),
-        nudged: Flag::default(),
         abandoned: Flag::default(),
     };
     let thread_shortage = match threads {
@@ -121,10 +137,7 @@ where
             Caller::new(&pool, settings, governor, desk).drive(scope)
         }),
     };
-    Ran {
-        source: pool.shared.into_source(),
-        thread_shortage,
-    }
+    Ran::of(pool.shared, thread_shortage)
 }
 
 /// However the caller leaves, no worker stays behind, asleep.
@@ -160,16 +173,17 @@ where
         let mut watch = shared.watch();
         let mut meter = shared.cpu.meter();
         loop {
-            match shared.claim(Who::Worker(number), &mut held, batch.want, &mut objects) {
+            let who = Who::Worker(number);
+            match shared.claim(who, &mut held, batch.want, &mut objects, |next| self.wake(next)) {
                 Claim::Got => {}
-                Claim::Wait => {
-                    self.nudge();
+                Claim::Wait | Claim::Busy => {
+                    shared.nudge();
                     lane.bell
                         .wait(|| lane.recalled.take() || self.abandoned.is_up(), None);
                     continue;
                 }
                 Claim::Over => {
-                    self.nudge();
+                    shared.nudge();
                     return;
                 }
             }
@@ -212,7 +226,10 @@ where
                             },
                         );
                     }
-                    Err(panic) => shared.panicked(panic),
+                    Err(panic) => {
+                        shared.panicked(panic);
+                        discard(object);
+                    }
                 }
                 started_ns = ended_ns;
             }
@@ -251,7 +268,7 @@ where
         while let Err(back) = unsafe { lane.ring.push(result, limit) } {
             result = back;
             if self.abandoned.is_up() {
-                return;
+                return discard(result);
             }
             if looks < LOOKS && limit > FEW_RESULTS {
                 looks += 1;
@@ -264,12 +281,6 @@ where
         self.shared.caller.ring();
     }
 
-    /// Tells the caller that something other than a result has happened.
-    fn nudge(&self) {
-        self.nudged.raise();
-        self.shared.caller.ring();
-    }
-
     /// Lets every worker claim again.
     fn widen(&self) {
         self.narrowed.store(false, Ordering::Relaxed);
@@ -277,10 +288,10 @@ where
         self.recall();
     }
 
-    /// Recalls whoever is benched; who still has nothing to claim goes back there.
+    /// Recalls whoever waits for objects; who still has nothing to claim waits on.
     fn recall(&self) {
-        let benched = mem::take(&mut self.shared.source().benched);
-        self.wake(benched);
+        let everybody = self.shared.source().everybody();
+        self.wake_all(everybody);
     }
 
     /// Another degree from now on. What runs beyond it ends in peace.
@@ -298,24 +309,19 @@ where
             let left = source.benched.len().saturating_sub(some);
             source.benched.split_off(left)
         };
-        self.wake(recalled);
+        self.wake_all(recalled);
     }
 
-    fn wake(&self, benched: Vec<usize>) {
-        if benched.is_empty() {
-            return;
-        }
-        let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        for number in benched {
-            let lane = &lanes[number];
-            lane.recalled.raise();
-            lane.bell.ring();
-        }
+    fn wake_all(&self, waiting: Vec<usize>) {
+        waiting.into_iter().for_each(|number| self.wake(number));
     }
-}
 
-/// A ring of 64 KiB, as far as that is between 4 and 1,024 results.
-fn ring_capacity<T>() -> usize {
-    let fit = (64 << 10) / size_of::<T>().max(1);
-    1 << fit.clamp(FEW_RESULTS, MOST_RESULTS).ilog2()
+    fn wake(&self, number: usize) {
+        let lane = {
+            let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(&lanes[number])
+        };
+        lane.recalled.raise();
+        lane.bell.ring();
+    }
 }

@@ -66,6 +66,29 @@ impl<T> Ring<T> {
     /// Only one thread at a time pushes.
     #[inline]
     pub(crate) unsafe fn push(&self, item: T, limit: usize) -> Result<(), T> {
+        // SAFETY: as the caller vouches.
+        unsafe { self.put(item, limit, publish) }
+    }
+
+    /// As [`push`](Self::push) up to the capacity, for an item that nobody sleeps for: without the exchange that a
+    /// sleeper needs.
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    #[inline]
+    pub(crate) unsafe fn lay(&self, item: T) -> Result<(), T> {
+        // Release: pairs with the load of `tail` in `drain`.
+        let show = |tail: &AtomicUsize, value| tail.store(value, Ordering::Release);
+        // SAFETY: as the caller vouches.
+        unsafe { self.put(item, self.capacity(), show) }
+    }
+
+    /// # Safety
+    ///
+    /// As [`push`](Self::push); `show` publishes the index at least with `Release`.
+    #[inline]
+    unsafe fn put(&self, item: T, limit: usize, show: impl FnOnce(&AtomicUsize, usize)) -> Result<(), T> {
         debug_assert!(limit <= self.capacity());
         // Relaxed: only this thread writes `tail`.
         let tail = self.tail.0.load(Ordering::Relaxed);
@@ -89,24 +112,25 @@ impl<T> Ring<T> {
             // (acquired above or at an earlier look) and will not come back before `tail` is published.
             unsafe { (*slot).write(item) };
         });
-        publish(&self.tail.0, tail.wrapping_add(1));
+        show(&self.tail.0, tail.wrapping_add(1));
         Ok(())
     }
 
-    /// Takes every item that lay there at the start, oldest first, and gives the room back in two halves. Returns
-    /// how many. If `each` unwinds, the items not yet passed to it stay.
+    /// Takes every item that lay there at the start, but no more than `most`, oldest first, and gives the room back in
+    /// two halves. Returns how many. If `each` unwinds, the items not yet passed to it stay.
     ///
     /// # Safety
     ///
     /// Only one thread at a time drains, and `each` does not drain this ring.
     #[inline]
-    pub(crate) unsafe fn drain(&self, mut each: impl FnMut(T)) -> usize {
+    pub(crate) unsafe fn drain(&self, most: usize, mut each: impl FnMut(T)) -> usize {
         // Relaxed: only this thread writes `head`. Acquire: pairs with the producer's `publish` of `tail`.
         let start = self.head.0.load(Ordering::Relaxed);
         let end = self.tail.0.load(Ordering::Acquire);
-        if start == end {
+        if start == end || most == 0 {
             return 0;
         }
+        let end = start.wrapping_add(end.wrapping_sub(start).min(most));
         /// Gives the room back, also when `each` unwinds.
         struct Room<'r> {
             head: &'r AtomicUsize,
@@ -142,7 +166,7 @@ impl<T> Ring<T> {
 impl<T> Drop for Ring<T> {
     fn drop(&mut self) {
         // SAFETY: `&mut self`: nobody else drains.
-        unsafe { self.drain(drop) };
+        unsafe { self.drain(usize::MAX, drop) };
     }
 }
 
@@ -162,7 +186,7 @@ mod tests {
         assert_eq!(unsafe { ring.push(9, 3) }, Err(9));
         let mut seen = Vec::new();
         // SAFETY: one thread.
-        assert_eq!(unsafe { ring.drain(|i| seen.push(i)) }, 3);
+        assert_eq!(unsafe { ring.drain(usize::MAX, |i| seen.push(i)) }, 3);
         assert_eq!(seen, [0, 1, 2]);
         assert_eq!(ring.len(), 0);
     }
@@ -177,7 +201,7 @@ mod tests {
         }
         let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             // SAFETY: one thread.
-            unsafe { ring.drain(|_| std::panic::resume_unwind(Box::new(()))) }
+            unsafe { ring.drain(usize::MAX, |_| std::panic::resume_unwind(Box::new(()))) }
         }));
         assert!(unwound.is_err());
         assert_eq!((ring.len(), Arc::strong_count(&item)), (4, 5));
@@ -203,7 +227,7 @@ mod tests {
             while next < 5_000 {
                 // SAFETY: this thread alone drains.
                 let n = unsafe {
-                    ring.drain(|i| {
+                    ring.drain(usize::MAX, |i| {
                         assert_eq!(*i, next);
                         next += 1;
                     })
@@ -240,7 +264,7 @@ mod loom_models {
                 shared.1.wait(|| shared.0.len() > 0, None);
                 // SAFETY: this thread alone drains.
                 unsafe {
-                    shared.0.drain(|i| {
+                    shared.0.drain(usize::MAX, |i| {
                         assert_eq!(i, next);
                         next += 1;
                     })
@@ -276,7 +300,7 @@ mod loom_models {
                 shared.1.wait(|| shared.0.len() > 0, None);
                 // SAFETY: this thread alone drains.
                 unsafe {
-                    shared.0.drain(|i| {
+                    shared.0.drain(usize::MAX, |i| {
                         assert_eq!(i, next);
                         next += 1;
                     })

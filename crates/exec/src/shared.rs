@@ -1,22 +1,32 @@
-//! What the carriers of one call share: the objects and the permits, under one lock.
+//! What the carriers of one call share: the objects and the permits.
 //!
 //! A carrier claims objects and the permit to run them in one step, so "at most *k*" is decided in one place, under
 //! a lock, and holds by construction: `running` counts the carriers that hold claimed objects, and a claim that
 //! would exceed the degree is refused. A carrier gives its permit back at its next claim.
 //!
-//! Lock order: this lock is the only one held while foreign code runs, and that code is the iterator's. Bells are
-//! rung after it is released.
+//! **The iterator is asked outside the lock**, since it may block. One carrier at a time does so, the *puller*: it sets
+//! `pulling` under the lock, keeps a permit meanwhile, and lays what it gets into the *stock*, a ring from which all claim,
+//! oldest first. So whatever is pulled is there for everybody, also while the puller is being held up over the
+//! next one. Who finds the stock empty and somebody pulling waits *queued*; the puller wakes one of them when it is done, and
+//! that one the next. A puller that takes long over more than one object is *relieved* (`pool::caller`): its
+//! permit goes to another carrier, which runs what lies in the stock.
+//!
+//! Lock order: no lock is held while foreign code runs. (The iterator lies in a mutex, as the safe way to reach it from
+//! the one thread that `pulling` names: it is free whenever it is locked.) Bells are rung after the lock is released.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crate::adaptive::CpuTime;
 use crate::bell::Bell;
+use crate::discard::discard;
 use crate::execution::Settings;
+use crate::flag::Flag;
 use crate::progress::Listener;
+use crate::ring::Ring;
 use crate::stop::StopToken;
 use crate::watch::Watch;
 
@@ -49,13 +59,32 @@ pub(crate) enum Halt {
     NoCarrier,
 }
 
+/// How often a carrier looks whether the puller is done before it waits: under the cost of a wake-up.
+const LOOKS: u32 = 100;
+/// After the first relief so many pulls are of one object; after each further one of twice as many.
+const SINGLE: u32 = 256;
+/// What is claimed at once, at most.
+pub(crate) const MAX_BATCH: usize = 256;
+/// Results of long processors that may wait for the finisher, for each worker.
+pub(crate) const FEW_RESULTS: usize = 4;
+/// The same for short ones, if they are small.
+const MOST_RESULTS: usize = 1024;
+
+/// A ring of 64 KiB, as far as that is between 4 and 1,024 items.
+pub(crate) fn ring_capacity<T>() -> usize {
+    let fit = (64 << 10) / size_of::<T>().max(1);
+    1 << fit.clamp(FEW_RESULTS, MOST_RESULTS).ilog2()
+}
+
 /// What a claim brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
     /// Objects, and the permit to run them.
     Got,
-    /// Nothing now.
+    /// Nothing now: all permits are out, or the objects are too far ahead.
     Wait,
+    /// Nothing now: somebody else is to bring objects.
+    Busy,
     /// Nothing any more.
     Over,
 }
@@ -63,16 +92,19 @@ pub(crate) enum Claim {
 /// Who claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Who {
+    /// A carrier that asks the iterator, and waits by itself.
     Caller,
+    /// The caller at work beside workers: it takes what they have pulled, since it must not be held up.
+    Helping,
     /// A worker, by its number: it stands down when its number is not below `allowed`.
     Worker(usize),
 }
 
+/// What the lock guards.
 pub(crate) struct Source<I: Iterator> {
-    /// The objects not yet taken. Dropped by the caller, never here: a drop is foreign code.
-    pub(crate) iterator: I,
-    /// It said that there are no more.
+    /// The iterator said that there are no more.
     pub(crate) exhausted: bool,
+    /// The index of the next object to be pulled.
     next: usize,
     /// Objects taken but not started, given back at a halt.
     pub(crate) returned: Vec<(usize, I::Item)>,
@@ -82,17 +114,31 @@ pub(crate) struct Source<I: Iterator> {
     pub(crate) degree: usize,
     /// Workers with a lower number may claim.
     pub(crate) allowed: usize,
-    /// Objects with a lower index may be claimed.
+    /// Objects with a lower index may be pulled.
     pub(crate) horizon: usize,
     pub(crate) halt: Option<Halt>,
     pub(crate) panic: Option<Box<dyn Any + Send>>,
     /// Workers that stand down and wait to be called back, by number.
     pub(crate) benched: Vec<usize>,
+    /// Somebody asks the iterator.
+    pub(crate) pulling: bool,
+    /// How often somebody has begun to.
+    pulls: u64,
+    /// So many pulls to come are of one object, as the iterator has been seen to block.
+    single: u32,
+    reliefs: u32,
+    /// What lay in the stock when it was last looked at with nobody pulling.
+    stocked: usize,
+    /// Objects that a pull leaves in the stock for the caller.
+    pub(crate) ahead: usize,
+    /// Workers that wait for the puller, by number; and whether the caller does.
+    queued: Vec<usize>,
+    awaited: bool,
 }
 
 impl<I: Iterator> Source<I> {
     pub(crate) fn over(&self) -> bool {
-        self.exhausted || self.halt.is_some()
+        self.halt.is_some() || self.exhausted && self.stocked == 0
     }
 
     /// The first reason stays.
@@ -100,10 +146,38 @@ impl<I: Iterator> Source<I> {
         self.halt.get_or_insert(why);
         token.stop();
     }
+
+    /// Everybody who waits to be called.
+    pub(crate) fn everybody(&mut self) -> Vec<usize> {
+        let mut all = std::mem::take(&mut self.benched);
+        all.append(&mut self.queued);
+        all
+    }
+
+    fn refuses(&self, who: Who) -> bool {
+        let beyond = matches!(who, Who::Worker(number) if number >= self.allowed);
+        // Until those that are to stand down have done so; else the caller might take the permit of one that is not.
+        let early = !matches!(who, Who::Worker(_)) && self.running > self.allowed;
+        beyond || early || self.running >= self.degree
+    }
+
+    fn may_be_pulled(&self) -> bool {
+        !self.pulling && !self.exhausted && self.next < self.horizon
+    }
+
+    fn bench(&mut self, who: Who) {
+        if let Who::Worker(number) = who {
+            self.benched.push(number);
+        }
+    }
 }
 
 pub(crate) struct Shared<'c, I: Iterator, W> {
     source: Mutex<Source<I>>,
+    /// Reached by who has set `pulling`, and before and after the call.
+    iterator: Mutex<I>,
+    /// Objects that were pulled and not claimed. Laid by the puller, taken under the lock.
+    stock: Ring<(usize, I::Item)>,
     pub(crate) work: &'c W,
     /// Who wants to know how far it is.
     listener: Option<&'c Listener>,
@@ -114,6 +188,12 @@ pub(crate) struct Shared<'c, I: Iterator, W> {
     pub(crate) deadline_ns: u64,
     /// The caller sleeps here.
     pub(crate) caller: Bell,
+    /// News for the caller other than a result.
+    pub(crate) nudged: Flag,
+    /// The caller has been told to look after the puller. Set by that, put down by the caller while nobody pulls.
+    watched: AtomicBool,
+    /// The puller has lost its permit, and is to ask no more. Changed under the lock.
+    relieved: AtomicBool,
 }
 
 impl<'c, I: Iterator, W> Shared<'c, I, W> {
@@ -122,7 +202,6 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
         caller.attach();
         Self {
             source: Mutex::new(Source {
-                iterator,
                 exhausted: false,
                 next: 0,
                 returned: Vec::new(),
@@ -134,7 +213,18 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
                 halt: None,
                 panic: None,
                 benched: Vec::new(),
+                pulling: false,
+                pulls: 0,
+                single: 0,
+                reliefs: 0,
+                stocked: 0,
+                ahead: 0,
+                queued: Vec::new(),
+                awaited: false,
             }),
+            iterator: Mutex::new(iterator),
+            // What a worker wants, and as much for the caller.
+            stock: Ring::new(2 * ring_capacity::<(usize, I::Item)>().min(MAX_BATCH)),
             work,
             listener: settings.listener.as_ref(),
             cpu: CpuTime::new(settings.degree),
@@ -144,16 +234,40 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
                 .deadline
                 .map_or(u64::MAX, |d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)),
             caller,
+            nudged: Flag::default(),
+            watched: AtomicBool::new(false),
+            relieved: AtomicBool::new(false),
         }
     }
 
-    /// The lock. Foreign code under it is caught, so it is never poisoned while its content is in doubt.
+    /// The lock. No foreign code runs under it.
     pub(crate) fn source(&self) -> MutexGuard<'_, Source<I>> {
         self.source.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn into_source(self) -> Source<I> {
-        self.source.into_inner().unwrap_or_else(PoisonError::into_inner)
+    /// The iterator; for the puller, or while nobody else is there.
+    fn iterator(&self) -> MutexGuard<'_, I> {
+        self.iterator.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many objects there may still be, as the iterator says. While nobody pulls.
+    pub(crate) fn at_most(&self) -> usize {
+        self.iterator().size_hint().1.unwrap_or(usize::MAX)
+    }
+
+    /// What is left of it when all carriers are gone, and the iterator.
+    pub(crate) fn into_parts(self) -> (Source<I>, I) {
+        let mut source = self.source.into_inner().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: nobody else has it any more.
+        #[allow(unsafe_code)]
+        unsafe {
+            self.stock
+                .drain(usize::MAX, |object| source.returned.push(object))
+        };
+        (
+            source,
+            self.iterator.into_inner().unwrap_or_else(PoisonError::into_inner),
+        )
     }
 
     /// Nanoseconds since the start of the call.
@@ -177,82 +291,260 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
         self.token.is_stopped() || now_ns >= self.deadline_ns
     }
 
-    /// Claims up to `want` objects. More than one only as far as the iterator promises that it has them, so that
-    /// nobody waits in `next` with objects in hand, and only its share of what is left.
+    /// Whether nothing more may start; the call knows why.
+    pub(crate) fn stops(&self) -> bool {
+        let mut source = self.source();
+        self.look_whether_to_stop(&mut source);
+        source.halt.is_some()
+    }
+
+    /// Whether a claim would bring an object, or ask for one.
+    pub(crate) fn is_claimable(&self) -> bool {
+        let source = self.source();
+        let something = self.stock.len() > 0 || source.may_be_pulled();
+        something && source.running < source.degree && !source.over()
+    }
+
+    /// Tells the caller that something other than a result has happened.
+    pub(crate) fn nudge(&self) {
+        self.nudged.raise();
+        self.caller.ring();
+    }
+
+    /// Claims up to `want` objects from the stock, after asking the iterator for what is missing there: for more than
+    /// one only as far as it promises that it has them, and only for a share of what is left. Blocks as long as the
+    /// iterator does.
     ///
-    /// `held` says whether this carrier holds a permit; it is brought up to date.
+    /// `held` says whether this carrier holds a permit; it is brought up to date. `wake` is called with the number of
+    /// a worker whose turn it is next.
     pub(crate) fn claim(
         &self,
         who: Who,
         held: &mut bool,
         want: usize,
         into: &mut Vec<(usize, I::Item)>,
+        wake: impl FnOnce(usize),
     ) -> Claim {
-        let now_ns = if self.deadline_ns == u64::MAX {
-            0
-        } else {
-            self.now_ns()
-        };
-        let mut guard = self.source();
-        let source = &mut *guard;
+        let mut source = self.source();
         if std::mem::take(held) {
             source.running -= 1;
         }
-        if !source.over() {
-            if self.token.is_stopped() {
-                source.halt(Halt::Stopped, self.token);
-            } else if now_ns >= self.deadline_ns {
-                source.halt(Halt::Deadline, self.token);
+        if who == Who::Helping {
+            // One more than it takes: it may come back before the next pull.
+            source.ahead = want.max(2);
+        }
+        let (mut looks, mut pulled) = (0, false);
+        let claim = loop {
+            self.look_whether_to_stop(&mut source);
+            if source.over() {
+                break Claim::Over;
             }
-        }
-        if source.over() {
-            return Claim::Over;
-        }
-        let iterator = &mut source.iterator;
-        let beyond = matches!(who, Who::Worker(number) if number >= source.allowed);
-        // Until those that are to stand down have done so; else the caller might take the permit of one that is not.
-        let early = who == Who::Caller && source.running > source.allowed;
-        if beyond || early || source.running >= source.degree || source.next >= source.horizon {
-            if let Who::Worker(number) = who {
-                source.benched.push(number);
+            if source.refuses(who) {
+                source.bench(who);
+                break Claim::Wait;
             }
-            return Claim::Wait;
-        }
-        let want = if want > 1 {
-            let share = iterator.size_hint().0 / (2 * source.degree);
-            want.min(share).min(source.horizon - source.next).max(1)
-        } else {
-            1
+            let there = self.stock.len();
+            let missing = there == 0 || !pulled && there < want + source.ahead;
+            if missing && who != Who::Helping && source.may_be_pulled() {
+                source = self.pull(source, want, there);
+                pulled = true;
+                continue;
+            }
+            if there > 0 {
+                self.take(&mut source, who, want, into);
+                *held = true;
+                break Claim::Got;
+            }
+            if source.next >= source.horizon && !source.pulling {
+                source.bench(who);
+                break Claim::Wait;
+            }
+            if looks < LOOKS && who != Who::Helping {
+                looks += 1;
+                drop(source);
+                std::hint::spin_loop();
+                source = self.source();
+                continue;
+            }
+            match who {
+                Who::Worker(number) => source.queued.push(number),
+                Who::Caller => source.awaited = true,
+                // It does not wait.
+                Who::Helping => {}
+            }
+            break Claim::Busy;
         };
+        let something = self.stock.len() > 0 || source.may_be_pulled();
+        let next = if something && source.running < source.degree && !source.over() {
+            source.queued.pop()
+        } else {
+            None
+        };
+        let nudge = !source.pulling && std::mem::take(&mut source.awaited) && who != Who::Caller;
+        drop(source);
+        if nudge {
+            self.nudge();
+        }
+        if let Some(number) = next {
+            wake(number);
+        }
+        claim
+    }
+
+    fn look_whether_to_stop(&self, source: &mut Source<I>) {
+        if source.over() {
+            return;
+        }
+        if self.token.is_stopped() {
+            source.halt(Halt::Stopped, self.token);
+        } else if self.deadline_ns != u64::MAX && self.now_ns() >= self.deadline_ns {
+            source.halt(Halt::Deadline, self.token);
+        }
+    }
+
+    /// Asks the iterator, without the lock, for so many that the stock, in which some are, has `want` and what it is to have
+    /// for the caller.
+    fn pull<'s>(
+        &'s self,
+        mut source: MutexGuard<'s, Source<I>>,
+        want: usize,
+        there: usize,
+    ) -> MutexGuard<'s, Source<I>> {
+        let room = source.horizon - source.next;
+        let (mut next, ahead, degree) = (source.next, source.ahead, source.degree);
+        let several = source.single == 0 && want + ahead > 1;
+        source.single = source.single.saturating_sub(1);
+        source.pulling = true;
+        source.pulls += 1;
+        source.running += 1;
+        drop(source);
+        let mut iterator = self.iterator();
         let pulled = catch_unwind(AssertUnwindSafe(|| {
-            for _ in 0..want {
-                match iterator.next() {
-                    Some(object) => into.push((source.next, object)),
-                    None => return true,
+            let missing = if several {
+                let share = (iterator.size_hint().0 / degree / 2).max(1);
+                (want.min(share) + ahead.min(share))
+                    .saturating_sub(there)
+                    .min(room)
+            } else {
+                1
+            };
+            // Relaxed: it was put down, if it was, before `pulling` was set, and the lock was between.
+            if missing > 1 && !self.watched.load(Ordering::Relaxed) {
+                self.watched.store(true, Ordering::Relaxed);
+                self.nudge();
+            }
+            for _ in 0..missing {
+                let Some(object) = iterator.next() else {
+                    return true;
+                };
+                // SAFETY: the puller is one, and the lock is between one and the next.
+                #[allow(unsafe_code)]
+                let laid = unsafe { self.stock.lay((next, object)) };
+                assert!(laid.is_ok(), "the stock holds what two may want");
+                next += 1;
+                // Relaxed: seen before it asks again, or after it has been held up once more.
+                if self.relieved.load(Ordering::Relaxed) {
+                    break;
                 }
-                source.next += 1;
             }
             false
         }));
-        match pulled {
-            Ok(true) => source.exhausted = true,
-            Ok(false) => {}
+        drop(iterator);
+        let exhausted = match pulled {
+            Ok(exhausted) => exhausted,
             Err(panic) => {
-                source.panic.get_or_insert(panic);
-                source.halt(Halt::Panicked, self.token);
+                self.panicked(panic);
+                false
             }
+        };
+        let mut source = self.source();
+        source.pulling = false;
+        source.next = next;
+        source.exhausted = exhausted;
+        source.stocked = self.stock.len();
+        // Relaxed, here and in `relieve`: under the lock.
+        if !self.relieved.swap(false, Ordering::Relaxed) {
+            source.running -= 1;
         }
-        if into.is_empty() {
-            return Claim::Over;
-        }
+        self.tell_the_listener(next);
+        source
+    }
+
+    fn tell_the_listener(&self, started: usize) {
         if let Some(listener) = self.listener {
             // Relaxed: a figure to look at.
-            listener.started.store(source.next, Ordering::Relaxed);
+            listener.started.store(started, Ordering::Relaxed);
         }
-        *held = true;
+    }
+
+    /// Takes some of the stock, and a permit.
+    fn take(&self, source: &mut Source<I>, who: Who, want: usize, into: &mut Vec<(usize, I::Item)>) {
+        let most = match who {
+            Who::Worker(_) => self.stock.len().saturating_sub(source.ahead).clamp(1, want),
+            Who::Caller | Who::Helping => want,
+        };
+        // SAFETY: under the lock, so one at a time.
+        #[allow(unsafe_code)]
+        unsafe {
+            self.stock.drain(most, |object| into.push(object))
+        };
+        source.stocked = self.stock.len();
         source.running += 1;
         source.most_running = source.most_running.max(source.running);
-        Claim::Got
+    }
+
+    /// Looks after the puller, for a caller that has seen `before` the last time. If it has been at it since then, with objects
+    /// in the stock, its permit is free, and the number of a worker that waits is returned, if there is one.
+    pub(crate) fn relieve(&self, before: &mut Option<u64>) -> Option<Option<usize>> {
+        let mut source = self.source();
+        if !source.pulling {
+            // The next pull of several says so anew.
+            self.watched.store(false, Ordering::Relaxed);
+        }
+        if !source.pulling || self.stock.len() == 0 {
+            *before = None;
+            return None;
+        }
+        let again = before.replace(source.pulls) == Some(source.pulls);
+        if !again || self.relieved.swap(true, Ordering::Relaxed) {
+            return None;
+        }
+        source.running -= 1;
+        source.single = SINGLE << source.reliefs.min(20);
+        source.reliefs += 1;
+        let waiting = source.queued.pop();
+        let allowed = source.allowed;
+        Some(waiting.or_else(|| {
+            let place = source.benched.iter().position(|number| *number < allowed)?;
+            Some(source.benched.swap_remove(place))
+        }))
+    }
+
+    /// Whether the caller is to look after the puller.
+    pub(crate) fn is_watched(&self) -> bool {
+        // Relaxed: a nudge follows where it is set.
+        self.watched.load(Ordering::Relaxed)
+    }
+
+    /// The source for a caller that is the only carrier, if nothing is at work, nor pulled; with a permit, until it is dropped.
+    pub(crate) fn alone(&self, held: &mut bool) -> Option<Alone<'_, 'c, I, W>> {
+        let mut source = self.source();
+        if std::mem::take(held) {
+            source.running -= 1;
+        }
+        self.look_whether_to_stop(&mut source);
+        if source.over() || source.running > 0 || self.stock.len() > 0 || !source.may_be_pulled() {
+            return None;
+        }
+        source.pulling = true;
+        source.running = 1;
+        Some(Alone {
+            first: source.next,
+            next: source.next,
+            exhausted: false,
+            iterator: Some(self.iterator()),
+            shared: self,
+        })
     }
 
     /// Gives back what was claimed and not started.
@@ -267,13 +559,65 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
         source.returned.extend(objects);
     }
 
+    /// The first panic goes on in the caller in the end.
     pub(crate) fn panicked(&self, panic: Box<dyn Any + Send>) {
         let mut source = self.source();
-        source.panic.get_or_insert(panic);
         source.halt(Halt::Panicked, self.token);
+        let later = if source.panic.is_none() {
+            source.panic = Some(panic);
+            None
+        } else {
+            Some(panic)
+        };
+        drop(source);
+        discard(later);
     }
 
     pub(crate) fn halt(&self, why: Halt) {
         self.source().halt(why, self.token);
+    }
+}
+
+/// The iterator in the hands of a caller that is the only carrier: one object at a time, with nothing unfinished while it is
+/// asked. So it costs no lock an object, and nobody is held up by an iterator that blocks.
+pub(crate) struct Alone<'s, 'c, I: Iterator, W> {
+    shared: &'s Shared<'c, I, W>,
+    /// None when it is dropped.
+    iterator: Option<MutexGuard<'s, I>>,
+    first: usize,
+    next: usize,
+    exhausted: bool,
+}
+
+impl<I: Iterator, W> Alone<'_, '_, I, W> {
+    /// The next object; none if there is none any more, or something has happened.
+    pub(crate) fn pull(&mut self) -> Option<(usize, I::Item)> {
+        let iterator = self.iterator.as_mut().filter(|_| !self.exhausted)?;
+        match catch_unwind(AssertUnwindSafe(|| iterator.next())) {
+            Ok(Some(object)) => {
+                let index = self.next;
+                self.next += 1;
+                self.shared.tell_the_listener(self.next);
+                return Some((index, object));
+            }
+            Ok(None) => {}
+            Err(panic) => self.shared.panicked(panic),
+        }
+        self.exhausted = true;
+        None
+    }
+}
+
+impl<I: Iterator, W> Drop for Alone<'_, '_, I, W> {
+    fn drop(&mut self) {
+        self.iterator = None;
+        let mut source = self.shared.source();
+        source.pulling = false;
+        source.exhausted = self.exhausted;
+        source.running -= 1;
+        source.next = self.next;
+        if self.next > self.first {
+            source.most_running = source.most_running.max(1);
+        }
     }
 }

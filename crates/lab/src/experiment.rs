@@ -8,7 +8,7 @@ use threadgauge_results::{Evidence, Figure, Finding, Method, Params, Table};
 use crate::claim::Claim;
 use crate::grid::Plan;
 use crate::site::Site;
-use crate::statistic::Metric;
+use crate::statistic::{Metric, Statistic};
 use crate::view::View;
 use crate::worker::{CaseError, Worker};
 
@@ -128,4 +128,15 @@ pub struct Pair {
     pub a: Params,
     /// What is compared with it.
     pub b: Params,
+}
+
+impl Pair {
+    /// The cases of two statistics.
+    #[must_use]
+    pub fn of(a: &Statistic, b: &Statistic) -> Self {
+        Self {
+            a: a.pattern(),
+            b: b.pattern(),
+        }
+    }
 }

@@ -155,11 +155,7 @@ impl Worker {
 
 /// The switches of this process and the children it has waited for.
 fn switches() -> Switches {
-    let (own, children) = (usage_self().switches, usage_children().switches);
-    Switches {
-        voluntary: own.voluntary + children.voluntary,
-        involuntary: own.involuntary + children.involuntary,
-    }
+    usage_self().switches + usage_children().switches
 }
 
 /// A timed section under way.

@@ -5,7 +5,7 @@
 
 use crate::sys::{Who, rusage};
 use serde::{Deserialize, Serialize};
-use std::ops::Sub;
+use std::ops::{Add, Sub};
 use std::time::Duration;
 
 /// Context switches that really happened.
@@ -21,6 +21,18 @@ impl Switches {
     /// Both kinds together.
     pub fn total(&self) -> u64 {
         self.voluntary + self.involuntary
+    }
+}
+
+impl Add for Switches {
+    type Output = Switches;
+
+    /// Those of both.
+    fn add(self, other: Switches) -> Switches {
+        Switches {
+            voluntary: self.voluntary + other.voluntary,
+            involuntary: self.involuntary + other.involuntary,
+        }
     }
 }
 
@@ -104,6 +116,16 @@ fn usage(who: Who) -> Usage {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn switches_are_added_and_subtracted_each_kind_by_itself() {
+        let switches = |voluntary, involuntary| Switches {
+            voluntary,
+            involuntary,
+        };
+        assert_eq!(switches(5, 7) + switches(10, 20), switches(15, 27));
+        assert_eq!(switches(5, 7) - switches(1, 8), switches(4, 0));
+    }
 
     #[test]
     fn a_wait_is_a_voluntary_switch() {

@@ -1,13 +1,12 @@
 //! How many objects a carrier claims at once: as many short ones as make up a stretch of time.
 
-use super::ring_capacity;
 use crate::execution::Mode;
+use crate::shared::{MAX_BATCH, ring_capacity};
 
 /// What a batch is meant to take.
 const BATCH_NS: u64 = 4_000;
 /// The same where a result may wait: then the lines that carry claims and results change CPUs less often.
 const LONG_BATCH_NS: u64 = 50_000;
-const MAX_BATCH: usize = 256;
 
 /// How many objects to claim at once.
 pub(super) struct Batch {

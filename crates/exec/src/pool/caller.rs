@@ -5,22 +5,23 @@ use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::sync::{Arc, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use std::{io, mem};
 
 use super::batch::Batch;
 use super::policy::{Policy, STREAK};
-use super::{Lane, NO_OBJECT, Pool, SharedLane, ring_capacity};
+use super::{LONGEST_STALL, Lane, NO_OBJECT, Pool, SMALL_NS, STALL, SharedLane};
 use crate::adaptive::{Governor, Meter};
 use crate::bell::Bell;
 use crate::degree::cpus;
 use crate::desk::Desk;
+use crate::discard::discard;
 use crate::execution::{Mode, Settings};
 use crate::flag::Flag;
 use crate::hands::Hands;
 use crate::outcome::{Done, Warning};
 use crate::ring::Ring;
-use crate::shared::{Claim, Halt, Raw, Who, Work};
+use crate::shared::{Claim, Halt, Raw, Who, Work, ring_capacity};
 use crate::watch::Watch;
 
 /// The caller's side of a call.
@@ -39,12 +40,21 @@ pub(super) struct Caller<'p, 'c, 'd, I: Iterator, W: Work<I::Item>, F, B> {
     told: usize,
     /// The caller holds a permit.
     held: bool,
+    /// The workers pull for the caller, too.
+    helped: bool,
     meter: Meter<'p>,
     batch: Batch,
     objects: Vec<(usize, I::Item)>,
     results: Vec<Raw<I::Item, W::Output>>,
     watch: Watch,
     warned: bool,
+    /// Since when there has been nothing for it to work on.
+    starving_ns: Option<u64>,
+    /// Workers beyond the degree, in place of those that were relieved.
+    relief: usize,
+    /// The pull that it saw the last time it looked, and when it looks again.
+    seen: Option<u64>,
+    stall: Duration,
 }
 
 impl<'p, 'c, 'd, I, W, F, B> Caller<'p, 'c, 'd, I, W, F, B>
@@ -73,11 +83,16 @@ where
             policy,
             told: usize::MAX,
             held: false,
+            helped: false,
             batch: Batch::new::<Raw<I::Item, W::Output>>(settings.mode),
             objects: Vec::new(),
             results: Vec::new(),
             watch: pool.shared.watch(),
             warned: false,
+            starving_ns: None,
+            relief: 0,
+            seen: None,
+            stall: STALL,
         }
     }
 
@@ -89,12 +104,7 @@ where
         let pool = self.pool;
         let shared = &pool.shared;
         // One at least, to find that there are none.
-        let at_most = shared
-            .source()
-            .iterator
-            .size_hint()
-            .1
-            .map_or(usize::MAX, |n| n.max(1));
+        let at_most = shared.at_most().max(1);
         let mut shortage = None;
         let mut over = false;
         loop {
@@ -114,7 +124,7 @@ where
             let wanted = if self.alone {
                 1
             } else {
-                self.workers().min(at_most)
+                self.workers().min(at_most) + self.relief
             };
             let mut made = false;
             if self.lanes.len() < wanted && !over {
@@ -132,38 +142,91 @@ where
                     self.stand_in(false);
                 } else if self.lanes.is_empty() && !over {
                     self.stand_in(true);
+                } else if self.relief > 0 && !self.policy.working && self.claim(Who::Helping) == Claim::Got {
+                    // No thread for it: what lies in the stock is the caller's.
+                    self.work();
+                    continue;
                 }
             }
             let drained = self.drain();
             // All carriers first: a processor may wait for another's.
             if self.policy.working && !made {
-                match shared.claim(Who::Caller, &mut self.held, self.batch.want, &mut self.objects) {
+                if (self.alone || self.told == 0) && self.work_alone() {
+                    continue;
+                }
+                let who = if self.policy.mode == Mode::Throughput {
+                    Who::Caller
+                } else {
+                    Who::Helping
+                };
+                let claim = self.claim(who);
+                if claim != Claim::Busy {
+                    self.starving_ns = None;
+                }
+                match claim {
                     Claim::Got => {
                         self.work();
                         continue;
                     }
                     Claim::Over => over = true,
-                    Claim::Wait => {}
+                    Claim::Busy if who == Who::Helping => {
+                        if drained == 0 {
+                            self.starve();
+                        }
+                        continue;
+                    }
+                    Claim::Wait | Claim::Busy => {}
                 }
             }
             if made || drained > 0 || self.workers() != self.told {
                 continue;
             }
-            let running = {
+            let all_idle = {
                 let source = shared.source();
                 over = source.over();
-                source.running
+                source.running == 0 && !source.pulling
             };
             if over {
                 pool.recall();
-                if running == 0 {
+                if all_idle {
                     if self.drain() > 0 {
                         continue;
                     }
                     return shortage;
                 }
             }
-            self.sleep();
+            if self.sleep() {
+                self.look_after_the_puller();
+            }
+        }
+    }
+
+    fn claim(&mut self, who: Who) -> Claim {
+        let pool = self.pool;
+        let wake = |next| pool.wake(next);
+        self.helped |= who == Who::Helping;
+        pool.shared
+            .claim(who, &mut self.held, self.batch.want, &mut self.objects, wake)
+    }
+
+    /// There is nothing to work on: for as long as a wake-up costs it looks again, then it is free.
+    fn starve(&mut self) {
+        let now_ns = self.watch.now_ns();
+        if now_ns - *self.starving_ns.get_or_insert(now_ns) > SMALL_NS {
+            self.starving_ns = None;
+            self.policy.stop();
+        }
+        std::hint::spin_loop();
+    }
+
+    /// Somebody else runs what lies in the stock while its puller is held up: a worker that waits, or one more, or where there is
+    /// none to be had, the caller.
+    fn look_after_the_puller(&mut self) {
+        let pool = self.pool;
+        match pool.shared.relieve(&mut self.seen) {
+            None => self.stall = (self.stall * 2).min(LONGEST_STALL),
+            Some(Some(waiting)) => pool.wake(waiting),
+            Some(None) => self.relief += 1,
         }
     }
 
@@ -223,7 +286,10 @@ where
         let pool = self.pool;
         if self.policy.working {
             self.listening = None;
-        } else if mem::take(&mut self.held) {
+        } else if mem::take(&mut self.helped) {
+            pool.shared.source().ahead = 0;
+        }
+        if !self.policy.working && mem::take(&mut self.held) {
             pool.shared.source().running -= 1;
             if self.policy.mode == Mode::Prompt {
                 self.listening = Some(Instant::now());
@@ -264,7 +330,7 @@ where
             // SAFETY: only the caller drains, and `deliver` reaches no ring.
             #[allow(unsafe_code)]
             let n = unsafe {
-                lane.ring.drain(|raw| {
+                lane.ring.drain(usize::MAX, |raw| {
                     policy.observe(raw.ended_ns - raw.started_ns);
                     governor.observe(raw.started_ns, raw.ended_ns, &pool.shared.cpu);
                     desk.deliver(raw);
@@ -300,6 +366,84 @@ where
         }
     }
 
+    /// As the only carrier: pulls, runs and finishes one object after the other, for a batch's time. `false` if others are at work.
+    fn work_alone(&mut self) -> bool {
+        let pool = self.pool;
+        let shared = &pool.shared;
+        let Some(mut source) = shared.alone(&mut self.held) else {
+            return false;
+        };
+        // Whoever was at work before has left its results.
+        self.drain();
+        let begun_ns = self.watch.now_ns();
+        let mut ended_ns = begun_ns;
+        while self.policy.working && ended_ns - begun_ns < self.batch.ns {
+            if shared.must_stop(ended_ns) {
+                break;
+            }
+            let Some((index, object)) = source.pull() else {
+                break;
+            };
+            let started_ns = self.watch.now_ns();
+            if shared.must_stop(started_ns) {
+                shared.give_back(std::iter::once((index, object)), started_ns);
+                break;
+            }
+            ended_ns = self.run(index, object, started_ns);
+            self.deliver();
+            if self.desk.broken.is_some() {
+                break;
+            }
+        }
+        drop(source);
+        self.after_delivery();
+        true
+    }
+
+    /// Runs one object, and keeps its result; when it ended.
+    fn run(&mut self, index: usize, mut object: I::Item, started_ns: u64) -> u64 {
+        let pool = self.pool;
+        let shared = &pool.shared;
+        let output = catch_unwind(AssertUnwindSafe(|| shared.work.run(&mut object)));
+        let ended_ns = self.watch.now_ns();
+        self.policy.observe(ended_ns - started_ns);
+        self.meter.tick(ended_ns);
+        let before = self.governor.degree();
+        self.governor.observe(started_ns, ended_ns, &shared.cpu);
+        if self.governor.degree() != before {
+            pool.set_degree(self.governor.degree());
+        }
+        match output {
+            Ok(result) => {
+                if shared.work.halts(&result) {
+                    shared.halt(Halt::Failed);
+                }
+                self.results.push(Raw {
+                    index,
+                    started_ns,
+                    ended_ns,
+                    object,
+                    result,
+                });
+            }
+            Err(panic) => {
+                shared.panicked(panic);
+                discard(object);
+            }
+        }
+        ended_ns
+    }
+
+    /// Finishes the caller's own results.
+    fn deliver(&mut self) {
+        for raw in self.results.drain(..) {
+            self.desk.deliver(raw);
+            if self.desk.broken.is_some() {
+                self.pool.shared.token.stop();
+            }
+        }
+    }
+
     /// Runs the claimed objects. After each stretch of a batch's time their results are finished, and the others'.
     fn work(&mut self) {
         let pool = self.pool;
@@ -311,36 +455,13 @@ where
         while next.is_some() {
             let begun_ns = self.watch.now_ns();
             let mut started_ns = begun_ns;
-            while let Some((index, mut object)) = next.take() {
+            while let Some((index, object)) = next.take() {
                 if shared.must_stop(started_ns) {
                     shared.give_back(std::iter::once((index, object)).chain(left.by_ref()), started_ns);
                     break;
                 }
-                let output = catch_unwind(AssertUnwindSafe(|| shared.work.run(&mut object)));
-                let ended_ns = self.watch.now_ns();
-                self.policy.observe(ended_ns - started_ns);
-                self.meter.tick(ended_ns);
-                let before = self.governor.degree();
-                self.governor.observe(started_ns, ended_ns, &shared.cpu);
-                if self.governor.degree() != before {
-                    pool.set_degree(self.governor.degree());
-                }
+                let ended_ns = self.run(index, object, started_ns);
                 longest_ns = longest_ns.max(ended_ns - started_ns);
-                match output {
-                    Ok(result) => {
-                        if shared.work.halts(&result) {
-                            shared.halt(Halt::Failed);
-                        }
-                        self.results.push(Raw {
-                            index,
-                            started_ns,
-                            ended_ns,
-                            object,
-                            result,
-                        });
-                    }
-                    Err(panic) => shared.panicked(panic),
-                }
                 started_ns = ended_ns;
                 next = left.next();
                 if started_ns - begun_ns >= self.batch.ns {
@@ -348,12 +469,7 @@ where
                 }
             }
             took_ns += started_ns - begun_ns;
-            for raw in self.results.drain(..) {
-                self.desk.deliver(raw);
-                if self.desk.broken.is_some() {
-                    shared.token.stop();
-                }
-            }
+            self.deliver();
             self.after_delivery();
             self.drain();
         }
@@ -365,19 +481,28 @@ where
     /// Sleeps until a result or other news comes, or until then: `false` if nothing has come.
     fn listen(&self, until: Option<Instant>) -> bool {
         let pool = self.pool;
-        let news = || pool.nudged.take() || self.lanes.iter().any(|lane| lane.ring.len() > 0);
+        let news = || pool.shared.nudged.take() || self.lanes.iter().any(|lane| lane.ring.len() > 0);
         pool.shared.caller.wait(news, until)
     }
 
-    /// Until a result or other news comes; at the deadline, names whoever still runs.
-    fn sleep(&mut self) {
+    /// Until a result or other news comes; at the deadline, names whoever still runs. Whether it is time to look after who
+    /// pulls.
+    fn sleep(&mut self) -> bool {
         let pool = self.pool;
         let shared = &pool.shared;
         let lanes = &self.lanes;
-        let news = || pool.nudged.take() || lanes.iter().any(|lane| lane.ring.len() > 0);
-        let until = if self.warned { None } else { shared.deadline() };
+        let news = || pool.shared.nudged.take() || lanes.iter().any(|lane| lane.ring.len() > 0);
+        let deadline = if self.warned { None } else { shared.deadline() };
+        let look = shared.is_watched().then(|| Instant::now() + self.stall);
+        let until = match (deadline, look) {
+            (Some(deadline), Some(look)) => Some(deadline.min(look)),
+            (either, None) | (None, either) => either,
+        };
         if shared.caller.wait(news, until) {
-            return;
+            return false;
+        }
+        if deadline.is_none_or(|deadline| Instant::now() < deadline) {
+            return true;
         }
         self.warned = true;
         shared.halt(Halt::Deadline);
@@ -389,5 +514,6 @@ where
                 self.settings.warn(Warning::Overrun { index });
             }
         }
+        false
     }
 }

@@ -74,11 +74,16 @@ impl Policy {
                 // Rare ones are the scheduler's: leaving and coming back would cost more wake-ups than it saves.
                 self.since -= PARDON;
             } else {
-                self.working = false;
-                self.streak = 0;
-                self.needed = (self.needed * 2).min(LONGEST_STREAK);
+                self.stop();
             }
         }
+    }
+
+    /// The caller stops working, as the work is long or there is none for it.
+    pub(super) fn stop(&mut self) {
+        self.working = false;
+        self.streak = 0;
+        self.needed = (self.needed * 2).min(LONGEST_STREAK);
     }
 
     /// When the time to listen ends that began then.

@@ -66,10 +66,7 @@ where
     dismiss(&mut crew.helpers);
     let thread_shortage = crew.shortage.take();
     drop(crew);
-    Ran {
-        source: shared.into_source(),
-        thread_shortage,
-    }
+    Ran::of(shared, thread_shortage)
 }
 
 struct Crew<'a, 'c, I: Iterator, R, T, F, B, M, H> {
@@ -138,7 +135,7 @@ where
                 continue;
             }
             let held = &mut self.helpers[number].held;
-            let claim = self.shared.claim(Who::Caller, held, 1, &mut self.objects);
+            let claim = self.shared.claim(Who::Caller, held, 1, &mut self.objects, |_| ());
             let (Claim::Got, Some((index, object))) = (claim, self.objects.pop()) else {
                 return claim;
             };
@@ -182,7 +179,7 @@ where
             .iter()
             .filter(|helper| matches!(helper.state, State::Starting))
             .count();
-        let objects = self.shared.source().iterator.size_hint().1.unwrap_or(usize::MAX);
+        let objects = self.shared.at_most();
         // One at least, to find that there are none.
         if self.helpers.len() >= self.most.min(self.governor.degree()) || starting >= objects.max(1) {
             return false;

@@ -116,6 +116,8 @@ macro_rules! on_every_carrier {
     };
 }
 
+mod sources;
+
 on_every_carrier! {
     fn every_object_is_finished_once(with, on) {
         for (n, k) in [(0, 1), (1, 1), (1, 5), (7, 3), (300, 2), (500, 8)] {
@@ -295,7 +297,8 @@ on_every_carrier! {
             |_| (),
         );
         assert_eq!(tried.report.ended, Ended::Failed);
-        assert!(tried.report.finished >= 7);
+        // One before it may have been taken and not begun.
+        assert!(tried.report.finished >= 6);
         assert_eq!((tried.failed.len(), tried.failed[0].index), (1, 7));
         assert_eq!(tried.ok().err(), Some("seven"));
     }
@@ -317,7 +320,7 @@ on_every_carrier! {
         }));
         let message = *caught.unwrap_err().downcast::<&str>().unwrap();
         assert_eq!(message, "five");
-        assert!(finished >= 5);
+        assert!(finished >= 4);
     }
 
     fn a_panic_in_the_finisher_arrives_here(with, on) {
@@ -452,15 +455,18 @@ on_carriers! { [
     fn an_endless_iterator_is_pulled_lazily(with, on) {
         let pulled = AtomicUsize::new(0);
         let endless = std::iter::from_fn(|| Some(pulled.fetch_add(1, SeqCst)));
+        let mut seen = BTreeSet::new();
         let report = on(with(2)).for_each(endless, |i| *i, |done| {
+            seen.insert(done.object);
             if done.order == 99 { ControlFlow::Break(done.object) } else { ControlFlow::Continue(()) }
         });
         let Ended::Broken(_) = report.ended else { panic!("{:?}", report.ended) };
         assert_eq!(report.finished, 100);
-        let started = report.finished + report.unfinished.len();
-        let mut rest = report.rest;
-        // The first that was not started comes first, and nothing was lost between.
-        assert_eq!(rest.next(), Some(started));
+        seen.extend(report.unfinished.iter().map(|done| done.object));
+        // Those that were not started come first, and nothing is lost between.
+        let started = seen.len();
+        seen.extend(report.rest.take(1000));
+        assert!(seen.into_iter().eq(0..started + 1000));
     }
 } }
 

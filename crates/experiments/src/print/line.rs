@@ -1,4 +1,4 @@
-//! The line that every unit prints, and the judge of what arrived.
+//! The line that every unit prints, and the check of what arrived.
 //!
 //! Owns the form of a line (`hello linux[17]`, the source's), its cheap formatting and the check that
 //! a stream consists of whole lines. Knows nothing of descriptors, units or time.
@@ -19,7 +19,7 @@ const LONGEST: usize = LONGEST_PAYLOAD_BYTES as usize + 2 + DIGITS + 1;
 /// Digits of the largest counter.
 const DIGITS: usize = 20;
 
-/// A line under the pen: the payload stands, only the counter is written anew.
+/// A line of which only the counter is written anew.
 ///
 /// It lives on the unit's stack and asks nothing of the C library, so that both kinds of unit format
 /// alike: neither the lock nor the buffer of stdio is part of it (see [`super::output`] for those).
@@ -66,17 +66,10 @@ impl Line {
 
 /// The bytes that one unit prints: every counter from 0 to `prints` - 1.
 pub(super) fn bytes_per_unit(payload_bytes: u64, prints: u64) -> u64 {
-    let mut digits = 0;
-    let mut shortest = 0;
-    // Numbers with one digit, with two, …
-    let mut power = 1_u64;
-    while shortest < prints {
-        power = power.saturating_mul(10);
-        let longest = power.min(prints);
-        digits += (longest - shortest) * u64::from(power.ilog10());
-        shortest = longest;
-    }
-    prints * (payload_bytes + 3) + digits
+    // A digit each, one more from 10 on, another from 100 on, …
+    let powers = std::iter::successors(Some(10_u64), |power| power.checked_mul(10));
+    let longer = powers.take_while(|power| *power < prints);
+    prints * (payload_bytes + 4) + longer.map(|power| prints - power).sum::<u64>()
 }
 
 /// What a stream held.
@@ -92,13 +85,15 @@ pub(super) struct Received {
     pub counters: u64,
     /// How often the final word came.
     pub final_words: u64,
+    /// CPU time of the process that read it, ns; 0 where none did.
+    pub cpu_ns: u64,
 }
 
-/// Judges a stream, piece by piece.
+/// Checks a stream, piece by piece.
 ///
 /// Its time is part of what it costs to read (as a terminal looks at every character), so the way of
 /// a whole line is one comparison of its payload and a look at its digits.
-pub(super) struct Judge {
+pub(super) struct Checker {
     payload: Vec<u8>,
     prints: u64,
     newline: &'static [u8],
@@ -106,7 +101,7 @@ pub(super) struct Judge {
     received: Received,
 }
 
-impl Judge {
+impl Checker {
     /// For lines of this payload with counters below `prints`, each ended by `newline`.
     pub(super) fn new(payload_bytes: usize, prints: u64, newline: &'static [u8]) -> Self {
         let payload = Line::new(payload_bytes).buffer[..payload_bytes].to_vec();
@@ -123,43 +118,36 @@ impl Judge {
     pub(super) fn take(&mut self, piece: &[u8]) {
         self.received.bytes += piece.len() as u64;
         let mut rest = piece;
-        if !self.carried.is_empty() {
-            let Some(end) = end_of_line(rest) else {
-                self.carried.extend_from_slice(rest);
-                return;
-            };
-            self.carried.extend_from_slice(&rest[..end]);
-            rest = &rest[end..];
-            let line = std::mem::take(&mut self.carried);
-            self.judge(&line);
-            self.carried = line;
-            self.carried.clear();
-        }
         while !rest.is_empty() {
-            if let Some((length, counter)) = self.whole(rest) {
+            if self.carried.is_empty()
+                && let Some((length, counter)) = self.whole(rest)
+            {
                 self.count(counter);
                 rest = &rest[length..];
-            } else if let Some(end) = end_of_line(rest) {
-                self.judge(&rest[..end]);
-                rest = &rest[end..];
-            } else {
-                self.carried.extend_from_slice(rest);
-                return;
+                continue;
+            }
+            let end = rest.iter().position(|byte| *byte == b'\n').map(|at| at + 1);
+            let (line, later) = rest.split_at(end.unwrap_or(rest.len()));
+            self.carried.extend_from_slice(line);
+            rest = later;
+            if end.is_some() {
+                let line = std::mem::take(&mut self.carried);
+                self.check(&line);
+                self.carried = line;
+                self.carried.clear();
             }
         }
     }
 
     /// The stream has ended.
-    pub(super) fn finish(self) -> Received {
-        let mut received = self.received;
-        if !self.carried.is_empty() {
-            received.torn_lines += 1;
-        }
-        received
+    pub(super) fn finish(&mut self) -> Received {
+        let rest = std::mem::take(&mut self.carried);
+        self.received.torn_lines += u64::from(!rest.is_empty());
+        self.received
     }
 
     /// A line that ends in a newline.
-    fn judge(&mut self, line: &[u8]) {
+    fn check(&mut self, line: &[u8]) {
         match self.whole(line) {
             Some((length, counter)) if length == line.len() => self.count(counter),
             _ if self.is_final_word(line) => self.received.final_words += 1,
@@ -187,11 +175,6 @@ impl Judge {
     fn is_final_word(&self, line: &[u8]) -> bool {
         line.strip_suffix(self.newline) == FINAL_WORD.strip_suffix(b"\n")
     }
-}
-
-/// Where the first line ends, its newline included.
-fn end_of_line(stream: &[u8]) -> Option<usize> {
-    stream.iter().position(|b| *b == b'\n').map(|at| at + 1)
 }
 
 #[cfg(test)]
@@ -232,15 +215,15 @@ mod tests {
         }
     }
 
-    fn judged(stream: &[u8], pieces: usize, newline: &'static [u8]) -> Received {
-        let mut judge = Judge::new(11, 100, newline);
-        stream.chunks(pieces).for_each(|piece| judge.take(piece));
-        judge.finish()
+    fn checked(stream: &[u8], pieces: usize, newline: &'static [u8]) -> Received {
+        let mut checker = Checker::new(11, 100, newline);
+        stream.chunks(pieces).for_each(|piece| checker.take(piece));
+        checker.finish()
     }
 
     #[test]
     fn whole_lines_are_counted_and_their_counters_added() {
-        let seen = judged(b"hello linux[0]\nhello linux[99]\nall done\n", 64, b"\n");
+        let seen = checked(b"hello linux[0]\nhello linux[99]\nall done\n", 64, b"\n");
         assert_eq!(
             seen,
             Received {
@@ -248,16 +231,17 @@ mod tests {
                 lines: 2,
                 torn_lines: 0,
                 counters: 99,
-                final_words: 1
+                final_words: 1,
+                cpu_ns: 0
             }
         );
     }
 
     #[test]
     fn a_terminal_ends_lines_with_a_return() {
-        let seen = judged(b"hello linux[3]\r\nall done\r\n", 64, b"\r\n");
+        let seen = checked(b"hello linux[3]\r\nall done\r\n", 64, b"\r\n");
         assert_eq!((seen.lines, seen.final_words, seen.torn_lines), (1, 1, 0));
-        assert_eq!(judged(b"hello linux[3]\n", 64, b"\r\n").torn_lines, 1);
+        assert_eq!(checked(b"hello linux[3]\n", 64, b"\r\n").torn_lines, 1);
     }
 
     #[test]
@@ -272,7 +256,7 @@ mod tests {
             b"hello linux[1]",
             b"\n",
         ] {
-            let seen = judged(torn, 64, b"\n");
+            let seen = checked(torn, 64, b"\n");
             assert_eq!((seen.lines, seen.torn_lines), (0, 1), "{}", torn.escape_ascii());
         }
     }
@@ -289,9 +273,9 @@ mod tests {
                 .iter()
                 .flat_map(|(counter, cut)| line.with_counter(*counter)[*cut % 15..].to_vec())
                 .collect();
-            prop_assert_eq!(judged(&stream, pieces, b"\n"), judged(&stream, stream.len().max(1), b"\n"));
+            prop_assert_eq!(checked(&stream, pieces, b"\n"), checked(&stream, stream.len().max(1), b"\n"));
             let whole = parts.iter().filter(|(counter, cut)| *counter < 100 && cut % 15 == 0).count();
-            prop_assert_eq!(judged(&stream, pieces, b"\n").lines, whole as u64);
+            prop_assert_eq!(checked(&stream, pieces, b"\n").lines, whole as u64);
         }
     }
 }

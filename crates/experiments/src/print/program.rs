@@ -1,6 +1,8 @@
 //! The measured program: units are made, print and are waited for; a final word; all is read.
 //!
-//! Owns what lies between the two readings of the clock, and the proof that it was done.
+//! Owns what lies between the two readings of the clock, and the proof that it was done. Each sample is one run from
+//! cold. Units do not start from a barrier: the source's begin to print as soon as they are made, and that is what its
+//! figures hold.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -8,114 +10,102 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use threadgauge_lab::refusal::refused;
+use threadgauge_lab::statistic::metric;
+use threadgauge_lab::worker::{CaseError, Worker};
 use threadgauge_machine::{Switches, clock, usage_children, usage_self};
 
+use super::case::{Buffering, CPU, Case, ELAPSED, READER_CPU, Sink, TORN, Unit};
 use super::line::{FINAL_WORD, Line, Received};
-use super::output::{Blocks, Output, PerLine, Shared, write_all};
-use super::setting::{Buffering, Setting, Sink, Unit};
+use super::output::{Blocks, write_all};
 use super::sink::Channel;
 use crate::sys::counters::SharedCounters;
 use crate::sys::crew::crew;
 use crate::sys::fork::fork;
 use crate::sys::reap::{Ending, reap};
-use threadgauge_lab::refusal::refused;
-use threadgauge_lab::worker::{CaseError, Lap, Worker};
-
-/// What a case measured.
-#[derive(Debug)]
-pub(super) struct Measured {
-    /// From before the first unit is made until everything has been read.
-    pub lap: Lap,
-    /// CPU time of parent and units.
-    pub cpu: Duration,
-    /// CPU time of the reader, ns; 0 where nobody reads.
-    pub reader_cpu_ns: u64,
-    /// Context switches of parent and units.
-    pub switches: Switches,
-    /// Mean number of units between their first and their last instruction.
-    pub mean_alive: f64,
-    /// What arrived; without a reader, what was written.
-    pub received: Received,
-    /// What to mark the sample with.
-    pub tags: Vec<&'static str>,
-}
 
 /// Runs a case once.
-pub(super) fn measure(setting: &Setting, worker: &Worker) -> Result<Measured, CaseError> {
-    let board = Board::new()?;
-    let channel = Channel::open(setting)?;
-    let tags = channel.tags().to_vec();
+pub(super) fn measure(case: &Case, worker: &mut Worker) -> Result<(), CaseError> {
+    let counters = Counters::new()?;
+    let channel = Channel::open(case)?;
+    if case.sink == Sink::File && channel.is_in_memory() {
+        worker.tag("tmpfs");
+    }
     let (cpu_before, switches_before) = spent();
     let stopwatch = worker.stopwatch();
-    let outcome = print_all(setting, &channel, &board);
+    let outcome = print_all(case, channel.write_end(), &counters);
     let drained = channel.drain()?;
     let lap = stopwatch.stop();
     // The reader is not reaped yet, so the children's usage is the units' alone.
     let (cpu_after, switches_after) = spent();
     let arrived = drained.settle()?;
     outcome?;
+    if let Some(received) = &arrived {
+        check(case, received)?;
+    }
+    // What is told where nobody can read.
     let written = Received {
-        bytes: board.0[BYTES].load(Relaxed) + FINAL_WORD.len() as u64,
-        lines: setting.lines(),
+        bytes: counters.0[BYTES].load(Relaxed) + FINAL_WORD.len() as u64,
+        lines: case.lines(),
         ..Received::default()
     };
-    if let Some((received, _)) = arrived {
-        check(setting, &received)?;
+    let (bytes, expected) = (written.bytes, case.bytes() + FINAL_WORD.len() as u64);
+    if bytes != expected {
+        let says = format!("the units say that they wrote {bytes} bytes of {expected}");
+        return Err(CaseError::Failed(says));
     }
-    let expected = setting.bytes() + FINAL_WORD.len() as u64;
-    if written.bytes != expected {
-        return Err(CaseError::Failed(format!(
-            "the units say that they wrote {} bytes of {expected}",
-            written.bytes
-        )));
+    let received = arrived.unwrap_or(written);
+    let switches = switches_after - switches_before;
+    // Of units between their first and their last instruction.
+    let mean_alive = counters.0[ALIVE_NS].load(Relaxed) as f64 / lap.wall_ns.max(1) as f64;
+    let switched = |name| metric(name, "switches");
+    for (metric, value) in [
+        (ELAPSED, lap.wall_ns as f64),
+        (CPU, cpu_after.saturating_sub(cpu_before).as_nanos() as f64),
+        (READER_CPU, received.cpu_ns as f64),
+        (metric("bytes", "bytes"), received.bytes as f64),
+        (metric("lines", "lines"), received.lines as f64),
+        (TORN, received.torn_lines as f64),
+        (switched("voluntary_switches"), switches.voluntary as f64),
+        (switched("involuntary_switches"), switches.involuntary as f64),
+        (metric("mean_alive", "units"), mean_alive),
+    ] {
+        worker.record(metric, value);
     }
-    let alive_ns = board.0[ALIVE_NS].load(Relaxed);
-    let (received, reader_cpu_ns) = arrived.unwrap_or((written, 0));
-    Ok(Measured {
-        lap,
-        cpu: cpu_after.saturating_sub(cpu_before),
-        reader_cpu_ns,
-        switches: switches_after - switches_before,
-        mean_alive: alive_ns as f64 / lap.wall_ns.max(1) as f64,
-        received,
-        tags,
-    })
+    worker.tag("cold");
+    Ok(())
 }
 
 /// Whether all that was to be printed has arrived, and lines are whole where they must be.
-pub(super) fn check(setting: &Setting, received: &Received) -> Result<(), CaseError> {
-    let lines = setting.lines();
+fn check(case: &Case, received: &Received) -> Result<(), CaseError> {
+    let lines = case.lines();
     // A terminal makes two bytes of a newline.
-    let returns = if setting.sink == Sink::Pty { lines + 1 } else { 0 };
-    let bytes = setting.bytes() + FINAL_WORD.len() as u64 + returns;
-    let counters = setting.units * (setting.prints * (setting.prints - 1) / 2);
+    let returns = if case.sink == Sink::Pty { lines + 1 } else { 0 };
+    let bytes = case.bytes() + FINAL_WORD.len() as u64 + returns;
+    let counters = case.units * (case.prints * (case.prints - 1) / 2);
     let whole = received.torn_lines == 0 && received.lines == lines && received.counters == counters;
     let wrong = if received.bytes != bytes {
         format!("{} bytes of {bytes} arrived", received.bytes)
-    } else if setting.lines_stay_whole() && !whole {
+    } else if case.lines_stay_whole() && !whole {
         format!(
             "of {lines} lines {} arrived whole and {} torn (their counters add up to {}, not {counters})",
             received.lines, received.torn_lines, received.counters
         )
     } else if received.lines + received.torn_lines != lines {
         // Each newline ends a line, whole or torn.
-        format!(
-            "{} newlines of {lines} arrived",
-            received.lines + received.torn_lines
-        )
+        let newlines = received.lines + received.torn_lines;
+        format!("{newlines} newlines of {lines} arrived")
     } else if received.final_words != 1 {
         format!("the final word came {} times", received.final_words)
     } else {
         return Ok(());
     };
-    Err(CaseError::Failed(format!(
-        "printing into {}: {wrong}",
-        setting.sink.name()
-    )))
+    let sink = case.sink.name();
+    Err(CaseError::Failed(format!("printing into {sink}: {wrong}")))
 }
 
 /// What units tell the parent, in memory they share with it.
-struct Board(SharedCounters<4>);
+struct Counters(SharedCounters<4>);
 
 /// Bytes written.
 const BYTES: usize = 0;
@@ -126,12 +116,10 @@ const FAILED: usize = 2;
 /// The error of the last of them.
 const ERRNO: usize = 3;
 
-impl Board {
+impl Counters {
     fn new() -> Result<Self, CaseError> {
-        let counters = SharedCounters::new();
-        counters
-            .map(Self)
-            .map_err(|e| CaseError::failed("cannot map memory to share with the units", e))
+        let shared = SharedCounters::new().map(Self);
+        shared.map_err(|e| CaseError::failed("cannot map memory to share with the units", e))
     }
 
     /// Runs a unit's life and notes how it went. Relaxed: read after the unit was waited for.
@@ -159,63 +147,53 @@ impl Board {
         }
         let errno = i32::try_from(self.0[ERRNO].load(Relaxed)).unwrap_or_default();
         let error = io::Error::from_raw_os_error(errno);
-        Err(CaseError::failed(
-            format!("{failed} units could not print"),
-            error,
-        ))
+        let says = format!("{failed} units could not print");
+        Err(CaseError::failed(says, error))
     }
 }
 
 /// All units and the final word. Whatever it returns, no unit is left.
-fn print_all(setting: &Setting, channel: &Channel, board: &Board) -> Result<(), CaseError> {
-    let sink = channel.write_end();
-    match setting.unit {
-        Unit::Process => processes(setting, sink, board)?,
-        Unit::Thread => threads(setting, sink, board)?,
+fn print_all(case: &Case, sink: BorrowedFd<'_>, counters: &Counters) -> Result<(), CaseError> {
+    match case.unit {
+        Unit::Process => processes(case, sink, counters)?,
+        Unit::Thread => threads(case, sink, counters)?,
     }
-    board.verdict()?;
+    counters.verdict()?;
     write_all(sink, FINAL_WORD).map_err(|e| CaseError::failed("cannot print the final word", e))
 }
 
 /// As the source's fork.c: fork all, then wait for all.
-fn processes(setting: &Setting, sink: BorrowedFd<'_>, board: &Board) -> Result<(), CaseError> {
-    let mut made = Vec::with_capacity(usize::try_from(setting.units).unwrap_or_default());
+fn processes(case: &Case, sink: BorrowedFd<'_>, counters: &Counters) -> Result<(), CaseError> {
+    let mut made = Vec::with_capacity(usize::try_from(case.units).unwrap_or_default());
     let mut trouble = Ok(());
-    while (made.len() as u64) < setting.units && trouble.is_ok() {
-        match fork(|| u8::from(!board.note(|| process(setting, sink)))) {
+    while (made.len() as u64) < case.units && trouble.is_ok() {
+        match fork(|| u8::from(!counters.note(|| process(case, sink)))) {
             Ok(child) => made.push(child),
-            Err(error) => trouble = Err(cannot_make(setting, made.len(), &error)),
+            Err(error) => trouble = Err(cannot_make(case, made.len(), &error)),
         }
     }
     // All are waited for, whatever happened to one.
     let endings: Vec<_> = made.iter().map(|child| reap(*child)).collect();
     trouble?;
     for ending in endings {
-        match ending.map_err(|e| CaseError::failed("cannot wait for a printing process", e))? {
-            // 1 is a unit that could not print, and has said why on the board.
-            Ending::Code(0 | 1) => {}
-            Ending::Code(code) => {
-                return Err(CaseError::Failed(format!(
-                    "a printing process ended with status {code}"
-                )));
-            }
-            Ending::Signal(signal) => {
-                return Err(CaseError::Failed(format!(
-                    "a printing process was ended by signal {signal}"
-                )));
-            }
-        }
+        let ended = match ending.map_err(|e| CaseError::failed("cannot wait for a printing process", e))? {
+            // 1 is a unit that could not print, and has counted itself.
+            Ending::Code(0 | 1) => continue,
+            Ending::Code(code) => format!("ended with status {code}"),
+            Ending::Signal(signal) => format!("was ended by signal {signal}"),
+        };
+        return Err(CaseError::Failed(format!("a printing process {ended}")));
     }
     Ok(())
 }
 
 /// A process has its own buffer.
-fn process(setting: &Setting, sink: BorrowedFd<'_>) -> io::Result<u64> {
-    match setting.buffering {
-        Buffering::Line => print(setting, &mut PerLine(sink)),
+fn process(case: &Case, sink: BorrowedFd<'_>) -> io::Result<u64> {
+    match case.buffering {
+        Buffering::Line => print(case, |line| write_all(sink, line)),
         Buffering::Block => {
             let mut blocks = Blocks::new(sink);
-            let bytes = print(setting, &mut blocks)?;
+            let bytes = print(case, |line| blocks.line(line))?;
             blocks.flush()?;
             Ok(bytes)
         }
@@ -223,16 +201,18 @@ fn process(setting: &Setting, sink: BorrowedFd<'_>) -> io::Result<u64> {
 }
 
 /// As the source's thread.c: create all, then join all.
-fn threads(setting: &Setting, sink: BorrowedFd<'_>, board: &Board) -> Result<(), CaseError> {
-    let count = usize::try_from(setting.units).unwrap_or(usize::MAX);
+fn threads(case: &Case, sink: BorrowedFd<'_>, counters: &Counters) -> Result<(), CaseError> {
+    let count = usize::try_from(case.units).unwrap_or(usize::MAX);
     let shared = Mutex::new(Blocks::new(sink));
+    // A thread that panicked has left a whole buffer: `used` moves after the bytes.
+    let block = |line: &[u8]| shared.lock().unwrap_or_else(PoisonError::into_inner).line(line);
     let unit = || {
-        board.note(|| match setting.buffering {
-            Buffering::Line => print(setting, &mut PerLine(sink)),
-            Buffering::Block => print(setting, &mut Shared(&shared)),
+        counters.note(|| match case.buffering {
+            Buffering::Line => print(case, |line| write_all(sink, line)),
+            Buffering::Block => print(case, block),
         });
     };
-    crew(count, &unit, |made, error| cannot_make(setting, made, &error))?;
+    crew(count, &unit, |made, error| cannot_make(case, made, &error))?;
     let mut shared = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
     shared
         .flush()
@@ -240,12 +220,12 @@ fn threads(setting: &Setting, sink: BorrowedFd<'_>, board: &Board) -> Result<(),
 }
 
 /// A unit's work; the bytes it printed.
-fn print(setting: &Setting, output: &mut impl Output) -> io::Result<u64> {
-    let mut line = Line::new(setting.payload_bytes as usize);
+fn print(case: &Case, mut output: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<u64> {
+    let mut line = Line::new(case.payload_bytes as usize);
     let mut bytes = 0;
-    for counter in 0..setting.prints {
+    for counter in 0..case.prints {
         let line = line.with_counter(counter);
-        output.line(line)?;
+        output(line)?;
         bytes += line.len() as u64;
     }
     Ok(bytes)
@@ -254,16 +234,12 @@ fn print(setting: &Setting, output: &mut impl Output) -> io::Result<u64> {
 /// CPU time and switches of this process and of the children it has waited for.
 fn spent() -> (Duration, Switches) {
     let (own, children) = (usage_self(), usage_children());
-    let switches = Switches {
-        voluntary: own.switches.voluntary + children.switches.voluntary,
-        involuntary: own.switches.involuntary + children.switches.involuntary,
-    };
-    (own.cpu() + children.cpu(), switches)
+    (own.cpu() + children.cpu(), own.switches + children.switches)
 }
 
 /// Names the limit that refused a unit; called while those made are still there.
-fn cannot_make(setting: &Setting, made: usize, error: &io::Error) -> CaseError {
-    let what = format!("{} {} of {}", setting.unit.name(), made + 1, setting.units);
+fn cannot_make(case: &Case, made: usize, error: &io::Error) -> CaseError {
+    let what = format!("{} {} of {}", case.unit.name(), made + 1, case.units);
     refused(what, error)
 }
 
@@ -271,50 +247,86 @@ fn cannot_make(setting: &Setting, made: usize, error: &io::Error) -> CaseError {
 mod tests {
     use std::os::fd::AsFd;
 
-    use super::super::sink::one_at_a_time;
-    use super::*;
-    use threadgauge_lab::compat::params;
-    use threadgauge_lab::worker::Order;
+    use std::os::unix::net::UnixDatagram;
 
-    fn setting(case: &str) -> Setting {
-        Setting::read(&params(case)).unwrap()
+    use threadgauge_lab::point::Point as _;
+    use threadgauge_lab::testing;
+    use threadgauge_results::{Sample, Status};
+
+    use super::*;
+    use crate::print::Print;
+    use crate::print::case::Series;
+    use crate::print::sink::one_at_a_time;
+
+    /// 11 characters, into a pipe.
+    fn case(unit: Unit, units: u64, prints: u64, buffering: Buffering) -> Case {
+        Case {
+            unit,
+            units,
+            buffering,
+            ..Series::Prints.at(prints)
+        }
     }
 
-    fn worker() -> Worker {
-        Worker::new(&Order {
-            experiment: "print".to_owned(),
-            params: params(""),
-            cpus: vec![0],
-            handicap_percent: 0,
-            launched_ns: 0,
-        })
+    fn sample(case: Case) -> Sample {
+        let sample = testing::sample(&Print, &case.params());
+        assert_eq!(sample.status, Status::Ok, "{case:?}: {:?}", sample.reason);
+        sample
     }
 
     #[test]
-    fn every_way_to_print_brings_every_line() {
+    fn every_sink_gets_every_line() {
         let _alone = one_at_a_time();
         for unit in Unit::ALL {
             for sink in Sink::ALL {
                 for buffering in Buffering::ALL {
-                    let setting = Setting {
-                        unit: *unit,
-                        units: 6,
-                        prints: 500,
-                        payload_bytes: 11,
-                        sink: *sink,
-                        buffering: *buffering,
+                    let case = Case {
+                        sink,
+                        ..case(unit, 6, 500, buffering)
                     };
-                    let measured = measure(&setting, &worker()).unwrap();
-                    let Received { bytes, lines, .. } = measured.received;
-                    let returns = if *sink == Sink::Pty { 3_001 } else { 0 };
-                    assert_eq!(bytes, setting.bytes() + 9 + returns, "{setting:?}");
-                    if setting.lines_stay_whole() {
-                        assert_eq!(lines, 3_000, "{setting:?}");
+                    let sample = sample(case);
+                    let returns = if sink == Sink::Pty { 3_001 } else { 0 };
+                    let bytes = (case.bytes() + 9 + returns) as f64;
+                    assert_eq!(sample.value("bytes"), Some(bytes), "{case:?}");
+                    if case.lines_stay_whole() {
+                        assert_eq!(sample.value("lines"), Some(3_000.0), "{case:?}");
                     }
-                    assert!(measured.mean_alive > 0.0, "{setting:?}");
-                    assert!(measured.lap.wall_ns > 0);
+                    for metric in ["mean_alive", ELAPSED.name, CPU.name] {
+                        assert!(sample.value(metric) > Some(0.0), "{metric} of {case:?}");
+                    }
+                    let reads = matches!(sink, Sink::Pipe | Sink::Pty);
+                    assert_eq!(sample.value(READER_CPU.name) > Some(0.0), reads, "{case:?}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_write_is_a_line_or_what_is_in_a_buffer_and_threads_share_theirs() {
+        use Buffering::{Block, Line};
+        for (unit, buffering, lines_of_each_write) in [
+            (Unit::Process, Line, vec![1; 6]),
+            (Unit::Thread, Line, vec![1; 6]),
+            (Unit::Process, Block, vec![3, 3]),
+            (Unit::Thread, Block, vec![6]),
+        ] {
+            let case = case(unit, 2, 3, buffering);
+            // Each write is a datagram.
+            let (sink, read_end) = UnixDatagram::pair().unwrap();
+            print_all(&case, sink.as_fd(), &Counters::new().unwrap()).unwrap();
+            read_end.set_nonblocking(true).unwrap();
+            let mut writes = Vec::new();
+            let mut bytes = [0; 8192];
+            while let Ok(length) = read_end.recv(&mut bytes) {
+                writes.push(bytes[..length].to_vec());
+            }
+            assert_eq!(writes.pop().unwrap(), FINAL_WORD);
+            let lines = |write: &Vec<u8>| write.iter().filter(|byte| **byte == b'\n').count();
+            assert_eq!(
+                writes.iter().map(lines).collect::<Vec<_>>(),
+                lines_of_each_write,
+                "{case:?}"
+            );
         }
     }
 
@@ -322,34 +334,25 @@ mod tests {
     fn blocks_of_two_processes_meet_in_the_middle_of_lines() {
         let _alone = one_at_a_time();
         // Some 800 KB each: many times what a pipe holds, so that all are under way together.
-        let case = "unit=process,units=6,prints=50000,payload_bytes=11,sink=pipe,buffering=block";
-        let setting = setting(case);
-        let measured = measure(&setting, &worker()).unwrap();
-        let seen = measured.received;
-        assert!(seen.torn_lines > 0, "{seen:?}");
+        let case = case(Unit::Process, 6, 50_000, Buffering::Block);
+        let sample = sample(case);
+        let [lines, torn] = ["lines", TORN.name].map(|metric| sample.value(metric).unwrap());
+        assert!(torn > 0.0, "{sample:?}");
         assert_eq!(
-            seen.lines + seen.torn_lines,
-            setting.lines(),
+            lines + torn,
+            case.lines() as f64,
             "a newline each, wherever it stands"
         );
     }
 
     #[test]
     fn a_unit_that_cannot_print_fails_the_case() {
-        let _alone = one_at_a_time();
-        for unit in ["process", "thread"] {
-            let setting = setting(&format!(
-                "unit={unit},units=3,prints=2,payload_bytes=11,sink=null,buffering=line"
-            ));
-            let board = Board::new().unwrap();
+        for unit in Unit::ALL {
+            let case = case(unit, 3, 2, Buffering::Line);
             // Opened for reading only.
             let unwritable = std::fs::File::open("/dev/null").unwrap();
-            let outcome = match setting.unit {
-                Unit::Process => processes(&setting, unwritable.as_fd(), &board),
-                Unit::Thread => threads(&setting, unwritable.as_fd(), &board),
-            };
-            outcome.unwrap();
-            let says = board.verdict().unwrap_err().to_string();
+            let outcome = print_all(&case, unwritable.as_fd(), &Counters::new().unwrap());
+            let says = outcome.unwrap_err().to_string();
             assert!(
                 says.contains("3 units could not print") && says.contains("os error 9"),
                 "{says}"
@@ -359,24 +362,25 @@ mod tests {
 
     #[test]
     fn what_arrived_must_be_what_was_printed() {
-        let lines = setting("unit=process,units=2,prints=3,payload_bytes=11,sink=pipe,buffering=line");
+        let lines = case(Unit::Process, 2, 3, Buffering::Line);
         let all = Received {
             bytes: 6 * 15 + 9,
             lines: 6,
             torn_lines: 0,
             counters: 6,
             final_words: 1,
+            cpu_ns: 0,
         };
         assert!(check(&lines, &all).is_ok());
-        let blocks = Setting {
+        let blocks = Case {
             buffering: Buffering::Block,
             ..lines
         };
-        let terminal = Setting {
+        let terminal = Case {
             sink: Sink::Pty,
             ..lines
         };
-        for (setting, wrong, says) in [
+        for (case, wrong, says) in [
             (lines, Received { bytes: 98, ..all }, "98 bytes of 99 arrived"),
             (terminal, all, "99 bytes of 106 arrived"),
             (
@@ -400,7 +404,7 @@ mod tests {
             (blocks, Received { bytes: 98, ..all }, "98 bytes of 99 arrived"),
             (blocks, Received { lines: 5, ..all }, "5 newlines of 6 arrived"),
         ] {
-            let error = check(&setting, &wrong).unwrap_err().to_string();
+            let error = check(&case, &wrong).unwrap_err().to_string();
             assert!(error.contains(says), "{error}");
         }
         let torn = Received {
@@ -413,7 +417,7 @@ mod tests {
             check(&blocks, &torn).is_ok(),
             "blocks of processes may tear lines"
         );
-        let threads = Setting {
+        let threads = Case {
             unit: Unit::Thread,
             ..blocks
         };

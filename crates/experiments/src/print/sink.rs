@@ -4,123 +4,83 @@
 //! forked before the clock runs, pinned like the worker, the same for both kinds of unit: its work
 //! is part of the case (a console works too), and its CPU time is told apart.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Pid;
 use rustix::pty::OpenptFlags;
+use threadgauge_lab::worker::CaseError;
 use threadgauge_machine::clock;
 
-use super::line::{Judge, Received};
+use super::case::{Case, Sink};
+use super::line::{Checker, Received};
 use super::output::write_all;
-use super::setting::{Setting, Sink};
 use crate::sys::fork::fork;
 use crate::sys::reap::reap;
-use threadgauge_lab::worker::CaseError;
 
 /// What the reader asks for at once: all that a pipe holds by default.
 const READ_BYTES: usize = 65_536;
 
 /// An open sink.
 pub(super) struct Channel {
-    sink: Sink,
     write_end: OwnedFd,
-    reader: Option<Reader>,
-    judge: Option<Judge>,
-    tags: Vec<&'static str>,
+    read_by: ReadBy,
+}
+
+/// Who reads what is printed.
+enum ReadBy {
+    Nobody,
+    /// A process, while units print.
+    Process(Reader),
+    /// This process, from the file, when the clock has stopped.
+    Afterwards(Checker),
 }
 
 /// The process that reads a pipe or a pseudo-terminal.
 struct Reader {
     pid: Pid,
-    reports: OwnedFd,
+    reports: File,
 }
 
 /// A sink that has taken everything.
-pub(super) struct Drained {
-    /// What the reader saw; its CPU time, ns. `None` where no process reads.
-    read: Option<(Received, u64)>,
-    reader: Option<Pid>,
-    file: Option<(OwnedFd, Judge)>,
+pub(super) enum Drained {
+    /// And nobody knows what it was.
+    Unread,
+    /// What the process saw that has read it.
+    Read(Pid, Received),
+    /// A file that is still to be read.
+    File(OwnedFd, Checker),
 }
 
 impl Channel {
     /// Opens the sink of a case and, where it has one, starts its reader and waits until it is ready.
-    pub(super) fn open(setting: &Setting) -> Result<Self, CaseError> {
-        let judge = |newline| Judge::new(setting.payload_bytes as usize, setting.prints, newline);
-        let channel = match setting.sink {
+    pub(super) fn open(case: &Case) -> Result<Self, CaseError> {
+        let checker = |newline| Checker::new(case.payload_bytes as usize, case.prints, newline);
+        let (write_end, read_by) = match case.sink {
             Sink::Null => {
-                let null = rustix::fs::open("/dev/null", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())
-                    .map_err(|e| CaseError::failed("cannot open /dev/null for writing", e))?;
-                Self::without_reader(Sink::Null, null, None)
+                let null = rustix::fs::open("/dev/null", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty());
+                let null = null.map_err(|e| CaseError::failed("cannot open /dev/null for writing", e))?;
+                (null, ReadBy::Nobody)
             }
-            Sink::File => {
-                let (file, tags) = temporary_file()?;
-                let mut channel = Self::without_reader(Sink::File, file, Some(judge(b"\n")));
-                channel.tags = tags;
-                channel
-            }
+            Sink::File => (temporary_file()?, ReadBy::Afterwards(checker(b"\n"))),
             Sink::Pipe => {
-                let (read_end, write_end) = pipe_with(PipeFlags::CLOEXEC)
+                let ends = pipe_with(PipeFlags::CLOEXEC)
                     .map_err(|e| CaseError::failed("cannot make the pipe to print into", e))?;
-                Self::with_reader(Sink::Pipe, read_end, write_end, judge(b"\n"))?
+                Reader::start(ends, checker(b"\n"))?
             }
             Sink::Pty => {
-                let (master, slave) = pseudo_terminal().map_err(|e| {
+                let ends = pseudo_terminal().map_err(|e| {
                     CaseError::failed("cannot open a pseudo-terminal (is /dev/pts mounted?)", e)
                 })?;
                 // The terminal's own output processing stays on, as on a console: a newline becomes two bytes.
-                Self::with_reader(Sink::Pty, master, slave, judge(b"\r\n"))?
+                Reader::start(ends, checker(b"\r\n"))?
             }
         };
-        Ok(channel)
-    }
-
-    fn without_reader(sink: Sink, write_end: OwnedFd, judge: Option<Judge>) -> Self {
-        Self {
-            sink,
-            write_end,
-            reader: None,
-            judge,
-            tags: Vec::new(),
-        }
-    }
-
-    fn with_reader(
-        sink: Sink,
-        read_end: OwnedFd,
-        write_end: OwnedFd,
-        judge: Judge,
-    ) -> Result<Self, CaseError> {
-        let (reports, report_to) = pipe_with(PipeFlags::CLOEXEC)
-            .map_err(|e| CaseError::failed("cannot make the pipe for the reader's report", e))?;
-        // Allocated and touched before the fork, so that the reader need not while the clock runs.
-        let mut buffer = vec![1; READ_BYTES];
-        // The child must drop its copy of the write end, or it would wait for itself.
-        let mut write_end = Some(write_end);
-        let mut judge = Some(judge);
-        let pid = fork(|| {
-            drop(write_end.take());
-            let judge = judge.take().expect("is there until the child takes its copy");
-            match read_to_end(&read_end, report_to.as_fd(), judge, &mut buffer) {
-                Ok(()) => 0,
-                Err(_) => 1,
-            }
-        })
-        .map_err(|e| CaseError::failed("cannot fork the reader of the sink", e))?;
-        drop((read_end, report_to));
-        let reader = Reader { pid, reports };
-        reader.wait_until_ready()?;
-        Ok(Self {
-            sink,
-            write_end: write_end.expect("only the child takes it"),
-            reader: Some(reader),
-            judge: None,
-            tags: Vec::new(),
-        })
+        Ok(Self { write_end, read_by })
     }
 
     /// Where units write.
@@ -128,166 +88,135 @@ impl Channel {
         self.write_end.as_fd()
     }
 
-    /// What to mark the sample with.
-    pub(super) fn tags(&self) -> &[&'static str] {
-        &self.tags
+    /// Whether the file system of a file keeps it in memory: it never reaches a disk, which the source's log did.
+    pub(super) fn is_in_memory(&self) -> bool {
+        let system = rustix::fs::fstatfs(&self.write_end);
+        system.is_ok_and(|system| [TMPFS, RAMFS].contains(&(system.f_type as u64)))
     }
 
     /// Closes the sink and waits until everything has been read. Units must have ended: a write end that
     /// is still open elsewhere keeps the reader waiting.
     pub(super) fn drain(self) -> Result<Drained, CaseError> {
-        if self.sink == Sink::File {
-            let file = self.judge.map(|judge| (self.write_end, judge));
-            return Ok(Drained {
-                read: None,
-                reader: None,
-                file,
-            });
-        }
-        drop(self.write_end);
-        let read = self.reader.as_ref().map(Reader::report).transpose()?;
-        Ok(Drained {
-            read,
-            reader: self.reader.map(|r| r.pid),
-            file: None,
+        Ok(match self.read_by {
+            ReadBy::Afterwards(checker) => Drained::File(self.write_end, checker),
+            ReadBy::Nobody => Drained::Unread,
+            ReadBy::Process(mut reader) => {
+                drop(self.write_end);
+                let received = reader.report()?;
+                Drained::Read(reader.pid, received)
+            }
         })
     }
 }
 
 impl Drained {
-    /// Reaps the reader, reads a file back, and says what arrived and what CPU time reading took, ns. `None` where
-    /// nobody can read. Not timed: call it after the clock has stopped and the children's usage is noted.
-    pub(super) fn settle(self) -> Result<Option<(Received, u64)>, CaseError> {
-        if let Some(pid) = self.reader {
-            reap(pid).map_err(|e| CaseError::failed("cannot wait for the reader of the sink", e))?;
+    /// Reaps the reader, reads a file back, and says what arrived; `None` where nobody can read. Not timed: call it
+    /// after the clock has stopped and the children's usage is noted.
+    pub(super) fn settle(self) -> Result<Option<Received>, CaseError> {
+        match self {
+            Self::Unread => Ok(None),
+            Self::Read(reader, received) => {
+                reap(reader).map_err(|e| CaseError::failed("cannot wait for the reader of the sink", e))?;
+                Ok(Some(received))
+            }
+            Self::File(file, mut checker) => {
+                let read = rustix::fs::seek(&file, SeekFrom::Start(0))
+                    .and_then(|_| read_to_end(&file, &mut checker, &mut vec![0; READ_BYTES]));
+                read.map_err(|e| CaseError::failed("cannot read the file back", e))?;
+                Ok(Some(checker.finish()))
+            }
         }
-        let Some((file, judge)) = self.file else {
-            return Ok(self.read);
-        };
-        let seen = read_back(&file, judge).map_err(|e| CaseError::failed("cannot read the file back", e))?;
-        Ok(Some((seen, 0)))
     }
 }
 
 impl Reader {
-    fn wait_until_ready(&self) -> Result<(), CaseError> {
-        let mut ready = [0; 1];
-        read_exact(&self.reports, &mut ready)
-            .map_err(|e| CaseError::failed("the reader of the sink did not start", e))
+    /// Forks a reader of the first end and waits until it is ready to; what is printed goes into the second.
+    fn start(ends: (OwnedFd, OwnedFd), mut checker: Checker) -> Result<(OwnedFd, ReadBy), CaseError> {
+        let (read_end, write_end) = ends;
+        let (reports, report_to) = pipe_with(PipeFlags::CLOEXEC)
+            .map_err(|e| CaseError::failed("cannot make the pipe for the reader's report", e))?;
+        // Allocated and touched before the fork, so that the reader need not while the clock runs.
+        let mut buffer = vec![1; READ_BYTES];
+        // The child must drop its copy of the write end, or it would wait for itself.
+        let mut write_end = Some(write_end);
+        let pid = fork(|| {
+            drop(write_end.take());
+            u8::from(life(&read_end, report_to.as_fd(), &mut checker, &mut buffer).is_err())
+        })
+        .map_err(|e| CaseError::failed("cannot fork the reader of the sink", e))?;
+        drop((read_end, report_to));
+        let mut reports = File::from(reports);
+        let ready = reports.read_exact(&mut [0]);
+        ready.map_err(|e| CaseError::failed("the reader of the sink did not start", e))?;
+        let write_end = write_end.expect("only the child takes it");
+        Ok((write_end, ReadBy::Process(Self { pid, reports })))
     }
 
-    fn report(&self) -> Result<(Received, u64), CaseError> {
-        let mut report = [0; REPORT_BYTES];
-        read_exact(&self.reports, &mut report)
+    /// Waits until everything has been read, and says what it was.
+    fn report(&mut self) -> Result<Received, CaseError> {
+        let mut words = [[0; size_of::<u64>()]; 6];
+        self.reports
+            .read_exact(words.as_flattened_mut())
             .map_err(|e| CaseError::failed("the reader of the sink ended without a report", e))?;
-        Ok(decode(&report))
+        let [bytes, lines, torn_lines, counters, final_words, cpu_ns] = words.map(u64::from_ne_bytes);
+        Ok(Received {
+            bytes,
+            lines,
+            torn_lines,
+            counters,
+            final_words,
+            cpu_ns,
+        })
     }
 }
 
-/// The reader's life.
-fn read_to_end(
+/// The reader's life: a byte when it is ready, what [`Reader::report`] takes at the end.
+fn life(
     read_end: &OwnedFd,
     report_to: BorrowedFd<'_>,
-    mut judge: Judge,
+    checker: &mut Checker,
     buffer: &mut [u8],
 ) -> io::Result<()> {
     write_all(report_to, b"r")?;
     let began_cpu_ns = clock::process_cpu_ns();
-    loop {
-        match rustix::io::read(read_end, &mut *buffer) {
-            // The master side of a pseudo-terminal ends with an error when the last slave is closed.
-            Ok(0) | Err(Errno::IO) => break,
-            Ok(count) => judge.take(&buffer[..count]),
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
+    match read_to_end(read_end, checker, buffer) {
+        // The master side of a pseudo-terminal ends with an error when the last slave is closed.
+        Ok(()) | Err(Errno::IO) => {}
+        Err(error) => return Err(error.into()),
     }
-    let received = judge.finish();
+    let seen = checker.finish();
     let cpu_ns = clock::process_cpu_ns() - began_cpu_ns;
-    write_all(report_to, &encode(received, cpu_ns))
+    let words = [
+        seen.bytes,
+        seen.lines,
+        seen.torn_lines,
+        seen.counters,
+        seen.final_words,
+        cpu_ns,
+    ];
+    write_all(report_to, words.map(u64::to_ne_bytes).as_flattened())
 }
 
-const REPORT_BYTES: usize = 6 * size_of::<u64>();
-
-fn encode(received: Received, cpu_ns: u64) -> [u8; REPORT_BYTES] {
-    let Received {
-        bytes,
-        lines,
-        torn_lines,
-        counters,
-        final_words,
-    } = received;
-    let mut report = [0; REPORT_BYTES];
-    let words = [bytes, lines, torn_lines, counters, final_words, cpu_ns];
-    for (place, word) in report.chunks_exact_mut(size_of::<u64>()).zip(words) {
-        place.copy_from_slice(&word.to_ne_bytes());
-    }
-    report
-}
-
-fn decode(report: &[u8; REPORT_BYTES]) -> (Received, u64) {
-    let mut words = report
-        .as_chunks::<{ size_of::<u64>() }>()
-        .0
-        .iter()
-        .map(|word| u64::from_ne_bytes(*word));
-    let mut next = || words.next().unwrap_or_default();
-    let received = Received {
-        bytes: next(),
-        lines: next(),
-        torn_lines: next(),
-        counters: next(),
-        final_words: next(),
-    };
-    (received, next())
-}
-
-fn read_exact(from: &OwnedFd, mut into: &mut [u8]) -> io::Result<()> {
-    while !into.is_empty() {
-        match rustix::io::read(from, &mut *into) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(count) => into = &mut into[count..],
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(())
-}
-
-/// Reads the file from its start.
-fn read_back(file: &OwnedFd, mut judge: Judge) -> io::Result<Received> {
-    let mut buffer = vec![0; READ_BYTES];
-    let mut at = 0;
+fn read_to_end(from: impl AsFd, checker: &mut Checker, buffer: &mut [u8]) -> rustix::io::Result<()> {
     loop {
-        match rustix::io::pread(file, &mut buffer[..], at) {
-            Ok(0) => return Ok(judge.finish()),
-            Ok(count) => {
-                judge.take(&buffer[..count]);
-                at += count as u64;
-            }
+        match rustix::io::read(&from, &mut *buffer) {
+            Ok(0) => return Ok(()),
+            Ok(count) => checker.take(&buffer[..count]),
             Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         }
     }
 }
 
 /// A file without a name in the folder for temporary files: gone with the worker, whatever happens to it.
-///
-/// Appending, so that each write stands whole at the end. Marked where the file system keeps its files
-/// in memory: such a file never reaches a disk, which the source's log did.
-fn temporary_file() -> Result<(OwnedFd, Vec<&'static str>), CaseError> {
+/// Appending, so that each write stands whole at the end.
+fn temporary_file() -> Result<OwnedFd, CaseError> {
     let folder = std::env::temp_dir();
-    let file = open_nameless(&folder).map_err(|e| {
-        CaseError::failed(
-            format!(
-                "cannot make a file to print into in {} (set TMPDIR to another folder)",
-                folder.display()
-            ),
-            e,
-        )
-    })?;
-    let in_memory = rustix::fs::fstatfs(&file).is_ok_and(|fs| [TMPFS, RAMFS].contains(&(fs.f_type as u64)));
-    Ok((file, if in_memory { vec!["tmpfs"] } else { Vec::new() }))
+    open_nameless(&folder).map_err(|e| {
+        let shown = folder.display();
+        let says = format!("cannot make a file to print into in {shown} (set TMPDIR to another folder)");
+        CaseError::failed(says, e)
+    })
 }
 
 /// `TMPFS_MAGIC` and `RAMFS_MAGIC` of the kernel.
@@ -300,10 +229,7 @@ fn open_nameless(folder: &std::path::Path) -> rustix::io::Result<OwnedFd> {
     match rustix::fs::open(folder, flags | OFlags::TMPFILE, mode) {
         // Not every file system can: there, a name that lives for a moment.
         Err(Errno::OPNOTSUPP | Errno::ISDIR) => {
-            let name = folder.join(format!(
-                ".threadgauge-print-{}",
-                rustix::process::getpid().as_raw_nonzero()
-            ));
+            let name = folder.join(format!(".threadgauge-print-{}", std::process::id()));
             let file = rustix::fs::open(&name, flags | OFlags::CREATE | OFlags::EXCL, mode)?;
             rustix::fs::unlink(&name)?;
             Ok(file)
@@ -338,66 +264,61 @@ pub(super) fn one_at_a_time() -> std::sync::MutexGuard<'static, ()> {
 mod tests {
     use super::super::line::FINAL_WORD;
     use super::*;
-    use threadgauge_lab::compat::params;
+    use crate::print::case::Series;
 
-    fn setting(sink: Sink) -> Setting {
-        let case = format!(
-            "unit=thread,units=1,prints=100,payload_bytes=11,sink={},buffering=line",
-            sink.name()
-        );
-        Setting::read(&params(&case)).unwrap()
+    fn into(sink: Sink) -> Case {
+        Case {
+            sink,
+            ..Series::Prints.at(100)
+        }
     }
 
     #[test]
     fn every_readable_sink_tells_what_was_printed() {
         let _alone = one_at_a_time();
         for (sink, newline_bytes) in [(Sink::Pipe, 1), (Sink::File, 1), (Sink::Pty, 2)] {
-            let channel = Channel::open(&setting(sink)).unwrap();
+            let channel = Channel::open(&into(sink)).unwrap();
             for line in [
                 &b"hello linux[7]\n"[..],
                 b"hello li\n",
                 b"hello linux[8]\n",
+                b"hello linux[9]\n",
+                b"nux[9]\n",
                 FINAL_WORD,
             ] {
                 write_all(channel.write_end(), line).unwrap();
             }
-            let (received, _) = channel.drain().unwrap().settle().unwrap().unwrap();
+            let received = channel.drain().unwrap().settle().unwrap().unwrap();
             let expected = Received {
-                bytes: 44 + 4 * newline_bytes,
-                lines: 2,
-                torn_lines: 1,
-                counters: 15,
+                bytes: 64 + 6 * newline_bytes,
+                lines: 3,
+                torn_lines: 2,
+                counters: 24,
                 final_words: 1,
+                cpu_ns: received.cpu_ns,
             };
             assert_eq!(received, expected, "{}", sink.name());
+            assert_eq!(
+                received.cpu_ns > 0,
+                sink != Sink::File,
+                "only a reader's time is told"
+            );
         }
     }
 
     #[test]
     fn nobody_reads_the_null_device() {
         let _alone = one_at_a_time();
-        let channel = Channel::open(&setting(Sink::Null)).unwrap();
+        let channel = Channel::open(&into(Sink::Null)).unwrap();
         write_all(channel.write_end(), b"gone").unwrap();
         assert!(channel.drain().unwrap().settle().unwrap().is_none());
-    }
-
-    #[test]
-    fn a_report_survives_the_pipe() {
-        let received = Received {
-            bytes: 1,
-            lines: u64::MAX,
-            torn_lines: 3,
-            counters: 4,
-            final_words: 5,
-        };
-        assert_eq!(decode(&encode(received, 6)), (received, 6));
     }
 
     #[test]
     fn the_file_has_no_name() {
         let _alone = one_at_a_time();
         let before = leftovers();
-        let channel = Channel::open(&setting(Sink::File)).unwrap();
+        let channel = Channel::open(&into(Sink::File)).unwrap();
         assert_eq!(rustix::fs::fstat(channel.write_end()).unwrap().st_nlink, 0);
         assert_eq!(leftovers(), before);
     }

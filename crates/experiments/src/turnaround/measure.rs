@@ -202,10 +202,7 @@ fn used() -> Used {
     let ((own_ns, own), (children_ns, children)) = (of(usage_self()), of(usage_children()));
     Used {
         cpu_ns: own_ns + children_ns,
-        switches: Switches {
-            voluntary: own.voluntary + children.voluntary,
-            involuntary: own.involuntary + children.involuntary,
-        },
+        switches: own + children,
     }
 }
 

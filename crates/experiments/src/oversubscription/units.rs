@@ -1,0 +1,482 @@
+//! A case, and running it once: units that start together, share the work, and wait for each other at the end.
+//!
+//! Two gates and a start barrier keep starting and ending out of the figure. The *start gate* holds every unit asleep
+//! until all exist. Behind it is the *start barrier*: each unit counts itself in and yields until the last has come, so
+//! that all are awake and ready to run when the clock starts; waking 8,192 sleepers takes longer than the work. At the
+//! *exit gate* each unit sleeps until the last has finished its share, so that no unit is taken down while another
+//! works.
+//!
+//! Everything the units touch lies in memory that threads and forked children share alike, so both run the same
+//! code. Nothing here allocates once the units run.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{self, AcqRel, Acquire, Relaxed, Release};
+use std::thread::{sleep, yield_now};
+
+use rustix::io::retry_on_intr;
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, setpgid, waitpgid};
+use threadgauge_lab::point;
+use threadgauge_lab::prelude::*;
+use threadgauge_lab::refusal::refused;
+use threadgauge_machine::{Burner, clock, usage_self};
+
+use crate::sys::counters::SharedCounters;
+use crate::sys::fork::fork;
+use crate::sys::gate::Gate;
+use crate::sys::reap::reap;
+use crate::sys::threads::with_threads;
+
+/// Steps of the burner in a slice: a number and not a time, so that every case and round does the same work. About
+/// 1.6 µs here.
+const STEPS_PER_SLICE: u64 = 1_250;
+
+/// How long a unit sleeps in [`Mode::Sleep`].
+const SLEEP: Duration = Duration::from_millis(1);
+
+/// Pieces of a sample whose units sleep after each: one unit alone then sleeps for a quarter of a second.
+const SLEEPING_PIECES: u64 = 256;
+
+/// From the last unit's reaching the start barrier to the last unit's finishing its share.
+///
+/// Claims use it and not [`TOTAL`]: they are about switching, and at 8,192 units starting and ending takes ten times as
+/// long as this much work does. The source's total is ten seconds, ours 27 ms of CPU time.
+pub(super) const ELAPSED: Metric = metric("elapsed_ns", "ns");
+/// From before the first unit was created to after the last one was reaped.
+pub(super) const TOTAL: Metric = metric("total_ns", "ns");
+/// Creating all units.
+pub(super) const START: Metric = metric("start_ns", "ns");
+/// From the last finish until all units are reaped.
+pub(super) const END: Metric = metric("end_ns", "ns");
+/// CPU time of all units within [`ELAPSED`].
+pub(super) const CPU: Metric = metric("cpu_ns", "ns");
+/// Switches of all units within [`ELAPSED`]: those that gave the CPU up to wait for something.
+pub(super) const VOLUNTARY_SWITCHES: Metric = metric("voluntary_switches", "count");
+/// Those that stayed ready to run; yields are among them.
+pub(super) const INVOLUNTARY_SWITCHES: Metric = metric("involuntary_switches", "count");
+/// After how many pieces of work, of all units, the CPU is given up.
+const PIECES: Metric = metric("pieces", "count");
+/// Both kinds of switches over the pieces.
+pub(super) const SWITCHES_PER_SLICE: Metric = metric("switches_per_slice", "ratio");
+/// One slice alone on the CPU.
+const SLICE: Metric = metric("slice_ns", "ns");
+
+words! {
+    /// What shares the work.
+    pub(super) enum Unit { Thread = "thread", Process = "process" }
+}
+
+words! {
+    /// What a unit does after a slice.
+    pub(super) enum Mode {
+        /// Offers the CPU to whoever waits.
+        Yield = "yield",
+        /// Goes on: the control.
+        Neither = "neither",
+        /// Sleeps for 1 ms, as programs that wait for something do.
+        Sleep = "sleep",
+    }
+}
+
+point! {
+    /// One case.
+    pub(super) struct Case {
+        unit: Unit,
+        mode: Mode,
+        count: u64 = 1..,
+        cpus: u64 = 1..,
+        /// The work of all units together.
+        slices: u64 = 1..,
+    }
+}
+
+impl Case {
+    /// Reads a case that can be run.
+    pub(super) fn to_run(params: &Params) -> Result<Self, CaseError> {
+        let case = Self::read(params)?;
+        if case.slices.is_multiple_of(case.count) {
+            return Ok(case);
+        }
+        let wanted = format!("a multiple of the number of units that share it, {}", case.count);
+        Err(point::refused(params, "slices", &wanted))
+    }
+
+    /// How many pieces each unit's share is worked in, with the CPU given up after each.
+    ///
+    /// Sleeping units cut the same work into fewer, longer pieces: 16,384 sleeps of one unit alone would add up to
+    /// 17 s. There are 256 pieces, and one a unit where there are more units.
+    pub(super) fn pieces_per_unit(self) -> u64 {
+        let share = self.slices / self.count;
+        match self.mode {
+            Mode::Yield | Mode::Neither => share,
+            Mode::Sleep => (SLEEPING_PIECES / self.count).clamp(1, share),
+        }
+    }
+}
+
+/// Runs the case once and leaves its figures.
+pub(super) fn run(case: Case, worker: &mut Worker) -> Result<(), CaseError> {
+    let slice_ns = slice_ns();
+    let shared = Shared::new(case)?;
+    let watch = worker.stopwatch();
+    let begun_ns = clock::monotonic_ns();
+    let created_ns = match case.unit {
+        Unit::Thread => run_threads(&shared)?,
+        Unit::Process => run_processes(&shared)?,
+    };
+    let ended_ns = clock::monotonic_ns();
+    let lap = watch.stop();
+    shared.check()?;
+    let finished_ns = shared.read(LAST_FINISH_NS);
+    let between_ns = (finished_ns - shared.read(STARTED_NS)).max(1) as f64;
+    // The stopwatch may have hidden extra work in the whole section: this part gets its share of it.
+    let elapsed_ns = between_ns * (lap.wall_ns as f64 / (ended_ns - begun_ns).max(1) as f64);
+    let cpu_ns = shared.read(CPU_NS) as f64;
+    let (voluntary, involuntary) = (shared.read(VOLUNTARY) as f64, shared.read(INVOLUNTARY) as f64);
+    let pieces = (case.pieces_per_unit() * case.count) as f64;
+    worker.tag("cold");
+    worker.record(ELAPSED, elapsed_ns);
+    worker.record(TOTAL, lap.wall_ns as f64);
+    worker.record(START, (created_ns - begun_ns) as f64);
+    worker.record(END, (ended_ns - finished_ns) as f64);
+    worker.record(CPU, cpu_ns);
+    worker.record(VOLUNTARY_SWITCHES, voluntary);
+    worker.record(INVOLUNTARY_SWITCHES, involuntary);
+    worker.record(PIECES, pieces);
+    worker.record(SWITCHES_PER_SLICE, (voluntary + involuntary) / pieces);
+    worker.record(SLICE, slice_ns);
+    if case.count <= case.cpus && case.mode != Mode::Sleep {
+        let overlap = (cpu_ns / (elapsed_ns * case.count as f64)).min(1.0);
+        worker.noise("overlap", overlap);
+        if overlap < 0.95 {
+            worker.tag("low-overlap");
+        }
+    } else {
+        // The mean number of units that had not finished.
+        worker.noise("mean_alive", shared.read(ALIVE_NS) as f64 / between_ns);
+    }
+    Ok(())
+}
+
+/// The length of one slice alone on the CPU, ns: the shortest of five runs, by the CPU clock.
+fn slice_ns() -> f64 {
+    const SLICES: u64 = 100;
+    let run = |_| {
+        let before = clock::process_cpu_ns();
+        Burner::burn_units(SLICES * STEPS_PER_SLICE);
+        clock::process_cpu_ns() - before
+    };
+    (0..5).map(run).min().unwrap_or(0) as f64 / SLICES as f64
+}
+
+/// Creates the threads and waits for their end; returns when the last had been created.
+fn run_threads(shared: &Shared) -> Result<u64, CaseError> {
+    let body = || shared.unit();
+    let count = usize::try_from(shared.case.count).unwrap_or(usize::MAX);
+    with_threads(count, &body, |created| {
+        let created_ns = clock::monotonic_ns();
+        let outcome = created.map(|()| created_ns).map_err(|refusal| {
+            shared.cell(CANCELLED).store(1, Relaxed);
+            let which = format!("thread {} of {}", refusal.created + 1, shared.case.count);
+            refused(which, &refusal.error)
+        });
+        shared.start.open();
+        outcome
+    })
+}
+
+/// Forks the processes and waits for their end; returns when the last had been created.
+fn run_processes(shared: &Shared) -> Result<u64, CaseError> {
+    let count = shared.case.count;
+    let mut children = Vec::with_capacity(usize::try_from(count).unwrap_or(0));
+    for created in 0..count {
+        let child = fork(|| {
+            shared.unit();
+            0
+        });
+        let which = || format!("process {} of {count}", created + 1);
+        let grouped = child.map_err(|error| refused(which(), &error)).and_then(|pid| {
+            children.push(pid);
+            // A group of their own, so that waiting for any of them is waiting for one of them.
+            setpgid(Some(pid), Some(children[0]))
+                .map_err(|error| CaseError::failed("making a process group of them", error))
+        });
+        if let Err(failure) = grouped {
+            end_all(&children);
+            return Err(failure);
+        }
+    }
+    let created_ns = clock::monotonic_ns();
+    shared.start.open();
+    // Whoever ends first is waited for first: if one was killed, the others wait for it at the exit gate for ever.
+    let mut reaped = Vec::with_capacity(children.len());
+    while reaped.len() < children.len() {
+        let ended = retry_on_intr(|| waitpgid(children[0], WaitOptions::empty()))
+            .map_err(|error| CaseError::failed("waiting for the processes", error))?;
+        let Some((pid, status)) = ended else { continue };
+        reaped.push(pid);
+        if status.exit_status() != Some(0) {
+            children.retain(|child| !reaped.contains(child));
+            end_all(&children);
+            return Err(CaseError::Failed(format!(
+                "one of {count} processes was ended before it had done its share; look for what kills processes here, \
+                 e.g. `dmesg | grep -i oom`"
+            )));
+        }
+    }
+    Ok(created_ns)
+}
+
+fn end_all(children: &[Pid]) {
+    for &child in children {
+        // It may have ended by itself.
+        let _ = kill_process(child, Signal::KILL);
+    }
+    for &child in children {
+        let _ = reap(child);
+    }
+}
+
+// The cells that all units share. What is written often while units run has a cache line of its own.
+const CELLS: usize = 24;
+/// Units that have reached the start barrier.
+const READY: usize = 0;
+/// When the last had; 0 until then. The flag that lets all go.
+const STARTED_NS: usize = 8;
+/// Whether the units are to return without working.
+const CANCELLED: usize = 9;
+/// Units that have finished their share.
+const FINISHED: usize = 16;
+/// The latest finish.
+const LAST_FINISH_NS: usize = 17;
+/// The time from start to finish, summed over units.
+const ALIVE_NS: usize = 18;
+/// Steps done, summed over units.
+const STEPS: usize = 19;
+/// CPU time and switches in between, summed over units: each subtracts what it had and adds what it has.
+const CPU_NS: usize = 20;
+const VOLUNTARY: usize = 21;
+const INVOLUNTARY: usize = 22;
+
+/// What all units of a case share: the gates and the start barrier between them, and the sums.
+struct Shared {
+    case: Case,
+    start: Gate,
+    exit: Gate,
+    cells: SharedCounters<CELLS>,
+}
+
+impl Shared {
+    fn new(case: Case) -> Result<Self, CaseError> {
+        let failed = |e| CaseError::failed("mapping the memory that the units share", e);
+        Ok(Self {
+            case,
+            start: Gate::closed().map_err(failed)?,
+            exit: Gate::closed().map_err(failed)?,
+            cells: SharedCounters::new().map_err(failed)?,
+        })
+    }
+
+    fn cell(&self, at: usize) -> &AtomicU64 {
+        &self.cells[at]
+    }
+
+    fn read(&self, at: usize) -> u64 {
+        self.cell(at).load(Relaxed)
+    }
+
+    /// What a unit does, from its creation to its end.
+    fn unit(&self) {
+        self.start.pass();
+        if self.read(CANCELLED) != 0 {
+            return;
+        }
+        self.pass_start_barrier();
+        let steps = self.work();
+        self.finish(steps);
+        self.exit.pass();
+    }
+
+    /// Waits, ready to run, for the last to come.
+    fn pass_start_barrier(&self) {
+        // AcqRel: the last one's start comes after everything the others did before.
+        let last = self.cell(READY).fetch_add(1, AcqRel) + 1 == self.case.count;
+        if last {
+            // Release: pairs with the Acquire load below.
+            self.cell(STARTED_NS).store(clock::monotonic_ns(), Release);
+            // Read after the start, though it takes half a millisecond at 8,192 threads: read before, the kernel
+            // often takes the CPU away behind it, and the others' yields at the barrier are counted as their work's.
+            if self.case.unit == Unit::Thread {
+                self.account(AtomicU64::fetch_sub);
+            }
+        } else {
+            while self.cell(STARTED_NS).load(Acquire) == 0 {
+                yield_now();
+            }
+        }
+        if self.case.unit == Unit::Process {
+            self.account(AtomicU64::fetch_sub);
+        }
+    }
+
+    /// Does this unit's share; returns the steps done.
+    fn work(&self) -> u64 {
+        let pieces = self.case.pieces_per_unit();
+        let steps = self.case.slices / self.case.count / pieces * STEPS_PER_SLICE;
+        for piece in 1..=pieces {
+            Burner::burn_units(steps);
+            match self.case.mode {
+                // Its end gives the CPU up by itself: with two slices each, a yield more would be half as many again.
+                Mode::Yield if piece < pieces => yield_now(),
+                Mode::Yield | Mode::Neither => {}
+                Mode::Sleep => sleep(SLEEP),
+            }
+        }
+        steps * pieces
+    }
+
+    /// Leaves the figures; the last one opens the exit gate.
+    fn finish(&self, steps: u64) {
+        let now_ns = clock::monotonic_ns();
+        let started_ns = self.read(STARTED_NS);
+        self.cell(LAST_FINISH_NS).fetch_max(now_ns, Relaxed);
+        self.cell(ALIVE_NS).fetch_add(now_ns - started_ns, Relaxed);
+        self.cell(STEPS).fetch_add(steps, Relaxed);
+        if self.case.unit == Unit::Process {
+            self.account(AtomicU64::fetch_add);
+        }
+        // AcqRel: whoever is last has seen what the others left.
+        let last = self.cell(FINISHED).fetch_add(1, AcqRel) + 1 == self.case.count;
+        if last {
+            if self.case.unit == Unit::Thread {
+                self.account(AtomicU64::fetch_add);
+            }
+            self.exit.open();
+        }
+    }
+
+    /// Subtracts from the sums what was used before the work, adds to them what was used after it; they wrap around, so
+    /// that they are right whatever the order. For threads one reading covers all of them, so the first and the last
+    /// unit take it; a process can only read its own.
+    fn account(&self, change: fn(&AtomicU64, u64, Ordering) -> u64) {
+        let usage = usage_self();
+        let cpu_ns = u64::try_from(usage.cpu().as_nanos()).unwrap_or(0);
+        change(self.cell(CPU_NS), cpu_ns, Relaxed);
+        change(self.cell(VOLUNTARY), usage.switches.voluntary, Relaxed);
+        change(self.cell(INVOLUNTARY), usage.switches.involuntary, Relaxed);
+    }
+
+    /// Whether the work was done: all of it, once.
+    fn check(&self) -> Result<(), CaseError> {
+        let (done, finished) = (self.read(STEPS), self.read(FINISHED));
+        let wanted = self.case.slices * STEPS_PER_SLICE;
+        if (done, finished) == (wanted, self.case.count) {
+            return Ok(());
+        }
+        Err(CaseError::Failed(format!(
+            "{finished} of {} units did {done} of {wanted} steps; this is a defect of the laboratory",
+            self.case.count
+        )))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use threadgauge_lab::worker::Order;
+    use threadgauge_results::Sample;
+
+    /// A sample of the case. That every unit did its share and no more is checked on the way.
+    fn measured(case: Case, handicap_percent: u32) -> Sample {
+        let mut worker = Worker::new(&Order {
+            experiment: "oversubscription".to_owned(),
+            params: case.params(),
+            cpus: vec![0],
+            handicap_percent,
+            launched_ns: 0,
+        });
+        run(case, &mut worker).unwrap();
+        worker.finish(Ok(()))
+    }
+
+    fn figure(sample: &Sample, metric: Metric) -> f64 {
+        sample.value(metric.name).unwrap()
+    }
+
+    fn case(unit: Unit, mode: Mode, count: u64) -> Case {
+        Case {
+            unit,
+            mode,
+            count,
+            cpus: 1,
+            slices: 256,
+        }
+    }
+
+    #[test]
+    fn every_kind_of_case_does_its_work() {
+        for unit in Unit::ALL {
+            for mode in Mode::ALL {
+                for count in [1, 2, 32] {
+                    let case = case(unit, mode, count);
+                    let sample = measured(case, 0);
+                    let (elapsed_ns, total_ns) = (figure(&sample, ELAPSED), figure(&sample, TOTAL));
+                    assert!(elapsed_ns > 0.0 && elapsed_ns < total_ns, "{case:?}");
+                    let (noise, most) = match (count, mode) {
+                        (1, Mode::Yield | Mode::Neither) => ("overlap", 1.0),
+                        _ => ("mean_alive", count as f64),
+                    };
+                    let noise = sample.noise[noise];
+                    assert!(noise <= most && noise > 0.0, "{case:?} {sample:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_run_is_refused_in_words() {
+        let refused = |case: Case| Case::to_run(&case.params()).unwrap_err().to_string();
+        let case = case(Unit::Thread, Mode::Yield, 64);
+        let slices = 1000;
+        assert_eq!(
+            refused(Case { slices, ..case }),
+            "the parameter slices is 1000; it must be a multiple of the number of units that share it, 64"
+        );
+        let count = 0;
+        assert_eq!(
+            refused(Case { count, ..case }),
+            "the parameter count is 0; it must be a number from 1 on"
+        );
+    }
+
+    // Figures are asserted of processes alone: a thread's are those of the whole process, and other tests run in it.
+
+    #[test]
+    fn sleeping_is_counted_as_waiting() {
+        let waits = |mode| figure(&measured(case(Unit::Process, mode, 32), 0), VOLUNTARY_SWITCHES);
+        // Eight sleeps each; a page that must be waited for may come on top. Who loses the CPU while it lies down, and
+        // comes back when its time is over, has not slept.
+        let sleeping = waits(Mode::Sleep);
+        assert!((128.0..=256.0 + 32.0).contains(&sleeping), "{sleeping}");
+        let neither = waits(Mode::Neither);
+        assert!(neither <= 32.0, "{neither}");
+    }
+
+    #[test]
+    fn where_a_unit_was_refused_the_others_return_without_working() {
+        let shared = Shared::new(case(Unit::Thread, Mode::Yield, 4)).unwrap();
+        shared.cell(CANCELLED).store(1, Relaxed);
+        assert!(run_threads(&shared).is_ok());
+        assert_eq!(shared.read(FINISHED), 0);
+        let says = shared.check().unwrap_err().to_string();
+        assert!(says.contains("0 of 4 units"), "{says}");
+    }
+
+    #[test]
+    fn hidden_work_shows_in_the_figure() {
+        // Three times the time, and a single process cannot use more CPU time than time passes.
+        let sample = measured(case(Unit::Process, Mode::Neither, 1), 200);
+        let elapsed_ns = figure(&sample, ELAPSED);
+        assert!(elapsed_ns > 2.9 * figure(&sample, CPU), "{sample:?}");
+        assert!(figure(&sample, TOTAL) > elapsed_ns, "{sample:?}");
+    }
+}

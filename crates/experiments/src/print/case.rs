@@ -1,0 +1,384 @@
+//! The cases: what one is, the source's series of them, which of them a profile runs, and what the source measured.
+
+use threadgauge_lab::prelude::*;
+use threadgauge_results::published::{PrintRun, PublishedMean, means, print_runs};
+use threadgauge_stats::summarise;
+
+use super::line::{LONGEST_PAYLOAD_BYTES, bytes_per_unit};
+
+/// The metric that everything is read off.
+pub(super) const ELAPSED: Metric = metric("elapsed_ns", "ns");
+/// CPU time of parent and units.
+pub(super) const CPU: Metric = metric("cpu_ns", "ns");
+/// CPU time of the reader; 0 where nobody reads.
+pub(super) const READER_CPU: Metric = metric("reader_cpu_ns", "ns");
+/// Lines that did not arrive whole.
+pub(super) const TORN: Metric = metric("torn_lines", "lines");
+
+words! {
+    /// Who prints.
+    pub(super) enum Unit {
+        /// A child by fork, without another program.
+        Process = "process",
+        /// A POSIX thread with default attributes.
+        Thread = "thread",
+    }
+}
+words! {
+    /// What is printed into.
+    pub(super) enum Sink {
+        /// `/dev/null`: nobody reads.
+        Null = "null",
+        /// A pipe that a process reads to the end.
+        Pipe = "pipe",
+        /// A file in the page cache.
+        File = "file",
+        /// A pseudo-terminal whose other side a process reads to the end.
+        Pty = "pty",
+    }
+}
+words! {
+    /// How lines become writes.
+    pub(super) enum Buffering {
+        /// One write a line.
+        Line = "line",
+        /// Blocks of 4,096 bytes.
+        Block = "block",
+    }
+}
+point! {
+    /// One case.
+    pub(super) struct Case {
+        /// Who prints.
+        unit: Unit,
+        /// How many of them.
+        units: u64 = 1..=100_000,
+        /// Lines of each.
+        prints: u64 = 1..=10_000_000,
+        /// The text of a line, without the counter in brackets.
+        payload_bytes: u64 = 1..=LONGEST_PAYLOAD_BYTES,
+        /// What is printed into.
+        sink: Sink,
+        /// How lines become writes.
+        buffering: Buffering,
+        /// How many CPUs all are pinned to.
+        cpus: u64 = 1..,
+    }
+}
+
+impl Case {
+    /// Processes, then threads.
+    pub(super) fn of_both_kinds(&self) -> [Self; 2] {
+        Unit::ALL.map(|unit| self.unit(unit))
+    }
+
+    /// All lines of all units.
+    pub(super) const fn lines(&self) -> u64 {
+        self.units * self.prints
+    }
+
+    /// All bytes of all units.
+    pub(super) fn bytes(&self) -> u64 {
+        self.units * bytes_per_unit(self.payload_bytes, self.prints)
+    }
+
+    /// Whether a line is one write, or reaches the sink as if it were: through one buffer in order.
+    pub(super) fn lines_stay_whole(&self) -> bool {
+        self.buffering == Buffering::Line || self.unit == Unit::Thread
+    }
+
+    /// What a sample takes on a small virtual machine: starting the worker, making the units, printing.
+    fn estimate(&self) -> Duration {
+        const WORKER_NS: u64 = 6_000_000;
+        let unit_ns = match self.unit {
+            Unit::Process => 150_000,
+            Unit::Thread => 40_000,
+        };
+        // Of a write, and of a byte, ns.
+        let (write_ns, hundred_bytes_ns) = match self.sink {
+            Sink::Null => (170, 0),
+            Sink::Pipe => (280, 35),
+            Sink::File => (750, 20),
+            Sink::Pty => (1_950, 800),
+        };
+        let line_ns = match self.buffering {
+            Buffering::Line => write_ns,
+            Buffering::Block => 40,
+        };
+        let printing_ns = self.lines() * line_ns + self.bytes() * hundred_bytes_ns / 100;
+        Duration::from_nanos(WORKER_NS + self.units * unit_ns + printing_ns)
+    }
+}
+
+words! {
+    /// One of the source's series, by the name that its published runs carry.
+    pub(super) enum Series {
+        /// Experiment 1: lines per unit, one core.
+        Prints = "repeat_single_core",
+        /// Experiment 2: units, one core.
+        Units = "more_units",
+        /// Experiment 3: lines per unit, 256 characters, one core.
+        Payload = "larger_payload",
+        /// Experiment 5: lines per unit, two cores.
+        TwoCpus = "repeat_dual_core",
+    }
+}
+
+impl Series {
+    /// What it varies, in the source's order: units for [`Series::Units`], lines per unit for the others.
+    pub(super) const fn counts(self) -> &'static [u64] {
+        match self {
+            Self::Prints => &[5, 10, 50, 100, 500, 1_000, 5_000, 10_000],
+            Self::Units => &[100, 255, 350, 500, 800, 1_000],
+            Self::Payload => &[100, 500, 1_000],
+            Self::TwoCpus => &[10, 100, 1_000, 10_000],
+        }
+    }
+
+    /// Its case with such a count, for threads, on the sink that decides claims: a pipe, and a write a line.
+    pub(super) const fn at(self, count: u64) -> Case {
+        let (units, prints) = match self {
+            Self::Units => (count, 1_000),
+            _ => (255, count),
+        };
+        Case {
+            unit: Unit::Thread,
+            units,
+            prints,
+            payload_bytes: if matches!(self, Self::Payload) { 256 } else { 11 },
+            sink: Sink::Pipe,
+            buffering: Buffering::Line,
+            cpus: if matches!(self, Self::TwoCpus) { 2 } else { 1 },
+        }
+    }
+
+    /// Its cases, for threads.
+    pub(super) fn cases(self) -> impl Iterator<Item = Case> {
+        self.counts().iter().map(move |count| self.at(*count))
+    }
+
+    /// The series, kind, units and lines per unit of a case's published figures. (255 units of 1,000 lines were
+    /// measured twice, in two series.)
+    fn published_as(self, case: Case) -> (&'static str, &'static str, u64, Option<u64>) {
+        // Two CPUs are compared with the one of the first series.
+        let own = case.cpus == self.at(0).cpus;
+        let series = if own { self } else { Self::Prints };
+        (series.name(), case.unit.name(), case.units, Some(case.prints))
+    }
+
+    /// The source's runs of a case, s, in its order.
+    pub(super) fn runs(self, case: Case) -> Vec<f64> {
+        let wanted = self.published_as(case);
+        let of =
+            |run: &'static PrintRun| (&*run.experiment, &*run.kind, run.units, Some(run.prints_per_unit));
+        let runs = print_runs().iter().filter(|run| of(run) == wanted);
+        runs.map(|run| run.elapsed_s).collect()
+    }
+
+    /// The mean of the runs without the largest and the smallest, s, as the source takes it.
+    pub(super) fn seconds(self, case: Case) -> Option<f64> {
+        summarise(&self.runs(case), 0.05).ok()?.trimmed_mean
+    }
+
+    /// The mean that the source prints.
+    pub(super) fn mean(self, case: Case) -> Option<&'static PublishedMean> {
+        let wanted = self.published_as(case);
+        let of =
+            |mean: &'static PublishedMean| (&*mean.experiment, &*mean.kind, mean.units, mean.prints_per_unit);
+        means().iter().find(|mean| of(mean) == wanted)
+    }
+
+    /// What a statistic of times was in the source.
+    pub(super) fn published(self, statistic: &Statistic) -> Option<f64> {
+        statistic.of_cells(|cell| self.seconds(Case::read(&cell.pattern).ok()?))
+    }
+}
+
+/// The cases of a profile.
+///
+/// Claims are decided on one sink in every profile, so that verdicts can be compared: the pipe, since the source's
+/// console read every byte too. A pseudo-terminal is nearer to a console, yet ten times dearer a line: quick could not
+/// have it.
+///
+/// Of the pipe, quick has every cell up to 1,000 lines a unit; of the other sinks only what shows that they differ. Two
+/// CPUs, more units and longer lines into `/dev/null` would take another 2 s a round.
+pub(super) fn plan(site: &Site) -> Plan {
+    use Buffering::{Block, Line};
+    let up_to = |most: u64, series: &[Series]| {
+        let cases = series.iter().copied().flat_map(Series::cases);
+        cases.filter(|case| case.prints <= most).collect::<Vec<_>>()
+    };
+    let (every, row) = (&Series::ALL, &[Series::Prints]);
+    let two = [100, 1_000].map(|prints| Series::Prints.at(prints)).to_vec();
+    let points = match site.profile {
+        Profile::Quick => vec![
+            (Sink::Pipe, Line, up_to(1_000, every)),
+            (Sink::Null, Line, up_to(1_000, row)),
+            (Sink::Pipe, Block, two),
+        ],
+        // Of the terminal and the file no more than 1,000 lines: 10,000 take 5 s and 2 s a case.
+        Profile::Standard => vec![
+            (Sink::Pipe, Line, up_to(10_000, every)),
+            (Sink::Null, Line, up_to(10_000, row)),
+            (Sink::Pty, Line, up_to(1_000, row)),
+            (Sink::File, Line, up_to(1_000, row)),
+            (Sink::Pipe, Block, two),
+        ],
+        Profile::Paper => [Sink::Pipe, Sink::Null, Sink::Pty, Sink::File]
+            .into_iter()
+            .flat_map(|sink| [Line, Block].map(|buffering| (sink, buffering, up_to(10_000, every))))
+            .collect(),
+    };
+    let mut cases: Vec<PlannedCase> = Vec::new();
+    for (sink, buffering, points) in points {
+        for case in points.iter().flat_map(Case::of_both_kinds) {
+            let case = case.sink(sink).buffering(buffering);
+            // 255 units × 1,000 lines stand in two of the source's tables.
+            if cases.iter().all(|planned| planned.params != case.params()) {
+                cases.push(PlannedCase::new(case, case.estimate()));
+            }
+        }
+    }
+    Plan {
+        cases,
+        // Short, so that it can be tried often.
+        reference: Series::Prints.at(5).params(),
+        budget: Duration::from_secs(site.profile.pick(34, 320, 3 * 3_600)),
+        twice_up_to: Duration::from_millis(25),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use threadgauge_lab::point::Value;
+    use threadgauge_lab::testing::site;
+
+    use super::*;
+
+    const CASE: Case = Case {
+        unit: Unit::Thread,
+        units: 255,
+        prints: 100,
+        payload_bytes: 11,
+        sink: Sink::Pipe,
+        buffering: Buffering::Line,
+        cpus: 1,
+    };
+
+    #[test]
+    fn a_case_survives_the_way_there_and_back() {
+        let id = "unit=thread,units=255,prints=100,payload_bytes=11,sink=pipe,buffering=line,cpus=1";
+        assert_eq!(CASE.params().to_string(), id);
+        assert_eq!(Case::read(&CASE.params()).unwrap(), CASE);
+        assert_eq!(CASE.lines(), 25_500);
+        assert_eq!(CASE.bytes(), 255 * (10 * 15 + 90 * 16));
+    }
+
+    #[test]
+    fn what_cannot_be_printed_is_refused_in_words() {
+        for (key, value, says) in [
+            (
+                "unit",
+                "fiber",
+                "the parameter unit is fiber; it must be one of process, thread",
+            ),
+            ("sink", "lp0", "one of null, pipe, file, pty"),
+            ("buffering", "none", "one of line, block"),
+            (
+                "units",
+                "0",
+                "the parameter units is 0; it must be a number from 1 to 100000",
+            ),
+            ("prints", "many", "the parameter prints is many"),
+            ("payload_bytes", "481", "a number from 1 to 480"),
+        ] {
+            let case = CASE.params().with(key, Value::parse(value));
+            let error = Case::read(&case).unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
+        }
+    }
+
+    /// With all tries, and the reference case twice.
+    fn round_s(plan: &Plan) -> f64 {
+        let of = |case: &PlannedCase| {
+            let is_reference = case.params == plan.reference;
+            let workers = plan.tries(case, is_reference) * (1 + u32::from(is_reference));
+            case.estimate.as_secs_f64() * f64::from(workers)
+        };
+        plan.cases.iter().map(of).sum()
+    }
+
+    #[test]
+    fn rounds_fit_the_budgets() {
+        for (profile, rounds, most_s) in [
+            // The seventh, where the machine is quicker than the estimates.
+            (Profile::Quick, 6.0, 5.3),
+            (Profile::Standard, 10.0, 20.0),
+            (Profile::Paper, 10.0, 300.0),
+        ] {
+            let plan = plan(&site(profile, 2));
+            let took = round_s(&plan);
+            let says = format!("{}: {took} s a round", profile.name());
+            assert!(took <= most_s, "{says}");
+            assert!(rounds * took <= plan.budget.as_secs_f64(), "{says}");
+        }
+        // The claim on files needs 20 rounds.
+        assert!(20.0 * round_s(&plan(&site(Profile::Standard, 2))) <= 330.0);
+    }
+
+    #[test]
+    fn every_case_stands_once_and_the_reference_is_one_of_them() {
+        for profile in [Profile::Quick, Profile::Standard, Profile::Paper] {
+            let plan = plan(&site(profile, 2));
+            let picked = plan.cases.iter().filter(|c| c.params == plan.reference).count();
+            assert_eq!(picked, 1, "{}", profile.name());
+            for (i, case) in plan.cases.iter().enumerate() {
+                let mut before = plan.cases[..i].iter();
+                assert!(before.all(|c| c.params != case.params), "{}", case.params);
+                assert!(Case::read(&case.params).is_ok(), "{}", case.params);
+            }
+        }
+    }
+
+    #[test]
+    fn the_pipe_has_every_cell_of_the_source() {
+        let cells = |profile| {
+            let cases = plan(&site(profile, 2)).cases.into_iter();
+            let cases = cases.map(|planned| Case::read(&planned.params).unwrap());
+            cases
+                .filter(|c| (c.sink, c.buffering) == (Sink::Pipe, Buffering::Line))
+                .count()
+        };
+        // 17 points on one core, 255 × 1,000 twice among them, and 4 on two: both kinds.
+        assert_eq!(cells(Profile::Standard), 2 * (17 - 1 + 4));
+        assert_eq!(cells(Profile::Paper), cells(Profile::Standard));
+        assert_eq!(cells(Profile::Quick), cells(Profile::Standard) - 2 * 3);
+    }
+
+    #[test]
+    fn one_cpu_skips_what_needs_two() {
+        let skipped = |cpus| {
+            let site = site(Profile::Quick, cpus);
+            let mut plan = plan(&site);
+            plan.fit(&site);
+            let lacks = plan.cases.into_iter().filter_map(|c| c.skip);
+            lacks.map(|lack| lack.says).collect::<Vec<_>>()
+        };
+        assert_eq!(skipped(1), ["needs 2 CPUs, this run has 1"; 6]);
+        assert!(skipped(2).is_empty());
+    }
+
+    #[test]
+    fn every_point_of_the_series_was_published() {
+        for series in Series::ALL {
+            for case in series.cases() {
+                for case in case.of_both_kinds() {
+                    assert_eq!(series.runs(case).len(), 5, "{case:?}");
+                    let recomputed = series.mean(case).unwrap().recomputed_trimmed_mean_s.unwrap();
+                    let trimmed = series.seconds(case).unwrap();
+                    assert!((recomputed - trimmed).abs() < 1e-3, "{case:?}");
+                }
+            }
+        }
+    }
+}
