@@ -1,7 +1,7 @@
 //! `cargo xtask bench-groups`: group messaging by `threadgauge serve groups`, its peers, and a floor in C, side by side.
 //!
 //! Every server is started, driven, and stopped in turn, on a port of its own each time. A part is a panel of [`panels`], or
-//! a file: [`quiet`], [`nats_bench`]. What is compared is in [`contenders`], what one run is in [`talk`]; what measurements
+//! a file: [`quiet`], [`churn`], [`nats_bench`]. What is compared is in [`contenders`], what one run is in [`talk`]; what measurements
 //! of servers share is in [`crate::rig`].
 //!
 //! One driver for all, `crates/load`, on a CPU of its own. In a closed loop its speed decides how much one turn of the
@@ -15,6 +15,7 @@
 //! beyond, one by one, since the member that is being read holds its buffer: sixteen outstanding in rooms of ten cost it a
 //! system call a delivery. The driver's frames have a mask of zeroes.
 
+mod churn;
 mod contenders;
 mod nats_bench;
 mod panels;
@@ -68,6 +69,8 @@ enum What {
     Halved,
     /// Accepting, memory and CPU time of 10,000 connections on which nothing happens
     Quiet,
+    /// Members that come, speak once and go, and subscriptions that change beside full load
+    Churn,
     /// `nats bench`: one publisher to nine subscribers
     NatsBench,
 }
@@ -99,6 +102,7 @@ pub fn run(options: &Options) -> Result<()> {
                 What::Designs => panels::designs(site, &contenders),
                 What::Halved => panels::halved(site, &contenders),
                 What::Quiet => quiet::measure(site, &contenders),
+                What::Churn => churn::measure(site, &contenders),
                 What::NatsBench => nats_bench::measure(site, &contenders),
             };
             part.map(|mut part| {

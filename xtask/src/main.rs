@@ -22,6 +22,8 @@ mod clients;
 mod deps;
 mod folders;
 mod golden;
+#[path = "../../guests/compile.rs"]
+mod guests;
 mod licences;
 mod man;
 mod pairs;

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use threadgauge_exec::{Carrier, ConcurrentExecution, Mode};
+use threadgauge_exec::{Carrier, ConcurrentExecution, Ended, Mode};
 
 use crate::Call;
 use crate::measure::Finisher;
@@ -12,11 +12,12 @@ fn with(call: Call) -> ConcurrentExecution {
 }
 
 fn run(execution: &ConcurrentExecution, call: Call, finisher: &mut Finisher) {
-    execution.for_each(
+    let report = execution.for_each(
         0..call.objects,
         |object| call.work.run(*object),
         |done| finisher.finish(done.result),
     );
+    assert_eq!(report.ended, Ended::All);
 }
 
 /// The default.

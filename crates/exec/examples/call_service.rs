@@ -58,7 +58,7 @@ fn start_service() -> io::Result<SocketAddr> {
         // The service is a concurrent execution as well: of connections, without end.
         let sixteen = NonZeroUsize::new(16).expect("not zero");
         let connections = std::iter::from_fn(|| Some(listener.accept()));
-        ConcurrentExecution::new(sixteen).for_each(
+        let _ = ConcurrentExecution::new(sixteen).for_each(
             connections,
             |connection| {
                 if let Ok((stream, _)) = connection {

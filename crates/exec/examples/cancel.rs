@@ -19,8 +19,8 @@ fn main() -> std::io::Result<()> {
     let seconds = std::env::args()
         .nth(1)
         .map_or(5.0, |s| s.parse().expect("a number"));
-    let token = StopToken::new();
-    let stop = token.clone();
+    let program = StopToken::new();
+    let stop = program.clone();
     let mut signals = Signals::new([SIGINT])?;
     thread::spawn(move || {
         for _ in signals.forever() {
@@ -30,13 +30,16 @@ fn main() -> std::io::Result<()> {
     println!("working; Ctrl-C stops it");
 
     let four = NonZeroUsize::new(4).expect("not zero");
+    // The deadline, too, cuts the work short.
+    let call = program.child();
     let (mut whole, mut cut_short) = (0, 0);
     let report = ConcurrentExecution::new(four)
-        .stop(&token)
+        .stop(&program)
+        .announce_stop(&call)
         .deadline(Duration::from_secs_f64(seconds))
         .for_each(
             0..1_000_000,
-            |_| long_work(&token),
+            |_| long_work(&call),
             |done| if done.result { whole += 1 } else { cut_short += 1 },
         );
     let why = match report.ended {

@@ -39,9 +39,11 @@ fn empty(rounds: usize, objects: usize) {
             for (samples, mode) in ours.iter_mut().zip(MODES) {
                 let mut sum = 0;
                 let start = Instant::now();
-                at_most(degree)
-                    .mode(mode)
-                    .for_each(0..objects, |i| black_box(*i), |done| sum += done.result);
+                let _ = at_most(degree).mode(mode).for_each(
+                    0..objects,
+                    |i| black_box(*i),
+                    |done| sum += done.result,
+                );
                 samples.push(start.elapsed().as_nanos() as f64 / objects as f64);
                 assert_eq!(sum, objects * (objects - 1) / 2);
             }
@@ -69,7 +71,7 @@ fn burns(rounds: usize, objects: usize) {
         };
         for ((over, waits), mode) in over.iter_mut().zip(&mut waits).zip(MODES) {
             let start = Instant::now();
-            at_most(2).mode(mode).for_each(
+            let _ = at_most(2).mode(mode).for_each(
                 0..objects,
                 |_| burn(turns),
                 |done| {
@@ -98,7 +100,7 @@ fn threads(rounds: usize, objects: usize) {
         }
         bare.push(start.elapsed().as_nanos() as f64 / objects as f64);
         let start = Instant::now();
-        at_most(1)
+        let _ = at_most(1)
             .carrier(Carrier::ThreadPerObject)
             .for_each(0..objects, |i| black_box(*i), |_| ());
         ours.push(start.elapsed().as_nanos() as f64 / objects as f64);

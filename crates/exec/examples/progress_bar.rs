@@ -20,7 +20,7 @@ fn main() {
     let drawn = bar.clone();
     let three = NonZeroUsize::new(3).expect("not zero");
     let mut primes = 0;
-    ConcurrentExecution::new(three)
+    let _ = ConcurrentExecution::new(three)
         .on_progress(Duration::from_millis(100), move |progress| {
             drawn.set_position(progress.finished as u64);
             if let Some(remaining) = progress.remaining() {

@@ -50,7 +50,14 @@ use std::sync::OnceLock;
 pub enum Degree {
     /// This many.
     Fixed(NonZeroUsize),
-    /// What brings the most objects a second, within bounds.
+    /// What brings the most objects a second, within bounds. Made by [`Degree::adaptive`], which puts them in order:
+    ///
+    /// ```compile_fail,E0639
+    /// # use std::num::NonZeroUsize;
+    /// # use threadgauge_exec::Degree;
+    /// Degree::Adaptive { least: NonZeroUsize::new(5).unwrap(), most: NonZeroUsize::new(2).unwrap() };
+    /// ```
+    #[non_exhaustive]
     Adaptive {
         /// Never fewer.
         least: NonZeroUsize,
@@ -68,7 +75,8 @@ impl Degree {
     /// use threadgauge_exec::Degree;
     ///
     /// let sixty = NonZeroUsize::new(60).unwrap();
-    /// assert_eq!(Degree::adaptive(..=sixty), Degree::Adaptive { least: NonZeroUsize::MIN, most: sixty });
+    /// let Degree::Adaptive { least, most, .. } = Degree::adaptive(..=sixty) else { panic!() };
+    /// assert_eq!((least.get(), most), (1, sixty));
     /// Degree::adaptive(..);
     /// ```
     #[must_use]

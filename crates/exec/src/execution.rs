@@ -73,7 +73,7 @@ pub enum Mode {
 /// What [`try_for_each`](ConcurrentExecution::try_for_each) does when a processor returns an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnError {
-    /// Nothing more starts, the stop token is set, those that run are waited for and finished.
+    /// Nothing more starts, the end is [announced](ConcurrentExecution::announce_stop), those that run are waited for and finished.
     #[default]
     StopAtFirst,
     /// The error is kept and the rest goes on.
@@ -90,8 +90,10 @@ pub(crate) struct Settings {
     on_error: OnError,
     pub(crate) look_ahead: Option<NonZeroUsize>,
     pub(crate) deadline: Option<Duration>,
+    /// The call's own: it hears the first of these and tells the second.
     pub(crate) token: StopToken,
-    given_token: bool,
+    stop: Option<StopToken>,
+    announce: Option<StopToken>,
     warn: Option<Warn>,
     pub(crate) listener: Option<Listener>,
 }
@@ -137,8 +139,8 @@ impl Settings {
 /// - The call **returns** when the last object is finished. No thread is left behind, however it ends; those of a
 ///   [`ThreadPool`] have let go of all that belongs to the call.
 /// - A call **ends early** when its token is set, its deadline passes, its finisher breaks, a processor fails under
-///   [`OnError::StopAtFirst`], or something panics. Then nothing more starts, the token is set, running processors
-///   are waited for and, unless the finisher itself broke or panicked, finished. What was never started comes back
+///   [`OnError::StopAtFirst`], or something panics. Then nothing more starts, the end is
+///   [announced](Self::announce_stop), running processors are waited for and, unless the finisher itself broke or panicked, finished. What was never started comes back
 ///   in [`Report::rest`].
 /// - A **panic** in a processor or in the iterator ends the call early and then goes on in the caller; of several,
 ///   the first. A panic in the finisher goes on at once when the running processors have ended.
@@ -254,7 +256,8 @@ impl ConcurrentExecution {
                 look_ahead: None,
                 deadline: None,
                 token: StopToken::new(),
-                given_token: false,
+                stop: None,
+                announce: None,
                 warn: None,
                 listener: None,
             },
@@ -299,15 +302,16 @@ impl ConcurrentExecution {
         self
     }
 
-    /// How long after its start a call starts its last object. At that time the token is set, and the call
-    /// returns when the running processors have.
+    /// How long after its start a call starts its last object. At that time the end is
+    /// [announced](Self::announce_stop), and the call returns when the running processors have.
     #[must_use]
     pub fn deadline(mut self, after: Duration) -> Self {
         self.settings.deadline = Some(after);
         self
     }
 
-    /// Ends a call early when `token` is set; the call sets it too when it ends early for another reason.
+    /// Ends a call early when `token` is set. The call does not set it: what it stops early for another reason stops
+    /// nobody else.
     ///
     /// ```
     /// use std::num::NonZeroUsize;
@@ -323,8 +327,33 @@ impl ConcurrentExecution {
     /// ```
     #[must_use]
     pub fn stop(mut self, token: &StopToken) -> Self {
-        self.settings.token = token.clone();
-        self.settings.given_token = true;
+        self.settings.stop = Some(token.clone());
+        self
+    }
+
+    /// Sets `token`, for good, when a call ends early for whatever reason: a token that was set, its deadline, a
+    /// finisher that breaks, the first error, a panic. Processors that look at it can cut their work short.
+    ///
+    /// Give each call a token of its own. Where there is also one that [stops](Self::stop) the call, make it a
+    /// [child](StopToken::child) of that: then nobody has to notice first.
+    ///
+    /// ```
+    /// use std::num::NonZeroUsize;
+    /// use threadgauge_exec::{ConcurrentExecution, Ended, StopToken};
+    ///
+    /// let program = StopToken::new();
+    /// let call = program.child();
+    /// let tried = ConcurrentExecution::new(NonZeroUsize::MIN).stop(&program).announce_stop(&call).try_for_each(
+    ///     0..100,
+    ///     |n| if *n == 3 { Err("three") } else { Ok(()) },
+    ///     |_| (),
+    /// );
+    /// assert_eq!(tried.report.ended, Ended::Failed);
+    /// assert!(call.is_stopped() && !program.is_stopped());
+    /// ```
+    #[must_use]
+    pub fn announce_stop(mut self, token: &StopToken) -> Self {
+        self.settings.announce = Some(token.clone());
         self
     }
 
@@ -503,12 +532,10 @@ impl ConcurrentExecution {
         self.settings.on_error
     }
 
-    /// Without a token of the caller's, each call has its own.
+    /// Each call has a token of its own.
     pub(crate) fn settings_of_a_call(&self) -> Settings {
         let mut settings = self.settings.clone();
-        if !settings.given_token {
-            settings.token = StopToken::new();
-        }
+        settings.token = StopToken::of_a_call(settings.stop.as_ref(), settings.announce.as_ref());
         settings.listener = settings.listener.as_ref().map(Listener::for_a_call);
         settings
     }

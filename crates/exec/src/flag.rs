@@ -87,7 +87,7 @@ mod loom_models {
         });
     }
 
-    /// `recalled`: two workers that found nothing to claim put their names down under the lock and sleep; who changes what
+    /// `recalled`: two workers that found nothing to claim, or somebody else at the iterator, put their names down under the lock and sleep; who changes what
     /// they may claim takes the names under the same lock, raises their flags and rings.
     #[test]
     fn loom_whoever_is_benched_is_recalled() {

@@ -41,9 +41,9 @@ pub(crate) struct Processed<O, R> {
 /// [contract](#the-contract) holds, with these differences:
 ///
 /// - The **caller** is the task that awaits the call. The finisher runs on it, and so do futures that are not spawned.
-/// - **Cancelling** is dropping the call: its token is set, its futures are dropped, and spawned ones are dropped as soon
+/// - **Cancelling** is dropping the call: its end is announced, its futures are dropped, and spawned ones are dropped as soon
 ///   as their runtime polls them again.
-/// - Nothing here has a clock. At the **deadline** nothing more starts, but token and warnings wait until the call is
+/// - Nothing here has a clock. At the **deadline** nothing more starts, but its announcement and warnings wait until the call is
 ///   polled; the same goes for a **token** that somebody else sets.
 /// - After a **panic** in the finisher, running futures are not waited for but dropped.
 /// - The carrier and the mode mean nothing.
@@ -319,11 +319,14 @@ impl Woken {
 
     /// Has the call's task woken by the next that comes; `false` if one is there.
     fn wake_when_any(&self, task: &Waker) -> bool {
+        // A waker is foreign code: it is made and dropped without the lock.
+        let mut task = Some(task.clone());
         let mut state = self.state();
         if !state.queue.is_empty() {
             return false;
         }
-        state.task = Some(task.clone());
+        std::mem::swap(&mut state.task, &mut task);
+        drop(state);
         true
     }
 }
@@ -402,7 +405,8 @@ where
 {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         // While it looks itself, nobody needs to tell it.
-        self.woken.state().task = None;
+        let task = self.woken.state().task.take();
+        drop(task);
         for _ in 0..TURNS {
             self.look_at_the_clock();
             let claim = self.fill();

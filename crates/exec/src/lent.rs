@@ -13,6 +13,7 @@ use std::mem::transmute;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
+use crate::discard::discard;
 use crate::hands::Hands;
 use crate::thread_pool::{Crew, ThreadPool};
 
@@ -64,8 +65,14 @@ impl<W: FnOnce()> Lent<W> {
         let Self { work, lease } = self;
         // The work, and with it all that it borrows, is gone when this returns.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
+            let mut panic = Some(panic);
             let mut state = lease.0.state.lock().unwrap_or_else(PoisonError::into_inner);
-            state.panic.get_or_insert(panic);
+            if state.panic.is_none() {
+                state.panic = panic.take();
+            }
+            drop(state);
+            // What a later one carries is foreign, and no lock is held.
+            discard(panic);
         }
         // First free, then gone: the next call finds this thread.
         crew.one_is_free();

@@ -22,7 +22,7 @@
 //! # fn call_the_service(n: &mut u32) -> String { n.to_string() }
 //! let four = NonZeroUsize::new(4).unwrap();
 //! let mut answers = Vec::new(); // no Arc, no Mutex, no channel
-//! ConcurrentExecution::new(four).for_each(
+//! let report = ConcurrentExecution::new(four).for_each(
 //!     1..=100,
 //!     |n| call_the_service(n),            // at most four at once
 //!     |done| {
@@ -31,7 +31,7 @@
 //! #       let _ = percent;
 //!     },
 //! );
-//! assert_eq!(answers.len(), 100);
+//! assert_eq!((report.finished, answers.len()), (100, 100));
 //! ```
 //!
 //! Objects come from any iterator and are taken from it only when there is somebody to run them. Objects, results,
@@ -62,7 +62,7 @@
 //!
 //! let two = NonZeroUsize::new(2).unwrap();
 //! let token = StopToken::new();
-//! let report = ConcurrentExecution::new(two).stop(&token).for_each(
+//! let report = ConcurrentExecution::new(two).announce_stop(&token).for_each(
 //!     0..1_000,
 //!     |n| {
 //!         // A long processor looks now and then whether it is still wanted.
@@ -155,7 +155,7 @@ pub use execution::{Carrier, ConcurrentExecution, Mode, OnError};
 #[cfg(feature = "async")]
 pub use futures::Task;
 pub use order::{longest_first, shortest_first, shuffled};
-pub use outcome::{Done, Ended, Failed, Report, Rest, Times, Tried, Verdict, Warning};
+pub use outcome::{Done, Ended, Failed, Incomplete, Report, Rest, Times, Tried, Verdict, Warning};
 pub use progress::Progress;
 pub use stop::StopToken;
 pub use thread_pool::ThreadPool;

@@ -1,6 +1,9 @@
 //! What a call hands to the finisher, and what it hands back.
 
 use std::convert::Infallible;
+use std::error::Error;
+use std::fmt;
+use std::io;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
@@ -126,8 +129,16 @@ pub enum Ended<B = Infallible> {
     NoCarrier,
 }
 
-/// What became of a call.
+/// What became of a call. Not to be passed over: a call that ended early has objects left.
+///
+/// ```compile_fail
+/// #![deny(unused_must_use)]
+/// # use std::num::NonZeroUsize;
+/// # use threadgauge_exec::ConcurrentExecution;
+/// ConcurrentExecution::new(NonZeroUsize::MIN).for_each(0..9, |n| *n, |_| ());
+/// ```
 #[derive(Debug)]
+#[must_use = "a call that ended early has objects left: see `ended` and `rest`"]
 #[non_exhaustive]
 pub struct Report<I: Iterator, R, B = Infallible> {
     /// Why it ended.
@@ -150,7 +161,7 @@ pub struct Report<I: Iterator, R, B = Infallible> {
     pub elapsed: Duration,
     /// Why fewer threads, or helper processes, than wanted could be made, if so. The call goes on with those it
     /// has, and without threads on the caller's own.
-    pub shortage: Option<std::io::Error>,
+    pub shortage: Option<io::Error>,
 }
 
 /// An object whose processor returned an error.
@@ -167,8 +178,16 @@ pub struct Failed<O, E> {
     pub times: Times,
 }
 
-/// What became of a call whose processors may fail.
+/// What became of a call whose processors may fail. Not to be passed over: it holds the errors.
+///
+/// ```compile_fail
+/// #![deny(unused_must_use)]
+/// # use std::num::NonZeroUsize;
+/// # use threadgauge_exec::ConcurrentExecution;
+/// ConcurrentExecution::new(NonZeroUsize::MIN).try_for_each(0..9, |n| Err::<(), _>(*n), |_| ());
+/// ```
 #[derive(Debug)]
+#[must_use = "it holds the errors: see `ok` and `failed`"]
 #[non_exhaustive]
 pub struct Tried<I: Iterator, T, E, B = Infallible> {
     /// What became of the call.
@@ -180,16 +199,75 @@ pub struct Tried<I: Iterator, T, E, B = Infallible> {
 }
 
 impl<I: Iterator, T, E, B> Tried<I, T, E, B> {
-    /// The report, or the first error.
+    /// The report, if every object was processed and finished.
     ///
     /// # Errors
     ///
-    /// The first of [`failed`](Self::failed), if any.
-    pub fn ok(mut self) -> Result<Report<I, Result<T, E>, B>, E> {
-        if self.failed.is_empty() {
-            Ok(self.report)
-        } else {
-            Err(self.failed.swap_remove(0).error)
+    /// The first of [`failed`](Self::failed), if any; else why the call ended early. What was not started goes with it: look at
+    /// the report where that matters.
+    ///
+    /// ```
+    /// use std::num::NonZeroUsize;
+    /// use threadgauge_exec::{ConcurrentExecution, Ended, Incomplete, StopToken};
+    ///
+    /// let token = StopToken::new();
+    /// token.stop();
+    /// let tried = ConcurrentExecution::new(NonZeroUsize::MIN)
+    ///     .stop(&token)
+    ///     .try_for_each(["1", "2"], |text| text.parse::<i32>(), |_| ());
+    /// assert_eq!(tried.ok().unwrap_err(), Incomplete::Early(Ended::Stopped));
+    /// ```
+    // A name for it would hide what is in it.
+    #[allow(clippy::type_complexity)]
+    pub fn ok(mut self) -> Result<Report<I, Result<T, E>, B>, Incomplete<E, B>> {
+        if !self.failed.is_empty() {
+            return Err(Incomplete::Failed(self.failed.swap_remove(0).error));
+        }
+        match self.report.ended {
+            Ended::All => Ok(self.report),
+            early => Err(Incomplete::Early(early)),
+        }
+    }
+}
+
+/// Why not every object of a call was processed and finished. See [`Tried::ok`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Incomplete<E, B = Infallible> {
+    /// A processor returned this error, the first.
+    Failed(E),
+    /// The call ended early for this reason, which is never [`Ended::All`].
+    Early(Ended<B>),
+}
+
+impl<E: fmt::Display, B> fmt::Display for Incomplete<E, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let why = match self {
+            Self::Failed(error) => return error.fmt(f),
+            Self::Early(Ended::Broken(_)) => "the finisher broke off",
+            Self::Early(Ended::Stopped) => "its stop token was set",
+            Self::Early(Ended::Deadline) => "its deadline passed",
+            Self::Early(Ended::NoCarrier) => "no helper process could be started",
+            Self::Early(Ended::All | Ended::Failed) => "a processor failed",
+        };
+        write!(f, "not every object was started: {why}")
+    }
+}
+
+impl<E: Error, B: fmt::Debug> Error for Incomplete<E, B> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Failed(error) => error.source(),
+            Self::Early(_) => None,
+        }
+    }
+}
+
+/// For `tried.ok()?` where processors do input and output.
+impl<B> From<Incomplete<io::Error, B>> for io::Error {
+    fn from(why: Incomplete<io::Error, B>) -> Self {
+        match why {
+            Incomplete::Failed(error) => error,
+            early @ Incomplete::Early(_) => Self::other(early.to_string()),
         }
     }
 }

@@ -42,6 +42,8 @@ const LARGEST_FRAME: usize = 64 << 20;
 ///   left, the call ends with [`Ended::NoCarrier`](crate::Ended::NoCarrier), and what was never started comes back.
 /// - **No helper is left behind**, alive or as a zombie, however the call ends; on Linux also if the caller is killed.
 ///   What a processor starts of its own is its own affair.
+/// - Helpers are in **process groups of their own**: a Ctrl-C at the terminal is the caller's, whose stop token lets them
+///   end in peace.
 /// - Helpers have the caller's standard output and error, which the channel does not use, and an empty standard input.
 /// - The [stop token](ConcurrentExecution::stop) is not seen in helpers, and the carrier and the mode mean nothing.
 ///
@@ -185,7 +187,8 @@ impl Processes {
         self
     }
 
-    /// The program to start as helper. Default: this one ([`std::env::current_exe`]). It must have the same
+    /// The program to start as helper. Default: this one, on Linux also if its file has been replaced or deleted since
+    /// it was started. It must have the same
     /// processors, with the same types.
     #[must_use]
     pub fn program(mut self, path: impl Into<PathBuf>) -> Self {

@@ -274,6 +274,36 @@ mod loom_models {
         });
     }
 
+    /// The stock: one lays, and others take some of it, one at a time.
+    #[test]
+    fn loom_who_takes_under_a_lock_takes_each_laid_item_once() {
+        use loom::sync::Mutex;
+        let mut bounded = loom::model::Builder::new();
+        bounded.preemption_bound = Some(3);
+        bounded.check(|| {
+            let shared = Arc::new((Ring::new(2), Mutex::new(Vec::new())));
+            let take = |shared: &(Ring<u32>, Mutex<Vec<u32>>), most| {
+                let mut taken = shared.1.lock().unwrap();
+                // SAFETY: under the lock.
+                unsafe { shared.0.drain(most, |item| taken.push(item)) };
+            };
+            let takers = [0, 1].map(|_| {
+                let theirs = Arc::clone(&shared);
+                loom::thread::spawn(move || take(&theirs, 1))
+            });
+            for item in 0..2 {
+                // SAFETY: this thread alone lays.
+                assert!(unsafe { shared.0.lay(item) }.is_ok());
+            }
+            take(&shared, 1);
+            for taker in takers {
+                taker.join().unwrap();
+            }
+            take(&shared, usize::MAX);
+            assert_eq!(*shared.1.lock().unwrap(), [0, 1]);
+        });
+    }
+
     #[test]
     fn loom_a_full_producer_sleeps_until_there_is_room() {
         // At most three preemptions a run: without a bound it had not ended after two minutes.

@@ -7,6 +7,8 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use crate::discard::discard;
+
 /// What [`for_each_spawned`](crate::ConcurrentExecution::for_each_spawned) gives to its spawner: a future that must be
 /// polled to its end by somebody else.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send + 'static>>;
@@ -71,13 +73,16 @@ impl<N: Future> Future for Running<N> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let running = &mut *self;
         {
+            // A waker is foreign code, too: it is made and dropped without the lock.
+            let mut waker = Some(cx.waker().clone());
             let mut state = running.meeting.state();
             if matches!(state.outcome, Outcome::Unwanted) {
                 drop(state);
                 running.future = None;
                 return Poll::Ready(());
             }
-            state.task = Some(cx.waker().clone());
+            std::mem::swap(&mut state.task, &mut waker);
+            drop(state);
         }
         let Some(future) = &mut running.future else {
             return Poll::Ready(());
@@ -87,7 +92,7 @@ impl<N: Future> Future for Running<N> {
             Ok(Poll::Ready(output)) => Outcome::Done(output),
             Err(panic) => Outcome::Panicked(panic),
         };
-        running.future = None;
+        discard(running.future.take());
         running.meeting.end(outcome);
         Poll::Ready(())
     }
@@ -95,7 +100,8 @@ impl<N: Future> Future for Running<N> {
 
 impl<N: Future> Drop for Running<N> {
     fn drop(&mut self) {
-        if self.future.take().is_some() {
+        if let Some(future) = self.future.take() {
+            discard(future);
             self.meeting.end(Outcome::Dropped);
         }
     }
@@ -108,10 +114,12 @@ impl<T> Future for Awaiting<T> {
     type Output = T;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        let mut waker = Some(cx.waker().clone());
         let outcome = {
             let mut state = self.0.state();
             if let Outcome::None = state.outcome {
-                state.awaiting = Some(cx.waker().clone());
+                std::mem::swap(&mut state.awaiting, &mut waker);
+                drop(state);
                 return Poll::Pending;
             }
             std::mem::replace(&mut state.outcome, Outcome::None)

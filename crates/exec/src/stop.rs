@@ -6,12 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A flag that says: stop. It goes one way, costs a load to read, and may be shared with anyone.
 ///
 /// Give it to a call with [`ConcurrentExecution::stop`](crate::ConcurrentExecution::stop): once it is set, the call
-/// starts nothing more, finishes what is running and hands back the rest. The call sets it itself when it ends
-/// early for any other reason (its deadline, a finisher that breaks, the first error, a panic), so that processors
-/// which look at it can cut their work short.
+/// starts nothing more, finishes what is running and hands back the rest. The call does not set it.
 ///
-/// Because the call may set it, give each call a token of its own; [`child`](Self::child) makes one that also hears
-/// its parent.
+/// A call sets another one when it ends early, for whatever reason, if it is given one with
+/// [`announce_stop`](crate::ConcurrentExecution::announce_stop), so that processors which look at it can cut their work
+/// short. Give each call one of its own; [`child`](Self::child) makes one that also hears its parent.
 ///
 /// ```
 /// use threadgauge_exec::StopToken;
@@ -31,6 +30,8 @@ pub struct StopToken(Arc<Flag>);
 struct Flag {
     stopped: AtomicBool,
     parent: Option<StopToken>,
+    /// Set with it.
+    told: Option<StopToken>,
 }
 
 impl StopToken {
@@ -46,6 +47,16 @@ impl StopToken {
         Self(Arc::new(Flag {
             stopped: AtomicBool::new(false),
             parent: Some(self.clone()),
+            told: None,
+        }))
+    }
+
+    /// The token of a call: hears one, and tells the other.
+    pub(crate) fn of_a_call(parent: Option<&Self>, told: Option<&Self>) -> Self {
+        Self(Arc::new(Flag {
+            stopped: AtomicBool::new(false),
+            parent: parent.cloned(),
+            told: told.cloned(),
         }))
     }
 
@@ -53,6 +64,9 @@ impl StopToken {
     pub fn stop(&self) {
         // Release: pairs with the load in `is_stopped`.
         self.0.stopped.store(true, Ordering::Release);
+        if let Some(told) = &self.0.told {
+            told.stop();
+        }
     }
 
     /// Whether it, or one it is a child of, has been set.

@@ -4,6 +4,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 /// An example as a command. Cargo has built it beside this test.
 fn example(name: &str) -> Command {
@@ -90,6 +91,36 @@ fn children_prints_whole_outputs_in_order_and_stops_at_a_failure() {
         "{}",
         text(&failed.stderr)
     );
+}
+
+/// The next line is written when the output for the one before has come.
+#[test]
+fn children_prints_while_its_input_is_slow() {
+    let mut child = example("children")
+        .arg("echo")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut lines = child.stdin.take().expect("piped");
+    let printed = BufReader::new(child.stdout.take().expect("piped"));
+    let (say, said) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        printed
+            .lines()
+            .map_while(Result::ok)
+            .try_for_each(|line| say.send(line))
+    });
+    for line in ["one", "two", "three"] {
+        writeln!(lines, "{line}").expect("it reads");
+        let printed = said.recv_timeout(Duration::from_secs(60));
+        if printed.is_err() {
+            child.kill().expect("it runs");
+        }
+        assert_eq!(printed.as_deref(), Ok(line));
+    }
+    drop(lines);
+    assert!(child.wait().expect("it ends").success());
 }
 
 #[test]

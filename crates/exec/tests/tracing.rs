@@ -57,7 +57,7 @@ fn a_call_is_a_span_and_an_object_an_event() {
     let collector = Collector::default();
     let seen = Arc::clone(&collector.0);
     tracing::subscriber::with_default(collector, || {
-        ConcurrentExecution::new(NonZeroUsize::new(2).unwrap()).for_each(0..20, |_| (), |_| ());
+        let _ = ConcurrentExecution::new(NonZeroUsize::new(2).unwrap()).for_each(0..20, |_| (), |_| ());
     });
     assert_eq!(seen.spans.load(SeqCst), 1);
     // The caller, and each processor on whatever thread.
@@ -80,8 +80,8 @@ fn a_call_on_helper_processes_is_a_span_too() {
         let processes = ConcurrentExecution::new(NonZeroUsize::MIN)
             .processes()
             .program("/nowhere");
-        processes.for_each(0..3, &NOTHING, |_| ());
-        processes.try_for_each(0..3, &NOTHING, |_| ());
+        let _ = processes.for_each(0..3, &NOTHING, |_| ());
+        let _ = processes.try_for_each(0..3, &NOTHING, |_| ());
     });
     assert_eq!(seen.spans.load(SeqCst), 2);
     assert_eq!((seen.entered.load(SeqCst), seen.exited.load(SeqCst)), (2, 2));

@@ -12,11 +12,13 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use crate::python_client::scenario;
 use crate::rust_client::{next, patient, settle, subscribe, within};
 use crate::server::{LameDuck, Program, Server, Settings};
+use crate::wire::Wire;
 use crate::{Case, Site};
 
 pub const CASES: &[Case] = &[
     ("async_nats_is_told_served_on_and_moves", moves),
     ("async_nats_that_stays_is_closed_and_comes_back_elsewhere", stays),
+    ("sigterm_does_not_cut_it_short", sigterm),
 ];
 
 pub const PYTHON_CASES: &[Case] = &[
@@ -146,6 +148,24 @@ fn stays(site: &Site) -> Result<()> {
     let [first, second] = servers;
     first.end()?;
     second.stop()
+}
+
+fn sigterm(site: &Site) -> Result<()> {
+    let settings = Settings {
+        lame_duck: Some(LONG),
+        ..Settings::default()
+    };
+    let server = Server::start(&site.program, &settings)?;
+    let mut wire = Wire::open(&server, r#"{"verbose":false,"protocol":1}"#)?;
+    server.tell_to_leave()?;
+    // Behind the first INFO, which may come only now.
+    while !String::from_utf8(wire.until(b"\r\n")?)?.contains(r#""ldm":true"#) {}
+    for _ in 0..3 {
+        server.tell_to_stop()?;
+        server.signals_arrived()?;
+        ensure!(wire.settle()?.is_empty(), "served as before");
+    }
+    Ok(())
 }
 
 /// The scenario tells the server itself, when its clients are ready.

@@ -15,6 +15,9 @@ pub const DEADLINE: Duration = Duration::from_secs(120);
 /// Stands for the design that is taken where none is named.
 pub const DEFAULT: &str = "default";
 
+/// What `nats-server --signal ldm` sends.
+const LEAVE: Signal = Signal::USR2;
+
 /// What serves.
 #[derive(Clone, Debug)]
 pub enum Program {
@@ -122,8 +125,6 @@ pub struct Server {
     said: Option<BufReader<ChildStderr>>,
     address: SocketAddr,
     monitor: Option<SocketAddr>,
-    /// Has it tell its clients and serve on for a while, if it is set so.
-    leave: Signal,
     /// Where `nats-server` has its settings and writes its port.
     _folder: tempfile::TempDir,
 }
@@ -167,14 +168,32 @@ impl Server {
         kill_process(Pid::from_child(&self.child), Signal::TERM).context("the server does not run")
     }
 
-    /// Tells it to stop as a lame duck. Does not wait.
+    /// Tells it to stop as a lame duck: to tell its clients, and to serve on for a while. Does not wait.
     pub fn tell_to_leave(&self) -> Result<()> {
-        kill_process(Pid::from_child(&self.child), self.leave).context("the server does not run")
+        kill_process(Pid::from_child(&self.child), LEAVE).context("the server does not run")
+    }
+
+    /// Waits until no signal is on its way to it.
+    pub fn signals_arrived(&self) -> Result<()> {
+        let pending = |status: &str| {
+            let mut sets = status
+                .lines()
+                .filter(|line| line.starts_with("SigPnd") || line.starts_with("ShdPnd"))
+                .filter_map(|line| line.split_whitespace().nth(1));
+            sets.any(|set| set.contains(|digit| digit != '0'))
+        };
+        let deadline = Instant::now() + DEADLINE;
+        let status = format!("/proc/{}/status", self.child.id());
+        while pending(&std::fs::read_to_string(&status)?) {
+            ensure!(Instant::now() < deadline, "a signal does not arrive");
+            std::thread::yield_now();
+        }
+        Ok(())
     }
 
     /// How somebody else can tell it that: its process id, and the signal's number.
     pub fn how_to_leave(&self) -> (u32, i32) {
-        (self.child.id(), self.leave.as_raw())
+        (self.child.id(), LEAVE.as_raw())
     }
 
     /// The most memory that it has used until now, in KiB.
@@ -277,7 +296,6 @@ fn ours(threadgauge: &Path, design: &str, settings: &Settings, folder: tempfile:
     };
     Ok(Server {
         monitor,
-        leave: Signal::TERM,
         address: address.trim_end().parse()?,
         child,
         said: Some(said),
@@ -345,7 +363,6 @@ fn nats(nats_server: &Path, settings: &Settings, folder: tempfile::TempDir) -> R
         said: None,
         address: (Ipv4Addr::LOCALHOST, 0).into(),
         monitor: None,
-        leave: Signal::USR2,
         _folder: folder,
     };
     let name = nats_server.file_name().unwrap_or_default().to_string_lossy();

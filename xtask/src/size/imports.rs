@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use quote::ToTokens;
 use syn::visit_mut::{self, VisitMut};
-use syn::{Item, ItemMod, ItemUse, Stmt, UseTree, Visibility};
+use syn::{Attribute, Expr, ExprLit, Item, ItemMod, ItemUse, Lit, Meta, Stmt, UseTree, Visibility};
 
 use super::source::{self, Path as Written};
 
@@ -138,7 +138,10 @@ impl Crate {
         if let Some((_, items)) = module.content {
             return self.read_module(items, file, &folder, parent);
         }
-        let candidates = [folder.with_extension("rs"), folder.join("mod.rs")];
+        let candidates = match module.attrs.iter().find_map(named_path) {
+            Some(path) => vec![self.files[file].path.with_file_name(path)],
+            None => vec![folder.with_extension("rs"), folder.join("mod.rs")],
+        };
         match candidates.iter().find(|path| path.is_file()) {
             Some(path) => self.read_file(path, &folder, parent),
             None => bail!("module {} is in none of {candidates:?}", module.ident),
@@ -281,6 +284,19 @@ fn package_name(folder: &Path) -> Result<String> {
     let name = text.lines().find_map(|line| line.strip_prefix("name = "));
     let name = name.with_context(|| format!("{} names its package", manifest.display()))?;
     Ok(name.trim_matches('"').to_owned())
+}
+
+/// What `#[path = "…"]` says, if this is one.
+fn named_path(attribute: &Attribute) -> Option<String> {
+    let Meta::NameValue(named) = &attribute.meta else {
+        return None;
+    };
+    match &named.value {
+        Expr::Lit(ExprLit {
+            lit: Lit::Str(path), ..
+        }) if named.path.is_ident("path") => Some(path.value()),
+        _ => None,
+    }
 }
 
 fn name_of(item: &Item) -> Option<String> {
@@ -460,6 +476,15 @@ pub mod tests {
             ("b.rs", "pub struct B;"),
         ];
         assert_eq!(imports(&files), ["a -> b"]);
+    }
+
+    #[test]
+    fn a_module_lies_where_its_attribute_says() {
+        let files = [
+            ("lib.rs", "#[path = \"elsewhere/other.rs\"] mod a; use a::A;"),
+            ("elsewhere/other.rs", "pub struct A;"),
+        ];
+        assert_eq!(imports(&files), ["lib -> other"]);
     }
 
     #[test]

@@ -124,7 +124,7 @@ where
             let wanted = if self.alone {
                 1
             } else {
-                self.workers().min(at_most) + self.relief
+                self.workers().min(at_most).saturating_add(self.relief)
             };
             let mut made = false;
             if self.lanes.len() < wanted && !over {

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
@@ -60,7 +60,7 @@ impl<O> Helper<O> {
     pub(super) fn start(program: &Program) -> io::Result<Self> {
         let path = match &program.path {
             Some(path) => path.clone(),
-            None => std::env::current_exe()?,
+            None => this_program()?,
         };
         let (near, far) = UnixStream::pair()?;
         near.set_nonblocking(true)?;
@@ -73,6 +73,8 @@ impl<O> Helper<O> {
         let child = Command::new(path)
             .args(arguments)
             .stdin(OwnedFd::from(far))
+            // Ctrl-C is for the caller, which lets helpers end in peace.
+            .process_group(0)
             .spawn()?;
         Ok(Self {
             child,
@@ -149,6 +151,17 @@ impl<O> Drop for Helper<O> {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// The file that this process runs: also when another one has taken its place since.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn this_program() -> io::Result<PathBuf> {
+    Ok("/proc/self/exe".into())
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn this_program() -> io::Result<PathBuf> {
+    std::env::current_exe()
 }
 
 impl Crash {

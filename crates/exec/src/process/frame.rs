@@ -61,17 +61,26 @@ pub(super) fn decode<T: DeserializeOwned>(content: &[u8]) -> Result<T, String> {
     }
 }
 
-/// The content of the next frame from a reader that blocks; none at its end.
-pub(super) fn read(from: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
+/// The content of the next frame from a reader that blocks; none at its end. Memory is taken for what comes, not for what
+/// is announced.
+pub(super) fn read(from: &mut impl Read, largest: usize) -> io::Result<Option<Vec<u8>>> {
     let mut header = [0; HEADER];
     match from.read_exact(&mut header) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         other => other?,
     }
-    let length = usize::try_from(u64::from_le_bytes(header)).map_err(io::Error::other)?;
-    let mut content = vec![0; length];
-    from.read_exact(&mut content)?;
-    Ok(Some(content))
+    let length = u64::from_le_bytes(header);
+    if length > largest as u64 {
+        return Err(io::Error::other(format!(
+            "a frame of {length} bytes is announced, more than the largest of {largest}"
+        )));
+    }
+    let mut content = Vec::new();
+    if from.take(length).read_to_end(&mut content)? as u64 == length {
+        Ok(Some(content))
+    } else {
+        Err(io::ErrorKind::UnexpectedEof.into())
+    }
 }
 
 /// What an [`Inbox`] has.
@@ -202,11 +211,28 @@ mod tests {
     }
 
     #[test]
+    fn no_memory_is_taken_for_what_is_only_announced() {
+        for announced in [u64::MAX, 1 << 60, 100] {
+            let refused = read(&mut &announced.to_le_bytes()[..], 99).unwrap_err();
+            assert!(
+                refused.to_string().contains("more than the largest of 99"),
+                "{refused}"
+            );
+        }
+        let cut_short = read(&mut &(1_u64 << 60).to_le_bytes()[..], usize::MAX).unwrap_err();
+        assert_eq!(cut_short.kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
     fn half_a_frame_is_the_end() {
         let frame = encode(&String::from("whole"), 99).unwrap();
         assert_eq!(Inbox::new(99).receive(&mut &frame[..5]), Received::Closed);
-        assert!(read(&mut &frame[..9]).is_err());
-        assert!(read(&mut &frame[..0]).unwrap().is_none());
+        assert!(read(&mut &frame[..9], 99).is_err());
+        assert!(read(&mut &frame[..0], 99).unwrap().is_none());
+        assert_eq!(
+            read(&mut &frame[..], 99).unwrap().unwrap().len(),
+            frame.len() - HEADER
+        );
         assert!(decode::<u8>(&[1, 2]).is_err());
     }
 }

@@ -70,7 +70,7 @@ impl<O: DeserializeOwned, R: Serialize> sealed::Serve for Processor<O, R> {
 
     fn serve(&self, mut channel: UnixStream, largest: usize) -> io::Result<()> {
         answer(&mut channel, &Answer::<()>::Ready, ROOM)?;
-        while let Some(content) = read(&mut channel)? {
+        while let Some(content) = read(&mut channel, largest)? {
             let object = match decode(&content) {
                 Ok(object) => object,
                 Err(why) => {

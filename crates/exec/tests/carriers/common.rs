@@ -355,7 +355,7 @@ fn a_panic_of_the_finisher_arrives(kind: Kind) {
     let token = StopToken::new();
     let caught = catch_unwind(AssertUnwindSafe(|| {
         kind.for_each(
-            at_most(3).stop(&token),
+            at_most(3).announce_stop(&token),
             numbered(40, |_| vec![Step::Burn(50)]),
             |done| {
                 assert!(done.order != 5, "sixth");

@@ -1,10 +1,13 @@
 //! What happens when threads, descriptors or the caller itself run out: in a child of this program, where the limits
 //! are low.
 
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process_group, setrlimit};
 use threadgauge_exec::{Carrier, ConcurrentExecution, Mode, ThreadPool};
 
 use crate::carrier::{PERFORM, at_most};
@@ -20,6 +23,8 @@ const CHILDREN: &[Child] = &[
     ("threads", too_few_threads),
     ("descriptors", too_few_descriptors),
     ("orphans", helpers_that_hang),
+    ("interrupted", helpers_of_a_caller_that_is_interrupted),
+    ("deleted", helpers_of_a_program_whose_file_is_gone),
 ];
 
 /// The part of `main` that is a child's.
@@ -53,6 +58,14 @@ pub fn tests() -> Vec<Test> {
     tests.push(test("limits::too_few_descriptors_for_helpers", || {
         assert!(again("descriptors", "").status().unwrap().success());
     }));
+    tests.push(test(
+        "limits::ctrl_c_is_for_the_caller_alone",
+        ctrl_c_is_for_the_caller_alone,
+    ));
+    tests.push(test(
+        "limits::a_program_whose_file_is_gone_has_helpers",
+        a_program_whose_file_is_gone_has_helpers,
+    ));
     tests.push(test(
         "limits::a_killed_caller_leaves_no_helper",
         a_killed_caller_leaves_no_helper,
@@ -144,7 +157,59 @@ fn too_few_descriptors(_: &str) {
 fn helpers_that_hang(folder: &str) {
     let folder = Path::new(folder);
     let objects = (0..2).map(|id| object(id, [Step::Touch(folder.join(id.to_string())), Step::Hang]));
-    at_most(2).processes().for_each(objects, &PERFORM, |_| ());
+    let _ = at_most(2).processes().for_each(objects, &PERFORM, |_| ());
+}
+
+/// Until the second file is there, which is written after the signal.
+fn helpers_of_a_caller_that_is_interrupted(folder: &str) {
+    let folder = Path::new(folder);
+    let interrupted = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&interrupted)).unwrap();
+    let steps = [
+        Step::Touch(folder.join("began")),
+        Step::WaitFor(folder.join("go")),
+    ];
+    let report = at_most(1)
+        .processes()
+        .for_each([object(0, steps)], &PERFORM, |done| {
+            done.result.unwrap().unwrap();
+        });
+    assert_eq!(report.finished, 1);
+    assert!(interrupted.load(SeqCst));
+}
+
+/// A terminal sends Ctrl-C to the group of processes that it talks to.
+fn ctrl_c_is_for_the_caller_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut caller = again("interrupted", folder.path().to_str().unwrap())
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    content_of(&folder.path().join("began"));
+    let group = Pid::from_child(&caller);
+    kill_process_group(group, Signal::INT).unwrap();
+    // A helper that it reaches is dead as soon as it has been sent.
+    std::fs::write(folder.path().join("go"), "").unwrap();
+    assert!(caller.wait().unwrap().success());
+}
+
+fn helpers_of_a_program_whose_file_is_gone(_: &str) {
+    std::fs::remove_file(std::env::current_exe().unwrap()).unwrap();
+    let report = at_most(1)
+        .processes()
+        .for_each([object(0, [])], &PERFORM, |done| assert!(done.result.is_ok()));
+    assert_eq!(
+        (report.finished, report.shortage.map(|e| e.to_string())),
+        (1, None)
+    );
+}
+
+fn a_program_whose_file_is_gone_has_helpers() {
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().join("copy");
+    std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+    let status = Command::new(copy).args([CHILD, "deleted"]).status().unwrap();
+    assert!(status.success());
 }
 
 fn a_killed_caller_leaves_no_helper() {

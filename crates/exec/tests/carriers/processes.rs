@@ -22,7 +22,7 @@ pub static DOUBLE: Processor<Vec<u64>, Vec<u64>> = Processor::new("double", |mut
 /// Runs helpers of its own.
 pub static NESTED: Processor<u64, u64> = Processor::new("nested", |n| {
     let mut sum = 0;
-    at_most(2)
+    let _ = at_most(2)
         .processes()
         .for_each([vec![n], vec![n]], &DOUBLE, |done| sum += done.result.unwrap()[0]);
     sum
@@ -151,7 +151,7 @@ fn the_degree_may_be_adaptive() {
 
 fn helpers_are_reused() {
     let mut by_pid = BTreeMap::<u32, usize>::new();
-    at_most(3)
+    let _ = at_most(3)
         .processes()
         .for_each((0..60).map(|id| object(id, [])), &PERFORM, |done| {
             *by_pid.entry(done.result.unwrap().unwrap().pid).or_default() += 1;
@@ -218,7 +218,7 @@ fn hangs_until_the_deadline() {
 fn large_objects_and_results_arrive() {
     let numbers: Vec<u64> = (0..400_000).map(|n| n * 1_000_003).collect();
     let mut seen = 0;
-    at_most(2)
+    let _ = at_most(2)
         .processes()
         .for_each(vec![numbers; 5], &DOUBLE, |done| {
             let doubled = done.result.unwrap();
@@ -269,7 +269,7 @@ fn too_large_is_an_error() {
     let tiny = at_most(1)
         .processes()
         .largest_frame(NonZeroUsize::new(10).unwrap());
-    tiny.for_each([vec![1_u64; 8]], &DOUBLE, |done| {
+    let _ = tiny.for_each([vec![1_u64; 8]], &DOUBLE, |done| {
         assert!(
             matches!(done.result, Err(Crash::ResultTooLarge { largest: 10, .. })),
             "{:?}",
@@ -363,7 +363,7 @@ fn a_crash_stops_or_is_collected() {
 fn a_panic_of_the_finisher_ends_who_hangs() {
     let caught = catch_unwind(AssertUnwindSafe(|| {
         let objects = (0..4).map(|id| object(id, if id == 0 { vec![] } else { vec![Step::Hang] }));
-        at_most(3)
+        let _ = at_most(3)
             .processes()
             .for_each(objects, &PERFORM, |done| assert!(done.order > 0, "first"));
     }));
@@ -373,7 +373,7 @@ fn a_panic_of_the_finisher_ends_who_hangs() {
 
 fn helpers_have_helpers() {
     let mut sum = 0;
-    at_most(2)
+    let _ = at_most(2)
         .processes()
         .for_each(1..4, &NESTED, |done| sum += done.result.unwrap());
     assert_eq!(sum, 4 * (1 + 2 + 3));

@@ -95,7 +95,7 @@ fn nothing_needs_to_be_sendable_or_owned() {
         let total = Rc::new(Cell::new(0));
         let mut objects: Vec<_> = (0..20).map(|n| (n, Rc::clone(&total))).collect();
         let texts = RefCell::new(Vec::new());
-        at_most(3)
+        let _ = at_most(3)
             .for_each_async(
                 objects.iter_mut(),
                 async |object| {
@@ -117,7 +117,7 @@ fn a_result_is_finished_while_others_wait() {
     one_thread().block_on(async {
         let finished = Notify::new();
         let mut order = Vec::new();
-        at_most(2)
+        let _ = at_most(2)
             .for_each_async(
                 0..4,
                 async |i| {
@@ -143,7 +143,7 @@ fn a_busy_future_starves_nobody() {
     one_thread().block_on(async {
         let (neighbour, outside) = (Cell::new(false), Cell::new(false));
         let busy = async {
-            at_most(2)
+            let _ = at_most(2)
                 .for_each_async(
                     0..2,
                     async |i| {
@@ -250,7 +250,7 @@ fn dropping_the_call_cancels() {
     let token = StopToken::new();
     let alive = AtomicUsize::new(0);
     {
-        let call = at_most(4).stop(&token);
+        let call = at_most(4).announce_stop(&token);
         let mut future = pin!(call.for_each_async(
             0..,
             async |_: &mut i32| {
@@ -269,7 +269,11 @@ fn dropping_the_call_cancels() {
 #[test]
 fn a_finished_call_leaves_its_token_alone() {
     let token = StopToken::new();
-    let report = one_thread().block_on(at_most(4).stop(&token).for_each_async(0..9, async |i| *i, |_| ()));
+    let report = one_thread().block_on(at_most(4).announce_stop(&token).for_each_async(
+        0..9,
+        async |i| *i,
+        |_| (),
+    ));
     assert_eq!((report.ended, token.is_stopped()), (Ended::All, false));
 }
 
@@ -281,7 +285,7 @@ fn after_the_deadline_nothing_starts_and_who_runs_is_named() {
         let (token, began) = (StopToken::new(), Cell::new(0));
         let report = one_thread().block_on(
             at_most(2)
-                .stop(&token)
+                .announce_stop(&token)
                 .deadline(deadline)
                 .on_warning(move |warning| theirs.lock().unwrap().push(warning))
                 .for_each_async(
@@ -327,7 +331,7 @@ fn a_call_can_be_spawned() {
     two_threads().block_on(async {
         let sum = tokio::spawn(async {
             let mut sum = 0;
-            at_most(3)
+            let _ = at_most(3)
                 .for_each_spawned(
                     on_tokio,
                     0..50,
@@ -494,10 +498,38 @@ fn an_object_may_have_its_own_asynchronous_processor() {
         }
     };
     let mut sum = 0;
-    one_thread().block_on(at_most(3).for_each_async(
+    let _ = one_thread().block_on(at_most(3).for_each_async(
         (0..40).map(|i| (i, add(i))),
         async |(object, processor)| processor(object).await,
         |done| sum += done.result,
     ));
     assert_eq!(sum, 1_560);
+}
+
+/// The runtime drops a task elsewhere, and what the task held panics.
+#[test]
+fn a_task_whose_drop_panics_leaves_nobody_waiting() {
+    struct Angry;
+    impl Drop for Angry {
+        fn drop(&mut self) {
+            panic!("the future");
+        }
+    }
+    let caught = catch_unwind(|| {
+        one_thread().block_on(at_most(1).for_each_spawned(
+            |task| drop(std::thread::spawn(|| drop(task))),
+            [1],
+            |n| {
+                let angry = Angry;
+                async move {
+                    std::future::pending::<()>().await;
+                    drop(angry);
+                    (n, ())
+                }
+            },
+            |_| (),
+        ))
+    });
+    let message = *caught.unwrap_err().downcast::<&str>().unwrap();
+    assert!(message.starts_with("a spawned task was dropped"), "{message}");
 }

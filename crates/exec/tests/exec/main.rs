@@ -23,7 +23,7 @@ mod waits;
 
 use proptest::prelude::*;
 use threadgauge_exec::{
-    Carrier, ConcurrentExecution, Degree, Ended, Mode, OnError, StopToken, ThreadPool, Warning,
+    Carrier, ConcurrentExecution, Degree, Ended, Incomplete, Mode, OnError, StopToken, ThreadPool, Warning,
     longest_first, shortest_first, shuffled,
 };
 use waits::{Barrier, ends, until};
@@ -160,7 +160,7 @@ on_every_carrier! {
     fn the_finisher_stays_here_and_needs_no_send(with, on) {
         let here = std::thread::current().id();
         let seen = Rc::new(RefCell::new(Vec::new()));
-        on(with(3)).for_each(0..50, |i| *i, |done| {
+        let _ = on(with(3)).for_each(0..50, |i| *i, |done| {
             assert_eq!(std::thread::current().id(), here);
             seen.borrow_mut().push(done.result);
         });
@@ -171,7 +171,7 @@ on_every_carrier! {
         let mut numbers = vec![1, 2, 3, 4];
         let texts = [String::from("a"), String::from("b")];
         let mut firsts: Vec<&str> = Vec::new();
-        on(with(2)).for_each(numbers.iter_mut(), |n| { **n *= 10; &texts[0] }, |done| firsts.push(done.result));
+        let _ = on(with(2)).for_each(numbers.iter_mut(), |n| { **n *= 10; &texts[0] }, |done| firsts.push(done.result));
         assert_eq!(numbers, [10, 20, 30, 40]);
         assert_eq!(firsts, ["a"; 4]);
     }
@@ -195,7 +195,7 @@ on_every_carrier! {
         for look_ahead in [1, 2, 7] {
             let finished = AtomicUsize::new(0);
             let mut next = 0;
-            on(with(3).in_order(NonZeroUsize::new(look_ahead).unwrap())).for_each(
+            let _ = on(with(3).in_order(NonZeroUsize::new(look_ahead).unwrap())).for_each(
                 0..300,
                 |i| assert!(*i < finished.load(SeqCst) + look_ahead),
                 |done| {
@@ -239,6 +239,25 @@ on_every_carrier! {
         assert_eq!((report.ended, report.finished, report.rest.count()), (Ended::Stopped, 0, 5));
     }
 
+    fn a_call_that_ends_early_leaves_the_callers_token_alone(with, on) {
+        let (program, call) = (StopToken::new(), StopToken::new());
+        let failing = on(with(2).stop(&program).announce_stop(&call));
+        let tried = failing.try_for_each(0..50, |i| if *i == 3 { Err(()) } else { Ok(()) }, |_| ());
+        assert_eq!(tried.report.ended, Ended::Failed);
+        assert!(call.is_stopped() && !program.is_stopped());
+    }
+
+    fn what_stopped_early_is_not_ok(with, on) {
+        let token = StopToken::new();
+        token.stop();
+        let stopped = on(with(2).stop(&token)).try_for_each(0..5, |_| Ok::<_, ()>(()), |_| ());
+        assert_eq!(stopped.ok().unwrap_err(), Incomplete::Early(Ended::Stopped));
+        let late = on(with(2).deadline(Duration::ZERO)).try_for_each(0..5, |_| Ok::<_, ()>(()), |_| ());
+        assert_eq!(late.ok().unwrap_err(), Incomplete::Early(Ended::Deadline));
+        let broken = on(with(2)).try_for_each(0..50, |_| Ok::<_, ()>(()), |_| ControlFlow::Break("enough"));
+        assert_eq!(broken.ok().unwrap_err(), Incomplete::Early(Ended::Broken("enough")));
+    }
+
     fn a_deadline_names_those_who_still_run(with, on) {
         until_a_deadline_is_late_enough(|deadline| {
             let token = StopToken::new();
@@ -248,7 +267,7 @@ on_every_carrier! {
             let first = Warning::Overrun { index: 0 };
             let report = on(with(2)
                 .deadline(deadline)
-                .stop(&token)
+                .announce_stop(&token)
                 .on_warning(move |w| theirs.lock().unwrap().push(w)))
                 .for_each(
                     0..8,
@@ -283,7 +302,7 @@ on_every_carrier! {
 
     fn the_first_error_stops(with, on) {
         let token = StopToken::new();
-        let tried = on(with(2).stop(&token)).try_for_each(
+        let tried = on(with(2).announce_stop(&token)).try_for_each(
             0..300,
             |i| {
                 if *i == 7 {
@@ -300,14 +319,14 @@ on_every_carrier! {
         // One before it may have been taken and not begun.
         assert!(tried.report.finished >= 6);
         assert_eq!((tried.failed.len(), tried.failed[0].index), (1, 7));
-        assert_eq!(tried.ok().err(), Some("seven"));
+        assert_eq!(tried.ok().err(), Some(Incomplete::Failed("seven")));
     }
 
     fn a_panic_in_the_processor_arrives_here(with, on) {
         let token = StopToken::new();
         let mut finished = 0;
         let caught = catch_unwind(AssertUnwindSafe(|| {
-            on(with(2).stop(&token)).for_each(
+            let _ = on(with(2).announce_stop(&token)).for_each(
                 0..300,
                 |i| {
                     assert!(*i != 5, "five");
@@ -327,7 +346,7 @@ on_every_carrier! {
         let running = AtomicUsize::new(0);
         let token = StopToken::new();
         let caught = catch_unwind(AssertUnwindSafe(|| {
-            on(with(3).stop(&token)).for_each(
+            let _ = on(with(3).announce_stop(&token)).for_each(
                 0..300,
                 |i| {
                     running.fetch_add(1, SeqCst);
@@ -348,7 +367,7 @@ on_every_carrier! {
         let mut finished = 0;
         let caught = catch_unwind(AssertUnwindSafe(|| {
             let objects = (0..300).inspect(|i| assert!(*i < 50, "fifty"));
-            on(with(2)).for_each(objects, |_| (), |_| finished += 1);
+            let _ = on(with(2)).for_each(objects, |_| (), |_| finished += 1);
         }));
         assert_eq!(*caught.unwrap_err().downcast::<&str>().unwrap(), "fifty");
         assert!(finished <= 50);
@@ -366,11 +385,11 @@ on_every_carrier! {
 
     fn a_call_within_a_processor_does_not_deadlock(with, on) {
         let mut sum = 0;
-        on(with(2)).for_each(
+        let _ = on(with(2)).for_each(
             0..6,
             |i| {
                 let mut inner = 0;
-                on(with(2)).for_each(0..10, |j| *i * *j, |done| inner += done.result);
+                let _ = on(with(2)).for_each(0..10, |j| *i * *j, |done| inner += done.result);
                 inner
             },
             |done| sum += done.result,
@@ -380,8 +399,8 @@ on_every_carrier! {
 
     fn a_call_within_the_finisher_does_not_deadlock(with, on) {
         let mut sum = 0;
-        on(with(2)).for_each(0..6, |i| *i, |done| {
-            on(with(2)).for_each(0..4, |j| *j, |inner| sum += inner.result * done.result);
+        let _ = on(with(2)).for_each(0..6, |i| *i, |done| {
+            let _ = on(with(2)).for_each(0..4, |j| *j, |inner| sum += inner.result * done.result);
         });
         assert_eq!(sum, 15 * 6);
     }
@@ -392,7 +411,7 @@ on_every_carrier! {
             for _ in 0..3 {
                 s.spawn(|| {
                     let mut n = 0;
-                    execution.for_each(0..200, |_| (), |_| n += 1);
+                    let _ = execution.for_each(0..200, |_| (), |_| n += 1);
                     assert_eq!(n, 200);
                 });
             }
@@ -410,7 +429,7 @@ on_every_carrier! {
         // Failed ones count, and a second call begins anew.
         for _ in 0..2 {
             told.lock().unwrap().clear();
-            with.try_for_each(0..40, |i| if *i % 2 == 0 { Ok(()) } else { Err(()) }, |_| ());
+            let _ = with.try_for_each(0..40, |i| if *i % 2 == 0 { Ok(()) } else { Err(()) }, |_| ());
             let told = told.lock().unwrap();
             assert!(told.iter().map(|p| p.finished).eq((1..=40).chain([40])));
             assert!(told.iter().all(|p| p.total == Some(40) && p.finished <= p.started && p.started <= 40));
@@ -420,7 +439,7 @@ on_every_carrier! {
     fn progress_is_told_no_more_often_than_wanted(with, on) {
         let told = Arc::new(Mutex::new(Vec::new()));
         let theirs = Arc::clone(&told);
-        on(with(2).on_progress(Duration::MAX, move |progress| theirs.lock().unwrap().push(progress.finished)))
+        let _ = on(with(2).on_progress(Duration::MAX, move |progress| theirs.lock().unwrap().push(progress.finished)))
             .for_each(0..50, |_| (), |_| ());
         assert_eq!(*told.lock().unwrap(), [1, 50]);
     }
@@ -428,7 +447,7 @@ on_every_carrier! {
     fn an_object_may_have_its_own_processor(with, on) {
         let mut got = Vec::new();
         let add = |i: i32| move |o: &mut i32| *o + i;
-        on(with(3)).for_each((0..40).map(|i| (i, add(i))), |(o, p)| p(o), |done| got.push(done.result));
+        let _ = on(with(3)).for_each((0..40).map(|i| (i, add(i))), |(o, p)| p(o), |done| got.push(done.result));
         got.sort_unstable();
         assert!(got.into_iter().eq((0..40).map(|i| i * 2)));
     }
@@ -503,6 +522,19 @@ fn all_k_run_at_once() {
     }
 }
 
+/// The share of it that is claimed at once is no more than what is left over twice the degree.
+#[test]
+fn a_degree_may_be_as_high_as_there_are_numbers() {
+    let pool = ThreadPool::new(NonZeroUsize::new(2).unwrap());
+    for mode in [Mode::Prompt, Mode::FreeCaller, Mode::Throughput] {
+        let report = at_most(usize::MAX)
+            .carrier(&pool)
+            .mode(mode)
+            .for_each(0..3000, |i| *i, |_| ());
+        assert_eq!(report.finished, 3000);
+    }
+}
+
 /// Objects that wait for each other ask for more and more; those that compute give it back. What it comes to is the
 /// controller's, tested on simulated time.
 #[test]
@@ -569,7 +601,7 @@ fn a_finisher_that_blocks_holds_the_workers_up() {
             until(|| started.load(SeqCst) > 4);
             go.store(true, SeqCst);
         });
-        at_most(2).mode(Mode::FreeCaller).for_each(
+        let _ = at_most(2).mode(Mode::FreeCaller).for_each(
             0..3000,
             |_| started.fetch_add(1, SeqCst),
             |done| {
@@ -634,7 +666,7 @@ fn serial_stops_at_its_token_and_its_deadline() {
     };
     let late = at_most(1)
         .deadline(deadline)
-        .stop(&token)
+        .announce_stop(&token)
         .on_warning(|_| panic!("nobody watches"))
         .serial(0.., too_long, |_| ());
     assert_eq!(late.ended, Ended::Deadline);
@@ -698,8 +730,8 @@ proptest! {
     ) {
         let work = |o: &mut u64| (0..*o).fold(*o, |a, b| a.wrapping_mul(31) ^ b);
         let (mut expected, mut got) = (Vec::new(), Vec::new());
-        at_most(1).serial(objects.iter().copied(), work, |done| expected.push(done.result));
-        at_most(degree).mode(mode).in_order(NonZeroUsize::new(look_ahead).unwrap())
+        let _ = at_most(1).serial(objects.iter().copied(), work, |done| expected.push(done.result));
+        let _ = at_most(degree).mode(mode).in_order(NonZeroUsize::new(look_ahead).unwrap())
             .for_each(objects.iter().copied(), work, |done| got.push(done.result));
         prop_assert_eq!(expected, got);
     }

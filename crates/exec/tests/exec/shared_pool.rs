@@ -25,7 +25,7 @@ fn threads_are_made_when_wanted_and_stay() {
     let seen = Mutex::new(HashSet::new());
     for _ in 0..20 {
         let barrier = Barrier::new(4);
-        execution.for_each(
+        let _ = execution.for_each(
             0..4,
             |_| {
                 seen.lock().unwrap().insert(std::thread::current().id());
@@ -51,7 +51,7 @@ fn a_dropped_pool_has_ended_its_threads() {
     let pool = pool_of(3);
     let barrier = Barrier::new(3);
     let execution = at_most(3).carrier(&pool).mode(Mode::FreeCaller);
-    execution.for_each(
+    let _ = execution.for_each(
         0..3,
         |_| {
             AT_END.with(|_| ());
@@ -100,7 +100,7 @@ fn a_nested_call_on_a_pool_that_is_all_out_runs_on_its_caller() {
             |i| {
                 let here = std::thread::current().id();
                 let mut inner = 0;
-                execution.for_each(
+                let _ = execution.for_each(
                     0..5,
                     |j| (*j, std::thread::current().id()),
                     |done| {
@@ -128,7 +128,7 @@ fn a_thread_that_becomes_free_is_taken() {
     let started = Barrier::new(2);
     std::thread::scope(|s| {
         s.spawn(|| {
-            execution.for_each(
+            let _ = execution.for_each(
                 [()],
                 |()| {
                     started.wait();
@@ -140,7 +140,7 @@ fn a_thread_that_becomes_free_is_taken() {
         started.wait();
         let here = std::thread::current().id();
         // Without end until one runs elsewhere.
-        execution.for_each(
+        let _ = execution.for_each(
             0..,
             |_: &mut u64| std::thread::current().id(),
             |done| {
@@ -161,11 +161,11 @@ fn a_panic_leaves_the_pool_as_it_was() {
     let execution = at_most(2).carrier(&pool);
     for _ in 0..10 {
         let caught = catch_unwind(AssertUnwindSafe(|| {
-            execution.for_each(0..50, |i| assert!(*i != 7, "seven"), |_| ());
+            let _ = execution.for_each(0..50, |i| assert!(*i != 7, "seven"), |_| ());
         }));
         assert!(caught.is_err());
         let caught = catch_unwind(AssertUnwindSafe(|| {
-            execution.for_each(0..50, |_| (), |done| assert!(done.order != 7, "seventh"));
+            let _ = execution.for_each(0..50, |_| (), |done| assert!(done.order != 7, "seventh"));
         }));
         assert!(caught.is_err());
     }
@@ -180,7 +180,7 @@ fn idle_threads_use_no_cpu() {
     let pool = pool_of(3);
     let ids = Mutex::new(Vec::new());
     let barrier = Barrier::new(3);
-    at_most(3).carrier(&pool).mode(Mode::FreeCaller).for_each(
+    let _ = at_most(3).carrier(&pool).mode(Mode::FreeCaller).for_each(
         0..3,
         |_| {
             let own = fs::read_link("/proc/thread-self").unwrap();
@@ -207,7 +207,7 @@ fn idle_threads_use_no_cpu() {
     // Time on a CPU in ns, time waiting for one, and how often it got one.
     let before = read("schedstat");
     let mut on_others = 0_u64;
-    at_most(2).carrier(Carrier::Pool).for_each(
+    let _ = at_most(2).carrier(Carrier::Pool).for_each(
         0..20_000_u64,
         |i| (0..2_000).fold(*i, |a, b| a.rotate_left(5) ^ b),
         |done| on_others ^= done.result,

@@ -61,7 +61,7 @@ on_every_carrier! {
         for k in [1, 3] {
             let token = StopToken::new();
             let objects = (0..3).inspect(|_| until(|| token.is_stopped()));
-            let report = on(with(k).deadline(Duration::from_millis(20)).stop(&token))
+            let report = on(with(k).deadline(Duration::from_millis(20)).announce_stop(&token))
                 .for_each(objects, |_| panic!("too late"), |_| ());
             assert_eq!((report.ended, report.finished), (Ended::Deadline, 0));
             assert!(report.rest.eq(0..3), "what came too late comes back");
@@ -113,7 +113,7 @@ fn the_throughput_mode_finishes_what_is_done_while_a_worker_is_at_the_source() {
             }
             Some(next)
         });
-        at_most(2).mode(Mode::Throughput).for_each(
+        let _ = at_most(2).mode(Mode::Throughput).for_each(
             source,
             |_| (),
             |done| {

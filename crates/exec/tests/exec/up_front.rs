@@ -10,7 +10,7 @@ use crate::at_most;
 #[test]
 fn objects_are_released_in_their_order() {
     let next = AtomicUsize::new(0);
-    at_most(1)
+    let _ = at_most(1)
         .up_front()
         .for_each(0..50, |i| assert_eq!(next.fetch_add(1, SeqCst), *i), |_| ());
     assert_eq!(next.load(SeqCst), 50);

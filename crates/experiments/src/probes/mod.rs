@@ -4,6 +4,9 @@
 //! One file a probe; how each is measured is said in [`ABOUT`].
 
 use threadgauge_lab::prelude::*;
+use threadgauge_results::Lack;
+
+use crate::guests::{EMPTY_LOOP_OPTIMISED, EMPTY_LOOP_PLAIN};
 
 use self::clock_reading::{SWITCHES, VOLUNTARY};
 use self::timer::ON_CPU;
@@ -82,8 +85,8 @@ const ABOUT: About = About {
                   that sleep 10 ms at a time, beside 16 that compute. matrix: four products of 192 × 192 matrices (0.8 MiB \
                   each), eight times over, one after the other and in four threads. clock: a million readings in a row (the claim's note has ten \
                   million, which the quick profile has no time for; its figure is for a million), and the switches meanwhile. timer: computing until a timer of 20 ms expires, and the share of that time on the CPU. \
-                  empty-loop: a C program that counts to 20 million and does nothing else, compiled in the worker by the \
-                  machine's C compiler without and with optimisation.",
+                  empty-loop: a C program that counts to 20 million and does nothing else, compiled without and with \
+                  optimisation by the C compiler of the machine that this laboratory was built on.",
     control: "alone, serial, computing for as long as the readings take, the same without a timer, and the plain \
                       compilation: the first or second case of each pair.",
     traps: &[
@@ -100,8 +103,10 @@ impl Experiment for Probes {
     }
 
     fn plan(&self, site: &Site) -> Plan {
-        let planned =
-            |(what, how, takes_ms, _)| PlannedCase::new(case(what, how), Duration::from_millis(takes_ms));
+        let planned = |(what, how, takes_ms, _)| PlannedCase {
+            skip: lack(what, how),
+            ..PlannedCase::new(case(what, how), Duration::from_millis(takes_ms))
+        };
         Plan {
             cases: PROBES.map(planned).to_vec(),
             reference: case(What::Neighbours, How::Alone).params(),
@@ -138,6 +143,15 @@ impl Experiment for Probes {
             comparisons: comparisons(),
             ..Answer::default()
         }
+    }
+}
+
+/// What this build lacks for a probe.
+fn lack(what: What, how: How) -> Option<Lack> {
+    match (what, how) {
+        (What::EmptyLoop, How::Plain) => EMPTY_LOOP_PLAIN.missing(),
+        (What::EmptyLoop, _) => EMPTY_LOOP_OPTIMISED.missing(),
+        _ => None,
     }
 }
 
@@ -253,7 +267,7 @@ fn facts(view: &View<'_>) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use threadgauge_lab::testing;
-    use threadgauge_results::{Lack, Need, Status, Verdict, claim, decide};
+    use threadgauge_results::{Need, Status, Verdict, claim, decide};
 
     use super::*;
 

@@ -510,6 +510,25 @@ fn sighup_has_the_settings_read_again_that_may_change_and_says_which() {
     assert_eq!(served.end().0, Some(0));
 }
 
+/// As the NATS server, to which some send both, one after the other.
+#[test]
+fn a_lame_duck_stays_on_sigterm_and_ends_at_once_on_ctrl_c() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut served = Served::start(dir.path(), &["groups", "--listen", "0"]);
+    let mut client = say(&served, "CONNECT {\"verbose\":false}\r\nPING\r\n", "PONG\r\n");
+    served.signal("-USR2");
+    served.hears("SIGUSR2: ");
+    for _ in 0..2 {
+        served.signal("-TERM");
+        served.signals_arrived();
+        client.write_all(b"PING\r\n").unwrap();
+        hear(&mut client, "PONG\r\n");
+    }
+    served.signal("-INT");
+    let (code, out, _) = served.end();
+    assert_eq!((code, &out[..]), (Some(130), ""));
+}
+
 #[test]
 fn sigusr2_begins_a_lame_duck() {
     let dir = tempfile::tempdir().unwrap();

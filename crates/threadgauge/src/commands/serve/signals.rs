@@ -7,14 +7,14 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2};
 use signal_hook::iterator::{Handle, Signals};
-use signal_hook::{flag, low_level};
+use signal_hook::{SigId, flag, low_level};
 use threadgauge_reactor::Stop;
 use threadgauge_reactor::protocol::groups::{Groups, Options};
 
@@ -29,20 +29,40 @@ pub fn stop_by_all(stop: &Stop) -> io::Result<()> {
     for signal in [SIGHUP, SIGUSR2] {
         low_level::pipe::register(signal, stop.trigger()?)?;
     }
-    stop_by_two(stop)
+    stop_by_two(stop).map(drop)
 }
 
-fn stop_by_two(stop: &Stop) -> io::Result<()> {
+/// What SIGINT and SIGTERM do.
+struct Two {
+    /// The next of them ends the process at once.
+    again: Arc<AtomicBool>,
+    /// What is done at a SIGTERM.
+    at_term: Vec<SigId>,
+}
+
+fn stop_by_two(stop: &Stop) -> io::Result<Two> {
     let again = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        // In this order: what ends it at the second looks before the first is noted.
-        flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&again))?;
-        low_level::pipe::register(signal, stop.trigger()?)?;
+    let at = |signal| -> io::Result<Vec<SigId>> {
+        Ok(vec![
+            // In this order: what ends it at the second looks before the first is noted.
+            flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&again))?,
+            low_level::pipe::register(signal, stop.trigger()?)?,
+            flag::register(signal, Arc::clone(&again))?,
+        ])
+    };
+    at(SIGINT)?;
+    let at_term = at(SIGTERM)?;
+    Ok(Two { again, at_term })
+}
+
+impl Two {
+    /// From now on SIGTERM does nothing, and SIGINT ends the process at once.
+    fn leave(&self) {
+        for &id in &self.at_term {
+            low_level::unregister(id);
+        }
+        self.again.store(true, Ordering::Relaxed);
     }
-    for signal in [SIGINT, SIGTERM] {
-        flag::register(signal, Arc::clone(&again))?;
-    }
-    Ok(())
 }
 
 /// What SIGHUP and SIGUSR2 do to a server of groups.
@@ -74,7 +94,7 @@ impl Waiting {
     ///
     /// If the system has no more descriptors or threads.
     pub fn start(mut told: Told) -> Result<Self> {
-        stop_by_two(&told.stop).context("signals cannot be handled")?;
+        let two = stop_by_two(&told.stop).context("signals cannot be handled")?;
         let mut signals = Signals::new([SIGHUP, SIGUSR2]).context("signals cannot be handled")?;
         let handle = signals.handle();
         let thread = std::thread::Builder::new()
@@ -83,7 +103,7 @@ impl Waiting {
                 for signal in signals.forever() {
                     match signal {
                         SIGHUP => told.reload(),
-                        _ => told.leave(),
+                        _ => told.leave(&two),
                     }
                 }
             })
@@ -118,7 +138,13 @@ impl Told {
         }
     }
 
-    fn leave(&self) {
+    /// As a lame duck, unless it stops already. As with the NATS server SIGTERM does not cut that short: who sends both,
+    /// one after the other, wants clients to have their time.
+    fn leave(&self, two: &Two) {
+        if self.stop.is_stopped() {
+            return;
+        }
+        two.leave();
         let mut time = LAME_DUCK;
         self.groups.change(|options| {
             match options.lame_duck.is_zero() {

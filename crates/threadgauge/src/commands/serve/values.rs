@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display};
 use std::marker::PhantomData;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::num::{IntErrorKind, NonZeroUsize};
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -19,6 +19,23 @@ impl Listen {
     /// A port of 127.0.0.1.
     pub fn here(port: u16) -> Self {
         Self(format!("127.0.0.1:{port}"))
+    }
+
+    /// Of the name `localhost`: the first address that it stands for, and 127.0.0.1, where clients look that know no other.
+    pub fn localhost(&self) -> Option<Vec<SocketAddr>> {
+        let (name, port) = self.0.rsplit_once(':')?;
+        if !name.eq_ignore_ascii_case("localhost") {
+            return None;
+        }
+        let here = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port.parse().ok()?);
+        let first = self.0.to_socket_addrs().ok().and_then(|mut all| all.next());
+        Some(
+            first
+                .filter(|first| *first != here)
+                .into_iter()
+                .chain([here])
+                .collect(),
+        )
     }
 }
 
@@ -166,6 +183,20 @@ impl<T: FromStr<Err: Display>> Visitor<'_> for AsTyped<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn localhost_is_listened_on_where_clients_look_for_it() {
+        for name in ["localhost:7000", "LocalHost:7000"] {
+            let addresses = Listen(name.to_owned()).localhost().unwrap();
+            let here: SocketAddr = "127.0.0.1:7000".parse().unwrap();
+            assert_eq!(addresses.last(), Some(&here));
+            assert!(addresses.iter().all(|address| address.ip().is_loopback()));
+            assert!(addresses.len() < 3, "{addresses:?}");
+        }
+        for other in ["127.0.0.1:7000", "localhost.example:7000", "[::1]:7000"] {
+            assert_eq!(Listen(other.to_owned()).localhost(), None);
+        }
+    }
 
     #[test]
     fn addresses_have_a_port() {
