@@ -362,6 +362,7 @@ mod tests {
                 )
             });
             ViewCase {
+                all: BTreeMap::default(),
                 params: Params::new().with("way", way).with("cpus", 1),
                 lack: None,
                 summaries: summaries.collect(),

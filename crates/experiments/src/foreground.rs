@@ -322,6 +322,7 @@ mod tests {
 
     fn view(cells: &[(&str, f64)]) -> View<'static> {
         let case = |(pattern, ns): &(&str, f64)| ViewCase {
+            all: BTreeMap::default(),
             params: params(pattern),
             lack: None,
             values: BTreeMap::from([(P99.to_owned(), (1..=7).map(|r| (r, *ns)).collect())]),

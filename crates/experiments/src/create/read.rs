@@ -44,7 +44,7 @@ fn time(case: Case) -> Statistic {
 
 /// What a unit takes, to be quoted.
 fn takes(case: Case) -> Statistic {
-    time(case).all_rounds()
+    time(case)
 }
 
 /// The same for charts, µs.
@@ -181,7 +181,7 @@ fn as_processes(view: &View<'_>) -> Test {
 
 fn facts(view: &View<'_>) -> Vec<Finding> {
     let count = |metric: Metric, case| {
-        let count = view.value(&metric.of(pattern(case)).all_rounds());
+        let count = view.value(&metric.of(pattern(case)));
         count.map_or_else(|| "?".to_owned(), |n| format!("{n:.0}"))
     };
     let made = planned(view, FORK)
@@ -273,7 +273,7 @@ fn from_parent(view: &View<'_>, method: Method, parent: (u64, bool)) -> Option<F
 fn fork_per_mib(view: &View<'_>) -> Option<Finding> {
     let mib = PARENT_MIB[1];
     let longer = time(FORK.parent((mib, false))).less(time(FORK));
-    let per_mib = longer.times(1.0 / mib as f64).by_median();
+    let per_mib = longer.times(1.0 / mib as f64);
     let ours = view.estimate(&per_mib)?;
     if !view.resolved(&per_mib) {
         let says = format!("What each of {mib} MiB in small pages adds to a fork is below resolution.");
@@ -388,7 +388,7 @@ fn alive_chart<'v>(view: &'v View<'v>) -> Chart<'v> {
 fn busy_chart<'v>(view: &'v View<'v>) -> Chart<'v> {
     let mut bases = Method::ALL.map(base).to_vec();
     bases.retain(|base| planned(view, base.busy(BUSY)).is_some());
-    let creation = |case: Case| CREATION.of(pattern(case)).all_rounds().times(1e-3);
+    let creation = |case: Case| CREATION.of(pattern(case)).times(1e-3);
     let line = |busy| {
         bases
             .iter()

@@ -196,7 +196,7 @@ impl Case {
 
     /// Run time over that of as many units as CPUs.
     fn slowdown(self, count: u64) -> Statistic {
-        self.time(count).over(self.time(self.cpus)).by_median()
+        self.time(count).over(self.time(self.cpus))
     }
 
     fn overhead(self, count: u64) -> Statistic {
@@ -236,7 +236,7 @@ impl Case {
 /// Time of threads on one CPU over that on two.
 fn speedup(mode: Mode, count: u64) -> Statistic {
     let on = |cpus| threads(mode, cpus).time(count);
-    on(1).over(on(2)).by_median()
+    on(1).over(on(2))
 }
 
 /// What a second CPU brings: 1 for twice the speed.
@@ -252,7 +252,7 @@ fn mean_gain() -> Statistic {
 
 /// By how much the overhead on one CPU rises from one count to another.
 fn rise(from: u64, to: u64) -> Statistic {
-    ONE.overhead(to).less(ONE.overhead(from)).by_median()
+    ONE.overhead(to).less(ONE.overhead(from))
 }
 
 /// A statistic at each of these counts, and the names of the cells.

@@ -159,14 +159,14 @@ fn claims(view: &View<'_>) -> Vec<Claim> {
     let [prints, wide, on_two] = &cases;
     let ((small, large), (small_on_two, large_on_two)) = (prints.split_at(5), on_two.split_at(1));
     let each_ratio = |quote, cases: &[Case], ratio: fn(Case) -> Statistic| {
-        let cell = |case: &Case| (format!("{} prints", case.prints), ratio(*case).by_median());
+        let cell = |case: &Case| (format!("{} prints", case.prints), ratio(*case));
         each(quote, cases.iter().map(cell))
     };
     let each_count = |quote, cases| each_ratio(quote, cases, process_over_thread);
     let gains = |quote, cases: &[Case]| {
         let cell = |case: Case| {
             let name = format!("{} prints, {}", case.prints, case.unit.name());
-            (name, two_cpu_gain(case).by_median())
+            (name, two_cpu_gain(case))
         };
         each(quote, cases.iter().flat_map(Case::of_both_kinds).map(cell))
     };
@@ -345,7 +345,7 @@ fn ratios_of(view: &View<'_>, into: Destination) -> Option<Finding> {
 /// Torn lines where there are most: the largest count in blocks.
 fn torn(view: &View<'_>, unit: Unit) -> Option<Finding> {
     let case = measured(view, BLOCKS).last()?.unit(unit);
-    let torn = TORN.of(case).all_rounds();
+    let torn = TORN.of(case);
     let median = view.estimate(&torn)?;
     let many = if view.summary(torn.cells()[0])?.max > 0.0 {
         format!("{:.0} are torn", median.value)
@@ -493,7 +493,7 @@ fn torn_lines(view: &View<'_>) -> Option<Figure> {
         .y(Scale::Linear, "torn lines per 1,000");
     for sink in [Sink::Pipe, Sink::File, Sink::Pty] {
         let points = columns.iter().map(|case| {
-            let torn = TORN.of(case.sink(sink)).all_rounds();
+            let torn = TORN.of(case.sink(sink));
             let column = format!("{}, {} lines", case.unit.name(), count(case.prints));
             (column, torn.times(1_000.0 / case.lines() as f64))
         });

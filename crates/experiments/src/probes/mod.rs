@@ -169,7 +169,7 @@ fn sliced() -> Statistic {
 }
 
 fn removed() -> Statistic {
-    over(What::EmptyLoop, [How::Optimised, How::Plain]).by_median()
+    over(What::EmptyLoop, [How::Optimised, How::Plain])
 }
 
 fn on_cpu() -> Statistic {
@@ -219,7 +219,7 @@ fn comparisons() -> Vec<Pair> {
 
 /// One sentence a probe, each with its figure.
 fn facts(view: &View<'_>) -> Vec<Finding> {
-    let value = |statistic: Statistic| view.value(&statistic.by_median());
+    let value = |statistic: Statistic| view.value(&statistic);
     let switches = |how| value(SWITCHES.of(case(What::Clock, how)));
     let neighbours = || {
         let sleeping = value(sleepers())?;
