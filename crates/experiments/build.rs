@@ -1,58 +1,51 @@
-//! Compiles the program of `guests/c` that the laboratory carries inside itself.
+//! Compiles the programs of `guests/c` that the laboratory carries inside itself.
 //!
-//! A machine without a C compiler for the target still builds: the program is then empty, the reason is
-//! kept beside it, and the cases that need it are skipped with that reason.
+//! A machine without a C compiler for the target still builds: a program that cannot be made is empty, the reason is
+//! kept beside it, and the cases that need it are planned with that reason.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::{env, fs};
 
-const SOURCE: &str = "../../guests/c/exit.c";
+#[path = "../../guests/compile.rs"]
+mod guests;
+
+/// Nothing but the program: no C library, no dynamic linker.
+const BARE: &[&str] = &[
+    "-O2",
+    "-static",
+    "-nostdlib",
+    "-ffreestanding",
+    "-fno-pie",
+    "-no-pie",
+    "-fno-stack-protector",
+    "-fno-asynchronous-unwind-tables",
+    "-Wl,--build-id=none",
+    "-s",
+];
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    println!("cargo:rerun-if-changed={SOURCE}");
-    let out = PathBuf::from(set_by_cargo("OUT_DIR")).join("exit.elf");
-    let reason = match compile(Path::new(SOURCE), &out) {
-        Ok(()) => String::new(),
-        Err(reason) => {
-            fs::write(&out, []).expect("OUT_DIR can be written");
-            reason
-        }
-    };
-    println!("cargo:rustc-env=THREADGAUGE_EXIT_PROGRAM_MISSING={reason}");
+    println!("cargo:rerun-if-changed=../../guests/compile.rs");
+    let compiler = compiler();
+    carry(&compiler, "exit", "exit.c", BARE);
+    // With the C library of the machine that they are built on: inside each it would be fifty times the program.
+    carry(&compiler, "empty_loop_plain", "empty_loop.c", &["-O0", "-s"]);
+    carry(&compiler, "empty_loop_optimised", "empty_loop.c", &["-O2", "-s"]);
 }
 
-/// Compiles `source` into a static program without a library; the reason in one line where that fails.
-fn compile(source: &Path, out: &Path) -> Result<(), String> {
-    let compiler = compiler();
-    let made = Command::new(&compiler)
-        .args([
-            "-O2",
-            "-static",
-            "-nostdlib",
-            "-ffreestanding",
-            "-fno-pie",
-            "-no-pie",
-        ])
-        .args(["-fno-stack-protector", "-fno-asynchronous-unwind-tables"])
-        .args(["-Wl,--build-id=none", "-s", "-o"])
-        .arg(out)
-        .arg(source)
-        .output()
-        .map_err(|e| format!("the C compiler {compiler} cannot be started: {e}"))?;
-    if made.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&made.stderr);
-    let first = said
-        .lines()
-        .find(|l| l.contains("error"))
-        .unwrap_or("it gave no reason");
-    Err(format!(
-        "the C compiler {compiler} cannot make it for {}: {first}",
-        set_by_cargo("TARGET")
-    ))
+/// Makes `name` of `source`, for `guests.rs` to take in.
+fn carry(compiler: &str, name: &str, source: &str, options: &[&str]) {
+    let source = Path::new("../../guests/c").join(source);
+    println!("cargo:rerun-if-changed={}", source.display());
+    let program = PathBuf::from(set_by_cargo("OUT_DIR")).join(name);
+    let reason = match guests::compile(compiler, options, &source, &program) {
+        Ok(()) => String::new(),
+        Err(reason) => {
+            fs::write(&program, []).expect("OUT_DIR can be written");
+            format!("{reason} (for {})", set_by_cargo("TARGET"))
+        }
+    };
+    println!("cargo:rustc-env=THREADGAUGE_WITHOUT_{name}={reason}");
 }
 
 /// `CC_<target>`, else `CC` or `cc` at home and `<target>-gcc` for another machine.

@@ -1,7 +1,7 @@
 /* How long an empty loop takes, in ns, on standard output.
  *
- * Compiled twice by the laboratory's worker, with and without optimisation, where there is a C compiler: the question
- * is what the compiler makes of a loop that does nothing. The count is an argument, so that it is not known beforehand.
+ * Compiled twice by crates/experiments/build.rs, with and without optimisation: the question is what the compiler
+ * makes of a loop that does nothing. The count is an argument, so that it is not known beforehand.
  *
  *   empty_loop 20000000
  */

@@ -1,8 +1,8 @@
 /* The smallest program: it ends at once, or, given the number of a descriptor, when that one's pipe is closed.
  *
  * What starting a program costs is the question, so this one brings nothing of its own: no C library, no
- * dynamic linker, one page of code. Built by crates/lab/build.rs with -static -nostdlib, carried inside
- * the laboratory and run from memory.
+ * dynamic linker, one page of code. Built by crates/experiments/build.rs with -static -nostdlib, carried
+ * inside the laboratory and run from memory.
  *
  *   exit          ends with 0
  *   exit 7        reads descriptor 7 until it ends, then ends with 0 (2: the descriptor could not be read)

@@ -22,6 +22,8 @@ mod clients;
 mod deps;
 mod folders;
 mod golden;
+#[path = "../../guests/compile.rs"]
+mod guests;
 mod licences;
 mod man;
 mod pairs;
@@ -122,7 +124,7 @@ fn run() -> Result<()> {
         Chore::BenchHarness(options) => bench_harness::run(&options),
         Chore::BenchServers(options) => bench_servers::run(&options),
         Chore::Golden => golden::write(),
-        Chore::Size(options) => size::print(&options),
+        Chore::Size(options) => size::run(&options),
         Chore::Pairs(options) => pairs::run(&options),
     }
 }

@@ -96,4 +96,18 @@ mod tests {
             assert_eq!(answered, given, "{}", experiment.id());
         }
     }
+
+    #[test]
+    fn the_readme_lists_the_experiments_of_the_catalogue_with_their_questions() {
+        let readme = include_str!("../../../README.md");
+        let table = readme
+            .split("| id | question |\n|---|---|\n")
+            .nth(1)
+            .expect("README has the table");
+        let listed: Vec<&str> = table.lines().take_while(|line| line.starts_with('|')).collect();
+        let row = |e: &'static dyn threadgauge_lab::experiment::Experiment| {
+            format!("| `{}` | {} |", e.id(), e.about().question)
+        };
+        assert_eq!(listed, CATALOGUE.iter().map(row).collect::<Vec<_>>());
+    }
 }

@@ -12,6 +12,7 @@ pub mod probes;
 pub mod turnaround;
 
 mod catalogue;
+mod guests;
 mod sys;
 
 pub use catalogue::{CATALOGUE, decided_by};

@@ -1,34 +1,47 @@
-//! Question: what does the laboratory itself cost?
+//! Question: what does the laboratory itself cost? The control of all others: what they find must be large against it.
 //!
-//! **Method.** Nothing is measured but the harness: how long a worker takes from being started to its case's first
-//! instruction, what reading the clock costs, what starting and stopping a timed section adds to a batch, and by how
-//! much a burn of 10 ms misses.
-//!
-//! **Control.** It is the control: whatever another experiment finds must be large against these.
-//!
-//! **Traps.** A worker's start is one event an invocation and depends on what the caches hold; it lies outside every
-//! timed section. The cost of a cheap operation includes the loop around it.
-//!
-//! No source measured its own harness. One said that its loop was up to 20 % off (source 000).
+//! How it is measured is said in [`ABOUT`], which `explain` and the report print.
 
 use std::hint::black_box;
-use std::time::Duration;
-
-use threadgauge_machine::clock;
-use threadgauge_results::{Axis, Figure, Finding, Origin, Params, Point, Scale, Series, Table};
-use threadgauge_stats::median;
 
 use threadgauge_lab::batch::{Batches, ClockCost, measure};
-use threadgauge_lab::compat::{cell, params};
-use threadgauge_lab::experiment::{About, Answer, Experiment};
-use threadgauge_lab::grid::{Plan, PlannedCase};
-use threadgauge_lab::site::{Profile, Site};
-use threadgauge_lab::statistic::metric;
-use threadgauge_lab::view::View;
-use threadgauge_lab::worker::{CaseError, Worker};
+use threadgauge_lab::prelude::*;
+use threadgauge_machine::clock;
+use threadgauge_results::{Figure, units};
+use threadgauge_stats::median;
 
-/// What is measured, with what one sample takes, ms.
-const CASES: [(&str, u64); 4] = [("start", 6), ("clock", 165), ("batch", 180), ("burn", 55)];
+/// What is measured is the harness.
+#[derive(Debug)]
+pub struct Null;
+
+/// What it asks and how it measures.
+const ABOUT: About = About {
+    id: "null",
+    question: "What does the laboratory itself cost?",
+    sources: &[],
+    primary: &[NS],
+    how: "start: from just before the worker is started to its case's first instruction. clock: reading \
+          CLOCK_MONOTONIC, in batches. batch: one addition that a compiler may not remove, in batches, and beside it \
+          an empty timed section. burn: the calibrated burner computing for 10 ms of CPU time. Batches last at least \
+          10 ms, 1,000 steps of the clock and 2,000 calls of it; at least 3 are dropped as warm-up.",
+    control: "This experiment is the control of the others.",
+    traps: &[
+        "A worker's start lies outside every timed section: it costs patience, not precision.",
+        "The cost of the cheap operation includes the loop around it.",
+    ],
+    source: "No source measured its own harness; source 000 says that its loop was up to 20 % off.",
+};
+
+/// The first figure of each case again, so that all have one.
+const NS: Metric = metric("ns", "ns");
+const START: Metric = metric("worker_start_ns", "ns");
+const CLOCK: Metric = metric("clock_ns", "ns");
+const RESOLUTION: Metric = metric("clock_resolution_ns", "ns");
+const OPERATION: Metric = metric("ns_per_operation", "ns");
+const EMPTY_SECTION: Metric = metric("empty_section_ns", "ns");
+const SHARE: Metric = metric("batch_overhead_share", "ratio");
+const OPERATIONS: Metric = metric("operations_per_batch", "count");
+const BURNER_ERROR: Metric = metric("burner_error", "ratio");
 
 /// Spent on batches in a quick sample: what ten that count take, with their warm-up.
 const BUDGET: Duration = Duration::from_millis(140);
@@ -39,27 +52,25 @@ const BURN: Duration = Duration::from_millis(10);
 /// Burns a sample.
 const BURNS: usize = 3;
 
-/// The experiment.
-#[derive(Debug)]
-pub struct Null;
+words! {
+    enum What { Start = "start", Clock = "clock", Batch = "batch", Burn = "burn" }
+}
+point! {
+    struct Case { what: What, cpus: u64 = 1.. }
+}
 
-/// What it asks and how it measures.
-const ABOUT: About = About {
-    id: "null",
-    question: "What does the laboratory itself cost?",
-    sources: &[],
-    primary: &[metric("ns", "ns")],
-    how: "start: from just before the worker is started to its case's first instruction. clock: reading \
-                  CLOCK_MONOTONIC, in batches. batch: one addition that a compiler may not remove, in batches, and beside \
-                  it an empty timed section. burn: the calibrated burner computing for 10 ms of CPU time. Batches last at \
-                  least 10 ms, 1,000 steps of the clock and 2,000 calls of it; at least 3 are dropped as warm-up.",
-    control: "This experiment is the control of the others.",
-    traps: &[
-        "A worker's start lies outside every timed section: it costs patience, not precision.",
-        "The cost of the cheap operation includes the loop around it.",
-    ],
-    source: "No source measured its own harness; source 000 says that its loop was up to 20 % off.",
-};
+/// What is measured, with what one sample takes, ms.
+const CASES: [(What, u64); 4] = [
+    (What::Start, 6),
+    (What::Clock, 165),
+    (What::Batch, 180),
+    (What::Burn, 55),
+];
+
+/// A metric of a case, on however many CPUs.
+fn figure(metric: Metric, what: What) -> Statistic {
+    metric.of(Case { what, cpus: 1 }.any(&["cpus"]))
+}
 
 impl Experiment for Null {
     fn about(&self) -> &'static About {
@@ -67,46 +78,39 @@ impl Experiment for Null {
     }
 
     fn plan(&self, site: &Site) -> Plan {
-        let budget = match site.profile {
-            Profile::Quick => Duration::from_millis(3_300),
-            Profile::Standard => Duration::from_secs(20),
-            Profile::Paper => Duration::from_secs(60),
-        };
-        let case = |(what, ms)| {
-            let params = Params::new().with("what", what).with("cpus", 1);
-            PlannedCase::new(params, Duration::from_millis(ms))
-        };
+        let planned = |(what, ms)| PlannedCase::new(Case { what, cpus: 1 }, Duration::from_millis(ms));
         Plan {
-            cases: CASES.map(case).to_vec(),
-            reference: params("what=burn"),
-            budget,
+            cases: CASES.map(planned).to_vec(),
+            reference: figure(NS, What::Burn).pattern(),
+            budget: Duration::from_millis(site.profile.pick(3_300, 20_000, 60_000)),
             twice_up_to: Duration::ZERO,
         }
     }
 
     fn run(&self, case: &Params, worker: &mut Worker) -> Result<(), CaseError> {
         let first_instruction_ns = clock::monotonic_ns();
-        match case.text("what") {
-            Some("start") => start(worker, first_instruction_ns),
-            Some("clock") => time_clock(worker),
-            Some("batch") => time_batch(worker),
-            Some("burn") => time_burn(worker),
-            other => {
-                return Err(CaseError::Failed(format!(
-                    "the parameter what is {}; it must be start, clock, batch or burn",
-                    other.unwrap_or("missing")
-                )));
-            }
+        match Case::read(case)?.what {
+            What::Start => start(worker, first_instruction_ns),
+            What::Clock => time_clock(worker),
+            What::Batch => time_batch(worker),
+            What::Burn => time_burn(worker),
         }
         Ok(())
     }
 
     fn read(&self, view: &View<'_>) -> Answer {
+        let quantities = quantities(view);
         Answer {
-            answer: answer(view),
-            facts: facts(view),
-            figures: vec![figure(view)],
-            tables: vec![table(view)],
+            answer: answer(&quantities[..3]),
+            facts: quantities.iter().filter_map(fact).collect(),
+            figures: vec![chart(view)],
+            tables: vec![table(
+                "own-cost",
+                "The harness's own cost",
+                "Targets of this project; no source has such figures.",
+                ["what", "median [95 % interval]", "at most"],
+                quantities.iter().map(row).collect(),
+            )],
             ..Answer::default()
         }
     }
@@ -115,8 +119,8 @@ impl Experiment for Null {
 fn start(worker: &mut Worker, first_instruction_ns: u64) {
     let ns = first_instruction_ns.saturating_sub(worker.launched_ns()) as f64;
     worker.tag("cold");
-    worker.metric("ns", "ns", ns);
-    worker.metric("worker_start_ns", "ns", ns);
+    worker.record(NS, ns);
+    worker.record(START, ns);
 }
 
 fn time_clock(worker: &mut Worker) {
@@ -125,20 +129,20 @@ fn time_clock(worker: &mut Worker) {
         black_box(clock::monotonic_ns());
     });
     let ns = batches.ns_per_operation();
-    worker.metric("ns", "ns", ns);
-    worker.metric("clock_ns", "ns", ns);
-    worker.metric("clock_resolution_ns", "ns", cost.resolution_ns as f64);
+    worker.record(NS, ns);
+    worker.record(CLOCK, ns);
+    worker.record(RESOLUTION, cost.resolution_ns as f64);
 }
 
 fn time_batch(worker: &mut Worker) {
     let mut sum = 0_u64;
     let batches = timed(worker, clock_cost(), || sum = black_box(sum.wrapping_add(1)));
     let empty_ns = empty_section_ns(worker);
-    worker.metric("ns", "ns", batches.ns_per_operation());
-    worker.metric("ns_per_operation", "ns", batches.ns_per_operation());
-    worker.metric("empty_section_ns", "ns", empty_ns);
-    worker.metric("batch_overhead_share", "ratio", empty_ns / batches.batch_ns());
-    worker.metric("operations_per_batch", "count", batches.operations as f64);
+    worker.record(NS, batches.ns_per_operation());
+    worker.record(OPERATION, batches.ns_per_operation());
+    worker.record(EMPTY_SECTION, empty_ns);
+    worker.record(SHARE, empty_ns / batches.batch_ns());
+    worker.record(OPERATIONS, batches.operations as f64);
 }
 
 fn time_burn(worker: &mut Worker) {
@@ -150,8 +154,8 @@ fn time_burn(worker: &mut Worker) {
         errors.push(burner.error(BURN).abs());
         wall_ns.push(watch.stop().wall_ns as f64);
     }
-    worker.metric("ns", "ns", middle(&wall_ns));
-    worker.metric("burner_error", "ratio", middle(&errors));
+    worker.record(NS, middle(&wall_ns));
+    worker.record(BURNER_ERROR, middle(&errors));
 }
 
 /// Batches of `operation`, each a timed section.
@@ -196,224 +200,127 @@ fn middle(values: &[f64]) -> f64 {
 }
 
 /// A figure of the harness and what it is to stay under.
-struct Target {
-    what: &'static str,
-    metric: &'static str,
+struct Quantity {
     name: &'static str,
-    /// From the stored unit to the one shown.
-    scale: f64,
+    estimate: Option<Estimate>,
     unit: &'static str,
     most: Option<f64>,
 }
 
-const TARGETS: [Target; 6] = [
-    Target {
-        what: "start",
-        metric: "worker_start_ns",
-        name: "Worker start to first instruction",
-        scale: 1e-6,
-        unit: "ms",
-        most: Some(3.0),
-    },
-    Target {
-        what: "batch",
-        metric: "batch_overhead_share",
-        name: "Harness overhead per timed batch",
-        scale: 100.0,
-        unit: "%",
-        most: Some(0.1),
-    },
-    Target {
-        what: "burn",
-        metric: "burner_error",
-        name: "Error of a 10 ms burn",
-        scale: 100.0,
-        unit: "%",
-        most: Some(1.0),
-    },
-    Target {
-        what: "clock",
-        metric: "clock_ns",
-        name: "Reading the clock",
-        scale: 1.0,
-        unit: "ns",
-        most: None,
-    },
-    Target {
-        what: "clock",
-        metric: "clock_resolution_ns",
-        name: "Smallest step of the clock",
-        scale: 1.0,
-        unit: "ns",
-        most: None,
-    },
-    Target {
-        what: "batch",
-        metric: "ns_per_operation",
-        name: "One addition and its loop",
-        scale: 1.0,
-        unit: "ns",
-        most: None,
-    },
-];
-
-/// A [`Target`]'s median and interval in the unit shown.
-fn shown(view: &View<'_>, target: &Target) -> Option<(f64, Option<[f64; 2]>)> {
-    let summary = view.summary(&cell(&format!("what={}", target.what), target.metric))?;
-    let ci95 = summary.ci95.map(|ends| ends.map(|end| end * target.scale));
-    Some((summary.median * target.scale, ci95))
+/// Those with a bound are the first three.
+fn quantities(view: &View<'_>) -> [Quantity; 6] {
+    use What::{Batch, Burn, Clock, Start};
+    let quantity = |name, metric, what, (scale, unit), most| Quantity {
+        name,
+        estimate: view.estimate(&figure(metric, what).times(scale)),
+        unit,
+        most,
+    };
+    let (ns, ms, share) = ((1.0, "ns"), (1e-6, "ms"), (100.0, "%"));
+    [
+        quantity("Worker start to first instruction", START, Start, ms, Some(3.0)),
+        quantity("Harness overhead per timed batch", SHARE, Batch, share, Some(0.1)),
+        quantity("Error of a 10 ms burn", BURNER_ERROR, Burn, share, Some(1.0)),
+        quantity("Reading the clock", CLOCK, Clock, ns, None),
+        quantity("Smallest step of the clock", RESOLUTION, Clock, ns, None),
+        quantity("One addition and its loop", OPERATION, Batch, ns, None),
+    ]
 }
 
-fn answer(view: &View<'_>) -> String {
-    let parts: Vec<String> = TARGETS[..3]
-        .iter()
-        .filter_map(|target| Some((target, shown(view, target)?.0)))
-        .map(|(target, value)| {
-            format!(
-                "{} {} {}",
-                target.name.to_lowercase(),
-                figures(value),
-                target.unit
-            )
-        })
-        .collect();
+fn answer(quantities: &[Quantity]) -> String {
+    let part = |quantity: &Quantity| {
+        let (name, value) = (
+            quantity.name.to_lowercase(),
+            quantity.estimate?.plain(quantity.unit),
+        );
+        Some(format!("{name} {value}"))
+    };
+    let parts: Vec<String> = quantities.iter().filter_map(part).collect();
     if parts.is_empty() {
         return "The harness's own cost was not measured in this run.".to_owned();
     }
     format!("The harness costs, at the median: {}.", parts.join(", "))
 }
 
-fn facts(view: &View<'_>) -> Vec<Finding> {
-    let fact = |target: &Target| {
-        let (value, ci95) = shown(view, target)?;
-        let judged = target.most.map_or_else(String::new, |most| {
-            let kept = if value <= most { "within" } else { "above" };
-            format!(", {kept} the target of {most} {}", target.unit)
-        });
-        Some(Finding {
-            claim: None,
-            verdict: None,
-            says: format!("{}: {} {}{judged}.", target.name, figures(value), target.unit),
-            published: None,
-            published_text: None,
-            measured: Some(value),
-            ci95,
-            unit: target.unit.to_owned(),
-            reason: None,
-        })
-    };
-    TARGETS.iter().filter_map(fact).collect()
-}
-
-/// Three figures, since these range from a thousandth to thousands.
-fn figures(value: f64) -> String {
-    let digits = 2 - value.abs().max(1e-4).log10().floor() as i32;
-    format!("{value:.*}", usize::try_from(digits).unwrap_or(0))
-}
-
-fn figure(view: &View<'_>) -> Figure {
-    let times = [
-        ("start", "worker_start_ns", "worker start"),
-        ("batch", "empty_section_ns", "empty timed section"),
-        ("clock", "clock_ns", "clock reading"),
-        ("batch", "ns_per_operation", "one addition"),
-    ];
-    let points = times.iter().enumerate().filter_map(|(i, (what, metric, name))| {
-        let summary = view.summary(&cell(&format!("what={what}"), metric))?;
-        Some(Point {
-            x: i as f64,
-            label: Some((*name).to_owned()),
-            y: summary.median,
-            ci95: summary.ci95,
-        })
+fn fact(quantity: &Quantity) -> Option<Finding> {
+    let (name, unit, estimate) = (quantity.name, quantity.unit, quantity.estimate?);
+    let judged = quantity.most.map_or_else(String::new, |most| {
+        let kept = if estimate.value <= most { "within" } else { "above" };
+        format!(", {kept} the target of {}", bound(most, unit))
     });
-    Figure {
-        id: "own-cost".to_owned(),
-        title: "What the laboratory itself costs".to_owned(),
-        note:
-            "Whatever an experiment finds must be large against these. A batch lasts at least 10,000,000 ns."
-                .to_owned(),
-        x: Axis {
-            label: "what".to_owned(),
-            scale: Scale::Category,
-        },
-        y: Axis {
-            label: "time, ns".to_owned(),
-            scale: Scale::Log,
-        },
-        series: vec![Series {
-            name: "this machine".to_owned(),
-            origin: Origin::Measured,
-            points: points.collect(),
-        }],
-    }
+    let says = format!("{name}: {}{judged}.", estimate.plain(unit));
+    Some(estimate.fact(says, unit))
 }
 
-fn table(view: &View<'_>) -> Table {
-    let row = |target: &Target| {
-        let value = shown(view, target);
-        vec![
-            format!("{}, {}", target.name, target.unit),
-            value.map_or_else(String::new, |(median, _)| figures(median)),
-            value
-                .and_then(|(_, ci95)| ci95)
-                .map_or_else(String::new, |[low, high]| {
-                    format!("{} … {}", figures(low), figures(high))
-                }),
-            target.most.map_or_else(String::new, |most| most.to_string()),
-        ]
-    };
-    Table {
-        id: "own-cost".to_owned(),
-        title: "The harness's own cost".to_owned(),
-        note: "Targets of this project; no source has such figures.".to_owned(),
-        columns: ["what", "median", "95 % interval", "at most"]
-            .map(str::to_owned)
-            .to_vec(),
-        rows: TARGETS.iter().map(row).collect(),
-    }
+fn row(quantity: &Quantity) -> Vec<String> {
+    let cells = [
+        Some(quantity.name.to_owned()),
+        quantity.estimate.map(|e| e.show(quantity.unit)),
+        quantity.most.map(|most| bound(most, quantity.unit)),
+    ];
+    cells.map(Option::unwrap_or_default).to_vec()
+}
+
+fn bound(most: f64, unit: &str) -> String {
+    units::Scale::bounds(unit, &[most])
+}
+
+fn chart(view: &View<'_>) -> Figure {
+    let times = [
+        ("worker start", START, What::Start),
+        ("empty timed section", EMPTY_SECTION, What::Batch),
+        ("clock reading", CLOCK, What::Clock),
+        ("one addition", OPERATION, What::Batch),
+    ];
+    let points = times.map(|(name, metric, what)| (name, figure(metric, what)));
+    Chart::new(view, "own-cost", "What the laboratory itself costs")
+        .note(
+            "Whatever an experiment finds must be large against these. A batch lasts at least 10,000,000 ns.",
+        )
+        .x(Scale::Category, "what")
+        .y(Scale::Log, "time, ns")
+        .at_least(0)
+        .line("this machine", points)
+        .whole()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
-    use threadgauge_results::{MetricSummary, Sample, Status};
-
-    use super::*;
+    use threadgauge_lab::testing;
     use threadgauge_lab::view::ViewCase;
     use threadgauge_lab::worker::Order;
+    use threadgauge_results::{Sample, Status};
 
+    use super::*;
+
+    /// Of a worker that was launched a millisecond before.
     fn sample(what: &str) -> Sample {
-        let case = Params::new().with("what", what).with("cpus", 1);
+        let params = Params::new().with("what", what).with("cpus", 1);
         let mut worker = Worker::new(&Order {
             experiment: "null".to_owned(),
-            params: case.clone(),
+            params: params.clone(),
             cpus: vec![0],
             handicap_percent: 0,
             launched_ns: clock::monotonic_ns() - 1_000_000,
         });
-        let result = Null.run(&case, &mut worker);
+        let result = Null.run(&params, &mut worker);
         worker.finish(result)
     }
 
     #[test]
     fn every_case_has_the_primary_metric_and_its_own() {
         for (what, own) in [
-            ("start", "worker_start_ns"),
-            ("clock", "clock_resolution_ns"),
-            ("batch", "batch_overhead_share"),
-            ("burn", "burner_error"),
+            (What::Start, START),
+            (What::Clock, RESOLUTION),
+            (What::Batch, SHARE),
+            (What::Burn, BURNER_ERROR),
         ] {
-            let sample = sample(what);
+            let sample = sample(what.name());
             assert_eq!(sample.status, Status::Ok, "{sample:?}");
-            assert!(
-                sample.value("ns").unwrap() > 0.0 && sample.value(own).is_some(),
-                "{sample:?}"
-            );
+            let [primary, own] = [NS, own].map(|metric| sample.value(metric.name));
+            assert!(primary > Some(0.0) && own.is_some(), "{sample:?}");
         }
-        // Launched a millisecond before it began.
-        assert!(sample("start").value("ns").unwrap() >= 1e6);
+        assert!(sample("start").value(NS.name) >= Some(1e6));
     }
 
     #[test]
@@ -422,86 +329,64 @@ mod tests {
         assert_eq!(sample.status, Status::Failed);
         assert_eq!(
             sample.reason.as_deref(),
-            Some("the parameter what is nonsense; it must be start, clock, batch or burn")
+            Some("the parameter what is nonsense; it must be one of start, clock, batch, burn")
         );
     }
 
     #[test]
     fn a_round_takes_under_half_a_second() {
-        let site = Site {
-            profile: Profile::Quick,
-            cpus: threadgauge_machine::CpuList::new([0]),
-            free_memory_mib: 1_000,
-        };
-        let plan = Null.plan(&site);
+        let plan = Null.plan(&testing::site(Profile::Quick, 1));
         let round: Duration = plan.cases.iter().map(|c| c.estimate).sum();
         assert!(round <= Duration::from_millis(420), "{round:?}");
         assert!(round * 8 < plan.budget);
-        assert_eq!(
-            plan.cases
-                .iter()
-                .filter(|c| c.params.matches(&plan.reference))
-                .count(),
-            1
-        );
+        let references = plan.cases.iter().filter(|c| c.params.matches(&plan.reference));
+        assert_eq!(references.count(), 1);
     }
 
-    fn view(cases: &[(&str, &str, f64)]) -> View<'static> {
-        let case = |(what, metric, median): &(&str, &str, f64)| ViewCase {
-            params: params(&format!("what={what},cpus=1")),
-            lack: None,
-            values: BTreeMap::new(),
-            summaries: BTreeMap::from([(
-                (*metric).to_owned(),
-                MetricSummary {
-                    unit: "ns".to_owned(),
-                    n: 7,
-                    median: *median,
-                    ci95: Some([median * 0.9, median * 1.1]),
-                    ci_level: Some(0.984),
-                    mean: *median,
-                    trimmed_mean: Some(*median),
-                    min: *median,
-                    max: *median,
-                    cv: Some(0.0),
-                },
-            )]),
-        };
-        threadgauge_lab::testing::view("null", Profile::Quick, cases.iter().map(case).collect())
+    fn view(cases: Vec<ViewCase>) -> View<'static> {
+        testing::view("null", Profile::Quick, cases)
+    }
+
+    /// Seven rounds, 1 % apart.
+    fn case(what: What, metric: Metric, median: f64) -> ViewCase {
+        let rounds = (-3..=3).map(|per_cent| median * (1.0 + 0.01 * f64::from(per_cent)));
+        testing::case(Case { what, cpus: 1 }, [(metric, rounds.collect())])
     }
 
     #[test]
     fn figures_are_judged_by_their_targets() {
-        let view = view(&[
-            ("start", "worker_start_ns", 4.2e6),
-            ("batch", "batch_overhead_share", 0.000_12),
+        let view = view(vec![
+            case(What::Start, START, 4.2e6),
+            case(What::Batch, SHARE, 0.000_12),
         ]);
-        let facts = facts(&view);
+        let answer = Null.read(&view);
+        let says: Vec<&str> = answer.facts.iter().map(|fact| fact.says.as_str()).collect();
         assert_eq!(
-            facts[0].says,
-            "Worker start to first instruction: 4.20 ms, above the target of 3 ms."
+            says,
+            [
+                "Worker start to first instruction: 4.20 ms, above the target of 3 ms.",
+                "Harness overhead per timed batch: 0.0120 %, within the target of 0.1 %.",
+            ]
         );
         assert_eq!(
-            facts[1].says,
-            "Harness overhead per timed batch: 0.0120 %, within the target of 0.1 %."
+            answer.answer,
+            "The harness costs, at the median: worker start to first instruction 4.20 ms, harness overhead per timed \
+             batch 0.0120 %."
         );
-        assert_eq!(facts.len(), 2);
-        assert_eq!(
-            answer(&view),
-            "The harness costs, at the median: worker start to first instruction 4.20 ms, harness overhead per timed batch \
-             0.0120 %."
-        );
-        assert_eq!(figure(&view).series[0].points.len(), 1);
+        assert_eq!(answer.figures[0].series[0].points.len(), 1);
+        assert_eq!(answer.tables[0].rows[0][1..], ["4.20 [4.07, 4.33] ms", "3 ms"]);
     }
 
     #[test]
     fn without_figures_nothing_is_said() {
-        let view = view(&[]);
+        let answer = Null.read(&view(Vec::new()));
         assert_eq!(
-            answer(&view),
+            answer.answer,
             "The harness's own cost was not measured in this run."
         );
-        assert!(facts(&view).is_empty());
-        assert!(table(&view).rows.iter().all(|row| row[1].is_empty()));
+        assert!(answer.facts.is_empty());
+        assert!(answer.figures[0].series[0].points.is_empty());
+        let mut rows = answer.tables[0].rows.iter();
+        assert!(rows.all(|row| row[1].is_empty()));
     }
 }

@@ -237,12 +237,14 @@ fn view_case(case: &StoredCase, samples: &[&StoredSample], alpha: f64) -> ViewCa
             continue;
         }
         let rounds = |take| by_round(samples.iter().copied(), &case.id, 0, &metric.name, take);
-        let all: Vec<f64> = rounds(Take::All).into_values().collect();
-        if let Ok(summary) = summarise(&all, alpha) {
+        let all = rounds(Take::All);
+        let figures: Vec<f64> = all.values().copied().collect();
+        if let Ok(summary) = summarise(&figures, alpha) {
             view.summaries
                 .insert(metric.name.clone(), metric_summary(&metric.unit, summary));
         }
         view.values.insert(metric.name.clone(), rounds(Take::Undisturbed));
+        view.all.insert(metric.name.clone(), all);
     }
     view
 }

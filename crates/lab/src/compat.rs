@@ -47,7 +47,7 @@ impl View<'_> {
     pub fn by_round(&self, cells: &[Cell], f: impl Fn(&[f64]) -> f64) -> Result<Vec<f64>, String> {
         let columns = cells
             .iter()
-            .map(|c| self.column(c))
+            .map(|c| self.column(c, threadgauge_results::Take::Undisturbed))
             .collect::<Result<Vec<_>, _>>();
         let columns = columns.map_err(|lack| lack.says)?;
         let Some(first) = columns.first() else {

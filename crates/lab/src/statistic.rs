@@ -8,7 +8,7 @@
 use std::fmt;
 use std::rc::Rc;
 
-use threadgauge_results::{Finding, Params, Take, units};
+use threadgauge_results::{Finding, Params, units};
 use threadgauge_stats::Estimator;
 
 /// A named quantity with its unit.
@@ -54,7 +54,6 @@ pub struct Cell {
 #[derive(Clone)]
 pub struct Statistic {
     pub(crate) form: Form,
-    pub(crate) take: Take,
 }
 
 /// How the cells come together.
@@ -89,7 +88,6 @@ impl Statistic {
                 formula: Rc::new(formula),
                 estimator,
             },
-            take: Take::Undisturbed,
         }
     }
 
@@ -113,14 +111,12 @@ impl Statistic {
     ) -> Self {
         let mut all = Vec::new();
         let mut formulas: Vec<(usize, Formula)> = Vec::new();
-        let mut take = Take::Undisturbed;
         for part in parts {
             let Form::ByRound { cells, formula, .. } = part.form else {
                 panic!("figures of different experiments have no rounds in common");
             };
             formulas.push((cells.len(), formula));
             all.extend(cells);
-            take = part.take;
         }
         let formula = move |values: &[f64]| {
             let mut rest = values;
@@ -134,10 +130,7 @@ impl Statistic {
                 .collect();
             function(&parts)
         };
-        Self {
-            take,
-            ..Self::new(all, formula, estimator)
-        }
+        Self::new(all, formula, estimator)
     }
 
     /// This over `base`: a ratio by round; between different experiments the ratio of two figures that are not paired.
@@ -145,7 +138,6 @@ impl Statistic {
     pub fn over(self, base: Self) -> Self {
         if self.experiment() != base.experiment() {
             return Self {
-                take: self.take,
                 form: Form::Unpaired {
                     over: Box::new(self),
                     under: Box::new(base),
@@ -180,6 +172,12 @@ impl Statistic {
         self.stretched(1.0, -1.0)
     }
 
+    /// What a ratio saves: 1 less it.
+    #[must_use]
+    pub fn saved(self) -> Self {
+        self.stretched(-1.0, 1.0)
+    }
+
     /// In another unit: times `factor`, which is more than 0.
     #[must_use]
     pub fn times(self, factor: f64) -> Self {
@@ -208,22 +206,6 @@ impl Statistic {
                 cell.experiment = Some(id);
             }
         }
-        self
-    }
-
-    /// Estimated by the median over rounds, whatever it is.
-    #[must_use]
-    pub fn by_median(mut self) -> Self {
-        if let Form::ByRound { estimator, .. } = &mut self.form {
-            *estimator = Estimator::Median;
-        }
-        self
-    }
-
-    /// From all rounds, disturbed ones included.
-    #[must_use]
-    pub const fn all_rounds(mut self) -> Self {
-        self.take = Take::All;
         self
     }
 
@@ -293,6 +275,12 @@ impl Estimate {
     #[must_use]
     pub fn fact(self, says: String, unit: &str) -> Finding {
         Finding::fact(says, Some(self.value), self.ci95, unit)
+    }
+
+    /// Without its interval, in the unit that suits it: `12.4 µs`.
+    #[must_use]
+    pub fn plain(self, unit: &str) -> String {
+        units::figure(self.value, None, unit)
     }
 
     /// With its interval, in the unit that suits it: `12.4 [12.1, 12.8] µs`.

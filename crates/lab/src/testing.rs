@@ -54,16 +54,15 @@ pub fn sample(experiment: &dyn Experiment, params: &Params) -> Sample {
 pub fn case(params: impl Into<Params>, figures: impl IntoIterator<Item = (Metric, Vec<f64>)>) -> ViewCase {
     let mut made = ViewCase {
         params: params.into(),
-        lack: None,
-        values: BTreeMap::new(),
-        summaries: BTreeMap::new(),
+        ..ViewCase::default()
     };
     for (metric, rounds) in figures {
         let summary = summarise(&rounds, ALPHA).expect("figures made by hand are numbers");
         made.summaries
             .insert(metric.name.to_owned(), metric_summary(metric.unit, summary));
-        made.values
-            .insert(metric.name.to_owned(), (1..).zip(rounds).collect());
+        let rounds: BTreeMap<u32, f64> = (1..).zip(rounds).collect();
+        made.values.insert(metric.name.to_owned(), rounds.clone());
+        made.all.insert(metric.name.to_owned(), rounds);
     }
     made
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use threadgauge_results::{Lack, MetricSummary, Need, Params, Take};
-use threadgauge_stats::{Estimator, unpaired_ratio};
+use threadgauge_stats::unpaired_ratio;
 
 use crate::site::Profile;
 use crate::statistic::{Cell, Estimate, Form, Statistic};
@@ -20,6 +20,8 @@ pub struct ViewCase {
     pub lack: Option<Lack>,
     /// Metric name → undisturbed round → value.
     pub values: BTreeMap<String, BTreeMap<u32, f64>>,
+    /// Metric name → round, disturbed or not → value.
+    pub all: BTreeMap<String, BTreeMap<u32, f64>>,
     /// Metric name → summary of all rounds.
     pub summaries: BTreeMap<String, MetricSummary>,
 }
@@ -74,25 +76,13 @@ impl<'a> View<'a> {
         of_them.all(for_want_of_cpus).then_some(first).flatten()
     }
 
-    /// One value a round, in every round that has figures for all cells.
+    /// One value a round, in every undisturbed round that has figures for all cells: what claims are decided by.
     ///
     /// # Errors
     ///
     /// What is missing, and why.
     pub fn rounds(&self, statistic: &Statistic) -> Result<Vec<f64>, Lack> {
-        let Form::ByRound { cells, formula, .. } = &statistic.form else {
-            let says = "figures of different experiments have no rounds in common";
-            return Err(Lack::new(Need::Figures, says));
-        };
-        let columns: Vec<_> = cells.iter().map(|c| self.column(c)).collect::<Result<_, _>>()?;
-        let Some(first) = columns.first() else {
-            return Ok(Vec::new());
-        };
-        let of_round = |round: &u32| {
-            let values: Option<Vec<f64>> = columns.iter().map(|c| c.get(round).copied()).collect();
-            values.map(|v| formula(&v)).filter(|v| v.is_finite())
-        };
-        let rounds: Vec<f64> = first.keys().filter_map(of_round).collect();
+        let rounds = self.of_rounds(statistic, Take::Undisturbed)?;
         if rounds.is_empty() {
             let says = "no round has undisturbed figures for all the cells this needs; a quieter machine would give them";
             return Err(Lack::new(Need::Figures, says));
@@ -100,23 +90,49 @@ impl<'a> View<'a> {
         Ok(rounds)
     }
 
-    /// The figure to quote, with its interval.
+    /// The rounds of a figure: the undisturbed ones where they give an interval, else all. One rule for all that is shown.
+    fn shown_rounds(&self, statistic: &Statistic) -> Result<Vec<f64>, Lack> {
+        const FEWEST: usize = 6;
+        let undisturbed = self.of_rounds(statistic, Take::Undisturbed)?;
+        if undisturbed.len() >= FEWEST {
+            return Ok(undisturbed);
+        }
+        self.of_rounds(statistic, Take::All)
+    }
+
+    fn of_rounds(&self, statistic: &Statistic, take: Take) -> Result<Vec<f64>, Lack> {
+        let Form::ByRound { cells, formula, .. } = &statistic.form else {
+            let says = "figures of different experiments have no rounds in common";
+            return Err(Lack::new(Need::Figures, says));
+        };
+        let columns: Vec<_> = cells
+            .iter()
+            .map(|c| self.column(c, take))
+            .collect::<Result<_, _>>()?;
+        let Some(first) = columns.first() else {
+            return Ok(Vec::new());
+        };
+        let of_round = |round: &u32| {
+            let values: Option<Vec<f64>> = columns.iter().map(|c| c.get(round).copied()).collect();
+            values.map(|v| formula(&v)).filter(|v| v.is_finite())
+        };
+        Ok(first.keys().filter_map(of_round).collect())
+    }
+
+    /// The figure to quote, with its interval, whose level the looks of the profile have left.
     ///
     /// # Errors
     ///
     /// What is missing, and why.
     pub fn estimated(&self, statistic: &Statistic) -> Result<Estimate, Lack> {
-        if statistic.take == Take::All {
-            return self.of_all_rounds(statistic);
-        }
-        let cannot = |e| Lack::new(Need::Figures, format!("it cannot be estimated: {e}"));
         let estimate = match &statistic.form {
-            Form::ByRound { estimator, .. } => estimator.estimate(&self.rounds(statistic)?, ALPHA),
+            Form::ByRound { estimator, .. } => estimator.estimate(&self.shown_rounds(statistic)?, self.alpha),
             Form::Unpaired { over, under } => {
-                unpaired_ratio(&self.rounds(under)?, &self.rounds(over)?, self.alpha)
+                unpaired_ratio(&self.shown_rounds(under)?, &self.shown_rounds(over)?, self.alpha)
             }
         };
-        let estimate = estimate.map_err(cannot)?;
+        let estimate =
+            estimate.map_err(|e| Lack::new(Need::Figures, format!("it cannot be estimated: {e}")))?;
         Ok(Estimate {
             value: estimate.estimate,
             ci95: estimate.ci.map(|ci| [ci.low, ci.high]),
@@ -151,43 +167,14 @@ impl<'a> View<'a> {
     /// Whether a difference can be told from 0, by an interval of 95 % (METHOD rule 11).
     #[must_use]
     pub fn resolved(&self, difference: &Statistic) -> bool {
-        let Ok(rounds) = self.rounds(difference) else {
-            return false;
-        };
-        let interval = Estimator::Difference
-            .estimate(&rounds, ALPHA)
-            .ok()
-            .and_then(|d| d.ci);
-        interval.is_some_and(|ci| !ci.contains(0.0))
+        let interval = self.estimate(difference).and_then(|d| d.ci95);
+        interval.is_some_and(|[low, high]| low > 0.0 || high < 0.0)
     }
 
     /// The summary of a cell over all rounds, where it has figures.
     #[must_use]
     pub fn summary(&self, cell: &Cell) -> Option<&MetricSummary> {
         self.find(cell).ok()?.summaries.get(&cell.metric)
-    }
-
-    /// A statistic of one cell, from its summary.
-    fn of_all_rounds(&self, statistic: &Statistic) -> Result<Estimate, Lack> {
-        let Form::ByRound { cells, formula, .. } = &statistic.form else {
-            return Err(Lack::new(Need::Figures, "it has no figure over all rounds"));
-        };
-        let [cell] = &cells[..] else {
-            return Err(Lack::new(
-                Need::Figures,
-                "only one cell has a figure over all rounds",
-            ));
-        };
-        let case = self.find(cell)?;
-        let summary = case
-            .summaries
-            .get(&cell.metric)
-            .ok_or_else(|| self.without(cell, case))?;
-        let of = |value: f64| formula(&[value]);
-        Ok(Estimate {
-            value: of(summary.median),
-            ci95: summary.ci95.map(|ends| ends.map(of)),
-        })
     }
 
     fn find(&self, cell: &Cell) -> Result<&ViewCase, Lack> {
@@ -208,11 +195,13 @@ impl<'a> View<'a> {
         Ok(case)
     }
 
-    pub(crate) fn column(&self, cell: &Cell) -> Result<&BTreeMap<u32, f64>, Lack> {
+    pub(crate) fn column(&self, cell: &Cell, take: Take) -> Result<&BTreeMap<u32, f64>, Lack> {
         let case = self.find(cell)?;
-        case.values
-            .get(&cell.metric)
-            .ok_or_else(|| self.without(cell, case))
+        let rounds = match take {
+            Take::Undisturbed => &case.values,
+            Take::All => &case.all,
+        };
+        rounds.get(&cell.metric).ok_or_else(|| self.without(cell, case))
     }
 
     /// What a case lacks that has no figures for a metric.
@@ -229,6 +218,3 @@ impl<'a> View<'a> {
         }
     }
 }
-
-/// The level of figures' intervals.
-const ALPHA: f64 = 0.05;

@@ -36,7 +36,8 @@ impl Outlet {
     ///
     /// # Errors
     ///
-    /// If the submission itself fails.
+    /// If the submission itself fails. The ring is gone then, with what the kernel has not seen of it: there is a call for
+    /// each from then on.
     pub(crate) fn send(
         &mut self,
         streams: &[TcpStream],
@@ -48,7 +49,10 @@ impl Outlet {
         match self {
             Self::Ring(ring) => {
                 for some in who.chunks(ENTRIES as usize) {
-                    Self::submit(ring, streams, bytes, some, flags, &mut sent)?;
+                    if let Err(error) = Self::submit(ring, streams, bytes, some, flags, &mut sent) {
+                        *self = Self::Calls;
+                        return Err(error);
+                    }
                 }
             }
             Self::Calls => {
@@ -77,7 +81,8 @@ impl Outlet {
                 .user_data(i as u64);
             // SAFETY: `bytes` is borrowed until this function returns, and `length` is at most what the vector holds. The
             // loop below returns once all have completed; where it returns before, because submitting failed, those that
-            // the kernel has were executed while they were submitted, since MSG_DONTWAIT never leaves one for later.
+            // the kernel has were executed while they were submitted, since MSG_DONTWAIT never leaves one for later; and
+            // those that it has not seen it never sees, since the caller drops the ring.
             unsafe { queue.push(&entry) }.map_err(io::Error::other)?;
         }
         drop(queue);
@@ -147,6 +152,30 @@ mod tests {
                 assert_eq!(received, bytes[i], "{outlet:?}");
             }
         }
+    }
+
+    /// They name buffers that are gone when the next are sent.
+    #[test]
+    fn entries_that_could_not_be_submitted_are_never_sent() {
+        // Such a ring takes entries, and submits none.
+        let ring = IoUring::builder().setup_r_disabled().build(ENTRIES).unwrap();
+        let mut outlet = Outlet::Ring(Box::new(ring));
+        let (near, mut far) = pairs(1);
+        let lost = outlet.send(&near, &[b"gone".to_vec()], &[0], |_, _| {
+            panic!("nothing was sent")
+        });
+        assert!(lost.is_err());
+        if let Outlet::Ring(ring) = &outlet {
+            ring.submitter().register_enable_rings().unwrap();
+        }
+        let mut sent = None;
+        outlet
+            .send(&near, &[b"here".to_vec()], &[0], |_, result| sent = result.ok())
+            .unwrap();
+        assert_eq!(sent, Some(4));
+        let mut received = [0; 4];
+        far[0].read_exact(&mut received).unwrap();
+        assert_eq!(&received, b"here");
     }
 
     #[test]

@@ -480,7 +480,8 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
             match what {
                 // Unless it takes something now, or has from others.
                 Due::End(CloseReason::WriteTimeout)
-                    if self.send() || self.waiting().stuck_since != waiting.stuck_since => {}
+                    if (client.contains(PollFlags::OUT) && self.send())
+                        || self.waiting().stuck_since != waiting.stuck_since => {}
                 Due::Alarm => {
                     self.alarm = None;
                     self.call(Connection::alarm);

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use crate::contain::contain;
 use crate::counters::CloseReason;
 use crate::id::ConnectionId;
+use crate::listen::client_of;
 use crate::protocol::{Asked, Effects, End, Io, Protocol, Session};
 use crate::server::Serving;
 use crate::trace::Span;
@@ -69,15 +70,8 @@ impl<S: Session> Connection<S> {
         socket: impl AsFd,
         turn: &mut Turn<'_>,
     ) -> Self {
-        let peer = P::LOCATED.then(|| rustix::net::getpeername(&socket));
-        let address = peer.and_then(Result::ok).flatten();
-        Self::open(
-            &*serving.protocol,
-            id,
-            serving.span(id, socket),
-            address.and_then(|address| address.try_into().ok()),
-            turn,
-        )
+        let address = P::LOCATED.then(|| client_of(&socket)).flatten();
+        Self::open(&*serving.protocol, id, serving.span(id, socket), address, turn)
     }
 
     /// A client has connected, from this address if that is known.

@@ -15,6 +15,8 @@ use rustix::io::Errno;
 use crate::error::Error;
 
 pub(crate) use buffers::Filled;
+#[cfg(test)]
+pub(crate) use events::ANSWERS;
 pub(crate) use events::{Answer, Events, Watch};
 pub(crate) use joint_sends::JointSends;
 

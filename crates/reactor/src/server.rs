@@ -152,7 +152,9 @@ impl<P: Protocol> Server<P> {
         self
     }
 
-    /// Takes the address; with port 0, one that is free. From now on clients can connect.
+    /// Takes the address; with port 0, one that is free. From now on clients can connect. `0.0.0.0` and `[::]` stand for all
+    /// addresses of both families, where the machine has both. Of several addresses, as a name can stand for, it takes the
+    /// first of each family that can be had.
     ///
     /// # Errors
     ///
@@ -242,9 +244,14 @@ pub struct Bound<P> {
 }
 
 impl<P: Protocol> Bound<P> {
-    /// Where it listens.
+    /// Where it listens; the first address, where a name stands for several.
     pub fn local_addr(&self) -> SocketAddr {
         self.serving.listener.address()
+    }
+
+    /// All addresses where it listens: two where a name stands for some of both families, all with one port.
+    pub fn local_addrs(&self) -> Vec<SocketAddr> {
+        self.serving.listener.addresses().collect()
     }
 
     /// How many processes, threads or loops it serves with, in words, the defaults of its design included; none where

@@ -34,15 +34,14 @@ pub(crate) fn worker_failed(slot: usize, why: impl Debug) {
 /// The session is called within it.
 #[cfg(feature = "tracing")]
 mod connection {
-    use std::net::SocketAddr;
     use std::os::fd::AsFd;
 
-    use rustix::net::getpeername;
     use tracing::field::{Empty, display};
 
     use crate::counters::CloseReason;
     use crate::design::Design;
     use crate::id::ConnectionId;
+    use crate::listen::client_of;
 
     #[derive(Debug)]
     pub(crate) struct Span {
@@ -66,8 +65,7 @@ mod connection {
                 bytes_out = Empty,
             );
             if !span.is_disabled()
-                && let Ok(Some(peer)) = getpeername(socket)
-                && let Ok(peer) = SocketAddr::try_from(peer)
+                && let Some(peer) = client_of(socket)
             {
                 span.record("peer", display(peer));
             }

@@ -1,7 +1,7 @@
 //! Which estimate and interval a statistic gets: decided by what it is, not by who asks.
 
 use crate::error::StatsError;
-use crate::interval::{Estimate, sign_interval, sign_test};
+use crate::interval::{Estimate, Interval, sign_interval, sign_test};
 use crate::signed_rank::{hodges_lehmann, paired_ratio, signed_rank_p};
 use crate::summary::median;
 
@@ -13,7 +13,7 @@ pub enum Estimator {
     /// `scale · ratio + shift` of a paired ratio: Hodges–Lehmann on logarithms with the exact signed-rank interval (rule 5).
     /// An overhead is a ratio with a shift of −1; in per cent it has a scale of 100.
     Ratio {
-        /// More than 0.
+        /// Not 0; below 0 for what falls with the ratio, such as a gain of 1 less the ratio.
         scale: f64,
         /// Any.
         shift: f64,
@@ -55,9 +55,15 @@ impl Estimator {
                 let ratios: Vec<f64> = values.iter().map(|v| (v - shift) / scale).collect();
                 let of_ratio = paired_ratio(&vec![1.0; ratios.len()], &ratios, alpha)?;
                 let back = |ratio: f64| scale * ratio + shift;
+                // What falls with the ratio has its ends the other way round.
+                let in_order = |ci: Interval| Interval {
+                    low: ci.low.min(ci.high),
+                    high: ci.low.max(ci.high),
+                    level: ci.level,
+                };
                 Ok(Estimate {
                     estimate: back(of_ratio.estimate),
-                    ci: of_ratio.ci.map(|ci| ci.map(back)),
+                    ci: of_ratio.ci.map(|ci| in_order(ci.map(back))),
                     n: of_ratio.n,
                 })
             }
@@ -97,6 +103,19 @@ mod tests {
         assert!((moved.estimate - (100.0 * plain.estimate - 100.0)).abs() < 1e-9);
         let (a, b) = (plain.ci.unwrap(), moved.ci.unwrap());
         assert!((b.low - (100.0 * a.low - 100.0)).abs() < 1e-9 && a.level == b.level);
+    }
+
+    #[test]
+    fn a_gain_is_one_less_the_ratio_with_its_ends_in_order() {
+        let plain = Estimator::RATIO.estimate(&NOISY, 0.05).unwrap();
+        let gain = Estimator::Ratio {
+            scale: -1.0,
+            shift: 1.0,
+        };
+        let gained = gain.estimate(&NOISY.map(|r| 1.0 - r), 0.05).unwrap();
+        let (a, b) = (plain.ci.unwrap(), gained.ci.unwrap());
+        assert!((gained.estimate - (1.0 - plain.estimate)).abs() < 1e-12);
+        assert!((b.low - (1.0 - a.high)).abs() < 1e-12 && (b.high - (1.0 - a.low)).abs() < 1e-12);
     }
 
     #[test]

@@ -5,10 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Error, Result, bail, ensure};
 use serde_json::Value;
 
-use crate::shell;
+use crate::{guests, shell};
 
 const SOURCES: &str = "benches/exec";
 /// Virtual threads came with it.
@@ -175,13 +175,9 @@ fn installed(program: &str) -> Result<PathBuf> {
 
 fn cpp(into: &Path, name: &str, flags: &[&str]) -> Result<Vec<PathBuf>> {
     let program = into.join(name);
-    shell::quietly(
-        shell::command("g++")
-            .args(["-std=c++20", "-O2", "-pthread", "-o"])
-            .arg(&program)
-            .arg(format!("{SOURCES}/cpp/{name}.cpp"))
-            .args(flags),
-    )?;
+    let source = format!("{SOURCES}/cpp/{name}.cpp");
+    let options = [&["-std=c++20", "-O2", "-pthread"], flags].concat();
+    guests::compile("g++", &options, Path::new(&source), &program).map_err(Error::msg)?;
     Ok(vec![program])
 }
 

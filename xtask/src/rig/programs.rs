@@ -5,10 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result};
 
 use super::designs::Design;
-use crate::shell;
+use crate::{guests, shell};
 
 const SOURCES: &str = "guests/c/servers";
 const C_PROGRAMS: [&str; 7] = [
@@ -22,6 +22,7 @@ const C_PROGRAMS: [&str; 7] = [
 ];
 /// Compiled only where uWebSockets is.
 const UWS_GROUPS: &str = "guests/cpp/uws_groups.cpp";
+const CPP: &str = "c++";
 
 /// Whose server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -89,11 +90,14 @@ impl Programs {
     ///
     /// # Errors
     ///
-    /// If it does not compile, with what the compiler says where errors go.
+    /// If it does not compile, with the first error.
     pub fn build_uwebsockets(&self) -> Result<()> {
-        let mut compiler = uws_compiler()?;
-        compiler.arg("-o").arg(self.folder.join("uws_groups"));
-        shell::run(compiler.args(flags("LDFLAGS")).args(["-luSockets", "-lz"]))
+        let (compiling, linking) = (uws_options(), flags("LDFLAGS"));
+        let options = compiling.iter().chain(&linking).map(String::as_str);
+        let options: Vec<&str> = options.chain(["-luSockets", "-lz"]).collect();
+        let source = shell::root()?.join(UWS_GROUPS);
+        guests::compile(CPP, &options, &source, &self.folder.join("uws_groups"))
+            .map_err(Error::msg)
             .context("uWebSockets is here and the server over it does not compile")
     }
 
@@ -110,17 +114,16 @@ impl Programs {
 
 /// Whether there is a C++ compiler that finds uWebSockets.
 pub fn finds_uwebsockets() -> bool {
-    uws_compiler().is_ok_and(|mut compiler| shell::quietly(compiler.arg("-E")).is_ok())
+    let source = shell::root().map(|root| root.join(UWS_GROUPS));
+    source.is_ok_and(|source| {
+        shell::quietly(shell::command(CPP).args(uws_options()).arg("-E").arg(source)).is_ok()
+    })
 }
 
-/// A compiler of the server over uWebSockets, which `CXXFLAGS` may tell where that is.
-fn uws_compiler() -> Result<Command> {
-    let mut compiler = shell::command("c++");
-    compiler
-        .args(["-std=c++20", "-O3", "-march=native", "-flto=auto", "-w"])
-        .args(flags("CXXFLAGS"))
-        .arg(shell::root()?.join(UWS_GROUPS));
-    Ok(compiler)
+/// How the server over uWebSockets is compiled; `CXXFLAGS` may tell where that is.
+fn uws_options() -> Vec<String> {
+    let own = ["-std=c++20", "-O3", "-march=native", "-flto=auto", "-w"].map(str::to_owned);
+    own.into_iter().chain(flags("CXXFLAGS")).collect()
 }
 
 /// What this variable of the environment adds to a command.
@@ -134,12 +137,8 @@ fn build_c(folder: &Path, programs: &[&str]) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     for program in programs {
         let source = shell::root()?.join(SOURCES).join(program).with_extension("c");
-        shell::run(
-            shell::command("cc")
-                .args(["-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"])
-                .arg(folder.join(program))
-                .arg(source),
-        )?;
+        let options = ["-O2", "-Wall", "-Wextra", "-Werror", "-pthread"];
+        guests::compile("cc", &options, &source, &folder.join(program)).map_err(Error::msg)?;
     }
     Ok(())
 }
@@ -155,5 +154,21 @@ pub mod tests {
             threadgauge: PathBuf::from("not-built"),
             folder: folder.to_owned(),
         }
+    }
+
+    #[test]
+    fn what_does_not_compile_is_told_with_its_first_error_and_so_is_a_compiler_that_is_not_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let (source, program) = (folder.path().join("wrong.c"), folder.path().join("wrong"));
+        fs::write(&source, "int main(void) {\n    return missing;\n}\n").unwrap();
+        let told = guests::compile("cc", &[], &source, &program).unwrap_err();
+        let place = format!("the compiler cc cannot make {0}: {0}:2:", source.display());
+        assert!(told.starts_with(&place) && told.contains("missing"), "{told}");
+        assert!(!told.contains('\n') && !program.exists(), "{told}");
+        let told = guests::compile("no-such-compiler", &[], &source, &program).unwrap_err();
+        assert!(
+            told.starts_with("the compiler no-such-compiler cannot be started: "),
+            "{told}"
+        );
     }
 }

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use quote::ToTokens;
 use syn::visit_mut::{self, VisitMut};
-use syn::{Item, ItemMod, ItemUse, Stmt, UseTree, Visibility};
+use syn::{Attribute, Expr, ExprLit, Item, ItemMod, ItemUse, Lit, Meta, Stmt, UseTree, Visibility};
 
 use super::source::{self, Path as Written};
 
@@ -138,7 +138,10 @@ impl Crate {
         if let Some((_, items)) = module.content {
             return self.read_module(items, file, &folder, parent);
         }
-        let candidates = [folder.with_extension("rs"), folder.join("mod.rs")];
+        let candidates = match module.attrs.iter().find_map(named_path) {
+            Some(path) => vec![self.files[file].path.with_file_name(path)],
+            None => vec![folder.with_extension("rs"), folder.join("mod.rs")],
+        };
         match candidates.iter().find(|path| path.is_file()) {
             Some(path) => self.read_file(path, &folder, parent),
             None => bail!("module {} is in none of {candidates:?}", module.ident),
@@ -283,6 +286,19 @@ fn package_name(folder: &Path) -> Result<String> {
     Ok(name.trim_matches('"').to_owned())
 }
 
+/// What `#[path = "…"]` says, if this is one.
+fn named_path(attribute: &Attribute) -> Option<String> {
+    let Meta::NameValue(named) = &attribute.meta else {
+        return None;
+    };
+    match &named.value {
+        Expr::Lit(ExprLit {
+            lit: Lit::Str(path), ..
+        }) if named.path.is_ident("path") => Some(path.value()),
+        _ => None,
+    }
+}
+
 fn name_of(item: &Item) -> Option<String> {
     let name = match item {
         Item::Const(item) => &item.ident,
@@ -348,7 +364,7 @@ fn branches(tree: &UseTree, before: &[String], is_public: bool, flat: &mut Vec<U
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
     /// The imports of a crate of these files, as `from -> to`.
@@ -369,7 +385,8 @@ mod tests {
             .collect()
     }
 
-    fn read(files: &[(&str, &str)]) -> (Crate, Imports) {
+    /// A crate of these files below `src`.
+    pub fn read(files: &[(&str, &str)]) -> (Crate, Imports) {
         let folder = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
             let path = folder.path().join(path);
@@ -459,6 +476,15 @@ mod tests {
             ("b.rs", "pub struct B;"),
         ];
         assert_eq!(imports(&files), ["a -> b"]);
+    }
+
+    #[test]
+    fn a_module_lies_where_its_attribute_says() {
+        let files = [
+            ("lib.rs", "#[path = \"elsewhere/other.rs\"] mod a; use a::A;"),
+            ("elsewhere/other.rs", "pub struct A;"),
+        ];
+        assert_eq!(imports(&files), ["lib -> other"]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use threadgauge_lab::point::refused;
 use threadgauge_lab::prelude::*;
 use threadgauge_results::Lack;
 
-use crate::create::program;
+use crate::guests::EXIT;
 
 /// How many units are kept alive together.
 pub const ALIVE: [u64; 2] = [64, 1000];
@@ -157,7 +157,7 @@ impl Case {
         if self.parent_mib >= PARENT_MIB[1] && site.free_memory_mib < MEMORY_FOR_LARGEST_MIB {
             return Some(Lack::memory(MEMORY_FOR_LARGEST_MIB, site.free_memory_mib));
         }
-        self.method.runs_program().then(program::missing).flatten()
+        self.method.runs_program().then(|| EXIT.missing()).flatten()
     }
 
     /// Starting the worker, the work, and ending both, on a virtual machine with two CPUs.

@@ -1,7 +1,7 @@
 //! `create`: what making and ending a process or a thread costs, by each method of doing it.
 //!
 //! How it is measured is said in [`ABOUT`], which `explain` and the report print. `grid` has the cases, `measure` runs one
-//! (with `units`, `busy`, `latencies` and `program`), `read` makes the answer of the samples.
+//! (with `units`, `busy` and `latencies`), `read` makes the answer of the samples.
 //!
 //! The loop of source 003's handler kept the result of a comparison in place of the process id (notes N-09). Its claims are
 //! decided from `fork`, which waits for each child as its threads are waited for.
@@ -10,7 +10,6 @@ mod busy;
 mod grid;
 mod latencies;
 mod measure;
-mod program;
 mod read;
 mod units;
 

@@ -17,7 +17,7 @@ use threadgauge_lab::prelude::*;
 use threadgauge_lab::refusal::refused;
 
 use crate::create::grid::{Case, Method};
-use crate::create::program::Program;
+use crate::guests::EXIT;
 use crate::sys::clone::{SharedChild, Stack, vfork};
 use crate::sys::fork::fork;
 use crate::sys::gate::Gate;
@@ -214,7 +214,7 @@ fn cloned(gate: Arc<Gate>, stacks: Rc<RefCell<Vec<Stack>>>, room: usize) -> Box<
 
 /// Children that are another program, started by `start` with a path and arguments.
 fn programs(start: fn(&CStr, &[&CStr]) -> io::Result<Pid>, room: usize) -> Result<Box<dyn Units>, CaseError> {
-    let program = Program::new()?;
+    let program = EXIT.load()?;
     let pipe = Rc::<RefCell<Option<Pipe>>>::default();
     let held_at = Hold::Pipe(Rc::clone(&pipe));
     let start = move || match &*pipe.borrow() {

@@ -1,36 +1,33 @@
-//! A loop that does nothing, compiled without and with optimisation by the machine's own C compiler.
+//! A loop that does nothing, compiled without and with optimisation.
 
-use std::path::{Path, PathBuf};
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::process::Command;
-use std::{env, fs};
 
+use threadgauge_lab::worker::{CaseError, Worker};
 use threadgauge_machine::clock;
 
-use threadgauge_lab::prelude::*;
+use crate::guests::{EMPTY_LOOP_OPTIMISED, EMPTY_LOOP_PLAIN, Guest};
 
-/// The beginning of the reason where there is none.
-pub(super) const NO_COMPILER: &str = "there is no C compiler";
-
-const SOURCE: &str = include_str!("../../../../guests/c/empty_loop.c");
 const COUNT: &str = "20000000";
 
 pub(super) fn plain(worker: &mut Worker) -> Result<f64, CaseError> {
-    compiled(worker, "-O0")
+    compiled(worker, &EMPTY_LOOP_PLAIN)
 }
 
 pub(super) fn optimised(worker: &mut Worker) -> Result<f64, CaseError> {
-    compiled(worker, "-O2")
+    compiled(worker, &EMPTY_LOOP_OPTIMISED)
 }
 
-fn compiled(worker: &mut Worker, level: &str) -> Result<f64, CaseError> {
-    let folder = Folder::new()?;
-    let program = compile(&folder.0, level)?;
+fn compiled(worker: &mut Worker, guest: &Guest) -> Result<f64, CaseError> {
+    let program = guest.load()?;
     let watch = worker.stopwatch();
     let begun_ns = clock::monotonic_ns();
-    let ran = Command::new(&program)
+    let ran = Command::new(OsStr::from_bytes(program.path().to_bytes()))
         .arg(COUNT)
         .output()
-        .map_err(|e| CaseError::failed("starting the compiled loop", e))?;
+        .map_err(not_started)?;
     let ran_ns = clock::monotonic_ns() - begun_ns;
     // A handicapped worker's extra work is in proportion to the program's whole run.
     let stretch = watch.stop().wall_ns as f64 / ran_ns.max(1) as f64;
@@ -45,48 +42,27 @@ fn compiled(worker: &mut Worker, level: &str) -> Result<f64, CaseError> {
     Ok(ns.max(1.0) * stretch)
 }
 
-/// A folder of this worker's own, gone with it.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Result<Self, CaseError> {
-        let path = env::temp_dir().join(format!(
-            "threadgauge-loop-{}-{}",
-            std::process::id(),
-            clock::monotonic_ns()
-        ));
-        fs::create_dir(&path).map_err(|e| CaseError::failed(format!("making {}", path.display()), e))?;
-        Ok(Self(path))
+/// The kernel finds no file where the program is there and what loads its C library is not.
+fn not_started(error: io::Error) -> CaseError {
+    if error.kind() == io::ErrorKind::NotFound {
+        let says =
+            "the loop was compiled for the C library of another machine: build threadgauge on this one";
+        return CaseError::Skipped(says.to_owned());
     }
+    CaseError::failed("starting the compiled loop", error)
 }
 
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // What cannot be removed is a file in a folder for temporary ones.
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn compile(folder: &Path, level: &str) -> Result<PathBuf, CaseError> {
-    let (source, program) = (folder.join("empty_loop.c"), folder.join("empty_loop"));
-    fs::write(&source, SOURCE).map_err(|e| CaseError::failed(format!("writing {}", source.display()), e))?;
-    let compiler = env::var("CC").unwrap_or_else(|_| "cc".to_owned());
-    let made = Command::new(&compiler)
-        .arg(level)
-        .arg("-o")
-        .arg(&program)
-        .arg(&source)
-        .output()
-        .map_err(|e| CaseError::Skipped(format!("{NO_COMPILER}: {compiler} cannot be started ({e})")))?;
-    if made.status.success() {
-        return Ok(program);
+    #[test]
+    fn a_c_library_that_is_not_there_is_no_failure() {
+        let skipped = not_started(io::ErrorKind::NotFound.into());
+        assert!(matches!(skipped, CaseError::Skipped(says) if says.contains("C library")));
+        let failed = not_started(io::ErrorKind::PermissionDenied.into());
+        assert!(
+            matches!(failed, CaseError::Failed(says) if says.starts_with("starting the compiled loop: "))
+        );
     }
-    let said = String::from_utf8_lossy(&made.stderr);
-    let first = said
-        .lines()
-        .find(|l| l.contains("error"))
-        .unwrap_or("it gave no reason");
-    Err(CaseError::Failed(format!(
-        "{compiler} {level} cannot compile the loop: {first}"
-    )))
 }

@@ -4,6 +4,9 @@
 //! One file a probe; how each is measured is said in [`ABOUT`].
 
 use threadgauge_lab::prelude::*;
+use threadgauge_results::Lack;
+
+use crate::guests::{EMPTY_LOOP_OPTIMISED, EMPTY_LOOP_PLAIN};
 
 use self::clock_reading::{SWITCHES, VOLUNTARY};
 use self::timer::ON_CPU;
@@ -82,8 +85,8 @@ const ABOUT: About = About {
                   that sleep 10 ms at a time, beside 16 that compute. matrix: four products of 192 × 192 matrices (0.8 MiB \
                   each), eight times over, one after the other and in four threads. clock: a million readings in a row (the claim's note has ten \
                   million, which the quick profile has no time for; its figure is for a million), and the switches meanwhile. timer: computing until a timer of 20 ms expires, and the share of that time on the CPU. \
-                  empty-loop: a C program that counts to 20 million and does nothing else, compiled in the worker by the \
-                  machine's C compiler without and with optimisation.",
+                  empty-loop: a C program that counts to 20 million and does nothing else, compiled without and with \
+                  optimisation by the C compiler of the machine that this laboratory was built on.",
     control: "alone, serial, computing for as long as the readings take, the same without a timer, and the plain \
                       compilation: the first or second case of each pair.",
     traps: &[
@@ -100,8 +103,10 @@ impl Experiment for Probes {
     }
 
     fn plan(&self, site: &Site) -> Plan {
-        let planned =
-            |(what, how, takes_ms, _)| PlannedCase::new(case(what, how), Duration::from_millis(takes_ms));
+        let planned = |(what, how, takes_ms, _)| PlannedCase {
+            skip: lack(what, how),
+            ..PlannedCase::new(case(what, how), Duration::from_millis(takes_ms))
+        };
         Plan {
             cases: PROBES.map(planned).to_vec(),
             reference: case(What::Neighbours, How::Alone).params(),
@@ -141,6 +146,15 @@ impl Experiment for Probes {
     }
 }
 
+/// What this build lacks for a probe.
+fn lack(what: What, how: How) -> Option<Lack> {
+    match (what, how) {
+        (What::EmptyLoop, How::Plain) => EMPTY_LOOP_PLAIN.missing(),
+        (What::EmptyLoop, _) => EMPTY_LOOP_OPTIMISED.missing(),
+        _ => None,
+    }
+}
+
 /// A probe's time over that of its control.
 fn over(what: What, [how, control]: [How; 2]) -> Statistic {
     NS.of(case(what, how)).over(NS.of(case(what, control)))
@@ -155,7 +169,7 @@ fn sliced() -> Statistic {
 }
 
 fn removed() -> Statistic {
-    over(What::EmptyLoop, [How::Optimised, How::Plain]).by_median()
+    over(What::EmptyLoop, [How::Optimised, How::Plain])
 }
 
 fn on_cpu() -> Statistic {
@@ -205,55 +219,62 @@ fn comparisons() -> Vec<Pair> {
 
 /// One sentence a probe, each with its figure.
 fn facts(view: &View<'_>) -> Vec<Finding> {
-    let value = |statistic: Statistic| view.value(&statistic.by_median());
-    let switches = |how| value(SWITCHES.of(case(What::Clock, how)));
+    let estimate = |statistic: Statistic| view.estimate(&statistic);
+    let switches = |how| estimate(SWITCHES.of(case(What::Clock, how)));
     let neighbours = || {
-        let sleeping = value(sleepers())?;
-        let computing = value(over(What::Neighbours, [How::Computing, How::Alone]))?;
+        let sleeping = estimate(sleepers())?;
+        let computing = estimate(over(What::Neighbours, [How::Computing, How::Alone]))?;
         let says = format!(
-            "Beside 16 threads that mostly sleep, fixed work on one CPU takes {sleeping:.3} times as long as alone, beside \
-             16 that compute {computing:.1} times."
+            "Beside 16 threads that mostly sleep, fixed work on one CPU takes {} times as long as alone, beside 16 that \
+             compute {} times.",
+            sleeping.plain("ratio"),
+            computing.plain("ratio")
         );
-        Some((says, sleeping, "ratio"))
+        Some(sleeping.fact(says, "ratio"))
     };
     let matrix = || {
-        let sliced = value(sliced())?;
+        let sliced = estimate(sliced())?;
         let says = format!(
-            "Four matrix products in four threads on one CPU take {sliced:.3} times as long as one after the other."
+            "Four matrix products in four threads on one CPU take {} times as long as one after the other.",
+            sliced.plain("ratio")
         );
-        Some((says, sliced, "ratio"))
+        Some(sliced.fact(says, "ratio"))
     };
     let clock = || {
         let (reading, computing) = (switches(How::Reading)?, switches(How::Computing)?);
         let says = format!(
-            "A million readings of the clock see {reading:.0} context switches, computing for as long {computing:.0}."
+            "A million readings of the clock see {} context switches, computing for as long {}.",
+            reading.plain("count"),
+            computing.plain("count")
         );
-        Some((says, reading, "switches"))
+        Some(reading.fact(says, "switches"))
     };
     let timer = || {
-        let percent = value(on_cpu())? * 100.0;
+        let share = estimate(on_cpu())?;
         let says = format!(
-            "A thread that has armed a timer goes on computing: it is on the CPU for {percent:.1} % of the time until it \
-             expires."
+            "A thread that has armed a timer goes on computing: it is on the CPU for {} of the time until it expires.",
+            share.plain("share")
         );
-        Some((says, percent, "%"))
+        Some(share.fact(says, "share"))
     };
     let empty_loop = || {
-        let percent = value(removed())? * 100.0;
+        let share = estimate(removed())?;
         let says = format!(
-            "Optimised, an empty loop of 20 million takes {percent:.4} % of its time without optimisation."
+            "Optimised, an empty loop of 20 million takes {} of its time without optimisation.",
+            share.plain("share")
         );
-        Some((says, percent, "%"))
+        Some(share.fact(says, "share"))
     };
-    let found = [neighbours(), matrix(), clock(), timer(), empty_loop()];
-    let fact = |(says, value, unit): (String, f64, &str)| Finding::fact(says, Some(value), None, unit);
-    found.into_iter().flatten().map(fact).collect()
+    [neighbours(), matrix(), clock(), timer(), empty_loop()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use threadgauge_lab::testing;
-    use threadgauge_results::{Lack, Need, Status, Verdict, claim, decide};
+    use threadgauge_results::{Need, Status, Verdict, claim, decide};
 
     use super::*;
 
@@ -321,8 +342,8 @@ mod tests {
         }
         assert_eq!(
             Probes.read(&view).answer,
-            "Beside 16 threads that mostly sleep, fixed work on one CPU takes 0.990 times as long as alone, beside 16 that \
-             compute 17.0 times. Four matrix products in four threads on one CPU take 1.010 times as long as one after the \
+            "Beside 16 threads that mostly sleep, fixed work on one CPU takes 0.99 times as long as alone, beside 16 that \
+             compute 17.0 times. Four matrix products in four threads on one CPU take 1.01 times as long as one after the \
              other. A million readings of the clock see 3 context switches, computing for as long 3. A thread that has armed a \
              timer goes on computing: it is on the CPU for 99.0 % of the time until it expires."
         );

@@ -101,7 +101,7 @@ fn short_mean(view: &View<'_>, metric: Metric, of_mean: fn(Statistic) -> Statist
             "needs at least {LEAST} numbers of computations at {SHORT_MS} ms, serial and concurrent, on one CPU"
         ));
     }
-    of_mean(mean_ratio(pairs, metric)).by_median().into()
+    of_mean(mean_ratio(pairs, metric)).into()
 }
 
 fn converges(view: &View<'_>) -> Test {
@@ -145,7 +145,7 @@ fn mixed_lengths(view: &View<'_>) -> Test {
             "needs computations that differ as much as 1 to 17 in an order by chance: --profile standard has them",
         );
     }
-    mean_ratio(pairs, TURNAROUND).by_median().into()
+    mean_ratio(pairs, TURNAROUND).into()
 }
 
 fn ascending(view: &View<'_>) -> Test {
@@ -225,7 +225,7 @@ fn io_overhead(view: &View<'_>) -> Test {
     each(Quote::Largest, counts.iter().map(share)).also(
         format!("the cost at {LONG_MS} ms is between half and twice that at {SHORT_MS} ms"),
         Range { min: 0.5, max: 2.0 },
-        sum(LONG_MS).over(sum(SHORT_MS)).by_median(),
+        sum(LONG_MS).over(sum(SHORT_MS)),
     )
 }
 

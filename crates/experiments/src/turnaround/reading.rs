@@ -84,7 +84,7 @@ fn facts(view: &View<'_>) -> Vec<Finding> {
 /// How much of the gain in turnaround is arithmetic.
 fn arithmetic(view: &View<'_>) -> Option<Finding> {
     let pair = longest(view, Kind::Cpu)?;
-    let gain = |metric| Statistic::function([pair.ratio(metric)], |v| 1.0 - v[0]);
+    let gain = |metric| pair.ratio(metric).saved();
     let measured = view.estimate(&gain(TURNAROUND))?;
     let by_theory = view.value(&gain(ideal(TURNAROUND)))?;
     let says = format!(
@@ -103,7 +103,7 @@ fn arithmetic(view: &View<'_>) -> Option<Finding> {
 fn sharing(view: &View<'_>) -> Option<Finding> {
     let pairs = pairs(view, |n| cpu(n, SHORT_MS));
     let counts: Vec<String> = pairs.iter().map(|pair| pair.serial.count.to_string()).collect();
-    let over = view.estimate(&mean_ratio(pairs, ELAPSED).less_one().by_median())?;
+    let over = view.estimate(&mean_ratio(pairs, ELAPSED).less_one())?;
     let cost = match over.ci95 {
         Some([low, high]) if low <= 0.0 && high >= 0.0 => "below resolution".to_owned(),
         _ => format!("{:+.2} %", over.value * 100.0),
@@ -483,8 +483,8 @@ fn matrix(view: &View<'_>, kind: Kind) -> Option<Table> {
             .map_or_else(String::new, |v| format!("{v:.digits$}"))
     };
     let row = |pair: Pair| {
-        let elapsed = |case| text(ELAPSED.of(case).times(1e-6).all_rounds(), 1);
-        let turnaround = |metric: Metric, case| text(metric.of(case).all_rounds(), 2);
+        let elapsed = |case| text(ELAPSED.of(case).times(1e-6), 1);
+        let turnaround = |metric: Metric, case| text(metric.of(case), 2);
         let Pair { serial, concurrent } = pair;
         vec![
             serial.base_ms.to_string(),

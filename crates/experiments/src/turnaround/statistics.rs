@@ -110,7 +110,7 @@ pub(super) fn measured(view: &View<'_>, case: Case) -> bool {
 
 /// A metric of one case over that of another.
 pub(super) fn ratio(metric: Metric, over: Case, under: Case) -> Statistic {
-    metric.of(over).over(metric.of(under)).by_median()
+    metric.of(over).over(metric.of(under))
 }
 
 /// By how many per cent a case's elapsed time exceeds what theory says of it.
@@ -120,7 +120,6 @@ pub(super) fn over_theory(case: Case) -> Statistic {
         .over(IDEAL_ELAPSED.of(case))
         .less_one()
         .times(100.0)
-        .by_median()
 }
 
 /// Concurrent over serial, geometric mean over pairs.
@@ -211,7 +210,7 @@ const CONCLUSIONS: [Conclusion; 11] = [
         Statistic::function([long(cpus).ratio(ELAPSED).less_one()], |v| v[0].abs())
     }),
     ("long-cpu-turnaround-gain-up-to-50pct", |cpus| {
-        Statistic::function([long(cpus).ratio(TURNAROUND)], |v| 1.0 - v[0])
+        long(cpus).ratio(TURNAROUND).saved()
     }),
 ];
 

@@ -19,7 +19,6 @@ use crate::design::preforked::{BELL, Parent, Prefork, STOP};
 use crate::design::processes::{Family, News};
 use crate::design::{About, AtOnce, Memory, any_settings, made_of};
 use crate::error::Error;
-use crate::fork;
 use crate::listen::{Accepted, Listener, RETRY};
 use crate::options::Setting;
 use crate::pool;
@@ -225,7 +224,7 @@ impl Prefork for PassDescriptor<'_> {
     }
 
     fn inherit(&self, slot: usize) {
-        fork::close_for_good(self.listener.as_fd());
+        self.listener.close_for_good();
         for (other, channel) in self.channels.iter().enumerate() {
             let mut channel = channel.borrow_mut();
             channel.parents = None;

@@ -4,15 +4,12 @@
 //! A client waits for the child of its socket, also while others are idle. A socket outlives a child that dies, with
 //! the clients that wait there; but one cannot be closed without resetting them, so the pool has a fixed size.
 
-use std::os::fd::AsFd;
-
 use rustix::net::SocketFlags;
 
 use crate::counters::Counters;
 use crate::design::preforked::{self, Prefork};
 use crate::design::{About, AtOnce, Memory, made_of};
 use crate::error::Error;
-use crate::fork;
 use crate::listen::{Accepted, Listener};
 use crate::options::{Options, Setting};
 use crate::pool;
@@ -77,7 +74,7 @@ impl Prefork for AcceptFromOwn<'_> {
     fn inherit(&self, slot: usize) {
         for (other, listener) in self.listeners().enumerate() {
             if other != slot {
-                fork::close_for_good(listener.as_fd());
+                listener.close_for_good();
             }
         }
     }

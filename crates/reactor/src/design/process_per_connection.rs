@@ -1,6 +1,6 @@
 //! A process for each connection, forked when it comes and ended with it.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use rustix::net::SocketFlags;
 
@@ -9,7 +9,7 @@ use crate::counters::{CloseReason, Counters};
 use crate::design::processes::{Family, News};
 use crate::design::{About, AtOnce, Memory, any_settings, made_of};
 use crate::error::Error;
-use crate::fork::{self, InChild};
+use crate::fork::InChild;
 use crate::id::ConnectionId;
 use crate::listen::{Accepted, RETRY};
 use crate::protocol::Protocol;
@@ -134,7 +134,7 @@ impl<P: Protocol> Parent<'_, P> {
         let (serving, worker) = (self.serving, &mut self.worker);
         self.counters.other_calls.add(4); // fork, close, and two to watch the child
         let forked = self.family.fork(slot, socket, |socket| {
-            fork::close_for_good(serving.listener.as_fd());
+            serving.listener.close_for_good();
             worker.count_in(child_counters(serving, slot));
             if let Some(socket) = socket {
                 worker.serve(socket, id);

@@ -5,7 +5,8 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -30,6 +31,8 @@ pub(super) struct Completions {
     events: Events,
     /// Who waits to write.
     writers: HashSet<Token>,
+    /// The loop's.
+    bell: Arc<OwnedFd>,
 }
 
 /// What has come about.
@@ -55,13 +58,18 @@ pub(crate) struct Arrival {
 
 impl Completions {
     /// With the loop's bell.
-    pub fn new(bell: impl AsFd) -> io::Result<Self> {
-        let mut events = Events::new()?;
-        events.watch(bell, Watch::ReadAgain, BELL);
-        Ok(Self {
-            events,
+    pub fn new(bell: Arc<OwnedFd>) -> io::Result<Self> {
+        let mut completions = Self {
+            events: Events::new()?,
             writers: HashSet::new(),
-        })
+            bell,
+        };
+        completions.watch_bell();
+        Ok(completions)
+    }
+
+    fn watch_bell(&mut self) {
+        self.events.watch(&self.bell, Watch::ReadAgain, BELL);
     }
 
     pub fn watch_read(&mut self, handle: impl AsFd, reader: Token) {
@@ -130,7 +138,13 @@ impl Completions {
                     };
                     return Some(Completion::Arrived(token, arrival));
                 }
-                _ => return Some(Completion::Bell),
+                _ => {
+                    if !goes_on {
+                        // The kernel had no room for its answer. What has rung meanwhile is reported at once.
+                        self.watch_bell();
+                    }
+                    return Some(Completion::Bell);
+                }
             }
         }
     }

@@ -213,12 +213,12 @@ impl<T> Reactor<T> {
     /// One over io_uring, for the thread that first runs it: see [`completions`](super::completions).
     pub(crate) fn completing(board: Arc<Board>, block: usize) -> io::Result<Self> {
         let bell = bell()?;
-        let completions = Completions::new(&bell)?;
+        let completions = Completions::new(Arc::clone(&bell))?;
         let kernel = Kernel::Ring(Box::new(RefCell::new(completions)));
         Ok(Self::over(kernel, bell, board, block))
     }
 
-    fn over(kernel: Kernel, bell: OwnedFd, board: Arc<Board>, block: usize) -> Self {
+    fn over(kernel: Kernel, bell: Arc<OwnedFd>, board: Arc<Board>, block: usize) -> Self {
         Self {
             kernel,
             timers: Timers::default(),
@@ -495,8 +495,9 @@ impl<T> std::fmt::Debug for Reactor<T> {
 }
 
 /// Written to wake a loop.
-fn bell() -> io::Result<OwnedFd> {
-    Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)
+fn bell() -> io::Result<Arc<OwnedFd>> {
+    let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+    Ok(Arc::new(bell))
 }
 
 fn wait_for_events(
@@ -522,7 +523,7 @@ pub struct Mailbox<T>(Arc<Letterbox<T>>);
 #[derive(Debug)]
 struct Letterbox<T> {
     inbox: Inbox<T>,
-    bell: OwnedFd,
+    bell: Arc<OwnedFd>,
 }
 
 impl<T> Clone for Mailbox<T> {
@@ -649,6 +650,41 @@ mod tests {
         reactor.run(&mut log).expect("run");
         poster.join().expect("posted");
         assert_eq!(log.calls.len(), 1_001);
+    }
+
+    /// More has come about than the kernel has room for, and it gives up what reports again and again.
+    #[test]
+    fn a_loop_over_io_uring_hears_of_tasks_also_after_its_queue_was_full() {
+        const GIVE_UP: Duration = Duration::from_secs(60);
+        let board = Arc::new(Board::new(1).expect("memory"));
+        let mut reactor = Reactor::completing(board, 0).expect("io_uring");
+        let (mut log, mailbox) = (Log::default(), reactor.mailbox());
+        mailbox.post(["once"]);
+        turn(&mut reactor, &mut log).expect("a turn");
+        let (server, client) = pair();
+        drop(client);
+        let watches = 2 * crate::ring::ANSWERS;
+        for number in 0..watches {
+            let interest = Interest::read(Token::new(number));
+            reactor.register(&server, interest).expect("registered");
+        }
+        rustix::io::write(&mailbox.0.bell, &1u64.to_ne_bytes()).expect("rung");
+        while log.calls.len() < 1 + watches as usize {
+            turn(&mut reactor, &mut log).expect("a turn");
+        }
+        reactor.set_timer(Instant::now() + GIVE_UP, Token::new(0));
+        let poster = std::thread::spawn(move || {
+            // Until it sleeps, and has to be woken.
+            while !mailbox.post(["task"]) {
+                std::thread::yield_now();
+            }
+            mailbox.post(["last"]);
+        });
+        while !log.calls.iter().any(|call| call == "last") {
+            turn(&mut reactor, &mut log).expect("a turn");
+        }
+        poster.join().expect("posted");
+        assert!(!log.calls.iter().any(|call| call == "timer 0"), "nobody woke it");
     }
 
     #[test]

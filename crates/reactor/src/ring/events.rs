@@ -18,7 +18,7 @@ use super::buffers::{Buffers, Filled, GROUP};
 /// The most requests that are made at once.
 const REQUESTS: u32 = 256;
 /// The most answers that the kernel has ready without looking for memory.
-const ANSWERS: u32 = 4096;
+pub(crate) const ANSWERS: u32 = 4096;
 /// The name of what needs no answer.
 const NOBODY: u64 = u64::MAX;
 

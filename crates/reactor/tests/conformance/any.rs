@@ -30,6 +30,10 @@ const CASES: &[Case] = &[
     ("who_has_no_first_message_in_time_is_closed", handshake),
     ("a_stop_under_load_ends_all", stop_under_load),
     ("a_stop_at_once_ends_it", stop_at_once),
+    (
+        "a_stop_waits_for_no_client_that_does_not_close",
+        stop_without_clients,
+    ),
 ];
 
 /// The `turn`-th exchange of a client: what it sends and what comes back.
@@ -245,6 +249,23 @@ fn stop_under_load(pair: Pair) {
         0,
         "{counted:?}"
     );
+}
+
+/// It hears the end, and goes on sending as long as that goes: a byte each hundredth of a second.
+fn stop_without_clients(pair: Pair) {
+    const FEW: usize = 50;
+    let server = pair.serve(&[LONG_DRAIN]);
+    let mut client = server.connect();
+    ask(pair, &mut client, 0);
+    server.tell_to_stop();
+    client.rest();
+    let mut sent = 0;
+    while client.try_send(b"x").is_ok() {
+        sent += 1;
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert!(sent < FEW, "{sent} bytes went after the end");
+    server.end();
 }
 
 fn stop_at_once(pair: Pair) {

@@ -1,15 +1,25 @@
-//! A process to which the kernel refuses io_uring, as it does in most containers. Unsafe, for two calls.
+//! A process to which the kernel refuses io_uring, as it does in most containers, or to accept. Unsafe, for two calls.
 #![allow(unsafe_code)]
 
 use std::ptr::from_ref;
 
 use libc::{
-    BPF_ABS, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, EPERM, PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP,
-    SECCOMP_MODE_FILTER, SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO, SYS_io_uring_setup, sock_filter, sock_fprog,
+    BPF_ABS, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, EPERM, EUCLEAN, PR_SET_NO_NEW_PRIVS,
+    PR_SET_SECCOMP, SECCOMP_MODE_FILTER, SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO, SYS_accept4,
+    SYS_io_uring_setup, sock_filter, sock_fprog,
 };
 
 /// From now on this process and its children make no rings.
 pub fn refuse_io_uring() {
+    refuse(SYS_io_uring_setup, EPERM);
+}
+
+/// From now on this process and its children accept nobody, for a reason that accept(2) does not know.
+pub fn refuse_to_accept() {
+    refuse(SYS_accept4, EUCLEAN);
+}
+
+fn refuse(call: i64, error: i32) {
     let statement = |code: u32, jf: u8, k: u32| sock_filter {
         code: code as u16,
         jt: 0,
@@ -19,8 +29,8 @@ pub fn refuse_io_uring() {
     let mut filter = [
         // The number of the system call is the first word.
         statement(BPF_LD | BPF_W | BPF_ABS, 0, 0),
-        statement(BPF_JMP | BPF_JEQ | BPF_K, 1, SYS_io_uring_setup as u32),
-        statement(BPF_RET | BPF_K, 0, SECCOMP_RET_ERRNO | EPERM as u32),
+        statement(BPF_JMP | BPF_JEQ | BPF_K, 1, call as u32),
+        statement(BPF_RET | BPF_K, 0, SECCOMP_RET_ERRNO | error as u32),
         statement(BPF_RET | BPF_K, 0, SECCOMP_RET_ALLOW),
     ];
     let program = sock_fprog {

@@ -11,7 +11,7 @@ use threadgauge_reactor::{BuiltIn, Design, Protocol, Server, Stop, Visitor};
 
 use crate::common::counted::{self, Counted};
 use crate::common::{proc, settings};
-use crate::seccomp::refuse_io_uring;
+use crate::seccomp::{refuse_io_uring, refuse_to_accept};
 
 const SERVE: &str = "--serve";
 
@@ -303,6 +303,7 @@ impl Visitor for Serve {
         let server = Server::new(protocol).design(self.design);
         let server = settings::with(server, &self.settings, |name, value| match (name, value) {
             ("io_uring", "refused") => refuse_io_uring(),
+            ("accept", "refused") => refuse_to_accept(),
             ("threads", count) => {
                 for _ in 0..count.parse().expect("a number") {
                     std::thread::spawn(std::thread::park);

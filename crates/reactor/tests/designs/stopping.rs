@@ -1,6 +1,10 @@
 //! The stop: idle, in the middle of service, and with clients that do not end.
 
 use std::io::Write;
+use std::thread;
+use std::time::Duration;
+
+use threadgauge_reactor::Design;
 
 use crate::served::Served;
 use crate::{BLOCKING, Test, at_once, on_each};
@@ -9,6 +13,8 @@ pub fn tests() -> Vec<Test> {
     let mut tests = on_each("stopping::without_clients", BLOCKING, without_clients);
     tests.extend(on_each("stopping::silent_clients", BLOCKING, silent_clients));
     tests.extend(on_each("stopping::stuck_clients", BLOCKING, stuck_clients));
+    let all: Vec<_> = Design::ALL.iter().map(|design| design.name()).collect();
+    tests.extend(on_each("stopping::refused_to_accept", &all, refused_to_accept));
     tests
 }
 
@@ -21,6 +27,17 @@ fn without_clients(design: &str) {
         (summary.of("threads"), summary.of("descriptors")),
         (1, descriptors)
     );
+}
+
+/// Nobody can be accepted, for a reason that no list has: that ends no server, and none spins.
+fn refused_to_accept(design: &str) {
+    let server = Served::start(design, "echo", &["accept=refused"]);
+    let _client = server.client();
+    thread::sleep(Duration::from_millis(300));
+    let summary = server.stop();
+    assert_eq!((summary.of("accepted"), summary.of("left")), (0, 0));
+    let errors = summary.of("accept_errors");
+    assert!((1..50_000).contains(&errors), "{summary:?}");
 }
 
 /// Clients that wait and say nothing are ended at once.

@@ -3,14 +3,17 @@
 //! Nothing here starts a thread, since some designs fork: signals write into the server's stop. The exceptions are
 //! the monitor and who waits for further signals, which only a protocol has that no forking design serves.
 
+mod changes;
 mod choice;
 mod groups;
 mod list;
 mod monitor;
 pub mod settings;
 mod signals;
+mod values;
 
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::time::Instant;
 
@@ -138,11 +141,13 @@ impl Serve<'_> {
         // What a shell gives is often far below what the system allows.
         let descriptors = raise_to_hard(Resource::OpenFiles).unwrap_or(Limit::Unlimited);
         let listen = self.settings.listen();
-        let bound = self
-            .settings
-            .server(protocol, self.design)
-            .bind(listen.0.as_str())?;
-        say(&format!("listening on {}", bound.local_addr()));
+        let server = self.settings.server(protocol, self.design);
+        let bound = match listen.localhost() {
+            Some(addresses) => server.bind(&addresses[..]),
+            None => server.bind(listen.0.as_str()),
+        }?;
+        let addresses: Vec<_> = bound.local_addrs().iter().map(SocketAddr::to_string).collect();
+        say(&format!("listening on {}", addresses.join(" and ")));
         let about = self.design.about();
         say(&format!(
             "{} on {}: {}",
