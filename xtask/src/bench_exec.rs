@@ -3,6 +3,14 @@
 //! Owns the order of things: build what can be built, run every cell once a round in an order shuffled anew, each run
 //! a process of its own, and write down what came. What is compared is in [`peers`], on what in [`workload`]; the
 //! summary is in [`table`]. The programs are in `benches/exec`.
+//!
+//! All peers keep one contract: at most *k* processors at work, each result finished on the caller's thread, never more
+//! objects out than the peer's name says. The ideal is the same burns on *k* pinned threads; it runs beside each burn,
+//! since a virtual CPU changes its speed within seconds. A burn is a fixed number of multiplications in one chain, the
+//! same in every compiled language; Python's is calibrated for itself. Of the cells that decide most (10 µs, a thread
+//! an object) a round keeps the quicker of two runs: other programs only add time.
+//!
+//! Seven rounds take four minutes on two CPUs. On one CPU the figures mean something else.
 
 mod peers;
 mod programs;

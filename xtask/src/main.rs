@@ -124,7 +124,7 @@ fn run() -> Result<()> {
         Chore::BenchHarness(options) => bench_harness::run(&options),
         Chore::BenchServers(options) => bench_servers::run(&options),
         Chore::Golden => golden::write(),
-        Chore::Size(options) => size::print(&options),
+        Chore::Size(options) => size::run(&options),
         Chore::Pairs(options) => pairs::run(&options),
     }
 }

@@ -5,7 +5,7 @@
 //! Attributes, `use`, closing brackets and the bodies of macros count; so does each line of a long string that is not blank.
 //! A crate is what its `lib.rs`, `main.rs` and `build.rs` declare: `tests`, `examples` and `benches` are left out.
 //!
-//! What an import is, [`imports`] says. Here are the tables.
+//! What an import is, [`imports`] says; what must hold, [`limits`]. Here are the tables.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,9 +17,10 @@ use clap::Args;
 use crate::shell;
 
 mod imports;
+mod limits;
 mod source;
 
-use imports::{Crate, File};
+use imports::{Crate, File, Imports};
 
 /// Where experiments lie: one file or one folder each.
 const EXPERIMENTS: &str = "crates/experiments/src";
@@ -28,25 +29,44 @@ const NO_EXPERIMENT: [&str; 4] = ["catalogue", "guests", "lib", "sys"];
 /// The crates that may have no circle.
 const WITHOUT_CIRCLES: [&str; 5] = ["experiments", "lab", "report", "results", "threadgauge"];
 
-/// What to print besides the tables.
+/// What to print besides the tables, or instead of them.
 #[derive(Args)]
 pub struct Options {
     /// Every import within a circle, and the path that says so
     #[arg(long)]
     imports: bool,
+    /// Print no table; fail where a limit on files and lines does not hold
+    #[arg(long, conflicts_with = "imports")]
+    check: bool,
 }
 
-/// Prints the tables as Markdown.
+/// Prints the tables as Markdown, or checks the limits.
 ///
 /// # Errors
 ///
-/// If a file is not as rustfmt leaves it, or cannot be read.
-pub fn print(options: &Options) -> Result<()> {
-    shell::run(shell::cargo().args(["fmt", "--all", "--check"]))?;
-    let crates = read_all(Path::new("crates"))?;
+/// If a file is not as rustfmt leaves it, or cannot be read; if a limit does not hold that was to be checked.
+pub fn run(options: &Options) -> Result<()> {
+    if options.check {
+        return check();
+    }
+    let crates = read_formatted()?;
     print!("{}", sizes(&crates));
     print!("{}", circles(&crates, options.imports));
     Ok(())
+}
+
+/// Fails where a limit does not hold.
+///
+/// # Errors
+///
+/// As [`run`].
+pub fn check() -> Result<()> {
+    limits::check(&read_formatted()?)
+}
+
+fn read_formatted() -> Result<Vec<(String, Crate)>> {
+    shell::run(shell::cargo().args(["fmt", "--all", "--check"]))?;
+    read_all(Path::new("crates"))
 }
 
 fn read_all(folder: &Path) -> Result<Vec<(String, Crate)>> {
@@ -76,9 +96,7 @@ fn sizes(crates: &[(String, Crate)]) -> String {
     }
     let all: Vec<&File> = crates.iter().flat_map(|(_, whole)| &whole.files).collect();
     out.push_str(&row("all", &all));
-    let laboratory = crates
-        .iter()
-        .filter(|(name, _)| ["lab", "experiments"].contains(&name.as_str()));
+    let laboratory = crates.iter().filter(|(name, _)| is_laboratory(name));
     let laboratory: Vec<&File> = laboratory.flat_map(|(_, whole)| &whole.files).collect();
     out.push_str(&row("lab and experiments", &laboratory));
 
@@ -112,6 +130,11 @@ fn row(name: &str, files: &[&File]) -> String {
     )
 }
 
+/// Whether the lines of this crate count as the laboratory's.
+fn is_laboratory(name: &str) -> bool {
+    ["lab", "experiments"].contains(&name)
+}
+
 /// The experiment that a file belongs to.
 fn experiment_of(path: &Path) -> Option<String> {
     let inside = path.strip_prefix(EXPERIMENTS).ok()?;
@@ -126,9 +149,8 @@ fn circles(crates: &[(String, Crate)], with_imports: bool) -> String {
         .iter()
         .filter(|(name, _)| WITHOUT_CIRCLES.contains(&name.as_str()));
     for (name, whole) in checked {
-        let imports = whole.imports();
+        let (circles, imports) = circles_of(whole);
         let path = |file: usize| whole.files[file].path.display();
-        let circles = imports::circles(whole.files.len(), &imports);
         if circles.is_empty() {
             out.push_str(&format!("- {name}: none\n"));
         }
@@ -148,6 +170,12 @@ fn circles(crates: &[(String, Crate)], with_imports: bool) -> String {
         }
     }
     out
+}
+
+/// The circles of a crate's files, and all its imports.
+fn circles_of(whole: &Crate) -> (Vec<Vec<usize>>, Imports) {
+    let imports = whole.imports();
+    (imports::circles(whole.files.len(), &imports), imports)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use crate::{browser, clients, deps, folders, licences, shell};
+use crate::{browser, clients, deps, folders, licences, shell, size};
 
 /// One thing to pass.
 struct Step {
@@ -27,6 +27,11 @@ const STEPS: &[Step] = &[
         name: "folder map",
         alone: "cargo xtask folders",
         run: folders::check,
+    },
+    Step {
+        name: "circles of files",
+        alone: "cargo xtask size --check",
+        run: size::check,
     },
     Step {
         name: "licences",

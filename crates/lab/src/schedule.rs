@@ -5,6 +5,7 @@
 //! behind each other would all be hit by it. Each try is stored at once, and what has been stored is never run again, so
 //! an interrupted run goes on where it stopped.
 
+mod chosen;
 mod history;
 mod machine;
 #[cfg(test)]
@@ -15,18 +16,16 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use threadgauge_machine::{CpuList, MachineError, Noise, Reading, noise_between};
-use threadgauge_results::{
-    RunRecord, Sample, Status, Store, StoreError, StoredCase, StoredExperiment, StoredSample,
-};
+use threadgauge_results::{RunRecord, Sample, Status, Store, StoreError, StoredSample};
 use threadgauge_stats::{Reason, Step, StoppingRule, summarise};
 
-use crate::experiment::{Catalogue, Experiment};
-use crate::grid::{Plan, PlannedCase};
+use crate::grid::PlannedCase;
 use crate::launch::Allowance;
-use crate::selection::{SelectionError, experiments};
-use crate::site::{Profile, Site};
+use crate::site::Profile;
 use crate::turns::{Taken, Turn, Turns};
 use crate::worker::Order;
+pub use chosen::Chosen;
+use chosen::FEWEST_ROUNDS;
 use history::History;
 pub use machine::{Machine, ThisMachine};
 use tries::{is_complete, least_of};
@@ -37,8 +36,6 @@ const FOREIGN_LIMIT_CPUS: f64 = 0.05;
 /// `/proc/stat` counts in steps of 10 ms, and a short sample may lie anywhere in them: foreign load is judged over at
 /// least this.
 const FOREIGN_WINDOW: Duration = Duration::from_secs(2);
-/// The time budget ends no experiment before it has the rounds that an interval needs.
-const FEWEST_ROUNDS: u32 = 6;
 /// How often a disturbed sample is repeated.
 const REPEATS: u32 = 2;
 
@@ -91,119 +88,6 @@ pub enum Ending {
     Complete,
     /// The user stopped it; what was measured is stored.
     Interrupted,
-}
-
-/// An experiment and the cases chosen of it.
-pub struct Chosen {
-    /// What runs them.
-    pub experiment: &'static dyn Experiment,
-    /// Its plan, after `--only` and `--set`.
-    pub plan: Plan,
-}
-
-impl Chosen {
-    /// The plan as it is stored.
-    #[must_use]
-    pub fn record(&self) -> StoredExperiment {
-        let id = self.experiment.id();
-        StoredExperiment {
-            id: id.to_owned(),
-            reference: self.reference().map(|c| c.params.case_id(id)),
-            stopped_because: None,
-            cases: self
-                .plan
-                .cases
-                .iter()
-                .map(|c| StoredCase {
-                    id: c.params.case_id(id),
-                    params: c.params.clone(),
-                    estimate_ms: u32::try_from(c.estimate.as_millis()).unwrap_or(u32::MAX),
-                    skip: c.skip.clone(),
-                })
-                .collect(),
-        }
-    }
-
-    /// All cases of an experiment on a site.
-    pub fn all(experiment: &'static dyn Experiment, site: &Site) -> Self {
-        let mut plan = experiment.plan(site);
-        plan.fit(site);
-        Self { experiment, plan }
-    }
-
-    /// A stored plan again, to go on with.
-    ///
-    /// # Errors
-    ///
-    /// When this version has no such experiment.
-    pub fn again(
-        catalogue: Catalogue,
-        stored: &StoredExperiment,
-        site: &Site,
-    ) -> Result<Self, SelectionError> {
-        let [experiment] = experiments(catalogue, std::slice::from_ref(&stored.id))?[..] else {
-            unreachable!("one name picks one experiment");
-        };
-        let reference = stored
-            .cases
-            .iter()
-            .find(|c| Some(&c.id) == stored.reference.as_ref());
-        Ok(Self {
-            experiment,
-            plan: Plan {
-                cases: stored
-                    .cases
-                    .iter()
-                    .map(|c| PlannedCase {
-                        params: c.params.clone(),
-                        estimate: Duration::from_millis(c.estimate_ms.into()),
-                        skip: c.skip.clone(),
-                    })
-                    .collect(),
-                reference: reference.map(|c| c.params.clone()).unwrap_or_default(),
-                ..experiment.plan(site)
-            },
-        })
-    }
-
-    /// The reference case: the first that matches and can run, else the first that can run.
-    fn reference(&self) -> Option<&PlannedCase> {
-        let mut able = self.plan.cases.iter().filter(|c| c.skip.is_none());
-        able.clone()
-            .find(|c| c.params.matches(&self.plan.reference))
-            .or_else(|| able.next())
-    }
-
-    /// Every case that is measured, then the reference case once more, and how many tries a sample takes.
-    pub fn measured(&self) -> impl Iterator<Item = (String, u32)> {
-        let able = self.plan.cases.iter().filter(|c| c.skip.is_none());
-        able.chain(self.reference())
-            .map(|c| (c.params.case_id(self.experiment.id()), self.tries(c)))
-    }
-
-    /// How many workers a sample of this case takes.
-    fn tries(&self, case: &PlannedCase) -> u32 {
-        let is_reference = self.reference().is_some_and(|of| of.params == case.params);
-        self.plan.tries(case, is_reference)
-    }
-
-    /// What so many rounds are expected to take: no more than the time budget, but the rounds of an interval at least.
-    #[must_use]
-    pub fn expected(&self, rounds: u32) -> Duration {
-        let of = |rounds| self.round_estimate().saturating_mul(rounds);
-        of(rounds)
-            .min(self.plan.budget)
-            .max(of(rounds.min(FEWEST_ROUNDS)))
-    }
-
-    /// What one round is expected to take.
-    #[must_use]
-    pub fn round_estimate(&self) -> Duration {
-        let able = self.plan.cases.iter().filter(|c| c.skip.is_none());
-        able.chain(self.reference()).fold(Duration::ZERO, |sum, c| {
-            sum.saturating_add(c.estimate.saturating_mul(self.tries(c)))
-        })
-    }
 }
 
 /// When each experiment may stop.

@@ -127,6 +127,19 @@ impl Selector {
     }
 }
 
+/// The experiment of this name.
+///
+/// # Errors
+///
+/// When there is none.
+pub fn experiment(catalogue: Catalogue, name: &str) -> Result<&'static dyn Experiment, SelectionError> {
+    let unknown = || SelectionError::UnknownExperiment {
+        name: name.to_owned(),
+        known: catalogue.iter().map(|e| e.id().to_owned()).collect(),
+    };
+    catalogue.get(name).ok_or_else(unknown)
+}
+
 /// The experiments of these names, all where none are given, in the order of the catalogue.
 ///
 /// # Errors
@@ -137,12 +150,7 @@ pub fn experiments(
     names: &[String],
 ) -> Result<Vec<&'static dyn Experiment>, SelectionError> {
     for name in names {
-        if !catalogue.iter().any(|e| e.id() == name) {
-            return Err(SelectionError::UnknownExperiment {
-                name: name.clone(),
-                known: catalogue.iter().map(|e| e.id().to_owned()).collect(),
-            });
-        }
+        experiment(catalogue, name)?;
     }
     let wanted = |e: &&'static dyn Experiment| names.is_empty() || names.iter().any(|n| n == e.id());
     Ok(catalogue.iter().filter(wanted).collect())

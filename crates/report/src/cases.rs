@@ -3,10 +3,10 @@
 //! The page, the Markdown, the terminal and the workbook lay this out; it decides what they show.
 //! Parameters that are the same in every case are taken out of the table and said once.
 
+use threadgauge_results::units::{self, Scale};
 use threadgauge_results::{CaseResult, ExperimentResult, MetricSummary, Status};
 
 use crate::words;
-use threadgauge_results::units::{self, Scale};
 
 /// The columns of an experiment's table.
 pub(crate) struct Cases<'a> {

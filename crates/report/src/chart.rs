@@ -16,12 +16,14 @@ mod lines;
 mod look;
 mod svg;
 
-use threadgauge_results::{Figure, Point, Scale, Series};
+use threadgauge_results::{Figure, Point, Scale};
 
 pub(crate) use look::swatch;
 
 use axis::Axis;
-use look::Look;
+pub(crate) use axis::category;
+use look::{Line, Look};
+use svg::{Head, Size};
 
 /// The most series that share a panel.
 const CROWD: usize = 8;
@@ -44,29 +46,6 @@ pub(crate) struct Panel {
     pub narrow: String,
     /// The places in `figure.series` of what it shows.
     pub shown: Vec<usize>,
-}
-
-/// The width of a picture, in units of which its text is 13 high.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Size {
-    Wide,
-    Narrow,
-}
-
-impl Size {
-    const fn width(self) -> f64 {
-        match self {
-            Self::Wide => 760.0,
-            Self::Narrow => 400.0,
-        }
-    }
-}
-
-/// A series and how it looks.
-struct Line<'a> {
-    series: &'a Series,
-    points: Vec<&'a Point>,
-    look: Look,
 }
 
 /// Draws `figure`; `id` is unique in the page and prefixes the ids within.
@@ -135,14 +114,6 @@ pub(crate) fn draw(figure: &Figure, id: &str) -> Drawing {
     }
 }
 
-/// The name of a category on the horizontal axis.
-pub(crate) fn category(point: &Point) -> String {
-    point
-        .label
-        .clone()
-        .unwrap_or_else(|| threadgauge_results::units::tick(point.x))
-}
-
 /// The ends of a point's interval, and the point.
 fn extent(point: &Point) -> impl Iterator<Item = f64> {
     let [low, high] = point.ci95.unwrap_or([point.y; 2]);
@@ -152,13 +123,6 @@ fn extent(point: &Point) -> impl Iterator<Item = f64> {
 fn can_stand(figure: &Figure, point: &Point) -> bool {
     let fits = |scale, v: f64| v.is_finite() && (scale != Scale::Log || v > 0.0);
     fits(figure.y.scale, point.y) && fits(figure.x.scale, point.x)
-}
-
-/// What a screen reader hears of the picture.
-struct Head {
-    id: String,
-    title: String,
-    description: String,
 }
 
 fn head(figure: &Figure, id: &str, part: Option<(usize, usize)>, front: &[&Line<'_>]) -> Head {

@@ -7,12 +7,12 @@ use std::fmt::Write as _;
 
 use serde_json::json;
 use threadgauge_results::ComparisonResult;
+use threadgauge_results::units::{self, Scale};
 
 use crate::Style;
 use crate::markdown::cell;
 use crate::terminal::text::{Ink, clean, paint, paragraph};
 use crate::words;
-use threadgauge_results::units::{self, Scale};
 
 /// Two runs, compared case by case.
 #[derive(Debug, Clone, PartialEq)]

@@ -9,14 +9,14 @@ mod experiment;
 mod figure;
 mod findings;
 mod raw;
+mod text;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html as markup};
-use threadgauge_results::Results;
+use threadgauge_results::{Results, units};
 
 use crate::facts::{Fact, facts, headline};
-use threadgauge_results::units;
-
 use crate::{SampleRow, words};
+use text::{clean, section_id};
 
 const STYLE: &str = include_str!("html/page.css");
 const SCRIPT: &str = include_str!("html/page.js");
@@ -165,35 +165,4 @@ fn when(started: &str) -> String {
         (Some(day), Some("T"), Some(time)) if started.ends_with('Z') => format!("{day} {time} UTC"),
         _ => clean(started),
     }
-}
-
-/// Text without control characters, which HTML does not allow even escaped.
-fn clean(text: &str) -> String {
-    text.chars()
-        .map(|c| {
-            if c.is_control() && c != '\n' && c != '\t' {
-                '\u{fffd}'
-            } else {
-                c
-            }
-        })
-        .collect()
-}
-
-/// The anchor of an experiment.
-fn section_id(experiment: &str) -> String {
-    format!("e-{}", slug(experiment))
-}
-
-/// A name that can stand in an id: what cannot becomes its code point, so that two names stay two.
-fn slug(name: &str) -> String {
-    let mut out = String::with_capacity(name.len());
-    for c in name.chars() {
-        if c.is_ascii_alphanumeric() || c == '-' {
-            out.push(c);
-        } else {
-            out.push_str(&format!("_{:x}", u32::from(c)));
-        }
-    }
-    out
 }

@@ -4,12 +4,12 @@
 
 use std::fmt::Write as _;
 
+use threadgauge_results::units::Scale;
 use threadgauge_results::{ExperimentResult, Finding, Results};
 
 use crate::cases::Cases;
 use crate::facts::{facts, headline};
 use crate::words;
-use threadgauge_results::units::Scale;
 
 /// The report as Markdown, in the order of the page.
 #[must_use]

@@ -11,27 +11,8 @@ use std::fmt::Write as _;
 use threadgauge_results::{ExperimentResult, Finding, Results, Verdict};
 
 use crate::words;
-pub use text::fitted;
 use text::{Ink, clean, paint, paragraph};
-
-/// How wide the terminal is and whether it shows colour.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Style {
-    /// Columns; meant for 40 and more.
-    pub width: usize,
-    /// Whether to write ANSI sequences.
-    pub colour: bool,
-}
-
-impl Default for Style {
-    /// 80 columns without colour: what a pipe gets.
-    fn default() -> Self {
-        Self {
-            width: 80,
-            colour: false,
-        }
-    }
-}
+pub use text::{Style, fitted};
 
 /// One claim, as `threadgauge claims` lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]

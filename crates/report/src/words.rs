@@ -4,9 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use threadgauge_results::{ExperimentResult, Finding, Status, Verdict};
-
 use threadgauge_results::units::Scale;
+use threadgauge_results::{ExperimentResult, Finding, Status, Verdict};
 
 /// The sign of a verdict on a claim.
 pub(crate) const fn sign(verdict: Verdict) -> &'static str {

@@ -1,24 +1,23 @@
 //! The workbook: findings, the machine, and a sheet an experiment, with real numbers and native charts.
 //!
-//! Owns which sheets there are and their first two; [`sheet`] is an experiment's. Numbers are in the stored
+//! Owns which sheets there are and their first two; [`sheet`] is an experiment's, [`cells`] writes into any. Numbers are in the stored
 //! units and in full, because a spreadsheet calculates with them.
 
+mod cells;
 mod sheet;
 
 use std::collections::HashSet;
 use std::path::Path;
 
-use rust_xlsxwriter::{Format, FormatAlign, FormatBorder, Workbook, Worksheet, XlsxError};
+use rust_xlsxwriter::{Format, FormatAlign, Workbook, Worksheet, XlsxError};
 use threadgauge_results::Results;
 
 use crate::facts::facts;
 use crate::{ReportError, words};
+use cells::{clip, head, number, text};
 
 /// The most characters a name of a sheet may have.
 const NAME: usize = 31;
-/// The most characters a cell may have.
-const CELL: usize = 32_767;
-
 /// Writes the workbook: findings, machine, and one sheet an experiment with native charts.
 ///
 /// Writes `path` directly; [`write_all`](crate::write_all) is the careful way.
@@ -120,43 +119,6 @@ fn machine(sheet: &mut Worksheet, results: &Results) -> Result<(), XlsxError> {
         text(sheet, row, 1, &value)?;
     }
     Ok(())
-}
-
-/// A row of heads that stays in sight.
-fn head(sheet: &mut Worksheet, row: u32, heads: &[String]) -> Result<(), XlsxError> {
-    let format = Format::new()
-        .set_bold()
-        .set_text_wrap()
-        .set_align(FormatAlign::Top)
-        .set_border_bottom(FormatBorder::Thin);
-    for (column, text) in (0..).zip(heads) {
-        sheet.write_with_format(row, column, clip(text), &format)?;
-    }
-    sheet.set_freeze_panes(row + 1, 0)?;
-    Ok(())
-}
-
-fn text(sheet: &mut Worksheet, row: u32, column: u16, text: &str) -> Result<(), XlsxError> {
-    if !text.is_empty() {
-        sheet.write_string(row, column, clip(text))?;
-    }
-    Ok(())
-}
-
-/// A number, or nothing where there is none.
-fn number(sheet: &mut Worksheet, row: u32, column: u16, value: Option<f64>) -> Result<(), XlsxError> {
-    if let Some(value) = value.filter(|v| v.is_finite()) {
-        sheet.write_number(row, column, value)?;
-    }
-    Ok(())
-}
-
-/// Text a cell can hold.
-fn clip(text: &str) -> String {
-    text.chars()
-        .filter(|c| !c.is_control() || *c == '\n')
-        .take(CELL)
-        .collect()
 }
 
 /// A name a sheet may have and none has yet.

@@ -364,7 +364,7 @@ fn branches(tree: &UseTree, before: &[String], is_public: bool, flat: &mut Vec<U
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
     /// The imports of a crate of these files, as `from -> to`.
@@ -385,7 +385,8 @@ mod tests {
             .collect()
     }
 
-    fn read(files: &[(&str, &str)]) -> (Crate, Imports) {
+    /// A crate of these files below `src`.
+    pub fn read(files: &[(&str, &str)]) -> (Crate, Imports) {
         let folder = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
             let path = folder.path().join(path);

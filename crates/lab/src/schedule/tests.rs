@@ -7,10 +7,11 @@ use std::os::unix::net::UnixStream;
 
 use tempfile::TempDir;
 use threadgauge_machine::CpuTimes;
-use threadgauge_results::{Metric, Params};
+use threadgauge_results::{Metric, Params, StoredExperiment};
 
 use super::*;
-use crate::experiment::{About, Answer};
+use crate::experiment::{About, Answer, Experiment};
+use crate::grid::Plan;
 use crate::launch::{Interrupts, Outcome};
 use crate::site::Site;
 use crate::statistic::metric;

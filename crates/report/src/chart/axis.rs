@@ -1,8 +1,6 @@
 //! From values to places: the range of an axis, its ticks, and which of their labels fit.
 
-use threadgauge_results::Scale;
-
-use threadgauge_results::units;
+use threadgauge_results::{Point, Scale, units};
 
 /// A numeric axis from 0 (its start) to 1 (its end).
 #[derive(Debug, Clone, PartialEq)]
@@ -155,6 +153,11 @@ fn nice(step: f64) -> f64 {
         .find(|m| mantissa <= m * 1.000_001)
         .unwrap_or(10.0);
     mantissa * power
+}
+
+/// The name of a category on the horizontal axis.
+pub(crate) fn category(point: &Point) -> String {
+    point.label.clone().unwrap_or_else(|| units::tick(point.x))
 }
 
 #[cfg(test)]

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use threadgauge_results::Figure;
 
-use super::axis::{Axis, width};
+use super::axis::{Axis, category, width};
 use super::lines::said;
-use super::svg::{Svg, escape, n};
-use super::{Head, Line, Size, category};
+use super::look::Line;
+use super::svg::{Head, Size, Svg, escape, n};
 
 const LANE: f64 = 15.0;
 const PADDING: f64 = 10.0;

@@ -1,11 +1,10 @@
 //! Numbers against a number: lines with markers and intervals.
 
-use threadgauge_results::Figure;
+use threadgauge_results::{Figure, units};
 
 use super::axis::{Axis, width};
-use super::svg::{Svg, escape, n};
-use super::{Head, Line, Size};
-use threadgauge_results::units;
+use super::look::Line;
+use super::svg::{Head, Size, Svg, escape, n};
 
 const TOP: f64 = 30.0;
 const BOTTOM: f64 = 54.0;

@@ -1,6 +1,6 @@
-//! How series are told apart: a colour, and, for those who see none, a marker and a dash.
+//! A series as it is drawn, and how series are told apart: a colour, and, for those who see none, a marker and a dash.
 
-use threadgauge_results::{Figure, Origin, Scale};
+use threadgauge_results::{Figure, Origin, Point, Scale, Series};
 
 use super::svg::{Svg, n};
 
@@ -9,6 +9,13 @@ const COLOURS: usize = 8;
 
 const MEASURED_DASHES: [&str; 4] = ["", "10 4", "10 3 2 3", "16 4"];
 const PUBLISHED_DASHES: [&str; 4] = ["2 4", "5 4", "6 3 1 3 1 3", "1 5"];
+
+/// A series, those of its points that can stand on the axes, and how it looks.
+pub(super) struct Line<'a> {
+    pub series: &'a Series,
+    pub points: Vec<&'a Point>,
+    pub look: Look,
+}
 
 /// The look of one series. Measured ones have filled markers, published ones hollow, ideals none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,27 @@
-//! A string that SVG is written into: escaping and short numbers, nothing more.
+//! A picture in SVG: its head, its width, and the string it is written into, with escaping and short numbers.
 
-use super::Head;
+/// What a screen reader hears of the picture.
+pub(super) struct Head {
+    pub id: String,
+    pub title: String,
+    pub description: String,
+}
+
+/// The width of a picture, in units of which its text is 13 high.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Size {
+    Wide,
+    Narrow,
+}
+
+impl Size {
+    pub const fn width(self) -> f64 {
+        match self {
+            Self::Wide => 760.0,
+            Self::Narrow => 400.0,
+        }
+    }
+}
 
 /// SVG under construction.
 pub(super) struct Svg(String);

@@ -1,12 +1,12 @@
 //! The tables of an experiment: cases, rankings, comparisons. Long ones fold after their first rows.
 
 use maud::{Markup, html as markup};
+use threadgauge_results::units::Scale;
 use threadgauge_results::{CaseResult, ExperimentResult, MetricSummary, Ranking, Status};
 
-use super::{clean, section_id};
+use super::text::{clean, section_id};
 use crate::cases::{Cases, Metric};
 use crate::words;
-use threadgauge_results::units::Scale;
 
 /// A table of more rows than this folds…
 const LONG: usize = 24;

@@ -1,13 +1,12 @@
 //! One experiment: question, answer, charts, tables, method, doubts, raw samples.
 
 use maud::{Markup, html as markup};
-use threadgauge_results::{ExperimentResult, Table};
+use threadgauge_results::{ExperimentResult, Table, units};
 
 use super::cases::Head;
-use super::{cases, clean, figure, raw, section_id, slug};
+use super::text::{clean, section_id, slug};
+use super::{cases, figure, raw};
 use crate::cases::Cases;
-use threadgauge_results::units;
-
 use crate::{SampleRow, words};
 
 /// The parts an experiment has, as suffix of the anchor and name.

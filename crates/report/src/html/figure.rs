@@ -1,13 +1,12 @@
 //! A chart with its legend, its note, and every figure of it as a table.
 
 use maud::{Markup, PreEscaped, html as markup};
+use threadgauge_results::units::{self, Scale as Print};
 use threadgauge_results::{ExperimentResult, Figure, Origin, Point, Scale};
 
 use super::cases::{self, Head};
-use super::{clean, section_id, slug};
-use crate::chart;
-use crate::words;
-use threadgauge_results::units::{self, Scale as Print};
+use super::text::{clean, section_id, slug};
+use crate::{chart, words};
 
 /// The figure, or why there is nothing to see.
 pub(super) fn figure(e: &ExperimentResult, f: &Figure) -> Markup {

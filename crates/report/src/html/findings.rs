@@ -3,7 +3,7 @@
 use maud::{Markup, html as markup};
 use threadgauge_results::{ExperimentResult, Finding, Results, Verdict};
 
-use super::{clean, section_id};
+use super::text::{clean, section_id};
 use crate::words;
 
 /// The findings of all experiments, with their count.

@@ -6,12 +6,10 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, PreEscaped, html as markup};
 use serde_json::{Value, json};
-use threadgauge_results::ExperimentResult;
+use threadgauge_results::{ExperimentResult, units};
 
-use super::{clean, section_id};
+use super::text::{clean, section_id};
 use crate::cases::Cases;
-use threadgauge_results::units;
-
 use crate::{SampleRow, words};
 
 /// A list of cases, each opening to its samples.

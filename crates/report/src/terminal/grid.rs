@@ -7,13 +7,12 @@
 use std::fmt::Write as _;
 
 use comfy_table::{Cell, CellAlignment, Color, Table, presets};
+use threadgauge_results::units::Scale;
 use threadgauge_results::{CaseResult, ExperimentResult, Status};
 
-use super::Style;
-use super::text::{Ink, clean, paint, paragraph};
+use super::text::{Ink, Style, clean, paint, paragraph};
 use crate::cases::{Cases, Metric};
 use crate::words;
-use threadgauge_results::units::Scale;
 
 /// How much a grid shows.
 #[derive(Debug, Clone, Copy)]

@@ -2,7 +2,24 @@
 //!
 //! Texts of a run can hold what a program under test printed; control characters never get through.
 
-use super::Style;
+/// How wide the terminal is and whether it shows colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Style {
+    /// Columns; meant for 40 and more.
+    pub width: usize,
+    /// Whether to write ANSI sequences.
+    pub colour: bool,
+}
+
+impl Default for Style {
+    /// 80 columns without colour: what a pipe gets.
+    fn default() -> Self {
+        Self {
+            width: 80,
+            colour: false,
+        }
+    }
+}
 
 /// A colour, used beside a word or sign, never in its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

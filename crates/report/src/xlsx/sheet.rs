@@ -7,13 +7,11 @@ use rust_xlsxwriter::{
     ChartLineDashType, ChartMarker, ChartMarkerType, ChartRange, ChartSolidFill, ChartType, Color, Format,
     Worksheet, XlsxError,
 };
-use threadgauge_results::{Axis, ExperimentResult, Figure, Origin, Point, Scale, Value};
+use threadgauge_results::{Axis, ExperimentResult, Figure, Origin, Point, Scale, Value, units};
 
-use super::{clip, head, number, text};
+use super::cells::{clip, head, number, text};
 use crate::cases::Cases;
 use crate::chart::category;
-use threadgauge_results::units;
-
 use crate::words;
 
 /// Rows a chart covers.

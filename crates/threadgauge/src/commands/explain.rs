@@ -3,39 +3,28 @@
 use std::fmt::Write as _;
 
 use threadgauge_experiments::CATALOGUE;
-use threadgauge_lab::selection::experiments;
+use threadgauge_lab::selection::experiment;
 use threadgauge_results::{Claim, claims_of};
 
 use crate::output::{Done, Verdict, print_words};
 
 /// Prints it.
 pub fn explain(id: &str) -> Done {
-    let found = experiments(CATALOGUE, &[id.to_owned()])?;
+    let about = experiment(CATALOGUE, id)?.about();
     let mut text = String::new();
-    for experiment in found {
-        let about = experiment.about();
-        let _ = writeln!(text, "{}: {}\n", about.id, about.question);
-        section(&mut text, "How", about.how);
-        section(&mut text, "Control", about.control);
-        section(&mut text, "Traps", &about.traps.join("\n"));
-        section(&mut text, "The sources, and where this differs", about.source);
-        section(
-            &mut text,
-            "Metrics that decide",
-            &about
-                .primary
-                .iter()
-                .map(|m| m.name)
-                .collect::<Vec<_>>()
-                .join(", "),
-        );
-        let claims: Vec<String> = claims_of(about.id).map(published).collect();
-        section(
-            &mut text,
-            "Claims it decides, and what was published",
-            &claims.join("\n"),
-        );
-    }
+    let _ = writeln!(text, "{}: {}\n", about.id, about.question);
+    section(&mut text, "How", about.how);
+    section(&mut text, "Control", about.control);
+    section(&mut text, "Traps", &about.traps.join("\n"));
+    section(&mut text, "The sources, and where this differs", about.source);
+    let primary: Vec<&str> = about.primary.iter().map(|m| m.name).collect();
+    section(&mut text, "Metrics that decide", &primary.join(", "));
+    let claims: Vec<String> = claims_of(about.id).map(published).collect();
+    section(
+        &mut text,
+        "Claims it decides, and what was published",
+        &claims.join("\n"),
+    );
     print_words(text.trim_end())?;
     Ok(Verdict::Done)
 }

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use threadgauge_experiments::CATALOGUE;
 use threadgauge_lab::launch::{Interrupts, Launcher};
 use threadgauge_lab::schedule::{self, Chosen, Ending, ThisMachine, expected_rounds, stopping_rule};
-use threadgauge_lab::selection::{Selector, choose, experiments};
+use threadgauge_lab::selection::{Selector, choose, experiment, experiments};
 use threadgauge_lab::site::{Profile, Site};
 use threadgauge_lab::turns::{Greeting, Turns};
 use threadgauge_machine::{CpuList, Fingerprint, allowed_cpus, available_memory_mib, fingerprint};
@@ -224,8 +224,8 @@ fn resume(dir: &Path) -> Result<Begun> {
         .experiments()?
         .iter()
         .filter(|e| e.stopped_because.is_none())
-        .map(|e| Chosen::again(CATALOGUE, e, &site))
-        .collect::<Result<Vec<_>, _>>()?;
+        .map(|stored| Ok(Chosen::again(experiment(CATALOGUE, &stored.id)?, stored, &site)))
+        .collect::<Result<Vec<_>>>()?;
     if record.in_turns_with.is_some() && !chosen.is_empty() {
         // From here on it is alone, and its rounds are nobody's pairs.
         store.set_run(&RunRecord {

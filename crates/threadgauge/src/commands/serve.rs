@@ -3,12 +3,14 @@
 //! Nothing here starts a thread, since some designs fork: signals write into the server's stop. The exceptions are
 //! the monitor and who waits for further signals, which only a protocol has that no forking design serves.
 
+mod changes;
 mod choice;
 mod groups;
 mod list;
 mod monitor;
 pub mod settings;
 mod signals;
+mod values;
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;

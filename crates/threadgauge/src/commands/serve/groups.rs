@@ -7,7 +7,8 @@ use clap::Args;
 use serde::Deserialize;
 use threadgauge_reactor::protocol::groups::{Access, Options};
 
-use crate::commands::serve::settings::{Changes, Listen, Seconds, Whole, as_typed};
+use crate::commands::serve::changes::Changes;
+use crate::commands::serve::values::{Listen, Seconds, Whole, as_typed};
 
 /// Settings of the protocol `groups`, by their names on the command line; in a file, the table `groups`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args, Deserialize)]

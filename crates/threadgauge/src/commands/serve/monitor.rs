@@ -44,7 +44,7 @@ impl Monitor {
     /// If the address cannot be had.
     pub fn start(pages: Pages, address: &str) -> Result<Self> {
         let stop = Stop::new().context("the monitor cannot be made stoppable")?;
-        let bound = Server::new(Http::new(pages))
+        let bound = Server::new(Http::new(move |path, query| pages.get(path, query)))
             .design(Design::Reactor)
             .max_connections(MOST_CONNECTIONS)
             .handshake(PATIENCE)

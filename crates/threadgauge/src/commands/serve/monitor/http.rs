@@ -1,4 +1,4 @@
-//! HTTP/1.1 for pages: a request at a time, `GET` and `HEAD` alone, bounded.
+//! HTTP/1.1 for pages: a request at a time, `GET` and `HEAD` alone, bounded. Which pages there are it does not know.
 
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
@@ -6,19 +6,20 @@ use std::sync::Arc;
 use serde_json::Value;
 use threadgauge_reactor::{ConnectionId, Io, Protocol, Session};
 
-use super::Pages;
-
 /// The most bytes of a request, of which nothing but the first line and a few headers is of use.
 const MOST_BYTES: usize = 8 * 1024;
 /// The most headers of a request.
 const MOST_HEADERS: usize = 64;
 
+/// Makes the page at a path.
+type Pages = dyn Fn(&str, Query<'_>) -> Answer + Send + Sync;
+
 /// Answers requests with pages.
 pub struct Http(Arc<Pages>);
 
 impl Http {
-    /// With these.
-    pub fn new(pages: Pages) -> Self {
+    /// With what makes them.
+    pub fn new(pages: impl Fn(&str, Query<'_>) -> Answer + Send + Sync + 'static) -> Self {
         Self(Arc::new(pages))
     }
 }
@@ -42,7 +43,7 @@ impl Session for Asking {
             Read::Part => refuse(input, Status::TooLarge, io),
             Read::Wrong(status) => refuse(input, status, io),
             Read::Whole(request) => {
-                let answer = self.0.get(request.path, request.query);
+                let answer = (self.0)(request.path, request.query);
                 answer.write(request.head_only, request.last, io.output());
                 if request.last {
                     io.close();

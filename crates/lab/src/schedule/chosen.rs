@@ -1,0 +1,111 @@
+//! An experiment and which of its cases run: as planned, as stored and read back, and what they are expected to take.
+
+use std::time::Duration;
+
+use threadgauge_results::{StoredCase, StoredExperiment};
+
+use crate::experiment::Experiment;
+use crate::grid::{Plan, PlannedCase};
+use crate::site::Site;
+
+/// The time budget ends no experiment before it has the rounds that an interval needs.
+pub(super) const FEWEST_ROUNDS: u32 = 6;
+
+/// An experiment and the cases chosen of it.
+pub struct Chosen {
+    /// What runs them.
+    pub experiment: &'static dyn Experiment,
+    /// Its plan, after `--only` and `--set`.
+    pub plan: Plan,
+}
+
+impl Chosen {
+    /// The plan as it is stored.
+    #[must_use]
+    pub fn record(&self) -> StoredExperiment {
+        let id = self.experiment.id();
+        StoredExperiment {
+            id: id.to_owned(),
+            reference: self.reference().map(|c| c.params.case_id(id)),
+            stopped_because: None,
+            cases: self
+                .plan
+                .cases
+                .iter()
+                .map(|c| StoredCase {
+                    id: c.params.case_id(id),
+                    params: c.params.clone(),
+                    estimate_ms: u32::try_from(c.estimate.as_millis()).unwrap_or(u32::MAX),
+                    skip: c.skip.clone(),
+                })
+                .collect(),
+        }
+    }
+
+    /// All cases of an experiment on a site.
+    pub fn all(experiment: &'static dyn Experiment, site: &Site) -> Self {
+        let mut plan = experiment.plan(site);
+        plan.fit(site);
+        Self { experiment, plan }
+    }
+
+    /// The stored plan of this experiment again, to go on with.
+    pub fn again(experiment: &'static dyn Experiment, stored: &StoredExperiment, site: &Site) -> Self {
+        let reference = stored
+            .cases
+            .iter()
+            .find(|c| Some(&c.id) == stored.reference.as_ref());
+        let cases = stored.cases.iter().map(|c| PlannedCase {
+            params: c.params.clone(),
+            estimate: Duration::from_millis(c.estimate_ms.into()),
+            skip: c.skip.clone(),
+        });
+        Self {
+            experiment,
+            plan: Plan {
+                cases: cases.collect(),
+                reference: reference.map(|c| c.params.clone()).unwrap_or_default(),
+                ..experiment.plan(site)
+            },
+        }
+    }
+
+    /// The reference case: the first that matches and can run, else the first that can run.
+    pub(super) fn reference(&self) -> Option<&PlannedCase> {
+        let mut able = self.plan.cases.iter().filter(|c| c.skip.is_none());
+        able.clone()
+            .find(|c| c.params.matches(&self.plan.reference))
+            .or_else(|| able.next())
+    }
+
+    /// Every case that is measured, then the reference case once more, and how many tries a sample takes.
+    pub fn measured(&self) -> impl Iterator<Item = (String, u32)> {
+        let able = self.plan.cases.iter().filter(|c| c.skip.is_none());
+        able.chain(self.reference())
+            .map(|c| (c.params.case_id(self.experiment.id()), self.tries(c)))
+    }
+
+    /// How many workers a sample of this case takes.
+    pub(super) fn tries(&self, case: &PlannedCase) -> u32 {
+        let is_reference = self.reference().is_some_and(|of| of.params == case.params);
+        self.plan.tries(case, is_reference)
+    }
+
+    /// What so many rounds are expected to take: no more than the time budget, but the rounds of an interval at least.
+    #[must_use]
+    pub fn expected(&self, rounds: u32) -> Duration {
+        let of = |rounds| self.round_estimate().saturating_mul(rounds);
+        of(rounds)
+            .min(self.plan.budget)
+            .max(of(rounds.min(FEWEST_ROUNDS)))
+    }
+
+    /// What one round is expected to take.
+    #[must_use]
+    pub fn round_estimate(&self) -> Duration {
+        let able = self.plan.cases.iter().filter(|c| c.skip.is_none());
+        able.chain(self.reference()).fold(Duration::ZERO, |sum, c| {
+            sum.saturating_add(c.estimate.saturating_mul(self.tries(c)))
+        })
+    }
+}

@@ -1,0 +1,32 @@
+//! What may stand in a page: text, and ids to link to.
+
+/// Text without control characters, which HTML does not allow even escaped.
+pub(super) fn clean(text: &str) -> String {
+    text.chars()
+        .map(|c| {
+            if c.is_control() && c != '\n' && c != '\t' {
+                '\u{fffd}'
+            } else {
+                c
+            }
+        })
+        .collect()
+}
+
+/// The anchor of an experiment.
+pub(super) fn section_id(experiment: &str) -> String {
+    format!("e-{}", slug(experiment))
+}
+
+/// A name that can stand in an id: what cannot becomes its code point, so that two names stay two.
+pub(super) fn slug(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    for c in name.chars() {
+        if c.is_ascii_alphanumeric() || c == '-' {
+            out.push(c);
+        } else {
+            out.push_str(&format!("_{:x}", u32::from(c)));
+        }
+    }
+    out
+}
