@@ -19,7 +19,7 @@ pub struct About {
     pub id: &'static str,
     /// The question, as a reader would ask it.
     pub question: &'static str,
-    /// The documents it re-tests, e.g. `["003", "004"]`.
+    /// The documents it re-tests, e.g. `["003", "004"]`; empty for a question of this project.
     pub sources: &'static [&'static str],
     /// At most three metrics whose precision decides when to stop; comparisons use the first. Lower is better.
     pub primary: &'static [Metric],
@@ -29,7 +29,7 @@ pub struct About {
     pub control: &'static str,
     /// What can mislead the reader.
     pub traps: &'static [&'static str],
-    /// What the sources did, and where this differs.
+    /// What the sources did, and where this differs; or that there is no source.
     pub source: &'static str,
 }
 
@@ -48,7 +48,7 @@ impl About {
 
 /// A question about concurrency, put to this machine.
 ///
-/// To add one, write one file and one line in the catalogue.
+/// To add one, write one file and one line in the catalogue: CONTRIBUTING.md goes through it.
 pub trait Experiment: Sync {
     /// What it asks and how it measures.
     fn about(&self) -> &'static About;
@@ -58,7 +58,7 @@ pub trait Experiment: Sync {
         self.about().id
     }
 
-    /// The cases of a profile on a site, with what each is expected to take.
+    /// The cases of the site's profile, with what each is expected to take. It measures nothing and starts nothing.
     fn plan(&self, site: &Site) -> Plan;
 
     /// Runs one case once. Called in a worker: a fresh, single-threaded process, pinned to the case's CPUs.
@@ -68,7 +68,7 @@ pub trait Experiment: Sync {
     /// [`CaseError`], when the case cannot run here or its outcome is not what it must be.
     fn run(&self, case: &Params, worker: &mut Worker) -> Result<(), CaseError>;
 
-    /// Reads the answer off the samples.
+    /// Reads the answer off the samples, of which any may be missing.
     fn read(&self, view: &View<'_>) -> Answer;
 }
 
@@ -106,7 +106,7 @@ pub struct Answer {
     pub rankings: Vec<(String, Vec<Params>)>,
     /// What to draw, ours and published.
     pub figures: Vec<Figure>,
-    /// The source's layout, ours beside theirs.
+    /// Tables, in the source's layout where there is one: ours beside theirs.
     pub tables: Vec<Table>,
 }
 
