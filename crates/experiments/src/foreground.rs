@@ -1,39 +1,20 @@
 //! Question: does moving a long computation to a background thread keep the foreground responsive?
 //!
-//! **Method.** A foreground that is to act every 0.1 ms, 1,000 times, as a user interface acts on events. At its hundredth
-//! action a computation of 60 ms is asked for: it does it on the spot (*inline*) or starts a thread for it (*background*).
-//! Lateness is how long after its intended time an action begins. The figure is the 99th percentile of the lateness of all
-//! actions, those that were held up included (open loop: a late one does not move the next).
-//!
-//! **Control.** *idle*: the same without any computation, which is the lateness of the timer itself.
-//!
-//! **Traps.** A sleep ends up to 50 µs late by the timer's slack, so no lateness is below that. On one CPU a background
-//! thread competes with the foreground: the scheduler decides, and that is the question.
-//!
-//! **Sources 000 and 003** advise it, and measured nothing.
+//! How it is measured is said in [`ABOUT`], which `explain` and the report print.
 
+use std::collections::BTreeSet;
 use std::thread;
-use std::time::Duration;
 
-use threadgauge_machine::{Burner, clock};
-use threadgauge_results::{Axis, Evidence, Figure, Finding, Origin, Params, Point, Quote, Scale, Series};
-use threadgauge_stats::{median, nearest_rank};
-
-use threadgauge_lab::compat::{cell, params};
-use threadgauge_lab::experiment::{About, Answer, ClaimEvidence, Experiment};
-use threadgauge_lab::grid::{Plan, PlannedCase};
+use threadgauge_lab::prelude::*;
 use threadgauge_lab::refusal::refused;
-use threadgauge_lab::site::{Profile, Site};
-use threadgauge_lab::statistic::Cell;
-use threadgauge_lab::statistic::metric;
-use threadgauge_lab::view::View;
-use threadgauge_lab::worker::{CaseError, Worker};
+use threadgauge_machine::{Burner, clock};
+use threadgauge_results::Figure;
+use threadgauge_stats::{median, nearest_rank};
 
 /// The experiment.
 #[derive(Debug, Clone, Copy)]
 pub struct Foreground;
 
-const CLAIM: &str = "background-work-keeps-foreground-responsive";
 /// Enough for a 99th percentile: ten beyond it.
 const ACTIONS: usize = 1_000;
 const PERIOD: Duration = Duration::from_micros(100);
@@ -41,25 +22,17 @@ const PERIOD: Duration = Duration::from_micros(100);
 const ASKED_AT: usize = 100;
 const COMPUTATION: Duration = Duration::from_millis(60);
 
-const P99: &str = "p99_lateness_ns";
+const P99: Metric = metric("p99_lateness_ns", "ns");
+const MEDIAN: Metric = metric("median_lateness_ns", "ns");
+const WORST: Metric = metric("worst_lateness_ns", "ns");
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum How {
-    Idle,
-    Inline,
-    Background,
+words! {
+    /// Where the computation is done.
+    enum How { Idle = "idle", Inline = "inline", Background = "background" }
 }
 
-impl How {
-    const ALL: [Self; 3] = [Self::Idle, Self::Inline, Self::Background];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Idle => "idle",
-            Self::Inline => "inline",
-            Self::Background => "background",
-        }
-    }
+point! {
+    struct Case { how: How, cpus: u64 = 1.. }
 }
 
 /// What it asks and how it measures.
@@ -67,18 +40,18 @@ const ABOUT: About = About {
     id: "foreground",
     question: "Does moving a long computation to a background thread keep the foreground responsive?",
     sources: &["000", "003"],
-    primary: &[metric(P99, "ns")],
-    how: "A foreground acts every 0.1 ms, 1,000 times; its hundredth action asks for a computation of 60 ms of CPU time, \
-                  done on the spot (inline) or by a thread started for it (background). Lateness is an action's beginning \
-                  after its intended time; an action that is held up does not move the next. `p99_lateness_ns` is the 99th \
-                  percentile of all 1,000.",
+    primary: &[P99],
+    how: "A foreground acts every 0.1 ms, 1,000 times; its hundredth action asks for a computation of 60 ms of CPU \
+         time, done on the spot (inline) or by a thread started for it (background). Lateness is an action's \
+         beginning after its intended time; an action that is held up does not move the next. `p99_lateness_ns` is \
+         the 99th percentile of all 1,000.",
     control: "How idle: no computation; the lateness of the timer itself.",
     traps: &[
         "A sleep ends up to 50 µs late by the timer's slack: no lateness is below that.",
         "Six actions of ten fall into the computation's time: what is late inline is most of them.",
     ],
-    source: "Sources 000 and 003 advise a background thread for the sake of the foreground; neither measured it. The claim \
-                     is worded for a heartbeat of 10 ms; one of 0.1 ms has its 1,000 actions in a tenth of a second.",
+    source: "Sources 000 and 003 advise a background thread for the sake of the foreground; neither measured it. The \
+         claim is worded for a heartbeat of 10 ms; one of 0.1 ms has its 1,000 actions in a tenth of a second.",
 };
 
 impl Experiment for Foreground {
@@ -88,38 +61,21 @@ impl Experiment for Foreground {
 
     fn plan(&self, site: &Site) -> Plan {
         let all = (site.cpus.len() as u64).max(2);
-        let (cases, budget_s) = match site.profile {
-            Profile::Quick => (
-                vec![(How::Inline, 1), (How::Background, 1), (How::Background, all)],
-                5,
-            ),
-            Profile::Standard => (every_case(all), 30),
-            Profile::Paper => (every_case(all), 60),
-        };
-        let planned = |(how, cpus): (How, u64)| {
-            let params = Params::new().with("how", how.name()).with("cpus", cpus);
-            let mut planned = PlannedCase::new(params, Duration::from_millis(112));
-            if cpus > site.cpus.len() as u64 {
-                planned.skip = Some(threadgauge_results::Lack::cpus(cpus, site.cpus.len() as u64));
-            }
-            planned
-        };
+        let every_case = [1, all].map(|cpus| How::ALL.map(|how| (how, cpus))).concat();
+        let quick = vec![(How::Inline, 1), (How::Background, 1), (How::Background, all)];
+        let cases = site.profile.pick(quick, every_case.clone(), every_case);
+        let planned = |(how, cpus)| PlannedCase::new(Case { how, cpus }, Duration::from_millis(112));
         Plan {
             cases: cases.into_iter().map(planned).collect(),
             // The steadiest: in the background the 99th percentile is a matter of luck.
-            reference: params("how=inline,cpus=1"),
-            budget: Duration::from_secs(budget_s),
+            reference: p99(How::Inline, 1).pattern(),
+            budget: Duration::from_secs(site.profile.pick(5, 30, 60)),
             twice_up_to: Duration::ZERO,
         }
     }
 
     fn run(&self, case: &Params, worker: &mut Worker) -> Result<(), CaseError> {
-        let how = How::ALL
-            .into_iter()
-            .find(|how| case.text("how") == Some(how.name()))
-            .ok_or_else(|| {
-                CaseError::Failed("the parameter how must be idle, inline or background".to_owned())
-            })?;
+        let how = Case::read(case)?.how;
         let steps = worker.burner().iterations(COMPUTATION);
         let watch = worker.stopwatch();
         let begun_ns = clock::monotonic_ns();
@@ -128,36 +84,21 @@ impl Experiment for Foreground {
         // A handicapped worker is late in proportion.
         let stretch = watch.stop().wall_ns as f64 / taken_ns.max(1) as f64;
         let late_ns: Vec<f64> = late_ns.into_iter().map(|ns| ns * stretch).collect();
-        worker.metric(P99, "ns", nearest_rank(&late_ns, 0.99).unwrap_or(f64::NAN));
-        worker.metric("median_lateness_ns", "ns", median(&late_ns).unwrap_or(f64::NAN));
-        worker.metric(
-            "worst_lateness_ns",
-            "ns",
-            late_ns.iter().copied().fold(0.0, f64::max),
-        );
+        worker.record(P99, nearest_rank(&late_ns, 0.99).unwrap_or(f64::NAN));
+        worker.record(MEDIAN, median(&late_ns).unwrap_or(f64::NAN));
+        worker.record(WORST, largest(&late_ns));
         Ok(())
     }
 
     fn read(&self, view: &View<'_>) -> Answer {
         Answer {
             answer: answer(view),
-            claims: vec![ClaimEvidence {
-                claim: CLAIM,
-                unit: "ratio",
-                evidence: evidence(view),
-            }],
+            tests: vec![("background-work-keeps-foreground-responsive", responsive(view))],
             facts: facts(view),
-            figures: vec![figure(view)],
+            figures: vec![chart(view)],
             ..Answer::default()
         }
     }
-}
-
-fn every_case(all: u64) -> Vec<(How, u64)> {
-    [1, all]
-        .into_iter()
-        .flat_map(|cpus| How::ALL.map(|how| (how, cpus)))
-        .collect()
 }
 
 /// The foreground: how late each action began, ns.
@@ -189,119 +130,89 @@ fn act(how: How, steps: u64) -> Result<Vec<f64>, CaseError> {
     })
 }
 
-fn p99(how: How, cpus: u64) -> Cell {
-    cell(&format!("how={},cpus={cpus}", how.name()), P99)
+fn p99(how: How, cpus: u64) -> Statistic {
+    P99.of(Case { how, cpus })
 }
 
-/// The CPU numbers of this run's cases, one first.
-fn cpu_numbers(view: &View<'_>) -> Vec<u64> {
-    let none = Params::new();
-    let mut all: Vec<u64> = view.cases(&none).filter_map(|p| p.int("cpus")).collect();
-    all.sort_unstable();
-    all.dedup();
-    all
+fn p99_ms(how: How, cpus: u64) -> Statistic {
+    p99(how, cpus).times(1e-6)
 }
 
-fn evidence(view: &View<'_>) -> Evidence {
-    let both = |&cpus: &u64| {
-        let cells = [How::Inline, How::Background].map(|how| p99(how, cpus));
-        let planned = cells.iter().all(|c| view.cases(&c.pattern).next().is_some());
-        // What was skipped for want of CPUs is no part of the claim here.
-        let wanted = cpus == 1 || cells.iter().all(|c| view.median(c).is_some());
-        (planned && wanted).then(|| {
-            let rounds = view.by_round(&cells, |v| v[0] / v[1])?;
-            Ok((format!("cpus={cpus}"), rounds))
-        })
+/// The CPU numbers of this run's cases.
+fn cpu_numbers(view: &View<'_>) -> BTreeSet<u64> {
+    let planned = view.planned(Params::new());
+    planned.filter_map(|params| params.int("cpus")).collect()
+}
+
+fn responsive(view: &View<'_>) -> Test {
+    let planned = |ratio: &Statistic| {
+        let mut cells = ratio.cells().into_iter();
+        cells.all(|cell| view.planned(cell.pattern.clone()).next().is_some())
     };
-    let cells: Result<Vec<_>, String> = cpu_numbers(view).iter().filter_map(both).collect();
-    match cells {
-        Ok(cells) if cells.is_empty() => {
-            Evidence::Missing("needs how=inline and how=background on the same CPUs".to_owned())
-        }
-        Ok(cells) => Evidence::Cells {
-            quote: Quote::Smallest,
-            cells,
-        },
-        Err(reason) => Evidence::Missing(reason),
+    let ratios = cpu_numbers(view).into_iter().filter_map(|cpus| {
+        let ratio = p99(How::Inline, cpus).over(p99(How::Background, cpus));
+        // What was skipped for want of CPUs is no part of the claim here.
+        let wanted = cpus == 1 || view.measured(&ratio);
+        (planned(&ratio) && wanted).then(|| (format!("cpus={cpus}"), ratio))
+    });
+    let ratios: Vec<_> = ratios.collect();
+    if ratios.is_empty() {
+        return not_measured("needs how=inline and how=background on the same CPUs");
     }
+    each(Quote::Smallest, ratios)
 }
 
 fn answer(view: &View<'_>) -> String {
-    let late = |how, cpus| view.median(&p99(how, cpus)).map(|ns| ns / 1e6);
+    let late = |how, cpus| view.value(&p99_ms(how, cpus));
     let (Some(inline), Some(background)) = (late(How::Inline, 1), late(How::Background, 1)) else {
         return "The foreground was not measured both ways in this run.".to_owned();
     };
-    let several = cpu_numbers(view)
-        .into_iter()
-        .filter(|&cpus| cpus > 1)
-        .find_map(|cpus| {
-            Some(format!(
-                ", and {:.2} ms on {cpus} CPUs",
-                late(How::Background, cpus)?
-            ))
-        })
-        .unwrap_or_default();
+    let mut several = cpu_numbers(view).into_iter().filter(|&cpus| cpus > 1);
+    let several = several.find_map(|cpus| {
+        let background = late(How::Background, cpus)?;
+        Some(format!(", and {background:.2} ms on {cpus} CPUs"))
+    });
+    let several = several.unwrap_or_default();
     format!(
-        "With a computation of 60 ms done inline, one action in a hundred comes more than {inline:.1} ms late; with a background \
-         thread on the same CPU it is {background:.2} ms{several}."
+        "With a computation of 60 ms done inline, one action in a hundred comes more than {inline:.1} ms late; with a \
+         background thread on the same CPU it is {background:.2} ms{several}."
     )
 }
 
 fn facts(view: &View<'_>) -> Vec<Finding> {
     let fact = |cpus: u64| {
-        let summary = view.summary(&p99(How::Idle, cpus))?;
+        let late = view.estimate(&p99(How::Idle, cpus))?;
         let says = format!(
-            "Without any computation one action in a hundred comes more than {:.0} µs late (cpus={cpus}): the timer itself.",
-            summary.median / 1e3
+            "Without any computation one action in a hundred comes more than {:.0} µs late (cpus={cpus}): the timer \
+             itself.",
+            late.value / 1e3
         );
-        Some(Finding::fact(says, Some(summary.median), summary.ci95, "ns"))
+        Some(late.fact(says, "ns"))
     };
     cpu_numbers(view).into_iter().filter_map(fact).collect()
 }
 
-fn figure(view: &View<'_>) -> Figure {
-    let series = cpu_numbers(view).into_iter().map(|cpus| {
-        let points = How::ALL.into_iter().enumerate().filter_map(|(i, how)| {
-            let summary = view.summary(&p99(how, cpus))?;
-            Some(Point {
-                x: i as f64,
-                label: Some(how.name().to_owned()),
-                y: summary.median / 1e6,
-                ci95: summary.ci95.map(|ends| ends.map(|end| end / 1e6)),
-            })
-        });
-        Series {
-            name: if cpus == 1 {
-                "one CPU".to_owned()
-            } else {
-                format!("{cpus} CPUs")
-            },
-            origin: Origin::Measured,
-            points: points.collect(),
-        }
+fn chart(view: &View<'_>) -> Figure {
+    let title = "How late one action in a hundred comes, at least";
+    let chart = Chart::new(view, "lateness", title)
+        .note("1,000 actions, one every 0.1 ms, during which 60 ms are computed.")
+        .x(Scale::Category, "where the computation is done")
+        .y(Scale::Log, "lateness at the 99th percentile, ms");
+    let drawn = cpu_numbers(view).into_iter().fold(chart, |chart, cpus| {
+        let name = match cpus {
+            1 => "one CPU".to_owned(),
+            cpus => format!("{cpus} CPUs"),
+        };
+        chart.line(name, How::ALL.map(|how| (how.name(), p99_ms(how, cpus))))
     });
-    Figure {
-        id: "lateness".to_owned(),
-        title: "How late one action in a hundred comes, at least".to_owned(),
-        note: "1,000 actions, one every 0.1 ms, during which 60 ms are computed.".to_owned(),
-        x: Axis {
-            label: "where the computation is done".to_owned(),
-            scale: Scale::Category,
-        },
-        y: Axis {
-            label: "lateness at the 99th percentile, ms".to_owned(),
-            scale: Scale::Log,
-        },
-        series: series.filter(|s: &Series| !s.points.is_empty()).collect(),
-    }
+    drawn.whole()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
-    use threadgauge_lab::view::ViewCase;
+    use threadgauge_lab::testing;
+    use threadgauge_results::{Claim as Published, Evidence, Lack, claim};
 
     #[test]
     fn an_inline_computation_delays_all_that_fall_into_it() {
@@ -320,39 +231,50 @@ mod tests {
         assert!(clock::process_cpu_ns() - before_ns > 2_000_000);
     }
 
-    fn view(cells: &[(&str, f64)]) -> View<'static> {
-        let case = |(pattern, ns): &(&str, f64)| ViewCase {
-            all: BTreeMap::default(),
-            params: params(pattern),
-            lack: None,
-            values: BTreeMap::from([(P99.to_owned(), (1..=7).map(|r| (r, *ns)).collect())]),
-            summaries: BTreeMap::from([(
-                P99.to_owned(),
-                threadgauge_lab::analysis::metric_summary(
-                    "ns",
-                    threadgauge_stats::summarise(&[*ns; 7], 0.05).unwrap(),
-                ),
-            )]),
-        };
-        threadgauge_lab::testing::view("foreground", Profile::Quick, cells.iter().map(case).collect())
+    fn view(cells: &[(How, u64, f64)]) -> View<'static> {
+        let case =
+            |&(how, cpus, ns): &(How, u64, f64)| testing::case(Case { how, cpus }, [(P99, vec![ns; 7])]);
+        testing::view("foreground", Profile::Quick, cells.iter().map(case).collect())
+    }
+
+    fn published() -> &'static Published {
+        claim("background-work-keeps-foreground-responsive").unwrap()
     }
 
     #[test]
     fn the_claim_compares_on_the_same_cpus() {
         let quick = view(&[
-            ("how=inline,cpus=1", 60e6),
-            ("how=background,cpus=1", 3e6),
-            ("how=background,cpus=2", 1e5),
+            (How::Inline, 1, 60e6),
+            (How::Background, 1, 3e6),
+            (How::Background, 2, 1e5),
         ]);
-        let Evidence::Cells { cells, .. } = evidence(&quick) else {
+        let Evidence::Each { cells, .. } = responsive(&quick).evidence(&quick, published()) else {
             panic!()
         };
-        assert_eq!(cells, [("cpus=1".to_owned(), vec![20.0; 7])]);
+        assert_eq!((cells.len(), cells[0].0.as_str()), (1, "cpus=1"));
+        assert_eq!(cells[0].1.values, [20.0; 7]);
         assert_eq!(
             answer(&quick),
-            "With a computation of 60 ms done inline, one action in a hundred comes more than 60.0 ms late; with a background \
-             thread on the same CPU it is 3.00 ms, and 0.10 ms on 2 CPUs."
+            "With a computation of 60 ms done inline, one action in a hundred comes more than 60.0 ms late; with a \
+             background thread on the same CPU it is 3.00 ms, and 0.10 ms on 2 CPUs."
         );
-        assert!(matches!(evidence(&view(&[])), Evidence::Missing(_)));
+        let none = view(&[]);
+        let expected = "needs how=inline and how=background on the same CPUs";
+        let evidence = responsive(&none).evidence(&none, published());
+        assert_eq!(evidence, Evidence::Missing(expected.to_owned()));
+    }
+
+    #[test]
+    fn on_one_cpu_the_claim_is_about_one() {
+        let measured = view(&[(How::Inline, 1, 60e6), (How::Background, 1, 3e6)]);
+        let one = testing::changed(measured, |cases| {
+            for how in [How::Inline, How::Background] {
+                cases.push(testing::lacking(Case { how, cpus: 2 }, Lack::cpus(2, 1)));
+            }
+        });
+        let Evidence::Each { cells, .. } = responsive(&one).evidence(&one, published()) else {
+            panic!()
+        };
+        assert_eq!((cells.len(), cells[0].0.as_str()), (1, "cpus=1"));
     }
 }

@@ -203,6 +203,7 @@ fn a_switch_costs_the_difference_over_the_switches() {
     };
     assert_eq!(cost(1_004.0), Some(20.0));
     assert_eq!(cost(4.0), None);
+    assert_eq!(cost(3.0), None);
 }
 
 // The claims.
@@ -348,6 +349,8 @@ fn a_difference_of_nothing_is_below_resolution_and_has_no_number() {
         first.says.contains("below resolution") && first.measured.is_none(),
         "{first:?}"
     );
+    let says = answer(&view);
+    assert!(!says.contains("A switch among 64"), "{says}");
 }
 
 /// What is said of the switches that happened, where yielding threads switch so often on one CPU and on two.
