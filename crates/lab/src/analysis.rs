@@ -15,7 +15,6 @@ use threadgauge_stats::{
     summarise,
 };
 
-use crate::claim::Test;
 use crate::diagnosis::{diagnose, noise_warning};
 use crate::experiment::{Answer, Catalogue, Pair};
 use crate::schedule::stopping_rule;
@@ -306,18 +305,10 @@ fn case_result(case: &StoredCase, view: &ViewCase, samples: &[&StoredSample]) ->
 }
 
 fn findings(view: &View<'_>, answer: &Answer) -> Vec<Finding> {
-    let old = answer
-        .claims
-        .iter()
-        .map(|c| (c.claim, Test::Given(c.evidence.clone())));
-    let decided = old.chain(answer.tests.iter().cloned()).filter_map(|(id, test)| {
+    let decided = answer.tests.iter().filter_map(|(id, test)| {
         let claim = claim(id)?;
-        Some(decide(
-            claim,
-            &claim.unit,
-            &test.evidence(view, claim),
-            view.alpha,
-        ))
+        let evidence = test.evidence(view, claim);
+        Some(decide(claim, &claim.unit, &evidence, view.alpha))
     });
     decided.chain(answer.facts.iter().cloned()).collect()
 }

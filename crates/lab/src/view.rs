@@ -195,7 +195,7 @@ impl<'a> View<'a> {
         Ok(case)
     }
 
-    pub(crate) fn column(&self, cell: &Cell, take: Take) -> Result<&BTreeMap<u32, f64>, Lack> {
+    fn column(&self, cell: &Cell, take: Take) -> Result<&BTreeMap<u32, f64>, Lack> {
         let case = self.find(cell)?;
         let rounds = match take {
             Take::Undisturbed => &case.values,
