@@ -4,7 +4,7 @@
 //! is a [`Sample`]. It runs in a process group of its own, so that Ctrl-C reaches the command alone, and
 //! the command is a child subreaper, so that even children that called `setsid` are found and ended.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -88,15 +88,6 @@ pub struct Outcome {
     pub wall: Duration,
 }
 
-/// What a worker may use.
-#[derive(Debug, Clone, Copy)]
-pub struct Allowance {
-    /// It is ended when it takes longer.
-    pub deadline: Duration,
-    /// Its address space, bytes; none for as much as there is.
-    pub address_space: Option<u64>,
-}
-
 impl Launcher {
     /// A launcher of `program arguments…`, which makes this process a child subreaper. From here on it owns
     /// every child of this process.
@@ -122,13 +113,14 @@ impl Launcher {
         &mut self.interrupts
     }
 
-    /// Runs one worker to its end, at most until its deadline.
-    pub fn run(&mut self, order: &Order, allowance: Allowance) -> Outcome {
+    /// Runs one worker to its end; one that takes longer than `deadline` is ended.
+    pub fn run(&mut self, order: &Order, deadline: Duration) -> Outcome {
         let begun = Instant::now();
-        let sample = match self.start(order, allowance) {
-            Ok(child) => self.watch(child, order, allowance.deadline),
+        let sample = match self.start(order) {
+            Ok(child) => self.watch(child, order, deadline),
             Err(e) => Some(failed(format!("its worker could not be started: {e}"))),
         };
+        // The worker itself too, where it has not ended.
         kill_descendants(&[]);
         Outcome {
             sample,
@@ -136,7 +128,7 @@ impl Launcher {
         }
     }
 
-    fn start(&self, order: &Order, allowance: Allowance) -> std::io::Result<Child> {
+    fn start(&self, order: &Order) -> std::io::Result<Child> {
         let order = Order {
             launched_ns: clock::monotonic_ns(),
             ..order.clone()
@@ -149,13 +141,12 @@ impl Launcher {
             .process_group(0)
             .spawn()?;
         // The worker waits for its order: its limits are in force before it does anything.
-        limit(&child, allowance)?;
+        limit(&child)?;
         let mut input = child.stdin.take().expect("standard input is piped");
         match input.write_all(serde_json::to_string(&order)?.as_bytes()) {
-            // It died before it read: its exit status says why.
-            Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(child),
-            Err(e) => Err(e),
-            Ok(()) => Ok(child),
+            Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(e),
+            // Where it died before it read, its exit status says why.
+            _ => Ok(child),
         }
     }
 
@@ -168,20 +159,15 @@ impl Launcher {
         let mut complaint = Gatherer::new(child.stderr.take().expect("standard error is piped"), Keep::Last);
         let pidfd = match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(pidfd) => pidfd,
-            Err(e) => {
-                kill_descendants(&[]);
-                return Some(failed(format!("its worker cannot be watched: pidfd_open: {e}")));
-            }
+            Err(e) => return Some(failed(format!("its worker cannot be watched: pidfd_open: {e}"))),
         };
         let end = Instant::now() + deadline;
         loop {
             let left = end.saturating_duration_since(Instant::now());
             if self.interrupts.count() > 1 {
-                kill_descendants(&[]);
                 return None;
             }
             if left.is_zero() {
-                kill_descendants(&[]);
                 let seconds = deadline.as_secs_f64();
                 return Some(failed(format!(
                     "it took longer than its deadline of {seconds:.0} s and was ended; a smaller --set may fit"
@@ -220,17 +206,13 @@ impl Launcher {
     }
 }
 
-fn limit(child: &Child, allowance: Allowance) -> std::io::Result<()> {
-    let pid = Some(Pid::from_child(child));
-    let exactly = |value| Rlimit {
-        current: Some(value),
-        maximum: Some(value),
+fn limit(child: &Child) -> std::io::Result<()> {
+    let nothing = Rlimit {
+        current: Some(0),
+        maximum: Some(0),
     };
     // A case that crashes is a result; a core file would be a file nobody asked for.
-    prlimit(pid, Resource::Core, exactly(0))?;
-    if let Some(bytes) = allowance.address_space {
-        prlimit(pid, Resource::As, exactly(bytes))?;
-    }
+    prlimit(Some(Pid::from_child(child)), Resource::Core, nothing)?;
     // Should memory run out all the same, the worker is the one to go. Not every system has this file.
     let _ = std::fs::write(format!("/proc/{}/oom_score_adj", child.id()), "1000");
     Ok(())
@@ -277,11 +259,9 @@ pub fn parse_answer(bytes: &[u8]) -> Result<Sample, String> {
     if let Some(metric) = sample.metrics.iter().find(|m| !m.value.is_finite()) {
         return Err(format!("{} is not finite", metric.name));
     }
-    let mut seen = BTreeMap::new();
-    for metric in &sample.metrics {
-        if seen.insert(&metric.name, ()).is_some() {
-            return Err(format!("{} is there twice", metric.name));
-        }
+    let mut seen = BTreeSet::new();
+    if let Some(metric) = sample.metrics.iter().find(|m| !seen.insert(&m.name)) {
+        return Err(format!("{} is there twice", metric.name));
     }
     Ok(sample)
 }

@@ -20,7 +20,6 @@ use threadgauge_results::{RunRecord, Sample, Status, Store, StoreError, StoredSa
 use threadgauge_stats::{Reason, Step, StoppingRule, summarise};
 
 use crate::grid::PlannedCase;
-use crate::launch::Allowance;
 use crate::site::Profile;
 use crate::turns::{Taken, Turn, Turns};
 use crate::worker::Order;
@@ -137,7 +136,7 @@ pub fn run(
     for (experiment, chosen) in chosen.iter().enumerate() {
         let id = chosen.experiment.id();
         let planned = chosen.round_estimate().as_secs_f64() * rounds;
-        let floor = pace.done;
+        pace.ceiling = pace.done + planned;
         let samples = store.samples(id)?;
         let mut session = Session {
             experiment,
@@ -154,13 +153,12 @@ pub fn run(
             observer,
             pace: &mut pace,
         };
-        session.pace.ceiling = floor + planned;
         let Some(because) = session.rounds()? else {
             return Ok(Ending::Interrupted);
         };
         spare = session.budget.saturating_sub(session.history.spent);
         store.set_stopped(id, Some(because))?;
-        pace.close(floor + planned);
+        pace.done = pace.ceiling;
         observer.experiment_ends(id, because);
     }
     turns.end(machine.interrupts());
@@ -172,7 +170,7 @@ pub fn run(
 struct Pace {
     /// Of the whole run.
     whole: f64,
-    /// Of what is behind us, measured or not.
+    /// Of the cases that are done, measured or not.
     done: f64,
     /// Where the experiment under way should end: more rounds than expected do not count beyond it.
     ceiling: f64,
@@ -193,16 +191,9 @@ impl Pace {
         self.done = (self.done + estimate.as_secs_f64()).min(self.ceiling);
     }
 
-    fn close(&mut self, done: f64) {
-        self.done = done;
-    }
-
     fn share(&self) -> f64 {
-        if self.whole > 0.0 {
-            (self.done / self.whole).min(1.0)
-        } else {
-            1.0
-        }
+        // 1 also where there is nothing to do: the lesser of 1 and no number is 1.
+        (self.done / self.whole).min(1.0)
     }
 
     fn left(&self) -> Duration {
@@ -344,23 +335,14 @@ impl<'a> Session<'a> {
         if self.machine.interrupts().count() > 0 {
             return Ok(false);
         }
-        let cpus: Vec<usize> = match slot.case.params.int("cpus") {
-            Some(n) => {
-                let n = usize::try_from(n).unwrap_or(usize::MAX);
-                self.record.cpus.iter().copied().take(n).collect()
-            }
-            None => self.record.cpus.clone(),
-        };
+        let wanted = slot.case.params.int("cpus").unwrap_or(u64::MAX);
+        let cpus = self.record.cpus.iter().copied();
         let order = Order {
             experiment: self.chosen.experiment.id().to_owned(),
             params: slot.case.params.clone(),
-            cpus,
+            cpus: cpus.take(usize::try_from(wanted).unwrap_or(usize::MAX)).collect(),
             handicap_percent: self.record.handicap_percent,
             launched_ns: 0,
-        };
-        let allowance = Allowance {
-            deadline: slot.case.deadline(),
-            address_space: None,
         };
         match self.turns.take(turn, self.machine.interrupts()) {
             Taken::Mine => {}
@@ -369,7 +351,7 @@ impl<'a> Session<'a> {
         }
         let started = jiff::Timestamp::now().to_string();
         let before = self.reading()?;
-        let outcome = self.machine.run(&order, allowance);
+        let outcome = self.machine.run(&order, slot.case.deadline());
         let after = self.reading()?;
         self.pace.spent += self.machine.now().saturating_sub(asked).as_secs_f64();
         let Some(mut sample) = outcome.sample else {
