@@ -116,10 +116,11 @@ impl Launcher {
     /// Runs one worker to its end; one that takes longer than `deadline` is ended.
     pub fn run(&mut self, order: &Order, deadline: Duration) -> Outcome {
         let begun = Instant::now();
-        let sample = match self.start(order) {
-            Ok(child) => self.watch(child, order, deadline),
-            Err(e) => Some(failed(format!("its worker could not be started: {e}"))),
-        };
+        let sample = self
+            .start(order)
+            .map_err(|e| format!("its worker could not be started: {e}"))
+            .and_then(|child| self.watch(child, order, deadline))
+            .unwrap_or_else(|why| Some(Sample::without_figures(Status::Failed, why)));
         // The worker itself too, where it has not ended.
         kill_descendants(&[]);
         Outcome {
@@ -150,28 +151,32 @@ impl Launcher {
         }
     }
 
-    fn watch(&mut self, mut child: Child, order: &Order, deadline: Duration) -> Option<Sample> {
+    /// The worker's answer; `None` when the user stopped it, else why there is none.
+    fn watch(
+        &mut self,
+        mut child: Child,
+        order: &Order,
+        deadline: Duration,
+    ) -> Result<Option<Sample>, String> {
         let pid = Pid::from_child(&child);
         let mut answer = Gatherer::new(
             child.stdout.take().expect("standard output is piped"),
             Keep::First,
         );
         let mut complaint = Gatherer::new(child.stderr.take().expect("standard error is piped"), Keep::Last);
-        let pidfd = match pidfd_open(pid, PidfdFlags::empty()) {
-            Ok(pidfd) => pidfd,
-            Err(e) => return Some(failed(format!("its worker cannot be watched: pidfd_open: {e}"))),
-        };
+        let pidfd = pidfd_open(pid, PidfdFlags::empty())
+            .map_err(|e| format!("its worker cannot be watched: pidfd_open: {e}"))?;
         let end = Instant::now() + deadline;
         loop {
             let left = end.saturating_duration_since(Instant::now());
             if self.interrupts.count() > 1 {
-                return None;
+                return Ok(None);
             }
             if left.is_zero() {
                 let seconds = deadline.as_secs_f64();
-                return Some(failed(format!(
+                return Err(format!(
                     "it took longer than its deadline of {seconds:.0} s and was ended; a smaller --set may fit"
-                )));
+                ));
             }
             if self.wait(&pidfd, &mut answer, &mut complaint, left) {
                 break;
@@ -180,8 +185,10 @@ impl Launcher {
         // The worker has ended. Its children may hold the pipes open, so what is there now is all there is.
         answer.take_what_is_there();
         complaint.take_what_is_there();
-        let status = child.wait();
-        Some(judge(status, &answer, &complaint, order))
+        let status = child
+            .wait()
+            .map_err(|e| format!("its worker could not be waited for: {e}"))?;
+        judge(status, &answer, &complaint, order).map(Some)
     }
 
     /// Waits for the worker's end, its output, an interrupt or the deadline; true when the worker has ended.
@@ -220,33 +227,25 @@ fn limit(child: &Child) -> std::io::Result<()> {
 
 /// What a worker's end and its words mean.
 fn judge(
-    status: std::io::Result<ExitStatus>,
+    status: ExitStatus,
     answer: &Gatherer,
     complaint: &Gatherer,
     order: &Order,
-) -> Sample {
+) -> Result<Sample, String> {
     let said = complaint.words();
-    let status = match status {
-        Ok(status) => status,
-        Err(e) => return failed(format!("its worker could not be waited for: {e}")),
-    };
     if let Some(signal) = status.signal() {
-        return failed(format!("its worker was killed by {}{said}", signal_name(signal)));
+        return Err(format!("its worker was killed by {}{said}", signal_name(signal)));
     }
     if !status.success() {
         let code = status.code().unwrap_or(-1);
-        return failed(format!("its worker ended with exit code {code}{said}"));
+        return Err(format!("its worker ended with exit code {code}{said}"));
     }
     if answer.overflowed {
-        return failed(format!("its worker answered more than {ANSWER_LIMIT} bytes"));
+        return Err(format!("its worker answered more than {ANSWER_LIMIT} bytes"));
     }
-    match parse_answer(&answer.bytes) {
-        Ok(sample) => sample,
-        Err(why) => failed(format!(
-            "the answer of the worker for {} is not a sample ({why}){said}",
-            order.params
-        )),
-    }
+    let case = &order.params;
+    parse_answer(&answer.bytes)
+        .map_err(|why| format!("the answer of the worker for {case} is not a sample ({why}){said}"))
 }
 
 /// Reads a worker's answer. Bytes from outside: it may be anything.
@@ -264,10 +263,6 @@ pub fn parse_answer(bytes: &[u8]) -> Result<Sample, String> {
         return Err(format!("{} is there twice", metric.name));
     }
     Ok(sample)
-}
-
-fn failed(reason: String) -> Sample {
-    Sample::without_figures(Status::Failed, reason)
 }
 
 fn signal_name(signal: i32) -> String {

@@ -123,20 +123,16 @@ pub fn run(
     let record = store.run()?;
     let rule = stopping_rule(profile, record.rounds);
     let rounds = f64::from(expected_rounds(&rule));
-    let whole: f64 = chosen
-        .iter()
-        .map(|c| c.round_estimate().as_secs_f64() * rounds)
-        .sum();
+    let planned = |chosen: &Chosen| chosen.round_estimate().as_secs_f64() * rounds;
     let mut pace = Pace {
-        whole,
+        whole: chosen.iter().map(planned).sum(),
         ..Pace::default()
     };
     // What the experiments so far have left of their time: the next may need it in a slow hour.
     let mut spare = Duration::ZERO;
     for (experiment, chosen) in chosen.iter().enumerate() {
         let id = chosen.experiment.id();
-        let planned = chosen.round_estimate().as_secs_f64() * rounds;
-        pace.ceiling = pace.done + planned;
+        pace.ceiling = pace.done + planned(chosen);
         let samples = store.samples(id)?;
         let mut session = Session {
             experiment,
@@ -286,7 +282,6 @@ impl<'a> Session<'a> {
     /// Takes a sample of every case, then the repeats of what was disturbed; false when the user stopped it.
     fn round(&mut self, round: u32, most: u32) -> Result<bool, ScheduleError> {
         let order = shuffled(self.chosen, self.record.seed, round);
-        let total = order.len();
         for (place, slot) in order.iter().enumerate() {
             let id = slot.case.params.case_id(self.chosen.experiment.id());
             let complete = self
@@ -297,16 +292,15 @@ impl<'a> Session<'a> {
                 self.pace.skip(slot.case.estimate);
                 continue;
             }
-            let share = self.pace.share();
             self.observer.case_begins(&Progress {
                 experiment: self.chosen.experiment.id(),
                 case: &id,
                 round,
                 rounds: most,
                 done: place,
-                total,
+                total: order.len(),
                 left: self.pace.left(),
-                share,
+                share: self.pace.share(),
             });
             if !self.try_once(*slot, &id, self.turn(round, 0, place))? {
                 return Ok(false);
@@ -408,7 +402,8 @@ impl<'a> Session<'a> {
     /// The disturbance over the sample, but over at least [`FOREIGN_WINDOW`] where readings reach back so far.
     fn noise(&mut self, before: Reading, after: &Reading) -> Noise {
         self.readings.push_back(before);
-        while self.readings.len() > 1 && reaches_back(after, &self.readings[1]) {
+        let reach = |earlier: &Reading| Duration::from_nanos(after.at_ns.saturating_sub(earlier.at_ns));
+        while self.readings.len() > 1 && reach(&self.readings[1]) >= FOREIGN_WINDOW {
             self.readings.pop_front();
         }
         noise_between(&self.readings[0], after, Some(&self.cpus))
@@ -421,8 +416,7 @@ impl<'a> Session<'a> {
         let of_metric = |rounds: &BTreeMap<u32, f64>| {
             let values: Vec<f64> = rounds.values().copied().collect();
             let summary = summarise(&values, alpha).ok()?;
-            let ci = summary.ci?;
-            (summary.median != 0.0).then(|| (ci.high - ci.low) / 2.0 / summary.median.abs())
+            summary.ci?.relative_half_width(summary.median)
         };
         self.history
             .values
@@ -448,11 +442,6 @@ fn shuffled(chosen: &Chosen, seed: u64, round: u32) -> Vec<Slot<'_>> {
     });
     fastrand::Rng::with_seed(stream).shuffle(&mut order);
     order
-}
-
-/// Whether the later reading is far enough from the earlier one to judge foreign load.
-fn reaches_back(later: &Reading, earlier: &Reading) -> bool {
-    Duration::from_nanos(later.at_ns.saturating_sub(earlier.at_ns)) >= FOREIGN_WINDOW
 }
 
 fn disturbed(noise: &Noise) -> bool {
