@@ -173,10 +173,10 @@ fn error_of(compute: impl Fn(Duration)) -> f64 {
 
 fn answer(view: &View<'_>) -> String {
     let part = |method: Method| {
-        let percent = |metric| view.value(&method.percent(metric));
+        let percent = |metric| Some(view.estimate(&method.percent(metric))?.plain("%"));
         let (name, spread, worst) = (method.in_words(), percent(SPREAD)?, percent(WORST)?);
         Some(format!(
-            "{name}: 20 calibrations lie {spread:.1} % apart, and 2 ms computed by them are up to {worst:.2} % off"
+            "{name}: 20 calibrations lie {spread} apart, and 2 ms computed by them are up to {worst} off"
         ))
     };
     let parts: Vec<String> = Method::ALL.into_iter().filter_map(part).collect();
@@ -189,10 +189,10 @@ fn answer(view: &View<'_>) -> String {
 fn facts(view: &View<'_>) -> Vec<Finding> {
     let target = TARGET * 100.0;
     let error = view.estimate(&Method::Ours.percent(WORST)).map(|error| {
-        let off = error.value;
-        let kept = if off <= target { "within" } else { "above" };
+        let kept = if error.value <= target { "within" } else { "above" };
+        let off = error.plain("%");
         let says = format!(
-            "Computing for 2 ms by our calibration is off by {off:.2} % at worst of 20, {kept} the {target:.0} % it is \
+            "Computing for 2 ms by our calibration is off by {off} at worst of 20, {kept} the {target:.0} % it is \
              to keep."
         );
         error.fact(says, "%")

@@ -163,19 +163,21 @@ fn responsive(view: &View<'_>) -> Test {
 }
 
 fn answer(view: &View<'_>) -> String {
-    let late = |how, cpus| view.value(&p99_ms(how, cpus));
+    let late = |how, cpus| view.estimate(&p99(how, cpus));
     let (Some(inline), Some(background)) = (late(How::Inline, 1), late(How::Background, 1)) else {
         return "The foreground was not measured both ways in this run.".to_owned();
     };
     let mut several = cpu_numbers(view).into_iter().filter(|&cpus| cpus > 1);
     let several = several.find_map(|cpus| {
         let background = late(How::Background, cpus)?;
-        Some(format!(", and {background:.2} ms on {cpus} CPUs"))
+        Some(format!(", and {} on {cpus} CPUs", background.plain("ns")))
     });
     let several = several.unwrap_or_default();
     format!(
-        "With a computation of 60 ms done inline, one action in a hundred comes more than {inline:.1} ms late; with a \
-         background thread on the same CPU it is {background:.2} ms{several}."
+        "With a computation of 60 ms done inline, one action in a hundred comes more than {} late; with a background \
+         thread on the same CPU it is {}{several}.",
+        inline.plain("ns"),
+        background.plain("ns")
     )
 }
 
@@ -183,9 +185,9 @@ fn facts(view: &View<'_>) -> Vec<Finding> {
     let fact = |cpus: u64| {
         let late = view.estimate(&p99(How::Idle, cpus))?;
         let says = format!(
-            "Without any computation one action in a hundred comes more than {:.0} µs late (cpus={cpus}): the timer \
+            "Without any computation one action in a hundred comes more than {} late (cpus={cpus}): the timer \
              itself.",
-            late.value / 1e3
+            late.plain("ns")
         );
         Some(late.fact(says, "ns"))
     };
@@ -256,7 +258,7 @@ mod tests {
         assert_eq!(
             answer(&quick),
             "With a computation of 60 ms done inline, one action in a hundred comes more than 60.0 ms late; with a \
-             background thread on the same CPU it is 3.00 ms, and 0.10 ms on 2 CPUs."
+             background thread on the same CPU it is 3.00 ms, and 100 µs on 2 CPUs."
         );
         let none = view(&[]);
         let expected = "needs how=inline and how=background on the same CPUs";

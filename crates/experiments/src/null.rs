@@ -7,7 +7,7 @@ use std::hint::black_box;
 use threadgauge_lab::batch::{Batches, ClockCost, measure};
 use threadgauge_lab::prelude::*;
 use threadgauge_machine::clock;
-use threadgauge_results::Figure;
+use threadgauge_results::{Figure, units};
 use threadgauge_stats::median;
 
 /// What is measured is the harness.
@@ -108,7 +108,7 @@ impl Experiment for Null {
                 "own-cost",
                 "The harness's own cost",
                 "Targets of this project; no source has such figures.",
-                ["what", "median", "95 % interval", "at most"],
+                ["what", "median [95 % interval]", "at most"],
                 quantities.iter().map(row).collect(),
             )],
             ..Answer::default()
@@ -229,8 +229,11 @@ fn quantities(view: &View<'_>) -> [Quantity; 6] {
 
 fn answer(quantities: &[Quantity]) -> String {
     let part = |quantity: &Quantity| {
-        let (name, value) = (quantity.name.to_lowercase(), figures(quantity.estimate?.value));
-        Some(format!("{name} {value} {}", quantity.unit))
+        let (name, value) = (
+            quantity.name.to_lowercase(),
+            quantity.estimate?.plain(quantity.unit),
+        );
+        Some(format!("{name} {value}"))
     };
     let parts: Vec<String> = quantities.iter().filter_map(part).collect();
     if parts.is_empty() {
@@ -243,27 +246,23 @@ fn fact(quantity: &Quantity) -> Option<Finding> {
     let (name, unit, estimate) = (quantity.name, quantity.unit, quantity.estimate?);
     let judged = quantity.most.map_or_else(String::new, |most| {
         let kept = if estimate.value <= most { "within" } else { "above" };
-        format!(", {kept} the target of {most} {unit}")
+        format!(", {kept} the target of {}", bound(most, unit))
     });
-    let says = format!("{name}: {} {unit}{judged}.", figures(estimate.value));
+    let says = format!("{name}: {}{judged}.", estimate.plain(unit));
     Some(estimate.fact(says, unit))
 }
 
 fn row(quantity: &Quantity) -> Vec<String> {
-    let interval = |[low, high]: [f64; 2]| format!("{} … {}", figures(low), figures(high));
     let cells = [
-        Some(format!("{}, {}", quantity.name, quantity.unit)),
-        quantity.estimate.map(|e| figures(e.value)),
-        quantity.estimate.and_then(|e| e.ci95.map(interval)),
-        quantity.most.map(|most| most.to_string()),
+        Some(quantity.name.to_owned()),
+        quantity.estimate.map(|e| e.show(quantity.unit)),
+        quantity.most.map(|most| bound(most, quantity.unit)),
     ];
     cells.map(Option::unwrap_or_default).to_vec()
 }
 
-/// Three figures, since these range from a thousandth to thousands.
-fn figures(value: f64) -> String {
-    let digits = 2 - value.abs().max(1e-4).log10().floor() as i32;
-    format!("{value:.*}", usize::try_from(digits).unwrap_or(0))
+fn bound(most: f64, unit: &str) -> String {
+    units::Scale::bounds(unit, &[most])
 }
 
 fn chart(view: &View<'_>) -> Figure {
@@ -375,7 +374,7 @@ mod tests {
              batch 0.0120 %."
         );
         assert_eq!(answer.figures[0].series[0].points.len(), 1);
-        assert_eq!(answer.tables[0].rows[0][1..], ["4.20", "4.07 … 4.33", "3"]);
+        assert_eq!(answer.tables[0].rows[0][1..], ["4.20 [4.07, 4.33] ms", "3 ms"]);
     }
 
     #[test]

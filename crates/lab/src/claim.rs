@@ -5,7 +5,7 @@
 //! alone: what this machine can never have makes a claim not testable, anything else leaves it open.
 
 use threadgauge_results::{
-    Claim as Published, Condition, Evidence, Lack, Need, Quote, Range, Rounds, Verdict, decide,
+    Claim as Published, Condition, Evidence, Lack, Need, Quote, Range, Rounds, Verdict, decide, units,
 };
 
 use crate::statistic::{Form, Statistic};
@@ -173,9 +173,9 @@ impl Test {
                 if so_far.verdict == Some(Verdict::DoesNotHold) {
                     return evidence;
                 }
-                let figure = so_far
-                    .measured
-                    .map_or_else(String::new, |m| format!("; so far {m:.3}"));
+                let figure = so_far.measured.map_or_else(String::new, |m| {
+                    format!("; so far {}", units::figure(m, None, &claim.unit))
+                });
                 Evidence::Missing(format!("{missing}{figure}"))
             }
             Self::Lacking { lack, figure } => {

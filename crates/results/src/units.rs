@@ -90,6 +90,19 @@ impl<'a> Scale<'a> {
         self.named(self.number(value))
     }
 
+    /// Bounds that somebody set, joined by "to", with no more digits than they need: `0 to 180 µs`, `−0.05 to 0.12`. The name of a
+    /// plain number, such as `overhead`, is left out.
+    pub fn bounds(unit: &str, bounds: &[f64]) -> String {
+        let scale = Scale::of_column(unit, bounds.iter().copied());
+        let numbers: Vec<String> = bounds.iter().map(|bound| trimmed(bound / scale.per)).collect();
+        let text = numbers.join(" to ");
+        if scale.kind == Kind::Quantity {
+            scale.named(text)
+        } else {
+            text
+        }
+    }
+
     /// The number that stands beside its interval: no finer than the interval makes sense of.
     pub fn number_beside(&self, median: f64, ci95: Option<[f64; 2]>) -> String {
         fixed(median / self.per, self.shared_decimals(median, ci95))

@@ -2,6 +2,7 @@
 
 use threadgauge_stats::{Estimator, Interval, holm};
 
+use crate::units::{Scale, figure};
 use crate::{Claim, Condition, Evidence, Finding, Quote, Range, Rounds, Verdict};
 
 /// The finding on `claim`. `unit` is the unit of its statistic; every interval's level is 1 − `alpha` or better, `alpha`
@@ -13,7 +14,7 @@ pub fn decide(claim: &Claim, unit: &str, evidence: &Evidence, alpha: f64) -> Fin
         measured,
         ci95,
         reason,
-    } = judge(evidence, claim.range(), alpha);
+    } = judge(evidence, unit, claim.range(), alpha);
     Finding {
         claim: Some(claim.id.clone()),
         verdict: Some(verdict),
@@ -29,48 +30,22 @@ pub fn decide(claim: &Claim, unit: &str, evidence: &Evidence, alpha: f64) -> Fin
 
 /// The statistic, what it is here, and what the rule asks of it.
 fn says(claim: &Claim, measured: Option<f64>, ci95: Option<[f64; 2]>, unit: &str) -> String {
-    let unit = if unit == "ratio" || unit.is_empty() {
-        String::new()
-    } else {
-        format!(" {unit}")
-    };
-    let ci = ci95.map_or_else(String::new, |[low, high]| {
-        format!(" [{}, {}]", short(low), short(high))
-    });
-    let here = measured.map_or_else(
-        || "no figure here".to_owned(),
-        |m| format!("{}{ci}{unit} here", short(m)),
-    );
+    let here = measured.map_or_else(|| "no figure".to_owned(), |m| figure(m, ci95, unit));
     format!(
-        "{}: {here}; the rule asks for {}.",
+        "{}: {here} here; the rule asks for {}.",
         capitalised(&claim.statistic),
-        asks(claim.range())
+        asks(claim.range(), unit)
     )
 }
 
-fn asks(Range { min, max }: Range) -> String {
+fn asks(Range { min, max }: Range, unit: &str) -> String {
+    let bounds = |bounds: &[f64]| Scale::bounds(unit, bounds);
     match (min.is_finite(), max.is_finite()) {
-        (true, true) if min == max => short(min),
-        (true, true) => format!("{} to {}", short(min), short(max)),
-        (true, false) => format!("at least {}", short(min)),
-        (false, true) => format!("at most {}", short(max)),
+        (true, true) if min == max => bounds(&[min]),
+        (true, true) => bounds(&[min, max]),
+        (true, false) => format!("at least {}", bounds(&[min])),
+        (false, true) => format!("at most {}", bounds(&[max])),
         (false, false) => "any value".to_owned(),
-    }
-}
-
-/// Three significant digits, no more decimals than they need.
-fn short(value: f64) -> String {
-    let magnitude = if value == 0.0 {
-        0.0
-    } else {
-        value.abs().log10().floor()
-    };
-    let decimals = (2.0 - magnitude).clamp(0.0, 6.0) as usize;
-    let text = format!("{value:.decimals$}");
-    if text.contains('.') {
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
-    } else {
-        text
     }
 }
 
@@ -95,10 +70,10 @@ struct Judgement {
     reason: Option<String>,
 }
 
-fn judge(evidence: &Evidence, range: Range, alpha: f64) -> Judgement {
+fn judge(evidence: &Evidence, unit: &str, range: Range, alpha: f64) -> Judgement {
     match evidence {
         Evidence::Rounds(rounds) => of_rounds(&rounds.values, rounds.estimator, range, alpha),
-        Evidence::Each { quote, cells } => of_cells(*quote, cells, range, alpha),
+        Evidence::Each { quote, cells } => of_cells(*quote, cells, unit, range, alpha),
         Evidence::Estimate { value, ci95 } => Judgement {
             measured: Some(*value),
             ci95: *ci95,
@@ -107,7 +82,7 @@ fn judge(evidence: &Evidence, range: Range, alpha: f64) -> Judgement {
                 |ci| place(ci, range),
             )
         },
-        Evidence::With { main, also } => of_conditions(judge(main, range, alpha), also, alpha),
+        Evidence::With { main, also } => of_conditions(judge(main, unit, range, alpha), also, alpha),
         Evidence::Missing(reason) => inconclusive(reason.clone()),
         Evidence::NotTestable { reason, measured } => Judgement {
             verdict: Verdict::NotTestable,
@@ -185,7 +160,7 @@ fn outside([low, high]: [f64; 2], range: Range) -> bool {
 }
 
 /// Every cell's interval inside: holds. One wholly outside, after Holm's adjustment: does not hold.
-fn of_cells(quote: Quote, cells: &[(String, Rounds)], range: Range, alpha: f64) -> Judgement {
+fn of_cells(quote: Quote, cells: &[(String, Rounds)], unit: &str, range: Range, alpha: f64) -> Judgement {
     let estimates: Vec<_> = cells
         .iter()
         .filter_map(|(_, rounds)| rounds.estimator.estimate(&rounds.values, alpha).ok())
@@ -199,10 +174,7 @@ fn of_cells(quote: Quote, cells: &[(String, Rounds)], range: Range, alpha: f64) 
         .map(|e| e.ci.map(|ci| [ci.low, ci.high]))
         .collect();
     let quoted = quoted(quote, &medians);
-    let about = |i: usize| {
-        let ci = intervals[i].map_or_else(String::new, |[low, high]| format!(" [{low:.3}, {high:.3}]"));
-        format!("{}: {:.3}{ci}", cells[i].0, medians[i])
-    };
+    let about = |i: usize| format!("{}: {}", cells[i].0, figure(medians[i], intervals[i], unit));
     let judgement = |verdict, shown: usize, reason| Judgement {
         verdict,
         measured: Some(medians[shown]),
@@ -298,10 +270,10 @@ fn rounds_for(cells: usize, alpha: f64) -> u32 {
 /// The main rule's verdict, unless a condition overturns or weakens it.
 fn of_conditions(main: Judgement, also: &[Condition], alpha: f64) -> Judgement {
     also.iter().fold(main, |so_far, condition| {
-        let besides = judge(&condition.evidence, condition.range, alpha);
+        let besides = judge(&condition.evidence, "ratio", condition.range, alpha);
         let figure = besides
             .measured
-            .map_or_else(String::new, |m| format!(" ({m:.3})"));
+            .map_or_else(String::new, |m| format!(" ({})", figure(m, None, "ratio")));
         let reason = match besides.verdict {
             Verdict::Holds => return so_far,
             Verdict::DoesNotHold => format!("it is not so that {}{figure}", condition.says),
@@ -350,7 +322,15 @@ mod tests {
 
     #[test]
     fn an_interval_inside_holds_outside_does_not_and_across_is_open() {
-        let verdict = |value| judge(&Evidence::Rounds(around(value, 7)), AT_MOST_60_PERCENT, ALPHA).verdict;
+        let verdict = |value| {
+            judge(
+                &Evidence::Rounds(around(value, 7)),
+                "ratio",
+                AT_MOST_60_PERCENT,
+                ALPHA,
+            )
+            .verdict
+        };
         assert_eq!(verdict(0.3), Verdict::Holds);
         assert_eq!(verdict(0.7), Verdict::DoesNotHold);
         assert_eq!(verdict(0.599), Verdict::Inconclusive);
@@ -374,7 +354,12 @@ mod tests {
 
     #[test]
     fn five_rounds_give_a_figure_and_no_verdict() {
-        let judgement = judge(&Evidence::Rounds(around(0.3, 5)), AT_MOST_60_PERCENT, ALPHA);
+        let judgement = judge(
+            &Evidence::Rounds(around(0.3, 5)),
+            "ratio",
+            AT_MOST_60_PERCENT,
+            ALPHA,
+        );
         assert_eq!(judgement.verdict, Verdict::Inconclusive);
         assert!(judgement.measured.is_some());
         assert!(judgement.reason.unwrap().contains("6 rounds are needed"));
@@ -386,7 +371,7 @@ mod tests {
             min: 10.0,
             max: f64::INFINITY,
         };
-        let judgement = judge(&ratio(around(12.0, 7).values), range, ALPHA);
+        let judgement = judge(&ratio(around(12.0, 7).values), "ratio", range, ALPHA);
         assert_eq!(judgement.verdict, Verdict::Holds);
         assert!((judgement.measured.unwrap() - 12.036).abs() < 0.01);
     }
@@ -399,10 +384,10 @@ mod tests {
                 .map(|i| (format!("N={i}"), around(if i == 24 { 4.0 } else { 0.1 }, n)))
                 .collect(),
         };
-        let few = judge(&cells(7), AT_MOST_60_PERCENT, ALPHA);
+        let few = judge(&cells(7), "ratio", AT_MOST_60_PERCENT, ALPHA);
         assert_eq!(few.verdict, Verdict::Inconclusive);
         assert!(few.reason.unwrap().contains("10 could"));
-        let enough = judge(&cells(10), AT_MOST_60_PERCENT, ALPHA);
+        let enough = judge(&cells(10), "ratio", AT_MOST_60_PERCENT, ALPHA);
         assert_eq!(enough.verdict, Verdict::DoesNotHold);
         assert!(enough.reason.unwrap().starts_with("N=24"));
         assert!(enough.measured.unwrap() > 3.9);
@@ -420,7 +405,7 @@ mod tests {
             cells,
         };
         assert_eq!(
-            judge(&evidence, AT_MOST_60_PERCENT, ALPHA).verdict,
+            judge(&evidence, "ratio", AT_MOST_60_PERCENT, ALPHA).verdict,
             Verdict::Inconclusive
         );
     }
@@ -431,7 +416,7 @@ mod tests {
             quote: Quote::Smallest,
             cells: vec![("a".to_owned(), around(0.2, 7)), ("b".to_owned(), around(0.1, 7))],
         };
-        let judgement = judge(&evidence, AT_MOST_60_PERCENT, ALPHA);
+        let judgement = judge(&evidence, "ratio", AT_MOST_60_PERCENT, ALPHA);
         assert_eq!(judgement.verdict, Verdict::Holds);
         assert!(judgement.measured.unwrap() < 0.11);
     }
@@ -449,7 +434,7 @@ mod tests {
                 evidence: Evidence::Rounds(around(condition, 7)),
             }],
         };
-        let verdict = |condition| judge(&with(condition), AT_MOST_60_PERCENT, ALPHA).verdict;
+        let verdict = |condition| judge(&with(condition), "ratio", AT_MOST_60_PERCENT, ALPHA).verdict;
         assert_eq!(verdict(1.5), Verdict::Holds);
         assert_eq!(verdict(0.5), Verdict::DoesNotHold);
         assert_eq!(verdict(0.998), Verdict::Inconclusive);
@@ -459,6 +444,7 @@ mod tests {
     fn missing_cells_and_missing_preconditions_say_why() {
         let missing = judge(
             &Evidence::Missing("needs 5000".to_owned()),
+            "ratio",
             AT_MOST_60_PERCENT,
             ALPHA,
         );
@@ -471,7 +457,7 @@ mod tests {
             measured: Some(1.0),
         };
         assert_eq!(
-            judge(&evidence, AT_MOST_60_PERCENT, ALPHA).verdict,
+            judge(&evidence, "ratio", AT_MOST_60_PERCENT, ALPHA).verdict,
             Verdict::NotTestable
         );
     }

@@ -75,15 +75,9 @@ fn ratio(value: f64) -> String {
     units::figure(value, None, "ratio")
 }
 
-/// An estimate with its interval, whose ends are written as the estimate is.
-fn between(estimate: Estimate, write: fn(f64) -> String) -> String {
-    let ends = estimate.ci95.map(|ends| ends.map(write).join(", "));
-    write(estimate.value) + &ends.map_or_else(String::new, |ends| format!(" [{ends}]"))
-}
-
 /// A case over another, as text.
 fn ratio_of(view: &View<'_>, of: Case, to: Case) -> Option<String> {
-    Some(between(view.estimate(&times(of, to))?, ratio))
+    Some(view.estimate(&times(of, to))?.show("ratio"))
 }
 
 fn sentence(view: &View<'_>) -> String {
@@ -172,7 +166,7 @@ fn as_processes(view: &View<'_>) -> Test {
     let half = match view.estimated(&times(base(CloneVm), THREAD)) {
         Ok(ours) => format!(
             "creation's half alone: a process in shared memory (clone-vm) takes {} times a thread",
-            between(ours, ratio)
+            ours.show("ratio")
         ),
         Err(lack) => lack.says,
     };
@@ -201,7 +195,7 @@ fn facts(view: &View<'_>) -> Vec<Finding> {
     // One case over another, and what to say of that, with {} where the ratio stands.
     let of_ratio = |of, to, says: &str| {
         let times = view.estimate(&times(of, to))?;
-        Some(times.fact(says.replace("{}", &between(times, ratio)), "ratio"))
+        Some(times.fact(says.replace("{}", &times.show("ratio")), "ratio"))
     };
     let ratios = [
         of_ratio(
@@ -264,7 +258,7 @@ fn from_parent(view: &View<'_>, method: Method, parent: (u64, bool)) -> Option<F
         method.name(),
         parent.0,
         if parent.1 { "huge" } else { "small" },
-        between(ours, ns)
+        ours.show("ns")
     );
     Some(ours.fact(says, "ns"))
 }
@@ -281,7 +275,7 @@ fn fork_per_mib(view: &View<'_>) -> Option<Finding> {
     }
     let says = format!(
         "Each MiB in small pages lengthens a fork by {}: the kernel copies the parent's page tables.",
-        between(ours, ns)
+        ours.show("ns")
     );
     Some(ours.fact(says, "ns"))
 }
@@ -466,7 +460,7 @@ fn table_003(view: &View<'_>) -> Table {
         let rounds = view.rounds(&time(case)).unwrap_or_default();
         let all_rounds = view.summary(takes(case).cells()[0]);
         let trimmed = all_rounds.and_then(|all| all.trimmed_mean).map(ns);
-        let per_unit = view.estimate(&takes(case)).map(|ours| between(ours, ns));
+        let per_unit = view.estimate(&takes(case)).map(|ours| ours.show("ns"));
         column(&rounds, ns, [trimmed, per_unit, ratio_of(view, case, THREAD)])
     }));
     // The yardstick itself.
@@ -635,18 +629,8 @@ mod tests {
             value: 2_000.0,
             ci95: Some([1_500.0, 2_500.0]),
         };
-        assert_eq!(between(estimate, ns), "2.00 µs [1.50 µs, 2.50 µs]");
-        assert_eq!(between(estimate.times(1e-3), ratio), "2.00 [1.50, 2.50]");
-        assert_eq!(
-            between(
-                Estimate {
-                    ci95: None,
-                    ..estimate
-                },
-                ns
-            ),
-            "2.00 µs"
-        );
+        assert_eq!(estimate.show("ns"), "2.00 [1.50, 2.50] µs");
+        assert_eq!(estimate.times(1e-3).show("ratio"), "2.00 [1.50, 2.50]");
     }
 
     #[test]
@@ -694,7 +678,7 @@ mod tests {
         let [grown, per_mib] = &facts[..] else {
             panic!("{facts:?}")
         };
-        let says = "fork from a parent with 1024 MiB in small pages takes 30.8 ms";
+        let says = "fork from a parent with 1024 MiB in small pages takes 30.8 [30.8, 30.8] ms";
         assert!(grown.says.starts_with(says), "{grown:?}");
         assert!((per_mib.measured.unwrap() - 30_000.0).abs() < 1e-6);
         let same = priced(&[1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 0.0].map(|ns| 100_000.0 + ns));

@@ -319,9 +319,9 @@ fn answer(view: &View<'_>) -> String {
             overheads.join(", ")
         ));
     }
-    let cost = view.value(&ONE.per_switch(ELAPSED, 64).times(1e-3));
+    let cost = view.estimate(&ONE.per_switch(ELAPSED, 64));
     let cost = cost.filter(|_| view.resolved(&ONE.added(ELAPSED, 64)));
-    parts.extend(cost.map(|us| format!("A switch among 64 of them costs {us:.2} µs.")));
+    parts.extend(cost.map(|cost| format!("A switch among 64 of them costs {}.", cost.plain("ns"))));
     let gain = view.value(&mean_gain().times(100.0));
     let gained = |gain| format!("A second CPU adds {gain:.0} % on average from 2 to 8,192 threads.");
     parts.extend(gain.map(gained));
@@ -347,10 +347,9 @@ fn switching(view: &View<'_>, group: Case, units: &str, n: u64) -> Option<Findin
         return Some(Finding::fact(says, None, None, "ns"));
     }
     let says = format!(
-        "A switch among {n} yielding {units} on one CPU costs {:.2} µs{} (time with yields less time without, over the \
+        "A switch among {n} yielding {units} on one CPU costs {} (time with yields less time without, over the \
          switches that happened).",
-        cost.value / 1e3,
-        cost.within(1e3, 2),
+        cost.show("ns")
     );
     Some(cost.fact(says, "ns"))
 }
@@ -388,10 +387,9 @@ fn really_switched(view: &View<'_>) -> Option<Finding> {
 fn best_count(view: &View<'_>) -> Option<Finding> {
     let (best, time) = least(view, &COUNTS, |n| TWO.time(n))?;
     let says = format!(
-        "Of the counts measured {best} {} on two CPUs finished first, in {:.2} ms{}.",
+        "Of the counts measured {best} {} on two CPUs finished first, in {}.",
         if best == 1 { "thread" } else { "threads" },
-        time.value / 1e6,
-        time.within(1e6, 2),
+        time.show("ns")
     );
     Some(time.fact(says, "ns"))
 }
@@ -404,10 +402,9 @@ fn starting_and_ending(view: &View<'_>) -> Option<Finding> {
     let besides = Statistic::function(of([ELAPSED, TOTAL]), |v| 1.0 - v[0] / v[1]);
     let share = view.value(&besides.times(100.0))?;
     let says = format!(
-        "Starting and ending {count} threads that are all alive takes {:.1} µs each{} on one CPU: together with lining \
+        "Starting and ending {count} threads that are all alive takes {} each on one CPU: together with lining \
          up {share:.0} % of the whole time, which `elapsed_ns` leaves out and `total_ns` includes.",
-        each.value / 1e3,
-        each.within(1e3, 1),
+        each.show("ns"),
     );
     Some(each.fact(says, "ns"))
 }
@@ -426,10 +423,9 @@ fn a_sleep(view: &View<'_>) -> Option<Finding> {
     let lesson = ": sleeping threads lose less where they switch less often, not because a sleep is cheaper";
     let lesson = if sleep.value > turn.value { lesson } else { "" };
     let says = format!(
-        "Among {count} threads on one CPU a sleep of 1 ms costs {:.2} µs of CPU time{}, a yield {:.2} µs{lesson}.",
-        sleep.value / 1e3,
-        sleep.within(1e3, 2),
-        turn.value / 1e3,
+        "Among {count} threads on one CPU a sleep of 1 ms costs {} of CPU time, a yield {}{lesson}.",
+        sleep.show("ns"),
+        turn.plain("ns")
     );
     Some(sleep.fact(says, "ns"))
 }

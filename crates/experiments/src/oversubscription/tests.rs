@@ -333,7 +333,7 @@ fn a_switch_that_was_measured_is_a_fact_with_its_figure() {
         Some(if yields { (50.0, 10_000.0) } else { (30.0, 0.0) })
     });
     let fact = &facts(&view)[1];
-    let says = "64 yielding threads on one CPU costs 2.00 µs";
+    let says = "64 yielding threads on one CPU costs 2.00 [2.00, 2.00] µs";
     assert!(fact.says.contains(says), "{}", fact.says);
     assert!((fact.measured.unwrap() - 2_000.0).abs() < 1e-6, "{fact:?}");
 }

@@ -219,49 +219,56 @@ fn comparisons() -> Vec<Pair> {
 
 /// One sentence a probe, each with its figure.
 fn facts(view: &View<'_>) -> Vec<Finding> {
-    let value = |statistic: Statistic| view.value(&statistic);
-    let switches = |how| value(SWITCHES.of(case(What::Clock, how)));
+    let estimate = |statistic: Statistic| view.estimate(&statistic);
+    let switches = |how| estimate(SWITCHES.of(case(What::Clock, how)));
     let neighbours = || {
-        let sleeping = value(sleepers())?;
-        let computing = value(over(What::Neighbours, [How::Computing, How::Alone]))?;
+        let sleeping = estimate(sleepers())?;
+        let computing = estimate(over(What::Neighbours, [How::Computing, How::Alone]))?;
         let says = format!(
-            "Beside 16 threads that mostly sleep, fixed work on one CPU takes {sleeping:.3} times as long as alone, beside \
-             16 that compute {computing:.1} times."
+            "Beside 16 threads that mostly sleep, fixed work on one CPU takes {} times as long as alone, beside 16 that \
+             compute {} times.",
+            sleeping.plain("ratio"),
+            computing.plain("ratio")
         );
-        Some((says, sleeping, "ratio"))
+        Some(sleeping.fact(says, "ratio"))
     };
     let matrix = || {
-        let sliced = value(sliced())?;
+        let sliced = estimate(sliced())?;
         let says = format!(
-            "Four matrix products in four threads on one CPU take {sliced:.3} times as long as one after the other."
+            "Four matrix products in four threads on one CPU take {} times as long as one after the other.",
+            sliced.plain("ratio")
         );
-        Some((says, sliced, "ratio"))
+        Some(sliced.fact(says, "ratio"))
     };
     let clock = || {
         let (reading, computing) = (switches(How::Reading)?, switches(How::Computing)?);
         let says = format!(
-            "A million readings of the clock see {reading:.0} context switches, computing for as long {computing:.0}."
+            "A million readings of the clock see {} context switches, computing for as long {}.",
+            reading.plain("count"),
+            computing.plain("count")
         );
-        Some((says, reading, "switches"))
+        Some(reading.fact(says, "switches"))
     };
     let timer = || {
-        let percent = value(on_cpu())? * 100.0;
+        let share = estimate(on_cpu())?;
         let says = format!(
-            "A thread that has armed a timer goes on computing: it is on the CPU for {percent:.1} % of the time until it \
-             expires."
+            "A thread that has armed a timer goes on computing: it is on the CPU for {} of the time until it expires.",
+            share.plain("share")
         );
-        Some((says, percent, "%"))
+        Some(share.fact(says, "share"))
     };
     let empty_loop = || {
-        let percent = value(removed())? * 100.0;
+        let share = estimate(removed())?;
         let says = format!(
-            "Optimised, an empty loop of 20 million takes {percent:.4} % of its time without optimisation."
+            "Optimised, an empty loop of 20 million takes {} of its time without optimisation.",
+            share.plain("share")
         );
-        Some((says, percent, "%"))
+        Some(share.fact(says, "share"))
     };
-    let found = [neighbours(), matrix(), clock(), timer(), empty_loop()];
-    let fact = |(says, value, unit): (String, f64, &str)| Finding::fact(says, Some(value), None, unit);
-    found.into_iter().flatten().map(fact).collect()
+    [neighbours(), matrix(), clock(), timer(), empty_loop()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 #[cfg(test)]
@@ -335,8 +342,8 @@ mod tests {
         }
         assert_eq!(
             Probes.read(&view).answer,
-            "Beside 16 threads that mostly sleep, fixed work on one CPU takes 0.990 times as long as alone, beside 16 that \
-             compute 17.0 times. Four matrix products in four threads on one CPU take 1.010 times as long as one after the \
+            "Beside 16 threads that mostly sleep, fixed work on one CPU takes 0.99 times as long as alone, beside 16 that \
+             compute 17.0 times. Four matrix products in four threads on one CPU take 1.01 times as long as one after the \
              other. A million readings of the clock see 3 context switches, computing for as long 3. A thread that has armed a \
              timer goes on computing: it is on the CPU for 99.0 % of the time until it expires."
         );

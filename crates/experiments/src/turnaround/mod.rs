@@ -3,14 +3,14 @@
 //!
 //! How it is measured is said in [`ABOUT`]. `case` and `grid` say what is run; `measure` runs one case by our own executor
 //! (`threadgauge-exec`), with the `work` of each computation, a `server` and a `disk` to wait for; `ideal` is theory, which
-//! stands in every sample beside what was measured. `statistics`, `claims` and `reading` say what is read off.
+//! stands in every sample beside what was measured. `claims` and `reading` say what is read off.
 
 use threadgauge_lab::prelude::*;
 use threadgauge_machine::clock;
 
 use self::case::{Case, Kind};
+use self::claims::{BURNER_ERROR, ELAPSED, FINISH_WAIT, IDEAL_ELAPSED, IDEAL_TURNAROUND, TURNAROUND};
 use self::measure::{Measured, Record};
-use self::statistics::{BURNER_ERROR, ELAPSED, FINISH_WAIT, IDEAL_ELAPSED, IDEAL_TURNAROUND, TURNAROUND};
 
 pub(crate) use self::work::IN_A_HELPER;
 
@@ -22,7 +22,6 @@ mod ideal;
 mod measure;
 mod reading;
 mod server;
-mod statistics;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]

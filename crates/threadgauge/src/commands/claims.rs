@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use threadgauge_experiments::decided_by;
 use threadgauge_report::{ClaimRow, claims_table};
-use threadgauge_results::{Claim, Finding, Verdict as ClaimVerdict, claims as all};
+use threadgauge_results::{Claim, Finding, Verdict as ClaimVerdict, claims as all, units};
 
 use crate::cli::ClaimsOptions;
 use crate::folder;
@@ -50,12 +50,7 @@ fn state(claim: &Claim, finding: Option<&Finding>) -> String {
 }
 
 fn row(claim: &Claim, finding: Option<&Finding>) -> ClaimRow {
-    let figure = |f: &Finding| {
-        let ci = f
-            .ci95
-            .map_or_else(String::new, |[low, high]| format!(" [{low:.3}, {high:.3}]"));
-        f.measured.map(|m| format!("{m:.3}{ci} {}", f.unit))
-    };
+    let figure = |f: &Finding| Some(units::figure(f.measured?, f.ci95, &f.unit));
     ClaimRow {
         id: claim.id.clone(),
         source: claim.source.clone(),
