@@ -1,7 +1,7 @@
 //! From stored samples to the results document: summaries, comparisons, rankings and findings.
 //!
 //! Pure: it reads the store and computes. It never measures, and it knows nothing of how a report looks. What the protocol says of
-//! its own figures is in [`diagnosis`](crate::diagnosis).
+//! its own figures is in `diagnosis`.
 
 use std::collections::BTreeSet;
 

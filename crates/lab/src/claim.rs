@@ -1,7 +1,7 @@
 //! What an experiment declares of a published claim: the statistic that its rule is about.
 //!
 //! A [`Test`] is data: which statistics decide, and in which way. Reading it against a run gives the
-//! [`Evidence`] that [`decide`](threadgauge_results::decide) turns into a verdict. What the samples lack decides by its type
+//! [`Evidence`] that [`decide`] turns into a verdict. What the samples lack decides by its type
 //! alone: what this machine can never have makes a claim not testable, anything else leaves it open.
 
 use threadgauge_results::{

@@ -1,7 +1,7 @@
 //! Question: when do threads finish a set of computations sooner than one after the other, all together and each by
 //! itself?
 //!
-//! How it is measured is said in [`ABOUT`]. `case` and `grid` say what is run; `measure` runs one case by our own executor
+//! How it is measured is said in `ABOUT`. `case` and `grid` say what is run; `measure` runs one case by our own executor
 //! (`threadgauge-exec`), with the `work` of each computation, a `server` and a `disk` to wait for; `ideal` is theory, which
 //! stands in every sample beside what was measured. `claims` and `reading` say what is read off.
 

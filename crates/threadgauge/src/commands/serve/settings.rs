@@ -42,7 +42,7 @@ pub struct Settings {
     #[arg(long, value_name = "DESIGN", value_parser = designs())]
     #[serde(deserialize_with = "as_typed")]
     pub design: Option<Design>,
-    /// Address and port (0.0.0.0 and [::] are all of both families), or a port of 127.0.0.1; port 0 is a free one (0 if not given; for groups 4222)
+    /// Address and port (`0.0.0.0` and `[::]` are all of both families), or a port of 127.0.0.1; port 0 is a free one (0 if not given; for groups 4222)
     #[arg(long, value_name = "ADDRESS")]
     #[serde(deserialize_with = "as_typed")]
     pub listen: Option<Listen>,
