@@ -240,7 +240,7 @@ fn judge(
         let code = status.code().unwrap_or(-1);
         return Err(format!("its worker ended with exit code {code}{said}"));
     }
-    if answer.overflowed {
+    if answer.bytes.len() > ANSWER_LIMIT {
         return Err(format!("its worker answered more than {ANSWER_LIMIT} bytes"));
     }
     let case = &order.params;
@@ -292,7 +292,6 @@ struct Gatherer {
     pipe: Option<OwnedFd>,
     keep: Keep,
     bytes: Vec<u8>,
-    overflowed: bool,
 }
 
 impl Gatherer {
@@ -303,7 +302,6 @@ impl Gatherer {
             pipe: nonblocking.is_ok().then_some(pipe),
             keep,
             bytes: Vec::new(),
-            overflowed: false,
         }
     }
 
@@ -330,8 +328,8 @@ impl Gatherer {
     fn take(&mut self, bytes: &[u8]) {
         match self.keep {
             Keep::First => {
-                let room = ANSWER_LIMIT.saturating_sub(self.bytes.len());
-                self.overflowed |= bytes.len() > room;
+                // One more than the limit, to see that it was passed.
+                let room = ANSWER_LIMIT + 1 - self.bytes.len();
                 self.bytes.extend_from_slice(&bytes[..bytes.len().min(room)]);
             }
             Keep::Last => {

@@ -347,7 +347,7 @@ mod tests {
         );
         assert_eq!(
             finding.says,
-            "Process / thread: 7.3 [7.1, 7.5] here; the rule asks for at least 10."
+            "Process / thread: 7.30 [7.10, 7.50] here; the rule asks for at least 10."
         );
         assert_eq!(finding.verdict, Some(Verdict::DoesNotHold));
     }
