@@ -3,7 +3,7 @@
 //! Owns the shape every file in `experiments/` fills. It starts no process and stores nothing: the
 //! [`schedule`](crate::schedule) decides when a case runs, the [`Worker`] runs it in a process of its own.
 
-use threadgauge_results::{Evidence, Figure, Finding, Method, Params, Table};
+use threadgauge_results::{Figure, Finding, Method, Params, Table};
 
 use crate::claim::Claim;
 use crate::grid::Plan;
@@ -94,9 +94,7 @@ impl Catalogue {
 pub struct Answer {
     /// The answer to the question, in one sentence with its numbers.
     pub answer: String,
-    /// For each claim that `claims.csv` gives to the experiment, what the samples say.
-    pub claims: Vec<ClaimEvidence>,
-    /// The same, as statistics.
+    /// For each claim that `claims.csv` gives to the experiment, what decides it.
     pub tests: Vec<Claim>,
     /// What else is worth knowing, each as a finding without a claim.
     pub facts: Vec<Finding>,
@@ -108,17 +106,6 @@ pub struct Answer {
     pub figures: Vec<Figure>,
     /// Tables, in the source's layout where there is one: ours beside theirs.
     pub tables: Vec<Table>,
-}
-
-/// A claim and what the samples say of it.
-#[derive(Debug, Clone)]
-pub struct ClaimEvidence {
-    /// The id in `claims.csv`.
-    pub claim: &'static str,
-    /// The unit of the statistic, e.g. `ratio`.
-    pub unit: &'static str,
-    /// The samples' say.
-    pub evidence: Evidence,
 }
 
 /// Two cases to compare.

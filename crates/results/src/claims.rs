@@ -141,17 +141,6 @@ pub enum Evidence {
         /// Name and rounds of each.
         cells: Vec<(String, Rounds)>,
     },
-    /// The statistic of each round: its median and sign interval decide (METHOD rule 4).
-    Statistic(Vec<f64>),
-    /// A ratio of two cases in each round: Hodges–Lehmann on logarithms decides (rule 5).
-    Ratio(Vec<f64>),
-    /// The statistic of each cell by round: every cell must satisfy the rule.
-    Cells {
-        /// Which cell to quote.
-        quote: Quote,
-        /// Name and rounds of each.
-        cells: Vec<(String, Vec<f64>)>,
-    },
     /// An estimate computed elsewhere, e.g. by a bootstrap over rounds.
     Estimate {
         /// The figure.

@@ -24,7 +24,6 @@ pub fn answer(view: &View<'_>) -> Answer {
         rankings: rankings(view),
         figures: charts(view),
         tables: vec![table_003(view)],
-        ..Answer::default()
     }
 }
 
