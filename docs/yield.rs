@@ -1,6 +1,6 @@
 //! Question: what does giving up the CPU cost when nobody else wants it?
 //!
-//! How it is measured is said in [`ABOUT`], which `explain` and the report print.
+//! How it is measured is said in `ABOUT`, which `explain` and the report print.
 
 use std::hint::black_box;
 

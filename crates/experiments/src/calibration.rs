@@ -1,6 +1,6 @@
 //! Question: how far apart are repeated calibrations of "computes for so many milliseconds", the source's way and ours?
 //!
-//! How it is measured is said in [`ABOUT`], which `explain` and the report print.
+//! How it is measured is said in `ABOUT`, which `explain` and the report print.
 
 use std::hint::black_box;
 

@@ -1,6 +1,6 @@
 //! Question: does moving a long computation to a background thread keep the foreground responsive?
 //!
-//! How it is measured is said in [`ABOUT`], which `explain` and the report print.
+//! How it is measured is said in `ABOUT`, which `explain` and the report print.
 
 use std::collections::BTreeSet;
 use std::thread;

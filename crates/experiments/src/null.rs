@@ -1,6 +1,6 @@
 //! Question: what does the laboratory itself cost? The control of all others: what they find must be large against it.
 //!
-//! How it is measured is said in [`ABOUT`], which `explain` and the report print.
+//! How it is measured is said in `ABOUT`, which `explain` and the report print.
 
 use std::hint::black_box;
 

@@ -1,7 +1,7 @@
 //! From stored samples to the results document: summaries, comparisons, rankings and findings.
 //!
 //! Pure: it reads the store and computes. It never measures, and it knows nothing of how a report looks. What the protocol says of
-//! its own figures is in [`diagnosis`](crate::diagnosis).
+//! its own figures is in `diagnosis`.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,6 @@ use threadgauge_stats::{
     summarise,
 };
 
-use crate::claim::Test;
 use crate::diagnosis::{diagnose, noise_warning};
 use crate::experiment::{Answer, Catalogue, Pair};
 use crate::schedule::stopping_rule;
@@ -128,30 +127,24 @@ impl Measured {
     }
 
     fn result(&self, catalogue: Catalogue, view: &View<'_>) -> ExperimentResult {
-        let Self {
-            stored,
-            samples,
-            rounds,
-        } = self;
-        let known = catalogue.get(&stored.id);
-        // A store may hold an experiment that this version does not know; its figures are shown all the same.
-        let unknown = format!(
-            "This version does not know the experiment {}; here are its figures alone.",
-            stored.id
-        );
-        let answer = known.map_or_else(
-            || Answer {
-                answer: unknown.clone(),
-                ..Answer::default()
-            },
-            |experiment| experiment.read(view),
-        );
-        let about = known.map(|experiment| experiment.about());
-        let primary: Vec<String> = about
-            .map_or(&[][..], |a| a.primary)
-            .iter()
-            .map(|m| m.name.to_owned())
-            .collect();
+        let (stored, samples) = (&self.stored, &self.samples);
+        let mut answer = Answer::default();
+        let mut method = Method::default();
+        let (question, sources, primary) = if let Some(experiment) = catalogue.get(&stored.id) {
+            let about = experiment.about();
+            answer = experiment.read(view);
+            method = about.method();
+            (about.question.to_owned(), about.sources, about.primary)
+        } else {
+            // A store may hold an experiment that this version does not know; its figures are shown all the same.
+            let id = &stored.id;
+            let unknown =
+                format!("This version does not know the experiment {id}; here are its figures alone.");
+            answer.answer.clone_from(&unknown);
+            method.how.clone_from(&unknown);
+            (unknown, &[][..], &[][..])
+        };
+        let primary: Vec<String> = primary.iter().map(|m| m.name.to_owned()).collect();
         let metric = primary.first().map_or("", String::as_str);
         let reference = stored.reference.as_deref();
         let null = reference.and_then(|case| null_control(samples, case, metric).ok());
@@ -159,21 +152,11 @@ impl Measured {
         let cases = stored.cases.iter().zip(view.own());
         ExperimentResult {
             id: stored.id.clone(),
-            question: about.map_or_else(|| unknown.clone(), |a| a.question.to_owned()),
-            sources: about
-                .map_or(&[][..], |a| a.sources)
-                .iter()
-                .map(ToString::to_string)
-                .collect(),
+            question,
+            sources: sources.iter().map(ToString::to_string).collect(),
             answer: answer.answer.clone(),
-            method: about.map_or_else(
-                || Method {
-                    how: unknown.clone(),
-                    ..Method::default()
-                },
-                |a| a.method(),
-            ),
-            rounds: *rounds,
+            method,
+            rounds: self.rounds,
             discarded: u32::try_from(samples.iter().filter(|s| s.attempt > 0).count()).unwrap_or(u32::MAX),
             stopped_because: stored
                 .stopped_because
@@ -306,18 +289,10 @@ fn case_result(case: &StoredCase, view: &ViewCase, samples: &[&StoredSample]) ->
 }
 
 fn findings(view: &View<'_>, answer: &Answer) -> Vec<Finding> {
-    let old = answer
-        .claims
-        .iter()
-        .map(|c| (c.claim, Test::Given(c.evidence.clone())));
-    let decided = old.chain(answer.tests.iter().cloned()).filter_map(|(id, test)| {
+    let decided = answer.tests.iter().filter_map(|(id, test)| {
         let claim = claim(id)?;
-        Some(decide(
-            claim,
-            &claim.unit,
-            &test.evidence(view, claim),
-            view.alpha,
-        ))
+        let evidence = test.evidence(view, claim);
+        Some(decide(claim, &claim.unit, &evidence, view.alpha))
     });
     decided.chain(answer.facts.iter().cloned()).collect()
 }

@@ -104,19 +104,18 @@ pub fn measure(shortest: Duration, budget: Duration, mut batch: impl FnMut(u64) 
             spent_ns += sizing_ns;
         }
         if all.len() >= first + 2 * WINDOW {
-            if steady.is_some() {
-                if spent_ns >= budget_ns {
-                    break;
+            if steady.is_none() {
+                if agree(&all[first..]) {
+                    steady = Some(true);
+                } else if dropped_ns + all[..=first].iter().sum::<f64>() > WARM_UP_SHARE * budget_ns {
+                    steady = Some(false);
+                } else {
+                    first += 1;
                 }
-            } else if agree(&all[first..]) {
-                steady = Some(true);
                 continue;
-            } else if dropped_ns + all[..=first].iter().sum::<f64>() > WARM_UP_SHARE * budget_ns {
-                steady = Some(false);
-                continue;
-            } else {
-                first += 1;
-                continue;
+            }
+            if spent_ns >= budget_ns {
+                break;
             }
         }
         let took_ns = batch(operations);

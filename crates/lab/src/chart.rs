@@ -50,18 +50,14 @@ impl<'v> Chart<'v> {
     /// A chart with linear axes that are still to be named; `id` is unique within the experiment.
     #[must_use]
     pub fn new(view: &'v View<'v>, id: impl Into<String>, title: impl Into<String>) -> Self {
-        let axis = || Axis {
-            label: String::new(),
-            scale: Scale::Linear,
-        };
         Self {
             view,
             figure: Figure {
                 id: id.into(),
                 title: title.into(),
                 note: String::new(),
-                x: axis(),
-                y: axis(),
+                x: axis(Scale::Linear, ""),
+                y: axis(Scale::Linear, ""),
                 series: Vec::new(),
             },
             fewest: 1,
@@ -78,20 +74,14 @@ impl<'v> Chart<'v> {
     /// The horizontal axis; its label has the unit.
     #[must_use]
     pub fn x(mut self, scale: Scale, label: impl Into<String>) -> Self {
-        self.figure.x = Axis {
-            label: label.into(),
-            scale,
-        };
+        self.figure.x = axis(scale, label);
         self
     }
 
     /// The vertical axis; its label has the unit.
     #[must_use]
     pub fn y(mut self, scale: Scale, label: impl Into<String>) -> Self {
-        self.figure.y = Axis {
-            label: label.into(),
-            scale,
-        };
+        self.figure.y = axis(scale, label);
         self
     }
 
@@ -183,6 +173,13 @@ impl<'v> Chart<'v> {
     #[must_use]
     pub fn whole(self) -> Figure {
         self.figure
+    }
+}
+
+fn axis(scale: Scale, label: impl Into<String>) -> Axis {
+    Axis {
+        label: label.into(),
+        scale,
     }
 }
 

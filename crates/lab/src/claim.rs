@@ -1,7 +1,7 @@
 //! What an experiment declares of a published claim: the statistic that its rule is about.
 //!
 //! A [`Test`] is data: which statistics decide, and in which way. Reading it against a run gives the
-//! [`Evidence`] that [`decide`](threadgauge_results::decide) turns into a verdict. What the samples lack decides by its type
+//! [`Evidence`] that [`decide`] turns into a verdict. What the samples lack decides by its type
 //! alone: what this machine can never have makes a claim not testable, anything else leaves it open.
 
 use threadgauge_results::{
@@ -58,19 +58,13 @@ pub fn each(quote: Quote, cells: impl IntoIterator<Item = (String, Statistic)>) 
 /// A claim that no run on one machine and system can decide.
 #[must_use]
 pub fn not_testable(reason: impl Into<String>) -> Test {
-    Test::Lacking {
-        lack: Lack::new(Need::System, reason),
-        figure: None,
-    }
+    Lack::new(Need::System, reason).into()
 }
 
 /// A claim that a larger profile or another selection decides.
 #[must_use]
 pub fn not_measured(reason: impl Into<String>) -> Test {
-    Test::Lacking {
-        lack: Lack::new(Need::Profile, reason),
-        figure: None,
-    }
+    Lack::new(Need::Profile, reason).into()
 }
 
 /// What needs several CPUs: `test` of all CPUs of the run, where it planned cases on more than one and has them.
@@ -79,10 +73,7 @@ pub fn on_all_cpus(view: &View<'_>, test: impl FnOnce(u64) -> Test) -> Test {
         return not_measured("this run planned no case on several CPUs");
     };
     match view.lacks_cpus(all) {
-        Some(lack) => Test::Lacking {
-            lack: lack.clone(),
-            figure: None,
-        },
+        Some(lack) => lack.clone().into(),
         None => test(all),
     }
 }
@@ -90,6 +81,12 @@ pub fn on_all_cpus(view: &View<'_>, test: impl FnOnce(u64) -> Test) -> Test {
 impl From<Statistic> for Test {
     fn from(statistic: Statistic) -> Self {
         Self::One(statistic)
+    }
+}
+
+impl From<Lack> for Test {
+    fn from(lack: Lack) -> Self {
+        Self::Lacking { lack, figure: None }
     }
 }
 
@@ -135,7 +132,7 @@ impl Test {
     #[must_use]
     pub fn evidence(&self, view: &View<'_>, claim: &Published) -> Evidence {
         match self {
-            Self::One(statistic) => one(view, statistic).unwrap_or_else(lacking),
+            Self::One(statistic) => one(view, statistic).unwrap_or_else(|lack| lacking(lack, None)),
             Self::Each(_, cells) if cells.is_empty() => Evidence::Missing(
                 "no cell that this needs was measured; --profile standard has them".to_owned(),
             ),
@@ -151,7 +148,7 @@ impl Test {
                     },
                     // Some of the cells are within this machine.
                     Some(lack) if !read.is_empty() => Evidence::Missing(lack.says),
-                    Some(lack) => lacking(lack),
+                    Some(lack) => lacking(lack, None),
                 }
             }
             Self::Also {
@@ -183,10 +180,7 @@ impl Test {
             }
             Self::Lacking { lack, figure } => {
                 let measured = figure.as_ref().and_then(|figure| view.value(figure));
-                match lacking(lack.clone()) {
-                    Evidence::NotTestable { reason, .. } => Evidence::NotTestable { reason, measured },
-                    other => other,
-                }
+                lacking(lack.clone(), measured)
             }
             Self::Given(evidence) => evidence.clone(),
         }
@@ -211,12 +205,11 @@ fn one(view: &View<'_>, statistic: &Statistic) -> Result<Evidence, Lack> {
     Ok(Evidence::Rounds(rounds(view, statistic)?))
 }
 
-fn lacking(lack: Lack) -> Evidence {
+/// What is missing, and what was measured all the same.
+fn lacking(lack: Lack, measured: Option<f64>) -> Evidence {
     if lack.of.is_beyond_this_machine() {
-        return Evidence::NotTestable {
-            reason: lack.says,
-            measured: None,
-        };
+        let reason = lack.says;
+        return Evidence::NotTestable { reason, measured };
     }
     Evidence::Missing(lack.says)
 }

@@ -105,11 +105,8 @@ fn null_control(metric: &str, null: Option<&Estimate>) -> Diagnostic {
 
 fn drift(series: &[f64]) -> Diagnostic {
     if series.len() < 4 {
-        return diagnostic(
-            "drift",
-            false,
-            "Too few rounds to see a drift of the reference case.",
-        );
+        let says = "Too few rounds to see a drift of the reference case.";
+        return diagnostic("drift", false, says);
     }
     let trend = diagnostics::mann_kendall(series);
     let drifts = trend.p < ALPHA;
@@ -135,11 +132,8 @@ fn autocorrelation(series: &[f64]) -> Diagnostic {
         series.len(),
         diagnostics::effective_n(series.len(), lag1)
     );
-    diagnostic(
-        "autocorrelation",
-        diagnostics::warns_of_autocorrelation(series),
-        says,
-    )
+    let warning = diagnostics::warns_of_autocorrelation(series);
+    diagnostic("autocorrelation", warning, says)
 }
 
 /// What `of` says of the cases of which it says something, each behind its parameters.

@@ -3,7 +3,7 @@
 //! Owns the shape every file in `experiments/` fills. It starts no process and stores nothing: the
 //! [`schedule`](crate::schedule) decides when a case runs, the [`Worker`] runs it in a process of its own.
 
-use threadgauge_results::{Evidence, Figure, Finding, Method, Params, Table};
+use threadgauge_results::{Figure, Finding, Method, Params, Table};
 
 use crate::claim::Claim;
 use crate::grid::Plan;
@@ -19,7 +19,7 @@ pub struct About {
     pub id: &'static str,
     /// The question, as a reader would ask it.
     pub question: &'static str,
-    /// The documents it re-tests, e.g. `["003", "004"]`.
+    /// The documents it re-tests, e.g. `["003", "004"]`; empty for a question of this project.
     pub sources: &'static [&'static str],
     /// At most three metrics whose precision decides when to stop; comparisons use the first. Lower is better.
     pub primary: &'static [Metric],
@@ -29,7 +29,7 @@ pub struct About {
     pub control: &'static str,
     /// What can mislead the reader.
     pub traps: &'static [&'static str],
-    /// What the sources did, and where this differs.
+    /// What the sources did, and where this differs; or that there is no source.
     pub source: &'static str,
 }
 
@@ -48,7 +48,7 @@ impl About {
 
 /// A question about concurrency, put to this machine.
 ///
-/// To add one, write one file and one line in the catalogue.
+/// To add one, write one file and one line in the catalogue: CONTRIBUTING.md goes through it.
 pub trait Experiment: Sync {
     /// What it asks and how it measures.
     fn about(&self) -> &'static About;
@@ -58,7 +58,7 @@ pub trait Experiment: Sync {
         self.about().id
     }
 
-    /// The cases of a profile on a site, with what each is expected to take.
+    /// The cases of the site's profile, with what each is expected to take. It measures nothing and starts nothing.
     fn plan(&self, site: &Site) -> Plan;
 
     /// Runs one case once. Called in a worker: a fresh, single-threaded process, pinned to the case's CPUs.
@@ -68,7 +68,7 @@ pub trait Experiment: Sync {
     /// [`CaseError`], when the case cannot run here or its outcome is not what it must be.
     fn run(&self, case: &Params, worker: &mut Worker) -> Result<(), CaseError>;
 
-    /// Reads the answer off the samples.
+    /// Reads the answer off the samples, of which any may be missing.
     fn read(&self, view: &View<'_>) -> Answer;
 }
 
@@ -94,9 +94,7 @@ impl Catalogue {
 pub struct Answer {
     /// The answer to the question, in one sentence with its numbers.
     pub answer: String,
-    /// For each claim that `claims.csv` gives to the experiment, what the samples say.
-    pub claims: Vec<ClaimEvidence>,
-    /// The same, as statistics.
+    /// For each claim that `claims.csv` gives to the experiment, what decides it.
     pub tests: Vec<Claim>,
     /// What else is worth knowing, each as a finding without a claim.
     pub facts: Vec<Finding>,
@@ -106,19 +104,8 @@ pub struct Answer {
     pub rankings: Vec<(String, Vec<Params>)>,
     /// What to draw, ours and published.
     pub figures: Vec<Figure>,
-    /// The source's layout, ours beside theirs.
+    /// Tables, in the source's layout where there is one: ours beside theirs.
     pub tables: Vec<Table>,
-}
-
-/// A claim and what the samples say of it.
-#[derive(Debug, Clone)]
-pub struct ClaimEvidence {
-    /// The id in `claims.csv`.
-    pub claim: &'static str,
-    /// The unit of the statistic, e.g. `ratio`.
-    pub unit: &'static str,
-    /// The samples' say.
-    pub evidence: Evidence,
 }
 
 /// Two cases to compare.

@@ -4,7 +4,7 @@
 //! is a [`Sample`]. It runs in a process group of its own, so that Ctrl-C reaches the command alone, and
 //! the command is a child subreaper, so that even children that called `setsid` are found and ended.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -88,15 +88,6 @@ pub struct Outcome {
     pub wall: Duration,
 }
 
-/// What a worker may use.
-#[derive(Debug, Clone, Copy)]
-pub struct Allowance {
-    /// It is ended when it takes longer.
-    pub deadline: Duration,
-    /// Its address space, bytes; none for as much as there is.
-    pub address_space: Option<u64>,
-}
-
 impl Launcher {
     /// A launcher of `program arguments…`, which makes this process a child subreaper. From here on it owns
     /// every child of this process.
@@ -122,13 +113,15 @@ impl Launcher {
         &mut self.interrupts
     }
 
-    /// Runs one worker to its end, at most until its deadline.
-    pub fn run(&mut self, order: &Order, allowance: Allowance) -> Outcome {
+    /// Runs one worker to its end; one that takes longer than `deadline` is ended.
+    pub fn run(&mut self, order: &Order, deadline: Duration) -> Outcome {
         let begun = Instant::now();
-        let sample = match self.start(order, allowance) {
-            Ok(child) => self.watch(child, order, allowance.deadline),
-            Err(e) => Some(failed(format!("its worker could not be started: {e}"))),
-        };
+        let sample = self
+            .start(order)
+            .map_err(|e| format!("its worker could not be started: {e}"))
+            .and_then(|child| self.watch(child, order, deadline))
+            .unwrap_or_else(|why| Some(Sample::without_figures(Status::Failed, why)));
+        // The worker itself too, where it has not ended.
         kill_descendants(&[]);
         Outcome {
             sample,
@@ -136,7 +129,7 @@ impl Launcher {
         }
     }
 
-    fn start(&self, order: &Order, allowance: Allowance) -> std::io::Result<Child> {
+    fn start(&self, order: &Order) -> std::io::Result<Child> {
         let order = Order {
             launched_ns: clock::monotonic_ns(),
             ..order.clone()
@@ -149,43 +142,41 @@ impl Launcher {
             .process_group(0)
             .spawn()?;
         // The worker waits for its order: its limits are in force before it does anything.
-        limit(&child, allowance)?;
+        limit(&child)?;
         let mut input = child.stdin.take().expect("standard input is piped");
         match input.write_all(serde_json::to_string(&order)?.as_bytes()) {
-            // It died before it read: its exit status says why.
-            Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(child),
-            Err(e) => Err(e),
-            Ok(()) => Ok(child),
+            Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(e),
+            // Where it died before it read, its exit status says why.
+            _ => Ok(child),
         }
     }
 
-    fn watch(&mut self, mut child: Child, order: &Order, deadline: Duration) -> Option<Sample> {
+    /// The worker's answer; `None` when the user stopped it, else why there is none.
+    fn watch(
+        &mut self,
+        mut child: Child,
+        order: &Order,
+        deadline: Duration,
+    ) -> Result<Option<Sample>, String> {
         let pid = Pid::from_child(&child);
         let mut answer = Gatherer::new(
             child.stdout.take().expect("standard output is piped"),
             Keep::First,
         );
         let mut complaint = Gatherer::new(child.stderr.take().expect("standard error is piped"), Keep::Last);
-        let pidfd = match pidfd_open(pid, PidfdFlags::empty()) {
-            Ok(pidfd) => pidfd,
-            Err(e) => {
-                kill_descendants(&[]);
-                return Some(failed(format!("its worker cannot be watched: pidfd_open: {e}")));
-            }
-        };
+        let pidfd = pidfd_open(pid, PidfdFlags::empty())
+            .map_err(|e| format!("its worker cannot be watched: pidfd_open: {e}"))?;
         let end = Instant::now() + deadline;
         loop {
             let left = end.saturating_duration_since(Instant::now());
             if self.interrupts.count() > 1 {
-                kill_descendants(&[]);
-                return None;
+                return Ok(None);
             }
             if left.is_zero() {
-                kill_descendants(&[]);
                 let seconds = deadline.as_secs_f64();
-                return Some(failed(format!(
+                return Err(format!(
                     "it took longer than its deadline of {seconds:.0} s and was ended; a smaller --set may fit"
-                )));
+                ));
             }
             if self.wait(&pidfd, &mut answer, &mut complaint, left) {
                 break;
@@ -194,8 +185,10 @@ impl Launcher {
         // The worker has ended. Its children may hold the pipes open, so what is there now is all there is.
         answer.take_what_is_there();
         complaint.take_what_is_there();
-        let status = child.wait();
-        Some(judge(status, &answer, &complaint, order))
+        let status = child
+            .wait()
+            .map_err(|e| format!("its worker could not be waited for: {e}"))?;
+        judge(status, &answer, &complaint, order).map(Some)
     }
 
     /// Waits for the worker's end, its output, an interrupt or the deadline; true when the worker has ended.
@@ -220,17 +213,13 @@ impl Launcher {
     }
 }
 
-fn limit(child: &Child, allowance: Allowance) -> std::io::Result<()> {
-    let pid = Some(Pid::from_child(child));
-    let exactly = |value| Rlimit {
-        current: Some(value),
-        maximum: Some(value),
+fn limit(child: &Child) -> std::io::Result<()> {
+    let nothing = Rlimit {
+        current: Some(0),
+        maximum: Some(0),
     };
     // A case that crashes is a result; a core file would be a file nobody asked for.
-    prlimit(pid, Resource::Core, exactly(0))?;
-    if let Some(bytes) = allowance.address_space {
-        prlimit(pid, Resource::As, exactly(bytes))?;
-    }
+    prlimit(Some(Pid::from_child(child)), Resource::Core, nothing)?;
     // Should memory run out all the same, the worker is the one to go. Not every system has this file.
     let _ = std::fs::write(format!("/proc/{}/oom_score_adj", child.id()), "1000");
     Ok(())
@@ -238,33 +227,25 @@ fn limit(child: &Child, allowance: Allowance) -> std::io::Result<()> {
 
 /// What a worker's end and its words mean.
 fn judge(
-    status: std::io::Result<ExitStatus>,
+    status: ExitStatus,
     answer: &Gatherer,
     complaint: &Gatherer,
     order: &Order,
-) -> Sample {
+) -> Result<Sample, String> {
     let said = complaint.words();
-    let status = match status {
-        Ok(status) => status,
-        Err(e) => return failed(format!("its worker could not be waited for: {e}")),
-    };
     if let Some(signal) = status.signal() {
-        return failed(format!("its worker was killed by {}{said}", signal_name(signal)));
+        return Err(format!("its worker was killed by {}{said}", signal_name(signal)));
     }
     if !status.success() {
         let code = status.code().unwrap_or(-1);
-        return failed(format!("its worker ended with exit code {code}{said}"));
+        return Err(format!("its worker ended with exit code {code}{said}"));
     }
-    if answer.overflowed {
-        return failed(format!("its worker answered more than {ANSWER_LIMIT} bytes"));
+    if answer.bytes.len() > ANSWER_LIMIT {
+        return Err(format!("its worker answered more than {ANSWER_LIMIT} bytes"));
     }
-    match parse_answer(&answer.bytes) {
-        Ok(sample) => sample,
-        Err(why) => failed(format!(
-            "the answer of the worker for {} is not a sample ({why}){said}",
-            order.params
-        )),
-    }
+    let case = &order.params;
+    parse_answer(&answer.bytes)
+        .map_err(|why| format!("the answer of the worker for {case} is not a sample ({why}){said}"))
 }
 
 /// Reads a worker's answer. Bytes from outside: it may be anything.
@@ -277,17 +258,11 @@ pub fn parse_answer(bytes: &[u8]) -> Result<Sample, String> {
     if let Some(metric) = sample.metrics.iter().find(|m| !m.value.is_finite()) {
         return Err(format!("{} is not finite", metric.name));
     }
-    let mut seen = BTreeMap::new();
-    for metric in &sample.metrics {
-        if seen.insert(&metric.name, ()).is_some() {
-            return Err(format!("{} is there twice", metric.name));
-        }
+    let mut seen = BTreeSet::new();
+    if let Some(metric) = sample.metrics.iter().find(|m| !seen.insert(&m.name)) {
+        return Err(format!("{} is there twice", metric.name));
     }
     Ok(sample)
-}
-
-fn failed(reason: String) -> Sample {
-    Sample::without_figures(Status::Failed, reason)
 }
 
 fn signal_name(signal: i32) -> String {
@@ -317,7 +292,6 @@ struct Gatherer {
     pipe: Option<OwnedFd>,
     keep: Keep,
     bytes: Vec<u8>,
-    overflowed: bool,
 }
 
 impl Gatherer {
@@ -328,7 +302,6 @@ impl Gatherer {
             pipe: nonblocking.is_ok().then_some(pipe),
             keep,
             bytes: Vec::new(),
-            overflowed: false,
         }
     }
 
@@ -355,8 +328,8 @@ impl Gatherer {
     fn take(&mut self, bytes: &[u8]) {
         match self.keep {
             Keep::First => {
-                let room = ANSWER_LIMIT.saturating_sub(self.bytes.len());
-                self.overflowed |= bytes.len() > room;
+                // One more than the limit, to see that it was passed.
+                let room = ANSWER_LIMIT + 1 - self.bytes.len();
                 self.bytes.extend_from_slice(&bytes[..bytes.len().min(room)]);
             }
             Keep::Last => {

@@ -5,7 +5,6 @@ pub mod analysis;
 pub mod batch;
 pub mod chart;
 pub mod claim;
-pub mod compat;
 mod diagnosis;
 pub mod experiment;
 pub mod grid;
@@ -18,6 +17,7 @@ pub mod selection;
 pub mod serve;
 pub mod site;
 pub mod statistic;
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod turns;
 pub mod view;

@@ -1,6 +1,6 @@
 //! Points of an experiment's grid as types: declared once, written as parameters and read back.
 //!
-//! [`words!`] declares a parameter that is one of several words, [`point!`] a case. What `--set` gives is checked on reading
+//! [`words!`](crate::words!) declares a parameter that is one of several words, [`point!`](crate::point!) a case. What `--set` gives is checked on reading
 //! back, with one text for every refusal.
 
 use std::ops::{Bound, RangeBounds};

@@ -6,8 +6,10 @@
 use std::fmt;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use procfs::process::{Process, all_processes};
+use procfs::{Current, LoadAverage, ProcessCGroups};
 use rustix::process::{Resource, getrlimit, getuid};
 
 use crate::worker::CaseError;
@@ -65,11 +67,11 @@ fn explain(levels: &[Level]) -> String {
 
 /// Every limit on processes, threads and mappings that can be read here.
 fn levels() -> Vec<Level> {
-    let tasks = read("/proc/loadavg").and_then(|text| tasks(&text));
+    let tasks = LoadAverage::current().ok().map(|load| load.max.into());
     let system = |name: &str, file: &str, used: Option<u64>| {
         Some(Level {
             name: name.to_owned(),
-            limit: read(file)?.trim().parse().ok()?,
+            limit: number(file)?,
             used: used?,
             mend: format!(
                 "raise it with `sysctl {}=N`",
@@ -77,7 +79,9 @@ fn levels() -> Vec<Level> {
             ),
         })
     };
-    let mappings = read("/proc/self/maps").map(|text| text.lines().count() as u64);
+    let mappings = fs::read_to_string("/proc/self/maps")
+        .ok()
+        .map(|text| text.lines().count() as u64);
     [
         own_tasks(),
         system("threads-max", "/proc/sys/kernel/threads-max", tasks),
@@ -97,38 +101,34 @@ fn own_tasks() -> Option<Level> {
         return None;
     }
     let limit = getrlimit(Resource::Nproc).current?;
-    let used = fs::read_dir("/proc")
-        .ok()?
-        .flatten()
-        // The others, such as `self`, are second names.
-        .filter(|entry| {
-            entry
-                .file_name()
-                .as_encoded_bytes()
-                .iter()
-                .all(u8::is_ascii_digit)
-        })
-        .filter_map(|entry| read(entry.path().join("status")))
-        .filter_map(|status| tasks_of(&status, uid.as_raw()))
-        .sum();
     Some(Level {
         name: "nproc".to_owned(),
         limit,
-        used,
+        used: tasks_of(uid.as_raw())?,
         mend: "raise it with `ulimit -u N`".to_owned(),
     })
 }
 
+/// The threads of all processes of a user.
+fn tasks_of(uid: u32) -> Option<u64> {
+    let status = all_processes()
+        .ok()?
+        .filter_map(|process| process.ok()?.status().ok());
+    Some(status.filter(|s| s.ruid == uid).map(|s| s.threads).sum())
+}
+
 /// The pids controller of this process's control group and those above it.
 fn cgroup_levels() -> Vec<Level> {
-    let Some((root, group)) = read("/proc/self/cgroup").and_then(|text| pids_group(&text)) else {
+    let groups = Process::myself().and_then(|process| process.cgroups());
+    let Some((root, group)) = groups.ok().and_then(pids_group) else {
         return Vec::new();
     };
+    let root = Path::new(root);
     let mut folder = root.join(group.trim_start_matches('/'));
     let mut levels = Vec::new();
     loop {
-        let number = |file: &str| read(folder.join(file))?.trim().parse().ok();
-        if let (Some(limit), Some(used)) = (number("pids.max"), number("pids.current")) {
+        let of_folder = |file: &str| number(folder.join(file));
+        if let (Some(limit), Some(used)) = (of_folder("pids.max"), of_folder("pids.current")) {
             levels.push(Level {
                 name: format!("pids.max of the control group {}", folder.display()),
                 limit,
@@ -142,44 +142,25 @@ fn cgroup_levels() -> Vec<Level> {
     }
 }
 
-fn read(path: impl AsRef<Path>) -> Option<String> {
-    fs::read_to_string(path).ok()
-}
-
-/// All tasks of the system, from `/proc/loadavg`: `0.1 0.2 0.3 1/345 678`.
-fn tasks(loadavg: &str) -> Option<u64> {
-    loadavg.split_whitespace().nth(3)?.split_once('/')?.1.parse().ok()
-}
-
-/// The threads of a process of `uid`, from its `status`; `None` for another user's.
-fn tasks_of(status: &str, uid: u32) -> Option<u64> {
-    let field = |name: &str| {
-        let line = status.lines().find_map(|l| l.strip_prefix(name))?;
-        line.split_whitespace().next()?.parse::<u64>().ok()
-    };
-    (field("Uid:")? == u64::from(uid))
-        .then(|| field("Threads:"))
-        .flatten()
+/// The number in a file of one number.
+fn number(path: impl AsRef<Path>) -> Option<u64> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
 /// Where the pids controller lies and the group in it: version 1 names it, version 2 has one tree.
-fn pids_group(cgroup: &str) -> Option<(PathBuf, String)> {
-    let mut whole = None;
-    for line in cgroup.lines() {
-        let mut parts = line.splitn(3, ':');
-        let (_, controllers, group) = (parts.next()?, parts.next()?, parts.next()?);
-        if controllers.split(',').any(|c| c == "pids") {
-            return Some((PathBuf::from("/sys/fs/cgroup/pids"), group.to_owned()));
-        }
-        if controllers.is_empty() {
-            whole = Some((PathBuf::from("/sys/fs/cgroup"), group.to_owned()));
-        }
-    }
-    whole
+fn pids_group(groups: ProcessCGroups) -> Option<(&'static str, String)> {
+    let (named, whole): (Vec<_>, Vec<_>) = groups.into_iter().partition(|group| group.hierarchy > 0);
+    let named = named
+        .into_iter()
+        .find(|group| group.controllers.iter().any(|c| c == "pids"));
+    let of_version_1 = named.map(|group| ("/sys/fs/cgroup/pids", group.pathname));
+    of_version_1.or_else(|| Some(("/sys/fs/cgroup", whole.into_iter().next()?.pathname)))
 }
 
 #[cfg(test)]
 mod tests {
+    use procfs::FromBufRead as _;
+
     use super::*;
 
     fn level(name: &str, limit: u64, used: u64) -> Level {
@@ -227,20 +208,33 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_texts_are_understood() {
-        assert_eq!(tasks("0.10 0.20 0.30 1/345 678\n"), Some(345));
-        assert_eq!(tasks("rubbish"), None);
-        let status = "Name:\tx\nUid:\t1000\t1000\t1000\t1000\nThreads:\t17\n";
-        assert_eq!(tasks_of(status, 1000), Some(17));
-        assert_eq!(tasks_of(status, 0), None);
-        assert_eq!(tasks_of("", 0), None);
-        let group = |text: &str| pids_group(text).map(|(root, group)| (root.display().to_string(), group));
+    fn the_control_group_of_the_pids_controller_is_found_in_both_versions() {
+        let group = |text: &str| {
+            ProcessCGroups::from_buf_read(text.as_bytes())
+                .ok()
+                .and_then(pids_group)
+        };
         let v1 = "12:pids:/jobs/7\n3:cpu,cpuacct:/\n0::/x\n";
-        assert_eq!(group(v1), Some(("/sys/fs/cgroup/pids".into(), "/jobs/7".into())));
+        assert_eq!(group(v1), Some(("/sys/fs/cgroup/pids", "/jobs/7".to_owned())));
         assert_eq!(
-            group("0::/user.slice\n"),
-            Some(("/sys/fs/cgroup".into(), "/user.slice".into()))
+            group("3:cpu,cpuacct:/\n0::/user.slice\n"),
+            Some(("/sys/fs/cgroup", "/user.slice".to_owned()))
         );
-        assert_eq!(group("rubbish"), None);
+        assert_eq!(group("3:cpu,cpuacct:/\n"), None);
+    }
+
+    #[test]
+    fn every_thread_of_a_user_is_counted_and_none_of_another() {
+        let ended = std::sync::Barrier::new(4);
+        let counted = std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| ended.wait());
+            }
+            let counted = tasks_of(getuid().as_raw());
+            ended.wait();
+            counted
+        });
+        assert!(counted >= Some(4), "{counted:?}");
+        assert_eq!(tasks_of(u32::MAX - 1), Some(0));
     }
 }

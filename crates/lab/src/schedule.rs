@@ -20,7 +20,6 @@ use threadgauge_results::{RunRecord, Sample, Status, Store, StoreError, StoredSa
 use threadgauge_stats::{Reason, Step, StoppingRule, summarise};
 
 use crate::grid::PlannedCase;
-use crate::launch::Allowance;
 use crate::site::Profile;
 use crate::turns::{Taken, Turn, Turns};
 use crate::worker::Order;
@@ -124,20 +123,16 @@ pub fn run(
     let record = store.run()?;
     let rule = stopping_rule(profile, record.rounds);
     let rounds = f64::from(expected_rounds(&rule));
-    let whole: f64 = chosen
-        .iter()
-        .map(|c| c.round_estimate().as_secs_f64() * rounds)
-        .sum();
+    let planned = |chosen: &Chosen| chosen.round_estimate().as_secs_f64() * rounds;
     let mut pace = Pace {
-        whole,
+        whole: chosen.iter().map(planned).sum(),
         ..Pace::default()
     };
     // What the experiments so far have left of their time: the next may need it in a slow hour.
     let mut spare = Duration::ZERO;
     for (experiment, chosen) in chosen.iter().enumerate() {
         let id = chosen.experiment.id();
-        let planned = chosen.round_estimate().as_secs_f64() * rounds;
-        let floor = pace.done;
+        pace.ceiling = pace.done + planned(chosen);
         let samples = store.samples(id)?;
         let mut session = Session {
             experiment,
@@ -154,13 +149,12 @@ pub fn run(
             observer,
             pace: &mut pace,
         };
-        session.pace.ceiling = floor + planned;
         let Some(because) = session.rounds()? else {
             return Ok(Ending::Interrupted);
         };
         spare = session.budget.saturating_sub(session.history.spent);
         store.set_stopped(id, Some(because))?;
-        pace.close(floor + planned);
+        pace.done = pace.ceiling;
         observer.experiment_ends(id, because);
     }
     turns.end(machine.interrupts());
@@ -172,7 +166,7 @@ pub fn run(
 struct Pace {
     /// Of the whole run.
     whole: f64,
-    /// Of what is behind us, measured or not.
+    /// Of the cases that are done, measured or not.
     done: f64,
     /// Where the experiment under way should end: more rounds than expected do not count beyond it.
     ceiling: f64,
@@ -193,16 +187,9 @@ impl Pace {
         self.done = (self.done + estimate.as_secs_f64()).min(self.ceiling);
     }
 
-    fn close(&mut self, done: f64) {
-        self.done = done;
-    }
-
     fn share(&self) -> f64 {
-        if self.whole > 0.0 {
-            (self.done / self.whole).min(1.0)
-        } else {
-            1.0
-        }
+        // 1 also where there is nothing to do: the lesser of 1 and no number is 1.
+        (self.done / self.whole).min(1.0)
     }
 
     fn left(&self) -> Duration {
@@ -295,7 +282,6 @@ impl<'a> Session<'a> {
     /// Takes a sample of every case, then the repeats of what was disturbed; false when the user stopped it.
     fn round(&mut self, round: u32, most: u32) -> Result<bool, ScheduleError> {
         let order = shuffled(self.chosen, self.record.seed, round);
-        let total = order.len();
         for (place, slot) in order.iter().enumerate() {
             let id = slot.case.params.case_id(self.chosen.experiment.id());
             let complete = self
@@ -306,16 +292,15 @@ impl<'a> Session<'a> {
                 self.pace.skip(slot.case.estimate);
                 continue;
             }
-            let share = self.pace.share();
             self.observer.case_begins(&Progress {
                 experiment: self.chosen.experiment.id(),
                 case: &id,
                 round,
                 rounds: most,
                 done: place,
-                total,
+                total: order.len(),
                 left: self.pace.left(),
-                share,
+                share: self.pace.share(),
             });
             if !self.try_once(*slot, &id, self.turn(round, 0, place))? {
                 return Ok(false);
@@ -344,23 +329,14 @@ impl<'a> Session<'a> {
         if self.machine.interrupts().count() > 0 {
             return Ok(false);
         }
-        let cpus: Vec<usize> = match slot.case.params.int("cpus") {
-            Some(n) => {
-                let n = usize::try_from(n).unwrap_or(usize::MAX);
-                self.record.cpus.iter().copied().take(n).collect()
-            }
-            None => self.record.cpus.clone(),
-        };
+        let wanted = slot.case.params.int("cpus").unwrap_or(u64::MAX);
+        let cpus = self.record.cpus.iter().copied();
         let order = Order {
             experiment: self.chosen.experiment.id().to_owned(),
             params: slot.case.params.clone(),
-            cpus,
+            cpus: cpus.take(usize::try_from(wanted).unwrap_or(usize::MAX)).collect(),
             handicap_percent: self.record.handicap_percent,
             launched_ns: 0,
-        };
-        let allowance = Allowance {
-            deadline: slot.case.deadline(),
-            address_space: None,
         };
         match self.turns.take(turn, self.machine.interrupts()) {
             Taken::Mine => {}
@@ -369,7 +345,7 @@ impl<'a> Session<'a> {
         }
         let started = jiff::Timestamp::now().to_string();
         let before = self.reading()?;
-        let outcome = self.machine.run(&order, allowance);
+        let outcome = self.machine.run(&order, slot.case.deadline());
         let after = self.reading()?;
         self.pace.spent += self.machine.now().saturating_sub(asked).as_secs_f64();
         let Some(mut sample) = outcome.sample else {
@@ -426,7 +402,8 @@ impl<'a> Session<'a> {
     /// The disturbance over the sample, but over at least [`FOREIGN_WINDOW`] where readings reach back so far.
     fn noise(&mut self, before: Reading, after: &Reading) -> Noise {
         self.readings.push_back(before);
-        while self.readings.len() > 1 && reaches_back(after, &self.readings[1]) {
+        let reach = |earlier: &Reading| Duration::from_nanos(after.at_ns.saturating_sub(earlier.at_ns));
+        while self.readings.len() > 1 && reach(&self.readings[1]) >= FOREIGN_WINDOW {
             self.readings.pop_front();
         }
         noise_between(&self.readings[0], after, Some(&self.cpus))
@@ -439,8 +416,7 @@ impl<'a> Session<'a> {
         let of_metric = |rounds: &BTreeMap<u32, f64>| {
             let values: Vec<f64> = rounds.values().copied().collect();
             let summary = summarise(&values, alpha).ok()?;
-            let ci = summary.ci?;
-            (summary.median != 0.0).then(|| (ci.high - ci.low) / 2.0 / summary.median.abs())
+            summary.ci?.relative_half_width(summary.median)
         };
         self.history
             .values
@@ -466,11 +442,6 @@ fn shuffled(chosen: &Chosen, seed: u64, round: u32) -> Vec<Slot<'_>> {
     });
     fastrand::Rng::with_seed(stream).shuffle(&mut order);
     order
-}
-
-/// Whether the later reading is far enough from the earlier one to judge foreign load.
-fn reaches_back(later: &Reading, earlier: &Reading) -> bool {
-    Duration::from_nanos(later.at_ns.saturating_sub(earlier.at_ns)) >= FOREIGN_WINDOW
 }
 
 fn disturbed(noise: &Noise) -> bool {

@@ -99,11 +99,12 @@ impl FromStr for Selector {
 
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, (name, value)) in self.0.iter().enumerate() {
-            let comma = if i == 0 { "" } else { "," };
-            write!(f, "{comma}{name}={value}")?;
-        }
-        Ok(())
+        let pairs: Vec<String> = self
+            .0
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        f.write_str(&pairs.join(","))
     }
 }
 
@@ -169,7 +170,10 @@ pub fn choose(
 ) -> Result<Vec<Chosen>, SelectionError> {
     let mut chosen: Vec<Chosen> = experiments.iter().map(|e| Chosen::all(*e, site)).collect();
     for (option, selector) in [("--set", set), ("--only", only)] {
-        let known = keys(&chosen);
+        let known: BTreeSet<String> = cases(&chosen)
+            .flat_map(Params::iter)
+            .map(|(name, _)| name.to_owned())
+            .collect();
         if let Some(key) = selector.keys().into_iter().find(|k| !known.contains(*k)) {
             return Err(SelectionError::UnknownKey {
                 option,
@@ -207,13 +211,6 @@ pub fn choose(
 
 fn cases(chosen: &[Chosen]) -> impl Iterator<Item = &Params> {
     chosen.iter().flat_map(|c| &c.plan.cases).map(|case| &case.params)
-}
-
-fn keys(chosen: &[Chosen]) -> BTreeSet<String> {
-    cases(chosen)
-        .flat_map(Params::iter)
-        .map(|(name, _)| name.to_owned())
-        .collect()
 }
 
 /// Replaces parameters where cases have them; cases that become the same are one.

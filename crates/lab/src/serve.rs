@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 
-use threadgauge_machine::pin_self;
+use threadgauge_machine::{CpuList, pin_self};
 use threadgauge_results::Sample;
 
 use crate::experiment::Catalogue;
@@ -34,7 +34,7 @@ pub fn serve(catalogue: Catalogue, mut input: impl Read, mut output: impl Write)
 
 fn obey(catalogue: Catalogue, order: &Order) -> Sample {
     let mut worker = Worker::new(order);
-    let result = pin_self(worker.cpus())
+    let result = pin_self(&CpuList::new(order.cpus.iter().copied()))
         .map_err(|e| CaseError::failed("pinning the worker", e))
         .and_then(|()| {
             let experiment = catalogue.get(&order.experiment).ok_or_else(|| {

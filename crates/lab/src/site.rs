@@ -34,12 +34,8 @@ impl Profile {
 
     /// Its name on the command line.
     #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Quick => "quick",
-            Self::Standard => "standard",
-            Self::Paper => "paper",
-        }
+    pub fn name(self) -> &'static str {
+        self.pick("quick", "standard", "paper")
     }
 }
 

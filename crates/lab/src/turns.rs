@@ -73,7 +73,7 @@ pub enum TurnsError {
 }
 
 /// A try's place in the plan that both runs have. The earlier is the smaller.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Turn {
     /// The experiment, counted in the run's order.
     pub experiment: usize,
@@ -146,7 +146,7 @@ impl Greeting {
 }
 
 /// What a run says between its tries.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct Word {
     /// What it wants to take next; none at its end.
     next: Option<Turn>,
@@ -173,11 +173,8 @@ struct Other {
     stream: BufReader<UnixStream>,
     /// Whether this run was there first.
     opened: bool,
-    /// What it waits for or is at.
-    next: Option<Turn>,
-    /// What it has said of the round to come.
-    another_round: Option<bool>,
-    cpu: Duration,
+    /// What it has said last: its next try is what it waits for or is at.
+    said: Word,
 }
 
 /// A run's place beside the one it takes turns with, if any.
@@ -237,9 +234,11 @@ impl Turns {
         let mut other = Other {
             stream: BufReader::new(stream),
             opened,
-            next: Some(Turn::BEFORE_ALL),
-            another_round: None,
-            cpu: Duration::ZERO,
+            // Rounds are counted from 1: this is before all of them.
+            said: Word {
+                next: Some(Turn::default()),
+                ..Word::default()
+            },
         };
         let stranger = |why: io::Error| match why.kind() {
             ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
@@ -286,9 +285,9 @@ impl Turns {
     /// Whether the round that begins with `turn` is taken: where one of the two wants it, by both, since a round that only one has is
     /// nobody's pair. True also where the user wants to stop.
     pub fn agree(&mut self, turn: Turn, another_round: bool, interrupts: &mut Interrupts) -> bool {
-        let answer = |other: &Other| other.another_round.filter(|_| other.next == Some(turn));
+        let answer = |other: &Other| other.said.another_round.filter(|_| other.said.next == Some(turn));
         // One that is beyond it already takes it no more.
-        let is_beyond = |other: &Other| other.next.is_none_or(|theirs| theirs > turn);
+        let is_beyond = |other: &Other| other.said.next.is_none_or(|theirs| theirs > turn);
         let heard = self.say_and_hear(Some(turn), Some(another_round), interrupts, |other| {
             answer(other).is_some() || is_beyond(other)
         });
@@ -305,7 +304,9 @@ impl Turns {
     /// The CPU time that the other run and its workers had used when it was last at work.
     #[must_use]
     pub fn cpu_of_the_other(&self) -> Duration {
-        self.other.as_ref().map_or(Duration::ZERO, |other| other.cpu)
+        self.other
+            .as_ref()
+            .map_or(Duration::ZERO, |other| Duration::from_nanos(other.said.cpu_ns))
     }
 
     /// Says where this run is, then listens until `enough` is known of the other, or it is gone; false when the user wants to stop.
@@ -316,7 +317,7 @@ impl Turns {
         interrupts: &mut Interrupts,
         enough: impl Fn(&Other) -> bool,
     ) -> bool {
-        let Some(other) = self.other.as_mut().filter(|other| other.next.is_some()) else {
+        let Some(other) = self.other.as_mut().filter(|other| other.said.next.is_some()) else {
             return true;
         };
         let cpu = usage_self().cpu() + usage_children().cpu();
@@ -326,19 +327,15 @@ impl Turns {
             cpu_ns: u64::try_from(cpu.as_nanos()).unwrap_or(u64::MAX),
         };
         let mut there = other.say(&word);
-        while there.is_ok() && other.next.is_some() && !enough(other) {
+        while there.is_ok() && other.said.next.is_some() && !enough(other) {
             if other.stream.buffer().is_empty() && !interrupts.wait_for(other.stream.get_ref()) {
                 return false;
             }
-            there = other.hear().map(|word: Word| {
-                other.next = word.next;
-                other.another_round = word.another_round;
-                other.cpu = Duration::from_nanos(word.cpu_ns);
-            });
+            there = other.hear().map(|word| other.said = word);
         }
         if there.is_err() {
             // What it used up to here stays known: the readings of before are compared with those to come.
-            other.next = None;
+            other.said.next = None;
             self.was_left = true;
         }
         true
@@ -357,20 +354,10 @@ fn connect(at: &Path) -> io::Result<UnixStream> {
     UnixStream::connect(at)
 }
 
-impl Turn {
-    /// Rounds are counted from 1: where a run is that has not said anything yet.
-    const BEFORE_ALL: Self = Self {
-        experiment: 0,
-        round: 0,
-        attempt: 0,
-        place: 0,
-    };
-}
-
 impl Other {
     /// Whether the other run goes first. At its end nothing is left to go first with.
     fn is_before(&self, mine: Option<Turn>) -> bool {
-        match (self.next, mine) {
+        match (self.said.next, mine) {
             (None, _) => false,
             (Some(_), None) => true,
             (Some(theirs), Some(mine)) if theirs == mine => {

@@ -66,14 +66,10 @@ impl<'a> View<'a> {
     /// What cases on so many CPUs lack, where every one of them was skipped for want of CPUs.
     #[must_use]
     pub fn lacks_cpus(&self, cpus: u64) -> Option<&Lack> {
-        let mut of_them = self
-            .own()
-            .iter()
-            .filter(|c| c.params.int("cpus") == Some(cpus))
-            .peekable();
-        let first = of_them.peek()?.lack.as_ref();
-        let for_want_of_cpus = |c: &ViewCase| c.lack.as_ref().is_some_and(|l| l.of == Need::Cpus);
-        of_them.all(for_want_of_cpus).then_some(first).flatten()
+        let of_them = self.own().iter().filter(|c| c.params.int("cpus") == Some(cpus));
+        let lack = |c: &'a ViewCase| c.lack.as_ref().filter(|lack| lack.of == Need::Cpus);
+        let lacks: Option<Vec<&Lack>> = of_them.map(lack).collect();
+        lacks?.first().copied()
     }
 
     /// One value a round, in every undisturbed round that has figures for all cells: what claims are decided by.
@@ -195,7 +191,7 @@ impl<'a> View<'a> {
         Ok(case)
     }
 
-    pub(crate) fn column(&self, cell: &Cell, take: Take) -> Result<&BTreeMap<u32, f64>, Lack> {
+    fn column(&self, cell: &Cell, take: Take) -> Result<&BTreeMap<u32, f64>, Lack> {
         let case = self.find(cell)?;
         let rounds = match take {
             Take::Undisturbed => &case.values,

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use threadgauge_machine::{Burner, CpuList, Switches, clock, usage_children, usage_self};
+use threadgauge_machine::{Burner, Switches, clock, usage_children, usage_self};
 use threadgauge_results::{Metric, Params, Sample, Status};
 
 use crate::statistic;
@@ -48,14 +48,12 @@ impl CaseError {
 /// What a case may use, and where it leaves its figures.
 #[derive(Debug)]
 pub struct Worker {
-    cpus: CpuList,
     handicap_percent: u32,
     launched_ns: u64,
     switches: Switches,
     burner: Option<Burner>,
-    metrics: Vec<Metric>,
-    tags: Vec<String>,
-    noise: BTreeMap<String, f64>,
+    /// What it is if the case ends well.
+    sample: Sample,
 }
 
 impl Worker {
@@ -63,14 +61,17 @@ impl Worker {
     #[must_use]
     pub fn new(order: &Order) -> Self {
         Self {
-            cpus: CpuList::new(order.cpus.iter().copied()),
             handicap_percent: order.handicap_percent,
             launched_ns: order.launched_ns,
             switches: switches(),
             burner: None,
-            metrics: Vec::new(),
-            tags: Vec::new(),
-            noise: BTreeMap::new(),
+            sample: Sample {
+                status: Status::Ok,
+                reason: None,
+                tags: Vec::new(),
+                metrics: Vec::new(),
+                noise: BTreeMap::new(),
+            },
         }
     }
 
@@ -80,29 +81,15 @@ impl Worker {
         match result {
             Ok(()) => {
                 let now = switches();
-                let (voluntary, involuntary) = (
-                    now.voluntary - self.switches.voluntary,
-                    now.involuntary - self.switches.involuntary,
-                );
+                let voluntary = now.voluntary - self.switches.voluntary;
+                let involuntary = now.involuntary - self.switches.involuntary;
                 self.noise("voluntary_switches", voluntary as f64);
                 self.noise("involuntary_switches", involuntary as f64);
-                Sample {
-                    status: Status::Ok,
-                    reason: None,
-                    tags: self.tags,
-                    metrics: self.metrics,
-                    noise: self.noise,
-                }
+                self.sample
             }
             Err(CaseError::Failed(reason)) => Sample::without_figures(Status::Failed, reason),
             Err(CaseError::Skipped(reason)) => Sample::without_figures(Status::Skipped, reason),
         }
-    }
-
-    /// The CPUs this worker is pinned to.
-    #[must_use]
-    pub const fn cpus(&self) -> &CpuList {
-        &self.cpus
     }
 
     /// `CLOCK_MONOTONIC` just before this process was started, ns.
@@ -133,7 +120,7 @@ impl Worker {
 
     /// Leaves a figure; `name` is unique within the case, `value` finite.
     pub fn metric(&mut self, name: &str, unit: &str, value: f64) {
-        self.metrics.push(Metric {
+        self.sample.metrics.push(Metric {
             name: name.to_owned(),
             unit: unit.to_owned(),
             value,
@@ -142,14 +129,14 @@ impl Worker {
 
     /// Marks the sample, e.g. `cold` or `no-steady-state`.
     pub fn tag(&mut self, tag: &str) {
-        if !self.tags.iter().any(|t| t == tag) {
-            self.tags.push(tag.to_owned());
+        if !self.sample.tags.iter().any(|t| t == tag) {
+            self.sample.tags.push(tag.to_owned());
         }
     }
 
     /// Stores how disturbed the sample was, e.g. the share of time in which all units ran together.
     pub fn noise(&mut self, name: &str, value: f64) {
-        self.noise.insert(name.to_owned(), value);
+        self.sample.noise.insert(name.to_owned(), value);
     }
 }
 

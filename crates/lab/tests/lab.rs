@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use threadgauge_lab::launch::{Allowance, Interrupts, Launcher, Outcome};
+use threadgauge_lab::launch::{Interrupts, Launcher, Outcome};
 use threadgauge_lab::worker::Order;
 use threadgauge_results::{Params, Sample, Status};
 
@@ -16,10 +16,7 @@ fn alone() -> MutexGuard<'static, ()> {
     ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-const GENEROUS: Allowance = Allowance {
-    deadline: Duration::from_secs(600),
-    address_space: None,
-};
+const GENEROUS: Duration = Duration::from_secs(600);
 
 fn order() -> Order {
     Order {
@@ -32,10 +29,10 @@ fn order() -> Order {
 }
 
 /// Runs a shell script as the worker.
-fn run(script: &str, allowance: Allowance) -> Outcome {
+fn run(script: &str, deadline: Duration) -> Outcome {
     let (_write, read) = UnixStream::pair().unwrap();
     let mut launcher = Launcher::new("sh", ["-c", script], Interrupts::new(read).unwrap()).unwrap();
-    launcher.run(&order(), allowance)
+    launcher.run(&order(), deadline)
 }
 
 fn reason(outcome: Outcome) -> String {
@@ -64,11 +61,7 @@ fn a_worker_that_answers_is_heard() {
 #[test]
 fn a_worker_that_hangs_is_ended_at_its_deadline() {
     let _alone = alone();
-    let allowance = Allowance {
-        deadline: Duration::from_millis(200),
-        ..GENEROUS
-    };
-    let reason = reason(run("exec sleep 31536001", allowance));
+    let reason = reason(run("exec sleep 31536001", Duration::from_millis(200)));
     assert!(reason.contains("longer than its deadline"), "{reason}");
     assert_eq!(processes_with("^sleep 31536001"), 0);
 }
@@ -119,11 +112,8 @@ fn a_thousand_children_left_behind_are_ended_even_in_sessions_of_their_own() {
 #[test]
 fn a_worker_that_exhausts_its_memory_fails_alone() {
     let _alone = alone();
-    let allowance = Allowance {
-        address_space: Some(64 << 20),
-        ..GENEROUS
-    };
-    let reason = reason(run("cat > /dev/null; LC_ALL=C exec tail /dev/zero", allowance));
+    let script = "cat > /dev/null; ulimit -v 65536; LC_ALL=C exec tail /dev/zero";
+    let reason = reason(run(script, GENEROUS));
     assert!(
         reason.contains("exit code 1") && reason.contains("memory"),
         "{reason}"
@@ -157,9 +147,6 @@ fn one_interrupt_lets_the_case_finish_and_two_end_it() {
     write.write_all(&[1, 1]).unwrap();
     let begun = Instant::now();
     assert!(launcher.run(&order(), GENEROUS).sample.is_none());
-    assert!(
-        begun.elapsed() < GENEROUS.deadline,
-        "it was not ended by the interrupt"
-    );
+    assert!(begun.elapsed() < GENEROUS, "it was not ended by the interrupt");
     assert_eq!(processes_with("^sleep 31536003"), 0);
 }

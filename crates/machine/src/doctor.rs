@@ -1,4 +1,4 @@
-//! The doctor: what on this machine can spoil a measurement, how much, and the mend.
+//! The doctor: what on this machine can spoil a measurement, how much, and how to fix it.
 //!
 //! Judges facts that others read. Read-only: a mend is a sentence for the user, never done by us.
 

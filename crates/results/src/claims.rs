@@ -24,15 +24,15 @@ pub struct Claim {
     pub basis: String,
     /// The claim in one sentence.
     pub claim: String,
-    /// What is measured.
+    /// What is measured, in words.
     pub quantity: String,
-    /// Which cells decide it.
+    /// Which cells decide it, in words.
     pub experiment: String,
-    /// The statistic the rule is about.
+    /// The statistic the rule is about, in words.
     pub statistic: String,
-    /// The least value at which it holds.
+    /// The least value of the statistic at which it holds; none for no lower bound.
     pub holds_min: Option<f64>,
-    /// The largest value at which it holds.
+    /// The largest value of the statistic at which it holds; none for no upper bound.
     pub holds_max: Option<f64>,
     /// The rule in words.
     pub rule: String,
@@ -42,9 +42,10 @@ pub struct Claim {
     pub published_statistic_low: Option<f64>,
     /// The published statistic's largest value.
     pub published_statistic_high: Option<f64>,
-    /// Whether the published data satisfy the rule.
+    /// Whether the published data satisfy the rule: `fits`, `contradicts`, `mixed`, `stated_only` (a figure without
+    /// data) or `no_figure`.
     pub published_data_vs_rule: String,
-    /// What a machine must have to test it.
+    /// What a machine must have to test it, in words.
     pub precondition: String,
     /// What to know before quoting it.
     pub note: String,
@@ -139,17 +140,6 @@ pub enum Evidence {
         quote: Quote,
         /// Name and rounds of each.
         cells: Vec<(String, Rounds)>,
-    },
-    /// The statistic of each round: its median and sign interval decide (METHOD rule 4).
-    Statistic(Vec<f64>),
-    /// A ratio of two cases in each round: Hodges–Lehmann on logarithms decides (rule 5).
-    Ratio(Vec<f64>),
-    /// The statistic of each cell by round: every cell must satisfy the rule.
-    Cells {
-        /// Which cell to quote.
-        quote: Quote,
-        /// Name and rounds of each.
-        cells: Vec<(String, Vec<f64>)>,
     },
     /// An estimate computed elsewhere, e.g. by a bootstrap over rounds.
     Estimate {

@@ -74,8 +74,6 @@ fn judge(evidence: &Evidence, unit: &str, range: Range, alpha: f64) -> Judgement
     match evidence {
         Evidence::Rounds(rounds) => of_rounds(&rounds.values, rounds.estimator, range, alpha),
         Evidence::Each { quote, cells } => of_cells(*quote, cells, unit, range, alpha),
-        Evidence::Statistic(rounds) => of_rounds(rounds, Estimator::Median, range, alpha),
-        Evidence::Ratio(rounds) => of_rounds(rounds, Estimator::RATIO, range, alpha),
         Evidence::Estimate { value, ci95 } => Judgement {
             measured: Some(*value),
             ci95: *ci95,
@@ -84,17 +82,6 @@ fn judge(evidence: &Evidence, unit: &str, range: Range, alpha: f64) -> Judgement
                 |ci| place(ci, range),
             )
         },
-        Evidence::Cells { quote, cells } => {
-            let with_median = |(name, values): &(String, Vec<f64>)| {
-                let rounds = Rounds {
-                    values: values.clone(),
-                    estimator: Estimator::Median,
-                };
-                (name.clone(), rounds)
-            };
-            let cells: Vec<_> = cells.iter().map(with_median).collect();
-            of_cells(*quote, &cells, unit, range, alpha)
-        }
         Evidence::With { main, also } => of_conditions(judge(main, unit, range, alpha), also, alpha),
         Evidence::Missing(reason) => inconclusive(reason.clone()),
         Evidence::NotTestable { reason, measured } => Judgement {
@@ -319,15 +306,25 @@ mod tests {
     const ALPHA: f64 = 0.05;
     const AT_MOST_60_PERCENT: Range = Range { min: -0.05, max: 0.6 };
 
-    fn around(value: f64, n: usize) -> Vec<f64> {
-        (0..n).map(|i| value * (1.0 + 0.001 * i as f64)).collect()
+    fn around(value: f64, n: usize) -> Rounds {
+        Rounds {
+            values: (0..n).map(|i| value * (1.0 + 0.001 * i as f64)).collect(),
+            estimator: Estimator::Median,
+        }
+    }
+
+    fn ratio(values: Vec<f64>) -> Evidence {
+        Evidence::Rounds(Rounds {
+            values,
+            estimator: Estimator::RATIO,
+        })
     }
 
     #[test]
     fn an_interval_inside_holds_outside_does_not_and_across_is_open() {
         let verdict = |value| {
             judge(
-                &Evidence::Statistic(around(value, 7)),
+                &Evidence::Rounds(around(value, 7)),
                 "ratio",
                 AT_MOST_60_PERCENT,
                 ALPHA,
@@ -345,12 +342,12 @@ mod tests {
         let finding = decide(
             claim,
             "ratio",
-            &Evidence::Ratio(vec![7.0, 7.1, 7.2, 7.3, 7.4, 7.5, 7.6]),
+            &ratio(vec![7.0, 7.1, 7.2, 7.3, 7.4, 7.5, 7.6]),
             ALPHA,
         );
         assert_eq!(
             finding.says,
-            "Process / thread: 7.3 [7.1, 7.5] here; the rule asks for at least 10."
+            "Process / thread: 7.30 [7.10, 7.50] here; the rule asks for at least 10."
         );
         assert_eq!(finding.verdict, Some(Verdict::DoesNotHold));
     }
@@ -358,7 +355,7 @@ mod tests {
     #[test]
     fn five_rounds_give_a_figure_and_no_verdict() {
         let judgement = judge(
-            &Evidence::Statistic(around(0.3, 5)),
+            &Evidence::Rounds(around(0.3, 5)),
             "ratio",
             AT_MOST_60_PERCENT,
             ALPHA,
@@ -374,14 +371,14 @@ mod tests {
             min: 10.0,
             max: f64::INFINITY,
         };
-        let judgement = judge(&Evidence::Ratio(around(12.0, 7)), "ratio", range, ALPHA);
+        let judgement = judge(&ratio(around(12.0, 7).values), "ratio", range, ALPHA);
         assert_eq!(judgement.verdict, Verdict::Holds);
         assert!((judgement.measured.unwrap() - 12.036).abs() < 0.01);
     }
 
     #[test]
     fn one_cell_outside_overturns_all_when_the_rounds_suffice() {
-        let cells = |n| Evidence::Cells {
+        let cells = |n| Evidence::Each {
             quote: Quote::Largest,
             cells: (0..25)
                 .map(|i| (format!("N={i}"), around(if i == 24 { 4.0 } else { 0.1 }, n)))
@@ -399,11 +396,11 @@ mod tests {
     #[test]
     fn cells_inside_do_not_lend_their_certainty_to_one_outside() {
         let mut rounds = around(4.0, 10);
-        rounds[0] = 0.1;
+        rounds.values[0] = 0.1;
         let outside = [("N=24".to_owned(), rounds)];
         let inside = (0..24).map(|i| (format!("N={i}"), around(0.1, 10)));
         let cells = inside.chain(outside).collect();
-        let evidence = Evidence::Cells {
+        let evidence = Evidence::Each {
             quote: Quote::Largest,
             cells,
         };
@@ -415,7 +412,7 @@ mod tests {
 
     #[test]
     fn every_cell_inside_holds_and_quotes_the_extreme() {
-        let evidence = Evidence::Cells {
+        let evidence = Evidence::Each {
             quote: Quote::Smallest,
             cells: vec![("a".to_owned(), around(0.2, 7)), ("b".to_owned(), around(0.1, 7))],
         };
@@ -427,14 +424,14 @@ mod tests {
     #[test]
     fn a_condition_that_fails_overturns_and_an_open_one_weakens() {
         let with = |condition: f64| Evidence::With {
-            main: Box::new(Evidence::Statistic(around(0.3, 7))),
+            main: Box::new(Evidence::Rounds(around(0.3, 7))),
             also: vec![Condition {
                 says: "the step is the largest".to_owned(),
                 range: Range {
                     min: 1.0,
                     max: f64::INFINITY,
                 },
-                evidence: Evidence::Statistic(around(condition, 7)),
+                evidence: Evidence::Rounds(around(condition, 7)),
             }],
         };
         let verdict = |condition| judge(&with(condition), "ratio", AT_MOST_60_PERCENT, ALPHA).verdict;

@@ -25,7 +25,7 @@ Examples:
   threadgauge compare before/ after/ --fail-on slower:5%
 
 Exit codes: 0 done, 1 a check you asked for failed, 2 used wrongly or it could not be done.
-An interrupted run is done as far as it went: exit code 0, and `run.complete` is false in results.json.
+An interrupted run keeps what it measured: exit code 0, and `run.complete` is false in results.json.
 Results go to standard output, everything else to standard error."
 )]
 pub struct Cli {
@@ -35,7 +35,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Measure; without a command, this with the quick profile
+    /// Measure, and write a report; the default command, with the quick profile
     #[command(after_help = "\
 Examples:
   threadgauge run
@@ -54,13 +54,13 @@ Examples:
         /// Its name, as in `threadgauge list`
         experiment: String,
     },
-    /// Every published claim, and what a run says of it
+    /// Every published claim, and what a run says about it
     #[command(after_help = "\
 Examples:
   threadgauge claims
   threadgauge claims threadgauge-results/2026-11-21-4f2a --json")]
     Claims(ClaimsOptions),
-    /// Two result folders: what changed, by how much, how sure
+    /// Two results folders: what changed, by how much, and how certain that is
     #[command(after_help = "\
 Examples:
   threadgauge compare before after
@@ -69,29 +69,29 @@ Examples:
     /// Write the report again from stored results
     #[command(after_help = "Example:\n  threadgauge report threadgauge-results/2026-11-21-4f2a")]
     Report(ReportOptions),
-    /// What on this machine can spoil a measurement, and the mend; changes nothing
+    /// What on this machine can spoil a measurement, and how to fix it; changes nothing
     #[command(after_help = "Example:\n  threadgauge doctor --seconds 2")]
     Doctor(DoctorOptions),
     /// Serve a protocol on a concurrency design until SIGTERM or Ctrl-C
     #[command(after_help = "\
 Examples:
-  threadgauge serve --list              what runs on what, and why not
+  threadgauge serve --list              which protocol runs on which design, and why not
   threadgauge serve groups              on port 4222, as NATS' clients expect it
   threadgauge serve echo --design iterative --listen 127.0.0.1:7000
   threadgauge serve --config server.toml --listen 0.0.0.0:7000
 
-The file has the same names as the options, those of the protocol groups in a table of their own;
-what is given here wins over it:
+A file uses the names of the options. Those of the protocol groups are in a table of their own.
+An option on the command line wins over the file:
   protocol = \"groups\"
   listen = 4222
   [groups]
   token = \"secret\"
 
-The first line on standard error is `listening on ADDRESS`. At the first SIGTERM or Ctrl-C no
-more connections are accepted and those there are drained; the second ends it at once. The
-summary goes to standard output.")]
+The first line on standard error is `listening on ADDRESS`. The first SIGTERM or Ctrl-C stops
+accepting and drains the open connections; the second ends the server at once. The summary goes
+to standard output.")]
     Serve(ServeOptions),
-    /// One case in a process of its own; started by `run`
+    /// Run one case in a process of its own; started by `run`
     #[command(hide = true)]
     Worker,
     /// The man page or shell completions, to standard output
@@ -146,7 +146,7 @@ pub struct RunOptions {
     /// Exactly this many rounds, at least 1; 6 or more give intervals
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: Option<u32>,
-    /// Seed of the shuffles; random if not given, and stored
+    /// Seed of the shuffles; random if not given, and stored with the results
     #[arg(long)]
     pub seed: Option<u64>,
     /// CPUs to measure on, e.g. 0,2-3; all that this process may use if not given
@@ -155,17 +155,17 @@ pub struct RunOptions {
     /// The results folder; must not hold results yet
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Take turns, try by try, with another run that is given the same path (of a socket that is made there):
-    /// `compare` then pairs the two by round, and what the machine does meanwhile falls on both
+    /// Alternate, try by try, with another run that is given the same path; a socket is made there.
+    /// The machine's changes then fall on both runs, and `compare` pairs them by round
     #[arg(long, value_name = "PATH")]
     pub turns: Option<PathBuf>,
-    /// Go on with an interrupted run: same cases, same seed, nothing measured twice
+    /// Continue an interrupted run: same cases, same seed, nothing measured twice
     #[arg(long, value_name = "DIR", conflicts_with_all = ["experiments", "profile", "only", "set", "rounds", "seed", "cpus", "out", "turns", "handicap"])]
     pub resume: Option<PathBuf>,
     /// Exit with 1 when a case failed
     #[arg(long)]
     pub strict: bool,
-    /// results.json to standard output instead of tables
+    /// Print results.json to standard output instead of tables
     #[arg(long)]
     pub json: bool,
     /// Per cent of extra work in every timed section: the harness's own test

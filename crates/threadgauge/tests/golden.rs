@@ -50,7 +50,13 @@ fn every_experiment_is_in_a_stored_run() {
     let stored = stores().into_iter().flat_map(experiments);
     let stored: BTreeSet<String> = stored.map(|e| e.id).collect();
     let all: BTreeSet<String> = CATALOGUE.iter().map(|e| e.id().to_owned()).collect();
-    assert_eq!(stored, all);
+    let missing: Vec<&String> = all.difference(&stored).collect();
+    let gone: Vec<&String> = stored.difference(&all).collect();
+    assert!(
+        missing.is_empty() && gone.is_empty(),
+        "in no stored run: {missing:?}; not in the catalogue: {gone:?}. Store a run of a new experiment in a folder of its \
+         own in runs/golden, only its {STORE_FILE}, and let `cargo xtask golden` write the rest"
+    );
 }
 
 #[test]

@@ -10,6 +10,9 @@ use syn::punctuated::Punctuated;
 use syn::visit_mut::{self, VisitMut};
 use syn::{Attribute, Meta, Token};
 
+/// The feature that a crate's users switch on for their own tests, and for nothing else.
+const TEST_SUPPORT: &str = "feature = \"testing\"";
+
 /// Parses `text` and drops everything that only a test build contains.
 pub fn without_tests(text: &str) -> Result<syn::File> {
     let mut file =
@@ -167,7 +170,7 @@ fn is_in_product(node: &impl ToTokens) -> bool {
     !attributes.iter().any(is_for_tests)
 }
 
-/// Whether what follows this attribute is in no build but a test's.
+/// Whether what follows this attribute is in no build but a test's, of this crate or of one that uses it.
 fn is_for_tests(attribute: &Attribute) -> bool {
     attribute.path().is_ident("cfg")
         && attribute
@@ -177,7 +180,7 @@ fn is_for_tests(attribute: &Attribute) -> bool {
 
 fn can_hold_outside_tests(condition: &Meta) -> bool {
     let Meta::List(list) = condition else {
-        return !condition.path().is_ident("test");
+        return !condition.path().is_ident("test") && condition.to_token_stream().to_string() != TEST_SUPPORT;
     };
     let inner = list
         .parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated)
@@ -236,6 +239,10 @@ macro_rules! twice {
             0
         );
         assert_eq!(lines("#![cfg(test)]\nfn f() {}\n"), 1);
+        assert_eq!(
+            lines("#[cfg(any(test, feature = \"testing\"))]\nmod testing {}\n"),
+            0
+        );
         let text = "struct A {\n    x: u8,\n    #[cfg(test)]\n    y: u8,\n}\n";
         assert_eq!(lines(text), 3);
         let text = "impl A {\n    #[cfg(test)]\n    fn f() {}\n    fn g() {\n        #[cfg(test)]\n        f();\n    }\n}\n";
@@ -247,6 +254,7 @@ macro_rules! twice {
         for condition in [
             "not(test)",
             "any(test, loom)",
+            "any(test, feature = \"process\")",
             "loom",
             "unix",
             "feature = \"test\"",

@@ -1,6 +1,6 @@
 //! `create`: what making and ending a process or a thread costs, by each method of doing it.
 //!
-//! How it is measured is said in [`ABOUT`], which `explain` and the report print. `grid` has the cases, `measure` runs one
+//! How it is measured is said in `ABOUT`, which `explain` and the report print. `grid` has the cases, `measure` runs one
 //! (with `units`, `busy` and `latencies`), `read` makes the answer of the samples.
 //!
 //! The loop of source 003's handler kept the result of a comparison in place of the process id (notes N-09). Its claims are

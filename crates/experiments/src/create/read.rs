@@ -24,7 +24,6 @@ pub fn answer(view: &View<'_>) -> Answer {
         rankings: rankings(view),
         figures: charts(view),
         tables: vec![table_003(view)],
-        ..Answer::default()
     }
 }
 
@@ -37,19 +36,14 @@ fn pattern(case: Case) -> Params {
     case.any(&["unit", "count"])
 }
 
-/// What a unit takes, in the undisturbed rounds.
+/// What a unit takes.
 fn time(case: Case) -> Statistic {
     PER_UNIT.of(pattern(case))
 }
 
-/// What a unit takes, to be quoted.
-fn takes(case: Case) -> Statistic {
-    time(case)
-}
-
 /// The same for charts, µs.
 fn microseconds(case: Case) -> Statistic {
-    takes(case).times(1e-3)
+    time(case).times(1e-3)
 }
 
 fn times(of: Case, to: Case) -> Statistic {
@@ -81,7 +75,7 @@ fn ratio_of(view: &View<'_>, of: Case, to: Case) -> Option<String> {
 }
 
 fn sentence(view: &View<'_>) -> String {
-    let value = |case| view.value(&takes(case));
+    let value = |case| view.value(&time(case));
     let says = |what: &str, case| Some(format!("{what} takes {}", ns(value(case)?)));
     let process = says("on one CPU, making and ending a process by fork", FORK);
     let first = match (value(FORK), value(THREAD)) {
@@ -252,7 +246,7 @@ fn facts(view: &View<'_>) -> Vec<Finding> {
 /// What a parent's memory does to a method.
 fn from_parent(view: &View<'_>, method: Method, parent: (u64, bool)) -> Option<Finding> {
     let case = base(method).parent(parent);
-    let (ours, times) = (view.estimate(&takes(case))?, ratio_of(view, case, base(method))?);
+    let (ours, times) = (view.estimate(&time(case))?, ratio_of(view, case, base(method))?);
     let says = format!(
         "{} from a parent with {} MiB in {} pages takes {}, {times} times an empty parent.",
         method.name(),
@@ -346,7 +340,7 @@ fn ratio_chart<'v>(view: &'v View<'v>) -> Chart<'v> {
     let published = Method::ALL.map(|method| (method.name(), published(method)));
     let against_thread = |case: Case| match case.method {
         // The yardstick itself, where there is one.
-        Pthread => view.estimate(&takes(case)).map(|_| Estimate {
+        Pthread => view.estimate(&time(case)).map(|_| Estimate {
             value: 1.0,
             ci95: None,
         }),
@@ -458,9 +452,9 @@ fn table_003(view: &View<'_>) -> Table {
     }));
     columns.extend(OURS.map(base).map(|case| {
         let rounds = view.rounds(&time(case)).unwrap_or_default();
-        let all_rounds = view.summary(takes(case).cells()[0]);
+        let all_rounds = view.summary(time(case).cells()[0]);
         let trimmed = all_rounds.and_then(|all| all.trimmed_mean).map(ns);
-        let per_unit = view.estimate(&takes(case)).map(|ours| ours.show("ns"));
+        let per_unit = view.estimate(&time(case)).map(|ours| ours.show("ns"));
         column(&rounds, ns, [trimmed, per_unit, ratio_of(view, case, THREAD)])
     }));
     // The yardstick itself.
@@ -617,9 +611,9 @@ mod tests {
     fn a_case_is_found_whatever_its_count() {
         let ns = |count| view([cell(Case::base(Fork, count).alive(64), 5.0)]);
         for count in [200, 100_000] {
-            assert_eq!(ns(count).value(&takes(FORK.alive(64))), Some(5.0));
-            assert_eq!(ns(count).value(&takes(FORK)), None);
-            assert_eq!(ns(count).value(&takes(FORK.alive(64).cpus(2))), None);
+            assert_eq!(ns(count).value(&time(FORK.alive(64))), Some(5.0));
+            assert_eq!(ns(count).value(&time(FORK)), None);
+            assert_eq!(ns(count).value(&time(FORK.alive(64).cpus(2))), None);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Question: what does it cost when many threads or processes share the CPUs and keep giving them up, and what does
 //! a second CPU bring?
 //!
-//! How it is measured is said in [`ABOUT`], which `explain` and the report print; [`units`] runs a case. Here are the
+//! How it is measured is said in `ABOUT`, which `explain` and the report print; `units` runs a case. Here are the
 //! cases and what is read off their figures. Each statistic is one function, which claims, facts, charts and tables
 //! share; the lines of the source are the same functions of its run times.
 

@@ -19,6 +19,7 @@ use threadgauge_machine::clock;
 use super::case::{Case, Sink};
 use super::line::{Checker, Received};
 use super::output::write_all;
+use crate::sys::disk::is_in_memory;
 use crate::sys::fork::fork;
 use crate::sys::reap::reap;
 
@@ -90,8 +91,7 @@ impl Channel {
 
     /// Whether the file system of a file keeps it in memory: it never reaches a disk, which the source's log did.
     pub(super) fn is_in_memory(&self) -> bool {
-        let system = rustix::fs::fstatfs(&self.write_end);
-        system.is_ok_and(|system| [TMPFS, RAMFS].contains(&(system.f_type as u64)))
+        is_in_memory(&self.write_end)
     }
 
     /// Closes the sink and waits until everything has been read. Units must have ended: a write end that
@@ -218,10 +218,6 @@ fn temporary_file() -> Result<OwnedFd, CaseError> {
         CaseError::failed(says, e)
     })
 }
-
-/// `TMPFS_MAGIC` and `RAMFS_MAGIC` of the kernel.
-const TMPFS: u64 = 0x0102_1994;
-const RAMFS: u64 = 0x8584_58f6;
 
 fn open_nameless(folder: &std::path::Path) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CLOEXEC;

@@ -1,7 +1,7 @@
 //! Question: several small ones that source 000 answers by the way: do sleepers slow others, does slicing matrix work cost, does
 //! reading the clock give up the CPU, does a timer stop its thread, does a compiler remove an empty loop?
 //!
-//! One file a probe; how each is measured is said in [`ABOUT`].
+//! One file a probe; how each is measured is said in `ABOUT`.
 
 use threadgauge_lab::prelude::*;
 use threadgauge_results::Lack;

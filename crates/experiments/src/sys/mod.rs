@@ -3,6 +3,7 @@
 pub mod clone;
 pub mod counters;
 pub mod crew;
+pub mod disk;
 pub mod fork;
 pub mod gate;
 pub mod memory;

@@ -1,17 +1,223 @@
-//! The claims of source 000 that computations decide, each as a statistic.
+//! The claims of source 000 that computations decide, and the statistics that they, the facts and the charts are made of:
+//! serial against concurrent, measured against theory, one CPU against all.
 
 use threadgauge_lab::claim::on_all_cpus;
 use threadgauge_lab::prelude::*;
+use threadgauge_results::claim;
 
-use super::case::{Case, Extra, Order};
-use super::grid::{BASES_MS, COUNTS, KINDS, LONG_MS, SHORT_MS, background};
-use super::statistics::{
-    ELAPSED, Pair, SHORT_CONCLUSIONS, TURNAROUND, changes, concurrent, cpu, descending_over_others, io,
-    mean_ratio, measured, over_orders, pairs, ratio, serial, spread,
-};
+use super::case::{Case, Extra, Kind, Lengths, Order};
+use super::grid::{BASES_MS, COUNTS, KINDS, LONG_MS, MIDDLE, SHORT_MS, background};
+
+/// From the start to the last one's finish.
+pub(super) const ELAPSED: Metric = metric("elapsed_ns", "ns");
+/// The mean over computations of finish / length.
+pub(super) const TURNAROUND: Metric = metric("turnaround", "ratio");
+/// What theory says of the elapsed time.
+pub(super) const IDEAL_ELAPSED: Metric = metric("ideal_elapsed_ns", "ns");
+/// What theory says of the mean turnaround.
+pub(super) const IDEAL_TURNAROUND: Metric = metric("ideal_turnaround", "ratio");
+/// The mean time from a processor's end to its finisher's.
+pub(super) const FINISH_WAIT: Metric = metric("finish_wait_ns", "ns");
+/// CPU time of the work over its length, less 1.
+pub(super) const BURNER_ERROR: Metric = metric("burner_error", "ratio");
+
+/// The largest of the source's numbers of computations.
+const MOST: u64 = COUNTS[5];
+
+/// What theory says of `metric`.
+pub(super) fn ideal(metric: Metric) -> Metric {
+    if metric == ELAPSED {
+        IDEAL_ELAPSED
+    } else {
+        IDEAL_TURNAROUND
+    }
+}
+
+/// A serial case and its concurrent counterpart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Pair {
+    pub(super) serial: Case,
+    pub(super) concurrent: Case,
+}
+
+impl Pair {
+    /// Of the source's matrix.
+    pub(super) const fn of(kind: Kind, count: u64, base_ms: u64) -> Self {
+        let serial = Case::serial(kind, count, base_ms);
+        Self {
+            serial,
+            concurrent: serial.concurrent(),
+        }
+    }
+
+    /// Both with one thing changed.
+    fn with(self, change: impl Fn(Case) -> Case) -> Self {
+        Self {
+            serial: change(self.serial),
+            concurrent: change(self.concurrent),
+        }
+    }
+
+    pub(super) fn on(self, cpus: u64) -> Self {
+        self.with(|case| case.cpus(cpus))
+    }
+
+    pub(super) fn ordered(self, order: Order) -> Self {
+        self.with(|case| case.order(order))
+    }
+
+    pub(super) fn equal(self) -> Self {
+        self.with(|case| case.lengths(Lengths::Equal))
+    }
+
+    /// Concurrent over serial.
+    pub(super) fn ratio(self, metric: Metric) -> Statistic {
+        ratio(metric, self.concurrent, self.serial)
+    }
+
+    /// Serial over concurrent: how many times better all at once is.
+    pub(super) fn gain(self, metric: Metric) -> Statistic {
+        ratio(metric, self.serial, self.concurrent)
+    }
+
+    fn name(self) -> String {
+        let case = self
+            .serial
+            .any(&["mode", "carrier", "degree", "lengths", "order", "extra"]);
+        case.to_string()
+    }
+}
+
+/// CPU-bound computations of the source's matrix.
+pub(super) const fn cpu(count: u64, base_ms: u64) -> Pair {
+    Pair::of(Kind::Cpu, count, base_ms)
+}
+
+/// The source's numbers of computations of a kind and base.
+fn counts(kind: Kind, base_ms: u64) -> [Pair; 6] {
+    COUNTS.map(|n| Pair::of(kind, n, base_ms))
+}
+
+/// Those of them of which the run has both cases.
+pub(super) fn pairs(view: &View<'_>, kind: Kind, base_ms: u64) -> Vec<Pair> {
+    let mut pairs = counts(kind, base_ms).to_vec();
+    pairs.retain(|pair| view.measured(&elapsed(*pair)));
+    pairs
+}
+
+/// The source's matrix of a kind, as far as the run has it.
+pub(super) fn matrix(view: &View<'_>, kind: Kind) -> Vec<Pair> {
+    let of_base = |base_ms| pairs(view, kind, base_ms);
+    BASES_MS.into_iter().flat_map(of_base).collect()
+}
+
+/// A metric of one case over that of another.
+pub(super) fn ratio(metric: Metric, over: Case, under: Case) -> Statistic {
+    metric.of(over).over(metric.of(under))
+}
+
+/// By how many per cent a case's elapsed time exceeds what theory says of it.
+pub(super) fn over_theory(case: Case) -> Statistic {
+    let theory = IDEAL_ELAPSED.of(case);
+    ELAPSED.of(case).over(theory).less_one().times(100.0)
+}
+
+fn elapsed(pair: Pair) -> Statistic {
+    pair.ratio(ELAPSED)
+}
+
+fn turnaround(pair: Pair) -> Statistic {
+    pair.ratio(TURNAROUND)
+}
+
+fn overhead(pair: Pair) -> Statistic {
+    elapsed(pair).less_one()
+}
+
+fn saved_turnaround(pair: Pair) -> Statistic {
+    turnaround(pair).saved()
+}
+
+fn turnaround_equal(pair: Pair) -> Statistic {
+    turnaround(pair.equal())
+}
+
+fn turnaround_by_chance(pair: Pair) -> Statistic {
+    turnaround(pair.ordered(Order::Shuffled))
+}
+
+fn gain_ascending(pair: Pair) -> Statistic {
+    pair.ordered(Order::Ascending).gain(TURNAROUND)
+}
+
+/// By how much the elapsed times differ.
+fn difference(pair: Pair) -> Statistic {
+    Statistic::function([elapsed(pair)], |v| (v[0] - 1.0).abs())
+}
+
+/// The turnarounds of a case in each order.
+fn in_orders(case: Case) -> [Statistic; 3] {
+    Order::ALL.map(|order| TURNAROUND.of(case.order(order)))
+}
+
+/// The serial turnaround longest first over the worse of the other orders.
+fn descending_over_others(pair: Pair) -> Statistic {
+    Statistic::function(in_orders(pair.serial), |v| v[0] / v[1].max(v[2]))
+}
+
+/// The largest over the smallest concurrent turnaround.
+fn spread_of_orders(pair: Pair) -> Statistic {
+    Statistic::function(in_orders(pair.concurrent), |v| largest(v) / smallest(v))
+}
+
+/// The geometric mean over pairs.
+pub(super) fn mean_ratio(pairs: impl IntoIterator<Item = Pair>, metric: Metric) -> Statistic {
+    Statistic::geometric_mean(pairs.into_iter().map(|pair| pair.ratio(metric)))
+}
+
+/// A claim about CPU-bound work on one CPU, and what a round says of it at the middle count.
+type Conclusion = (&'static str, fn(Pair) -> Statistic);
+
+/// Those about short computations.
+const SHORT: [Conclusion; 9] = [
+    ("cpu-concurrent-never-faster-on-one-cpu", elapsed),
+    ("short-cpu-concurrent-10pct-slower", elapsed),
+    ("short-work-has-large-create-overhead", overhead),
+    ("short-cpu-serial-better-turnaround", turnaround),
+    ("equal-lengths-serial-better-turnaround", turnaround_equal),
+    ("mixed-lengths-concurrent-better-turnaround", turnaround_by_chance),
+    ("ascending-serial-beats-concurrent", gain_ascending),
+    ("descending-is-worst-serial-order", descending_over_others),
+    ("concurrent-turnaround-ignores-order", spread_of_orders),
+];
+/// Those about long ones, which count where they were measured.
+const LONG: [Conclusion; 2] = [
+    ("long-cpu-elapsed-converges", difference),
+    ("long-cpu-turnaround-gain-up-to-50pct", saved_turnaround),
+];
+
+/// The conclusions that a run can look at, each with 1 in a round that says one thing on one CPU and the other on all, else 0.
+pub(super) fn changes(view: &View<'_>, all: u64) -> Vec<(&'static str, Statistic)> {
+    let change = |(base_ms, (id, of)): (u64, Conclusion)| {
+        let range = claim(id)?.range();
+        let both = [1, all].map(|cpus| of(cpu(MIDDLE, base_ms).on(cpus)));
+        if !both.iter().all(|statistic| view.measured(statistic)) {
+            return None;
+        }
+        let holds = move |value: &f64| (range.min..=range.max).contains(value);
+        let changes = move |v: &[f64]| f64::from(u8::from(holds(&v[0]) != holds(&v[1])));
+        Some((id, Statistic::function(both, changes)))
+    };
+    let short = SHORT.map(|conclusion| (SHORT_MS, conclusion));
+    let long = LONG.map(|conclusion| (LONG_MS, conclusion));
+    short.into_iter().chain(long).filter_map(change).collect()
+}
 
 /// What decides each claim.
 pub(super) fn claims(view: &View<'_>) -> Vec<Claim> {
+    let short = counts(Kind::Cpu, SHORT_MS);
+    // Chance gives two computations one of the two other orders again.
+    let three_orders = &short[1..];
     let two_systems = || not_testable("needs the results of two operating systems on the same machine");
     vec![
         ("cpu-concurrent-never-faster-on-one-cpu", never_faster(view)),
@@ -25,16 +231,19 @@ pub(super) fn claims(view: &View<'_>) -> Vec<Claim> {
             "short-cpu-serial-better-turnaround",
             short_mean(view, TURNAROUND, |mean| mean),
         ),
-        ("equal-lengths-serial-better-turnaround", equal_lengths(view)),
+        (
+            "equal-lengths-serial-better-turnaround",
+            each_pair(view, Quote::Smallest, &short, turnaround_equal),
+        ),
         ("mixed-lengths-concurrent-better-turnaround", mixed_lengths(view)),
         ("ascending-serial-beats-concurrent", ascending(view)),
         (
             "descending-is-worst-serial-order",
-            in_all_orders(view, Quote::Smallest, serial, descending_over_others),
+            each_pair(view, Quote::Smallest, three_orders, descending_over_others),
         ),
         (
             "concurrent-turnaround-ignores-order",
-            in_all_orders(view, Quote::Largest, concurrent, spread),
+            each_pair(view, Quote::Largest, three_orders, spread_of_orders),
         ),
         (
             "cpu-concurrent-faster-on-smp",
@@ -72,18 +281,16 @@ fn needs_long(view: &View<'_>, what: &str) -> Test {
     ))
 }
 
-/// A ratio of each pair, by name.
-fn of_each(quote: Quote, pairs: &[Pair], statistic: impl Fn(Pair) -> Statistic) -> Test {
-    each(quote, pairs.iter().map(|&pair| (pair.name(), statistic(pair))))
+/// A statistic of each pair of which the run has it, by name.
+fn each_pair(view: &View<'_>, quote: Quote, pairs: &[Pair], of: impl Fn(Pair) -> Statistic) -> Test {
+    let cells = pairs.iter().map(|pair| (pair.name(), of(*pair)));
+    each(quote, cells.filter(|(_, statistic)| view.measured(statistic)))
 }
 
 fn never_faster(view: &View<'_>) -> Test {
-    let measured: Vec<Pair> = BASES_MS
-        .iter()
-        .flat_map(|&base_ms| pairs(view, |n| cpu(n, base_ms)))
-        .collect();
+    let measured = matrix(view, Kind::Cpu);
     let all = COUNTS.len() * BASES_MS.len();
-    of_each(Quote::Smallest, &measured, |pair| pair.ratio(ELAPSED)).of_a_part(
+    each_pair(view, Quote::Smallest, &measured, elapsed).of_a_part(
         measured.len() == all,
         format!(
             "it is about {all} cells, of which this run measured {}; --profile paper has them all",
@@ -95,7 +302,7 @@ fn never_faster(view: &View<'_>) -> Test {
 /// A statistic of the mean ratio over the counts of the shortest CPU-bound computations.
 fn short_mean(view: &View<'_>, metric: Metric, of_mean: fn(Statistic) -> Statistic) -> Test {
     const LEAST: usize = 3;
-    let pairs = pairs(view, |n| cpu(n, SHORT_MS));
+    let pairs = pairs(view, Kind::Cpu, SHORT_MS);
     if pairs.len() < LEAST {
         return not_measured(format!(
             "needs at least {LEAST} numbers of computations at {SHORT_MS} ms, serial and concurrent, on one CPU"
@@ -105,14 +312,13 @@ fn short_mean(view: &View<'_>, metric: Metric, of_mean: fn(Statistic) -> Statist
 }
 
 fn converges(view: &View<'_>) -> Test {
-    let long = pairs(view, |n| cpu(n, LONG_MS));
+    let long = pairs(view, Kind::Cpu, LONG_MS);
     if long.is_empty() {
         return needs_long(view, "CPU-bound computations, serial and concurrent,");
     }
     let short = long.iter().map(|pair| cpu(pair.serial.count, SHORT_MS));
-    let difference = |pair: Pair| Statistic::function([pair.ratio(ELAPSED)], |v| (v[0] - 1.0).abs());
     let means = [mean_ratio(short, ELAPSED), mean_ratio(long.clone(), ELAPSED)];
-    of_each(Quote::Largest, &long, difference).also(
+    each_pair(view, Quote::Largest, &long, difference).also(
         format!("the difference is smaller at {LONG_MS} ms than at {SHORT_MS} ms"),
         Range::at_least(0.0),
         Statistic::function(means, |v| (v[0] - 1.0).abs() - (v[1] - 1.0).abs()),
@@ -120,121 +326,93 @@ fn converges(view: &View<'_>) -> Test {
 }
 
 fn long_gain(view: &View<'_>) -> Test {
-    let pairs = pairs(view, |n| cpu(n, LONG_MS));
-    if pairs.last().map(|pair| pair.serial.count) != COUNTS.last().copied() {
+    if !view.measured(&turnaround(cpu(MOST, LONG_MS))) {
         return needs_long(view, "17 CPU-bound computations, serial and concurrent,");
     }
-    let ratios = pairs.into_iter().map(|pair| pair.ratio(TURNAROUND));
-    let most = |v: &[f64]| {
-        v.iter()
-            .map(|ratio| 1.0 - ratio)
-            .fold(f64::NEG_INFINITY, f64::max)
-    };
-    Statistic::function(ratios, most).into()
-}
-
-fn equal_lengths(view: &View<'_>) -> Test {
-    let pairs = pairs(view, |n| cpu(n, SHORT_MS).equal());
-    of_each(Quote::Smallest, &pairs, |pair| pair.ratio(TURNAROUND))
+    let ratios = pairs(view, Kind::Cpu, LONG_MS).into_iter().map(turnaround);
+    Statistic::function(ratios, |v| 1.0 - smallest(v)).into()
 }
 
 fn mixed_lengths(view: &View<'_>) -> Test {
-    let pairs = pairs(view, |n| cpu(n, SHORT_MS).ordered(Order::Shuffled));
-    if pairs.last().map(|pair| pair.serial.count) != COUNTS.last().copied() {
+    if !view.measured(&turnaround_by_chance(cpu(MOST, SHORT_MS))) {
         return not_measured(
             "needs computations that differ as much as 1 to 17 in an order by chance: --profile standard has them",
         );
     }
-    mean_ratio(pairs, TURNAROUND).into()
+    let ratios = counts(Kind::Cpu, SHORT_MS).map(turnaround_by_chance);
+    Statistic::geometric_mean(ratios.into_iter().filter(|ratio| view.measured(ratio))).into()
 }
 
 fn ascending(view: &View<'_>) -> Test {
-    let pairs = pairs(view, |n| cpu(n, SHORT_MS).ordered(Order::Ascending));
-    of_each(Quote::Largest, &pairs, |pair| pair.gain(TURNAROUND)).also(
+    let short = counts(Kind::Cpu, SHORT_MS);
+    let elapsed = short.map(|pair| elapsed(pair.ordered(Order::Ascending)));
+    let measured = elapsed.into_iter().filter(|ratio| view.measured(ratio));
+    each_pair(view, Quote::Largest, &short, gain_ascending).also(
         "one after the other takes no longer in all than at once (2 %)",
         Range { min: 0.0, max: 1.02 },
-        Statistic::inverse(mean_ratio(pairs, ELAPSED)),
-    )
-}
-
-/// A statistic of the turnarounds in the three orders, at each count of which all were measured both ways. Two computations
-/// are left out, since chance gives one of the two orders again.
-fn in_all_orders(view: &View<'_>, quote: Quote, of: fn(Pair) -> Case, function: fn(&[f64]) -> f64) -> Test {
-    let in_all = |pair: &Pair| {
-        Order::ALL
-            .into_iter()
-            .all(|order| pair.ordered(order).measured(view))
-    };
-    let pairs = COUNTS[1..].iter().map(|&n| cpu(n, SHORT_MS)).filter(in_all);
-    each(
-        quote,
-        pairs.map(|pair| (pair.name(), over_orders(pair, of, function))),
+        Statistic::geometric_mean(measured).inverse(),
     )
 }
 
 fn faster_on(view: &View<'_>, all: u64) -> Test {
-    let pairs = pairs(view, |n| cpu(n, LONG_MS).on(all));
-    if pairs.is_empty() {
+    let pairs = counts(Kind::Cpu, LONG_MS).map(|pair| pair.on(all));
+    if !pairs.iter().any(|pair| view.measured(&elapsed(*pair))) {
         return needs_long(view, "CPU-bound computations on all CPUs");
     }
-    of_each(Quote::Largest, &pairs, |pair| pair.ratio(ELAPSED))
+    each_pair(view, Quote::Largest, &pairs, elapsed)
 }
 
 /// The share of the conclusions of which a round says one thing on one CPU and the other on all.
 fn share_that_changes(view: &View<'_>, all: u64) -> Test {
     let changes = changes(view, all);
-    if changes.len() < SHORT_CONCLUSIONS {
+    if changes.len() < SHORT.len() {
         return not_measured(format!(
-            "needs {} CPU-bound computations of all lengths and orders on one CPU and on all: --profile standard has \
-             them",
-            super::grid::MIDDLE
+            "needs {MIDDLE} CPU-bound computations of all lengths and orders on one CPU and on all: --profile standard \
+             has them"
         ));
     }
     let share = |v: &[f64]| v.iter().sum::<f64>() / v.len() as f64;
     Statistic::function(changes.into_iter().map(|(_, change)| change), share).into()
 }
 
-/// What a concurrent run of sleepers takes beyond its longest, ns.
-fn beyond_longest(count: u64, base_ms: u64) -> Statistic {
-    let longest_ns = (count * base_ms) as f64 * 1e6;
-    Statistic::function([ELAPSED.of(io(count, base_ms).concurrent)], move |v| {
-        v[0] - longest_ns
-    })
+/// The base times the count, ns: what the longest computation takes, and what all finishers take together.
+fn longest_ns(case: Case) -> f64 {
+    (case.count * case.base_ms) as f64 * 1e6
+}
+
+/// What a concurrent run takes beyond its longest computation, ns.
+fn beyond_longest(pair: &Pair) -> Statistic {
+    let longest_ns = longest_ns(pair.serial);
+    Statistic::function([ELAPSED.of(pair.concurrent)], move |v| v[0] - longest_ns)
 }
 
 fn io_overhead(view: &View<'_>) -> Test {
-    let both = |n: &u64| {
-        [SHORT_MS, LONG_MS]
-            .iter()
-            .all(|&ms| measured(view, io(*n, ms).concurrent))
-    };
-    let counts: Vec<u64> = COUNTS.into_iter().filter(both).collect();
-    if counts.is_empty() {
+    let [short, long] = [SHORT_MS, LONG_MS].map(|base_ms| counts(Kind::Io, base_ms));
+    let both = short.into_iter().zip(long);
+    let measured = |pair: &Pair| view.measured(&ELAPSED.of(pair.concurrent));
+    let (short, long): (Vec<Pair>, Vec<Pair>) = both.filter(|(a, b)| measured(a) && measured(b)).unzip();
+    if long.is_empty() {
         return needs_long(view, "concurrent I/O-bound computations");
     }
-    let share = |&n: &u64| {
-        let longest_ns = (n * LONG_MS) as f64 * 1e6;
-        let share = Statistic::function([beyond_longest(n, LONG_MS)], move |v| v[0] / longest_ns);
-        (io(n, LONG_MS).name(), share)
+    let share = |pair: &Pair| {
+        let longest_ns = longest_ns(pair.serial);
+        let share = Statistic::function([beyond_longest(pair)], move |v| v[0] / longest_ns);
+        (pair.name(), share)
     };
-    let sum = |base_ms| {
-        Statistic::function(counts.iter().map(|&n| beyond_longest(n, base_ms)), |v| {
-            v.iter().sum()
-        })
-    };
-    each(Quote::Largest, counts.iter().map(share)).also(
+    let sum = |pairs: &[Pair]| Statistic::function(pairs.iter().map(beyond_longest), |v| v.iter().sum());
+    each(Quote::Largest, long.iter().map(share)).also(
         format!("the cost at {LONG_MS} ms is between half and twice that at {SHORT_MS} ms"),
         Range { min: 0.5, max: 2.0 },
-        sum(LONG_MS).over(sum(SHORT_MS)),
+        sum(&long).over(sum(&short)),
     )
 }
 
 fn long_io(view: &View<'_>) -> Test {
-    let pairs = pairs(view, |n| io(n, LONG_MS));
+    let pairs = pairs(view, Kind::Io, LONG_MS);
     if pairs.is_empty() {
         return needs_long(view, "I/O-bound computations, serial and concurrent,");
     }
-    of_each(Quote::Largest, &pairs, |pair| pair.gain(ELAPSED))
+    each_pair(view, Quote::Largest, &pairs, |pair| pair.gain(ELAPSED))
 }
 
 /// The smallest count at which the concurrent turnaround is the better one; what no count reaches is beyond the last.
@@ -243,7 +421,7 @@ fn break_even(view: &View<'_>) -> Test {
     let mut cells = Vec::new();
     for kind in KINDS {
         let name = kind.name();
-        let pairs = pairs(view, |n| Pair::of(kind, n, SHORT_MS));
+        let pairs = pairs(view, kind, SHORT_MS);
         let counts: Vec<u64> = pairs.iter().map(|pair| pair.serial.count).collect();
         let Some(&last) = counts.last() else {
             return not_measured(format!(
@@ -255,7 +433,7 @@ fn break_even(view: &View<'_>) -> Test {
             let better = counts.iter().zip(v).find(|(_, ratio)| **ratio < 1.0);
             better.map_or(last + STEP, |(&n, _)| n) as f64
         };
-        let first = Statistic::function(pairs.into_iter().map(|pair| pair.ratio(TURNAROUND)), first_better);
+        let first = Statistic::function(pairs.into_iter().map(turnaround), first_better);
         // Beyond what was measured is a number only where everything was.
         let beyond = |rounds: Vec<f64>| rounds.iter().any(|&n| n > last as f64);
         if !whole && view.rounds(&first).is_ok_and(beyond) {
@@ -269,70 +447,57 @@ fn break_even(view: &View<'_>) -> Test {
 }
 
 fn short_gain(view: &View<'_>) -> Test {
-    let of_kind = |kind| pairs(view, |n| Pair::of(kind, n, SHORT_MS));
+    let of_kind = |kind| pairs(view, kind, SHORT_MS);
     let pairs: Vec<Pair> = KINDS.into_iter().flat_map(of_kind).collect();
     if pairs.is_empty() {
         return not_measured(format!("no cell at {SHORT_MS} ms was measured both ways"));
     }
     let complete = pairs.len() == KINDS.len() * COUNTS.len();
-    let gains = pairs
-        .into_iter()
-        .flat_map(|pair| [ELAPSED, TURNAROUND].map(|metric| pair.gain(metric)));
-    Test::from(Statistic::function(gains, |v| {
-        v.iter().copied().fold(0.0, f64::max)
-    }))
-    .of_a_part(
+    let both = |pair: Pair| [ELAPSED, TURNAROUND].map(|metric| pair.gain(metric));
+    let gains = pairs.into_iter().flat_map(both);
+    Test::from(Statistic::function(gains, |v| largest(v).max(0.0))).of_a_part(
         complete,
-        "it is about 2 to 17 computations of both kinds; --profile standard has them".to_owned(),
+        "it is about 2 to 17 computations of both kinds; --profile standard has them",
     )
 }
 
 fn one_background(view: &View<'_>, all: u64) -> Test {
-    let counts = COUNTS.into_iter().filter(|&n| measured(view, background(n, all)));
-    let cells = counts.map(|n| {
-        let pair = cpu(n, SHORT_MS).on(all);
-        (pair.name(), ratio(ELAPSED, background(n, all), pair.concurrent))
-    });
+    let pairs = counts(Kind::Cpu, SHORT_MS).map(|pair| pair.on(all));
+    let background = |pair: &Pair| background(pair.serial.count, all);
+    let measured = pairs
+        .iter()
+        .filter(|pair| view.measured(&ELAPSED.of(background(pair))));
+    let cells = measured.map(|pair| (pair.name(), ratio(ELAPSED, background(pair), pair.concurrent)));
     each(Quote::Largest, cells)
 }
 
-/// The cases with `extra` that were measured, by number of CPUs and count.
-fn with_extra(view: &View<'_>, extra: Extra) -> Vec<Case> {
+/// A statistic of each case with `extra` that was measured, by number of CPUs and count.
+fn with_extra(view: &View<'_>, extra: Extra, of: impl Fn(Case) -> Statistic) -> Test {
     let cpus = [Some(1), view.all_cpus()].into_iter().flatten();
-    let of = |cpus| COUNTS.map(|n| cpu(n, SHORT_MS).on(cpus).concurrent.extra(extra));
-    cpus.flat_map(of).filter(|&case| measured(view, case)).collect()
-}
-
-fn short_name(case: Case) -> String {
-    format!("count={},cpus={}", case.count, case.cpus)
+    let cases = cpus.flat_map(|cpus| COUNTS.map(|n| cpu(n, SHORT_MS).on(cpus).concurrent.extra(extra)));
+    let measured = cases.filter(|&case| view.measured(&ELAPSED.of(case)));
+    let name = |case: Case| format!("count={},cpus={}", case.count, case.cpus);
+    each(Quote::Smallest, measured.map(|case| (name(case), of(case))))
 }
 
 fn finisher(view: &View<'_>) -> Test {
-    let cells = with_extra(view, Extra::Finisher).into_iter().map(|case| {
-        let finishing_ns = (case.count * case.base_ms) as f64 * 1e6;
+    with_extra(view, Extra::Finisher, |case| {
+        let finishing_ns = longest_ns(case);
         let longer = ELAPSED.of(case).less(ELAPSED.of(case.extra(Extra::None)));
-        (
-            short_name(case),
-            Statistic::function([longer], move |v| v[0] / finishing_ns),
-        )
-    });
-    each(Quote::Smallest, cells)
+        Statistic::function([longer], move |v| v[0] / finishing_ns)
+    })
 }
 
 fn dependencies(view: &View<'_>) -> Test {
-    let chained = with_extra(view, Extra::Chain);
     let over_plain = |case: Case| ratio(ELAPSED, case, case.extra(Extra::None));
-    let unaffected = |case: &Case| {
-        let serial = cpu(case.count, SHORT_MS).serial;
-        Test::from(ELAPSED.of(serial.extra(Extra::Chain)).over(ELAPSED.of(serial)))
-    };
-    let on_one = chained.iter().find(|case| case.cpus == 1);
-    let unaffected = on_one.map_or_else(|| not_measured("no chain was measured on one CPU"), unaffected);
-    each(
-        Quote::Smallest,
-        chained.iter().map(|&case| (short_name(case), over_plain(case))),
-    )
-    .also(
+    let chain = |case: Case| case.extra(Extra::Chain);
+    let measured = |pair: &&Pair| view.measured(&ELAPSED.of(chain(pair.concurrent)));
+    let short = counts(Kind::Cpu, SHORT_MS);
+    let unaffected = short.iter().find(measured).map_or_else(
+        || not_measured("no chain was measured on one CPU"),
+        |pair| over_plain(chain(pair.serial)).into(),
+    );
+    with_extra(view, Extra::Chain, over_plain).also(
         "one after the other takes the same with dependencies (2 %)",
         Range { min: 0.98, max: 1.02 },
         unaffected,

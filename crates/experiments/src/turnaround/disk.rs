@@ -8,6 +8,7 @@ use std::time::Duration;
 use rustix::fs::{Mode, OFlags};
 use threadgauge_machine::clock;
 
+use crate::sys::disk::is_in_memory;
 use threadgauge_lab::worker::CaseError;
 
 /// What is read at once, and what offsets and memory must be multiples of: a page, as every device accepts.
@@ -39,9 +40,7 @@ impl Disk {
         let file: File = rustix::fs::open(&folder, flags, Mode::RUSR | Mode::WUSR)
             .map_err(|e| skipped("cannot be read past the cache", &e))?
             .into();
-        let in_memory =
-            rustix::fs::fstatfs(&file).is_ok_and(|fs| [TMPFS, RAMFS].contains(&(fs.f_type as u64)));
-        if in_memory {
+        if is_in_memory(&file) {
             return Err(skipped("is in memory", &"tmpfs"));
         }
         let filled = with_block(|block| {
@@ -75,10 +74,6 @@ impl Disk {
         read.map_err(|e| format!("reading the file past the cache: {e}"))
     }
 }
-
-/// `TMPFS_MAGIC` and `RAMFS_MAGIC` of the kernel.
-const TMPFS: u64 = 0x0102_1994;
-const RAMFS: u64 = 0x8584_58f6;
 
 /// Lends this thread's block, aligned as direct reads need it.
 fn with_block<T>(f: impl FnOnce(&mut [u8]) -> T) -> T {

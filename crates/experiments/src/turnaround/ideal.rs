@@ -17,67 +17,42 @@ pub(super) enum Phase {
     Wait(f64),
 }
 
-/// A computation at work.
-struct Active {
-    index: usize,
-    /// What is left of its phases; the first is under way.
-    phases: VecDeque<Phase>,
-}
-
 /// When each computation completes after the start, ns, where each is given by its phases.
 pub(super) fn completions(computations: &[Vec<Phase>], cpus: usize, degree: usize) -> Vec<f64> {
     let mut completed = vec![0.0; computations.len()];
-    let mut queue = computations.iter().enumerate();
-    let mut active: Vec<Active> = Vec::new();
+    let mut queue = computations.iter().cloned().map(VecDeque::from).enumerate();
+    // Each with what is left of its phases; the first is under way.
+    let mut active: Vec<(usize, VecDeque<Phase>)> = Vec::new();
     let mut now = 0.0;
     loop {
-        while active.len() < degree {
-            let Some((index, phases)) = queue.next() else {
-                break;
-            };
-            active.push(Active {
-                index,
-                phases: phases.iter().copied().collect(),
-            });
-        }
+        active.extend(queue.by_ref().take(degree - active.len()));
         // What is without phases, or has ended its last, leaves, and makes room.
         let before = active.len();
-        active.retain(|a| {
-            if a.phases.is_empty() {
-                completed[a.index] = now;
-            }
-            !a.phases.is_empty()
-        });
+        for (index, _) in active.extract_if(.., |(_, phases)| phases.is_empty()) {
+            completed[index] = now;
+        }
         if active.len() < before {
             continue;
         }
-        let computing = active
-            .iter()
-            .filter(|a| matches!(a.phases[0], Phase::Compute(_)))
-            .count();
-        let rate = (cpus as f64 / computing.max(1) as f64).min(1.0);
-        let until = |a: &Active| match a.phases[0] {
-            Phase::Compute(left) => left / rate,
-            Phase::Wait(left) => left,
-        };
-        let Some(step) = active.iter().map(until).min_by(f64::total_cmp) else {
+        let computes = |phase: &Phase| matches!(phase, Phase::Compute(_));
+        let computing = active.iter().filter(|(_, phases)| computes(&phases[0])).count();
+        let share = (cpus as f64 / computing.max(1) as f64).min(1.0);
+        let rate = |phase: &Phase| if computes(phase) { share } else { 1.0 };
+        let until = active.iter().map(|(_, phases)| {
+            let (Phase::Compute(left) | Phase::Wait(left)) = phases[0];
+            left / rate(&phases[0])
+        });
+        let Some(step) = until.min_by(f64::total_cmp) else {
             return completed;
         };
         now += step;
-        for a in &mut active {
-            let left = match &mut a.phases[0] {
-                Phase::Compute(left) => {
-                    *left -= step * rate;
-                    left
-                }
-                Phase::Wait(left) => {
-                    *left -= step;
-                    left
-                }
-            };
+        for (_, phases) in &mut active {
+            let rate = rate(&phases[0]);
+            let (Phase::Compute(left) | Phase::Wait(left)) = &mut phases[0];
+            *left -= step * rate;
             // Rounding leaves a billionth of a billionth of what ends together with another.
             if *left <= now * 1e-12 {
-                a.phases.pop_front();
+                phases.pop_front();
             }
         }
     }

@@ -8,12 +8,12 @@ use threadgauge_exec::process::Crash;
 use threadgauge_exec::{
     Carrier as ExecCarrier, ConcurrentExecution, Degree as ExecDegree, Done, Mode, Report, Times,
 };
-use threadgauge_machine::{Burner, Switches, Usage, clock, usage_children, usage_self};
+use threadgauge_machine::{Burner, Switches, clock, usage_children, usage_self};
 
 use super::case::{Carrier, Case, Degree, Extra, as_usize};
 use super::work::{Computation, IN_A_HELPER, Means};
 use threadgauge_lab::refusal::refused;
-use threadgauge_lab::worker::{CaseError, Lap, Worker};
+use threadgauge_lab::worker::{CaseError, Worker};
 
 /// What was written down about a computation. Times in ns since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -28,22 +28,21 @@ pub(super) struct Record {
     pub(super) finished_ns: f64,
     /// CPU time of its processor.
     pub(super) cpu_ns: f64,
+    /// When it would have completed by theory alone.
+    pub(super) ideal_ns: f64,
 }
 
 /// One run of a case.
 #[derive(Debug)]
 pub(super) struct Measured {
-    pub(super) lap: Lap,
+    /// From before the call to its return.
+    pub(super) elapsed_ns: f64,
     /// In the order in which they were given.
     pub(super) records: Vec<Record>,
     /// CPU time of the worker and of helpers that it has waited for.
     pub(super) cpu_ns: f64,
     pub(super) switches: Switches,
     pub(super) most_running: usize,
-    /// When each would have completed by theory alone.
-    pub(super) ideal_ns: Vec<f64>,
-    /// The calibrated rate, ns of CPU time a step.
-    pub(super) ns_per_step: f64,
 }
 
 /// Whose turn it is, where each computation needs the one before it.
@@ -56,10 +55,8 @@ struct Chain {
 impl Chain {
     /// Waits until all before `index` have ended. They were started before it, so it cannot wait for ever.
     fn wait_for(&self, index: usize) {
-        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-        while *next < index {
-            next = self.moved.wait(next).unwrap_or_else(PoisonError::into_inner);
-        }
+        let next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.moved.wait_while(next, |next| *next < index));
     }
 
     fn end(&self) {
@@ -78,7 +75,12 @@ pub(super) fn measure(case: Case, seed: u64, worker: &mut Worker) -> Result<Meas
         .map(|&length| means.computation(length))
         .enumerate()
         .collect();
-    let mut records = vec![Record::default(); lengths.len()];
+    let record = |(length, ideal_ns): (&Duration, f64)| Record {
+        length_ns: length.as_nanos() as f64,
+        ideal_ns,
+        ..Record::default()
+    };
+    let mut records: Vec<Record> = lengths.iter().zip(case.ideal(&lengths)).map(record).collect();
     let mut refusal: Option<String> = None;
 
     let chain = (case.extra == Extra::Chain).then(Chain::default);
@@ -97,54 +99,52 @@ pub(super) fn measure(case: Case, seed: u64, worker: &mut Worker) -> Result<Meas
         cpu_ns
     };
 
-    let execution = ConcurrentExecution::new(degree(case.degree)).mode(Mode::FreeCaller);
+    let carrier = match case.carrier {
+        Carrier::Thread => ExecCarrier::ThreadPerObject,
+        _ => ExecCarrier::Pool,
+    };
+    let execution = ConcurrentExecution::new(degree(case.degree))
+        .mode(Mode::FreeCaller)
+        .carrier(carrier);
     let before = used();
     let watch = worker.stopwatch();
     let begun_ns = clock::monotonic_ns();
-    let mut finish = |index: usize, length: Duration, times: Times, result: Result<u64, String>| {
+    let mut finish = |index: usize, times: Times, result: Result<u64, String>| {
         Burner::burn_units(finisher_steps);
         let finished_ns = (clock::monotonic_ns() - begun_ns) as f64;
         match result {
             Ok(cpu_ns) => {
                 records[index] = Record {
-                    length_ns: length.as_nanos() as f64,
                     started_ns: times.queue_wait().as_nanos() as f64,
                     ended_ns: times.completion().as_nanos() as f64,
                     finished_ns,
                     cpu_ns: cpu_ns as f64,
+                    ..records[index]
                 };
             }
             Err(reason) => refusal = Some(reason),
         }
     };
-    let finisher = |done: Done<(usize, Computation), Result<u64, String>>| {
-        finish(done.index, done.object.1.length(), done.times, done.result);
-    };
+    let finisher = |done: Done<_, Result<u64, String>>| finish(done.index, done.times, done.result);
     let (finished, most_running, shortage) = match case.carrier {
         Carrier::Caller => outcome(execution.serial(computations, processor, finisher)),
-        Carrier::Thread => outcome(execution.carrier(ExecCarrier::ThreadPerObject).for_each(
-            computations,
-            processor,
-            finisher,
-        )),
+        Carrier::Thread | Carrier::Pool => outcome(execution.for_each(computations, processor, finisher)),
         Carrier::UpFront => outcome(execution.up_front().for_each(computations, processor, finisher)),
-        Carrier::Pool => outcome(execution.carrier(ExecCarrier::Pool).for_each(
-            computations,
-            processor,
-            finisher,
-        )),
-        Carrier::Process => outcome(execution.processes().for_each(
-            computations,
-            &IN_A_HELPER,
-            |done: Done<(usize, Computation), Result<Result<u64, String>, Crash>>| {
+        Carrier::Process => {
+            let finisher = |done: Done<_, Result<Result<u64, String>, Crash>>| {
                 let result = done.result.unwrap_or_else(|crash| Err(crash.to_string()));
-                finish(done.index, done.object.1.length(), done.times, result);
-            },
-        )),
+                finish(done.index, done.times, result);
+            };
+            outcome(
+                execution
+                    .processes()
+                    .for_each(computations, &IN_A_HELPER, finisher),
+            )
+        }
     };
     let end_ns = clock::monotonic_ns();
     let lap = watch.stop();
-    let used = used() - before;
+    let after = used();
 
     if let Some(error) = &shortage {
         return Err(refused("a carrier for a computation", error));
@@ -154,26 +154,24 @@ pub(super) fn measure(case: Case, seed: u64, worker: &mut Worker) -> Result<Meas
     }
     if finished != lengths.len() {
         return Err(CaseError::Failed(format!(
-            "{} of {} computations were finished; this is a defect of the executor",
-            finished,
+            "{finished} of {} computations were finished; this is a defect of the executor",
             lengths.len()
         )));
     }
     // A handicapped worker's extra work lies in the lap: it delays everyone in proportion.
-    let stretch = lap.wall_ns as f64 / (end_ns - begun_ns).max(1) as f64;
+    let elapsed_ns = lap.wall_ns as f64;
+    let stretch = elapsed_ns / (end_ns - begun_ns).max(1) as f64;
     for record in &mut records {
         record.started_ns *= stretch;
         record.ended_ns *= stretch;
         record.finished_ns *= stretch;
     }
     Ok(Measured {
-        lap,
+        elapsed_ns,
         records,
-        cpu_ns: used.cpu_ns,
-        switches: used.switches,
+        cpu_ns: after.0 - before.0,
+        switches: after.1 - before.1,
         most_running,
-        ideal_ns: case.ideal(&lengths),
-        ns_per_step: burner.ns_per_iteration(),
     })
 }
 
@@ -190,29 +188,9 @@ fn outcome<I: Iterator, R>(report: Report<I, R>) -> (usize, usize, Option<std::i
     (report.finished, report.most_running, report.shortage)
 }
 
-/// CPU time and switches of this process, its threads and the children that it has waited for.
-#[derive(Debug, Clone, Copy)]
-struct Used {
-    cpu_ns: f64,
-    switches: Switches,
-}
-
-fn used() -> Used {
-    let of = |usage: Usage| (usage.cpu().as_nanos() as f64, usage.switches);
-    let ((own_ns, own), (children_ns, children)) = (of(usage_self()), of(usage_children()));
-    Used {
-        cpu_ns: own_ns + children_ns,
-        switches: own + children,
-    }
-}
-
-impl std::ops::Sub for Used {
-    type Output = Self;
-
-    fn sub(self, earlier: Self) -> Self {
-        Self {
-            cpu_ns: self.cpu_ns - earlier.cpu_ns,
-            switches: self.switches - earlier.switches,
-        }
-    }
+/// CPU time, ns, and switches of this process, its threads and the children that it has waited for.
+fn used() -> (f64, Switches) {
+    let (own, children) = (usage_self(), usage_children());
+    let cpu_ns = (own.cpu() + children.cpu()).as_nanos() as f64;
+    (cpu_ns, own.switches + children.switches)
 }

@@ -1,16 +1,16 @@
 //! Question: when do threads finish a set of computations sooner than one after the other, all together and each by
 //! itself?
 //!
-//! How it is measured is said in [`ABOUT`]. `case` and `grid` say what is run; `measure` runs one case by our own executor
+//! How it is measured is said in `ABOUT`. `case` and `grid` say what is run; `measure` runs one case by our own executor
 //! (`threadgauge-exec`), with the `work` of each computation, a `server` and a `disk` to wait for; `ideal` is theory, which
-//! stands in every sample beside what was measured. `statistics`, `claims` and `reading` say what is read off.
+//! stands in every sample beside what was measured. `claims` and `reading` say what is read off.
 
 use threadgauge_lab::prelude::*;
 use threadgauge_machine::clock;
 
 use self::case::{Case, Kind};
+use self::claims::{BURNER_ERROR, ELAPSED, FINISH_WAIT, IDEAL_ELAPSED, IDEAL_TURNAROUND, TURNAROUND};
 use self::measure::{Measured, Record};
-use self::statistics::{BURNER_ERROR, ELAPSED, FINISH_WAIT, IDEAL_ELAPSED, IDEAL_TURNAROUND, TURNAROUND};
 
 pub(crate) use self::work::IN_A_HELPER;
 
@@ -22,7 +22,6 @@ mod ideal;
 mod measure;
 mod reading;
 mod server;
-mod statistics;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
@@ -99,48 +98,52 @@ impl Experiment for Turnaround {
 
 /// Leaves the figures of a run.
 fn write_down(case: Case, measured: &Measured, worker: &mut Worker) {
-    let records = &measured.records;
-    let mean = |of: &dyn Fn(&Record) -> f64| records.iter().map(of).sum::<f64>() / records.len() as f64;
-    let lengths_ns = || records.iter().map(|r| r.length_ns);
-    let turnarounds = || records.iter().map(|r| r.finished_ns / r.length_ns);
-    let ideal = || measured.ideal_ns.iter().copied();
-    let ideal_turnarounds: f64 = ideal()
-        .zip(lengths_ns())
-        .map(|(ideal, length)| ideal / length)
-        .sum();
-    let elapsed_ns = measured.lap.wall_ns as f64;
-    let computed_ns: f64 = records.iter().map(|r| r.cpu_ns).sum();
-    let service_ns: f64 = records.iter().map(|r| r.ended_ns - r.started_ns).sum();
+    let (records, switches) = (&measured.records, measured.switches);
+    let sum = |of: fn(&Record) -> f64| records.iter().map(of).sum::<f64>();
+    let mean = |of| sum(of) / records.len() as f64;
+    let computed_ns = sum(|r| r.cpu_ns);
+    let ideal_elapsed_ns = records.iter().map(|r| r.ideal_ns).fold(0.0, f64::max);
 
     worker.tag("cold");
-    worker.record(ELAPSED, elapsed_ns);
-    worker.record(TURNAROUND, mean(&|r| r.finished_ns / r.length_ns));
-    worker.record(IDEAL_ELAPSED, ideal().fold(0.0, f64::max));
-    worker.record(IDEAL_TURNAROUND, ideal_turnarounds / records.len() as f64);
-    worker.metric("mean_completion_ns", "ns", mean(&|r| r.finished_ns));
-    worker.record(FINISH_WAIT, mean(&|r| r.finished_ns - r.ended_ns));
-    worker.metric("cpu_ns", "ns", measured.cpu_ns);
-    worker.metric("computed_ns", "ns", computed_ns);
-    worker.metric(
-        "voluntary_switches",
-        "switches",
-        measured.switches.voluntary as f64,
-    );
-    worker.metric(
-        "involuntary_switches",
-        "switches",
-        measured.switches.involuntary as f64,
-    );
-    worker.metric("most_running", "units", measured.most_running as f64);
+    let figures = [
+        (ELAPSED, measured.elapsed_ns),
+        (TURNAROUND, mean(|r| r.finished_ns / r.length_ns)),
+        (IDEAL_ELAPSED, ideal_elapsed_ns),
+        (IDEAL_TURNAROUND, mean(|r| r.ideal_ns / r.length_ns)),
+        (metric("mean_completion_ns", "ns"), mean(|r| r.finished_ns)),
+        (FINISH_WAIT, mean(|r| r.finished_ns - r.ended_ns)),
+        (metric("cpu_ns", "ns"), measured.cpu_ns),
+        (metric("computed_ns", "ns"), computed_ns),
+        (
+            metric("voluntary_switches", "switches"),
+            switches.voluntary as f64,
+        ),
+        (
+            metric("involuntary_switches", "switches"),
+            switches.involuntary as f64,
+        ),
+        (metric("most_running", "units"), measured.most_running as f64),
+    ];
+    for (metric, value) in figures {
+        worker.record(metric, value);
+    }
     if case.kind == Kind::Cpu {
         let errors = records.iter().map(|r| r.cpu_ns / r.length_ns - 1.0);
         let worst = errors.max_by(|a, b| a.abs().total_cmp(&b.abs())).unwrap_or(0.0);
-        worker.record(BURNER_ERROR, computed_ns / lengths_ns().sum::<f64>() - 1.0);
+        worker.record(BURNER_ERROR, computed_ns / sum(|r| r.length_ns) - 1.0);
         worker.metric("burner_error_worst", "ratio", worst);
-        worker.metric("ns_per_step", "ns", measured.ns_per_step);
+        let ns_per_step = worker.burner().ns_per_iteration();
+        worker.metric("ns_per_step", "ns", ns_per_step);
     }
-    for (i, turnaround) in turnarounds().enumerate() {
-        worker.metric(&format!("turnaround_{:02}", i + 1), "ratio", turnaround);
+    for (i, r) in records.iter().enumerate() {
+        worker.metric(
+            &format!("turnaround_{:02}", i + 1),
+            "ratio",
+            r.finished_ns / r.length_ns,
+        );
     }
-    worker.noise("mean_alive", service_ns / elapsed_ns);
+    worker.noise(
+        "mean_alive",
+        sum(|r| r.ended_ns - r.started_ns) / measured.elapsed_ns,
+    );
 }

@@ -5,12 +5,11 @@ use threadgauge_lab::prelude::*;
 use threadgauge_results::{Figure, Table};
 
 use super::case::{Carrier, Case, DEGREE, Degree, Extra, Kind, Lengths, Order};
-use super::claims::claims;
-use super::grid::{ADAPTED, BASES_MS, COUNTS, KINDS, MIDDLE, SHORT_MS, adapted, background};
-use super::statistics::{
-    BURNER_ERROR, ELAPSED, FINISH_WAIT, Pair, TURNAROUND, changes, cpu, ideal, io, mean_ratio, over_theory,
-    pairs, ratio,
+use super::claims::{
+    BURNER_ERROR, ELAPSED, FINISH_WAIT, Pair, TURNAROUND, changes, claims, cpu, ideal, matrix, mean_ratio,
+    over_theory, pairs, ratio,
 };
+use super::grid::{ADAPTED, BASES_MS, COUNTS, KINDS, MIDDLE, SHORT_MS, adapted, background};
 
 /// Everything that is read off a run.
 pub(super) fn read(view: &View<'_>) -> Answer {
@@ -20,7 +19,10 @@ pub(super) fn read(view: &View<'_>) -> Answer {
         facts: facts(view),
         comparisons: comparisons(),
         figures: charts(view),
-        tables: KINDS.into_iter().filter_map(|kind| matrix(view, kind)).collect(),
+        tables: KINDS
+            .into_iter()
+            .filter_map(|kind| matrix_table(view, kind))
+            .collect(),
         ..Answer::default()
     }
 }
@@ -33,10 +35,15 @@ const fn bound(kind: Kind) -> &'static str {
     }
 }
 
+/// The pair of `kind` at which other factors are varied.
+const fn middle(kind: Kind) -> Pair {
+    Pair::of(kind, MIDDLE, SHORT_MS)
+}
+
 /// The longest pair of `kind` in this run: the largest base at which at least two counts are measured both ways, and the
 /// largest of these.
 fn longest(view: &View<'_>, kind: Kind) -> Option<Pair> {
-    let at = |&base_ms: &u64| pairs(view, |n| Pair::of(kind, n, base_ms));
+    let at = |&base_ms: &u64| pairs(view, kind, base_ms);
     let largest = |pairs: Vec<Pair>| pairs.get(1..)?.last().copied();
     BASES_MS.iter().rev().map(at).find_map(largest)
 }
@@ -62,7 +69,7 @@ fn answer(view: &View<'_>) -> String {
 }
 
 fn facts(view: &View<'_>) -> Vec<Finding> {
-    [
+    let facts = [
         arithmetic(view),
         sharing(view),
         mixes_fact(view),
@@ -75,33 +82,35 @@ fn facts(view: &View<'_>) -> Vec<Finding> {
         promptness(view),
         changed_conclusions(view),
         burner(view),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    ];
+    facts.into_iter().flatten().collect()
+}
+
+/// The figures of statistics, where all have one.
+fn estimates<const N: usize>(view: &View<'_>, of: &[Statistic; N]) -> Option<[Estimate; N]> {
+    let estimates: Vec<Estimate> = of.iter().map_while(|of| view.estimate(of)).collect();
+    estimates.try_into().ok()
 }
 
 /// How much of the gain in turnaround is arithmetic.
 fn arithmetic(view: &View<'_>) -> Option<Finding> {
     let pair = longest(view, Kind::Cpu)?;
-    let gain = |metric| pair.ratio(metric).saved();
-    let measured = view.estimate(&gain(TURNAROUND))?;
-    let by_theory = view.value(&gain(ideal(TURNAROUND)))?;
+    let Case { count, base_ms, .. } = pair.serial;
+    let gains = [TURNAROUND, ideal(TURNAROUND)].map(|metric| pair.ratio(metric).saved());
+    let [measured, by_theory] = estimates(view, &gains)?;
     let says = format!(
-        "Threads improve the mean turnaround of {} CPU-bound computations, longest first, from {} ms on by {:.1} %{}; \
-         by arithmetic alone, with threads that cost nothing, it would be {:.1} %.",
-        pair.serial.count,
-        pair.serial.base_ms,
+        "Threads improve the mean turnaround of {count} CPU-bound computations, longest first, from {base_ms} ms on by \
+         {:.1} %{}; by arithmetic alone, with threads that cost nothing, it would be {:.1} %.",
         measured.value * 100.0,
         measured.within(0.01, 1),
-        by_theory * 100.0,
+        by_theory.value * 100.0,
     );
     Some(measured.fact(says, "share"))
 }
 
 /// What sharing one CPU costs beyond the ideal.
 fn sharing(view: &View<'_>) -> Option<Finding> {
-    let pairs = pairs(view, |n| cpu(n, SHORT_MS));
+    let pairs = pairs(view, Kind::Cpu, SHORT_MS);
     let counts: Vec<String> = pairs.iter().map(|pair| pair.serial.count.to_string()).collect();
     let over = view.estimate(&mean_ratio(pairs, ELAPSED).less_one())?;
     let cost = match over.ci95 {
@@ -127,11 +136,9 @@ fn by_share_of_computing() -> impl Iterator<Item = Kind> {
 
 /// From which share of waiting threads pay on one CPU.
 fn mixes_fact(view: &View<'_>) -> Option<Finding> {
-    let of = |kind| view.estimate(&Pair::of(kind, MIDDLE, SHORT_MS).ratio(ELAPSED));
-    let measured = by_share_of_computing().filter_map(|kind| Some((kind, of(kind)?)));
-    let list: Vec<String> = measured
-        .map(|(kind, ratio)| format!("{} %: {:.2}", kind.computes_percent(), ratio.value))
-        .collect();
+    let of = |kind| view.estimate(&middle(kind).ratio(ELAPSED));
+    let text = |kind: Kind| Some(format!("{} %: {:.2}", kind.computes_percent(), of(kind)?.value));
+    let list: Vec<String> = by_share_of_computing().filter_map(text).collect();
     let half = of(Kind::Mix50).filter(|_| list.len() >= 4)?;
     let says = format!(
         "{MIDDLE} computations that compute and sleep by turns, at once on one CPU, over one after the other (elapsed, by \
@@ -142,28 +149,24 @@ fn mixes_fact(view: &View<'_>) -> Option<Finding> {
 }
 
 fn real_waiting(view: &View<'_>, kind: Kind, what: &str) -> Option<Finding> {
-    let pair = Pair::of(kind, MIDDLE, SHORT_MS);
-    let times = view.estimate(&pair.gain(ELAPSED))?;
-    let by_theory = view.value(&pair.gain(ideal(ELAPSED)))?;
+    let gains = [ELAPSED, ideal(ELAPSED)].map(|metric| middle(kind).gain(metric));
+    let [times, by_theory] = estimates(view, &gains)?;
     let says = format!(
         "{MIDDLE} computations that are {what} finish {:.2} times{} as fast at once as one after the other; {:.2} times \
          if those that wait disturb nobody.",
         times.value,
         times.within(1.0, 2),
-        by_theory,
+        by_theory.value,
     );
     Some(times.fact(says, "ratio"))
 }
 
 /// What each carrier takes, against a thread made for each when its turn comes.
 fn carriers(view: &View<'_>) -> Option<Finding> {
-    let thread = io(MIDDLE, SHORT_MS).concurrent;
-    let over = |carrier| view.estimate(&ratio(ELAPSED, thread.carrier(carrier), thread));
-    let (pool, up_front, process) = (
-        over(Carrier::Pool)?,
-        over(Carrier::UpFront)?,
-        over(Carrier::Process)?,
-    );
+    let thread = middle(Kind::Io).concurrent;
+    let carriers = [Carrier::Pool, Carrier::UpFront, Carrier::Process];
+    let over = carriers.map(|carrier| ratio(ELAPSED, thread.carrier(carrier), thread));
+    let [pool, up_front, process] = estimates(view, &over)?;
     let says = format!(
         "{MIDDLE} waiting computations take, of the elapsed time with a thread made for each when its turn comes: \
          {:.3}{} with a pool made for the call, {:.3} with threads made up front, the source's way, {:.3} with helper \
@@ -179,9 +182,10 @@ fn carriers(view: &View<'_>) -> Option<Finding> {
 /// As many threads as CPUs, against all at once.
 fn degree_of_cpus(view: &View<'_>) -> Option<Finding> {
     let all = view.all_cpus()?;
-    let unbounded = cpu(MIDDLE, SHORT_MS).on(all).concurrent;
-    let of = |metric| view.estimate(&ratio(metric, unbounded.degree(Degree::AtMost(all)), unbounded));
-    let (elapsed, turnaround) = (of(ELAPSED)?, of(TURNAROUND)?);
+    let unbounded = middle(Kind::Cpu).on(all).concurrent;
+    let bounded = unbounded.degree(Degree::AtMost(all));
+    let over = [ELAPSED, TURNAROUND].map(|metric| ratio(metric, bounded, unbounded));
+    let [elapsed, turnaround] = estimates(view, &over)?;
     let says = format!(
         "With no more than {all} at a time on {all} CPUs, {MIDDLE} CPU-bound computations, longest first, take {:.3}{} of \
          the elapsed time of all at once, and turn around {:.2} times as slowly.",
@@ -195,17 +199,13 @@ fn degree_of_cpus(view: &View<'_>) -> Option<Finding> {
 /// What the adaptive degree costs against the better of two fixed ones, for the kind where it costs most.
 fn adaptive_degree(view: &View<'_>) -> Option<Finding> {
     let all = view.all_cpus()?;
-    let over = |kind| {
+    let over = ADAPTED.map(|kind| {
         let times = adapted(kind, all).map(|case| ELAPSED.of(case));
-        view.estimate(&Statistic::function(times, |v| v[0] / v[1].min(v[2])))
-    };
-    let kinds: Vec<(Kind, Estimate)> = ADAPTED
-        .into_iter()
-        .map(|kind| Some((kind, over(kind)?)))
-        .collect::<Option<_>>()?;
-    let &(worst, most) = kinds.iter().max_by(|a, b| a.1.value.total_cmp(&b.1.value))?;
+        Statistic::function(times, |v| v[0] / v[1].min(v[2]))
+    });
+    let kinds = ADAPTED.into_iter().zip(estimates(view, &over)?);
+    let (worst, most) = kinds.clone().max_by(|a, b| a.1.value.total_cmp(&b.1.value))?;
     let list: Vec<String> = kinds
-        .iter()
         .map(|(kind, over)| format!("{:.2} ({})", over.value, kind.name()))
         .collect();
     let says = format!(
@@ -218,32 +218,34 @@ fn adaptive_degree(view: &View<'_>) -> Option<Finding> {
     Some(most.fact(says, "ratio"))
 }
 
-/// What sorting is worth against what threads are worth.
+/// What sorting is worth against what threads are worth, for the largest count that was sorted.
 fn shortest_first(view: &View<'_>) -> Option<Finding> {
-    let sorted = |pair: Pair| pair.ordered(Order::Ascending);
-    let pair = [17, MIDDLE, 5]
-        .into_iter()
-        .map(|n| cpu(n, SHORT_MS))
-        .find(|pair| sorted(*pair).measured(view))
-        .unwrap_or(cpu(MIDDLE, SHORT_MS));
-    let cases = [pair.serial, sorted(pair).serial, pair.concurrent].map(|case| TURNAROUND.of(case));
-    let better = |than: usize| Statistic::function(cases.clone(), move |v| v[0] / v[than]);
-    let (by_sorting, by_threads) = (view.estimate(&better(1))?, view.value(&better(2))?);
+    let by = |n| {
+        let pair = cpu(n, SHORT_MS);
+        let cases = [
+            pair.serial,
+            pair.ordered(Order::Ascending).serial,
+            pair.concurrent,
+        ];
+        let turnarounds = cases.map(|case| TURNAROUND.of(case));
+        let better = |than: usize| Statistic::function(turnarounds.clone(), move |v| v[0] / v[than]);
+        Some((n, estimates(view, &[better(1), better(2)])?))
+    };
+    let (count, [by_sorting, by_threads]) = [17, MIDDLE, 5].into_iter().find_map(by)?;
     let says = format!(
-        "Sorting {} CPU-bound computations shortest first makes their mean turnaround {:.1} times{} better than longest \
-         first; threads, which need not know the lengths, {:.1} times.",
-        pair.serial.count,
+        "Sorting {count} CPU-bound computations shortest first makes their mean turnaround {:.1} times{} better than \
+         longest first; threads, which need not know the lengths, {:.1} times.",
         by_sorting.value,
         by_sorting.within(1.0, 1),
-        by_threads,
+        by_threads.value,
     );
     Some(by_sorting.fact(says, "ratio"))
 }
 
 /// How long a finished computation waits for its finisher.
 fn promptness(view: &View<'_>) -> Option<Finding> {
-    let of = |pair: Pair| view.estimate(&FINISH_WAIT.of(pair.concurrent));
-    let (cpu, io) = (of(cpu(MIDDLE, SHORT_MS))?, of(io(MIDDLE, SHORT_MS))?);
+    let waits = [Kind::Io, Kind::Cpu].map(|kind| FINISH_WAIT.of(middle(kind).concurrent));
+    let [io, cpu] = estimates(view, &waits)?;
     let says = format!(
         "A finisher comes {:.0} µs{} after its waiting computation has ended, and {:.0} µs after its CPU-bound one, with \
          which it shares the CPU (means over {MIDDLE}).",
@@ -262,19 +264,18 @@ fn changed_conclusions(view: &View<'_>) -> Option<Finding> {
         (2.0 * rounds.iter().sum::<f64>() > rounds.len() as f64).then_some(id)
     };
     let changed: Vec<&str> = changes(view, all).into_iter().filter_map(usually).collect();
-    (!changed.is_empty()).then(|| {
-        let says = format!(
-            "Of the conclusions about one CPU these change on {all} CPUs ({MIDDLE} computations, judged by what most rounds \
-             say): {}.",
-            changed.join(", ")
-        );
-        Finding::fact(says, Some(changed.len() as f64), None, "conclusions")
-    })
+    let count = Some(changed.len() as f64).filter(|count| *count > 0.0)?;
+    let says = format!(
+        "Of the conclusions about one CPU these change on {all} CPUs ({MIDDLE} computations, judged by what most rounds \
+         say): {}.",
+        changed.join(", ")
+    );
+    Some(Finding::fact(says, Some(count), None, "conclusions"))
 }
 
 /// How far the work was from its length in CPU time.
 fn burner(view: &View<'_>) -> Option<Finding> {
-    let error = view.estimate(&BURNER_ERROR.of(cpu(MIDDLE, SHORT_MS).serial))?;
+    let error = view.estimate(&BURNER_ERROR.of(middle(Kind::Cpu).serial))?;
     let says = format!(
         "The computations' fixed amounts of work took {:+.1} %{} more CPU time than their lengths say (they are calibrated \
          at the CPU's fastest). Ratios do not care; measured over ideal does.",
@@ -286,24 +287,20 @@ fn burner(view: &View<'_>) -> Option<Finding> {
 
 /// Pairs that a reader asks about; those that were not measured are left out.
 fn comparisons() -> Vec<Compared> {
-    let short = |kind| Pair::of(kind, MIDDLE, SHORT_MS);
-    let compared = |a: Case, b: Case| Compared {
+    let kinds = [Kind::Cpu, Kind::Io, Kind::Mix50, Kind::File, Kind::Server];
+    let cpu = middle(Kind::Cpu);
+    let both_ways = kinds.map(middle).into_iter().chain([cpu.equal()]);
+    let mut pairs: Vec<(Case, Case)> = both_ways.map(|pair| (pair.serial, pair.concurrent)).collect();
+    for carrier in [Carrier::UpFront, Carrier::Pool, Carrier::Process] {
+        let threads = KINDS.map(|kind| middle(kind).concurrent);
+        pairs.extend(threads.map(|thread| (thread, thread.carrier(carrier))));
+    }
+    pairs.push((cpu.concurrent, cpu.concurrent.extra(Extra::Finisher)));
+    let compared = |(a, b): (Case, Case)| Compared {
         a: a.params(),
         b: b.params(),
     };
-    let both = |pair: Pair| compared(pair.serial, pair.concurrent);
-    let kinds = [Kind::Cpu, Kind::Io, Kind::Mix50, Kind::File, Kind::Server];
-    let mut pairs: Vec<Compared> = kinds.map(|kind| both(short(kind))).to_vec();
-    pairs.push(both(short(Kind::Cpu).equal()));
-    for carrier in [Carrier::UpFront, Carrier::Pool, Carrier::Process] {
-        for kind in KINDS {
-            let thread = short(kind).concurrent;
-            pairs.push(compared(thread, thread.carrier(carrier)));
-        }
-    }
-    let thread = short(Kind::Cpu).concurrent;
-    pairs.push(compared(thread, thread.extra(Extra::Finisher)));
-    pairs
+    pairs.into_iter().map(compared).collect()
 }
 
 fn charts(view: &View<'_>) -> Vec<Figure> {
@@ -364,16 +361,10 @@ fn over_ideal(view: &View<'_>) -> Option<Figure> {
     .x(Scale::Linear, "computations")
     .y(Scale::Linear, "elapsed time over theory, %");
     for kind in KINDS {
-        let of = |n| Pair::of(kind, n, SHORT_MS);
+        let of = |case: fn(Pair) -> Case| COUNTS.map(|n| (n, over_theory(case(Pair::of(kind, n, SHORT_MS)))));
         chart = chart
-            .line(
-                format!("{}, serial", bound(kind)),
-                COUNTS.map(|n| (n, over_theory(of(n).serial))),
-            )
-            .line(
-                format!("{}, concurrent", bound(kind)),
-                COUNTS.map(|n| (n, over_theory(of(n).concurrent))),
-            );
+            .line(format!("{}, serial", bound(kind)), of(|pair| pair.serial))
+            .line(format!("{}, concurrent", bound(kind)), of(|pair| pair.concurrent));
     }
     chart.drawn()
 }
@@ -404,10 +395,7 @@ fn by_length(view: &View<'_>) -> Option<Figure> {
 /// What threads are worth by how much is computed and how much waited.
 fn mixes(view: &View<'_>) -> Option<Figure> {
     let of = |metric: Metric| {
-        by_share_of_computing().map(move |kind| {
-            let pair = Pair::of(kind, MIDDLE, SHORT_MS);
-            (kind.computes_percent(), pair.gain(metric))
-        })
+        by_share_of_computing().map(move |kind| (kind.computes_percent(), middle(kind).gain(metric)))
     };
     Chart::new(
         view,
@@ -446,7 +434,7 @@ fn methods(view: &View<'_>) -> Option<Figure> {
         .at_least(4);
     let all = view.all_cpus();
     for cpus in std::iter::once(1).chain(all) {
-        let pair = cpu(MIDDLE, SHORT_MS).on(cpus);
+        let pair = middle(Kind::Cpu).on(cpus);
         let Pair { serial, concurrent } = pair;
         let ascending = pair.ordered(Order::Ascending);
         let at_most = |degree| concurrent.degree(Degree::AtMost(degree));
@@ -476,50 +464,43 @@ fn methods(view: &View<'_>) -> Option<Figure> {
     chart.drawn()
 }
 
+/// A column of the matrix: its name, its decimals, and what it says of a pair.
+type Column = (&'static str, usize, fn(Pair) -> Statistic);
+
 /// The source's matrix of one kind.
-fn matrix(view: &View<'_>, kind: Kind) -> Option<Table> {
-    let text = |statistic: Statistic, digits: usize| {
-        view.value(&statistic)
-            .map_or_else(String::new, |v| format!("{v:.digits$}"))
+fn matrix_table(view: &View<'_>, kind: Kind) -> Option<Table> {
+    let pairs = matrix(view, kind);
+    let columns: [Column; 7] = [
+        ("serial, ms", 1, |pair| ELAPSED.of(pair.serial).times(1e-6)),
+        ("concurrent, ms", 1, |pair| {
+            ELAPSED.of(pair.concurrent).times(1e-6)
+        }),
+        ("concurrent / serial", 3, |pair| pair.ratio(ELAPSED)),
+        ("turnaround, serial", 2, |pair| TURNAROUND.of(pair.serial)),
+        ("serial at no cost", 2, |pair| ideal(TURNAROUND).of(pair.serial)),
+        ("turnaround, concurrent", 2, |pair| TURNAROUND.of(pair.concurrent)),
+        ("concurrent at no cost", 2, |pair| {
+            ideal(TURNAROUND).of(pair.concurrent)
+        }),
+    ];
+    let row = |pair: &Pair| {
+        let text = |(_, digits, of): Column| {
+            let value = view.value(&of(*pair));
+            value.map_or_else(String::new, |v| format!("{v:.digits$}"))
+        };
+        let Case { count, base_ms, .. } = pair.serial;
+        let point = [base_ms.to_string(), count.to_string()];
+        point.into_iter().chain(columns.map(text)).collect()
     };
-    let row = |pair: Pair| {
-        let elapsed = |case| text(ELAPSED.of(case).times(1e-6), 1);
-        let turnaround = |metric: Metric, case| text(metric.of(case), 2);
-        let Pair { serial, concurrent } = pair;
-        vec![
-            serial.base_ms.to_string(),
-            serial.count.to_string(),
-            elapsed(serial),
-            elapsed(concurrent),
-            text(pair.ratio(ELAPSED), 3),
-            turnaround(TURNAROUND, serial),
-            turnaround(ideal(TURNAROUND), serial),
-            turnaround(TURNAROUND, concurrent),
-            turnaround(ideal(TURNAROUND), concurrent),
-        ]
-    };
-    let pairs = BASES_MS
-        .iter()
-        .flat_map(|&base_ms| pairs(view, |n| Pair::of(kind, n, base_ms)));
-    let rows: Vec<_> = pairs.map(row).collect();
-    (!rows.is_empty()).then(|| {
+    let names = ["base, ms", "computations"];
+    (!pairs.is_empty()).then(|| {
         table(
             format!("matrix-{}", kind.name()),
             format!("The source's matrix, {} computations on one CPU", bound(kind)),
             "Medians over rounds. The source gives these cells as charts, whose figures are not in its text; theory is \
              first come, first served, and equal sharing.",
-            [
-                "base, ms",
-                "computations",
-                "serial, ms",
-                "concurrent, ms",
-                "concurrent / serial",
-                "turnaround, serial",
-                "serial at no cost",
-                "turnaround, concurrent",
-                "concurrent at no cost",
-            ],
-            rows,
+            names.into_iter().chain(columns.map(|(name, ..)| name)),
+            pairs.iter().map(row).collect(),
         )
     })
 }

@@ -58,64 +58,45 @@ impl Drop for Server {
     }
 }
 
-/// A client, and when it is to be answered, once it has asked.
-struct Client {
-    stream: TcpStream,
-    due: Option<Instant>,
-}
-
 fn serve(listener: &TcpListener, stopped: &UnixStream) {
-    let mut clients: Vec<Client> = Vec::new();
+    let mut silent: Vec<TcpStream> = Vec::new();
+    let mut waiting: Vec<(Instant, TcpStream)> = Vec::new();
     loop {
         let now = Instant::now();
-        clients.retain_mut(|client| {
-            !client
-                .due
-                .is_some_and(|due| due <= now && answered(&mut client.stream))
-        });
+        for (_, mut client) in waiting.extract_if(.., |(due, _)| *due <= now) {
+            // One that has gone needs no answer.
+            let _ = client.write_all(&[1]);
+        }
+        let next = waiting
+            .iter()
+            .map(|(due, _)| due.saturating_duration_since(now))
+            .min();
+        let timeout = next.and_then(|after| Timespec::try_from(after).ok());
         let mut fds = vec![
             PollFd::new(stopped, PollFlags::IN),
             PollFd::new(listener, PollFlags::IN),
         ];
-        let asking: Vec<usize> = (0..clients.len()).filter(|&i| clients[i].due.is_none()).collect();
-        fds.extend(
-            asking
-                .iter()
-                .map(|&i| PollFd::new(&clients[i].stream, PollFlags::IN)),
-        );
-        let next = clients.iter().filter_map(|client| client.due).min();
-        let timeout = next.map(|due| timespec(due.saturating_duration_since(now)));
+        fds.extend(silent.iter().map(|client| PollFd::new(client, PollFlags::IN)));
         // An error here is a signal of somebody's: the loop looks again.
         if poll(&mut fds, timeout.as_ref()).is_err() {
             continue;
         }
         let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
-        drop(fds);
         if ready[0] {
             return;
         }
-        let mut gone = Vec::new();
-        for (&i, _) in asking.iter().zip(&ready[2..]).filter(|(_, ready)| **ready) {
-            match request(&mut clients[i].stream) {
-                Some(after) => clients[i].due = Some(Instant::now() + after),
-                None => gone.push(i),
+        let mut asks = ready[2..].iter();
+        for mut client in silent.extract_if(.., |_| asks.next() == Some(&true)) {
+            if let Some(after) = request(&mut client) {
+                waiting.push((Instant::now() + after, client));
             }
         }
-        for i in gone.into_iter().rev() {
-            clients.swap_remove(i);
-        }
         if ready[1]
-            && let Ok((stream, _)) = listener.accept()
+            && let Ok((client, _)) = listener.accept()
         {
-            clients.push(Client { stream, due: None });
+            silent.push(client);
         }
     }
-}
-
-/// Sends the answer; whether the client is done with, which it is also when it has gone.
-fn answered(stream: &mut TcpStream) -> bool {
-    let _ = stream.write_all(&[1]);
-    true
 }
 
 /// A request is eight bytes that a client sends at once: after how many ns to answer.
@@ -123,13 +104,6 @@ fn request(stream: &mut TcpStream) -> Option<Duration> {
     let mut bytes = [0; 8];
     stream.read_exact(&mut bytes).ok()?;
     Some(Duration::from_nanos(u64::from_le_bytes(bytes)))
-}
-
-fn timespec(duration: Duration) -> Timespec {
-    Timespec {
-        tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: duration.subsec_nanos().into(),
-    }
 }
 
 #[cfg(test)]

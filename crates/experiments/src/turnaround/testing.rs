@@ -5,7 +5,7 @@ use threadgauge_lab::testing::{self, site};
 
 use super::Turnaround;
 use super::case::{Case, Extra, Kind, Mode};
-use super::statistics::{BURNER_ERROR, ELAPSED, FINISH_WAIT, IDEAL_ELAPSED, IDEAL_TURNAROUND, TURNAROUND};
+use super::claims::{BURNER_ERROR, ELAPSED, FINISH_WAIT, IDEAL_ELAPSED, IDEAL_TURNAROUND, TURNAROUND};
 use threadgauge_lab::schedule::Chosen;
 
 /// What a case's figures are made of.

@@ -4,9 +4,8 @@ use threadgauge_lab::prelude::*;
 use threadgauge_results::{Evidence, Figure, Verdict, claim, decide};
 
 use super::case::{Case, Kind, Mode};
-use super::claims::claims;
+use super::claims::{changes, claims};
 use super::reading::read;
-use super::statistics::changes;
 use super::testing::{Made, as_in_theory, run, theory};
 
 fn evidence(view: &View<'_>, id: &str) -> Evidence {

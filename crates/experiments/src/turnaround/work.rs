@@ -25,7 +25,6 @@ pub(super) struct Means {
 /// A computation, made ready.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Computation {
-    length: Duration,
     /// Fixed amounts of work: being interrupted makes it late, never shorter.
     pieces: Vec<Piece>,
 }
@@ -65,10 +64,8 @@ impl Means {
             (Phase::Wait(ns), Kind::Server) => Piece::Ask(whole(ns)),
             (Phase::Wait(ns), _) => Piece::Sleep(whole(ns)),
         };
-        Computation {
-            length,
-            pieces: self.kind.phases(length).iter().map(piece).collect(),
-        }
+        let pieces = self.kind.phases(length).iter().map(piece).collect();
+        Computation { pieces }
     }
 
     /// Does the computation, and returns the CPU time that took this thread, ns.
@@ -88,11 +85,6 @@ pub(crate) static IN_A_HELPER: Processor<(usize, Computation), Result<u64, Strin
     });
 
 impl Computation {
-    /// How long it is to take, alone.
-    pub(super) const fn length(&self) -> Duration {
-        self.length
-    }
-
     fn run(&self, disk: Option<&Disk>, server: Option<&Server>) -> Result<u64, String> {
         let before_ns = clock::thread_cpu_ns();
         for piece in &self.pieces {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use threadgauge_machine::{MachineError, Meter, Reading, clock};
 
-use crate::launch::{Allowance, Interrupts, Launcher, Outcome};
+use crate::launch::{Interrupts, Launcher, Outcome};
 use crate::worker::Order;
 
 /// What the schedule asks of the world.
@@ -22,8 +22,8 @@ pub trait Machine {
     /// When they cannot be read.
     fn read(&mut self) -> Result<Reading, MachineError>;
 
-    /// Runs one worker to its end, at most until its deadline. Blocks.
-    fn run(&mut self, order: &Order, allowance: Allowance) -> Outcome;
+    /// Runs one worker to its end, at most for `deadline`. Blocks.
+    fn run(&mut self, order: &Order, deadline: Duration) -> Outcome;
 
     /// The user's wish to stop.
     fn interrupts(&mut self) -> &mut Interrupts;
@@ -57,8 +57,8 @@ impl Machine for ThisMachine {
         self.meter.read()
     }
 
-    fn run(&mut self, order: &Order, allowance: Allowance) -> Outcome {
-        self.launcher.run(order, allowance)
+    fn run(&mut self, order: &Order, deadline: Duration) -> Outcome {
+        self.launcher.run(order, deadline)
     }
 
     fn interrupts(&mut self) -> &mut Interrupts {

@@ -118,7 +118,7 @@ impl Machine for SimulatedMachine<'_> {
         Ok(self.now.clone())
     }
 
-    fn run(&mut self, order: &Order, _: Allowance) -> Outcome {
+    fn run(&mut self, order: &Order, _: Duration) -> Outcome {
         let fate = (self.fate)(self.ran.len(), order);
         if self.stop_during == Some(self.ran.len()) {
             self.user.write_all(&[1]).unwrap();

@@ -10,7 +10,7 @@ use crate::cli::ClaimsOptions;
 use crate::folder;
 use crate::output::{Done, Verdict, print, style};
 
-/// Prints all 117.
+/// Prints all of them.
 pub fn claims(options: &ClaimsOptions) -> Done {
     let data = options.dir.as_ref().map(|dir| folder::read(dir)).transpose()?;
     let findings: BTreeMap<&str, &Finding> = data

@@ -24,19 +24,19 @@ pub struct Groups {
     #[arg(long, value_name = "ADDRESS")]
     #[serde(deserialize_with = "as_typed")]
     pub monitor: Option<Listen>,
-    /// How the server is called (a random name if not given)
+    /// The server's name (a random one if not given)
     #[arg(long, value_name = "NAME")]
     pub server_name: Option<String>,
-    /// Who connects must say this; better in a file, since others see the command line
+    /// Clients must give this token; better in a file, since other users can see the command line
     #[arg(long, value_name = "SECRET", conflicts_with_all = ["user", "password"])]
     pub token: Option<String>,
-    /// Who connects must be this user, with the password
+    /// Clients must log in as this user, with the password
     #[arg(long, value_name = "NAME", requires = "password")]
     pub user: Option<String>,
-    /// The user's password; better in a file, as the token
+    /// The user's password; better in a file, like the token
     #[arg(long, value_name = "SECRET", requires = "user")]
     pub password: Option<String>,
-    /// How long a client may take to say who it is (2 if not given)
+    /// How long a client may take to log in (2 if not given)
     #[arg(long, value_name = "SECONDS")]
     #[serde(deserialize_with = "as_typed")]
     pub auth_timeout: Option<Seconds>,
@@ -48,19 +48,19 @@ pub struct Groups {
     #[arg(long, value_name = "N")]
     #[serde(deserialize_with = "as_typed")]
     pub max_subscriptions: Option<Whole>,
-    /// How long a client is silent before it is asked whether it is there (120 if not given)
+    /// How long a client may be silent before the server pings it (120 if not given)
     #[arg(long, value_name = "SECONDS")]
     #[serde(deserialize_with = "as_typed")]
     pub ping_interval: Option<Seconds>,
-    /// How often it is asked in vain before it is closed (2 if not given)
+    /// How many pings a client may leave unanswered; at the next it is closed (2 if not given)
     #[arg(long, value_name = "N")]
     #[serde(deserialize_with = "as_typed")]
     pub ping_max: Option<Whole>,
-    /// Once it is told to stop: tell the clients, serve them on for so long, and close the last of them one by one
+    /// At the stop: tell the clients, serve them for so long, and close those that stay one by one
     #[arg(long, value_name = "SECONDS")]
     #[serde(deserialize_with = "as_typed")]
     pub lame_duck: Option<Seconds>,
-    /// How long of --lame-duck nobody is closed (10, or all of it where that is shorter, if not given)
+    /// How much of --lame-duck passes before the first client is closed (10 if not given, or all of it if shorter)
     #[arg(long, value_name = "SECONDS")]
     #[serde(deserialize_with = "as_typed")]
     pub lame_duck_grace: Option<Seconds>,

@@ -42,11 +42,12 @@ pub struct Settings {
     #[arg(long, value_name = "DESIGN", value_parser = designs())]
     #[serde(deserialize_with = "as_typed")]
     pub design: Option<Design>,
-    /// Address and port (0.0.0.0 and [::] are all of both families), or a port of 127.0.0.1; port 0 is a free one (0 if not given; for groups 4222)
+    /// Address and port, or a port of 127.0.0.1; port 0 is any free one (0 if not given; for groups 4222).
+    /// `0.0.0.0` and `[::]` both mean all addresses, IPv4 and IPv6
     #[arg(long, value_name = "ADDRESS")]
     #[serde(deserialize_with = "as_typed")]
     pub listen: Option<Listen>,
-    /// Processes or threads that serve: as many, or as many as are needed within a range
+    /// Processes or threads that serve: a fixed number, or a range within which it follows the need
     #[arg(long, value_name = "N|MIN..MAX")]
     #[serde(deserialize_with = "as_typed")]
     pub workers: Option<Workers>,
@@ -58,7 +59,7 @@ pub struct Settings {
     #[arg(long, value_name = "N")]
     #[serde(deserialize_with = "as_typed")]
     pub writers: Option<Whole>,
-    /// How connections are given to reactors
+    /// How connections are assigned to reactors
     #[arg(long, value_parser = placements())]
     #[serde(deserialize_with = "as_typed")]
     pub placement: Option<Placement>,
@@ -66,11 +67,11 @@ pub struct Settings {
     #[arg(long, value_parser = sends())]
     #[serde(deserialize_with = "as_typed")]
     pub sends: Option<Sends>,
-    /// The most connections at once; others wait to be accepted, or with groups are told so (16384 if not given)
+    /// The most connections at once (16384 if not given); others wait to be accepted, or with groups are refused with a message
     #[arg(long, value_name = "N")]
     #[serde(deserialize_with = "as_typed")]
     pub max_connections: Option<Whole>,
-    /// Close a connection from which nothing has come for so long, not counting time in which it is not read from
+    /// Close a connection that has sent nothing for so long; time in which the server does not read does not count
     #[arg(long, value_name = "SECONDS")]
     #[serde(deserialize_with = "as_typed")]
     pub idle: Option<Seconds>,
@@ -78,19 +79,19 @@ pub struct Settings {
     #[arg(long, value_name = "SECONDS")]
     #[serde(deserialize_with = "as_typed")]
     pub handshake: Option<Seconds>,
-    /// Close a connection whose client takes nothing for so long of what waits for it (10 if not given)
+    /// Close a connection whose client reads nothing for so long while output waits for it (10 if not given)
     #[arg(long, value_name = "SECONDS")]
     #[serde(deserialize_with = "as_typed")]
     pub write_timeout: Option<Seconds>,
-    /// How long connections may go on after the stop (5 if not given, beyond any --lame-duck); 0 for not at all
+    /// How long connections may continue after the stop (5 if not given, added to any --lame-duck); 0 closes them at once
     #[arg(long, value_name = "SECONDS")]
     #[serde(deserialize_with = "as_typed")]
     pub drain: Option<Drain>,
-    /// How much may wait for a client that does not read (1048576 if not given; for groups 67108864)
+    /// How much output may wait for a client that does not read (1048576 if not given; for groups 67108864)
     #[arg(long, value_name = "BYTES")]
     #[serde(deserialize_with = "as_typed")]
     pub output_limit: Option<Whole>,
-    /// Then: wait until it reads, or drop it (wait if not given; for groups drop)
+    /// When --output-limit is reached: wait until the client reads, or drop it (wait if not given; for groups drop)
     #[arg(long, value_parser = overflows())]
     #[serde(deserialize_with = "as_typed")]
     pub overflow: Option<Overflow>,
