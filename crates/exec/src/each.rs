@@ -2,7 +2,7 @@
 //!
 //! One thread at a time *dispatches*: it claims objects as long as there are permits, and makes a thread for each, or releases
 //! one that was made up front. A thread that has ended its object leaves the result, gives its permit back,
-//! rings for the caller, and dispatches, unless somebody does or more results wait for the finisher than the degree. So the caller is never held up by the iterator, and an object
+//! rings for the caller, and dispatches, unless somebody does or too many results wait for the finisher. So the caller is never held up by the iterator, and an object
 //! does not wait for the caller to wake. Where nobody is there to dispatch (at first, or when the caller has
 //! raised the degree or the horizon, or made up for what waited), the caller makes a thread that does nothing else.
 
@@ -115,10 +115,32 @@ where
         shared.nudge();
     }
 
+    /// A thread that was made where nobody dispatched: it does so, and runs the last object that may be started itself.
+    fn fresh<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) {
+        while let Some((index, object)) = self.claim_next() {
+            if !self.may_start() {
+                self.board().at_work.push(index);
+                self.board().dispatching = false;
+                self.run(index, object);
+                if mem::replace(&mut self.board().dispatching, true) {
+                    return;
+                }
+                break;
+            } else if !self.start(scope, index, object) {
+                break;
+            }
+        }
+        self.dispatch(scope);
+    }
+
     /// Starts as many objects as may be at work. `dispatching` has been set.
     fn dispatch<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) {
         loop {
-            while self.start_next(scope) {}
+            while let Some((index, object)) = self.claim_next() {
+                if !self.start(scope, index, object) {
+                    break;
+                }
+            }
             let stranded = {
                 let mut board = self.board();
                 board.dispatching = false;
@@ -139,19 +161,24 @@ where
         self.board().unfinished <= degree && self.shared.is_claimable()
     }
 
-    /// Claims the next object and starts a thread for it; `false` if there is no object now, or no thread.
-    fn start_next<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) -> bool {
+    /// Claims the next object, if there is one now.
+    fn claim_next(&self) -> Option<(usize, I::Item)> {
         if !self.may_start() {
-            return false;
+            return None;
         }
         let mut objects = Vec::with_capacity(1);
         // The permit is the thread's, which gives it back itself.
-        let claim = self
+        match self
             .shared
-            .claim(Who::Caller, &mut false, 1, &mut objects, |_| ());
-        let (Claim::Got, Some((index, object))) = (claim, objects.pop()) else {
-            return false;
-        };
+            .claim(Who::Caller, &mut false, 1, &mut objects, |_| ())
+        {
+            Claim::Got => objects.pop(),
+            Claim::Wait | Claim::Busy | Claim::Over => None,
+        }
+    }
+
+    /// Starts a thread for an object; `false` if there is none to be had.
+    fn start<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>, index: usize, object: I::Item) -> bool {
         let given = Arc::new(Mutex::new(Some((index, object))));
         let suspended = {
             let mut board = self.board();
@@ -188,7 +215,7 @@ where
                 drop(board);
                 let made = Builder::new()
                     .name("exec-source".into())
-                    .spawn_scoped(scope, || self.dispatch(scope));
+                    .spawn_scoped(scope, || self.fresh(scope));
                 let Err(error) = made else { return };
                 let mut board = self.board();
                 board.dispatching = false;
@@ -196,8 +223,10 @@ where
             }
         }
         // Threads are short: those at work go on, and where there are none, the caller does.
-        if self.shared.source().running == 0 {
-            self.start_next(scope);
+        if self.shared.source().running == 0
+            && let Some((index, object)) = self.claim_next()
+        {
+            self.start(scope, index, object);
         }
     }
 }

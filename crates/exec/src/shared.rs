@@ -298,6 +298,11 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
         source.halt.is_some()
     }
 
+    /// Whether something lies in the stock.
+    pub(crate) fn has_stock(&self) -> bool {
+        self.stock.len() > 0
+    }
+
     /// Whether a claim would bring an object, or ask for one.
     pub(crate) fn is_claimable(&self) -> bool {
         let source = self.source();
@@ -437,6 +442,8 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
                 let Some(object) = iterator.next() else {
                     return true;
                 };
+                // First: as soon as it is laid, others may finish it.
+                self.tell_the_listener(next + 1);
                 // SAFETY: the puller is one, and the lock is between one and the next.
                 #[allow(unsafe_code)]
                 let laid = unsafe { self.stock.lay((next, object)) };
@@ -466,7 +473,6 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
         if !self.relieved.swap(false, Ordering::Relaxed) {
             source.running -= 1;
         }
-        self.tell_the_listener(next);
         source
     }
 
@@ -483,6 +489,7 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
             Who::Worker(_) => self.stock.len().saturating_sub(source.ahead).clamp(1, want),
             Who::Caller | Who::Helping => want,
         };
+        into.reserve(most.min(self.stock.len()));
         // SAFETY: under the lock, so one at a time.
         #[allow(unsafe_code)]
         unsafe {

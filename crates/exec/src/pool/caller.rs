@@ -10,7 +10,7 @@ use std::{io, mem};
 
 use super::batch::Batch;
 use super::policy::{Policy, STREAK};
-use super::{LONGEST_STALL, Lane, NO_OBJECT, Pool, SMALL_NS, STALL, SharedLane};
+use super::{LONGEST_STALL, LOOKS, Lane, NO_OBJECT, Pool, SMALL_NS, STALL, SharedLane};
 use crate::adaptive::{Governor, Meter};
 use crate::bell::Bell;
 use crate::degree::cpus;
@@ -23,6 +23,12 @@ use crate::outcome::{Done, Warning};
 use crate::ring::Ring;
 use crate::shared::{Claim, Halt, Raw, Who, Work, ring_capacity};
 use crate::watch::Watch;
+
+/// How long the caller works without its workers when they bring it nothing, at first and at last; and how often they have
+/// to feed it before the first is enough again.
+const SOLO_NS: u64 = 1_000_000;
+const LONGEST_SOLO_NS: u64 = 64_000_000;
+const FED_WELL: u32 = 64;
 
 /// The caller's side of a call.
 pub(super) struct Caller<'p, 'c, 'd, I: Iterator, W: Work<I::Item>, F, B> {
@@ -50,6 +56,11 @@ pub(super) struct Caller<'p, 'c, 'd, I: Iterator, W: Work<I::Item>, F, B> {
     warned: bool,
     /// Since when there has been nothing for it to work on.
     starving_ns: Option<u64>,
+    /// Until when it works without workers, and for how long the next time.
+    solo_until_ns: u64,
+    solo_ns: u64,
+    /// How often it has got objects from workers since.
+    fed: u32,
     /// Workers beyond the degree, in place of those that were relieved.
     relief: usize,
     /// The pull that it saw the last time it looked, and when it looks again.
@@ -90,6 +101,9 @@ where
             watch: pool.shared.watch(),
             warned: false,
             starving_ns: None,
+            solo_until_ns: 0,
+            solo_ns: SOLO_NS,
+            fed: 0,
             relief: 0,
             seen: None,
             stall: STALL,
@@ -165,6 +179,10 @@ where
                 }
                 match claim {
                     Claim::Got => {
+                        self.fed += 1;
+                        if self.fed == FED_WELL {
+                            self.solo_ns = SOLO_NS;
+                        }
                         self.work();
                         continue;
                     }
@@ -209,14 +227,22 @@ where
             .claim(who, &mut self.held, self.batch.want, &mut self.objects, wake)
     }
 
-    /// There is nothing to work on: for as long as a wake-up costs it looks again, then it is free.
+    /// The workers bring nothing to work on: for as long as a wake-up costs it looks again. Then they are not on a CPU, or held up
+    /// in the source: for a while it works without them.
     fn starve(&mut self) {
         let now_ns = self.watch.now_ns();
-        if now_ns - *self.starving_ns.get_or_insert(now_ns) > SMALL_NS {
-            self.starving_ns = None;
-            self.policy.stop();
+        if now_ns - *self.starving_ns.get_or_insert(now_ns) <= SMALL_NS {
+            let news = || self.pool.shared.has_stock() || self.lanes.iter().any(|lane| lane.ring.len() > 0);
+            (0..LOOKS).find(|_| {
+                std::hint::spin_loop();
+                news()
+            });
+            return;
         }
-        std::hint::spin_loop();
+        self.starving_ns = None;
+        self.solo_until_ns = now_ns + self.solo_ns;
+        self.solo_ns = (self.solo_ns * 2).min(LONGEST_SOLO_NS);
+        self.fed = 0;
     }
 
     /// Somebody else runs what lies in the stock while its puller is held up: a worker that waits, or one more, or where there is
@@ -274,6 +300,7 @@ where
     fn workers(&self) -> usize {
         let degree = self.governor.degree();
         match self.policy.mode {
+            Mode::Prompt if self.policy.working && self.solo_until_ns > 0 => 0,
             Mode::Prompt if self.policy.working => degree.min(cpus()) - 1,
             Mode::Prompt if self.listening.is_some() => degree.min(cpus()).max(2) - 1,
             _ if self.policy.working => degree - 1,
@@ -286,6 +313,9 @@ where
         let pool = self.pool;
         if self.policy.working {
             self.listening = None;
+            if self.solo_until_ns > 0 && self.watch.now_ns() >= self.solo_until_ns {
+                self.solo_until_ns = 0;
+            }
         } else if mem::take(&mut self.helped) {
             pool.shared.source().ahead = 0;
         }
@@ -389,8 +419,7 @@ where
                 shared.give_back(std::iter::once((index, object)), started_ns);
                 break;
             }
-            ended_ns = self.run(index, object, started_ns);
-            self.deliver();
+            ended_ns = self.run(index, object, started_ns, Self::deliver);
             if self.desk.broken.is_some() {
                 break;
             }
@@ -400,8 +429,15 @@ where
         true
     }
 
-    /// Runs one object, and keeps its result; when it ended.
-    fn run(&mut self, index: usize, mut object: I::Item, started_ns: u64) -> u64 {
+    /// Runs one object; its result goes to `then`. When it ended.
+    #[inline]
+    fn run(
+        &mut self,
+        index: usize,
+        mut object: I::Item,
+        started_ns: u64,
+        then: impl FnOnce(&mut Self, Raw<I::Item, W::Output>),
+    ) -> u64 {
         let pool = self.pool;
         let shared = &pool.shared;
         let output = catch_unwind(AssertUnwindSafe(|| shared.work.run(&mut object)));
@@ -418,13 +454,14 @@ where
                 if shared.work.halts(&result) {
                     shared.halt(Halt::Failed);
                 }
-                self.results.push(Raw {
+                let raw = Raw {
                     index,
                     started_ns,
                     ended_ns,
                     object,
                     result,
-                });
+                };
+                then(self, raw);
             }
             Err(panic) => {
                 shared.panicked(panic);
@@ -434,13 +471,12 @@ where
         ended_ns
     }
 
-    /// Finishes the caller's own results.
-    fn deliver(&mut self) {
-        for raw in self.results.drain(..) {
-            self.desk.deliver(raw);
-            if self.desk.broken.is_some() {
-                self.pool.shared.token.stop();
-            }
+    /// Finishes one of the caller's own results.
+    #[inline]
+    fn deliver(&mut self, raw: Raw<I::Item, W::Output>) {
+        self.desk.deliver(raw);
+        if self.desk.broken.is_some() {
+            self.pool.shared.token.stop();
         }
     }
 
@@ -460,7 +496,7 @@ where
                     shared.give_back(std::iter::once((index, object)).chain(left.by_ref()), started_ns);
                     break;
                 }
-                let ended_ns = self.run(index, object, started_ns);
+                let ended_ns = self.run(index, object, started_ns, |caller, raw| caller.results.push(raw));
                 longest_ns = longest_ns.max(ended_ns - started_ns);
                 started_ns = ended_ns;
                 next = left.next();
@@ -469,7 +505,9 @@ where
                 }
             }
             took_ns += started_ns - begun_ns;
-            self.deliver();
+            let mut results = mem::take(&mut self.results);
+            results.drain(..).for_each(|raw| self.deliver(raw));
+            self.results = results;
             self.after_delivery();
             self.drain();
         }

@@ -522,6 +522,19 @@ fn all_k_run_at_once() {
     }
 }
 
+#[test]
+fn each_object_has_a_thread_of_its_own() {
+    for k in [1, 3] {
+        let mut threads = std::collections::HashSet::new();
+        let report = at_most(k).carrier(Carrier::ThreadPerObject).for_each(
+            0..60,
+            |_| std::thread::current().id(),
+            |done| assert!(threads.insert(done.result)),
+        );
+        assert_eq!(report.finished, 60);
+    }
+}
+
 /// The share of it that is claimed at once is no more than what is left over twice the degree.
 #[test]
 fn a_degree_may_be_as_high_as_there_are_numbers() {
