@@ -86,7 +86,7 @@ impl Experiment for Yield {
             .map(|(name, time)| vec![name.to_owned(), view.shown(&time, "ns")]);
         Answer {
             answer: says.clone(),
-            tests: vec![(
+            claims: vec![(
                 "lone-yield-under-a-microsecond",
                 time(Body::Yield).times(1e-3).into(),
             )],

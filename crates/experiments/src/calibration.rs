@@ -108,7 +108,7 @@ impl Experiment for Calibration {
         let spread = Method::Source.of(SPREAD);
         Answer {
             answer: answer(view),
-            tests: vec![("loop-calibration-differs-up-to-20pct", spread.into())],
+            claims: vec![("loop-calibration-differs-up-to-20pct", spread.into())],
             facts: facts(view),
             figures: vec![chart.whole()],
             ..Answer::default()
@@ -252,7 +252,7 @@ mod tests {
     fn the_claim_is_about_the_sources_way_and_the_target_about_ours() {
         let view = view(0.18, 0.04);
         let answer = Calibration.read(&view);
-        let (id, test) = &answer.tests[0];
+        let (id, test) = &answer.claims[0];
         let claim = threadgauge_results::claim(id).unwrap();
         let Evidence::Rounds(rounds) = test.evidence(&view, claim) else {
             panic!("{test:?}");

@@ -87,7 +87,7 @@ mod tests {
         for experiment in CATALOGUE.iter() {
             let view = threadgauge_lab::testing::view(experiment.id(), Profile::Quick, Vec::new());
             let answer = experiment.read(&view);
-            let mut answered: Vec<&str> = answer.tests.iter().map(|(id, _)| *id).collect();
+            let mut answered: Vec<&str> = answer.claims.iter().map(|(id, _)| *id).collect();
             let mut given: Vec<&str> = claims_of(experiment.id()).map(|c| c.id.as_str()).collect();
             answered.sort_unstable();
             given.sort_unstable();

@@ -93,7 +93,7 @@ impl Experiment for Foreground {
     fn read(&self, view: &View<'_>) -> Answer {
         Answer {
             answer: answer(view),
-            tests: vec![("background-work-keeps-foreground-responsive", responsive(view))],
+            claims: vec![("background-work-keeps-foreground-responsive", responsive(view))],
             facts: facts(view),
             figures: vec![chart(view)],
             ..Answer::default()

@@ -60,8 +60,8 @@ mod tests {
         });
         let view = testing::view("yield", Profile::Quick, measured.collect());
         let answer = Yield.read(&view);
-        let [(id, test)] = &answer.tests[..] else {
-            panic!("{:?}", answer.tests)
+        let [(id, test)] = &answer.claims[..] else {
+            panic!("{:?}", answer.claims)
         };
         let header = include_str!("../../results/published/claims.csv")
             .lines()

@@ -289,7 +289,7 @@ fn case_result(case: &StoredCase, view: &ViewCase, samples: &[&StoredSample]) ->
 }
 
 fn findings(view: &View<'_>, answer: &Answer) -> Vec<Finding> {
-    let decided = answer.tests.iter().filter_map(|(id, test)| {
+    let decided = answer.claims.iter().filter_map(|(id, test)| {
         let claim = claim(id)?;
         let evidence = test.evidence(view, claim);
         Some(decide(claim, &claim.unit, &evidence, view.alpha))

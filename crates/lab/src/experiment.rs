@@ -95,7 +95,7 @@ pub struct Answer {
     /// The answer to the question, in one sentence with its numbers.
     pub answer: String,
     /// For each claim that `claims.csv` gives to the experiment, what decides it.
-    pub tests: Vec<Claim>,
+    pub claims: Vec<Claim>,
     /// What else is worth knowing, each as a finding without a claim.
     pub facts: Vec<Finding>,
     /// Pairs to compare by round on the first primary metric: `b` against `a`.

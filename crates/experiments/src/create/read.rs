@@ -18,7 +18,7 @@ const THREAD: Case = base(Pthread);
 pub fn answer(view: &View<'_>) -> Answer {
     Answer {
         answer: sentence(view),
-        tests: claims(view),
+        claims: claims(view),
         facts: facts(view),
         comparisons: comparisons(view),
         rankings: rankings(view),

@@ -131,7 +131,7 @@ impl Experiment for Oversubscription {
     fn read(&self, view: &View<'_>) -> Answer {
         Answer {
             answer: answer(view),
-            tests: claims(view),
+            claims: claims(view),
             facts: facts(view),
             comparisons: comparisons(),
             figures: charts(view),

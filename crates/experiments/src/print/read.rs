@@ -15,7 +15,7 @@ const BOOTSTRAP_SEED: u64 = 3;
 pub(super) fn read(view: &View<'_>) -> Answer {
     Answer {
         answer: answer(view),
-        tests: claims(view),
+        claims: claims(view),
         facts: facts(view),
         comparisons: comparisons(view),
         rankings: rankings(view),
@@ -633,7 +633,7 @@ mod tests {
     }
 
     fn test_of(answer: &Answer, id: &str) -> Test {
-        let found = answer.tests.iter().find(|(claim, _)| *claim == id);
+        let found = answer.claims.iter().find(|(claim, _)| *claim == id);
         found.unwrap().1.clone()
     }
 
@@ -716,8 +716,8 @@ mod tests {
             cases.retain(|c| c.params.int("prints") == Some(100) && c.params.text("unit") == Some("thread"));
         });
         let answer = read(&view);
-        assert_eq!(answer.tests.len(), 13);
-        for (id, test) in &answer.tests {
+        assert_eq!(answer.claims.len(), 13);
+        for (id, test) in &answer.claims {
             let evidence = test.evidence(&view, claim(id).unwrap());
             assert!(matches!(evidence, Evidence::Missing(_)), "{id}: {evidence:?}");
         }
@@ -864,7 +864,7 @@ mod tests {
             ("dual-core-no-gain-large-jobs", vec![TwoCpus]),
         ];
         // All but file-logging-disturbs-timing, which has no figure.
-        assert_eq!(in_series.len(), answer.tests.len() - 1);
+        assert_eq!(in_series.len(), answer.claims.len() - 1);
         for (id, series) in in_series {
             // With several series, those of each in turn; two cells a count.
             let of_cells: Vec<Series> = series

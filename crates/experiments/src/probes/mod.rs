@@ -138,7 +138,7 @@ impl Experiment for Probes {
         };
         Answer {
             answer,
-            tests: claims(),
+            claims: claims(),
             facts,
             comparisons: comparisons(),
             ..Answer::default()

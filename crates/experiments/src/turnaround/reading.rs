@@ -15,7 +15,7 @@ use super::grid::{ADAPTED, BASES_MS, COUNTS, KINDS, MIDDLE, SHORT_MS, adapted, b
 pub(super) fn read(view: &View<'_>) -> Answer {
     Answer {
         answer: answer(view),
-        tests: claims(view),
+        claims: claims(view),
         facts: facts(view),
         comparisons: comparisons(),
         figures: charts(view),
