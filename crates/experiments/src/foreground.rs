@@ -70,7 +70,6 @@ impl Experiment for Foreground {
             // The steadiest: in the background the 99th percentile is a matter of luck.
             reference: p99(How::Inline, 1).pattern(),
             budget: Duration::from_secs(site.profile.pick(5, 30, 60)),
-            twice_up_to: Duration::ZERO,
         }
     }
 

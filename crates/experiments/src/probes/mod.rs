@@ -111,7 +111,6 @@ impl Experiment for Probes {
             cases: PROBES.map(planned).to_vec(),
             reference: case(What::Neighbours, How::Alone).params(),
             budget: Duration::from_secs(site.profile.pick(6, 30, 60)),
-            twice_up_to: Duration::ZERO,
         }
     }
 
