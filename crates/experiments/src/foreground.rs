@@ -213,7 +213,7 @@ fn chart(view: &View<'_>) -> Figure {
 mod tests {
     use super::*;
     use threadgauge_lab::testing;
-    use threadgauge_results::{Claim as Published, Evidence, Lack, claim};
+    use threadgauge_results::{Claim as Published, Evidence, Lack, Need, claim};
 
     #[test]
     fn an_inline_computation_delays_all_that_fall_into_it() {
@@ -262,7 +262,7 @@ mod tests {
         let none = view(&[]);
         let expected = "needs how=inline and how=background on the same CPUs";
         let evidence = responsive(&none).evidence(&none, published());
-        assert_eq!(evidence, Evidence::Missing(expected.to_owned()));
+        assert_eq!(evidence, Lack::new(Need::Profile, expected).into());
     }
 
     #[test]
