@@ -14,8 +14,8 @@ use crate::worker::{CaseError, Worker};
 
 /// A question about concurrency, put to this machine: what it asks, how it measures, and the functions that do.
 ///
-/// Its texts are the one text of its method, which `explain` and the report print. To add one, write one file and one line
-/// in the catalogue: CONTRIBUTING.md goes through it.
+/// Its texts are all that is said of its method: `explain` and the report print them. To add one, write one file and
+/// one line in the catalogue: CONTRIBUTING.md goes through it.
 #[derive(Debug)]
 pub struct Experiment {
     /// Its name on the command line: what it varies.
@@ -36,8 +36,8 @@ pub struct Experiment {
     pub source: &'static str,
     /// The cases of the site's profile, with what each is expected to take. It measures nothing and starts nothing.
     pub plan: fn(&Site) -> Plan,
-    /// Runs one case once. Called in a worker: a fresh, single-threaded process, pinned to the case's CPUs. Its error says
-    /// why the case cannot run here, or that its outcome is not what it must be.
+    /// Runs one case once. Called in a worker: a fresh, single-threaded process, pinned to the case's CPUs. Its error
+    /// says why the case cannot run here, or that its outcome is not what it must be.
     pub run: fn(&Params, &mut Worker) -> Result<(), CaseError>,
     /// Reads the answer off the samples, of which any may be missing.
     pub read: fn(&View<'_>) -> Answer,

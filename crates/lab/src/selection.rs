@@ -168,7 +168,7 @@ pub fn choose(
     only: &Selector,
     set: &Selector,
 ) -> Result<Vec<Chosen>, SelectionError> {
-    let mut chosen: Vec<Chosen> = experiments.iter().map(|e| Chosen::all(*e, site)).collect();
+    let mut chosen: Vec<Chosen> = experiments.iter().map(|e| Chosen::all(e, site)).collect();
     for (option, selector) in [("--set", set), ("--only", only)] {
         let known: BTreeSet<String> = cases(&chosen)
             .flat_map(Params::iter)

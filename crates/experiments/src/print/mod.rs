@@ -1,9 +1,9 @@
 //! Question: do processes or threads finish first when each prints its lines, and from how many lines on?
 //! (Source 003's fork.c and thread.c, P-04 to P-16.)
 //!
-//! How it is measured is said in `EXPERIMENT`, which `explain` and the report print. `case` says what is run and what the
-//! source measured, `program` runs it (`line` is what is printed, `output` how lines become writes, `sink` what they go
-//! into and who reads it), and `read` makes the answer.
+//! How it is measured is said in `EXPERIMENT`, which `explain` and the report print. `case` says what is run and what
+//! the source measured, `program` runs it (`line` is what is printed, `output` how lines become writes, `sink` what they
+//! go into and who reads it), and `read` makes the answer.
 
 mod case;
 mod line;
