@@ -130,7 +130,7 @@ pub fn run(
     // What the experiments so far have left of their time: the next may need it in a slow hour.
     let mut spare = Duration::ZERO;
     for (experiment, chosen) in chosen.iter().enumerate() {
-        let id = chosen.experiment.id();
+        let id = chosen.experiment.id;
         pace.ceiling = pace.done + planned(chosen);
         let mut session = Session {
             experiment,
@@ -282,13 +282,13 @@ impl<'a> Session<'a> {
     fn round(&mut self, round: u32, most: u32) -> Result<bool, ScheduleError> {
         let order = shuffled(self.chosen, self.record.seed, round);
         for (place, slot) in order.iter().enumerate() {
-            let id = slot.case.params.case_id(self.chosen.experiment.id());
+            let id = slot.case.params.case_id(self.chosen.experiment.id);
             if self.history.last(round, &id, *slot).is_some() || self.history.gave_up(&id) {
                 self.pace.skip(slot.case.estimate);
                 continue;
             }
             self.observer.case_begins(&Progress {
-                experiment: self.chosen.experiment.id(),
+                experiment: self.chosen.experiment.id,
                 case: &id,
                 round,
                 rounds: most,
@@ -304,7 +304,7 @@ impl<'a> Session<'a> {
         }
         for attempt in 1..=REPEATS {
             for (place, slot) in order.iter().enumerate() {
-                let id = slot.case.params.case_id(self.chosen.experiment.id());
+                let id = slot.case.params.case_id(self.chosen.experiment.id);
                 let last = self.history.last(round, &id, *slot);
                 let wanted = last.is_some_and(|last| last.attempt == attempt - 1 && last.gated);
                 if wanted && !self.try_once(*slot, &id, self.turn(round, attempt, place))? {
@@ -324,7 +324,7 @@ impl<'a> Session<'a> {
         let wanted = slot.case.params.int("cpus").unwrap_or(u64::MAX);
         let cpus = self.record.cpus.iter().copied();
         let order = Order {
-            experiment: self.chosen.experiment.id().to_owned(),
+            experiment: self.chosen.experiment.id.to_owned(),
             params: slot.case.params.clone(),
             cpus: cpus.take(usize::try_from(wanted).unwrap_or(usize::MAX)).collect(),
             handicap_percent: self.record.handicap_percent,
@@ -351,7 +351,7 @@ impl<'a> Session<'a> {
         let gated = sample.status == Status::Ok && disturbed(&noise);
         note(&mut sample, &noise, gated);
         let tried = StoredSample {
-            experiment: self.chosen.experiment.id().to_owned(),
+            experiment: self.chosen.experiment.id.to_owned(),
             case: id.to_owned(),
             round: turn.round,
             copy: slot.copy,
@@ -387,9 +387,9 @@ impl<'a> Session<'a> {
     /// The relative half-widths of the primary metrics' intervals, case by case.
     fn half_widths(&self) -> Vec<Option<f64>> {
         let alpha = self.rule.alpha_per_look();
-        let primary = self.chosen.experiment.about().primary;
+        let primary = self.chosen.experiment.primary;
         let of_metric = |case: &PlannedCase, metric: &Metric| {
-            let id = case.params.case_id(self.chosen.experiment.id());
+            let id = case.params.case_id(self.chosen.experiment.id);
             let rounds = by_round(&self.history.tries, &id, 0, metric.name, Take::Undisturbed);
             let values: Vec<f64> = rounds.into_values().collect();
             let width = |summary: Summary| summary.ci?.relative_half_width(summary.median);
@@ -415,7 +415,7 @@ fn shuffled(chosen: &Chosen, seed: u64, round: u32) -> Vec<Slot<'_>> {
     let mut order: Vec<Slot<'_>> = copies
         .flat_map(|(case, copy)| tries.clone().map(move |nth_try| Slot { case, copy, nth_try }))
         .collect();
-    let name = chosen.experiment.id().bytes().map(u64::from);
+    let name = chosen.experiment.id.bytes().map(u64::from);
     let stream = name.fold(seed ^ (u64::from(round) << 32), |h, b| {
         (h ^ b).wrapping_mul(0x0100_0000_01b3)
     });
