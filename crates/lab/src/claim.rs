@@ -8,7 +8,7 @@ use threadgauge_results::{
     Claim as Published, Condition, Evidence, Lack, Need, Quote, Range, Rounds, Verdict, decide, units,
 };
 
-use crate::statistic::{Form, Statistic};
+use crate::statistic::{Estimate, Form, Statistic};
 use crate::view::View;
 
 /// A claim's id in `claims.csv`, and what decides it.
@@ -47,7 +47,7 @@ pub enum Test {
         figure: Option<Statistic>,
     },
     /// An estimate computed elsewhere, e.g. by a bootstrap over rounds.
-    Given(Evidence),
+    Given(Estimate),
 }
 
 /// Each of several statistics must satisfy the rule; `quote` says which stands for all in the text.
@@ -132,10 +132,11 @@ impl Test {
     #[must_use]
     pub fn evidence(&self, view: &View<'_>, claim: &Published) -> Evidence {
         match self {
-            Self::One(statistic) => one(view, statistic).unwrap_or_else(|lack| lacking(lack, None)),
-            Self::Each(_, cells) if cells.is_empty() => Evidence::Missing(
-                "no cell that this needs was measured; --profile standard has them".to_owned(),
-            ),
+            Self::One(statistic) => one(view, statistic).unwrap_or_else(Evidence::from),
+            Self::Each(_, cells) if cells.is_empty() => {
+                let says = "no cell that this needs was measured; --profile standard has them";
+                Lack::new(Need::Profile, says).into()
+            }
             Self::Each(quote, cells) => {
                 let (read, lacks): (Vec<_>, Vec<_>) = cells
                     .iter()
@@ -147,8 +148,8 @@ impl Test {
                         cells: read.into_iter().flatten().collect(),
                     },
                     // Some of the cells are within this machine.
-                    Some(lack) if !read.is_empty() => Evidence::Missing(lack.says),
-                    Some(lack) => lacking(lack, None),
+                    Some(lack) if !read.is_empty() => Lack::new(Need::Figures, lack.says).into(),
+                    Some(lack) => lack.into(),
                 }
             }
             Self::Also {
@@ -166,7 +167,7 @@ impl Test {
             },
             Self::Part { test, missing } => {
                 let evidence = test.evidence(view, claim);
-                if matches!(evidence, Evidence::Missing(_)) {
+                if matches!(evidence, Evidence::Lacking { .. }) {
                     return evidence;
                 }
                 let so_far = decide(claim, &claim.unit, &evidence, view.alpha);
@@ -176,13 +177,13 @@ impl Test {
                 let figure = so_far.measured.map_or_else(String::new, |m| {
                     format!("; so far {}", units::figure(m, None, &claim.unit))
                 });
-                Evidence::Missing(format!("{missing}{figure}"))
+                Lack::new(Need::Profile, format!("{missing}{figure}")).into()
             }
-            Self::Lacking { lack, figure } => {
-                let measured = figure.as_ref().and_then(|figure| view.value(figure));
-                lacking(lack.clone(), measured)
-            }
-            Self::Given(evidence) => evidence.clone(),
+            Self::Lacking { lack, figure } => Evidence::Lacking {
+                lack: lack.clone(),
+                measured: figure.as_ref().and_then(|figure| view.value(figure)),
+            },
+            Self::Given(estimate) => given(*estimate),
         }
     }
 }
@@ -196,22 +197,13 @@ fn rounds(view: &View<'_>, statistic: &Statistic) -> Result<Rounds, Lack> {
 
 fn one(view: &View<'_>, statistic: &Statistic) -> Result<Evidence, Lack> {
     if matches!(statistic.form, Form::Unpaired { .. }) {
-        let estimate = view.estimated(statistic)?;
-        return Ok(Evidence::Estimate {
-            value: estimate.value,
-            ci95: estimate.ci95,
-        });
+        return Ok(given(view.estimated(statistic)?));
     }
     Ok(Evidence::Rounds(rounds(view, statistic)?))
 }
 
-/// What is missing, and what was measured all the same.
-fn lacking(lack: Lack, measured: Option<f64>) -> Evidence {
-    if lack.of.is_beyond_this_machine() {
-        let reason = lack.says;
-        return Evidence::NotTestable { reason, measured };
-    }
-    Evidence::Missing(lack.says)
+const fn given(Estimate { value, ci95 }: Estimate) -> Evidence {
+    Evidence::Estimate { value, ci95 }
 }
 
 #[cfg(test)]
@@ -244,18 +236,17 @@ mod tests {
             (Need::Program, "no compiler"),
         ] {
             let lack = Lack::new(of, words);
-            let cases = vec![measured.clone(), testing::lacking(on(2), lack)];
+            let cases = vec![measured.clone(), testing::lacking(on(2), lack.clone())];
             let evidence = gain().evidence(&testing::view("x", Profile::Quick, cases), any());
-            let expected = Evidence::NotTestable {
-                reason: words.to_owned(),
-                measured: None,
-            };
-            assert_eq!(evidence, expected);
+            assert_eq!(evidence, lack.into());
         }
         let failed = Lack::new(Need::Figures, "needs 2 CPUs, this run has 1");
         let cases = vec![measured, testing::lacking(on(2), failed)];
         let evidence = gain().evidence(&testing::view("x", Profile::Quick, cases), any());
-        assert!(matches!(evidence, Evidence::Missing(_)), "{evidence:?}");
+        let Evidence::Lacking { lack, .. } = evidence else {
+            panic!("{evidence:?}");
+        };
+        assert!(!lack.of.is_beyond_this_machine(), "{lack:?}");
     }
 
     #[test]

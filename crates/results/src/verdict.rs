@@ -83,13 +83,13 @@ fn judge(evidence: &Evidence, unit: &str, range: Range, alpha: f64) -> Judgement
             )
         },
         Evidence::With { main, also } => of_conditions(judge(main, unit, range, alpha), also, alpha),
-        Evidence::Missing(reason) => inconclusive(reason.clone()),
-        Evidence::NotTestable { reason, measured } => Judgement {
+        Evidence::Lacking { lack, measured } if lack.of.is_beyond_this_machine() => Judgement {
             verdict: Verdict::NotTestable,
             measured: *measured,
             ci95: None,
-            reason: Some(reason.clone()),
+            reason: Some(lack.says.clone()),
         },
+        Evidence::Lacking { lack, .. } => inconclusive(lack.says.clone()),
     }
 }
 
@@ -302,6 +302,7 @@ fn of_conditions(main: Judgement, also: &[Condition], alpha: f64) -> Judgement {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Lack, Need};
 
     const ALPHA: f64 = 0.05;
     const AT_MOST_60_PERCENT: Range = Range { min: -0.05, max: 0.6 };
@@ -443,7 +444,7 @@ mod tests {
     #[test]
     fn missing_cells_and_missing_preconditions_say_why() {
         let missing = judge(
-            &Evidence::Missing("needs 5000".to_owned()),
+            &Lack::new(Need::Profile, "needs 5000").into(),
             "ratio",
             AT_MOST_60_PERCENT,
             ALPHA,
@@ -452,8 +453,8 @@ mod tests {
             (missing.verdict, missing.reason.as_deref()),
             (Verdict::Inconclusive, Some("needs 5000"))
         );
-        let evidence = Evidence::NotTestable {
-            reason: "needs SMT".to_owned(),
+        let evidence = Evidence::Lacking {
+            lack: Lack::new(Need::System, "needs SMT"),
             measured: Some(1.0),
         };
         assert_eq!(
