@@ -33,6 +33,9 @@ CREATE TABLE sample(
   copy INTEGER NOT NULL, try INTEGER NOT NULL, attempt INTEGER NOT NULL, gated INTEGER NOT NULL, status TEXT NOT NULL,
   reason TEXT, tags TEXT NOT NULL, noise TEXT NOT NULL, started TEXT NOT NULL, wall_ns INTEGER NOT NULL,
   UNIQUE(case_id, round, copy, try, attempt)) STRICT;
+CREATE TABLE look(
+  experiment TEXT NOT NULL REFERENCES experiment(id), rounds INTEGER NOT NULL, tries INTEGER NOT NULL,
+  PRIMARY KEY(experiment, rounds)) STRICT, WITHOUT ROWID;
 CREATE TABLE metric(
   sample_id INTEGER NOT NULL REFERENCES sample(id), position INTEGER NOT NULL, name TEXT NOT NULL,
   unit TEXT NOT NULL, value REAL NOT NULL, PRIMARY KEY(sample_id, position)) STRICT, WITHOUT ROWID;
@@ -163,6 +166,15 @@ pub struct StoredCase {
     pub estimate_ms: u32,
     /// Why it cannot run here, if so.
     pub skip: Option<Lack>,
+}
+
+/// A look at an experiment's claims between two rounds. What was decided at it stays decided, so it is kept what it was based on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Look {
+    /// How many rounds were done.
+    pub rounds: u32,
+    /// How many tries were stored, of which those of these rounds count.
+    pub tries: u32,
 }
 
 /// An open store.
@@ -334,8 +346,7 @@ impl Store {
     ///
     /// When the store is damaged.
     pub fn samples(&self, experiment: &str) -> Result<Vec<StoredSample>, StoreError> {
-        let of_one_try = self.wrap(self.pragma::<i64>("user_version"))? < 2;
-        let nth_try = if of_one_try { "0" } else { "s.try" };
+        let nth_try = if self.has_looks()? { "s.try" } else { "0" };
         let rows = self.wrap(query(
             &self.connection,
             &format!(
@@ -378,6 +389,50 @@ impl Store {
             samples.push(stored);
         }
         Ok(samples)
+    }
+
+    /// Stores that an experiment's claims are looked at now.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::add`].
+    pub fn add_look(&mut self, experiment: &str, look: Look) -> Result<(), StoreError> {
+        let result = self.connection.execute(
+            "INSERT INTO look VALUES(?1, ?2, ?3)",
+            params![experiment, look.rounds, look.tries],
+        );
+        self.wrap(result).map(drop)
+    }
+
+    /// The looks at an experiment so far, in order.
+    ///
+    /// # Errors
+    ///
+    /// When the store is damaged.
+    pub fn looks(&self, experiment: &str) -> Result<Vec<Look>, StoreError> {
+        if !self.has_looks()? {
+            return Ok(Vec::new());
+        }
+        self.wrap(query(
+            &self.connection,
+            "SELECT rounds, tries FROM look WHERE experiment = ?1 ORDER BY rounds",
+            [experiment],
+            |row| {
+                Ok(Look {
+                    rounds: row.get(0)?,
+                    tries: row.get(1)?,
+                })
+            },
+        ))
+    }
+
+    /// Whether it keeps looks and every try: one of schema 1 does not.
+    ///
+    /// # Errors
+    ///
+    /// When the store is damaged.
+    pub fn has_looks(&self) -> Result<bool, StoreError> {
+        Ok(self.wrap(self.pragma::<i64>("user_version"))? >= 2)
     }
 
     /// Folds the write-ahead log in, so that one file is left.

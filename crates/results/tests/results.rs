@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use threadgauge_results::{
-    Metric, Params, RunRecord, STORE_FILE, Sample, Status, Store, StoreError, StoredCase, StoredExperiment,
-    StoredSample, Take, by_round, paired,
+    Look, Metric, Params, RunRecord, STORE_FILE, Sample, Status, Store, StoreError, StoredCase,
+    StoredExperiment, StoredSample, Take, by_round, paired,
 };
 use threadgauge_stats::paired_ratio;
 
@@ -113,12 +113,25 @@ fn every_try_is_stored_beside_the_others() {
 }
 
 #[test]
+fn looks_are_kept_in_order_and_none_is_taken_twice() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = create(dir.path());
+    let looks = [(7, 14), (10, 18)].map(|(rounds, tries)| Look { rounds, tries });
+    for look in looks {
+        store.add_look("create", look).unwrap();
+    }
+    assert!(store.add_look("create", Look { rounds: 7, tries: 99 }).is_err());
+    assert_eq!(store.looks("create").unwrap(), looks);
+    assert_eq!(store.looks("print").unwrap(), []);
+}
+
+#[test]
 fn a_store_of_schema_1_opens_as_one_try_a_sample_and_is_not_gone_on_with() {
     let dir = tempfile::tempdir().unwrap();
     create(dir.path()).close().unwrap();
     let old = rusqlite::Connection::open(dir.path().join(STORE_FILE)).unwrap();
     old.execute_batch(
-        "DROP TABLE sample;
+        "DROP TABLE sample; DROP TABLE look;
          CREATE TABLE sample(
            id INTEGER PRIMARY KEY, case_id TEXT NOT NULL REFERENCES planned_case(id), round INTEGER NOT NULL,
            copy INTEGER NOT NULL, attempt INTEGER NOT NULL, gated INTEGER NOT NULL, status TEXT NOT NULL,
@@ -136,6 +149,7 @@ fn a_store_of_schema_1_opens_as_one_try_a_sample_and_is_not_gone_on_with() {
         store.samples("create").unwrap(),
         [sample("create/count=1", 1, 1.5)]
     );
+    assert_eq!(store.looks("create").unwrap(), []);
     drop(store);
     let refused = Store::resume(dir.path()).unwrap_err();
     assert!(
