@@ -157,7 +157,9 @@ fn responsive(view: &View<'_>) -> Test {
     });
     let ratios: Vec<_> = ratios.collect();
     if ratios.is_empty() {
-        return not_measured("needs how=inline and how=background on the same CPUs");
+        return not_measured(
+            "needs how=inline and how=background on the same CPUs; `threadgauge run foreground` has them",
+        );
     }
     each(Quote::Smallest, ratios)
 }
@@ -261,9 +263,10 @@ mod tests {
              background thread on the same CPU it is 3.00 ms, and 100 µs on 2 CPUs."
         );
         let none = view(&[]);
-        let expected = "needs how=inline and how=background on the same CPUs";
-        let evidence = responsive(&none).evidence(&none, published());
-        assert_eq!(evidence, Evidence::Missing(expected.to_owned()));
+        let Evidence::Lacking { lack, .. } = responsive(&none).evidence(&none, published()) else {
+            panic!()
+        };
+        assert!(lack.says.contains("`threadgauge run foreground`"), "{lack}");
     }
 
     #[test]

@@ -8,6 +8,8 @@ use std::sync::OnceLock;
 use serde::Deserialize;
 use threadgauge_stats::Estimator;
 
+use crate::Lack;
+
 /// One published claim and its rule.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Claim {
@@ -155,15 +157,19 @@ pub enum Evidence {
         /// What must hold besides.
         also: Vec<Condition>,
     },
-    /// Cells that this run did not measure: inconclusive, with the reason.
-    Missing(String),
-    /// What the claim needs is not on this machine.
-    NotTestable {
+    /// Something that the claim needs: what it is decides between not testable, not measured and inconclusive.
+    Lacking {
         /// What is missing.
-        reason: String,
+        lack: Lack,
         /// What was measured all the same.
         measured: Option<f64>,
     },
+}
+
+impl From<Lack> for Evidence {
+    fn from(lack: Lack) -> Self {
+        Self::Lacking { lack, measured: None }
+    }
 }
 
 /// A condition beside a claim's rule.
