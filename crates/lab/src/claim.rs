@@ -9,7 +9,7 @@ use threadgauge_results::{
     Claim as Published, Condition, Evidence, Lack, Need, Quote, Range, Rounds, Verdict, decide, units,
 };
 
-use crate::statistic::{Form, Statistic};
+use crate::statistic::{Estimate, Form, Statistic};
 use crate::view::View;
 
 /// A claim's id in `claims.csv`, and what decides it.
@@ -48,7 +48,7 @@ pub enum Test {
         figure: Option<Statistic>,
     },
     /// An estimate computed elsewhere, e.g. by a bootstrap over rounds.
-    Given(Evidence),
+    Given(Estimate),
 }
 
 /// Each of several statistics must satisfy the rule; `quote` says which stands for all in the text.
@@ -190,7 +190,7 @@ impl Test {
                 lack: lack.clone(),
                 measured: figure.as_ref().and_then(|figure| view.value(figure)),
             },
-            Self::Given(evidence) => evidence.clone(),
+            Self::Given(estimate) => given(*estimate),
         }
     }
 }
@@ -204,13 +204,13 @@ fn rounds(view: &View<'_>, statistic: &Statistic) -> Result<Rounds, Lack> {
 
 fn one(view: &View<'_>, statistic: &Statistic) -> Result<Evidence, Lack> {
     if matches!(statistic.form, Form::Unpaired { .. }) {
-        let estimate = view.estimated(statistic)?;
-        return Ok(Evidence::Estimate {
-            value: estimate.value,
-            ci95: estimate.ci95,
-        });
+        return Ok(given(view.estimated(statistic)?));
     }
     Ok(Evidence::Rounds(rounds(view, statistic)?))
+}
+
+const fn given(Estimate { value, ci95 }: Estimate) -> Evidence {
+    Evidence::Estimate { value, ci95 }
 }
 
 #[cfg(test)]

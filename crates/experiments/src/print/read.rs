@@ -1,7 +1,7 @@
 //! What the samples say: each statistic once, and with them claims, facts, charts and tables.
 
 use threadgauge_lab::prelude::*;
-use threadgauge_results::{Evidence, Figure, Table, units};
+use threadgauge_results::{Figure, Table, units};
 use threadgauge_stats::{bca, crossing, geometric_mean, slope, summarise};
 
 use super::case::{Buffering, CPU, Case, ELAPSED, READER_CPU, Series, Sink, TORN, Unit};
@@ -173,7 +173,7 @@ fn claims(view: &View<'_>) -> Vec<Claim> {
         let cell = |unit: Unit| (unit.name().to_owned(), statistic(unit));
         each(Largest, Unit::ALL.map(cell))
     };
-    let spread = file_spread(view).unwrap_or_else(Evidence::from);
+    let spread = file_spread(view).map_or_else(Test::from, Test::Given);
     let tests: [Claim; 13] = [
         ("threads-10-to-100-times-faster", mean_ratio(&[Prints]).into()),
         ("small-jobs-threads-faster", each_count(Smallest, small)),
@@ -195,7 +195,7 @@ fn claims(view: &View<'_>) -> Vec<Claim> {
             "linux-threads-not-faster-than-processes",
             mean_ratio(&[Prints, Units, Payload]).into(),
         ),
-        ("file-logging-disturbs-timing", Test::Given(spread)),
+        ("file-logging-disturbs-timing", spread),
         ("dual-core-doubles-small-jobs", gains(Smallest, small_on_two)),
         ("dual-core-no-gain-large-jobs", gains(Largest, large_on_two)),
     ];
@@ -225,7 +225,7 @@ fn or_longer(view: &View<'_>, test: Test) -> Test {
 /// # Errors
 ///
 /// What is missing.
-fn file_spread(view: &View<'_>) -> Result<Evidence, Lack> {
+fn file_spread(view: &View<'_>) -> Result<Estimate, Lack> {
     let time = |unit, sink| ELAPSED.of(Series::Prints.at(1_000).unit(unit).sink(sink));
     let times = Unit::ALL.map(|unit| [Sink::File, Sink::Pipe].map(|sink| time(unit, sink)));
     let times = times.as_flattened();
@@ -262,7 +262,7 @@ fn file_spread(view: &View<'_>) -> Result<Evidence, Lack> {
             format!("the ratio of two spreads cannot be estimated: {e}"),
         )
     })?;
-    Ok(Evidence::Estimate {
+    Ok(Estimate {
         value: estimate.estimate,
         ci95: estimate.ci.map(|ci| [ci.low, ci.high]),
     })
@@ -593,7 +593,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use threadgauge_lab::testing;
-    use threadgauge_results::{Verdict, claim, decide};
+    use threadgauge_results::{Evidence, Verdict, claim, decide};
 
     use super::super::case::plan;
     use super::*;
