@@ -212,9 +212,9 @@ fn or_longer(view: &View<'_>, test: Test) -> Test {
         .iter()
         .find_map(|statistic| view.rounds(statistic).err())
     {
-        Some(lack) if longer && !lack.of.is_beyond_this_machine() => not_measured(format!(
-            "needs cells of 5,000 and 10,000 lines a unit; `threadgauge run print --profile standard` has them"
-        )),
+        Some(lack) if longer && !lack.of.is_beyond_this_machine() => not_measured(
+            "needs cells of 5,000 and 10,000 lines a unit; `threadgauge run print --profile standard` has them",
+        ),
         _ => test,
     }
 }
