@@ -4,14 +4,14 @@ use threadgauge_lab::experiment::Catalogue;
 
 /// Every experiment.
 pub const CATALOGUE: Catalogue = Catalogue(&[
-    &crate::null::Null,
-    &crate::create::Create,
-    &crate::oversubscription::Oversubscription,
-    &crate::print::Print,
-    &crate::turnaround::Turnaround,
-    &crate::calibration::Calibration,
-    &crate::foreground::Foreground,
-    &crate::probes::Probes,
+    &crate::null::EXPERIMENT,
+    &crate::create::EXPERIMENT,
+    &crate::oversubscription::EXPERIMENT,
+    &crate::print::EXPERIMENT,
+    &crate::turnaround::EXPERIMENT,
+    &crate::calibration::EXPERIMENT,
+    &crate::foreground::EXPERIMENT,
+    &crate::probes::EXPERIMENT,
 ]);
 
 /// The experiment that decides a claim, and whether it is in the catalogue (true) or still to come.
@@ -48,9 +48,9 @@ mod tests {
     /// What the experiments are expected to take, s, by name.
     fn expected(site: &Site) -> Vec<(&'static str, f64)> {
         let rounds = expected_rounds(&stopping_rule(site.profile, None));
-        let takes = |experiment: &'static dyn Experiment| {
+        let takes = |experiment: &'static Experiment| {
             let chosen = Chosen::all(experiment, site);
-            (experiment.id(), chosen.expected(rounds).as_secs_f64())
+            (experiment.id, chosen.expected(rounds).as_secs_f64())
         };
         CATALOGUE.iter().map(takes).collect()
     }
@@ -97,17 +97,16 @@ mod tests {
     #[test]
     fn every_experiment_answers_the_claims_that_the_table_gives_it_and_no_others() {
         for experiment in CATALOGUE.iter() {
-            let view = testing::view(experiment.id(), Profile::Quick, Vec::new());
-            let answer = experiment.read(&view);
+            let view = testing::view(experiment.id, Profile::Quick, Vec::new());
+            let answer = (experiment.read)(&view);
             let mut answered: Vec<&str> = answer.claims.iter().map(|(id, _)| *id).collect();
-            let mut given: Vec<&str> = claims_of(experiment.id()).map(|c| c.id.as_str()).collect();
+            let mut given: Vec<&str> = claims_of(experiment.id).map(|c| c.id.as_str()).collect();
             answered.sort_unstable();
             given.sort_unstable();
             assert_eq!(
-                answered,
-                given,
+                answered, given,
                 "`{}` reads the claims on the left; those on the right name it in the column `decided_by` of claims.csv",
-                experiment.id()
+                experiment.id
             );
         }
     }
@@ -115,14 +114,14 @@ mod tests {
     /// What decides each claim where each case of `profile` is planned and none has figures yet.
     fn unmeasured(profile: Profile) -> Vec<(&'static str, Verdict, String)> {
         let site = testing::site(profile, 2);
-        let of = |experiment: &'static dyn Experiment| {
+        let of = |experiment: &'static Experiment| {
             let failed = || Lack::new(Need::Figures, "it failed");
-            let cases = experiment.plan(&site).cases;
+            let cases = (experiment.plan)(&site).cases;
             let cases = cases
                 .into_iter()
                 .map(|case| testing::lacking(case.params, failed()));
-            let view = testing::view(experiment.id(), profile, cases.collect());
-            let decided = experiment.read(&view).claims.into_iter().map(move |(id, test)| {
+            let view = testing::view(experiment.id, profile, cases.collect());
+            let decided = (experiment.read)(&view).claims.into_iter().map(move |(id, test)| {
                 let claim = claim(id).expect("a published claim");
                 let finding = decide(claim, &claim.unit, &test.evidence(&view, claim), testing::ALPHA);
                 let verdict = finding.verdict.expect("a claim has a verdict");
@@ -156,7 +155,7 @@ mod tests {
             .nth(1)
             .expect("README has the table");
         let listed: Vec<&str> = table.lines().take_while(|line| line.starts_with('|')).collect();
-        let row = |e: &'static dyn Experiment| format!("| `{}` | {} |", e.id(), e.about().question);
+        let row = |e: &'static Experiment| format!("| `{}` | {} |", e.id, e.question);
         let (with, all) = claims_with_an_experiment();
         let says = format!("They decide {with} of the {all} published claims");
         assert!(readme.contains(&says), "README must say: {says}");
