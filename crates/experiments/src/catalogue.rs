@@ -121,12 +121,15 @@ mod tests {
                 .into_iter()
                 .map(|case| testing::lacking(case.params, failed()));
             let view = testing::view(experiment.id, profile, cases.collect());
-            let decided = (experiment.read)(&view).claims.into_iter().map(move |(id, test)| {
-                let claim = claim(id).expect("a published claim");
-                let finding = decide(claim, &claim.unit, &test.evidence(&view, claim), testing::ALPHA);
-                let verdict = finding.verdict.expect("a claim has a verdict");
-                (id, verdict, finding.reason.unwrap_or_default())
-            });
+            let decided = (experiment.read)(&view)
+                .claims
+                .into_iter()
+                .map(move |(id, test)| {
+                    let claim = claim(id).expect("a published claim");
+                    let finding = decide(claim, &claim.unit, &test.evidence(&view, claim), testing::ALPHA);
+                    let verdict = finding.verdict.expect("a claim has a verdict");
+                    (id, verdict, finding.reason.unwrap_or_default())
+                });
             decided.collect::<Vec<_>>()
         };
         CATALOGUE.iter().flat_map(of).collect()
