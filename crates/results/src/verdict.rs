@@ -5,6 +5,9 @@ use threadgauge_stats::{Estimator, Interval, holm};
 use crate::units::{Scale, figure};
 use crate::{Claim, Condition, Evidence, Finding, Quote, Range, Rounds, Verdict};
 
+/// What a finding from disturbed rounds says besides.
+const DISTURBED: &str = " Disturbed: too few rounds were free of other load, so all count.";
+
 /// The finding on `claim`. `unit` is the unit of its statistic; every interval's level is 1 − `alpha` or better, `alpha`
 /// being what the stopping rule leaves for one look.
 #[must_use]
@@ -18,7 +21,7 @@ pub fn decide(claim: &Claim, unit: &str, evidence: &Evidence, alpha: f64) -> Fin
     Finding {
         claim: Some(claim.id.clone()),
         verdict: Some(verdict),
-        says: says(claim, measured, ci95, unit),
+        says: says(claim, measured, ci95, unit) + if evidence.is_disturbed() { DISTURBED } else { "" },
         published: published(claim),
         published_text: (!claim.published_value.is_empty()).then(|| claim.published_value.clone()),
         measured,
@@ -83,12 +86,39 @@ fn judge(evidence: &Evidence, unit: &str, range: Range, alpha: f64) -> Judgement
             )
         },
         Evidence::With { main, also } => of_conditions(judge(main, unit, range, alpha), also, alpha),
+        Evidence::Disturbed { evidence, alike } => {
+            of_disturbed(judge(evidence, unit, range, alpha), *alike, unit, range)
+        }
         Evidence::Lacking { lack, measured } => Judgement {
             verdict: lack.of.verdict(),
             measured: *measured,
             ci95: None,
             reason: Some(lack.says.clone()),
         },
+    }
+}
+
+/// What disturbed rounds can decide (METHOD rule 10): other load adds noise, which may hide a difference and make none between
+/// cells that it disturbs alike.
+fn of_disturbed(judged: Judgement, alike: bool, unit: &str, range: Range) -> Judgement {
+    // No ratio is below 0.
+    let least = if unit == "ratio" && range.min == 0.0 {
+        f64::NEG_INFINITY
+    } else {
+        range.min
+    };
+    let has_two_bounds = least.is_finite() && range.max.is_finite();
+    let reason = match judged.verdict {
+        Verdict::Holds if has_two_bounds => "disturbed rounds do not confirm a rule with two bounds",
+        Verdict::Holds | Verdict::DoesNotHold if !alike => {
+            "in disturbed rounds, its cells were not disturbed alike (the same number of CPUs, foreign load within 3 % of a CPU)"
+        }
+        _ => return judged,
+    };
+    Judgement {
+        verdict: Verdict::Inconclusive,
+        reason: Some(reason.to_owned()),
+        ..judged
     }
 }
 
@@ -442,6 +472,27 @@ mod tests {
         assert_eq!(verdict(1.5), Verdict::Holds);
         assert_eq!(verdict(0.5), Verdict::DoesNotHold);
         assert_eq!(verdict(0.998), Verdict::Inconclusive);
+    }
+
+    #[test]
+    fn disturbed_rounds_decide_less() {
+        const AT_LEAST_2: Range = Range::at_least(2.0);
+        for (value, range, alike, expected) in [
+            (0.3, AT_MOST_60_PERCENT, true, Verdict::Inconclusive),
+            (0.3, Range { min: 0.0, max: 0.6 }, true, Verdict::Holds),
+            (0.7, AT_MOST_60_PERCENT, true, Verdict::DoesNotHold),
+            (0.7, AT_MOST_60_PERCENT, false, Verdict::Inconclusive),
+            (3.0, AT_LEAST_2, true, Verdict::Holds),
+            (3.0, AT_LEAST_2, false, Verdict::Inconclusive),
+            (1.0, AT_LEAST_2, true, Verdict::DoesNotHold),
+        ] {
+            let evidence = Evidence::Disturbed {
+                evidence: Box::new(Evidence::Rounds(around(value, 7))),
+                alike,
+            };
+            let judged = judge(&evidence, "ratio", range, ALPHA);
+            assert_eq!(judged.verdict, expected, "{value} {range:?} alike {alike}");
+        }
     }
 
     #[test]

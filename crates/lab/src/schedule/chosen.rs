@@ -8,8 +8,8 @@ use crate::experiment::Experiment;
 use crate::grid::{Plan, PlannedCase};
 use crate::site::Site;
 
-/// The time budget ends no experiment before it has the rounds that an interval needs.
-pub(super) const FEWEST_ROUNDS: u32 = 6;
+/// The time budget ends no experiment before it has the rounds that an interval needs at the level that several looks leave.
+pub(super) const FEWEST_ROUNDS: u32 = 7;
 
 /// An experiment and the cases chosen of it.
 pub struct Chosen {
@@ -82,6 +82,13 @@ impl Chosen {
     pub(super) fn able(&self) -> impl Iterator<Item = &PlannedCase> {
         let able = self.plan.cases.iter().filter(|c| c.skip.is_none());
         able.chain(self.reference())
+    }
+
+    /// What one try of a case is expected to take.
+    pub(super) fn estimate(&self, id: &str) -> Option<Duration> {
+        let mut cases = self.plan.cases.iter();
+        let found = cases.find(|case| case.params.case_id(self.experiment.id) == id);
+        found.map(|case| case.estimate)
     }
 
     /// Their ids, and how many tries a sample takes.
