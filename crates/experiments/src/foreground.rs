@@ -150,7 +150,9 @@ fn responsive(view: &View<'_>) -> Test {
     });
     let ratios: Vec<_> = ratios.collect();
     if ratios.is_empty() {
-        return not_measured("needs how=inline and how=background on the same CPUs");
+        return not_measured(
+            "needs how=inline and how=background on the same CPUs; `threadgauge run foreground` has them",
+        );
     }
     each(Quote::Smallest, ratios)
 }
@@ -207,7 +209,7 @@ fn chart(view: &View<'_>) -> Figure {
 mod tests {
     use super::*;
     use threadgauge_lab::testing;
-    use threadgauge_results::{Claim as Published, Evidence, Lack, Need, claim};
+    use threadgauge_results::{Claim as Published, Evidence, Lack, claim};
 
     #[test]
     fn an_inline_computation_delays_all_that_fall_into_it() {
@@ -254,9 +256,10 @@ mod tests {
              background thread on the same CPU it is 3.00 ms, and 100 µs on 2 CPUs."
         );
         let none = view(&[]);
-        let expected = "needs how=inline and how=background on the same CPUs";
-        let evidence = responsive(&none).evidence(&none, published());
-        assert_eq!(evidence, Lack::new(Need::Profile, expected).into());
+        let Evidence::Lacking { lack, .. } = responsive(&none).evidence(&none, published()) else {
+            panic!()
+        };
+        assert!(lack.says.contains("`threadgauge run foreground`"), "{lack}");
     }
 
     #[test]
