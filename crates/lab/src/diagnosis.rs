@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use threadgauge_results::{Diagnostic, Finding, StoredSample, Verdict};
+use threadgauge_results::{Diagnostic, Finding, StoredSample, Verdict, units};
 use threadgauge_stats::{Estimate, StoppingRule, diagnostics, null_band};
 
 use crate::schedule::{REPEATS, STEAL_LIMIT};
@@ -144,12 +144,10 @@ fn null_control(metric: &str, null: Option<&Estimate>) -> Diagnostic {
         "does not include 1: something disturbs the order"
     };
     let says = format!(
-        "The reference case against its own second copy ({metric}): {:.3} [{:.3}, {:.3}], which {verdict}. Differences \
-         under {:.1} % are not called faster or slower.",
-        null.estimate,
-        ci.low,
-        ci.high,
-        null_band(null) * 100.0,
+        "The reference case against its own second copy ({metric}): {}, which {verdict}. Differences under {} are not \
+         called faster or slower.",
+        units::figure(null.estimate, Some([ci.low, ci.high]), "ratio"),
+        units::percent(null_band(null)),
     );
     diagnostic("null-control", !honest, says)
 }
@@ -194,9 +192,14 @@ fn cases_with(view: &View<'_>, metric: &str, of: impl Fn(&[f64]) -> Option<Strin
 }
 
 fn modes(view: &View<'_>, metric: &str) -> Diagnostic {
+    let summaries = view.own().iter().find_map(|case| case.summaries.get(metric));
+    let unit = summaries.map_or("", |summary| summary.unit.as_str());
     let several = cases_with(view, metric, |values| {
         let modes = diagnostics::modes(values);
-        let mode = |m: &diagnostics::Mode| format!("{:.4e} ({:.0} %)", m.centre, m.share * 100.0);
+        let mode = |m: &diagnostics::Mode| {
+            let centre = units::figure(m.centre, None, unit);
+            format!("{centre} ({})", units::percent(m.share))
+        };
         (modes.len() > 1).then(|| modes.iter().map(mode).collect::<Vec<_>>().join(" and "))
     });
     let says = if several.is_empty() {
@@ -257,10 +260,11 @@ fn noise(samples: &[StoredSample]) -> Diagnostic {
     };
     let says = format!(
         "{gated} of {tried} samples were disturbed (steal above 1 %, throttling, or foreign processes above 5 % of a CPU), \
-         {stolen} of them by the hypervisor; of {} repeats {undisturbed} were not.{given_up} The most seen: {:.1} % steal, {:.2} CPUs of foreign load.",
+         {stolen} of them by the hypervisor; of {} repeats {undisturbed} were not.{given_up} The most seen: {} steal, {} of \
+         foreign load.",
         repeats.count(),
-        most("steal_share") * 100.0,
-        most("foreign_cpus"),
+        units::percent(most("steal_share")),
+        units::figure(most("foreign_cpus"), None, "CPUs"),
     );
     diagnostic("noise", gated as f64 > TOO_NOISY * tried as f64, says)
 }

@@ -173,7 +173,14 @@ fn claims(view: &View<'_>) -> Vec<Claim> {
         let cell = |unit: Unit| (unit.name().to_owned(), statistic(unit));
         each(Largest, Unit::ALL.map(cell))
     };
-    let spread = file_spread(view).map_or_else(Test::from, Test::Given);
+    let spread = file_spread(view).map_or_else(
+        |lack| Test::Lacking {
+            lack,
+            // No round has a spread: this says which cells must go on until there are enough.
+            figure: Some(Statistic::function(file_times(), |_| f64::NAN)),
+        },
+        Test::Given,
+    );
     let tests: [Claim; 13] = [
         ("threads-10-to-100-times-faster", mean_ratio(&[Prints]).into()),
         ("small-jobs-threads-faster", each_count(Smallest, small)),
@@ -219,6 +226,13 @@ fn or_longer(view: &View<'_>, test: Test) -> Test {
     }
 }
 
+/// The times of 1,000 lines a unit into a file and into a pipe, of each kind of unit.
+fn file_times() -> Vec<Statistic> {
+    let time = |unit, sink| ELAPSED.of(Series::Prints.at(1_000).unit(unit).sink(sink));
+    let times = Unit::ALL.map(|unit| [Sink::File, Sink::Pipe].map(|sink| time(unit, sink)));
+    times.into_iter().flatten().collect()
+}
+
 /// The spread of the times into a file against that into the pipe, 255 units of 1,000 lines: the geometric mean
 /// of both kinds' ratios.
 ///
@@ -226,9 +240,7 @@ fn or_longer(view: &View<'_>, test: Test) -> Test {
 ///
 /// What is missing.
 fn file_spread(view: &View<'_>) -> Result<Estimate, Lack> {
-    let time = |unit, sink| ELAPSED.of(Series::Prints.at(1_000).unit(unit).sink(sink));
-    let times = Unit::ALL.map(|unit| [Sink::File, Sink::Pipe].map(|sink| time(unit, sink)));
-    let times = times.as_flattened();
+    let times = file_times();
     // By cell and then by round, with rounds that have all four.
     let column = |i: usize| view.rounds(&Statistic::function(times.iter().cloned(), move |t| t[i]));
     let columns: Result<Vec<Vec<f64>>, Lack> = (0..times.len()).map(column).collect();
@@ -239,6 +251,10 @@ fn file_spread(view: &View<'_>) -> Result<Estimate, Lack> {
         );
         Lack::new(lack.of, says)
     })?;
+    if view.disturbance(&Statistic::function(times, |t| t[0])).is_some() {
+        let says = "disturbed rounds say nothing of how far undisturbed ones lie apart";
+        return Err(Lack::new(Need::Figures, says));
+    }
     let n = columns[0].len();
     if n < BOOTSTRAP_ROUNDS {
         let says = format!(
@@ -353,7 +369,7 @@ fn torn(view: &View<'_>, unit: Unit) -> Option<Finding> {
     let torn = TORN.of(case);
     let median = view.estimate(&torn)?;
     let many = if view.summary(torn.cells()[0])?.max > 0.0 {
-        format!("{:.0} are torn", median.value)
+        format!("{} are torn", count(median.value.round() as u64))
     } else {
         "none is torn".to_owned()
     };
@@ -536,7 +552,7 @@ fn source_table(view: &View<'_>, series: Series) -> Table {
              prints alone.",
         ),
     };
-    let general = "Seconds are the source's, on a console; milliseconds are ours, into a pipe that is read, a write a \
+    let general = "Columns in s are the source's, on a console; the others are ours, into a pipe that is read, a write a \
                    line, without starting the program.";
     let first = if series == Series::Units {
         "Units"
@@ -546,7 +562,7 @@ fn source_table(view: &View<'_>, series: Series) -> Table {
     let mut columns = vec![first, "Kind"];
     columns.extend(["Run 1, s", "Run 2, s", "Run 3, s", "Run 4, s", "Run 5, s"]);
     columns.extend(["Published mean, s", "Mean of its runs, s"]);
-    columns.extend(["Here: median, ms", "95 % interval, ms", "Trimmed mean, ms"]);
+    columns.extend(["Here", "Trimmed mean"]);
     columns.extend(["Process / thread, published", "Process / thread, here"]);
     if series == Series::TwoCpus {
         columns.extend(["One CPU / two, published", "One CPU / two, here"]);
@@ -559,18 +575,32 @@ fn source_table(view: &View<'_>, series: Series) -> Table {
 
 fn table_row(view: &View<'_>, series: Series, x: u64, unit: Unit) -> Vec<String> {
     let case = series.at(x).unit(unit);
-    let ms = |ns: f64| format!("{:.1}", ns / 1e6);
-    let interval = |[low, high]: [f64; 2]| format!("{}–{}", ms(low), ms(high));
-    let thousandths = |value: Option<f64>| value.map(|value| format!("{value:.3}"));
-    let both = |ratio: &Statistic| [series.published(ratio), view.value(ratio)].map(thousandths);
+    let shown = |statistic: &Statistic, unit| Some(view.shown(statistic, unit));
+    let both = |ratio: &Statistic| {
+        let theirs = series.published(ratio);
+        [
+            theirs.map(|times| units::figure(times, None, "ratio")),
+            shown(ratio, "ratio"),
+        ]
+    };
+    let elapsed = ELAPSED.of(case);
     let mut row = vec![Some(count(x)), Some(unit.name().to_owned())];
-    row.extend(series.runs(case).iter().map(|run| thousandths(Some(*run))));
-    row.push(thousandths(series.mean(case).map(|mean| mean.published_mean_s)));
-    row.push(thousandths(series.seconds(case)));
-    let here = view.summary(ELAPSED.of(case).cells()[0]);
-    row.push(here.map(|times| ms(times.median)));
-    row.push(here.and_then(|times| times.ci95.map(interval)));
-    row.push(here.and_then(|times| times.trimmed_mean.map(ms)));
+    row.extend(
+        series
+            .runs(case)
+            .into_iter()
+            .map(|run| Some(units::published(run))),
+    );
+    let theirs = [
+        series.mean(case).map(|mean| mean.published_mean_s),
+        series.seconds(case),
+    ];
+    row.extend(theirs.map(|mean| mean.map(units::published)));
+    row.push(shown(&elapsed, "ns"));
+    let trimmed = view
+        .summary(elapsed.cells()[0])
+        .and_then(|times| times.trimmed_mean);
+    row.push(trimmed.map(|ns| units::figure(ns, None, "ns")));
     // Once for both kinds, beside the first.
     row.extend(match unit {
         Unit::Process => both(&process_over_thread(case)),
@@ -810,9 +840,9 @@ mod tests {
         // 5 prints, processes: published 0.070 s; ours 255 × 101 µs.
         let first = &tables[0].rows[0];
         assert_eq!(first[..2], ["5", "process"]);
-        assert_eq!(first[7..10], ["0.070", "0.070", "25.8"]);
-        assert_eq!(first[12], "1.435");
-        assert_eq!(first[13], "3.206");
+        assert_eq!(first[7..10], ["0.07", "0.0703", "25.8 [25.8, 25.9] ms"]);
+        assert_eq!(first[11], "1.44");
+        assert_eq!(first[12], "3.21 [3.21, 3.21]");
         // 10,000 prints are not in quick.
         assert_eq!(tables[0].rows[14][7..10], ["134.137", "134.127", ""]);
     }
