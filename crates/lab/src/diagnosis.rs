@@ -248,9 +248,18 @@ fn noise(samples: &[StoredSample]) -> Diagnostic {
     let (tried, gated) = (first_attempts(samples).count(), disturbed(samples));
     let repeats = samples.iter().filter(|s| s.attempt > 0);
     let undisturbed = repeats.clone().filter(|s| !s.gated).count();
+    let repeated = match repeats.count() {
+        0 => "0 repeats".to_owned(),
+        some => format!("{some} repeats, {undisturbed} of them undisturbed"),
+    };
     let stolen = first_attempts(samples)
         .filter(|s| s.gated && is_stolen(s))
         .count();
+    let by_whom = if gated > 0 {
+        format!(", {stolen} of them by the hypervisor,")
+    } else {
+        ",".to_owned()
+    };
     let given_up = match not_repeated(samples) {
         0 => String::new(),
         some => format!(
@@ -259,10 +268,8 @@ fn noise(samples: &[StoredSample]) -> Diagnostic {
         ),
     };
     let says = format!(
-        "{gated} of {tried} samples were disturbed (steal above 1 %, throttling, or foreign processes above 5 % of a CPU), \
-         {stolen} of them by the hypervisor; of {} repeats {undisturbed} were not.{given_up} The most seen: {} steal, {} of \
-         foreign load.",
-        repeats.count(),
+        "{gated} of {tried} samples were disturbed (steal above 1 %, throttling, or foreign processes above 5 % of a CPU)\
+         {by_whom} which led to {repeated}.{given_up} The most seen: {} steal, {} of foreign load.",
         units::percent(most("steal_share")),
         units::figure(most("foreign_cpus"), None, "CPUs"),
     );

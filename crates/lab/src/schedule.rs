@@ -12,7 +12,7 @@ mod machine;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use threadgauge_machine::{CpuList, MachineError, Noise, Reading, noise_between};
@@ -163,6 +163,11 @@ pub fn run(
             cpus: CpuList::new(record.cpus.iter().copied()),
             history,
             going_on,
+            estimates: chosen
+                .able()
+                .map(|case| (case.params.case_id(id), case.estimate))
+                .collect(),
+            looked: store.looks(id)?.last().map_or(0, |look| look.rounds),
             active: None,
             repeats: VecDeque::new(),
             surroundings: &mut surroundings,
@@ -280,6 +285,10 @@ struct Session<'a> {
     cpus: CpuList,
     history: History,
     going_on: GoingOn<'a>,
+    /// What one try of each case is expected to take.
+    estimates: BTreeMap<String, Duration>,
+    /// The rounds of the last look.
+    looked: u32,
     /// The cases that go on, beside the reference; all before the first look.
     active: Option<BTreeSet<String>>,
     /// What is to be repeated, by when it may be.
@@ -344,12 +353,7 @@ impl<'a> Session<'a> {
     /// Looks at the claims, where a look is due and was not taken before; false when the user stopped it.
     fn look(&mut self, rounds: u32) -> Result<bool, ScheduleError> {
         let id = self.chosen.experiment.id;
-        let taken = self
-            .store
-            .looks(id)?
-            .last()
-            .is_some_and(|look| look.rounds >= rounds);
-        if taken || !self.rule.looks.contains(&rounds) {
+        if self.looked >= rounds || !self.rule.looks.contains(&rounds) {
             return Ok(true);
         }
         // What is still to be repeated belongs to these rounds.
@@ -363,6 +367,7 @@ impl<'a> Session<'a> {
         self.repeats.clear();
         let tries = u32::try_from(self.history.tries.len()).unwrap_or(u32::MAX);
         self.store.add_look(id, Look { rounds, tries })?;
+        self.looked = rounds;
         self.active = (self.going_on)(self.store, id)?;
         Ok(true)
     }
@@ -391,7 +396,7 @@ impl<'a> Session<'a> {
     /// What those of the stored tries were expected to take.
     fn estimated(&self, which: impl Fn(&StoredSample) -> bool) -> Duration {
         let tries = self.history.tries.iter().filter(|tried| which(tried));
-        tries.filter_map(|tried| self.chosen.estimate(&tried.case)).sum()
+        tries.filter_map(|tried| self.estimates.get(&tried.case)).sum()
     }
 
     /// Whether so much more, by the estimates, fits the time budget at the pace so far.
@@ -475,9 +480,7 @@ impl<'a> Session<'a> {
 
     /// Has a disturbed try repeated, unless that was its last attempt or a look has been at its round.
     fn repeat_later(&mut self, gated: bool, slot: Slot<'a>, turn: Turn, not_before: Duration) {
-        let looked = self.store.looks(self.chosen.experiment.id);
-        let looked = looked.is_ok_and(|looks| looks.last().is_some_and(|look| look.rounds >= turn.round));
-        if gated && turn.attempt < REPEATS && !looked {
+        if gated && turn.attempt < REPEATS && turn.round > self.looked {
             let turn = self.turn(turn.round, turn.attempt + 1, turn.place);
             self.repeats.push_back(Repeat {
                 slot,

@@ -84,13 +84,6 @@ impl Chosen {
         able.chain(self.reference())
     }
 
-    /// What one try of a case is expected to take.
-    pub(super) fn estimate(&self, id: &str) -> Option<Duration> {
-        let mut cases = self.plan.cases.iter();
-        let found = cases.find(|case| case.params.case_id(self.experiment.id) == id);
-        found.map(|case| case.estimate)
-    }
-
     /// Their ids, and how many tries a sample takes.
     pub fn measured(&self) -> impl Iterator<Item = (String, u32)> {
         let tries = self.plan.tries();
