@@ -18,6 +18,7 @@
 //! |---|---|
 //! | what is one figure? | [`summarise`]: the median and its sign interval |
 //! | how do two figures differ? | [`compare_paired`], [`compare_unpaired`], [`null_band`] |
+//! | do several together lie beyond an edge? | [`jointly_beyond`] |
 //! | in which order do several stand? | [`rank`], [`holm`] |
 //! | when is it enough? | [`StoppingRule`] |
 //! | what is left once a cost is taken away? | [`paired_difference`] |
@@ -48,6 +49,7 @@ mod error;
 mod estimator;
 mod fit;
 mod interval;
+mod joint;
 mod mann_whitney;
 mod overhead;
 mod pocock;
@@ -66,6 +68,7 @@ pub use error::StatsError;
 pub use estimator::Estimator;
 pub use fit::{crossing, kendall_tau, slope};
 pub use interval::{Estimate, Interval, sign_interval, sign_test};
+pub use joint::jointly_beyond;
 pub use mann_whitney::unpaired_ratio;
 pub use overhead::{Difference, paired_difference};
 pub use pocock::pocock_alpha;
