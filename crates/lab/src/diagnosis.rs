@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use threadgauge_results::{Diagnostic, StoredSample};
-use threadgauge_stats::{Estimate, diagnostics, null_band};
+use threadgauge_stats::{Estimate, diagnostics, null_misleads};
 
 use crate::view::{View, ViewCase};
 
@@ -92,13 +92,14 @@ fn null_control(metric: &str, null: Option<&Estimate>) -> Diagnostic {
     } else {
         "does not include 1: something disturbs the order"
     };
+    let beyond = if null_misleads(null) {
+        ". It lies wholly beyond ± 3 %, so every comparison of this experiment is unknown"
+    } else {
+        ""
+    };
     let says = format!(
-        "The reference case against its own second copy ({metric}): {:.3} [{:.3}, {:.3}], which {verdict}. Differences \
-         under {:.1} % are not called faster or slower.",
-        null.estimate,
-        ci.low,
-        ci.high,
-        null_band(null) * 100.0,
+        "The reference case against its own second copy ({metric}): {:.3} [{:.3}, {:.3}], which {verdict}{beyond}.",
+        null.estimate, ci.low, ci.high,
     );
     diagnostic("null-control", !honest, says)
 }

@@ -508,7 +508,7 @@ mod tests {
             let Evidence::Each { quote, mut cells } = overheads(25, 4.0, 10, estimator) else {
                 panic!();
             };
-            (1..=4).for_each(|round| drop(cells[24].1.by_round.insert(round, 0.1)));
+            cells[24].1.by_round.extend((1..=4).map(|round| (round, 0.1)));
             let evidence = Evidence::Each { quote, cells };
             assert_eq!(
                 judge(&evidence, "ratio", AT_MOST_60_PERCENT, OF_THREE).verdict,
