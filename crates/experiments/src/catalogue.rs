@@ -4,14 +4,14 @@ use threadgauge_lab::experiment::Catalogue;
 
 /// Every experiment.
 pub const CATALOGUE: Catalogue = Catalogue(&[
-    &crate::null::Null,
-    &crate::create::Create,
-    &crate::oversubscription::Oversubscription,
-    &crate::print::Print,
-    &crate::turnaround::Turnaround,
-    &crate::calibration::Calibration,
-    &crate::foreground::Foreground,
-    &crate::probes::Probes,
+    &crate::null::EXPERIMENT,
+    &crate::create::EXPERIMENT,
+    &crate::oversubscription::EXPERIMENT,
+    &crate::print::EXPERIMENT,
+    &crate::turnaround::EXPERIMENT,
+    &crate::calibration::EXPERIMENT,
+    &crate::foreground::EXPERIMENT,
+    &crate::probes::EXPERIMENT,
 ]);
 
 /// The experiment that decides a claim, and whether it is in the catalogue (true) or still to come.
@@ -36,9 +36,9 @@ mod tests {
     /// What the experiments are expected to take, s, by name.
     fn expected(site: &Site) -> Vec<(&'static str, f64)> {
         let rounds = expected_rounds(&stopping_rule(site.profile, None));
-        let takes = |experiment: &'static dyn threadgauge_lab::experiment::Experiment| {
+        let takes = |experiment: &'static threadgauge_lab::experiment::Experiment| {
             let chosen = Chosen::all(experiment, site);
-            (experiment.id(), chosen.expected(rounds).as_secs_f64())
+            (experiment.id, chosen.expected(rounds).as_secs_f64())
         };
         CATALOGUE.iter().map(takes).collect()
     }
@@ -85,17 +85,16 @@ mod tests {
     #[test]
     fn every_experiment_answers_the_claims_that_the_table_gives_it_and_no_others() {
         for experiment in CATALOGUE.iter() {
-            let view = threadgauge_lab::testing::view(experiment.id(), Profile::Quick, Vec::new());
-            let answer = experiment.read(&view);
+            let view = threadgauge_lab::testing::view(experiment.id, Profile::Quick, Vec::new());
+            let answer = (experiment.read)(&view);
             let mut answered: Vec<&str> = answer.claims.iter().map(|(id, _)| *id).collect();
-            let mut given: Vec<&str> = claims_of(experiment.id()).map(|c| c.id.as_str()).collect();
+            let mut given: Vec<&str> = claims_of(experiment.id).map(|c| c.id.as_str()).collect();
             answered.sort_unstable();
             given.sort_unstable();
             assert_eq!(
-                answered,
-                given,
+                answered, given,
                 "`{}` reads the claims on the left; those on the right name it in the column `decided_by` of claims.csv",
-                experiment.id()
+                experiment.id
             );
         }
     }
@@ -108,9 +107,8 @@ mod tests {
             .nth(1)
             .expect("README has the table");
         let listed: Vec<&str> = table.lines().take_while(|line| line.starts_with('|')).collect();
-        let row = |e: &'static dyn threadgauge_lab::experiment::Experiment| {
-            format!("| `{}` | {} |", e.id(), e.about().question)
-        };
+        let row =
+            |e: &'static threadgauge_lab::experiment::Experiment| format!("| `{}` | {} |", e.id, e.question);
         let rows: Vec<String> = CATALOGUE.iter().map(row).collect();
         assert_eq!(
             listed,

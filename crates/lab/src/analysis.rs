@@ -127,10 +127,13 @@ impl Measured {
         let mut answer = Answer::default();
         let mut method = Method::default();
         let (question, sources, primary) = if let Some(experiment) = catalogue.get(&stored.id) {
-            let about = experiment.about();
-            answer = experiment.read(view);
-            method = about.method();
-            (about.question.to_owned(), about.sources, about.primary)
+            answer = (experiment.read)(view);
+            method = experiment.method();
+            (
+                experiment.question.to_owned(),
+                experiment.sources,
+                experiment.primary,
+            )
         } else {
             // A store may hold an experiment that this version does not know; its figures are shown all the same.
             let id = &stored.id;

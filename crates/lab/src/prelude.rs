@@ -7,7 +7,7 @@ pub use threadgauge_stats::{largest, smallest};
 
 pub use crate::chart::{Chart, table};
 pub use crate::claim::{Claim, Test, each, not_measured, not_testable};
-pub use crate::experiment::{About, Answer, Experiment, Pair};
+pub use crate::experiment::{Answer, Experiment, Pair};
 pub use crate::grid::{Plan, PlannedCase};
 pub use crate::point::Point;
 pub use crate::site::{Profile, Site};

@@ -131,7 +131,7 @@ pub fn run(
     // What the experiments so far have left of their time: the next may need it in a slow hour.
     let mut spare = Duration::ZERO;
     for (experiment, chosen) in chosen.iter().enumerate() {
-        let id = chosen.experiment.id();
+        let id = chosen.experiment.id;
         pace.ceiling = pace.done + planned(chosen);
         let samples = store.samples(id)?;
         let mut session = Session {
@@ -283,7 +283,7 @@ impl<'a> Session<'a> {
     fn round(&mut self, round: u32, most: u32) -> Result<bool, ScheduleError> {
         let order = shuffled(self.chosen, self.record.seed, round);
         for (place, slot) in order.iter().enumerate() {
-            let id = slot.case.params.case_id(self.chosen.experiment.id());
+            let id = slot.case.params.case_id(self.chosen.experiment.id);
             let complete = self
                 .history
                 .last(round, &id, slot.copy)
@@ -293,7 +293,7 @@ impl<'a> Session<'a> {
                 continue;
             }
             self.observer.case_begins(&Progress {
-                experiment: self.chosen.experiment.id(),
+                experiment: self.chosen.experiment.id,
                 case: &id,
                 round,
                 rounds: most,
@@ -309,7 +309,7 @@ impl<'a> Session<'a> {
         }
         for attempt in 1..=REPEATS {
             for (place, slot) in order.iter().enumerate() {
-                let id = slot.case.params.case_id(self.chosen.experiment.id());
+                let id = slot.case.params.case_id(self.chosen.experiment.id);
                 let wanted = self.history.last(round, &id, slot.copy).is_some_and(|last| {
                     let under_way =
                         last.attempt == attempt && !is_complete(last, self.chosen.tries(slot.case));
@@ -332,7 +332,7 @@ impl<'a> Session<'a> {
         let wanted = slot.case.params.int("cpus").unwrap_or(u64::MAX);
         let cpus = self.record.cpus.iter().copied();
         let order = Order {
-            experiment: self.chosen.experiment.id().to_owned(),
+            experiment: self.chosen.experiment.id.to_owned(),
             params: slot.case.params.clone(),
             cpus: cpus.take(usize::try_from(wanted).unwrap_or(usize::MAX)).collect(),
             handicap_percent: self.record.handicap_percent,
@@ -359,7 +359,7 @@ impl<'a> Session<'a> {
         let gated = sample.status == Status::Ok && disturbed(&noise);
         note(&mut sample, &noise, gated);
         let tried = StoredSample {
-            experiment: self.chosen.experiment.id().to_owned(),
+            experiment: self.chosen.experiment.id.to_owned(),
             case: id.to_owned(),
             round: turn.round,
             copy: slot.copy,
@@ -378,7 +378,7 @@ impl<'a> Session<'a> {
         let before = self.history.last(tried.round, &tried.case, tried.copy);
         let stored = match before.filter(|before| before.attempt == tried.attempt) {
             Some(before) => {
-                let metric = self.chosen.experiment.about().primary[0].name;
+                let metric = self.chosen.experiment.primary[0].name;
                 let least = least_of(before.clone(), tried, metric);
                 self.store.replace(&least)?;
                 least
@@ -412,7 +412,7 @@ impl<'a> Session<'a> {
     /// The relative half-widths of the primary metrics' intervals, case by case.
     fn half_widths(&self) -> Vec<Option<f64>> {
         let alpha = self.rule.alpha_per_look();
-        let primary = self.chosen.experiment.about().primary;
+        let primary = self.chosen.experiment.primary;
         let of_metric = |rounds: &BTreeMap<u32, f64>| {
             let values: Vec<f64> = rounds.values().copied().collect();
             let summary = summarise(&values, alpha).ok()?;
@@ -436,7 +436,7 @@ fn shuffled(chosen: &Chosen, seed: u64, round: u32) -> Vec<Slot<'_>> {
         .into_iter()
         .flat_map(|slot| (0..chosen.tries(slot.case)).map(move |_| slot))
         .collect();
-    let name = chosen.experiment.id().bytes().map(u64::from);
+    let name = chosen.experiment.id.bytes().map(u64::from);
     let stream = name.fold(seed ^ (u64::from(round) << 32), |h, b| {
         (h ^ b).wrapping_mul(0x0100_0000_01b3)
     });

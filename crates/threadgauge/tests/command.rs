@@ -303,12 +303,7 @@ fn stored_run(dir: &Path, record: &RunRecord, value: impl Fn(u32, u32) -> (f64, 
     };
     let mut store = Store::create(dir, record, &serde_json::json!({"kernel": dir}), &[plan]).unwrap();
     for (round, copy) in (1..=7).flat_map(|round| [(round, 0), (round, 1)]) {
-        let metric = threadgauge_experiments::CATALOGUE
-            .get("null")
-            .unwrap()
-            .about()
-            .primary[0]
-            .name;
+        let metric = threadgauge_experiments::CATALOGUE.get("null").unwrap().primary[0].name;
         let (value, gated) = value(round, copy);
         let sample = StoredSample {
             experiment: "null".to_owned(),

@@ -49,7 +49,7 @@ fn every_experiment_is_in_a_stored_run() {
     let experiments = |dir: PathBuf| Store::read(&dir).and_then(|store| store.experiments()).unwrap();
     let stored = stores().into_iter().flat_map(experiments);
     let stored: BTreeSet<String> = stored.map(|e| e.id).collect();
-    let all: BTreeSet<String> = CATALOGUE.iter().map(|e| e.id().to_owned()).collect();
+    let all: BTreeSet<String> = CATALOGUE.iter().map(|e| e.id.to_owned()).collect();
     let missing: Vec<&String> = all.difference(&stored).collect();
     let gone: Vec<&String> = stored.difference(&all).collect();
     assert!(
@@ -61,7 +61,7 @@ fn every_experiment_is_in_a_stored_run() {
 
 #[test]
 fn every_experiment_is_explained_as_committed() {
-    let explained = CATALOGUE.iter().map(|e| said(&["explain", e.id()]));
+    let explained = CATALOGUE.iter().map(|e| said(&["explain", e.id]));
     let text: Vec<String> = explained.collect();
     hold(&check_lines(&golden("explain.txt"), &text.join("\n")));
 }
@@ -347,7 +347,7 @@ fn plans() -> BTreeMap<String, String> {
             };
             for experiment in CATALOGUE.iter() {
                 let plan = Chosen::all(experiment, &site).plan;
-                let primary: Vec<&str> = experiment.about().primary.iter().map(|m| m.name).collect();
+                let primary: Vec<&str> = experiment.primary.iter().map(|m| m.name).collect();
                 let mut text = format!(
                     "reference {}\nbudget {:?}\nmetrics {}\n",
                     plan.reference,
@@ -369,7 +369,7 @@ fn plans() -> BTreeMap<String, String> {
                         case.deadline()
                     );
                 }
-                let (id, profile) = (experiment.id(), profile.name());
+                let (id, profile) = (experiment.id, profile.name());
                 let name = format!("{id}-{profile}-{cpus}-cpus-{free_memory_mib}-mib");
                 plans.insert(name, text);
             }

@@ -222,7 +222,7 @@ fn report(case: &Case, work: &Work, wall_ns: u64, cpu_ns: u64, worker: &mut Work
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::create::Create;
+    use crate::create::EXPERIMENT;
     use crate::sys::fork::fork;
     use crate::sys::reap::{Ending, reap};
     use threadgauge_lab::testing;
@@ -230,7 +230,7 @@ mod tests {
     use threadgauge_results::{Sample, Status};
 
     fn run(case: Case) -> Sample {
-        testing::sample(&Create, &case.params())
+        testing::sample(&EXPERIMENT, &case.params())
     }
 
     fn value(sample: &Sample, metric: Metric) -> f64 {

@@ -1,7 +1,7 @@
 //! `create`: what making and ending a process or a thread costs, by each method of doing it.
 //!
-//! How it is measured is said in `ABOUT`, which `explain` and the report print. `grid` has the cases, `measure` runs one
-//! (with `units`, `busy` and `latencies`), `read` makes the answer of the samples.
+//! How it is measured is said in `EXPERIMENT`, which `explain` and the report print. `grid` has the cases, `measure`
+//! runs one (with `units`, `busy` and `latencies`), `read` makes the answer of the samples.
 //!
 //! The loop of source 003's handler kept the result of a comparison in place of the process id (notes N-09). Its claims are
 //! decided from `fork`, which waits for each child as its threads are waited for.
@@ -15,12 +15,8 @@ mod units;
 
 use threadgauge_lab::prelude::*;
 
-/// The experiment.
-#[derive(Debug)]
-pub struct Create;
-
-/// What it asks and how it measures.
-const ABOUT: About = About {
+/// What it asks, how it measures, and the functions that do.
+pub const EXPERIMENT: Experiment = Experiment {
     id: "create",
     question: "What does it cost to make and end a process or a thread, and what makes it dearer?",
     sources: &["003", "004", "000"],
@@ -45,22 +41,7 @@ const ABOUT: About = About {
                      before all were reaped, and 100,000 threads joined one by one. Here fork waits for each child as the \
                      threads are waited for; fork-sigchld is the source's way put right. Source 004 measured pthread_create \
                      and join with lmbench under two thread libraries, of which one is left; its figures are missing.",
+    plan: grid::plan,
+    run: measure::measure,
+    read: read::answer,
 };
-
-impl Experiment for Create {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
-    fn plan(&self, site: &Site) -> Plan {
-        grid::plan(site)
-    }
-
-    fn run(&self, case: &Params, worker: &mut Worker) -> Result<(), CaseError> {
-        measure::measure(case, worker)
-    }
-
-    fn read(&self, view: &View<'_>) -> Answer {
-        read::answer(view)
-    }
-}

@@ -1,7 +1,7 @@
 //! Question: what does it cost when many threads or processes share the CPUs and keep giving them up, and what does
 //! a second CPU bring?
 //!
-//! How it is measured is said in `ABOUT`, which `explain` and the report print; `units` runs a case. Here are the
+//! How it is measured is said in `EXPERIMENT`, which `explain` and the report print; `units` runs a case. Here are the
 //! cases and what is read off their figures. Each statistic is one function, which claims, facts, charts and tables
 //! share; the lines of the source are the same functions of its run times.
 
@@ -18,12 +18,8 @@ use self::units::{
 mod tests;
 mod units;
 
-/// The experiment.
-#[derive(Debug)]
-pub struct Oversubscription;
-
-/// What it asks and how it measures.
-const ABOUT: About = About {
+/// What it asks, how it measures, and the functions that do.
+pub const EXPERIMENT: Experiment = Experiment {
     id: "oversubscription",
     question: "What does it cost when up to 8,192 threads or processes share the CPUs and keep giving them up, and \
          what does a second CPU bring?",
@@ -54,6 +50,9 @@ const ABOUT: About = About {
          and what its times include are not given (N-28), and a run took about ten seconds. It measured threads that \
          yield; the controls, processes, sleeping units and counted switches are ours. We compare overheads and \
          gains, not milliseconds.",
+    plan,
+    run,
+    read,
 };
 
 /// The counts of the source's table.
@@ -91,53 +90,47 @@ const CONFIGURATIONS: [(&str, &str, u64); 5] = [
 /// How the system starts in the rows of the source's second table, which averages two.
 const AVERAGED: &str = "mean of ";
 
-impl Experiment for Oversubscription {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
-    fn plan(&self, site: &Site) -> Plan {
-        let some =
-            |quick: &'static [u64], standard: &'static [u64]| site.profile.pick(quick, standard, &COUNTS[..]);
-        let processes = some(&[1, 64, 1024], &[1, 2, 4, 16, 64, 256, 1024]);
-        let sleeping = some(&[64, 1024], &[1, 2, 16, 64, 256, 1024, 4096]);
-        let groups = [
-            (Unit::Thread, Mode::Yield, &COUNTS[..]),
-            (Unit::Thread, Mode::Neither, &COUNTS[..]),
-            (Unit::Thread, Mode::Sleep, sleeping),
-            (Unit::Process, Mode::Yield, processes),
-            (Unit::Process, Mode::Neither, processes),
-            (Unit::Process, Mode::Sleep, some(&[], &[64, 1024])),
-        ];
-        let mut cases = Vec::new();
-        for (unit, mode, counts) in groups {
-            for threads in [threads(mode, 1), threads(mode, 2)] {
-                let base = Case { unit, ..threads };
-                cases.extend(counts.iter().map(|&count| planned(Case { count, ..base })));
-            }
-        }
-        Plan {
-            cases,
-            reference: ONE.control().time(1).pattern(),
-            budget: Duration::from_millis(site.profile.pick(52_700, 320_000, 7_200_000)),
-            twice_up_to: Duration::from_millis(25),
+fn plan(site: &Site) -> Plan {
+    let some =
+        |quick: &'static [u64], standard: &'static [u64]| site.profile.pick(quick, standard, &COUNTS[..]);
+    let processes = some(&[1, 64, 1024], &[1, 2, 4, 16, 64, 256, 1024]);
+    let sleeping = some(&[64, 1024], &[1, 2, 16, 64, 256, 1024, 4096]);
+    let groups = [
+        (Unit::Thread, Mode::Yield, &COUNTS[..]),
+        (Unit::Thread, Mode::Neither, &COUNTS[..]),
+        (Unit::Thread, Mode::Sleep, sleeping),
+        (Unit::Process, Mode::Yield, processes),
+        (Unit::Process, Mode::Neither, processes),
+        (Unit::Process, Mode::Sleep, some(&[], &[64, 1024])),
+    ];
+    let mut cases = Vec::new();
+    for (unit, mode, counts) in groups {
+        for threads in [threads(mode, 1), threads(mode, 2)] {
+            let base = Case { unit, ..threads };
+            cases.extend(counts.iter().map(|&count| planned(Case { count, ..base })));
         }
     }
-
-    fn run(&self, case: &Params, worker: &mut Worker) -> Result<(), CaseError> {
-        units::run(Case::to_run(case)?, worker)
+    Plan {
+        cases,
+        reference: ONE.control().time(1).pattern(),
+        budget: Duration::from_millis(site.profile.pick(52_700, 320_000, 7_200_000)),
+        twice_up_to: Duration::from_millis(25),
     }
+}
 
-    fn read(&self, view: &View<'_>) -> Answer {
-        Answer {
-            answer: answer(view),
-            claims: claims(view),
-            facts: facts(view),
-            comparisons: comparisons(),
-            figures: charts(view),
-            tables: vec![first_table(view), second_table(view)],
-            ..Answer::default()
-        }
+fn run(case: &Params, worker: &mut Worker) -> Result<(), CaseError> {
+    units::run(Case::to_run(case)?, worker)
+}
+
+fn read(view: &View<'_>) -> Answer {
+    Answer {
+        answer: answer(view),
+        claims: claims(view),
+        facts: facts(view),
+        comparisons: comparisons(),
+        figures: charts(view),
+        tables: vec![first_table(view), second_table(view)],
+        ..Answer::default()
     }
 }
 

@@ -8,7 +8,7 @@ use super::*;
 /// A quick run of `rounds` rounds on `cpus` CPUs: for each case its run time (ms) and switches, or nothing.
 fn run(rounds: usize, cpus: usize, f: impl Fn(Case) -> Option<(f64, f64)>) -> View<'static> {
     let site = site(Profile::Quick, cpus);
-    let mut plan = Oversubscription.plan(&site);
+    let mut plan = plan(&site);
     plan.fit(&site);
     let cases = plan.cases.into_iter().map(|planned| {
         if let Some(lack) = planned.skip {
@@ -73,7 +73,7 @@ fn a_round_fits_the_profile() {
         (Profile::Standard, 16_000),
         (Profile::Paper, 7_200_000 / 40),
     ] {
-        let plan = Oversubscription.plan(&site(profile, 2));
+        let plan = plan(&site(profile, 2));
         let round: Duration = plan.cases.iter().map(|c| c.estimate).sum();
         assert!(round < Duration::from_millis(most_ms), "{profile:?}: {round:?}");
     }
@@ -81,7 +81,7 @@ fn a_round_fits_the_profile() {
 
 #[test]
 fn quick_has_every_cell_of_the_source_twice_and_the_reference_once() {
-    let plan = Oversubscription.plan(&site(Profile::Quick, 2));
+    let plan = plan(&site(Profile::Quick, 2));
     let count = |names: &[&str], case: Case| {
         let pattern = case.any(names);
         plan.cases.iter().filter(|c| c.params.matches(&pattern)).count()
@@ -101,7 +101,7 @@ fn quick_has_every_cell_of_the_source_twice_and_the_reference_once() {
 
 #[test]
 fn a_case_is_read_back_as_it_was_planned_and_its_pieces_are_the_whole_work() {
-    for planned in Oversubscription.plan(&site(Profile::Paper, 2)).cases {
+    for planned in plan(&site(Profile::Paper, 2)).cases {
         let case = Case::to_run(&planned.params).unwrap();
         assert_eq!(case.params(), planned.params);
         let (share, pieces) = (case.slices / case.count, case.pieces_per_unit());

@@ -1,9 +1,9 @@
 //! Question: do processes or threads finish first when each prints its lines, and from how many lines on?
 //! (Source 003's fork.c and thread.c, P-04 to P-16.)
 //!
-//! How it is measured is said in `ABOUT`, which `explain` and the report print. `case` says what is run and what the
-//! source measured, `program` runs it (`line` is what is printed, `output` how lines become writes, `sink` what they go
-//! into and who reads it), and `read` makes the answer.
+//! How it is measured is said in `EXPERIMENT`, which `explain` and the report print. `case` says what is run and what
+//! the source measured, `program` runs it (`line` is what is printed, `output` how lines become writes, `sink` what they
+//! go into and who reads it), and `read` makes the answer.
 
 mod case;
 mod line;
@@ -14,12 +14,8 @@ mod sink;
 
 use threadgauge_lab::prelude::*;
 
-/// Processes and threads that print.
-#[derive(Debug, Clone, Copy)]
-pub struct Print;
-
-/// What it asks and how it measures.
-const ABOUT: About = About {
+/// What it asks, how it measures, and the functions that do.
+pub const EXPERIMENT: Experiment = Experiment {
     id: "print",
     question: "Do processes or threads finish first when each of them prints its lines, and from how many lines on?",
     sources: &["003"],
@@ -52,22 +48,11 @@ const ABOUT: About = About {
              and were repeated with 1 MiB; whether the smaller groups were too is not said). The same setting, 255 \
              units of 1,000 lines, stands twice in the source and differs by 19 % and 32 %, more than the two kinds \
              differ.",
+    plan: case::plan,
+    run,
+    read: read::read,
 };
 
-impl Experiment for Print {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
-    fn plan(&self, site: &Site) -> Plan {
-        case::plan(site)
-    }
-
-    fn run(&self, case: &Params, worker: &mut Worker) -> Result<(), CaseError> {
-        program::measure(&case::Case::read(case)?, worker)
-    }
-
-    fn read(&self, view: &View<'_>) -> Answer {
-        read::read(view)
-    }
+fn run(case: &Params, worker: &mut Worker) -> Result<(), CaseError> {
+    program::measure(&case::Case::read(case)?, worker)
 }

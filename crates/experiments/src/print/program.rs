@@ -254,7 +254,7 @@ mod tests {
     use threadgauge_results::{Sample, Status};
 
     use super::*;
-    use crate::print::Print;
+    use crate::print::EXPERIMENT;
     use crate::print::case::Series;
     use crate::print::sink::one_at_a_time;
 
@@ -269,7 +269,7 @@ mod tests {
     }
 
     fn sample(case: Case) -> Sample {
-        let sample = testing::sample(&Print, &case.params());
+        let sample = testing::sample(&EXPERIMENT, &case.params());
         assert_eq!(sample.status, Status::Ok, "{case:?}: {:?}", sample.reason);
         sample
     }

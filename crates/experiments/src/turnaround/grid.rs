@@ -198,11 +198,11 @@ fn estimate(case: Case) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::turnaround::Turnaround;
+    use crate::turnaround::EXPERIMENT;
     use threadgauge_lab::schedule::Chosen;
 
     fn chosen(profile: Profile, cpus: usize) -> Chosen {
-        Chosen::all(&Turnaround, &threadgauge_lab::testing::site(profile, cpus))
+        Chosen::all(&EXPERIMENT, &threadgauge_lab::testing::site(profile, cpus))
     }
 
     #[test]

@@ -10,25 +10,21 @@ use threadgauge_machine::CpuTimes;
 use threadgauge_results::{Metric, Params, StoredExperiment};
 
 use super::*;
-use crate::experiment::{About, Answer, Experiment};
+use crate::experiment::Experiment;
 use crate::grid::Plan;
 use crate::launch::{Interrupts, Outcome};
-use crate::site::Site;
 use crate::statistic::metric;
-use crate::view::View;
-use crate::worker::{CaseError, Worker};
 
 /// Of the simulated `/proc/stat`: fine enough for a per mille of a short sample.
 const TICKS_PER_SECOND: u64 = 100_000;
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Experiments that only the simulated machine runs.
-struct Simulated(&'static About);
-static FIRST: Simulated = Simulated(&about("first"));
-static SECOND_ONE: Simulated = Simulated(&about("second"));
+static FIRST: Experiment = simulated("first");
+static SECOND_ONE: Experiment = simulated("second");
 
-const fn about(id: &'static str) -> About {
-    About {
+const fn simulated(id: &'static str) -> Experiment {
+    Experiment {
         id,
         question: "What does the schedule do?",
         sources: &[],
@@ -37,21 +33,9 @@ const fn about(id: &'static str) -> About {
         control: "",
         traps: &[],
         source: "",
-    }
-}
-
-impl Experiment for Simulated {
-    fn about(&self) -> &'static About {
-        self.0
-    }
-    fn plan(&self, _: &Site) -> Plan {
-        unreachable!("a run has its plan")
-    }
-    fn run(&self, _: &Params, _: &mut Worker) -> Result<(), CaseError> {
-        unreachable!("no worker is started")
-    }
-    fn read(&self, _: &View<'_>) -> Answer {
-        unreachable!("the schedule reads no answer")
+        plan: |_| unreachable!("a run has its plan"),
+        run: |_, _| unreachable!("no worker is started"),
+        read: |_| unreachable!("the schedule reads no answer"),
     }
 }
 
@@ -270,7 +254,7 @@ impl Run {
         let samples = self
             .chosen
             .iter()
-            .flat_map(|c| store.samples(c.experiment.id()).unwrap());
+            .flat_map(|c| store.samples(c.experiment.id).unwrap());
         Came {
             ending,
             heard,
@@ -280,7 +264,7 @@ impl Run {
     }
 }
 
-fn chosen(experiment: &'static Simulated, cases: u64) -> Chosen {
+fn chosen(experiment: &'static Experiment, cases: u64) -> Chosen {
     let case = |n| PlannedCase::new(Params::new().with("n", n), 2 * SECOND);
     Chosen {
         experiment,

@@ -43,9 +43,9 @@ impl Entry {
         let experiment = chosen.experiment;
         let rounds = expected_rounds(&stopping_rule(site.profile, None));
         Self {
-            id: experiment.id(),
-            question: experiment.about().question,
-            sources: experiment.about().sources,
+            id: experiment.id,
+            question: experiment.question,
+            sources: experiment.sources,
             cases: chosen
                 .plan
                 .cases
