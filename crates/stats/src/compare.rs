@@ -128,7 +128,7 @@ pub enum Pairing {
 /// use threadgauge_stats::{Better, Pairing, StoppingRule, Terms, compare_with};
 ///
 /// // At one of several looks the error rate is that of the look, not 5 %.
-/// let terms = Terms { alpha: StoppingRule::standard().alpha_per_look(), ..Terms::paired(Better::Lower, 0.03) };
+/// let terms = Terms { alpha: StoppingRule::standard().alpha_per_look(), ..Terms::paired(Better::Lower) };
 /// let a = [10.0; 15];
 /// assert!(compare_with(&a, &a, terms)?.ci95.unwrap().level >= 0.977);
 /// # Ok::<(), threadgauge_stats::StatsError>(())
@@ -149,7 +149,7 @@ impl Terms {
     ///
     /// ```
     /// # use threadgauge_stats::{Better, Terms};
-    /// assert_eq!(Terms::paired(Better::Lower, 0.03).alpha, 0.05);
+    /// assert_eq!(Terms::paired(Better::Lower).alpha, 0.05);
     /// ```
     #[must_use]
     pub const fn paired(better: Better) -> Self {
@@ -164,7 +164,7 @@ impl Terms {
     ///
     /// ```
     /// # use threadgauge_stats::{Better, Pairing, Terms};
-    /// assert_eq!(Terms::unpaired(Better::Lower, 0.03).pairing, Pairing::Unpaired);
+    /// assert_eq!(Terms::unpaired(Better::Lower).pairing, Pairing::Unpaired);
     /// ```
     #[must_use]
     pub const fn unpaired(better: Better) -> Self {
@@ -246,7 +246,7 @@ pub fn compare_unpaired(a: &[f64], b: &[f64], better: Better) -> Result<Comparis
 ///
 /// let (a, b) = ([1.0, 2.0, 3.0], [2.0, 4.0, 6.0]);
 /// assert_eq!(
-///     compare_with(&a, &b, Terms::paired(Better::Lower, 0.03))?,
+///     compare_with(&a, &b, Terms::paired(Better::Lower))?,
 ///     compare_paired(&a, &b, Better::Lower)?
 /// );
 /// # Ok::<(), threadgauge_stats::StatsError>(())
