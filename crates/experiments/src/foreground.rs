@@ -64,7 +64,6 @@ fn plan(site: &Site) -> Plan {
         // The steadiest: in the background the 99th percentile is a matter of luck.
         reference: p99(How::Inline, 1).pattern(),
         budget: Duration::from_secs(site.profile.pick(5, 30, 60)),
-        twice_up_to: Duration::ZERO,
     }
 }
 
@@ -150,7 +149,9 @@ fn responsive(view: &View<'_>) -> Test {
     });
     let ratios: Vec<_> = ratios.collect();
     if ratios.is_empty() {
-        return not_measured("needs how=inline and how=background on the same CPUs");
+        return not_measured(
+            "needs how=inline and how=background on the same CPUs; `threadgauge run foreground` has them",
+        );
     }
     each(Quote::Smallest, ratios)
 }
@@ -207,7 +208,7 @@ fn chart(view: &View<'_>) -> Figure {
 mod tests {
     use super::*;
     use threadgauge_lab::testing;
-    use threadgauge_results::{Claim as Published, Evidence, Lack, Need, claim};
+    use threadgauge_results::{Claim as Published, Evidence, Lack, claim};
 
     #[test]
     fn an_inline_computation_delays_all_that_fall_into_it() {
@@ -254,9 +255,10 @@ mod tests {
              background thread on the same CPU it is 3.00 ms, and 100 µs on 2 CPUs."
         );
         let none = view(&[]);
-        let expected = "needs how=inline and how=background on the same CPUs";
-        let evidence = responsive(&none).evidence(&none, published());
-        assert_eq!(evidence, Lack::new(Need::Profile, expected).into());
+        let Evidence::Lacking { lack, .. } = responsive(&none).evidence(&none, published()) else {
+            panic!()
+        };
+        assert!(lack.says.contains("`threadgauge run foreground`"), "{lack}");
     }
 
     #[test]

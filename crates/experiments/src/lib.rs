@@ -15,7 +15,7 @@ mod catalogue;
 mod guests;
 mod sys;
 
-pub use catalogue::{CATALOGUE, decided_by};
+pub use catalogue::{CATALOGUE, claims_with_an_experiment, decided_by};
 
 /// In a process that a case started as its helper: does the helper's work and does not return. In any other: returns at
 /// once. To be called first thing in `main` of a program that serves as worker.

@@ -2,7 +2,8 @@
 //!
 //! A [`Test`] is data: which statistics decide, and in which way. Reading it against a run gives the
 //! [`Evidence`] that [`decide`] turns into a verdict. What the samples lack decides by its type
-//! alone: what this machine can never have makes a claim not testable, anything else leaves it open.
+//! alone: what this machine can never have makes a claim not testable, cells that this run did not plan make it not
+//! measured, and cells without figures leave it open.
 
 use threadgauge_results::{
     Claim as Published, Condition, Evidence, Lack, Need, Quote, Range, Rounds, Verdict, decide, units,
@@ -61,7 +62,7 @@ pub fn not_testable(reason: impl Into<String>) -> Test {
     Lack::new(Need::System, reason).into()
 }
 
-/// A claim that a larger profile or another selection decides.
+/// A claim that a larger profile or another selection decides: `reason` names the command.
 #[must_use]
 pub fn not_measured(reason: impl Into<String>) -> Test {
     Lack::new(Need::Profile, reason).into()
@@ -70,7 +71,10 @@ pub fn not_measured(reason: impl Into<String>) -> Test {
 /// What needs several CPUs: `test` of all CPUs of the run, where it planned cases on more than one and has them.
 pub fn on_all_cpus(view: &View<'_>, test: impl FnOnce(u64) -> Test) -> Test {
     let Some(all) = view.all_cpus() else {
-        return not_measured("this run planned no case on several CPUs");
+        return not_measured(format!(
+            "this run planned no case on several CPUs; `threadgauge run {}` does, where there are several",
+            view.experiment
+        ));
     };
     match view.lacks_cpus(all) {
         Some(lack) => lack.clone().into(),
@@ -134,7 +138,10 @@ impl Test {
         match self {
             Self::One(statistic) => one(view, statistic).unwrap_or_else(Evidence::from),
             Self::Each(_, cells) if cells.is_empty() => {
-                let says = "no cell that this needs was measured; --profile standard has them";
+                let says = format!(
+                    "no cell that this needs was measured; `threadgauge run {} --profile standard` has them",
+                    view.experiment
+                );
                 Lack::new(Need::Profile, says).into()
             }
             Self::Each(quote, cells) => {
@@ -147,7 +154,7 @@ impl Test {
                         quote: *quote,
                         cells: read.into_iter().flatten().collect(),
                     },
-                    // Some of the cells are within this machine.
+                    // Some of the cells were measured.
                     Some(lack) if !read.is_empty() => Lack::new(Need::Figures, lack.says).into(),
                     Some(lack) => lack.into(),
                 }
@@ -177,7 +184,7 @@ impl Test {
                 let figure = so_far.measured.map_or_else(String::new, |m| {
                     format!("; so far {}", units::figure(m, None, &claim.unit))
                 });
-                Lack::new(Need::Profile, format!("{missing}{figure}")).into()
+                Lack::new(Need::Figures, format!("{missing}{figure}")).into()
             }
             Self::Lacking { lack, figure } => Evidence::Lacking {
                 lack: lack.clone(),
@@ -229,24 +236,29 @@ mod tests {
     }
 
     #[test]
-    fn what_the_machine_lacks_makes_it_not_testable_whatever_the_words() {
+    fn what_is_lacking_comes_through_as_it_is_whatever_the_words() {
         let measured = testing::case(on(1), [(TIME, vec![2.0; 7])]);
         for (of, words) in [
             (Need::Cpus, "one is all there is"),
             (Need::Program, "no compiler"),
+            (Need::Figures, "needs 2 CPUs, this run has 1"),
         ] {
-            let lack = Lack::new(of, words);
-            let cases = vec![measured.clone(), testing::lacking(on(2), lack.clone())];
+            let cases = vec![measured.clone(), testing::lacking(on(2), Lack::new(of, words))];
             let evidence = gain().evidence(&testing::view("x", Profile::Quick, cases), any());
-            assert_eq!(evidence, lack.into());
+            let Evidence::Lacking { lack, measured: None } = evidence else {
+                panic!("{evidence:?}");
+            };
+            assert!(lack.of == of && lack.says.ends_with(words), "{lack:?}");
         }
-        let failed = Lack::new(Need::Figures, "needs 2 CPUs, this run has 1");
-        let cases = vec![measured, testing::lacking(on(2), failed)];
-        let evidence = gain().evidence(&testing::view("x", Profile::Quick, cases), any());
-        let Evidence::Lacking { lack, .. } = evidence else {
-            panic!("{evidence:?}");
+        let unplanned = gain().evidence(&testing::view("x", Profile::Quick, vec![measured]), any());
+        let Evidence::Lacking { lack, .. } = unplanned else {
+            panic!("{unplanned:?}");
         };
-        assert!(!lack.of.is_beyond_this_machine(), "{lack:?}");
+        assert_eq!(lack.of, Need::Profile);
+        assert!(
+            lack.says.contains("`threadgauge run x --profile paper`"),
+            "{lack}"
+        );
     }
 
     #[test]

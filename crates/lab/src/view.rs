@@ -190,7 +190,7 @@ impl<'a> View<'a> {
         let mut found = cases.iter().filter(|c| c.params.matches(&cell.pattern));
         let case = found.next().ok_or_else(|| {
             let says = format!(
-                "needs {experiment}/{}, which this run did not plan (see the larger profiles, --only and --set)",
+                "needs {experiment}/{}, which this run did not plan; `threadgauge run {experiment} --profile paper` has it",
                 cell.pattern
             );
             Lack::new(Need::Profile, says)

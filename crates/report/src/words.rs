@@ -13,6 +13,7 @@ pub(crate) const fn sign(verdict: Verdict) -> &'static str {
         Verdict::Holds => "✓",
         Verdict::DoesNotHold => "✗",
         Verdict::Inconclusive => "?",
+        Verdict::NotMeasured => "○",
         Verdict::NotTestable => "–",
     }
 }
@@ -23,25 +24,17 @@ pub(crate) const fn word(verdict: Verdict) -> &'static str {
         Verdict::Holds => "holds",
         Verdict::DoesNotHold => "does not hold",
         Verdict::Inconclusive => "inconclusive",
+        Verdict::NotMeasured => "not measured",
         Verdict::NotTestable => "not testable",
     }
 }
 
-/// The verdict as `results.json` spells it.
-pub(crate) const fn key(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Holds => "holds",
-        Verdict::DoesNotHold => "does-not-hold",
-        Verdict::Inconclusive => "inconclusive",
-        Verdict::NotTestable => "not-testable",
-    }
-}
-
 /// The order in which findings are told: what is settled, then what is not, then facts.
-pub(crate) const VERDICTS: [Verdict; 4] = [
+pub(crate) const VERDICTS: [Verdict; 5] = [
     Verdict::DoesNotHold,
     Verdict::Holds,
     Verdict::Inconclusive,
+    Verdict::NotMeasured,
     Verdict::NotTestable,
 ];
 
@@ -69,8 +62,8 @@ pub(crate) fn statement(f: &Finding) -> String {
 }
 
 /// How many claims have which verdict, and how many findings are facts.
-pub(crate) fn tally<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> ([usize; 4], usize) {
-    let (mut counts, mut facts) = ([0; 4], 0);
+pub(crate) fn tally<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> ([usize; 5], usize) {
+    let (mut counts, mut facts) = ([0; 5], 0);
     for finding in findings {
         match finding.verdict {
             Some(v) => counts[position(v)] += 1,
@@ -81,7 +74,7 @@ pub(crate) fn tally<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> ([us
 }
 
 /// The tally as a line of words: `5 claims hold, 2 do not hold, 1 is inconclusive`.
-pub(crate) fn tally_line((counts, facts): ([usize; 4], usize)) -> String {
+pub(crate) fn tally_line((counts, facts): ([usize; 5], usize)) -> String {
     let mut parts = Vec::new();
     for (verdict, n) in VERDICTS.into_iter().zip(counts) {
         if n > 0 {
@@ -106,6 +99,7 @@ pub(crate) const fn plural_word(verdict: Verdict, n: usize) -> &'static str {
         (Verdict::DoesNotHold, 1) => "does not hold",
         (Verdict::DoesNotHold, _) => "do not hold",
         (Verdict::Inconclusive, _) => "inconclusive",
+        (Verdict::NotMeasured, _) => "not measured in this run",
         (Verdict::NotTestable, _) => "not testable here",
     }
 }

@@ -175,9 +175,9 @@ pub enum Evidence {
         /// What must hold besides.
         also: Vec<Condition>,
     },
-    /// Something that decides it is missing.
+    /// Something that the claim needs: what it is decides between not testable, not measured and inconclusive.
     Lacking {
-        /// What. Where this machine can never have it the claim is not testable, else it is open.
+        /// What is missing.
         lack: Lack,
         /// What was measured all the same.
         measured: Option<f64>,

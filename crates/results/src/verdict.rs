@@ -114,13 +114,12 @@ fn judge(evidence: &Evidence, unit: &str, range: Range, error: Error) -> Judgeme
             let error = error.shared_by(1 + also.len());
             of_conditions(judge(main, unit, range, error), also, error)
         }
-        Evidence::Lacking { lack, measured } if lack.of.is_beyond_this_machine() => Judgement {
-            verdict: Verdict::NotTestable,
+        Evidence::Lacking { lack, measured } => Judgement {
+            verdict: lack.of.verdict(),
             measured: *measured,
             ci95: None,
             reason: Some(lack.says.clone()),
         },
-        Evidence::Lacking { lack, .. } => inconclusive(lack.says.clone()),
     }
 }
 
@@ -346,12 +345,16 @@ fn of_conditions(main: Judgement, also: &[Condition], error: Error) -> Judgement
         let reason = match besides.verdict {
             Verdict::Holds => return so_far,
             Verdict::DoesNotHold => format!("it is not so that {}{figure}", condition.says),
+            Verdict::NotMeasured => {
+                let lack = besides.reason.unwrap_or_default();
+                format!("open whether {}: {lack}", condition.says)
+            }
             Verdict::Inconclusive | Verdict::NotTestable => {
                 format!("open whether {}{figure}", condition.says)
             }
         };
         match (so_far.verdict, besides.verdict) {
-            (Verdict::DoesNotHold | Verdict::NotTestable, _) => so_far,
+            (Verdict::DoesNotHold | Verdict::NotMeasured | Verdict::NotTestable, _) => so_far,
             // What the claim itself lacks is the first thing to know.
             (Verdict::Inconclusive, _) if so_far.measured.is_none() => so_far,
             (_, Verdict::DoesNotHold) => Judgement {
@@ -578,23 +581,41 @@ mod tests {
 
     #[test]
     fn missing_cells_and_missing_preconditions_say_why() {
-        let missing = judge(
-            &Lack::new(Need::Profile, "needs 5000").into(),
-            "ratio",
-            AT_MOST_60_PERCENT,
-            ALPHA,
-        );
-        assert_eq!(
-            (missing.verdict, missing.reason.as_deref()),
-            (Verdict::Inconclusive, Some("needs 5000"))
-        );
-        let evidence = Evidence::Lacking {
-            lack: Lack::new(Need::System, "needs SMT"),
-            measured: Some(1.0),
+        for (of, expected) in [
+            (Need::Profile, Verdict::NotMeasured),
+            (Need::Memory, Verdict::NotMeasured),
+            (Need::Figures, Verdict::Inconclusive),
+            (Need::Cpus, Verdict::NotTestable),
+            (Need::Program, Verdict::NotTestable),
+            (Need::System, Verdict::NotTestable),
+        ] {
+            let evidence = Lack::new(of, "needs 5000").into();
+            let judgement = judge(&evidence, "ratio", AT_MOST_60_PERCENT, ALPHA);
+            let (verdict, reason) = (judgement.verdict, judgement.reason);
+            assert_eq!((verdict, reason.as_deref()), (expected, Some("needs 5000")));
+        }
+    }
+
+    #[test]
+    fn a_condition_without_cells_leaves_the_claim_open_and_says_who_has_them() {
+        let lack = || Lack::new(Need::Profile, "`threadgauge run create --profile paper` has it");
+        let with = |main: Evidence, besides: Evidence| Evidence::With {
+            main: Box::new(main),
+            also: vec![Condition {
+                says: "the step is the largest".to_owned(),
+                range: Range::at_least(1.0),
+                evidence: besides,
+            }],
         };
+        let judged = |evidence| judge(&evidence, "ratio", AT_MOST_60_PERCENT, ALPHA);
+        let rounds = || Evidence::Rounds(around(0.3, 7));
+        let open = judged(with(rounds(), lack().into()));
+        assert_eq!(open.verdict, Verdict::Inconclusive);
+        let reason = "open whether the step is the largest: `threadgauge run create --profile paper` has it";
+        assert_eq!(open.reason.as_deref(), Some(reason));
         assert_eq!(
-            judge(&evidence, "ratio", AT_MOST_60_PERCENT, ALPHA).verdict,
-            Verdict::NotTestable
+            judged(with(lack().into(), rounds())).verdict,
+            Verdict::NotMeasured
         );
     }
 }

@@ -121,10 +121,6 @@ fn claims(view: &View<'_>) -> Vec<Claim> {
     let while_busy = creation(THREAD.busy(BUSY)).over(creation(THREAD));
     let process_to_thread = of_100_000(FORK).over(of_100_000(THREAD));
     let process_ms = of_100_000(FORK).times(1e-6);
-    let on_all_cpus = view.all_cpus().map_or_else(
-        || not_measured("needs cases on several CPUs, which this run did not plan"),
-        |all| times(THREAD.cpus(all), THREAD).into(),
-    );
     vec![
         ("thread-create-costly-while-others-run", while_busy.into()),
         (
@@ -133,7 +129,10 @@ fn claims(view: &View<'_>) -> Vec<Claim> {
         ),
         ("process-create-destroy-takes-0.18-ms", as_many(view, process_ms)),
         ("nptl-create-destroy-6x-cheaper", not_testable(LINUX_THREADS)),
-        ("thread-create-faster-on-one-cpu", on_all_cpus),
+        (
+            "thread-create-faster-on-one-cpu",
+            on_all_cpus(view, |all| times(THREAD.cpus(all), THREAD).into()),
+        ),
         ("preemption-hardly-affects-threads", not_testable(PREEMPTION)),
         ("kernel-upgrade-no-gain", not_testable(KERNELS)),
         ("smt-no-effect-on-creation", not_testable(SMT)),
@@ -146,9 +145,10 @@ fn as_many(view: &View<'_>, of_100_000: Statistic) -> Test {
     if view.rounds(&of_100_000).is_ok() {
         return of_100_000.into();
     }
-    let mut reason = "the claim is about 100,000 units, which --profile paper makes (alone: --only \
-                      count=100000,method=fork,method=pthread)"
-        .to_owned();
+    let mut reason =
+        "the claim is about 100,000 units, which `threadgauge run create --profile paper --only \
+                      count=100000,method=fork,method=pthread` makes"
+            .to_owned();
     if let Some(ours) = ratio_of(view, FORK, THREAD) {
         reason += &format!("; of the units of this run a process takes {ours} times a thread");
     }
@@ -164,7 +164,9 @@ fn as_processes(view: &View<'_>) -> Test {
         ),
         Err(lack) => lack.says,
     };
-    not_measured(format!("needs the experiment ring for switching; {half}"))
+    not_measured(format!(
+        "needs the experiment ring for switching, which is still to come; {half}"
+    ))
 }
 
 fn facts(view: &View<'_>) -> Vec<Finding> {
@@ -537,7 +539,7 @@ mod tests {
                 decided(&view([process, thread]), "process-create-destroy-over-10x-thread")
             };
             let few = of(200);
-            assert_eq!(few.verdict, Some(Verdict::Inconclusive));
+            assert_eq!(few.verdict, Some(Verdict::NotMeasured));
             let reason = few.reason.unwrap();
             let ours = format!(
                 "a process takes {} times a thread",
@@ -589,7 +591,7 @@ mod tests {
     fn the_half_of_a_claim_is_given_but_does_not_decide_it() {
         let view = view([cell(of(Pthread), 20_000.0), cell(of(CloneVm), 30_000.0)]);
         let found = decided(&view, "threads-as-processes-less-efficient");
-        assert_eq!(found.verdict, Some(Verdict::Inconclusive));
+        assert_eq!(found.verdict, Some(Verdict::NotMeasured));
         assert!(found.reason.unwrap().contains("1.50"), "the ratio is given");
     }
 

@@ -1,7 +1,7 @@
 //! What the samples say: each statistic once, and with them claims, facts, charts and tables.
 
 use threadgauge_lab::prelude::*;
-use threadgauge_results::{Figure, Lack, Table, units};
+use threadgauge_results::{Figure, Table, units};
 use threadgauge_stats::{bca, crossing, geometric_mean, slope, summarise};
 
 use super::case::{Buffering, CPU, Case, ELAPSED, READER_CPU, Series, Sink, TORN, Unit};
@@ -173,7 +173,7 @@ fn claims(view: &View<'_>) -> Vec<Claim> {
         let cell = |unit: Unit| (unit.name().to_owned(), statistic(unit));
         each(Largest, Unit::ALL.map(cell))
     };
-    let spread = file_spread(view).map_or_else(not_measured, Test::Given);
+    let spread = file_spread(view).map_or_else(Test::from, Test::Given);
     let tests: [Claim; 13] = [
         ("threads-10-to-100-times-faster", mean_ratio(&[Prints]).into()),
         ("small-jobs-threads-faster", each_count(Smallest, small)),
@@ -212,9 +212,9 @@ fn or_longer(view: &View<'_>, test: Test) -> Test {
         .iter()
         .find_map(|statistic| view.rounds(statistic).err())
     {
-        Some(lack) if longer && !lack.of.is_beyond_this_machine() => not_measured(format!(
-            "{lack}; its cells of 5,000 and 10,000 lines a unit are in --profile standard"
-        )),
+        Some(lack) if longer && !lack.of.is_beyond_this_machine() => not_measured(
+            "needs cells of 5,000 and 10,000 lines a unit; `threadgauge run print --profile standard` has them",
+        ),
         _ => test,
     }
 }
@@ -225,7 +225,7 @@ fn or_longer(view: &View<'_>, test: Test) -> Test {
 /// # Errors
 ///
 /// What is missing.
-fn file_spread(view: &View<'_>) -> Result<Estimate, String> {
+fn file_spread(view: &View<'_>) -> Result<Estimate, Lack> {
     let time = |unit, sink| ELAPSED.of(Series::Prints.at(1_000).unit(unit).sink(sink));
     let times = Unit::ALL.map(|unit| [Sink::File, Sink::Pipe].map(|sink| time(unit, sink)));
     let times = times.as_flattened();
@@ -233,16 +233,18 @@ fn file_spread(view: &View<'_>) -> Result<Estimate, String> {
     let column = |i: usize| view.rounds(&Statistic::function(times.iter().cloned(), move |t| t[i]));
     let columns: Result<Vec<Vec<f64>>, Lack> = (0..times.len()).map(column).collect();
     let columns = columns.map_err(|lack| {
-        format!(
-            "{lack}; its file, and the {BOOTSTRAP_ROUNDS} rounds that a ratio of two spreads needs, are in --profile \
-             standard"
-        )
+        let says = format!(
+            "{lack}; `threadgauge run print --profile standard` has its file, and the {BOOTSTRAP_ROUNDS} rounds that a \
+             ratio of two spreads needs"
+        );
+        Lack::new(lack.of, says)
     })?;
     let n = columns[0].len();
     if n < BOOTSTRAP_ROUNDS {
-        return Err(format!(
+        let says = format!(
             "a ratio of two spreads needs {BOOTSTRAP_ROUNDS} rounds, this run has {n} (--rounds {BOOTSTRAP_ROUNDS})"
-        ));
+        );
+        return Err(Lack::new(Need::Figures, says));
     }
     // The bootstrap draws rounds, not values: all four times of a round stay together.
     let rounds: Vec<f64> = (0..n).map(|round| round as f64).collect();
@@ -254,8 +256,12 @@ fn file_spread(view: &View<'_>) -> Result<Estimate, String> {
         };
         spread_ratio(&columns.iter().map(spread).collect::<Vec<_>>())
     };
-    let estimate = bca(&rounds, statistic, 0.05, RESAMPLES, BOOTSTRAP_SEED)
-        .map_err(|error| format!("the ratio of two spreads cannot be estimated: {error}"))?;
+    let estimate = bca(&rounds, statistic, 0.05, RESAMPLES, BOOTSTRAP_SEED).map_err(|e| {
+        Lack::new(
+            Need::Figures,
+            format!("the ratio of two spreads cannot be estimated: {e}"),
+        )
+    })?;
     Ok(Estimate {
         value: estimate.estimate,
         ci95: estimate.ci.map(|ci| [ci.low, ci.high]),
@@ -688,11 +694,14 @@ mod tests {
             "dual-core-no-gain-large-jobs",
         ] {
             let (verdict, reason) = verdict(&view, id);
-            assert_eq!(verdict, Some(Verdict::Inconclusive), "{id}");
-            assert!(reason.contains("--profile standard"), "{id}: {reason}");
+            assert_eq!(verdict, Some(Verdict::NotMeasured), "{id}");
+            assert!(
+                reason.contains("`threadgauge run print --profile standard`"),
+                "{id}: {reason}"
+            );
         }
         let (spread, reason) = verdict(&view, "file-logging-disturbs-timing");
-        assert_eq!(spread, Some(Verdict::Inconclusive));
+        assert_eq!(spread, Some(Verdict::NotMeasured));
         let says = "the 20 rounds that a ratio of two spreads needs";
         assert!(reason.contains(says), "{reason}");
         for id in ["small-jobs-threads-faster", "run-time-linear-to-1000-units"] {
@@ -719,10 +728,7 @@ mod tests {
         assert_eq!(answer.claims.len(), 13);
         for (id, test) in &answer.claims {
             let evidence = test.evidence(&view, claim(id).unwrap());
-            let Evidence::Lacking { lack, .. } = evidence else {
-                panic!("{id}: {evidence:?}");
-            };
-            assert!(!lack.of.is_beyond_this_machine(), "{id}: {lack:?}");
+            assert!(matches!(evidence, Evidence::Lacking { .. }), "{id}: {evidence:?}");
         }
         assert!(answer.answer.contains("there is no answer"));
         let mut pairs = answer.comparisons.iter();

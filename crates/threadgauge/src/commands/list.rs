@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use threadgauge_experiments::CATALOGUE;
+use threadgauge_experiments::{CATALOGUE, claims_with_an_experiment};
 use threadgauge_lab::schedule::{Chosen, expected_rounds, stopping_rule};
 use threadgauge_lab::site::Site;
 
@@ -91,6 +91,11 @@ fn text(entries: &[Entry], options: &ListOptions) -> String {
         }
     }
     let whole: Duration = entries.iter().map(|e| e.takes).sum();
-    let _ = write!(text, "All of them: about {}", minutes(whole));
+    let (with, all) = claims_with_an_experiment();
+    let _ = write!(
+        text,
+        "All of them: about {}\nThey decide {with} of the {all} published claims; the others wait for experiments to come",
+        minutes(whole)
+    );
     text
 }
