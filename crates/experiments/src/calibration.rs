@@ -184,7 +184,7 @@ fn facts(view: &View<'_>) -> Vec<Finding> {
         let kept = if error.value <= target { "within" } else { "above" };
         let off = error.plain("%");
         let says = format!(
-            "Computing for 2 ms by our calibration is off by {off} at worst of 20, {kept} the {target:.0} % it is \
+            "Computing for 2 ms by our calibration is off by {off} at worst of 20, {kept} the {target} % it is \
              to keep."
         );
         error.fact(says, "%")
@@ -192,8 +192,13 @@ fn facts(view: &View<'_>) -> Vec<Finding> {
     let between_workers = Method::ALL.into_iter().filter_map(|method| {
         let rates = view.summary(method.of(RATE).cells()[0])?;
         let (n, name, apart) = (rates.n, method.in_words(), (rates.max / rates.min - 1.0) * 100.0);
-        let says = format!("Between the {n} workers the calibrated rates lie {apart:.1} % apart ({name}).");
-        Some(Finding::fact(says, Some(apart), None, "%"))
+        let apart = Estimate {
+            value: apart,
+            ci95: None,
+        };
+        let shown = apart.plain("%");
+        let says = format!("Between the {n} workers the calibrated rates lie {shown} apart ({name}).");
+        Some(apart.fact(says, "%"))
     });
     error.into_iter().chain(between_workers).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use threadgauge_results::{Diagnostic, StoredSample};
+use threadgauge_results::{Diagnostic, StoredSample, units};
 use threadgauge_stats::{Estimate, diagnostics, null_misleads};
 
 use crate::view::{View, ViewCase};
@@ -98,8 +98,8 @@ fn null_control(metric: &str, null: Option<&Estimate>) -> Diagnostic {
         ""
     };
     let says = format!(
-        "The reference case against its own second copy ({metric}): {:.3} [{:.3}, {:.3}], which {verdict}{beyond}.",
-        null.estimate, ci.low, ci.high,
+        "The reference case against its own second copy ({metric}): {}, which {verdict}{beyond}.",
+        units::figure(null.estimate, Some([ci.low, ci.high]), "ratio"),
     );
     diagnostic("null-control", !honest, says)
 }
@@ -144,9 +144,14 @@ fn cases_with(view: &View<'_>, metric: &str, of: impl Fn(&[f64]) -> Option<Strin
 }
 
 fn modes(view: &View<'_>, metric: &str) -> Diagnostic {
+    let summaries = view.own().iter().find_map(|case| case.summaries.get(metric));
+    let unit = summaries.map_or("", |summary| summary.unit.as_str());
     let several = cases_with(view, metric, |values| {
         let modes = diagnostics::modes(values);
-        let mode = |m: &diagnostics::Mode| format!("{:.4e} ({:.0} %)", m.centre, m.share * 100.0);
+        let mode = |m: &diagnostics::Mode| {
+            let centre = units::figure(m.centre, None, unit);
+            format!("{centre} ({})", units::percent(m.share))
+        };
         (modes.len() > 1).then(|| modes.iter().map(mode).collect::<Vec<_>>().join(" and "))
     });
     let says = if several.is_empty() {
@@ -195,10 +200,10 @@ fn noise(samples: &[StoredSample]) -> Diagnostic {
     let (tried, gated) = (first_attempts(samples).count(), disturbed(samples));
     let says = format!(
         "{gated} of {tried} samples were disturbed (steal above 1 %, throttling, or foreign processes above 5 % of a CPU), \
-         which led to {} repeats. The most seen: {:.1} % steal, {:.2} CPUs of foreign load.",
+         which led to {} repeats. The most seen: {} steal, {} of foreign load.",
         samples.len() - tried,
-        most("steal_share") * 100.0,
-        most("foreign_cpus"),
+        units::percent(most("steal_share")),
+        units::figure(most("foreign_cpus"), None, "CPUs"),
     );
     diagnostic("noise", gated as f64 > TOO_NOISY * tried as f64, says)
 }

@@ -382,7 +382,7 @@ fn the_answer_has_its_numbers() {
     let says = answer(&as_published(7));
     assert!(says.starts_with("On one CPU threads that yield"), "{says}");
     assert!(
-        says.contains("+54 % at 8192") && says.contains("A second CPU adds 84 %"),
+        says.contains("54.2 % at 8192") && says.contains("A second CPU adds 84.4 %"),
         "{says}"
     );
 }
@@ -454,12 +454,24 @@ fn the_tables_hold_the_sources_rows_and_ours() {
         assert!(table.rows.iter().all(|r| r.len() == columns), "{}", table.id);
     }
     let first = row(&tables[0], "1");
-    assert_eq!(first[1..5], ["10703", "", "10563", ""].map(str::to_owned));
+    assert_eq!(
+        first[1..5],
+        ["10\u{202f}703", "", "10\u{202f}563", ""].map(str::to_owned)
+    );
     assert_eq!(row(&tables[0], "8192")[9..11], ["", ""].map(str::to_owned));
     let second = row(&tables[1], "2");
     assert_eq!(
         second,
-        ["2", "5399", "96", "10581", "5399.0", "96.0", "10581.0"].map(str::to_owned)
+        [
+            "2",
+            "5399",
+            "96",
+            "10\u{202f}581",
+            "5.40 [5.40, 5.40] s",
+            "96.0 [96.0, 96.0]",
+            "10.6 [10.6, 10.6] s"
+        ]
+        .map(str::to_owned)
     );
 }
 

@@ -353,7 +353,7 @@ fn torn(view: &View<'_>, unit: Unit) -> Option<Finding> {
     let torn = TORN.of(case);
     let median = view.estimate(&torn)?;
     let many = if view.summary(torn.cells()[0])?.max > 0.0 {
-        format!("{:.0} are torn", median.value)
+        format!("{} are torn", count(median.value.round() as u64))
     } else {
         "none is torn".to_owned()
     };
@@ -536,7 +536,7 @@ fn source_table(view: &View<'_>, series: Series) -> Table {
              prints alone.",
         ),
     };
-    let general = "Seconds are the source's, on a console; milliseconds are ours, into a pipe that is read, a write a \
+    let general = "Columns in s are the source's, on a console; the others are ours, into a pipe that is read, a write a \
                    line, without starting the program.";
     let first = if series == Series::Units {
         "Units"
@@ -546,7 +546,7 @@ fn source_table(view: &View<'_>, series: Series) -> Table {
     let mut columns = vec![first, "Kind"];
     columns.extend(["Run 1, s", "Run 2, s", "Run 3, s", "Run 4, s", "Run 5, s"]);
     columns.extend(["Published mean, s", "Mean of its runs, s"]);
-    columns.extend(["Here: median, ms", "95 % interval, ms", "Trimmed mean, ms"]);
+    columns.extend(["Here", "Trimmed mean"]);
     columns.extend(["Process / thread, published", "Process / thread, here"]);
     if series == Series::TwoCpus {
         columns.extend(["One CPU / two, published", "One CPU / two, here"]);
@@ -559,18 +559,32 @@ fn source_table(view: &View<'_>, series: Series) -> Table {
 
 fn table_row(view: &View<'_>, series: Series, x: u64, unit: Unit) -> Vec<String> {
     let case = series.at(x).unit(unit);
-    let ms = |ns: f64| format!("{:.1}", ns / 1e6);
-    let interval = |[low, high]: [f64; 2]| format!("{}–{}", ms(low), ms(high));
-    let thousandths = |value: Option<f64>| value.map(|value| format!("{value:.3}"));
-    let both = |ratio: &Statistic| [series.published(ratio), view.value(ratio)].map(thousandths);
+    let shown = |statistic: &Statistic, unit| Some(view.shown(statistic, unit));
+    let both = |ratio: &Statistic| {
+        let theirs = series.published(ratio);
+        [
+            theirs.map(|times| units::figure(times, None, "ratio")),
+            shown(ratio, "ratio"),
+        ]
+    };
+    let elapsed = ELAPSED.of(case);
     let mut row = vec![Some(count(x)), Some(unit.name().to_owned())];
-    row.extend(series.runs(case).iter().map(|run| thousandths(Some(*run))));
-    row.push(thousandths(series.mean(case).map(|mean| mean.published_mean_s)));
-    row.push(thousandths(series.seconds(case)));
-    let here = view.summary(ELAPSED.of(case).cells()[0]);
-    row.push(here.map(|times| ms(times.median)));
-    row.push(here.and_then(|times| times.ci95.map(interval)));
-    row.push(here.and_then(|times| times.trimmed_mean.map(ms)));
+    row.extend(
+        series
+            .runs(case)
+            .into_iter()
+            .map(|run| Some(units::published(run))),
+    );
+    let theirs = [
+        series.mean(case).map(|mean| mean.published_mean_s),
+        series.seconds(case),
+    ];
+    row.extend(theirs.map(|mean| mean.map(units::published)));
+    row.push(shown(&elapsed, "ns"));
+    let trimmed = view
+        .summary(elapsed.cells()[0])
+        .and_then(|times| times.trimmed_mean);
+    row.push(trimmed.map(|ns| units::figure(ns, None, "ns")));
     // Once for both kinds, beside the first.
     row.extend(match unit {
         Unit::Process => both(&process_over_thread(case)),
@@ -810,9 +824,9 @@ mod tests {
         // 5 prints, processes: published 0.070 s; ours 255 × 101 µs.
         let first = &tables[0].rows[0];
         assert_eq!(first[..2], ["5", "process"]);
-        assert_eq!(first[7..10], ["0.070", "0.070", "25.8"]);
-        assert_eq!(first[12], "1.435");
-        assert_eq!(first[13], "3.206");
+        assert_eq!(first[7..10], ["0.07", "0.0703", "25.8 [25.8, 25.9] ms"]);
+        assert_eq!(first[11], "1.44");
+        assert_eq!(first[12], "3.21 [3.21, 3.21]");
         // 10,000 prints are not in quick.
         assert_eq!(tables[0].rows[14][7..10], ["134.137", "134.127", ""]);
     }

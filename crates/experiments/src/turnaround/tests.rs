@@ -296,6 +296,6 @@ fn the_table_is_the_sources_matrix() {
     let tables = read(&as_in_theory(Profile::Paper, 7, 1, 0.0)).tables;
     assert_eq!((tables.len(), tables[0].rows.len()), (2, 36));
     let last = tables[0].rows.last().unwrap();
-    assert_eq!(last[..4], ["2430", "17", "371790.0", "371790.0"]);
-    assert_eq!(last[4..], ["1.000", "26.96", "26.96", "13.00", "13.00"]);
+    assert_eq!(last[..4], ["2430", "17", "372 s", "372 s"]);
+    assert_eq!(last[4..], ["1.00", "27.0", "27.0", "13.0", "13.0"]);
 }
