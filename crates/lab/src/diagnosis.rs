@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use threadgauge_results::{Diagnostic, StoredSample, units};
-use threadgauge_stats::{Estimate, diagnostics, null_band};
+use threadgauge_stats::{Estimate, diagnostics, null_misleads};
 
 use crate::view::{View, ViewCase};
 
@@ -92,11 +92,14 @@ fn null_control(metric: &str, null: Option<&Estimate>) -> Diagnostic {
     } else {
         "does not include 1: something disturbs the order"
     };
+    let beyond = if null_misleads(null) {
+        ". It lies wholly beyond ± 3 %, so every comparison of this experiment is unknown"
+    } else {
+        ""
+    };
     let says = format!(
-        "The reference case against its own second copy ({metric}): {}, which {verdict}. Differences under {} are not \
-         called faster or slower.",
+        "The reference case against its own second copy ({metric}): {}, which {verdict}{beyond}.",
         units::figure(null.estimate, Some([ci.low, ci.high]), "ratio"),
-        units::percent(null_band(null)),
     );
     diagnostic("null-control", !honest, says)
 }
