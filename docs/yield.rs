@@ -51,7 +51,6 @@ fn plan(site: &Site) -> Plan {
         cases: Body::ALL.map(|body| PlannedCase::new(case(body), takes)).to_vec(),
         reference: case(Body::Empty).params(),
         budget: Duration::from_secs(30),
-        twice_up_to: Duration::ZERO,
     }
 }
 

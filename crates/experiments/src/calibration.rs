@@ -67,7 +67,6 @@ fn plan(site: &Site) -> Plan {
         cases: [(Method::Source, 95), (Method::Ours, 175)].map(case).to_vec(),
         reference: Case { way, cpus: 1 }.any(&["cpus"]),
         budget: Duration::from_secs(site.profile.pick(5, 30, 60)),
-        twice_up_to: Duration::ZERO,
     }
 }
 

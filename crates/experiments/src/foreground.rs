@@ -64,7 +64,6 @@ fn plan(site: &Site) -> Plan {
         // The steadiest: in the background the 99th percentile is a matter of luck.
         reference: p99(How::Inline, 1).pattern(),
         budget: Duration::from_secs(site.profile.pick(5, 30, 60)),
-        twice_up_to: Duration::ZERO,
     }
 }
 

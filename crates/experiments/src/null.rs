@@ -77,7 +77,6 @@ fn plan(site: &Site) -> Plan {
         cases: CASES.map(planned).to_vec(),
         reference: figure(NS, What::Burn).pattern(),
         budget: Duration::from_millis(site.profile.pick(3_300, 20_000, 60_000)),
-        twice_up_to: Duration::ZERO,
     }
 }
 

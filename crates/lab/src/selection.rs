@@ -273,7 +273,6 @@ mod tests {
             cases: vec![case("thread", 1), case("thread", 64), case("process", 1)],
             reference: Params::new(),
             budget: Duration::from_secs(1),
-            twice_up_to: Duration::ZERO,
         }
     }
 

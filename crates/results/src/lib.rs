@@ -21,5 +21,5 @@ pub use lack::{Lack, Need};
 pub use model::*;
 pub use params::{Params, Value};
 pub use sample::{Metric, Sample, StoredSample, Take, by_round};
-pub use store::{RunRecord, STORE_FILE, Store, StoreError, StoredCase, StoredExperiment};
+pub use store::{Look, RunRecord, STORE_FILE, Store, StoreError, StoredCase, StoredExperiment};
 pub use verdict::decide;

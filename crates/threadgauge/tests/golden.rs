@@ -364,9 +364,10 @@ fn plans() -> BTreeMap<String, String> {
                 let plan = Chosen::all(experiment, &site).plan;
                 let primary: Vec<&str> = experiment.primary.iter().map(|m| m.name).collect();
                 let mut text = format!(
-                    "reference {}\nbudget {:?}\nmetrics {}\n",
+                    "reference {}\nbudget {:?}\ntries {}\nmetrics {}\n",
                     plan.reference,
                     plan.budget,
+                    plan.tries(),
                     primary.join(", ")
                 );
                 for case in &plan.cases {
@@ -376,11 +377,9 @@ fn plans() -> BTreeMap<String, String> {
                         .map_or(String::new(), |why| format!("; skipped: {why}"));
                     let _ = writeln!(
                         text,
-                        "case {}; {:?}, tries {}, as reference {}, deadline {:?}{skip}",
+                        "case {}; {:?}, deadline {:?}{skip}",
                         case.params,
                         case.estimate,
-                        plan.tries(case, false),
-                        plan.tries(case, true),
                         case.deadline()
                     );
                 }

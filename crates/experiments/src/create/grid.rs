@@ -245,10 +245,8 @@ pub fn plan(site: &Site) -> Plan {
             .chain(parents)
             .map(planned)
             .collect(),
-        // Short, so that it can be tried often: the null band that it gives stands beside every comparison.
         reference: base(Method::Pthread).params(),
         budget: Duration::from_secs(profile.pick(30, 220, 2 * 3600)),
-        twice_up_to: Duration::from_millis(25),
     }
 }
 

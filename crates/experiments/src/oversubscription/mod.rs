@@ -115,7 +115,6 @@ fn plan(site: &Site) -> Plan {
         cases,
         reference: ONE.control().time(1).pattern(),
         budget: Duration::from_millis(site.profile.pick(52_700, 320_000, 7_200_000)),
-        twice_up_to: Duration::from_millis(25),
     }
 }
 

@@ -241,10 +241,8 @@ pub(super) fn plan(site: &Site) -> Plan {
     }
     Plan {
         cases,
-        // Short, so that it can be tried often.
         reference: Series::Prints.at(5).params(),
         budget: Duration::from_secs(site.profile.pick(34, 320, 3 * 3_600)),
-        twice_up_to: Duration::from_millis(25),
     }
 }
 
@@ -300,12 +298,13 @@ mod tests {
 
     /// With all tries, and the reference case twice.
     fn round_s(plan: &Plan) -> f64 {
-        let of = |case: &PlannedCase| {
-            let is_reference = case.params == plan.reference;
-            let workers = plan.tries(case, is_reference) * (1 + u32::from(is_reference));
-            case.estimate.as_secs_f64() * f64::from(workers)
-        };
-        plan.cases.iter().map(of).sum()
+        let copies = |case: &PlannedCase| 1.0 + f64::from(u8::from(case.params == plan.reference));
+        let once: f64 = plan
+            .cases
+            .iter()
+            .map(|case| case.estimate.as_secs_f64() * copies(case))
+            .sum();
+        once * f64::from(plan.tries())
     }
 
     #[test]

@@ -105,7 +105,6 @@ fn plan(site: &Site) -> Plan {
         cases: PROBES.map(planned).to_vec(),
         reference: case(What::Neighbours, How::Alone).params(),
         budget: Duration::from_secs(site.profile.pick(6, 30, 60)),
-        twice_up_to: Duration::ZERO,
     }
 }
 

@@ -38,7 +38,6 @@ pub(super) fn plan(site: &Site) -> Plan {
         cases: planned,
         reference: reference.params(),
         budget: Duration::from_secs(site.profile.pick(40, 600, 14 * 60 * 60)),
-        twice_up_to: Duration::ZERO,
     }
 }
 

@@ -1,7 +1,7 @@
 //! The schedule on a simulated machine: time passes only while a worker runs, and each worker's value and what disturbs it
 //! are written beforehand.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 
@@ -272,7 +272,6 @@ fn chosen(experiment: &'static Experiment, cases: u64) -> Chosen {
             cases: (0..cases).map(case).collect(),
             reference: Params::new(),
             budget: 100_000 * SECOND,
-            twice_up_to: Duration::ZERO,
         },
     }
 }
@@ -433,24 +432,21 @@ fn the_reference_case_has_a_second_copy_in_every_round() {
 }
 
 #[test]
-fn a_short_case_is_tried_twice_and_the_lesser_value_kept() {
-    let mut run = Run::rounds(1, 2);
-    run.chosen[0].plan.twice_up_to = 2 * SECOND;
-    let mut of_case: BTreeMap<String, f64> = BTreeMap::new();
-    let came = run.go(|worker, order| {
-        let ns = 100.0 + ((worker * 7) % 5) as f64;
-        let least = of_case.entry(order.params.to_string()).or_insert(ns);
-        *least = least.min(ns);
-        Fate {
-            ns: Some(ns),
-            ..QUIET
-        }
+fn every_sample_has_the_same_number_of_tries_and_all_are_stored() {
+    let mut run = Run::rounds(2, 2);
+    for case in &mut run.chosen[0].plan.cases {
+        case.estimate = Duration::from_millis(20);
+    }
+    let came = run.go(|worker, _| Fate {
+        ns: Some(100.0 + ((worker * 7) % 5) as f64),
+        ..QUIET
     });
-    let other: Vec<_> = came.samples.iter().filter(|s| s.case == "first/n=1").collect();
-    assert_eq!(came.ran.iter().filter(|case| *case == "first/n=1").count(), 2);
-    assert_eq!(other.len(), 1, "two tries, one sample");
-    assert_eq!(other[0].sample.value("ns"), Some(of_case["n=1"]));
-    assert_eq!(other[0].wall_ns, 4_000_000_000, "it took both tries");
+    let places = |of: &StoredSample| (of.round, of.case.clone(), of.copy, of.nth_try);
+    let stored: BTreeSet<_> = came.samples.iter().map(places).collect();
+    // Two rounds of two cases and A′, each in two tries.
+    assert_eq!((stored.len(), came.samples.len(), came.ran.len()), (12, 12, 12));
+    assert!(came.samples.iter().all(|s| s.nth_try < 2));
+    assert!(run.chosen[0].measured().all(|(_, tries)| tries == 2));
 }
 
 #[test]
