@@ -245,6 +245,7 @@ mod tests {
             round: 1,
             copy,
             attempt: 0,
+            nth_try: 0,
             gated: true,
             started: "2026-01-01T00:00:00Z".to_owned(),
             wall_ns: 1,
