@@ -346,3 +346,23 @@ fn a_folder_that_is_not_there_is_said_so() {
         "{error}"
     );
 }
+
+#[test]
+fn one_round_is_not_said_to_be_several() {
+    let mut results = results();
+    let experiment = &mut results.experiments[0];
+    experiment.rounds = 1;
+    for summary in experiment
+        .cases
+        .iter_mut()
+        .flat_map(|case| case.summaries.values_mut())
+    {
+        (summary.ci95, summary.ci_level) = (None, None);
+    }
+    let page = markdown(&results);
+    assert!(
+        page.contains("Figures of one round; an interval needs at least 6."),
+        "{page}"
+    );
+    assert!(!page.contains("1 rounds;"), "{page}");
+}
