@@ -254,7 +254,7 @@ mod tests {
         let Evidence::Rounds(rounds) = test.evidence(&view, claim) else {
             panic!("{test:?}");
         };
-        assert_eq!(rounds.values, [0.18; 7]);
+        assert_eq!(rounds.values(), [0.18; 7]);
         let fact = &answer.facts[0].says;
         assert!(
             fact.contains("off by 2.00 % at worst of 20, above the 1 %"),

@@ -248,7 +248,7 @@ mod tests {
             panic!()
         };
         assert_eq!((cells.len(), cells[0].0.as_str()), (1, "cpus=1"));
-        assert_eq!(cells[0].1.values, [20.0; 7]);
+        assert_eq!(cells[0].1.values(), [20.0; 7]);
         assert_eq!(
             answer(&quick),
             "With a computation of 60 ms done inline, one action in a hundred comes more than 60.0 ms late; with a \

@@ -6,13 +6,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use threadgauge_results::{
-    CaseResult, ComparisonResult, Evidence, ExperimentResult, Finding, Lack, Look, Method, MetricSummary,
-    Need, Params, Ranking, RankingEntry, Results, Run, SCHEMA, SOME_ROUNDS_FAILED, Status, Store, StoreError,
-    StoredCase, StoredExperiment, StoredSample, Take, Verdict, by_round, claim, decide, null_control, paired,
+    ALPHA, CaseResult, ComparisonResult, Evidence, ExperimentResult, Finding, Lack, Look, Method,
+    MetricSummary, Need, Params, Ranking, RankingEntry, Results, Run, SCHEMA, SOME_ROUNDS_FAILED, Status,
+    Store, StoreError, StoredCase, StoredExperiment, StoredSample, Take, Verdict, by_round, claim, decide,
+    null_control, paired,
 };
 use threadgauge_stats::{
-    Better, Interval, Outcome, Pairing, SAME_BAND, StoppingRule, Summary, Terms, compare_with, null_band,
-    paired_ratio, rank, summarise,
+    Better, Interval, Outcome, StoppingRule, Summary, compare_paired, null_misleads, paired_ratio, rank,
+    summarise,
 };
 
 use crate::claim::Test;
@@ -25,9 +26,6 @@ use crate::view::{Cases, View, ViewCase, are_alike};
 
 #[cfg(test)]
 mod tests;
-
-/// The level of the interval of a place in a ranking.
-const ALPHA: f64 = 0.05;
 
 /// Everything the store says.
 ///
@@ -274,7 +272,7 @@ impl Measured {
         let metric = primary.first().map_or("", String::as_str);
         let reference = stored.reference.as_deref();
         let null = reference.and_then(|case| null_control(samples, case, metric).ok());
-        let band = null.as_ref().map_or(SAME_BAND, null_band);
+        let misled = null.as_ref().is_some_and(null_misleads);
         let cases = stored.cases.iter().zip(view.own());
         let findings = findings(view, &answer, decided);
         let mut diagnostics = diagnose(view, reference, samples, metric, null.as_ref());
@@ -294,7 +292,7 @@ impl Measured {
                 .clone()
                 .unwrap_or_else(|| INTERRUPTED.to_owned()),
             reference: stored.reference.clone(),
-            comparisons: comparisons(view, &answer.comparisons, metric, band),
+            comparisons: comparisons(view, &answer.comparisons, metric, misled),
             rankings: answer
                 .rankings
                 .iter()
@@ -450,13 +448,8 @@ fn picked<'v>(view: &View<'v>, params: &Params) -> Option<&'v ViewCase> {
 /// The values of two cases in the rounds that both have.
 type Pairs = (Vec<f64>, Vec<f64>);
 
-fn comparisons(view: &View<'_>, pairs: &[Pair], metric: &str, delta: f64) -> Vec<ComparisonResult> {
-    let terms = Terms {
-        pairing: Pairing::Paired,
-        better: Better::Lower,
-        delta,
-        alpha: view.alpha,
-    };
+/// One look each; `misled` where the null control lies beyond the band.
+fn comparisons(view: &View<'_>, pairs: &[Pair], metric: &str, misled: bool) -> Vec<ComparisonResult> {
     let of_pair = |pair: &Pair| {
         let (a, b) = (picked(view, &pair.a)?, picked(view, &pair.b)?);
         let pairs = |[x, y]: [Option<&BTreeMap<u32, f64>>; 2]| Some(paired(x?, y?));
@@ -465,7 +458,7 @@ fn comparisons(view: &View<'_>, pairs: &[Pair], metric: &str, delta: f64) -> Vec
         let compared = undisturbed.zip(all).and_then(|(few, all): (Pairs, Pairs)| {
             let is_disturbed = few.0.len() < view.fewest && few.0.len() < all.0.len();
             let (x, y) = if is_disturbed { all } else { few };
-            let mut compared = compare_with(&x, &y, terms).ok()?;
+            let mut compared = compare_paired(&x, &y, Better::Lower).ok()?;
             // Noise that others add may hide a difference, and make one where it is not the same on both sides.
             if is_disturbed && (compared.outcome == Outcome::Same || !are_alike(&[a, b])) {
                 compared.outcome = Outcome::Unknown { rounds_needed: None };
@@ -473,7 +466,8 @@ fn comparisons(view: &View<'_>, pairs: &[Pair], metric: &str, delta: f64) -> Vec
             Some(compared)
         });
         let [a, b] = [a, b].map(|case| case.params.case_id(view.experiment));
-        Some(ComparisonResult::new(&a, &b, metric, compared.as_ref()))
+        let compared = ComparisonResult::new(&a, &b, metric, compared.as_ref());
+        Some(if misled { compared.unknown() } else { compared })
     };
     pairs.iter().filter_map(of_pair).collect()
 }

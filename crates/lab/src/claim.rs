@@ -200,7 +200,7 @@ impl Test {
 
 fn rounds(view: &View<'_>, statistic: &Statistic) -> Result<Rounds, Lack> {
     Ok(Rounds {
-        values: view.rounds(statistic)?,
+        by_round: view.by_round(statistic)?,
         estimator: statistic.estimator(),
     })
 }

@@ -79,13 +79,13 @@ impl<'a> View<'a> {
         lacks?.first().copied()
     }
 
-    /// One value a round that has figures for all cells: of the undisturbed rounds, where there are as many as the first look
+    /// Round → value, where there are figures for all cells: of the undisturbed rounds, where there are as many as the first look
     /// needs, else of all. One rule for claims and for all that is shown.
     ///
     /// # Errors
     ///
     /// What is missing, and why.
-    pub fn rounds(&self, statistic: &Statistic) -> Result<Vec<f64>, Lack> {
+    pub fn by_round(&self, statistic: &Statistic) -> Result<BTreeMap<u32, f64>, Lack> {
         let undisturbed = self.of_rounds(statistic, Take::Undisturbed)?;
         if undisturbed.len() >= self.fewest {
             return Ok(undisturbed);
@@ -98,7 +98,16 @@ impl<'a> View<'a> {
         Ok(all)
     }
 
-    /// Whether its cells were disturbed alike, where disturbed rounds count in [`rounds`](Self::rounds).
+    /// The values of [`by_round`](Self::by_round), in order.
+    ///
+    /// # Errors
+    ///
+    /// What is missing, and why.
+    pub fn rounds(&self, statistic: &Statistic) -> Result<Vec<f64>, Lack> {
+        Ok(self.by_round(statistic)?.into_values().collect())
+    }
+
+    /// Whether its cells were disturbed alike, where disturbed rounds count in [`by_round`](Self::by_round).
     #[must_use]
     pub fn disturbance(&self, statistic: &Statistic) -> Option<bool> {
         if let Form::Unpaired { over, under } = &statistic.form {
@@ -116,7 +125,7 @@ impl<'a> View<'a> {
         (undisturbed < self.fewest && undisturbed < count(Take::All)).then(|| are_alike(&cases))
     }
 
-    fn of_rounds(&self, statistic: &Statistic, take: Take) -> Result<Vec<f64>, Lack> {
+    fn of_rounds(&self, statistic: &Statistic, take: Take) -> Result<BTreeMap<u32, f64>, Lack> {
         let Form::ByRound { cells, formula, .. } = &statistic.form else {
             let says = "figures of different experiments have no rounds in common";
             return Err(Lack::new(Need::Figures, says));
@@ -126,11 +135,11 @@ impl<'a> View<'a> {
             .map(|c| self.column(c, take))
             .collect::<Result<_, _>>()?;
         let Some(first) = columns.first() else {
-            return Ok(Vec::new());
+            return Ok(BTreeMap::new());
         };
         let of_round = |round: &u32| {
             let values: Option<Vec<f64>> = columns.iter().map(|c| c.get(round).copied()).collect();
-            values.map(|v| formula(&v)).filter(|v| v.is_finite())
+            Some((*round, values.map(|v| formula(&v)).filter(|v| v.is_finite())?))
         };
         Ok(first.keys().filter_map(of_round).collect())
     }
