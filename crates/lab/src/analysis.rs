@@ -1,7 +1,7 @@
 //! From stored samples to the results document: summaries, comparisons, rankings and findings.
 //!
-//! Pure: it reads the store and computes. It never measures, and it knows nothing of how a report looks. What the protocol says of
-//! its own figures is in `diagnosis`.
+//! Pure: it reads the store and computes. It never measures, and it knows nothing of how a report looks. What the
+//! protocol says of its own figures is in `diagnosis`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -87,8 +87,8 @@ pub fn analyse(catalogue: Catalogue, store: &Store) -> Result<Results, StoreErro
     })
 }
 
-/// Which cases of an experiment go on after its last look: those of claims that are open, and, where the profile wants precision,
-/// those with a primary metric whose interval is wide. `None` before the first look: all.
+/// Which cases of an experiment go on after its last look: those of claims that are open, and, where the profile wants
+/// precision, those with a primary metric whose interval is wide. `None` before the first look: all.
 ///
 /// # Errors
 ///

@@ -1,10 +1,10 @@
 //! The rounds: which case runs when, which sample is repeated, and when to stop (METHOD rules 3, 7, 10).
 //!
-//! Each round takes a sample of every case, two of the reference case, all in the same number of tries. The tries of all
-//! samples are shuffled together, from the run's seed: what disturbs this machine lasts for tenths of seconds, so tries
-//! behind each other would all be hit by it. Each try is stored at once, and what has been stored is never run again, so
-//! an interrupted run goes on where it stopped. What the tries of a sample make is not decided here, nor what a look at the
-//! claims says: the caller hands in which cases must go on after it.
+//! Each round takes a sample of every case, two of the reference case, all in the same number of tries. The tries of
+//! all samples are shuffled together, from the run's seed: what disturbs this machine lasts for tenths of seconds, so
+//! tries behind each other would all be hit by it. Each try is stored at once, and what has been stored is never run
+//! again, so an interrupted run goes on where it stopped. What the tries of a sample make is not decided here, nor what
+//! a look at the claims says: the caller hands in which cases must go on after it.
 
 mod chosen;
 mod history;
@@ -33,8 +33,8 @@ pub(crate) const STEAL_LIMIT: f64 = 0.01;
 const FOREIGN_LIMIT_CPUS: f64 = 0.05;
 /// From this length on a sample is judged by its own span.
 const LONG: Duration = Duration::from_secs(1);
-/// `/proc/stat` counts in steps of 10 ms, and a short sample may lie anywhere in them: it is judged by the time of this length
-/// that ends with it.
+/// `/proc/stat` counts in steps of 10 ms, and a short sample may lie anywhere in them: it is judged by the time of this
+/// length that ends with it.
 const WINDOW: Duration = Duration::from_secs(2);
 /// How often a disturbed try is repeated.
 pub(crate) const REPEATS: u32 = 2;
@@ -426,7 +426,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Takes a sample of every case that goes on, and between them the repeats that are due; false when the user stopped it.
+    /// Takes a sample of every case that goes on, and between them the repeats that are due; false when the user
+    /// stopped it.
     fn round(&mut self, round: u32, most: u32) -> Result<bool, ScheduleError> {
         let order = shuffled(self.chosen, self.record.seed, round);
         for (place, slot) in order.iter().enumerate() {
@@ -460,8 +461,8 @@ impl<'a> Session<'a> {
         Ok(true)
     }
 
-    /// Takes the repeats whose time has come, unless the load is the machine's state, and drops those for which there is no time;
-    /// false when the user stopped it.
+    /// Takes the repeats whose time has come, unless the load is the machine's state, and drops those for which there
+    /// is no time; false when the user stopped it.
     fn take_due_repeats(&mut self) -> Result<bool, ScheduleError> {
         while !self.surroundings.is_loaded() {
             let now = self.machine.now();

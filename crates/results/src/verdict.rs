@@ -10,9 +10,9 @@ use crate::{Claim, Condition, Evidence, Finding, Quote, Range, Rounds, Verdict};
 /// What a finding from disturbed rounds says besides.
 const DISTURBED: &str = " Disturbed: too few rounds were free of other load, so all count.";
 
-/// The finding on `claim`. `unit` is the unit of its statistic; every interval's level is 1 − `alpha` or better, `alpha`
-/// being what the stopping rule leaves for one look. A claim that is true is said not to hold with an error of `alpha` at
-/// most, whatever its cells and conditions.
+/// The finding on `claim`. `unit` is the unit of its statistic; every interval's level is 1 − `alpha` or better,
+/// `alpha` being what the stopping rule leaves for one look. A claim that is true is said not to hold with an error of
+/// `alpha` at most, whatever its cells and conditions.
 #[must_use]
 pub fn decide(claim: &Claim, unit: &str, evidence: &Evidence, alpha: f64) -> Finding {
     let Judgement {
@@ -129,8 +129,8 @@ fn judge(evidence: &Evidence, unit: &str, range: Range, error: Error) -> Judgeme
     }
 }
 
-/// What disturbed rounds can decide (METHOD rule 10): other load adds noise, which may hide a difference and make none between
-/// cells that it disturbs alike.
+/// What disturbed rounds can decide (METHOD rule 10): other load adds noise, which may hide a difference and make none
+/// between cells that it disturbs alike.
 fn of_disturbed(judged: Judgement, alike: bool, unit: &str, range: Range) -> Judgement {
     // No ratio is below 0.
     let least = if unit == "ratio" && range.min == 0.0 {
@@ -330,7 +330,8 @@ impl Edge {
         (0..cells.len()).filter(|_| is_left).max_by(clearer)
     }
 
-    /// How far each round lies beyond, on a scale on which its noise is about symmetric; none where there is no such scale.
+    /// How far each round lies beyond, on a scale on which its noise is about symmetric; none where there is no such
+    /// scale.
     fn distances(self, rounds: &Rounds) -> Option<BTreeMap<u32, f64>> {
         let scale = |value| rounds.estimator.symmetric(value);
         let edge = scale(self.at())?;

@@ -243,8 +243,9 @@ fn two_runs_apart_differ_by_level_and_luck_without_crying_wolf() {
     );
 }
 
-/// Without any band the error rate is that of the intervals alone, over all looks together: a claim whose truth lies at the edge
-/// of its rule, looked at three times and frozen at the first look that decides it, errs as often as one looked at once.
+/// Without any band the error rate is that of the intervals alone, over all looks together: a claim whose truth lies at
+/// the edge of its rule, looked at three times and frozen at the first look that decides it, errs as often as one
+/// looked at once.
 #[test]
 fn several_looks_together_cry_wolf_in_five_per_cent() {
     let mut rng = fastrand::Rng::with_seed(7);

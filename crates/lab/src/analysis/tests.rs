@@ -270,8 +270,8 @@ fn enough_undisturbed_rounds_count_alone() {
     assert!(!run.finding(BETWEEN).says.contains("Disturbed"));
 }
 
-/// Two cells whose ratio lies at the edge of a rule, in rounds of which each sample is disturbed by chance, by a load that takes
-/// the same of both.
+/// Two cells whose ratio lies at the edge of a rule, in rounds of which each sample is disturbed by chance, by a load
+/// that takes the same of both.
 #[test]
 fn disturbed_rounds_of_cells_disturbed_alike_err_at_an_edge_in_at_most_five_per_cent() {
     const RUNS: u32 = 2_000;

@@ -1,5 +1,5 @@
-//! The schedule on a simulated machine: time passes only while a worker runs, and each worker's value and what disturbs it
-//! are written beforehand.
+//! The schedule on a simulated machine: time passes only while a worker runs, and each worker's value and what disturbs
+//! it are written beforehand.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
