@@ -29,6 +29,10 @@ use crate::watch::Watch;
 const SOLO_NS: u64 = 1_000_000;
 const LONGEST_SOLO_NS: u64 = 64_000_000;
 const FED_WELL: u32 = 64;
+/// An object up to this, with what came before it, is not worth a second reading of the clock; after a longer one so many
+/// objects are timed from their own start.
+const BRIEF_NS: u64 = 1_000;
+const TIMED: u32 = 256;
 
 /// The caller's side of a call.
 pub(super) struct Caller<'p, 'c, 'd, I: Iterator, W: Work<I::Item>, F, B> {
@@ -53,6 +57,8 @@ pub(super) struct Caller<'p, 'c, 'd, I: Iterator, W: Work<I::Item>, F, B> {
     objects: Vec<(usize, I::Item)>,
     results: Vec<Raw<I::Item, W::Output>>,
     watch: Watch,
+    /// So many objects to come have their start read from the clock, when the caller is the only carrier.
+    timed: u32,
     warned: bool,
     /// Since when there has been nothing for it to work on.
     starving_ns: Option<u64>,
@@ -99,6 +105,7 @@ where
             objects: Vec::new(),
             results: Vec::new(),
             watch: pool.shared.watch(),
+            timed: TIMED,
             warned: false,
             starving_ns: None,
             solo_until_ns: 0,
@@ -397,6 +404,9 @@ where
     }
 
     /// As the only carrier: pulls, runs and finishes one object after the other, for a batch's time. `false` if others are at work.
+    ///
+    /// A reading of the clock costs more than all else here. So after brief objects it is read at their ends alone, and one
+    /// starts when the one before it ended.
     fn work_alone(&mut self) -> bool {
         let pool = self.pool;
         let shared = &pool.shared;
@@ -414,12 +424,20 @@ where
             let Some((index, object)) = source.pull() else {
                 break;
             };
-            let started_ns = self.watch.now_ns();
+            let started_ns = if self.timed > 0 || shared.deadline().is_some() {
+                self.timed = self.timed.saturating_sub(1);
+                self.watch.now_ns()
+            } else {
+                ended_ns
+            };
             if shared.must_stop(started_ns) {
                 shared.give_back(std::iter::once((index, object)), started_ns);
                 break;
             }
-            ended_ns = self.run(index, object, started_ns, Self::deliver);
+            let before_ns = mem::replace(&mut ended_ns, self.run(index, object, started_ns, Self::deliver));
+            if ended_ns - before_ns > BRIEF_NS {
+                self.timed = TIMED;
+            }
             if self.desk.broken.is_some() {
                 break;
             }
