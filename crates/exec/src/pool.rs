@@ -48,7 +48,7 @@ use crate::flag::Flag;
 use crate::lent;
 use crate::outcome::Done;
 use crate::ring::Ring;
-use crate::shared::{Claim, FEW_RESULTS, Halt, Raw, Shared, Source, Who, Work};
+use crate::shared::{Claim, FEW_RESULTS, Halt, Hand, Raw, Shared, Source, Who, Work};
 use crate::thread_pool::ThreadPool;
 use batch::Batch;
 use caller::Caller;
@@ -169,12 +169,12 @@ where
         let mut batch = Batch::new::<Raw<I::Item, W::Output>>(self.mode);
         // Whether a long one is the second in short time; one alone is taken for the scheduler's doing.
         let mut suspicion = 0_u32;
-        let mut objects = Vec::new();
+        let mut hand = Hand::default();
         let mut watch = shared.watch();
         let mut meter = shared.cpu.meter();
         loop {
             let who = Who::Worker(number);
-            match shared.claim(who, &mut held, batch.want, &mut objects, |next| self.wake(next)) {
+            match shared.claim(who, &mut held, batch.want, &mut hand, |next| self.wake(next)) {
                 Claim::Got => {}
                 Claim::Wait | Claim::Busy => {
                     shared.nudge();
@@ -190,8 +190,8 @@ where
             let begun_ns = watch.now_ns();
             let mut started_ns = begun_ns;
             let mut longest_ns = 0;
-            let count = objects.len() as u32;
-            let mut left = objects.drain(..);
+            let count = hand.objects.len() as u32;
+            let mut left = hand.objects.drain(..);
             while let Some((index, mut object)) = left.next() {
                 self.names(lane, index);
                 if shared.must_stop(started_ns) {

@@ -10,7 +10,7 @@ use std::{io, mem};
 
 use super::batch::Batch;
 use super::policy::{Policy, STREAK};
-use super::{LONGEST_STALL, LOOKS, Lane, NO_OBJECT, Pool, SMALL_NS, STALL, SharedLane};
+use super::{LONGEST_STALL, Lane, NO_OBJECT, Pool, SMALL_NS, STALL, SharedLane};
 use crate::adaptive::{Governor, Meter};
 use crate::bell::Bell;
 use crate::degree::cpus;
@@ -21,7 +21,7 @@ use crate::flag::Flag;
 use crate::hands::Hands;
 use crate::outcome::{Done, Warning};
 use crate::ring::Ring;
-use crate::shared::{Claim, Halt, Raw, Who, Work, ring_capacity};
+use crate::shared::{Claim, Halt, Hand, Raw, Who, Work, ring_capacity};
 use crate::watch::Watch;
 
 /// How long the caller works without its workers when they bring it nothing, at first and at last; and how often they have
@@ -29,6 +29,8 @@ use crate::watch::Watch;
 const SOLO_NS: u64 = 1_000_000;
 const LONGEST_SOLO_NS: u64 = 64_000_000;
 const FED_WELL: u32 = 64;
+/// For how long it runs one object after the other as the only carrier before it looks for other news.
+const ALONE_NS: u64 = 50_000;
 /// An object up to this, with what came before it, is not worth a second reading of the clock; after a longer one so many
 /// objects are timed from their own start.
 const BRIEF_NS: u64 = 1_000;
@@ -54,7 +56,7 @@ pub(super) struct Caller<'p, 'c, 'd, I: Iterator, W: Work<I::Item>, F, B> {
     helped: bool,
     meter: Meter<'p>,
     batch: Batch,
-    objects: Vec<(usize, I::Item)>,
+    hand: Hand<I::Item>,
     results: Vec<Raw<I::Item, W::Output>>,
     watch: Watch,
     /// So many objects to come have their start read from the clock, when the caller is the only carrier.
@@ -102,7 +104,7 @@ where
             held: false,
             helped: false,
             batch: Batch::new::<Raw<I::Item, W::Output>>(settings.mode),
-            objects: Vec::new(),
+            hand: Hand::default(),
             results: Vec::new(),
             watch: pool.shared.watch(),
             timed: TIMED,
@@ -231,7 +233,7 @@ where
         let wake = |next| pool.wake(next);
         self.helped |= who == Who::Helping;
         pool.shared
-            .claim(who, &mut self.held, self.batch.want, &mut self.objects, wake)
+            .claim(who, &mut self.held, self.batch.want, &mut self.hand, wake)
     }
 
     /// The workers bring nothing to work on: for as long as a wake-up costs it looks again. Then they are not on a CPU, or held up
@@ -239,11 +241,6 @@ where
     fn starve(&mut self) {
         let now_ns = self.watch.now_ns();
         if now_ns - *self.starving_ns.get_or_insert(now_ns) <= SMALL_NS {
-            let news = || self.pool.shared.has_stock() || self.lanes.iter().any(|lane| lane.ring.len() > 0);
-            (0..LOOKS).find(|_| {
-                std::hint::spin_loop();
-                news()
-            });
             return;
         }
         self.starving_ns = None;
@@ -403,7 +400,7 @@ where
         }
     }
 
-    /// As the only carrier: pulls, runs and finishes one object after the other, for a batch's time. `false` if others are at work.
+    /// As the only carrier: pulls, runs and finishes one object after the other, for a while. `false` if others are at work.
     ///
     /// A reading of the clock costs more than all else here. So after brief objects it is read at their ends alone, and one
     /// starts when the one before it ended.
@@ -417,7 +414,7 @@ where
         self.drain();
         let begun_ns = self.watch.now_ns();
         let mut ended_ns = begun_ns;
-        while self.policy.working && ended_ns - begun_ns < self.batch.ns {
+        while self.policy.working && ended_ns - begun_ns < ALONE_NS {
             if shared.must_stop(ended_ns) {
                 break;
             }
@@ -502,7 +499,7 @@ where
     fn work(&mut self) {
         let pool = self.pool;
         let shared = &pool.shared;
-        let mut objects = mem::take(&mut self.objects);
+        let mut objects = mem::take(&mut self.hand.objects);
         let mut left = objects.drain(..);
         let mut next = left.next();
         let (mut longest_ns, mut took_ns) = (0, 0);
@@ -530,7 +527,7 @@ where
             self.drain();
         }
         drop(left);
-        self.objects = objects;
+        self.hand.objects = objects;
         self.batch.adapt(longest_ns, took_ns);
     }
 
