@@ -281,6 +281,8 @@ pub(crate) struct Shared<'c, I: Iterator, W> {
     watched: AtomicBool,
     /// The puller has lost its permit, and is to ask no more. Changed under the lock.
     relieved: AtomicBool,
+    /// A worker looks for objects: a caller that works alone is to leave the iterator to it. Changed under the lock.
+    called: AtomicBool,
 }
 
 impl<'c, I: Iterator, W> Shared<'c, I, W> {
@@ -324,6 +326,7 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
             nudged: Flag::default(),
             watched: AtomicBool::new(false),
             relieved: AtomicBool::new(false),
+            called: AtomicBool::new(false),
         }
     }
 
@@ -437,7 +440,10 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
                 source.bench(who);
                 break Claim::Wait;
             }
-            if looks < LOOKS {
+            // Where nobody is at work, nobody is about to bring any.
+            if looks < LOOKS && (source.pulling || source.running > 0) {
+                // Relaxed, here and below: changed under the lock, and looked at again.
+                self.called.store(who != Who::Helping, Ordering::Relaxed);
                 drop(source);
                 // Relaxed: a hint; the truth is under the lock.
                 while looks < LOOKS && self.busy.0.load(Ordering::Relaxed) {
@@ -451,6 +457,7 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
                 }
                 continue;
             }
+            self.called.store(false, Ordering::Relaxed);
             match who {
                 Who::Worker(number) => source.queued.push(number),
                 Who::Caller => source.awaited = true,
@@ -505,6 +512,7 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
         source.single = source.single.saturating_sub(1);
         let ring = several.then(|| hand.ring());
         self.set_pulling(&mut source, true);
+        self.called.store(false, Ordering::Relaxed);
         source.pulled.clone_from(&ring);
         source.pulls += 1;
         source.running += 1;
@@ -626,7 +634,8 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
             source.running -= 1;
         }
         self.look_whether_to_stop(&mut source);
-        if source.over() || source.running > 0 || source.there() > 0 || !source.may_be_pulled() {
+        let called = self.called.load(Ordering::Relaxed);
+        if called || source.over() || source.running > 0 || source.there() > 0 || !source.may_be_pulled() {
             return None;
         }
         self.set_pulling(&mut source, true);
@@ -683,8 +692,11 @@ pub(crate) struct Alone<'s, 'c, I: Iterator, W> {
 }
 
 impl<I: Iterator, W> Alone<'_, '_, I, W> {
-    /// The next object; none if there is none any more, or something has happened.
+    /// The next object; none if there is none any more, a worker wants it, or something has happened.
     pub(crate) fn pull(&mut self) -> Option<(usize, I::Item)> {
+        if self.shared.called.load(Ordering::Relaxed) {
+            return None;
+        }
         let iterator = self.iterator.as_mut().filter(|_| !self.exhausted)?;
         match catch_unwind(AssertUnwindSafe(|| iterator.next())) {
             Ok(Some(object)) => {

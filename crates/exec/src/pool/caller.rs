@@ -29,6 +29,9 @@ use crate::watch::Watch;
 const SOLO_NS: u64 = 1_000_000;
 const LONGEST_SOLO_NS: u64 = 64_000_000;
 const FED_WELL: u32 = 64;
+/// It works without them, too, where so many objects in a row take less than this each, with their readings of the clock.
+const LONE_COUNT: usize = 64;
+const LONE_NS: u64 = 30;
 /// For how long it runs one object after the other as the only carrier before it looks for other news.
 const ALONE_NS: u64 = 50_000;
 /// An object up to this, with what came before it, is not worth a second reading of the clock; after a longer one so many
@@ -197,7 +200,10 @@ where
                     }
                     Claim::Over => over = true,
                     Claim::Busy if who == Who::Helping => {
-                        if drained == 0 {
+                        // Until a worker comes.
+                        if self.work_alone() {
+                            self.starving_ns = None;
+                        } else if drained == 0 {
                             self.starve();
                         }
                         continue;
@@ -412,6 +418,7 @@ where
         };
         // Whoever was at work before has left its results.
         self.drain();
+        let before = self.desk.finished;
         let begun_ns = self.watch.now_ns();
         let mut ended_ns = begun_ns;
         while self.policy.working && ended_ns - begun_ns < ALONE_NS {
@@ -441,7 +448,15 @@ where
         }
         drop(source);
         self.after_delivery();
+        self.go_alone_if_brief(self.desk.finished - before, ended_ns - begun_ns);
         true
+    }
+
+    /// Where so many took so little, sharing them costs as much as it brings: for a while the caller works without its workers.
+    fn go_alone_if_brief(&mut self, count: usize, took_ns: u64) {
+        if count >= LONE_COUNT && took_ns < LONE_NS * count as u64 {
+            self.solo_until_ns = self.watch.now_ns() + SOLO_NS;
+        }
     }
 
     /// Runs one object; its result goes to `then`. When it ended.
@@ -500,6 +515,7 @@ where
         let pool = self.pool;
         let shared = &pool.shared;
         let mut objects = mem::take(&mut self.hand.objects);
+        let count = objects.len();
         let mut left = objects.drain(..);
         let mut next = left.next();
         let (mut longest_ns, mut took_ns) = (0, 0);
@@ -529,6 +545,7 @@ where
         drop(left);
         self.hand.objects = objects;
         self.batch.adapt(longest_ns, took_ns);
+        self.go_alone_if_brief(count, took_ns);
     }
 
     /// Sleeps until a result or other news comes, or until then: `false` if nothing has come.
