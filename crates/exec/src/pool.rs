@@ -20,8 +20,10 @@
 //! others by itself.
 //!
 //! A worker whose turn it is at the iterator may be held up there. The caller is not: while it works beside others it takes what
-//! they have pulled, and stops working when there is nothing; only as one of the carriers of the throughput mode it
-//! asks the iterator itself. A worker held up with objects in the stock that nobody runs is relieved after [`STALL`]: another
+//! they have pulled, and it asks the iterator itself only where nobody else is at work, one object after the other, each
+//! finished before the next is asked for; or as one of the carriers of the throughput mode. So it works alone until its first
+//! worker has come, for a while where the workers bring it nothing, and where objects are so brief that sharing them costs
+//! as much as they take. A worker held up with objects in the stock that nobody runs is relieved after [`STALL`]: another
 //! gets its permit, one more thread if there is none.
 //!
 //! Batches: a claim costs a lock, so short objects are claimed together, as many as make up 4 µs

@@ -80,6 +80,11 @@ pub(crate) fn ring_capacity<T>() -> usize {
     1 << fit.clamp(FEW_RESULTS, MOST_RESULTS).ilog2()
 }
 
+/// What is claimed at once of these objects, at most.
+fn most_claimed<O>() -> usize {
+    ring_capacity::<(usize, O)>().min(MAX_BATCH)
+}
+
 /// What a claim brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
@@ -127,7 +132,7 @@ impl<O> Default for Hand<O> {
 impl<O> Hand<O> {
     /// Room for what a worker wants, and as much for the caller.
     fn ring(&mut self) -> Pulled<O> {
-        let made = || Arc::new(Ring::new(2 * ring_capacity::<(usize, O)>().min(MAX_BATCH)));
+        let made = || Arc::new(Ring::new(2 * most_claimed::<O>()));
         Arc::clone(self.pulled.get_or_insert_with(made))
     }
 }
@@ -411,8 +416,8 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
             source.running -= 1;
         }
         if who == Who::Helping {
-            // One more than it takes: it may come back before the next pull.
-            source.ahead = want.max(2);
+            // Twice what it takes, as far as there is room: it may come back before the next pull.
+            source.ahead = (2 * want).min(most_claimed::<I::Item>()).max(want);
         }
         let (mut looks, mut pulled) = (0, false);
         let claim = loop {
@@ -442,8 +447,10 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
             }
             // Where nobody is at work, nobody is about to bring any.
             if looks < LOOKS && (source.pulling || source.running > 0) {
-                // Relaxed, here and below: changed under the lock, and looked at again.
-                self.called.store(who != Who::Helping, Ordering::Relaxed);
+                if who != Who::Helping {
+                    // Relaxed, here and below: changed under the lock, and looked at again.
+                    self.called.store(true, Ordering::Relaxed);
+                }
                 drop(source);
                 // Relaxed: a hint; the truth is under the lock.
                 while looks < LOOKS && self.busy.0.load(Ordering::Relaxed) {
@@ -457,7 +464,6 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
                 }
                 continue;
             }
-            self.called.store(false, Ordering::Relaxed);
             match who {
                 Who::Worker(number) => source.queued.push(number),
                 Who::Caller => source.awaited = true,
@@ -466,6 +472,9 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
             }
             break Claim::Busy;
         };
+        if looks > 0 && who != Who::Helping {
+            self.called.store(false, Ordering::Relaxed);
+        }
         if pulled && claim != Claim::Got {
             source.stock_what_is_pulled();
             source.pulled = None;
@@ -512,7 +521,6 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
         source.single = source.single.saturating_sub(1);
         let ring = several.then(|| hand.ring());
         self.set_pulling(&mut source, true);
-        self.called.store(false, Ordering::Relaxed);
         source.pulled.clone_from(&ring);
         source.pulls += 1;
         source.running += 1;

@@ -21,6 +21,8 @@ const SAME_RATE: f64 = 0.05;
 pub enum Program {
     /// Ours and the Rust peers.
     Rust,
+    /// The same program from another checkout: ours before a change.
+    Before,
     /// Goroutines.
     Go,
     /// Platform and virtual threads.
@@ -42,8 +44,8 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Builds those named. Only ours must be there.
-    pub fn build(wanted: impl Iterator<Item = Program>) -> Result<Self> {
+    /// Builds those named. Only ours must be there, and that of the checkout `before`, where one is given.
+    pub fn build(wanted: impl Iterator<Item = Program>, before: Option<&Path>) -> Result<Self> {
         let built =
             std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
         let built = std::path::absolute(built)?.join("bench-exec");
@@ -59,13 +61,13 @@ impl Programs {
         wanted.dedup();
         for program in wanted {
             eprintln!("building the peers in {program:?}");
-            match program.build(&built) {
+            match program.build(&built, before) {
                 Ok(command) => {
                     programs.commands.insert(program, command);
                     let rate = programs.calibrate(program)?;
                     programs.ns_per_iteration.insert(program, rate);
                 }
-                Err(error) if program == Program::Rust => return Err(error),
+                Err(error) if matches!(program, Program::Rust | Program::Before) => return Err(error),
                 Err(error) => programs
                     .remarks
                     .push(format!("{program:?}: not installed ({error:#})")),
@@ -119,18 +121,13 @@ impl Programs {
 
 impl Program {
     /// What starts it: a program and its first arguments.
-    fn build(self, into: &Path) -> Result<Vec<PathBuf>> {
+    fn build(self, into: &Path, before: Option<&Path>) -> Result<Vec<PathBuf>> {
         match self {
-            Self::Rust => {
-                shell::run(
-                    shell::cargo()
-                        .args(["build", "--quiet", "--release", "--locked", "--manifest-path"])
-                        .arg(format!("{SOURCES}/Cargo.toml"))
-                        .arg("--target-dir")
-                        .arg(into),
-                )?;
-                Ok(vec![into.join("release/bench-exec")])
-            }
+            Self::Rust => rust(Path::new("."), into),
+            Self::Before => rust(
+                before.context("no checkout to build it from")?,
+                &into.join("before"),
+            ),
             Self::Go => {
                 installed("go")?;
                 let program = into.join("go-peer");
@@ -167,6 +164,18 @@ impl Program {
             }
         }
     }
+}
+
+/// The Rust program of a checkout.
+fn rust(checkout: &Path, into: &Path) -> Result<Vec<PathBuf>> {
+    shell::run(
+        shell::cargo()
+            .args(["build", "--quiet", "--release", "--locked", "--manifest-path"])
+            .arg(checkout.join(SOURCES).join("Cargo.toml"))
+            .arg("--target-dir")
+            .arg(into),
+    )?;
+    Ok(vec![into.join("release/bench-exec")])
 }
 
 fn installed(program: &str) -> Result<PathBuf> {

@@ -4,10 +4,12 @@
 
 use std::fmt::Write as _;
 
+use threadgauge_stats::{Estimate, geometric_mean, paired_ratio};
+
 use super::peers::{Peer, Role};
-use super::workload::{BURN_1_MS, BURN_10_US, EMPTY_2, EMPTY_8, SLEEP, THREADS, Workload};
+use super::workload::{self, BURN_1_MS, BURN_10_US, EMPTY_2, EMPTY_8, SLEEP, THREADS, Workload};
 use super::{Measured, Sample};
-use crate::rig::figures::{Spread, number, show, spread_of};
+use crate::rig::figures::{Spread, at_most, estimate, number, show, spread_of};
 
 const NS: f64 = 1.0;
 const US: f64 = 1e3;
@@ -54,6 +56,24 @@ impl Measured {
         spread_of(pairs.filter_map(|(a, b)| Some(a.as_ref()?.elapsed_ns / b.as_ref()?.elapsed_ns * scale)))
     }
 
+    /// What an object costs with `after` over what it costs with `before`, of the rounds that have both.
+    fn change(
+        &self,
+        [before, after]: [&str; 2],
+        workload: &Workload,
+        cost: impl Fn(&Sample) -> f64,
+    ) -> Option<Estimate> {
+        let samples =
+            [before, after].map(|peer| (self.samples(peer, workload), self.objects(peer, workload)));
+        let [(before, few), (after, many)] = samples;
+        let pairs = before
+            .iter()
+            .zip(after)
+            .filter_map(|(before, after)| Some((cost(before.as_ref()?) / few, cost(after.as_ref()?) / many)));
+        let (before, after): (Vec<f64>, Vec<f64>) = pairs.unzip();
+        paired_ratio(&before, &after, 0.05).ok()
+    }
+
     /// Share over the ideal that ran beside it.
     fn over(&self, peer: &str, workload: &Workload) -> Option<Spread> {
         let objects = self.objects(peer, workload);
@@ -93,6 +113,7 @@ Names end in the most objects that are out at once (`k` or 1,024). The JVM count
         );
     }
     targets(&mut text, measured, chosen);
+    before_and_after(&mut text, measured, chosen);
     empty(&mut text, measured, chosen);
     burns(&mut text, measured, chosen, &BURN_10_US);
     burns(&mut text, measured, chosen, &BURN_1_MS);
@@ -105,6 +126,52 @@ Names end in the most objects that are out at once (`k` or 1,024). The JVM count
         }
     }
     text
+}
+
+/// What may be added to a cost by a change.
+const NO_DEARER: f64 = 1.03;
+
+/// Ours over ours of another checkout, workload by workload.
+fn before_and_after(text: &mut String, measured: &Measured, chosen: &[&Peer]) {
+    let mut rows = String::new();
+    let mut ratios = [Vec::new(), Vec::new()];
+    for workload in workload::ALL {
+        for before in chosen.iter().filter(|peer| peer.role == Role::Before) {
+            let pair = [before.name, before.asked_for];
+            let changes = [
+                measured.change(pair, workload, |sample| sample.elapsed_ns),
+                measured.change(pair, workload, |sample| sample.cpu_ns),
+            ];
+            let [Some(time), Some(cpu)] = &changes else {
+                continue;
+            };
+            ratios[0].push(time.estimate);
+            ratios[1].push(cpu.estimate);
+            let ns = |peer| shown(measured.ns_per_object(peer, workload), NS);
+            let _ = writeln!(
+                rows,
+                "| {}, {} | {} | {} | {} | {} | {} |",
+                before.asked_for,
+                workload.name,
+                ns(before.name),
+                ns(before.asked_for),
+                estimate(Some(time)),
+                at_most(Some(time), NO_DEARER),
+                estimate(Some(cpu)),
+            );
+        }
+    }
+    let [Ok(time), Ok(cpu)] = ratios.map(|ratios| geometric_mean(&ratios)) else {
+        return;
+    };
+    let _ = write!(
+        text,
+        "\n## Before and after\n\nAn object's time and its CPU time over those of the other checkout: the ratio by round (Hodges–Lehmann), with its interval of 95 %.
+In the geometric mean over the rows: time {}, CPU time {}.\n
+| | ns an object, before | after | time, after over before | at most {NO_DEARER} | CPU time, after over before |\n|---|---:|---:|---:|---|---:|\n{rows}",
+        number(time),
+        number(cpu),
+    );
 }
 
 /// Those that have a figure, least first.
@@ -120,7 +187,7 @@ fn ranked<'p>(chosen: &[&'p Peer], by: impl Fn(&Peer) -> Option<Spread>) -> Vec<
 fn name(peer: &Peer) -> String {
     match peer.role {
         Role::Ours => format!("**{}**", peer.name),
-        Role::Peer => peer.name.to_owned(),
+        Role::Peer | Role::Before => peer.name.to_owned(),
         Role::Floor => format!("*{}*", peer.name),
     }
 }
@@ -345,6 +412,7 @@ mod tests {
         cell(&EMPTY_2, "ours-prompt", 10, times([100.0, 300.0, 200.0], None));
         cell(&EMPTY_2, "kanal-1024", 5, times([250.0, 250.0, 250.0], None));
         cell(&EMPTY_2, "std-1024", 5, times([900.0, 900.0, 900.0], None));
+        cell(&EMPTY_2, "before-prompt", 5, times([100.0, 100.0, 100.0], None));
         cell(
             &BURN_10_US,
             "ours-prompt",
@@ -360,6 +428,20 @@ mod tests {
         assert_eq!((ratio.min, ratio.median, ratio.max), (0.2, 0.4, 0.6));
         let over = measured().over("ours-prompt", &BURN_10_US).unwrap();
         assert!((over.median - 2.0 / 9.0).abs() < 1e-9, "{over:?}");
+    }
+
+    #[test]
+    fn a_change_is_of_objects_and_over_what_was_before() {
+        let chosen: Vec<&Peer> = PEERS.iter().collect();
+        let text = markdown(&measured(), &chosen);
+        assert!(
+            text.contains("| ours-prompt, empty, k = 2 | 20.0 (20.0 – 20.0) | 20.0 (10.0 – 30.0) | 0.93 "),
+            "{text}"
+        );
+        assert!(
+            text.contains("over the rows: time 0.93, CPU time 0.93."),
+            "{text}"
+        );
     }
 
     #[test]
