@@ -1,15 +1,13 @@
 //! Question: what does giving up the CPU cost when nobody else wants it?
 //!
-//! How it is measured is said in `ABOUT`, which `explain` and the report print.
+//! How it is measured is said in `EXPERIMENT`, which `explain` and the report print.
 
 use std::hint::black_box;
 
 use threadgauge_lab::prelude::*;
 
-/// See the header of this file.
-pub struct Yield;
-
-const ABOUT: About = About {
+/// What it asks, how it measures, and the functions that do.
+pub const EXPERIMENT: Experiment = Experiment {
     id: "yield",
     question: "What does giving up the CPU cost when nobody else wants it?",
     sources: &["001"],
@@ -18,6 +16,9 @@ const ABOUT: About = About {
     control: "The same loop without the call.",
     traps: &["With another unit on the CPU a yield switches, and costs more."],
     source: "001 yields among many threads and never measures a yield alone.",
+    plan,
+    run,
+    read,
 };
 
 /// The time of one turn of the loop.
@@ -41,72 +42,65 @@ fn time(body: Body) -> Statistic {
     CALL.of(case.any(&["calls"]))
 }
 
-impl Experiment for Yield {
-    fn about(&self) -> &'static About {
-        &ABOUT
+fn plan(site: &Site) -> Plan {
+    let calls = site.profile.pick(100_000, 100_000, 1_000_000);
+    let case = |body| Case { body, calls, cpus: 1 };
+    // A call takes at most about a microsecond.
+    let takes = Duration::from_millis(5) + Duration::from_micros(calls);
+    Plan {
+        cases: Body::ALL.map(|body| PlannedCase::new(case(body), takes)).to_vec(),
+        reference: case(Body::Empty).params(),
+        budget: Duration::from_secs(30),
     }
+}
 
-    fn plan(&self, site: &Site) -> Plan {
-        let calls = site.profile.pick(100_000, 100_000, 1_000_000);
-        let case = |body| Case { body, calls, cpus: 1 };
-        // A call takes at most about a microsecond.
-        let takes = Duration::from_millis(5) + Duration::from_micros(calls);
-        Plan {
-            cases: Body::ALL.map(|body| PlannedCase::new(case(body), takes)).to_vec(),
-            reference: case(Body::Empty).params(),
-            budget: Duration::from_secs(30),
-            twice_up_to: Duration::ZERO,
-        }
+fn run(case: &Params, worker: &mut Worker) -> Result<(), CaseError> {
+    let case = Case::read(case)?;
+    let stopwatch = worker.stopwatch();
+    match case.body {
+        Body::Yield => (0..case.calls).for_each(|_| std::thread::yield_now()),
+        Body::Empty => (0..case.calls).for_each(|i| {
+            black_box(i);
+        }),
     }
+    let lap = stopwatch.stop();
+    worker.record(CALL, lap.wall_ns as f64 / case.calls as f64);
+    worker.tag("cold");
+    Ok(())
+}
 
-    fn run(&self, case: &Params, worker: &mut Worker) -> Result<(), CaseError> {
-        let case = Case::read(case)?;
-        let stopwatch = worker.stopwatch();
-        match case.body {
-            Body::Yield => (0..case.calls).for_each(|_| std::thread::yield_now()),
-            Body::Empty => (0..case.calls).for_each(|i| {
-                black_box(i);
-            }),
-        }
-        let lap = stopwatch.stop();
-        worker.record(CALL, lap.wall_ns as f64 / case.calls as f64);
-        worker.tag("cold");
-        Ok(())
-    }
-
-    fn read(&self, view: &View<'_>) -> Answer {
-        let net = time(Body::Yield).less(time(Body::Empty));
-        let net = view.estimate(&net).filter(|_| view.resolved(&net));
-        let says = net.map_or("What a lone yield costs is below resolution.".to_owned(), |net| {
-            format!("A yield that finds nobody waiting costs {}.", net.show("ns"))
-        });
-        let bodies = Body::ALL.map(|body| (body.name(), time(body)));
-        let rows = bodies
-            .clone()
-            .map(|(name, time)| vec![name.to_owned(), view.shown(&time, "ns")]);
-        Answer {
-            answer: says.clone(),
-            claims: vec![(
-                "lone-yield-under-a-microsecond",
-                time(Body::Yield).times(1e-3).into(),
-            )],
-            facts: net.map(|net| net.fact(says, "ns")).into_iter().collect(),
-            comparisons: vec![Pair::of(&time(Body::Empty), &time(Body::Yield))],
-            figures: Chart::new(view, "call", "One turn of the loop")
-                .x(Scale::Category, "body of the loop")
-                .y(Scale::Log, "time, ns")
-                .line("this machine", bodies.clone())
-                .drawn()
-                .into_iter()
-                .collect(),
-            tables: vec![table(
-                "call",
-                "One turn of the loop",
-                "",
-                ["body", "time"],
-                rows.to_vec(),
-            )],
-            ..Answer::default()
-        }
+fn read(view: &View<'_>) -> Answer {
+    let net = time(Body::Yield).less(time(Body::Empty));
+    let net = view.estimate(&net).filter(|_| view.resolved(&net));
+    let says = net.map_or("What a lone yield costs is below resolution.".to_owned(), |net| {
+        format!("A yield that finds nobody waiting costs {}.", net.show("ns"))
+    });
+    let bodies = Body::ALL.map(|body| (body.name(), time(body)));
+    let rows = bodies
+        .clone()
+        .map(|(name, time)| vec![name.to_owned(), view.shown(&time, "ns")]);
+    Answer {
+        answer: says.clone(),
+        claims: vec![(
+            "lone-yield-under-a-microsecond",
+            time(Body::Yield).times(1e-3).into(),
+        )],
+        facts: net.map(|net| net.fact(says, "ns")).into_iter().collect(),
+        comparisons: vec![Pair::of(&time(Body::Empty), &time(Body::Yield))],
+        figures: Chart::new(view, "call", "One turn of the loop")
+            .x(Scale::Category, "body of the loop")
+            .y(Scale::Log, "time, ns")
+            .line("this machine", bodies.clone())
+            .drawn()
+            .into_iter()
+            .collect(),
+        tables: vec![table(
+            "call",
+            "One turn of the loop",
+            "",
+            ["body", "time"],
+            rows.to_vec(),
+        )],
+        ..Answer::default()
     }
 }

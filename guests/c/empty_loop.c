@@ -1,28 +1,22 @@
-/* How long an empty loop takes, in ns, on standard output.
+/* How long an empty loop takes.
  *
  * Compiled twice by crates/experiments/build.rs, with and without optimisation: the question is what the compiler
  * makes of a loop that does nothing. The count is an argument, so that it is not known beforehand.
  *
- *   empty_loop 20000000
+ *   empty_loop COUNT DEADLINE_S
  */
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
-
-static long long now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000000000LL + now.tv_nsec;
-}
+#include "guest.h"
 
 int main(int argc, char **argv)
 {
-    long count = argc > 1 ? atol(argv[1]) : 0;
-    long long begun = now_ns();
-    for (long i = 0; i < count; i++) {
+    if (argc != 3)
+        fail("%d arguments; it takes 2", argc - 1);
+    end_with_parent((unsigned)number(argv, 2));
+    uint64_t count = number(argv, 1);
+    uint64_t begun_ns = now_ns();
+    for (uint64_t i = 0; i < count; i++) {
     }
-    printf("%lld\n", now_ns() - begun);
+    printf("done ns=%llu\n", (unsigned long long)(now_ns() - begun_ns));
     return 0;
 }

@@ -15,6 +15,7 @@
 //! beyond, one by one, since the member that is being read holds its buffer: sixteen outstanding in rooms of ten cost it a
 //! system call a delivery. The driver's frames have a mask of zeroes.
 
+mod changed;
 mod churn;
 mod contenders;
 mod nats_bench;
@@ -36,7 +37,7 @@ pub struct Options {
     #[command(flatten)]
     rig: rig::Options,
     /// Only these parts; all without it
-    #[arg(long, value_name = "PART,…", value_delimiter = ',')]
+    #[arg(long, value_name = "PART,…", value_delimiter = ',', conflicts_with = "before")]
     only: Vec<What>,
     /// Only these servers (nats-server, redis-server, mosquitto, uwebsockets, floor, floor-by-calls), and only these of ours, as
     /// the tables call them; all without it
@@ -84,6 +85,9 @@ pub fn run(options: &Options) -> Result<()> {
         return Ok(());
     }
     let mut site = Site::new(&options.rig)?;
+    if let Some(before) = &options.rig.before {
+        return changed::measure(&options.rig, before, &contenders, &mut site);
+    }
     contenders.build(&site.programs)?;
     let title = "Group messaging: ours, its peers and a floor in C";
     rig::measure_parts(

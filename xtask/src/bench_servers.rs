@@ -1,6 +1,6 @@
 //! `cargo xtask bench-servers`: `threadgauge serve` beside plain C programs of the same designs.
 //!
-//! A part is a file: [`bytes`], [`echo`], [`idle`], [`chat`]. What measurements of servers share is in [`crate::rig`], the
+//! A part is a file: [`bytes`], [`echo`], [`idle`], [`chat`]; [`changed`] compares two builds. What measurements of servers share is in [`crate::rig`], the
 //! C programs in `guests/c/servers`: each does what its design needs and no more (no time-outs, counters or drain).
 //!
 //! CPU time is the server's alone, all threads and processes. In `bytes` it is from start to end, children included, with
@@ -16,6 +16,7 @@
 //! within a table, not between machines.
 
 mod bytes;
+mod changed;
 mod chat;
 mod echo;
 mod echo_driver;
@@ -34,7 +35,7 @@ pub struct Options {
     #[command(flatten)]
     rig: rig::Options,
     /// Only these parts; all without it
-    #[arg(long, value_name = "PART,…", value_delimiter = ',')]
+    #[arg(long, value_name = "PART,…", value_delimiter = ',', conflicts_with = "before")]
     only: Vec<What>,
 }
 
@@ -57,6 +58,9 @@ pub fn run(options: &Options) -> Result<()> {
         return Ok(());
     }
     let mut site = Site::new(&options.rig)?;
+    if let Some(before) = &options.rig.before {
+        return changed::measure(&options.rig, before, &mut site);
+    }
     let title = "Servers beside plain C programs of the same designs";
     rig::measure_parts(
         "servers",

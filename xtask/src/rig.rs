@@ -4,6 +4,7 @@
 //! `bench_servers` and `bench_groups`.
 
 pub mod activity;
+pub mod change;
 pub mod designs;
 pub mod figures;
 pub mod memory;
@@ -39,6 +40,9 @@ pub struct Options {
     /// Measure this `threadgauge` instead of building the release
     #[arg(long, value_name = "PATH")]
     server: Option<PathBuf>,
+    /// Instead of what is otherwise measured: every design beside that of this `threadgauge`, built from another commit
+    #[arg(long, value_name = "PATH")]
+    pub before: Option<PathBuf>,
     /// Of the order of runs; it is written down
     #[arg(long, default_value_t = 0x5EED)]
     seed: u64,
@@ -117,9 +121,11 @@ impl Site {
 ///
 /// # Errors
 ///
-/// If the server that is named is not there, before anything is built; or as that build ends.
+/// If a server that is named is not there, before anything is built; or as that build ends.
 pub fn ran_optimised(options: &Options) -> Result<bool> {
-    options.server.as_deref().map(shell::given).transpose()?;
+    for given in [&options.server, &options.before] {
+        given.as_deref().map(shell::given).transpose()?;
+    }
     if !cfg!(debug_assertions) {
         return Ok(false);
     }

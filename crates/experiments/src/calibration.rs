@@ -1,16 +1,12 @@
 //! Question: how far apart are repeated calibrations of "computes for so many milliseconds", the source's way and ours?
 //!
-//! How it is measured is said in `ABOUT`, which `explain` and the report print.
+//! How it is measured is said in `EXPERIMENT`, which `explain` and the report print.
 
 use std::hint::black_box;
 
 use threadgauge_lab::prelude::*;
 use threadgauge_lab::worker::{Lap, Stopwatch};
 use threadgauge_machine::{Burner, clock};
-
-/// The experiment.
-#[derive(Debug, Clone, Copy)]
-pub struct Calibration;
 
 /// How often each worker calibrates.
 const REPEATS: usize = 20;
@@ -40,8 +36,8 @@ point! {
     struct Case { way: Method, cpus: u64 = 1.. }
 }
 
-/// What it asks and how it measures.
-const ABOUT: About = About {
+/// What it asks, how it measures, and the functions that do.
+pub const EXPERIMENT: Experiment = Experiment {
     id: "calibration",
     question: "How far apart are repeated calibrations of \"computes for so many milliseconds\", the source's way and \
          ours?",
@@ -59,60 +55,56 @@ const ABOUT: About = About {
     ],
     source: "Source 000 calibrates at the start of its program and says that repeats in an unchanged environment \
          differ by up to 20 %; on a 486/33 under Windows, whose timer was coarse.",
+    plan,
+    run,
+    read,
 };
 
-impl Experiment for Calibration {
-    fn about(&self) -> &'static About {
-        &ABOUT
+fn plan(site: &Site) -> Plan {
+    let case = |(way, ms)| PlannedCase::new(Case { way, cpus: 1 }, Duration::from_millis(ms));
+    let way = Method::Source;
+    Plan {
+        cases: [(Method::Source, 95), (Method::Ours, 175)].map(case).to_vec(),
+        reference: Case { way, cpus: 1 }.any(&["cpus"]),
+        budget: Duration::from_secs(site.profile.pick(5, 30, 60)),
     }
+}
 
-    fn plan(&self, site: &Site) -> Plan {
-        let case = |(way, ms)| PlannedCase::new(Case { way, cpus: 1 }, Duration::from_millis(ms));
-        let way = Method::Source;
-        Plan {
-            cases: [(Method::Source, 95), (Method::Ours, 175)].map(case).to_vec(),
-            reference: Case { way, cpus: 1 }.any(&["cpus"]),
-            budget: Duration::from_secs(site.profile.pick(5, 30, 60)),
-            twice_up_to: Duration::ZERO,
-        }
+fn run(case: &Params, worker: &mut Worker) -> Result<(), CaseError> {
+    let method = Case::read(case)?.way;
+    let (mut taken_ns, mut rates, mut errors) = (0.0, Vec::new(), Vec::new());
+    for _ in 0..REPEATS {
+        let (taken, rate, error) = calibrate(method, worker.stopwatch());
+        taken_ns += taken.wall_ns as f64;
+        rates.push(rate);
+        errors.push(error.abs());
     }
+    worker.record(TAKEN, taken_ns / REPEATS as f64);
+    worker.record(SPREAD, largest(&rates) / smallest(&rates) - 1.0);
+    worker.record(WORST, largest(&errors));
+    worker.record(RATE, threadgauge_stats::median(&rates).unwrap_or(f64::NAN));
+    Ok(())
+}
 
-    fn run(&self, case: &Params, worker: &mut Worker) -> Result<(), CaseError> {
-        let method = Case::read(case)?.way;
-        let (mut taken_ns, mut rates, mut errors) = (0.0, Vec::new(), Vec::new());
-        for _ in 0..REPEATS {
-            let (taken, rate, error) = calibrate(method, worker.stopwatch());
-            taken_ns += taken.wall_ns as f64;
-            rates.push(rate);
-            errors.push(error.abs());
-        }
-        worker.record(TAKEN, taken_ns / REPEATS as f64);
-        worker.record(SPREAD, largest(&rates) / smallest(&rates) - 1.0);
-        worker.record(WORST, largest(&errors));
-        worker.record(RATE, threadgauge_stats::median(&rates).unwrap_or(f64::NAN));
-        Ok(())
-    }
-
-    fn read(&self, view: &View<'_>) -> Answer {
-        let line = |metric| Method::ALL.map(|method| (method.in_words(), method.percent(metric)));
-        let published = [(Method::Source.in_words(), Some(20.0))];
-        let stated = "source 000: calibrations apart, at most";
-        let title = "Repeated calibrations, and what is computed by them";
-        let chart = Chart::new(view, "calibration", title)
-            .note("The source states its 20 % in words, without runs.")
-            .x(Scale::Category, "way")
-            .y(Scale::Linear, "difference or error, %")
-            .line("20 calibrations apart", line(SPREAD))
-            .line("worst of 20 computations", line(WORST))
-            .figures(stated, Origin::Published, published);
-        let spread = Method::Source.of(SPREAD);
-        Answer {
-            answer: answer(view),
-            claims: vec![("loop-calibration-differs-up-to-20pct", spread.into())],
-            facts: facts(view),
-            figures: vec![chart.whole()],
-            ..Answer::default()
-        }
+fn read(view: &View<'_>) -> Answer {
+    let line = |metric| Method::ALL.map(|method| (method.in_words(), method.percent(metric)));
+    let published = [(Method::Source.in_words(), Some(20.0))];
+    let stated = "source 000: calibrations apart, at most";
+    let title = "Repeated calibrations, and what is computed by them";
+    let chart = Chart::new(view, "calibration", title)
+        .note("The source states its 20 % in words, without runs.")
+        .x(Scale::Category, "way")
+        .y(Scale::Linear, "difference or error, %")
+        .line("20 calibrations apart", line(SPREAD))
+        .line("worst of 20 computations", line(WORST))
+        .figures(stated, Origin::Published, published);
+    let spread = Method::Source.of(SPREAD);
+    Answer {
+        answer: answer(view),
+        claims: vec![("loop-calibration-differs-up-to-20pct", spread.into())],
+        facts: facts(view),
+        figures: vec![chart.whole()],
+        ..Answer::default()
     }
 }
 
@@ -192,7 +184,7 @@ fn facts(view: &View<'_>) -> Vec<Finding> {
         let kept = if error.value <= target { "within" } else { "above" };
         let off = error.plain("%");
         let says = format!(
-            "Computing for 2 ms by our calibration is off by {off} at worst of 20, {kept} the {target:.0} % it is \
+            "Computing for 2 ms by our calibration is off by {off} at worst of 20, {kept} the {target} % it is \
              to keep."
         );
         error.fact(says, "%")
@@ -200,8 +192,13 @@ fn facts(view: &View<'_>) -> Vec<Finding> {
     let between_workers = Method::ALL.into_iter().filter_map(|method| {
         let rates = view.summary(method.of(RATE).cells()[0])?;
         let (n, name, apart) = (rates.n, method.in_words(), (rates.max / rates.min - 1.0) * 100.0);
-        let says = format!("Between the {n} workers the calibrated rates lie {apart:.1} % apart ({name}).");
-        Some(Finding::fact(says, Some(apart), None, "%"))
+        let apart = Estimate {
+            value: apart,
+            ci95: None,
+        };
+        let shown = apart.plain("%");
+        let says = format!("Between the {n} workers the calibrated rates lie {shown} apart ({name}).");
+        Some(apart.fact(says, "%"))
     });
     error.into_iter().chain(between_workers).collect()
 }
@@ -215,14 +212,14 @@ mod tests {
     #[test]
     fn both_ways_find_a_rate_and_compute_by_it() {
         for way in Method::ALL {
-            let sample = sample(&Calibration, &Case { way, cpus: 1 }.params());
+            let sample = sample(&EXPERIMENT, &Case { way, cpus: 1 }.params());
             assert_eq!(sample.status, Status::Ok, "{sample:?}");
             assert!(sample.value(RATE.name).unwrap() > 0.01, "{sample:?}");
             assert!(sample.value(SPREAD.name).unwrap() >= 0.0, "{sample:?}");
         }
         let theirs = Params::new().with("way", "theirs").with("cpus", 1);
         assert_eq!(
-            sample(&Calibration, &theirs).reason.as_deref(),
+            sample(&EXPERIMENT, &theirs).reason.as_deref(),
             Some("the parameter way is theirs; it must be one of source, ours")
         );
     }
@@ -251,13 +248,13 @@ mod tests {
     #[test]
     fn the_claim_is_about_the_sources_way_and_the_target_about_ours() {
         let view = view(0.18, 0.04);
-        let answer = Calibration.read(&view);
+        let answer = read(&view);
         let (id, test) = &answer.claims[0];
         let claim = threadgauge_results::claim(id).unwrap();
         let Evidence::Rounds(rounds) = test.evidence(&view, claim) else {
             panic!("{test:?}");
         };
-        assert_eq!(rounds.values, [0.18; 7]);
+        assert_eq!(rounds.values(), [0.18; 7]);
         let fact = &answer.facts[0].says;
         assert!(
             fact.contains("off by 2.00 % at worst of 20, above the 1 %"),

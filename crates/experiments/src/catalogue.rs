@@ -4,14 +4,14 @@ use threadgauge_lab::experiment::Catalogue;
 
 /// Every experiment.
 pub const CATALOGUE: Catalogue = Catalogue(&[
-    &crate::null::Null,
-    &crate::create::Create,
-    &crate::oversubscription::Oversubscription,
-    &crate::print::Print,
-    &crate::turnaround::Turnaround,
-    &crate::calibration::Calibration,
-    &crate::foreground::Foreground,
-    &crate::probes::Probes,
+    &crate::null::EXPERIMENT,
+    &crate::create::EXPERIMENT,
+    &crate::oversubscription::EXPERIMENT,
+    &crate::print::EXPERIMENT,
+    &crate::turnaround::EXPERIMENT,
+    &crate::calibration::EXPERIMENT,
+    &crate::foreground::EXPERIMENT,
+    &crate::probes::EXPERIMENT,
 ]);
 
 /// The experiment that decides a claim, and whether it is in the catalogue (true) or still to come.
@@ -21,10 +21,22 @@ pub fn decided_by(claim: &str) -> Option<(&'static str, bool)> {
     Some((id, CATALOGUE.get(id).is_some()))
 }
 
+/// How many of the published claims an experiment of the catalogue decides, and how many there are.
+#[must_use]
+pub fn claims_with_an_experiment() -> (usize, usize) {
+    let all = threadgauge_results::claims();
+    let with = all
+        .iter()
+        .filter(|claim| CATALOGUE.get(&claim.decided_by).is_some());
+    (with.count(), all.len())
+}
+
 #[cfg(test)]
 mod tests {
+    use threadgauge_lab::experiment::Experiment;
+    use threadgauge_lab::testing;
     use threadgauge_machine::CpuList;
-    use threadgauge_results::claims_of;
+    use threadgauge_results::{Lack, Need, Verdict, claim, claims_of, decide};
 
     use super::*;
     use threadgauge_lab::schedule::{Chosen, expected_rounds, stopping_rule};
@@ -36,9 +48,9 @@ mod tests {
     /// What the experiments are expected to take, s, by name.
     fn expected(site: &Site) -> Vec<(&'static str, f64)> {
         let rounds = expected_rounds(&stopping_rule(site.profile, None));
-        let takes = |experiment: &'static dyn threadgauge_lab::experiment::Experiment| {
+        let takes = |experiment: &'static Experiment| {
             let chosen = Chosen::all(experiment, site);
-            (experiment.id(), chosen.expected(rounds).as_secs_f64())
+            (experiment.id, chosen.expected(rounds).as_secs_f64())
         };
         CATALOGUE.iter().map(takes).collect()
     }
@@ -85,18 +97,56 @@ mod tests {
     #[test]
     fn every_experiment_answers_the_claims_that_the_table_gives_it_and_no_others() {
         for experiment in CATALOGUE.iter() {
-            let view = threadgauge_lab::testing::view(experiment.id(), Profile::Quick, Vec::new());
-            let answer = experiment.read(&view);
+            let view = testing::view(experiment.id, Profile::Quick, Vec::new());
+            let answer = (experiment.read)(&view);
             let mut answered: Vec<&str> = answer.claims.iter().map(|(id, _)| *id).collect();
-            let mut given: Vec<&str> = claims_of(experiment.id()).map(|c| c.id.as_str()).collect();
+            let mut given: Vec<&str> = claims_of(experiment.id).map(|c| c.id.as_str()).collect();
             answered.sort_unstable();
             given.sort_unstable();
             assert_eq!(
-                answered,
-                given,
+                answered, given,
                 "`{}` reads the claims on the left; those on the right name it in the column `decided_by` of claims.csv",
-                experiment.id()
+                experiment.id
             );
+        }
+    }
+
+    /// What decides each claim where each case of `profile` is planned and none has figures yet.
+    fn unmeasured(profile: Profile) -> Vec<(&'static str, Verdict, String)> {
+        let site = testing::site(profile, 2);
+        let of = |experiment: &'static Experiment| {
+            let failed = || Lack::new(Need::Figures, "it failed");
+            let cases = (experiment.plan)(&site).cases;
+            let cases = cases
+                .into_iter()
+                .map(|case| testing::lacking(case.params, failed()));
+            let view = testing::view(experiment.id, profile, cases.collect());
+            let decided = (experiment.read)(&view)
+                .claims
+                .into_iter()
+                .map(move |(id, test)| {
+                    let claim = claim(id).expect("a published claim");
+                    let finding = decide(claim, &claim.unit, &test.evidence(&view, claim), testing::ALPHA);
+                    let verdict = finding.verdict.expect("a claim has a verdict");
+                    (id, verdict, finding.reason.unwrap_or_default())
+                });
+            decided.collect::<Vec<_>>()
+        };
+        CATALOGUE.iter().flat_map(of).collect()
+    }
+
+    #[test]
+    fn what_a_profile_does_not_measure_comes_with_the_command_that_does() {
+        for profile in [Profile::Quick, Profile::Standard, Profile::Paper] {
+            for (id, verdict, reason) in unmeasured(profile) {
+                let names_it = reason.contains("`threadgauge run ") || reason.contains("still to come");
+                assert!(verdict != Verdict::NotMeasured || names_it, "{id}: {reason}");
+                let unplanned = reason.contains("which this run did not plan");
+                assert!(
+                    profile != Profile::Paper || !unplanned,
+                    "paper is said to have all: {reason}"
+                );
+            }
         }
     }
 
@@ -108,9 +158,10 @@ mod tests {
             .nth(1)
             .expect("README has the table");
         let listed: Vec<&str> = table.lines().take_while(|line| line.starts_with('|')).collect();
-        let row = |e: &'static dyn threadgauge_lab::experiment::Experiment| {
-            format!("| `{}` | {} |", e.id(), e.about().question)
-        };
+        let row = |e: &'static Experiment| format!("| `{}` | {} |", e.id, e.question);
+        let (with, all) = claims_with_an_experiment();
+        let says = format!("They decide {with} of the {all} published claims");
+        assert!(readme.contains(&says), "README must say: {says}");
         let rows: Vec<String> = CATALOGUE.iter().map(row).collect();
         assert_eq!(
             listed,

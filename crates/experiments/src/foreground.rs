@@ -1,6 +1,6 @@
 //! Question: does moving a long computation to a background thread keep the foreground responsive?
 //!
-//! How it is measured is said in `ABOUT`, which `explain` and the report print.
+//! How it is measured is said in `EXPERIMENT`, which `explain` and the report print.
 
 use std::collections::BTreeSet;
 use std::thread;
@@ -10,10 +10,6 @@ use threadgauge_lab::refusal::refused;
 use threadgauge_machine::{Burner, clock};
 use threadgauge_results::Figure;
 use threadgauge_stats::{median, nearest_rank};
-
-/// The experiment.
-#[derive(Debug, Clone, Copy)]
-pub struct Foreground;
 
 /// Enough for a 99th percentile: ten beyond it.
 const ACTIONS: usize = 1_000;
@@ -35,8 +31,8 @@ point! {
     struct Case { how: How, cpus: u64 = 1.. }
 }
 
-/// What it asks and how it measures.
-const ABOUT: About = About {
+/// What it asks, how it measures, and the functions that do.
+pub const EXPERIMENT: Experiment = Experiment {
     id: "foreground",
     question: "Does moving a long computation to a background thread keep the foreground responsive?",
     sources: &["000", "003"],
@@ -52,52 +48,48 @@ const ABOUT: About = About {
     ],
     source: "Sources 000 and 003 advise a background thread for the sake of the foreground; neither measured it. The \
          claim is worded for a heartbeat of 10 ms; one of 0.1 ms has its 1,000 actions in a tenth of a second.",
+    plan,
+    run,
+    read,
 };
 
-impl Experiment for Foreground {
-    fn about(&self) -> &'static About {
-        &ABOUT
+fn plan(site: &Site) -> Plan {
+    let all = (site.cpus.len() as u64).max(2);
+    let every_case = [1, all].map(|cpus| How::ALL.map(|how| (how, cpus))).concat();
+    let quick = vec![(How::Inline, 1), (How::Background, 1), (How::Background, all)];
+    let cases = site.profile.pick(quick, every_case.clone(), every_case);
+    let planned = |(how, cpus)| PlannedCase::new(Case { how, cpus }, Duration::from_millis(112));
+    Plan {
+        cases: cases.into_iter().map(planned).collect(),
+        // The steadiest: in the background the 99th percentile is a matter of luck.
+        reference: p99(How::Inline, 1).pattern(),
+        budget: Duration::from_secs(site.profile.pick(5, 30, 60)),
     }
+}
 
-    fn plan(&self, site: &Site) -> Plan {
-        let all = (site.cpus.len() as u64).max(2);
-        let every_case = [1, all].map(|cpus| How::ALL.map(|how| (how, cpus))).concat();
-        let quick = vec![(How::Inline, 1), (How::Background, 1), (How::Background, all)];
-        let cases = site.profile.pick(quick, every_case.clone(), every_case);
-        let planned = |(how, cpus)| PlannedCase::new(Case { how, cpus }, Duration::from_millis(112));
-        Plan {
-            cases: cases.into_iter().map(planned).collect(),
-            // The steadiest: in the background the 99th percentile is a matter of luck.
-            reference: p99(How::Inline, 1).pattern(),
-            budget: Duration::from_secs(site.profile.pick(5, 30, 60)),
-            twice_up_to: Duration::ZERO,
-        }
-    }
+fn run(case: &Params, worker: &mut Worker) -> Result<(), CaseError> {
+    let how = Case::read(case)?.how;
+    let steps = worker.burner().iterations(COMPUTATION);
+    let watch = worker.stopwatch();
+    let begun_ns = clock::monotonic_ns();
+    let late_ns = act(how, steps)?;
+    let taken_ns = clock::monotonic_ns() - begun_ns;
+    // A handicapped worker is late in proportion.
+    let stretch = watch.stop().wall_ns as f64 / taken_ns.max(1) as f64;
+    let late_ns: Vec<f64> = late_ns.into_iter().map(|ns| ns * stretch).collect();
+    worker.record(P99, nearest_rank(&late_ns, 0.99).unwrap_or(f64::NAN));
+    worker.record(MEDIAN, median(&late_ns).unwrap_or(f64::NAN));
+    worker.record(WORST, largest(&late_ns));
+    Ok(())
+}
 
-    fn run(&self, case: &Params, worker: &mut Worker) -> Result<(), CaseError> {
-        let how = Case::read(case)?.how;
-        let steps = worker.burner().iterations(COMPUTATION);
-        let watch = worker.stopwatch();
-        let begun_ns = clock::monotonic_ns();
-        let late_ns = act(how, steps)?;
-        let taken_ns = clock::monotonic_ns() - begun_ns;
-        // A handicapped worker is late in proportion.
-        let stretch = watch.stop().wall_ns as f64 / taken_ns.max(1) as f64;
-        let late_ns: Vec<f64> = late_ns.into_iter().map(|ns| ns * stretch).collect();
-        worker.record(P99, nearest_rank(&late_ns, 0.99).unwrap_or(f64::NAN));
-        worker.record(MEDIAN, median(&late_ns).unwrap_or(f64::NAN));
-        worker.record(WORST, largest(&late_ns));
-        Ok(())
-    }
-
-    fn read(&self, view: &View<'_>) -> Answer {
-        Answer {
-            answer: answer(view),
-            claims: vec![("background-work-keeps-foreground-responsive", responsive(view))],
-            facts: facts(view),
-            figures: vec![chart(view)],
-            ..Answer::default()
-        }
+fn read(view: &View<'_>) -> Answer {
+    Answer {
+        answer: answer(view),
+        claims: vec![("background-work-keeps-foreground-responsive", responsive(view))],
+        facts: facts(view),
+        figures: vec![chart(view)],
+        ..Answer::default()
     }
 }
 
@@ -157,7 +149,9 @@ fn responsive(view: &View<'_>) -> Test {
     });
     let ratios: Vec<_> = ratios.collect();
     if ratios.is_empty() {
-        return not_measured("needs how=inline and how=background on the same CPUs");
+        return not_measured(
+            "needs how=inline and how=background on the same CPUs; `threadgauge run foreground` has them",
+        );
     }
     each(Quote::Smallest, ratios)
 }
@@ -254,16 +248,17 @@ mod tests {
             panic!()
         };
         assert_eq!((cells.len(), cells[0].0.as_str()), (1, "cpus=1"));
-        assert_eq!(cells[0].1.values, [20.0; 7]);
+        assert_eq!(cells[0].1.values(), [20.0; 7]);
         assert_eq!(
             answer(&quick),
             "With a computation of 60 ms done inline, one action in a hundred comes more than 60.0 ms late; with a \
              background thread on the same CPU it is 3.00 ms, and 100 µs on 2 CPUs."
         );
         let none = view(&[]);
-        let expected = "needs how=inline and how=background on the same CPUs";
-        let evidence = responsive(&none).evidence(&none, published());
-        assert_eq!(evidence, Evidence::Missing(expected.to_owned()));
+        let Evidence::Lacking { lack, .. } = responsive(&none).evidence(&none, published()) else {
+            panic!()
+        };
+        assert!(lack.says.contains("`threadgauge run foreground`"), "{lack}");
     }
 
     #[test]

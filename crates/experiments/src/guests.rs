@@ -1,15 +1,23 @@
 //! The small C programs that experiments start: compiled once, by `build.rs`, carried inside the laboratory and run from memory.
 //!
 //! A program lies in a file that exists in memory alone, so no disk and no path of the machine takes part, and
-//! nothing is left behind. The kernel still does all that starting a program means.
+//! nothing is left behind. The kernel still does all that starting a program means. Here is also how those of
+//! `guests/c/guest.h` are asked, and what they answer.
 
-use std::ffi::{CStr, CString};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::Errno;
 
-use threadgauge_lab::worker::CaseError;
+use threadgauge_lab::refusal::refused_in;
+use threadgauge_lab::worker::{CaseError, Worker};
+use threadgauge_machine::clock;
 use threadgauge_results::{Lack, Need};
 
 /// A program as it was compiled.
@@ -33,6 +41,10 @@ macro_rules! guest {
 
 /// `guests/c/exit.c`.
 pub const EXIT: Guest = guest!("exit");
+/// `guests/c/units.c`.
+pub const UNITS: Guest = guest!("units");
+/// `guests/c/print.c`.
+pub const PRINT: Guest = guest!("print");
 /// `guests/c/empty_loop.c` without optimisation.
 pub const EMPTY_LOOP_PLAIN: Guest = guest!("empty_loop_plain");
 /// The same with optimisation.
@@ -64,28 +76,31 @@ impl Guest {
                 "an executable file in memory is refused ({e}); the setting vm.memfd_noexec may forbid it"
             ))
         })?;
-        let mut rest = self.elf;
-        while !rest.is_empty() {
-            let written = rustix::io::retry_on_intr(|| rustix::io::write(&file, rest))
-                .map_err(|e| CaseError::failed("writing the program into memory", e))?;
-            rest = &rest[written..];
-        }
-        let path = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd())).expect("a path without NUL");
-        Ok(Program { path, _file: file })
+        let mut file = File::from(file);
+        file.write_all(self.elf)
+            .map_err(|e| CaseError::failed("writing the program into memory", e))?;
+        Ok(Program { file })
     }
 }
 
 /// The program in memory.
 #[derive(Debug)]
 pub struct Program {
-    path: CString,
-    _file: OwnedFd,
+    file: File,
 }
 
 impl Program {
-    /// Where it can be executed, by this process and those forked from it.
-    pub fn path(&self) -> &CStr {
-        &self.path
+    /// A command that starts it, with nothing on its standard input.
+    pub fn command(&self) -> Command {
+        let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        let mut command = Command::new(OsStr::new(&path));
+        command.stdin(Stdio::null());
+        command
+    }
+
+    /// The program itself, as the standard input of one that starts it.
+    pub fn into_input(self) -> Stdio {
+        self.file.into()
     }
 }
 
@@ -97,26 +112,227 @@ fn executable_file() -> rustix::io::Result<OwnedFd> {
     }
 }
 
+/// What a program found.
+#[derive(Debug)]
+pub struct Figures<const N: usize> {
+    /// Its figures, in the order of the names that were asked for.
+    pub values: [u64; N],
+    /// What a handicapped worker's figures are to be multiplied with: its extra work is in proportion to the program's whole
+    /// run. Else 1, but for what starting a clock costs.
+    pub stretch: f64,
+}
+
+/// Starts a program of `guests/c/guest.h` with `arguments` and, last, its deadline; reads its figures, which have these
+/// `names`, when it has ended. `unit` is what it makes, to go on after a number, e.g. `by fork`. Blocks.
+///
+/// # Errors
+///
+/// Skipped where the program was made for another machine's C library. Failed when it was refused a unit, which says which limit
+/// is near; when something else went wrong in it; when it took longer than the deadline; when it answered anything else.
+pub fn ask<const N: usize>(
+    worker: &Worker,
+    mut command: Command,
+    arguments: &[&dyn ToString],
+    deadline: Duration,
+    names: [&str; N],
+    unit: &str,
+) -> Result<Figures<N>, CaseError> {
+    let deadline_s = deadline.as_secs().max(1);
+    command.args(arguments.iter().map(|argument| argument.to_string()));
+    command.arg(deadline_s.to_string()).stdout(Stdio::piped());
+    let broken = |e: io::Error| CaseError::failed("asking a program in C", e);
+    let watch = worker.stopwatch();
+    let begun_ns = clock::monotonic_ns();
+    let mut child = command.spawn().map_err(not_started)?;
+    let mut answer = BufReader::new(child.stdout.take().expect("standard output is piped"));
+    let mut said = String::new();
+    let told = answer.read_line(&mut said).map(|_| parse(&said, names));
+    let told = match told {
+        // It waits with the units that it has, so that the limit can be looked for among what is in use.
+        Ok(Ok(Said::Refused { number, error })) => {
+            let refused = refused_in(&child.id().to_string(), format!("{unit} {number}"), &error);
+            child.kill().map_err(broken)?;
+            Err(refused)
+        }
+        Ok(Ok(Said::Done(values))) => Ok(values),
+        Ok(Err(wrong)) => Err(CaseError::Failed(wrong)),
+        Err(error) => Err(broken(error)),
+    };
+    let mut more = String::new();
+    answer.read_to_string(&mut more).map_err(broken)?;
+    let status = child.wait().map_err(broken)?;
+    if status.signal() == Some(libc::SIGALRM) {
+        let says = format!(
+            "the program in C took longer than {deadline_s} s and was ended; a smaller --set may fit"
+        );
+        return Err(CaseError::Failed(says));
+    }
+    let values = told?;
+    if !status.success() || !more.is_empty() {
+        let says = format!("the program in C ended with {status} after its answer, and said {more:?}");
+        return Err(CaseError::Failed(says));
+    }
+    let ran_ns = clock::monotonic_ns() - begun_ns;
+    let stretch = watch.stop().wall_ns as f64 / ran_ns.max(1) as f64;
+    Ok(Figures { values, stretch })
+}
+
+/// The kernel finds no file where the program is there and what loads its C library is not.
+fn not_started(error: io::Error) -> CaseError {
+    if error.kind() == io::ErrorKind::NotFound {
+        let says =
+            "the program was compiled for the C library of another machine: build threadgauge on this one";
+        return CaseError::Skipped(says.to_owned());
+    }
+    CaseError::failed("starting a program in C", error)
+}
+
+/// A program's one line.
+#[derive(Debug)]
+enum Said<const N: usize> {
+    Done([u64; N]),
+    Refused { number: u64, error: io::Error },
+}
+
+/// Reads the line: the word, and every figure once, under its name, in its place.
+///
+/// # Errors
+///
+/// The program's own words for what went wrong, or what is wrong with the line.
+fn parse<const N: usize>(line: &str, names: [&str; N]) -> Result<Said<N>, String> {
+    let wrong = |what: String| format!("the program in C answered {line:?}: {what}");
+    let whole = line.strip_suffix('\n');
+    let whole = whole.ok_or_else(|| wrong("the line has no end".to_owned()))?;
+    let (word, rest) = whole.split_once(' ').unwrap_or((whole, ""));
+    match word {
+        "done" => Ok(Said::Done(figures(rest, names).map_err(wrong)?)),
+        "refused" => {
+            let [number, errno] = figures(rest, ["unit", "errno"]).map_err(wrong)?;
+            let errno = i32::try_from(errno).map_err(|_| wrong(format!("{errno} is no error's number")))?;
+            let error = io::Error::from_raw_os_error(errno);
+            Ok(Said::Refused { number, error })
+        }
+        "error" => Err(rest.to_owned()),
+        _ => Err(wrong("it begins with none of done, refused, error".to_owned())),
+    }
+}
+
+fn figures<const N: usize>(text: &str, names: [&str; N]) -> Result<[u64; N], String> {
+    let mut words = text.split(' ');
+    let mut values = [0; N];
+    for (value, name) in values.iter_mut().zip(names) {
+        let word = words.next().unwrap_or("");
+        let digits = word.strip_prefix(name).and_then(|rest| rest.strip_prefix('='));
+        // A sign, which a number of Rust's may have, is none here.
+        let digits = digits.filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()));
+        let read = digits.and_then(|digits| digits.parse().ok());
+        *value = read.ok_or_else(|| format!("{name}=NUMBER is wanted where {word:?} stands"))?;
+    }
+    match words.next() {
+        Some(word) => Err(format!("nothing is wanted where {word:?} stands")),
+        None => Ok(values),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::reap::{Ending, reap};
-    use crate::sys::spawn::{fork_exec, posix_spawn};
+    use threadgauge_lab::testing;
+
+    const NAMES: [&str; 2] = ["wall_ns", "made"];
+
+    fn worker() -> Worker {
+        testing::worker(&crate::probes::EXPERIMENT, &threadgauge_results::Params::new())
+    }
+
+    /// What is made of a shell's doing, to which the deadline is `$0`.
+    fn asked(script: &str) -> Result<[u64; 2], String> {
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", script]).stdin(Stdio::null());
+        let deadline = Duration::from_secs(9);
+        let answer = ask(&worker(), shell, &[], deadline, NAMES, "process by fork");
+        answer.map(|figures| figures.values).map_err(|e| e.to_string())
+    }
 
     #[test]
-    fn the_program_runs_from_memory_and_ends_with_0() {
-        let program = EXIT.load().unwrap();
-        for start in [posix_spawn, fork_exec] {
-            let pid = start(program.path(), &[c"exit"]).unwrap();
-            assert_eq!(reap(pid).unwrap(), Ending::Code(0));
+    fn a_line_is_read_strictly() {
+        let read = |line| match parse(line, NAMES) {
+            Ok(Said::Done(values)) => Ok(values),
+            other => Err(format!("{other:?}")),
+        };
+        assert_eq!(read("done wall_ns=12 made=3\n"), Ok([12, 3]));
+        for (line, says) in [
+            ("", "no end"),
+            ("done wall_ns=12 made=3", "no end"),
+            ("\n", "none of done, refused, error"),
+            ("gone wall_ns=12 made=3\n", "none of done, refused, error"),
+            ("done wall_ns=12\n", "made=NUMBER is wanted where \\\"\\\" stands"),
+            (
+                "done made=3 wall_ns=12\n",
+                "wall_ns=NUMBER is wanted where \\\"made=3\\\" stands",
+            ),
+            ("done wall_ns=12 made=\n", "made=NUMBER is wanted"),
+            ("done wall_ns=12 made=+3\n", "made=NUMBER is wanted"),
+            ("done wall_ns=12 made=-3\n", "made=NUMBER is wanted"),
+            ("done wall_ns=12 made=3.0\n", "made=NUMBER is wanted"),
+            ("done  wall_ns=12 made=3\n", "wall_ns=NUMBER is wanted"),
+            (
+                "done wall_ns=12 made=18446744073709551616\n",
+                "made=NUMBER is wanted",
+            ),
+            (
+                "done wall_ns=12 made=3 lives=4\n",
+                "nothing is wanted where \\\"lives=4\\\" stands",
+            ),
+            (
+                "refused unit=5 errno=99999999999\n",
+                "99999999999 is no error's number",
+            ),
+            ("error joining a thread: gone\n", "joining a thread: gone"),
+        ] {
+            let error = read(line).unwrap_err();
+            assert!(error.contains(says), "{line:?}: {error}");
+        }
+        let refused = parse("refused unit=5 errno=11\n", NAMES).unwrap();
+        assert!(matches!(refused, Said::Refused { number: 5, error } if error.raw_os_error() == Some(11)));
+    }
+
+    #[test]
+    fn the_figures_of_a_program_that_ends_well_are_its_answer() {
+        assert_eq!(asked("echo done wall_ns=$(($0 + 1)) made=3"), Ok([10, 3]));
+    }
+
+    #[test]
+    fn what_goes_wrong_with_a_program_is_told() {
+        for (script, says) in [
+            ("echo error no memory; exit 1", "no memory"),
+            ("exit 3", "answered \"\""),
+            ("echo done wall_ns=1 made=2; exit 3", "exit status: 3"),
+            ("echo done wall_ns=1 made=2; echo more", "said \"more\\n\""),
+            ("kill -ALRM $$", "took longer than 9 s"),
+            (
+                "echo refused unit=5 errno=1; exec sleep 600",
+                "process by fork 5 was refused: Operation not permitted",
+            ),
+        ] {
+            let error = asked(script).unwrap_err();
+            assert!(error.contains(says), "{script}: {error}");
         }
     }
 
     #[test]
-    fn the_program_tells_a_descriptor_it_cannot_read() {
+    fn a_c_library_that_is_not_there_is_no_failure() {
+        let skipped = not_started(io::ErrorKind::NotFound.into());
+        assert!(matches!(skipped, CaseError::Skipped(says) if says.contains("C library")));
+        let failed = not_started(io::ErrorKind::PermissionDenied.into());
+        assert!(matches!(failed, CaseError::Failed(says) if says.starts_with("starting a program in C: ")));
+    }
+
+    #[test]
+    fn the_smallest_program_runs_from_memory_and_tells_a_descriptor_it_cannot_read() {
         let program = EXIT.load().unwrap();
-        let pid = posix_spawn(program.path(), &[c"exit", c"999"]).unwrap();
-        assert_eq!(reap(pid).unwrap(), Ending::Code(2));
+        assert_eq!(program.command().status().unwrap().code(), Some(0));
+        assert_eq!(program.command().arg("999").status().unwrap().code(), Some(2));
     }
 
     #[test]

@@ -15,7 +15,7 @@ mod catalogue;
 mod guests;
 mod sys;
 
-pub use catalogue::{CATALOGUE, decided_by};
+pub use catalogue::{CATALOGUE, claims_with_an_experiment, decided_by};
 
 /// In a process that a case started as its helper: does the helper's work and does not return. In any other: returns at
 /// once. To be called first thing in `main` of a program that serves as worker.
@@ -30,12 +30,11 @@ mod r#yield;
 
 #[cfg(test)]
 mod tests {
-    use threadgauge_lab::experiment::Experiment as _;
     use threadgauge_lab::site::Profile;
     use threadgauge_lab::testing;
     use threadgauge_results::{Verdict, decide};
 
-    use crate::r#yield::Yield;
+    use crate::r#yield::EXPERIMENT;
 
     /// The row that the worked example's claim would have in `claims.csv`.
     const ROW: &str = "lone-yield-under-a-microsecond,own,,core,stated,A yield that finds nobody waiting takes less than a \
@@ -51,15 +50,15 @@ mod tests {
         );
         assert!(example.lines().count() <= 120, "it is to be read in one sitting");
 
-        let plan = Yield.plan(&testing::site(Profile::Quick, 1));
+        let plan = (EXPERIMENT.plan)(&testing::site(Profile::Quick, 1));
         let measured = plan.cases.iter().map(|case| {
-            let sample = testing::sample(&Yield, &case.params);
+            let sample = testing::sample(&EXPERIMENT, &case.params);
             let ns = sample.value("ns_per_call").expect("it was measured");
             let rounds = (0..7).map(|round| ns + f64::from(round) / 100.0).collect();
-            testing::case(case.params.clone(), [(Yield.about().primary[0], rounds)])
+            testing::case(case.params.clone(), [(EXPERIMENT.primary[0], rounds)])
         });
         let view = testing::view("yield", Profile::Quick, measured.collect());
-        let answer = Yield.read(&view);
+        let answer = (EXPERIMENT.read)(&view);
         let [(id, test)] = &answer.claims[..] else {
             panic!("{:?}", answer.claims)
         };

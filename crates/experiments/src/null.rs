@@ -1,6 +1,6 @@
 //! Question: what does the laboratory itself cost? The control of all others: what they find must be large against it.
 //!
-//! How it is measured is said in `ABOUT`, which `explain` and the report print.
+//! How it is measured is said in `EXPERIMENT`, which `explain` and the report print.
 
 use std::hint::black_box;
 
@@ -10,12 +10,8 @@ use threadgauge_machine::clock;
 use threadgauge_results::{Figure, units};
 use threadgauge_stats::median;
 
-/// What is measured is the harness.
-#[derive(Debug)]
-pub struct Null;
-
-/// What it asks and how it measures.
-const ABOUT: About = About {
+/// What it asks, how it measures, and the functions that do.
+pub const EXPERIMENT: Experiment = Experiment {
     id: "null",
     question: "What does the laboratory itself cost?",
     sources: &[],
@@ -30,6 +26,9 @@ const ABOUT: About = About {
         "The cost of the cheap operation includes the loop around it.",
     ],
     source: "No source measured its own harness; source 000 says that its loop was up to 20 % off.",
+    plan,
+    run,
+    read,
 };
 
 /// The first figure of each case again, so that all have one.
@@ -72,47 +71,40 @@ fn figure(metric: Metric, what: What) -> Statistic {
     metric.of(Case { what, cpus: 1 }.any(&["cpus"]))
 }
 
-impl Experiment for Null {
-    fn about(&self) -> &'static About {
-        &ABOUT
+fn plan(site: &Site) -> Plan {
+    let planned = |(what, ms)| PlannedCase::new(Case { what, cpus: 1 }, Duration::from_millis(ms));
+    Plan {
+        cases: CASES.map(planned).to_vec(),
+        reference: figure(NS, What::Burn).pattern(),
+        budget: Duration::from_millis(site.profile.pick(3_300, 20_000, 60_000)),
     }
+}
 
-    fn plan(&self, site: &Site) -> Plan {
-        let planned = |(what, ms)| PlannedCase::new(Case { what, cpus: 1 }, Duration::from_millis(ms));
-        Plan {
-            cases: CASES.map(planned).to_vec(),
-            reference: figure(NS, What::Burn).pattern(),
-            budget: Duration::from_millis(site.profile.pick(3_300, 20_000, 60_000)),
-            twice_up_to: Duration::ZERO,
-        }
+fn run(case: &Params, worker: &mut Worker) -> Result<(), CaseError> {
+    let first_instruction_ns = clock::monotonic_ns();
+    match Case::read(case)?.what {
+        What::Start => start(worker, first_instruction_ns),
+        What::Clock => time_clock(worker),
+        What::Batch => time_batch(worker),
+        What::Burn => time_burn(worker),
     }
+    Ok(())
+}
 
-    fn run(&self, case: &Params, worker: &mut Worker) -> Result<(), CaseError> {
-        let first_instruction_ns = clock::monotonic_ns();
-        match Case::read(case)?.what {
-            What::Start => start(worker, first_instruction_ns),
-            What::Clock => time_clock(worker),
-            What::Batch => time_batch(worker),
-            What::Burn => time_burn(worker),
-        }
-        Ok(())
-    }
-
-    fn read(&self, view: &View<'_>) -> Answer {
-        let quantities = quantities(view);
-        Answer {
-            answer: answer(&quantities[..3]),
-            facts: quantities.iter().filter_map(fact).collect(),
-            figures: vec![chart(view)],
-            tables: vec![table(
-                "own-cost",
-                "The harness's own cost",
-                "Targets of this project; no source has such figures.",
-                ["what", "median [95 % interval]", "at most"],
-                quantities.iter().map(row).collect(),
-            )],
-            ..Answer::default()
-        }
+fn read(view: &View<'_>) -> Answer {
+    let quantities = quantities(view);
+    Answer {
+        answer: answer(&quantities[..3]),
+        facts: quantities.iter().filter_map(fact).collect(),
+        figures: vec![chart(view)],
+        tables: vec![table(
+            "own-cost",
+            "The harness's own cost",
+            "Targets of this project; no source has such figures.",
+            ["what", "median [95 % interval]", "at most"],
+            quantities.iter().map(row).collect(),
+        )],
+        ..Answer::default()
     }
 }
 
@@ -303,7 +295,7 @@ mod tests {
             handicap_percent: 0,
             launched_ns: clock::monotonic_ns() - 1_000_000,
         });
-        let result = Null.run(&params, &mut worker);
+        let result = run(&params, &mut worker);
         worker.finish(result)
     }
 
@@ -335,7 +327,7 @@ mod tests {
 
     #[test]
     fn a_round_takes_under_half_a_second() {
-        let plan = Null.plan(&testing::site(Profile::Quick, 1));
+        let plan = plan(&testing::site(Profile::Quick, 1));
         let round: Duration = plan.cases.iter().map(|c| c.estimate).sum();
         assert!(round <= Duration::from_millis(420), "{round:?}");
         assert!(round * 8 < plan.budget);
@@ -359,7 +351,7 @@ mod tests {
             case(What::Start, START, 4.2e6),
             case(What::Batch, SHARE, 0.000_12),
         ]);
-        let answer = Null.read(&view);
+        let answer = read(&view);
         let says: Vec<&str> = answer.facts.iter().map(|fact| fact.says.as_str()).collect();
         assert_eq!(
             says,
@@ -379,7 +371,7 @@ mod tests {
 
     #[test]
     fn without_figures_nothing_is_said() {
-        let answer = Null.read(&view(Vec::new()));
+        let answer = read(&view(Vec::new()));
         assert_eq!(
             answer.answer,
             "The harness's own cost was not measured in this run."

@@ -2,13 +2,14 @@
 //!
 //! A [`Test`] is data: which statistics decide, and in which way. Reading it against a run gives the
 //! [`Evidence`] that [`decide`] turns into a verdict. What the samples lack decides by its type
-//! alone: what this machine can never have makes a claim not testable, anything else leaves it open.
+//! alone: what this machine can never have makes a claim not testable, cells that this run did not plan make it not
+//! measured, and cells without figures leave it open.
 
 use threadgauge_results::{
     Claim as Published, Condition, Evidence, Lack, Need, Quote, Range, Rounds, Verdict, decide, units,
 };
 
-use crate::statistic::{Form, Statistic};
+use crate::statistic::{Estimate, Form, Statistic};
 use crate::view::View;
 
 /// A claim's id in `claims.csv`, and what decides it.
@@ -47,7 +48,7 @@ pub enum Test {
         figure: Option<Statistic>,
     },
     /// An estimate computed elsewhere, e.g. by a bootstrap over rounds.
-    Given(Evidence),
+    Given(Estimate),
 }
 
 /// Each of several statistics must satisfy the rule; `quote` says which stands for all in the text.
@@ -61,7 +62,7 @@ pub fn not_testable(reason: impl Into<String>) -> Test {
     Lack::new(Need::System, reason).into()
 }
 
-/// A claim that a larger profile or another selection decides.
+/// A claim that a larger profile or another selection decides: `reason` names the command.
 #[must_use]
 pub fn not_measured(reason: impl Into<String>) -> Test {
     Lack::new(Need::Profile, reason).into()
@@ -70,7 +71,10 @@ pub fn not_measured(reason: impl Into<String>) -> Test {
 /// What needs several CPUs: `test` of all CPUs of the run, where it planned cases on more than one and has them.
 pub fn on_all_cpus(view: &View<'_>, test: impl FnOnce(u64) -> Test) -> Test {
     let Some(all) = view.all_cpus() else {
-        return not_measured("this run planned no case on several CPUs");
+        return not_measured(format!(
+            "this run planned no case on several CPUs; `threadgauge run {}` does, where there are several",
+            view.experiment
+        ));
     };
     match view.lacks_cpus(all) {
         Some(lack) => lack.clone().into(),
@@ -132,10 +136,14 @@ impl Test {
     #[must_use]
     pub fn evidence(&self, view: &View<'_>, claim: &Published) -> Evidence {
         match self {
-            Self::One(statistic) => one(view, statistic).unwrap_or_else(|lack| lacking(lack, None)),
-            Self::Each(_, cells) if cells.is_empty() => Evidence::Missing(
-                "no cell that this needs was measured; --profile standard has them".to_owned(),
-            ),
+            Self::One(statistic) => one(view, statistic).unwrap_or_else(Evidence::from),
+            Self::Each(_, cells) if cells.is_empty() => {
+                let says = format!(
+                    "no cell that this needs was measured; `threadgauge run {} --profile standard` has them",
+                    view.experiment
+                );
+                Lack::new(Need::Profile, says).into()
+            }
             Self::Each(quote, cells) => {
                 let (read, lacks): (Vec<_>, Vec<_>) = cells
                     .iter()
@@ -146,9 +154,9 @@ impl Test {
                         quote: *quote,
                         cells: read.into_iter().flatten().collect(),
                     },
-                    // Some of the cells are within this machine.
-                    Some(lack) if !read.is_empty() => Evidence::Missing(lack.says),
-                    Some(lack) => lacking(lack, None),
+                    // Some of the cells were measured.
+                    Some(lack) if !read.is_empty() => Lack::new(Need::Figures, lack.says).into(),
+                    Some(lack) => lack.into(),
                 }
             }
             Self::Also {
@@ -166,7 +174,7 @@ impl Test {
             },
             Self::Part { test, missing } => {
                 let evidence = test.evidence(view, claim);
-                if matches!(evidence, Evidence::Missing(_)) {
+                if matches!(evidence, Evidence::Lacking { .. }) {
                     return evidence;
                 }
                 let so_far = decide(claim, &claim.unit, &evidence, view.alpha);
@@ -176,42 +184,33 @@ impl Test {
                 let figure = so_far.measured.map_or_else(String::new, |m| {
                     format!("; so far {}", units::figure(m, None, &claim.unit))
                 });
-                Evidence::Missing(format!("{missing}{figure}"))
+                Lack::new(Need::Figures, format!("{missing}{figure}")).into()
             }
-            Self::Lacking { lack, figure } => {
-                let measured = figure.as_ref().and_then(|figure| view.value(figure));
-                lacking(lack.clone(), measured)
-            }
-            Self::Given(evidence) => evidence.clone(),
+            Self::Lacking { lack, figure } => Evidence::Lacking {
+                lack: lack.clone(),
+                measured: figure.as_ref().and_then(|figure| view.value(figure)),
+            },
+            Self::Given(estimate) => given(*estimate),
         }
     }
 }
 
 fn rounds(view: &View<'_>, statistic: &Statistic) -> Result<Rounds, Lack> {
     Ok(Rounds {
-        values: view.rounds(statistic)?,
+        by_round: view.by_round(statistic)?,
         estimator: statistic.estimator(),
     })
 }
 
 fn one(view: &View<'_>, statistic: &Statistic) -> Result<Evidence, Lack> {
     if matches!(statistic.form, Form::Unpaired { .. }) {
-        let estimate = view.estimated(statistic)?;
-        return Ok(Evidence::Estimate {
-            value: estimate.value,
-            ci95: estimate.ci95,
-        });
+        return Ok(given(view.estimated(statistic)?));
     }
     Ok(Evidence::Rounds(rounds(view, statistic)?))
 }
 
-/// What is missing, and what was measured all the same.
-fn lacking(lack: Lack, measured: Option<f64>) -> Evidence {
-    if lack.of.is_beyond_this_machine() {
-        let reason = lack.says;
-        return Evidence::NotTestable { reason, measured };
-    }
-    Evidence::Missing(lack.says)
+const fn given(Estimate { value, ci95 }: Estimate) -> Evidence {
+    Evidence::Estimate { value, ci95 }
 }
 
 #[cfg(test)]
@@ -237,25 +236,29 @@ mod tests {
     }
 
     #[test]
-    fn what_the_machine_lacks_makes_it_not_testable_whatever_the_words() {
+    fn what_is_lacking_comes_through_as_it_is_whatever_the_words() {
         let measured = testing::case(on(1), [(TIME, vec![2.0; 7])]);
         for (of, words) in [
             (Need::Cpus, "one is all there is"),
             (Need::Program, "no compiler"),
+            (Need::Figures, "needs 2 CPUs, this run has 1"),
         ] {
-            let lack = Lack::new(of, words);
-            let cases = vec![measured.clone(), testing::lacking(on(2), lack)];
+            let cases = vec![measured.clone(), testing::lacking(on(2), Lack::new(of, words))];
             let evidence = gain().evidence(&testing::view("x", Profile::Quick, cases), any());
-            let expected = Evidence::NotTestable {
-                reason: words.to_owned(),
-                measured: None,
+            let Evidence::Lacking { lack, measured: None } = evidence else {
+                panic!("{evidence:?}");
             };
-            assert_eq!(evidence, expected);
+            assert!(lack.of == of && lack.says.ends_with(words), "{lack:?}");
         }
-        let failed = Lack::new(Need::Figures, "needs 2 CPUs, this run has 1");
-        let cases = vec![measured, testing::lacking(on(2), failed)];
-        let evidence = gain().evidence(&testing::view("x", Profile::Quick, cases), any());
-        assert!(matches!(evidence, Evidence::Missing(_)), "{evidence:?}");
+        let unplanned = gain().evidence(&testing::view("x", Profile::Quick, vec![measured]), any());
+        let Evidence::Lacking { lack, .. } = unplanned else {
+            panic!("{unplanned:?}");
+        };
+        assert_eq!(lack.of, Need::Profile);
+        assert!(
+            lack.says.contains("`threadgauge run x --profile paper`"),
+            "{lack}"
+        );
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use threadgauge_results::{Diagnostic, StoredSample};
-use threadgauge_stats::{Estimate, diagnostics, null_band};
+use threadgauge_results::{Diagnostic, StoredSample, units};
+use threadgauge_stats::{Estimate, diagnostics, null_misleads};
 
 use crate::view::{View, ViewCase};
 
@@ -28,7 +28,7 @@ pub(crate) fn diagnose(
         .map(|c| values(c, metric))
         .unwrap_or_default();
     let mut all = vec![
-        null_control(metric, null),
+        null_control(metric, null, samples),
         drift(&series),
         autocorrelation(&series),
         modes(view, metric),
@@ -74,9 +74,13 @@ fn diagnostic(name: &str, warning: bool, says: impl Into<String>) -> Diagnostic 
     }
 }
 
-fn null_control(metric: &str, null: Option<&Estimate>) -> Diagnostic {
+fn null_control(metric: &str, null: Option<&Estimate>, samples: &[StoredSample]) -> Diagnostic {
     let Some(null) = null else {
-        let says = "The reference case has no second copy to compare with.";
+        let says = if samples.iter().any(|s| s.copy == 1) {
+            "The reference case and its second copy have no undisturbed round in common."
+        } else {
+            "The reference case has no second copy to compare with."
+        };
         return diagnostic("null-control", true, says);
     };
     let Some(ci) = &null.ci else {
@@ -92,13 +96,14 @@ fn null_control(metric: &str, null: Option<&Estimate>) -> Diagnostic {
     } else {
         "does not include 1: something disturbs the order"
     };
+    let beyond = if null_misleads(null) {
+        ". It lies wholly beyond ± 3 %, so every comparison of this experiment is unknown"
+    } else {
+        ""
+    };
     let says = format!(
-        "The reference case against its own second copy ({metric}): {:.3} [{:.3}, {:.3}], which {verdict}. Differences \
-         under {:.1} % are not called faster or slower.",
-        null.estimate,
-        ci.low,
-        ci.high,
-        null_band(null) * 100.0,
+        "The reference case against its own second copy ({metric}): {}, which {verdict}{beyond}.",
+        units::figure(null.estimate, Some([ci.low, ci.high]), "ratio"),
     );
     diagnostic("null-control", !honest, says)
 }
@@ -143,9 +148,14 @@ fn cases_with(view: &View<'_>, metric: &str, of: impl Fn(&[f64]) -> Option<Strin
 }
 
 fn modes(view: &View<'_>, metric: &str) -> Diagnostic {
+    let summaries = view.own().iter().find_map(|case| case.summaries.get(metric));
+    let unit = summaries.map_or("", |summary| summary.unit.as_str());
     let several = cases_with(view, metric, |values| {
         let modes = diagnostics::modes(values);
-        let mode = |m: &diagnostics::Mode| format!("{:.4e} ({:.0} %)", m.centre, m.share * 100.0);
+        let mode = |m: &diagnostics::Mode| {
+            let centre = units::figure(m.centre, None, unit);
+            format!("{centre} ({})", units::percent(m.share))
+        };
         (modes.len() > 1).then(|| modes.iter().map(mode).collect::<Vec<_>>().join(" and "))
     });
     let says = if several.is_empty() {
@@ -194,10 +204,10 @@ fn noise(samples: &[StoredSample]) -> Diagnostic {
     let (tried, gated) = (first_attempts(samples).count(), disturbed(samples));
     let says = format!(
         "{gated} of {tried} samples were disturbed (steal above 1 %, throttling, or foreign processes above 5 % of a CPU), \
-         which led to {} repeats. The most seen: {:.1} % steal, {:.2} CPUs of foreign load.",
+         which led to {} repeats. The most seen: {} steal, {} of foreign load.",
         samples.len() - tried,
-        most("steal_share") * 100.0,
-        most("foreign_cpus"),
+        units::percent(most("steal_share")),
+        units::figure(most("foreign_cpus"), None, "CPUs"),
     );
     diagnostic("noise", gated as f64 > TOO_NOISY * tried as f64, says)
 }
@@ -222,4 +232,34 @@ fn overlap(samples: &[StoredSample]) -> Option<Diagnostic> {
         )
     };
     (!measured.is_empty()).then(|| diagnostic("overlap", 4 * low.len() > measured.len(), says))
+}
+
+#[cfg(test)]
+mod tests {
+    use threadgauge_results::{Sample, Status};
+
+    use super::*;
+
+    /// The reference case's first copy or its second.
+    fn copy(copy: u32) -> StoredSample {
+        StoredSample {
+            experiment: "e".to_owned(),
+            case: "e/a=1".to_owned(),
+            round: 1,
+            copy,
+            attempt: 0,
+            nth_try: 0,
+            gated: true,
+            started: "2026-01-01T00:00:00Z".to_owned(),
+            wall_ns: 1,
+            sample: Sample::without_figures(Status::Ok, String::new()),
+        }
+    }
+
+    #[test]
+    fn a_second_copy_that_was_always_disturbed_is_not_said_to_be_missing() {
+        let says = |samples: &[StoredSample]| null_control("ns", None, samples).says;
+        assert!(says(&[copy(0)]).contains("has no second copy"));
+        assert!(says(&[copy(0), copy(1)]).contains("no undisturbed round in common"));
+    }
 }

@@ -1,6 +1,6 @@
 //! What an experiment is: a question, the cases that answer it, and how the answer is read off them.
 //!
-//! Owns the shape every file in `experiments/` fills. It starts no process and stores nothing: the
+//! Owns the shape that every experiment fills. It starts no process and stores nothing: the
 //! [`schedule`](crate::schedule) decides when a case runs, the [`Worker`] runs it in a process of its own.
 
 use threadgauge_results::{Figure, Finding, Method, Params, Table};
@@ -12,9 +12,12 @@ use crate::statistic::{Metric, Statistic};
 use crate::view::View;
 use crate::worker::{CaseError, Worker};
 
-/// What an experiment asks and how it measures: the one text of its method, which `explain` and the report print.
+/// A question about concurrency, put to this machine: what it asks, how it measures, and the functions that do.
+///
+/// Its texts are all that is said of its method: `explain` and the report print them. To add one, write one file and
+/// one line in the catalogue: CONTRIBUTING.md goes through it.
 #[derive(Debug)]
-pub struct About {
+pub struct Experiment {
     /// Its name on the command line: what it varies.
     pub id: &'static str,
     /// The question, as a reader would ask it.
@@ -31,9 +34,16 @@ pub struct About {
     pub traps: &'static [&'static str],
     /// What the sources did, and where this differs; or that there is no source.
     pub source: &'static str,
+    /// The cases of the site's profile, with what each is expected to take. It measures nothing and starts nothing.
+    pub plan: fn(&Site) -> Plan,
+    /// Runs one case once. Called in a worker: a fresh, single-threaded process, pinned to the case's CPUs. Its error
+    /// says why the case cannot run here, or that its outcome is not what it must be.
+    pub run: fn(&Params, &mut Worker) -> Result<(), CaseError>,
+    /// Reads the answer off the samples, of which any may be missing.
+    pub read: fn(&View<'_>) -> Answer,
 }
 
-impl About {
+impl Experiment {
     /// Its method, for the results document.
     #[must_use]
     pub fn method(&self) -> Method {
@@ -46,45 +56,19 @@ impl About {
     }
 }
 
-/// A question about concurrency, put to this machine.
-///
-/// To add one, write one file and one line in the catalogue: CONTRIBUTING.md goes through it.
-pub trait Experiment: Sync {
-    /// What it asks and how it measures.
-    fn about(&self) -> &'static About;
-
-    /// Its name on the command line.
-    fn id(&self) -> &'static str {
-        self.about().id
-    }
-
-    /// The cases of the site's profile, with what each is expected to take. It measures nothing and starts nothing.
-    fn plan(&self, site: &Site) -> Plan;
-
-    /// Runs one case once. Called in a worker: a fresh, single-threaded process, pinned to the case's CPUs.
-    ///
-    /// # Errors
-    ///
-    /// [`CaseError`], when the case cannot run here or its outcome is not what it must be.
-    fn run(&self, case: &Params, worker: &mut Worker) -> Result<(), CaseError>;
-
-    /// Reads the answer off the samples, of which any may be missing.
-    fn read(&self, view: &View<'_>) -> Answer;
-}
-
 /// The experiments there are, in the order in which they run and are reported.
 #[derive(Clone, Copy)]
-pub struct Catalogue(pub &'static [&'static dyn Experiment]);
+pub struct Catalogue(pub &'static [&'static Experiment]);
 
 impl Catalogue {
     /// The experiment with this id.
     #[must_use]
-    pub fn get(&self, id: &str) -> Option<&'static dyn Experiment> {
-        self.iter().find(|e| e.id() == id)
+    pub fn get(&self, id: &str) -> Option<&'static Experiment> {
+        self.iter().find(|e| e.id == id)
     }
 
     /// All of them, in order.
-    pub fn iter(&self) -> impl Iterator<Item = &'static dyn Experiment> {
+    pub fn iter(&self) -> impl Iterator<Item = &'static Experiment> {
         self.0.iter().copied()
     }
 }

@@ -2,12 +2,12 @@
 
 pub use std::time::Duration;
 
-pub use threadgauge_results::{Finding, Origin, Params, Quote, Range, Scale};
+pub use threadgauge_results::{Finding, Lack, Need, Origin, Params, Quote, Range, Scale};
 pub use threadgauge_stats::{largest, smallest};
 
 pub use crate::chart::{Chart, table};
-pub use crate::claim::{Claim, Test, each, not_measured, not_testable};
-pub use crate::experiment::{About, Answer, Experiment, Pair};
+pub use crate::claim::{Claim, Test, each, not_measured, not_testable, on_all_cpus};
+pub use crate::experiment::{Answer, Experiment, Pair};
 pub use crate::grid::{Plan, PlannedCase};
 pub use crate::point::Point;
 pub use crate::site::{Profile, Site};

@@ -20,9 +20,14 @@ const NEAR: u64 = 32;
 /// The failure of a case in which `what` (say "thread 501 by pthread") was refused with `error`. Call it
 /// before the units that were made are ended: it looks at what is in use.
 pub fn refused(what: impl fmt::Display, error: &io::Error) -> CaseError {
+    refused_in("self", what, error)
+}
+
+/// The same of a unit that another process was to make: its id as in `/proc`.
+pub fn refused_in(process: &str, what: impl fmt::Display, error: &io::Error) -> CaseError {
     let about_units = matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOMEM));
     let why = if about_units {
-        explain(&levels())
+        explain(&levels(process))
     } else {
         String::new()
     };
@@ -65,8 +70,8 @@ fn explain(levels: &[Level]) -> String {
     )
 }
 
-/// Every limit on processes, threads and mappings that can be read here.
-fn levels() -> Vec<Level> {
+/// Every limit on processes, threads and mappings that can be read here, for this process.
+fn levels(process: &str) -> Vec<Level> {
     let tasks = LoadAverage::current().ok().map(|load| load.max.into());
     let system = |name: &str, file: &str, used: Option<u64>| {
         Some(Level {
@@ -79,7 +84,7 @@ fn levels() -> Vec<Level> {
             ),
         })
     };
-    let mappings = fs::read_to_string("/proc/self/maps")
+    let mappings = fs::read_to_string(format!("/proc/{process}/maps"))
         .ok()
         .map(|text| text.lines().count() as u64);
     [
@@ -200,7 +205,7 @@ mod tests {
 
     #[test]
     fn the_limits_of_this_machine_can_be_read_and_are_not_reached() {
-        let levels = levels();
+        let levels = levels("self");
         for name in ["threads-max", "pid_max", "max_map_count"] {
             let level = levels.iter().find(|l| l.name == name).expect(name);
             assert!(level.used > 0 && level.used < level.limit, "{level:?}");

@@ -1,33 +1,32 @@
 //! The rounds: which case runs when, which sample is repeated, and when to stop (METHOD rules 3, 7, 10).
 //!
-//! Each round takes a sample of every case, two of the reference case, each in one or several tries. The tries of all
+//! Each round takes a sample of every case, two of the reference case, all in the same number of tries. The tries of all
 //! samples are shuffled together, from the run's seed: what disturbs this machine lasts for tenths of seconds, so tries
 //! behind each other would all be hit by it. Each try is stored at once, and what has been stored is never run again, so
-//! an interrupted run goes on where it stopped.
+//! an interrupted run goes on where it stopped. What the tries of a sample make is not decided here.
 
 mod chosen;
 mod history;
 mod machine;
 #[cfg(test)]
 mod tests;
-mod tries;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use threadgauge_machine::{CpuList, MachineError, Noise, Reading, noise_between};
-use threadgauge_results::{RunRecord, Sample, Status, Store, StoreError, StoredSample};
-use threadgauge_stats::{Reason, Step, StoppingRule, summarise};
+use threadgauge_results::{RunRecord, Sample, Status, Store, StoreError, StoredSample, Take, by_round};
+use threadgauge_stats::{Reason, Step, StoppingRule, Summary, summarise};
 
 use crate::grid::PlannedCase;
 use crate::site::Profile;
+use crate::statistic::Metric;
 use crate::turns::{Taken, Turn, Turns};
 use crate::worker::Order;
 pub use chosen::Chosen;
 use chosen::FEWEST_ROUNDS;
 use history::History;
 pub use machine::{Machine, ThisMachine};
-use tries::{is_complete, least_of};
 
 /// Beyond these a sample is disturbed and repeated (rule 10).
 const STEAL_LIMIT: f64 = 0.01;
@@ -131,9 +130,8 @@ pub fn run(
     // What the experiments so far have left of their time: the next may need it in a slow hour.
     let mut spare = Duration::ZERO;
     for (experiment, chosen) in chosen.iter().enumerate() {
-        let id = chosen.experiment.id();
+        let id = chosen.experiment.id;
         pace.ceiling = pace.done + planned(chosen);
-        let samples = store.samples(id)?;
         let mut session = Session {
             experiment,
             chosen,
@@ -141,7 +139,7 @@ pub fn run(
             record: &record,
             rule: &rule,
             cpus: CpuList::new(record.cpus.iter().copied()),
-            history: History::new(&samples),
+            history: History::new(store.samples(id)?),
             readings: VecDeque::new(),
             machine: &mut *machine,
             turns,
@@ -222,11 +220,12 @@ struct Session<'a> {
     pace: &'a mut Pace,
 }
 
-/// A case and which of its copies.
+/// A case, which of its copies, and which try of the sample.
 #[derive(Debug, Clone, Copy)]
 struct Slot<'a> {
     case: &'a PlannedCase,
     copy: u32,
+    nth_try: u32,
 }
 
 impl<'a> Session<'a> {
@@ -283,17 +282,13 @@ impl<'a> Session<'a> {
     fn round(&mut self, round: u32, most: u32) -> Result<bool, ScheduleError> {
         let order = shuffled(self.chosen, self.record.seed, round);
         for (place, slot) in order.iter().enumerate() {
-            let id = slot.case.params.case_id(self.chosen.experiment.id());
-            let complete = self
-                .history
-                .last(round, &id, slot.copy)
-                .is_some_and(|last| last.attempt > 0 || is_complete(last, self.chosen.tries(slot.case)));
-            if complete || self.history.gave_up(&id) {
+            let id = slot.case.params.case_id(self.chosen.experiment.id);
+            if self.history.last(round, &id, *slot).is_some() || self.history.gave_up(&id) {
                 self.pace.skip(slot.case.estimate);
                 continue;
             }
             self.observer.case_begins(&Progress {
-                experiment: self.chosen.experiment.id(),
+                experiment: self.chosen.experiment.id,
                 case: &id,
                 round,
                 rounds: most,
@@ -309,12 +304,9 @@ impl<'a> Session<'a> {
         }
         for attempt in 1..=REPEATS {
             for (place, slot) in order.iter().enumerate() {
-                let id = slot.case.params.case_id(self.chosen.experiment.id());
-                let wanted = self.history.last(round, &id, slot.copy).is_some_and(|last| {
-                    let under_way =
-                        last.attempt == attempt && !is_complete(last, self.chosen.tries(slot.case));
-                    under_way || (last.attempt == attempt - 1 && last.gated)
-                });
+                let id = slot.case.params.case_id(self.chosen.experiment.id);
+                let last = self.history.last(round, &id, *slot);
+                let wanted = last.is_some_and(|last| last.attempt == attempt - 1 && last.gated);
                 if wanted && !self.try_once(*slot, &id, self.turn(round, attempt, place))? {
                     return Ok(false);
                 }
@@ -323,7 +315,7 @@ impl<'a> Session<'a> {
         Ok(true)
     }
 
-    /// Runs one worker for a sample and stores what the sample is after it; false when the user stopped it.
+    /// Runs one worker and stores its try; false when the user stopped it.
     fn try_once(&mut self, slot: Slot<'_>, id: &str, turn: Turn) -> Result<bool, ScheduleError> {
         let asked = self.machine.now();
         if self.machine.interrupts().count() > 0 {
@@ -332,7 +324,7 @@ impl<'a> Session<'a> {
         let wanted = slot.case.params.int("cpus").unwrap_or(u64::MAX);
         let cpus = self.record.cpus.iter().copied();
         let order = Order {
-            experiment: self.chosen.experiment.id().to_owned(),
+            experiment: self.chosen.experiment.id.to_owned(),
             params: slot.case.params.clone(),
             cpus: cpus.take(usize::try_from(wanted).unwrap_or(usize::MAX)).collect(),
             handicap_percent: self.record.handicap_percent,
@@ -359,37 +351,20 @@ impl<'a> Session<'a> {
         let gated = sample.status == Status::Ok && disturbed(&noise);
         note(&mut sample, &noise, gated);
         let tried = StoredSample {
-            experiment: self.chosen.experiment.id().to_owned(),
+            experiment: self.chosen.experiment.id.to_owned(),
             case: id.to_owned(),
             round: turn.round,
             copy: slot.copy,
+            nth_try: slot.nth_try,
             attempt: turn.attempt,
             gated,
             started,
             wall_ns: u64::try_from(outcome.wall.as_nanos()).unwrap_or(u64::MAX),
             sample,
         };
-        self.keep(tried)?;
+        self.store.add(&tried)?;
+        self.history.add(tried);
         Ok(true)
-    }
-
-    /// Stores a try: as the sample, or as one more of those that the sample is the least of.
-    fn keep(&mut self, tried: StoredSample) -> Result<(), StoreError> {
-        let before = self.history.last(tried.round, &tried.case, tried.copy);
-        let stored = match before.filter(|before| before.attempt == tried.attempt) {
-            Some(before) => {
-                let metric = self.chosen.experiment.about().primary[0].name;
-                let least = least_of(before.clone(), tried, metric);
-                self.store.replace(&least)?;
-                least
-            }
-            None => {
-                self.store.add(&tried)?;
-                tried
-            }
-        };
-        self.history.add(&stored);
-        Ok(())
     }
 
     /// The machine's counters; the run that this one takes turns with is no stranger.
@@ -412,17 +387,20 @@ impl<'a> Session<'a> {
     /// The relative half-widths of the primary metrics' intervals, case by case.
     fn half_widths(&self) -> Vec<Option<f64>> {
         let alpha = self.rule.alpha_per_look();
-        let primary = self.chosen.experiment.about().primary;
-        let of_metric = |rounds: &BTreeMap<u32, f64>| {
-            let values: Vec<f64> = rounds.values().copied().collect();
-            let summary = summarise(&values, alpha).ok()?;
-            summary.ci?.relative_half_width(summary.median)
+        let primary = self.chosen.experiment.primary;
+        let of_metric = |case: &PlannedCase, metric: &Metric| {
+            let id = case.params.case_id(self.chosen.experiment.id);
+            let rounds = by_round(&self.history.tries, &id, 0, metric.name, Take::Undisturbed);
+            let values: Vec<f64> = rounds.into_values().collect();
+            let width = |summary: Summary| summary.ci?.relative_half_width(summary.median);
+            (!values.is_empty()).then(|| summarise(&values, alpha).ok().and_then(width))
         };
-        self.history
-            .values
-            .values()
-            .flat_map(|metrics| primary.iter().filter_map(|m| metrics.get(m.name)))
-            .map(of_metric)
+        let pairs = self
+            .chosen
+            .able()
+            .flat_map(|case| primary.iter().map(move |metric| (case, metric)));
+        pairs
+            .filter_map(|(case, metric)| of_metric(case, metric))
             .collect()
     }
 }
@@ -430,13 +408,14 @@ impl<'a> Session<'a> {
 /// This round's order: every case that can run, the reference twice, each as often as it is tried.
 fn shuffled(chosen: &Chosen, seed: u64, round: u32) -> Vec<Slot<'_>> {
     let able = chosen.plan.cases.iter().filter(|c| c.skip.is_none());
-    let mut slots: Vec<Slot<'_>> = able.map(|case| Slot { case, copy: 0 }).collect();
-    slots.extend(chosen.reference().map(|case| Slot { case, copy: 1 }));
-    let mut order: Vec<Slot<'_>> = slots
-        .into_iter()
-        .flat_map(|slot| (0..chosen.tries(slot.case)).map(move |_| slot))
+    let copies = able
+        .map(|case| (case, 0))
+        .chain(chosen.reference().map(|case| (case, 1)));
+    let tries = 0..chosen.plan.tries();
+    let mut order: Vec<Slot<'_>> = copies
+        .flat_map(|(case, copy)| tries.clone().map(move |nth_try| Slot { case, copy, nth_try }))
         .collect();
-    let name = chosen.experiment.id().bytes().map(u64::from);
+    let name = chosen.experiment.id.bytes().map(u64::from);
     let stream = name.fold(seed ^ (u64::from(round) << 32), |h, b| {
         (h ^ b).wrapping_mul(0x0100_0000_01b3)
     });

@@ -133,10 +133,10 @@ impl Selector {
 /// # Errors
 ///
 /// When there is none.
-pub fn experiment(catalogue: Catalogue, name: &str) -> Result<&'static dyn Experiment, SelectionError> {
+pub fn experiment(catalogue: Catalogue, name: &str) -> Result<&'static Experiment, SelectionError> {
     let unknown = || SelectionError::UnknownExperiment {
         name: name.to_owned(),
-        known: catalogue.iter().map(|e| e.id().to_owned()).collect(),
+        known: catalogue.iter().map(|e| e.id.to_owned()).collect(),
     };
     catalogue.get(name).ok_or_else(unknown)
 }
@@ -149,11 +149,11 @@ pub fn experiment(catalogue: Catalogue, name: &str) -> Result<&'static dyn Exper
 pub fn experiments(
     catalogue: Catalogue,
     names: &[String],
-) -> Result<Vec<&'static dyn Experiment>, SelectionError> {
+) -> Result<Vec<&'static Experiment>, SelectionError> {
     for name in names {
         experiment(catalogue, name)?;
     }
-    let wanted = |e: &&'static dyn Experiment| names.is_empty() || names.iter().any(|n| n == e.id());
+    let wanted = |e: &&'static Experiment| names.is_empty() || names.iter().any(|n| n == e.id);
     Ok(catalogue.iter().filter(wanted).collect())
 }
 
@@ -163,12 +163,12 @@ pub fn experiments(
 ///
 /// When a key or value is unknown, or nothing is left.
 pub fn choose(
-    experiments: &[&'static dyn Experiment],
+    experiments: &[&'static Experiment],
     site: &Site,
     only: &Selector,
     set: &Selector,
 ) -> Result<Vec<Chosen>, SelectionError> {
-    let mut chosen: Vec<Chosen> = experiments.iter().map(|e| Chosen::all(*e, site)).collect();
+    let mut chosen: Vec<Chosen> = experiments.iter().map(|e| Chosen::all(e, site)).collect();
     for (option, selector) in [("--set", set), ("--only", only)] {
         let known: BTreeSet<String> = cases(&chosen)
             .flat_map(Params::iter)
@@ -273,7 +273,6 @@ mod tests {
             cases: vec![case("thread", 1), case("thread", 64), case("process", 1)],
             reference: Params::new(),
             budget: Duration::from_secs(1),
-            twice_up_to: Duration::ZERO,
         }
     }
 

@@ -43,7 +43,7 @@ fn obey(catalogue: Catalogue, order: &Order) -> Sample {
                     order.experiment
                 ))
             })?;
-            experiment.run(&order.params, &mut worker)
+            (experiment.run)(&order.params, &mut worker)
         });
     worker.finish(result)
 }

@@ -288,14 +288,6 @@ impl Estimate {
     pub fn show(self, unit: &str) -> String {
         units::figure(self.value, self.ci95, unit)
     }
-
-    /// ` [low, high]` with so many decimals, in a unit of `unit`; nothing where there is no interval.
-    #[must_use]
-    pub fn within(self, unit: f64, digits: usize) -> String {
-        self.ci95.map_or_else(String::new, |[low, high]| {
-            format!(" [{:.digits$}, {:.digits$}]", low / unit, high / unit)
-        })
-    }
 }
 
 #[cfg(test)]

@@ -28,9 +28,9 @@ pub fn site(profile: Profile, cpus: usize) -> Site {
 
 /// A worker's hands for a case on CPU 0, in this process, which is not pinned.
 #[must_use]
-pub fn worker(experiment: &dyn Experiment, params: &Params) -> Worker {
+pub fn worker(experiment: &Experiment, params: &Params) -> Worker {
     Worker::new(&Order {
-        experiment: experiment.id().to_owned(),
+        experiment: experiment.id.to_owned(),
         params: params.clone(),
         cpus: vec![0],
         handicap_percent: 0,
@@ -39,9 +39,9 @@ pub fn worker(experiment: &dyn Experiment, params: &Params) -> Worker {
 }
 
 /// Runs a case once, in this process.
-pub fn sample(experiment: &dyn Experiment, params: &Params) -> Sample {
+pub fn sample(experiment: &Experiment, params: &Params) -> Sample {
     let mut worker = worker(experiment, params);
-    let result = experiment.run(params, &mut worker);
+    let result = (experiment.run)(params, &mut worker);
     worker.finish(result)
 }
 

@@ -72,12 +72,12 @@ impl<'a> View<'a> {
         lacks?.first().copied()
     }
 
-    /// One value a round, in every undisturbed round that has figures for all cells: what claims are decided by.
+    /// Round → value, in every undisturbed round that has figures for all cells: what claims are decided by.
     ///
     /// # Errors
     ///
     /// What is missing, and why.
-    pub fn rounds(&self, statistic: &Statistic) -> Result<Vec<f64>, Lack> {
+    pub fn by_round(&self, statistic: &Statistic) -> Result<BTreeMap<u32, f64>, Lack> {
         let rounds = self.of_rounds(statistic, Take::Undisturbed)?;
         if rounds.is_empty() {
             let says = "no round has undisturbed figures for all the cells this needs; a quieter machine would give them";
@@ -86,17 +86,28 @@ impl<'a> View<'a> {
         Ok(rounds)
     }
 
+    /// The values of [`by_round`](Self::by_round), in order.
+    ///
+    /// # Errors
+    ///
+    /// What is missing, and why.
+    pub fn rounds(&self, statistic: &Statistic) -> Result<Vec<f64>, Lack> {
+        Ok(self.by_round(statistic)?.into_values().collect())
+    }
+
     /// The rounds of a figure: the undisturbed ones where they give an interval, else all. One rule for all that is shown.
     fn shown_rounds(&self, statistic: &Statistic) -> Result<Vec<f64>, Lack> {
         const FEWEST: usize = 6;
         let undisturbed = self.of_rounds(statistic, Take::Undisturbed)?;
-        if undisturbed.len() >= FEWEST {
-            return Ok(undisturbed);
-        }
-        self.of_rounds(statistic, Take::All)
+        let rounds = if undisturbed.len() >= FEWEST {
+            undisturbed
+        } else {
+            self.of_rounds(statistic, Take::All)?
+        };
+        Ok(rounds.into_values().collect())
     }
 
-    fn of_rounds(&self, statistic: &Statistic, take: Take) -> Result<Vec<f64>, Lack> {
+    fn of_rounds(&self, statistic: &Statistic, take: Take) -> Result<BTreeMap<u32, f64>, Lack> {
         let Form::ByRound { cells, formula, .. } = &statistic.form else {
             let says = "figures of different experiments have no rounds in common";
             return Err(Lack::new(Need::Figures, says));
@@ -106,11 +117,11 @@ impl<'a> View<'a> {
             .map(|c| self.column(c, take))
             .collect::<Result<_, _>>()?;
         let Some(first) = columns.first() else {
-            return Ok(Vec::new());
+            return Ok(BTreeMap::new());
         };
         let of_round = |round: &u32| {
             let values: Option<Vec<f64>> = columns.iter().map(|c| c.get(round).copied()).collect();
-            values.map(|v| formula(&v)).filter(|v| v.is_finite())
+            Some((*round, values.map(|v| formula(&v)).filter(|v| v.is_finite())?))
         };
         Ok(first.keys().filter_map(of_round).collect())
     }
@@ -179,7 +190,7 @@ impl<'a> View<'a> {
         let mut found = cases.iter().filter(|c| c.params.matches(&cell.pattern));
         let case = found.next().ok_or_else(|| {
             let says = format!(
-                "needs {experiment}/{}, which this run did not plan (see the larger profiles, --only and --set)",
+                "needs {experiment}/{}, which this run did not plan; `threadgauge run {experiment} --profile paper` has it",
                 cell.pattern
             );
             Lack::new(Need::Profile, says)

@@ -27,6 +27,8 @@ pub(crate) fn is_silent(socket: impl AsFd, counters: &Counters) -> bool {
 }
 
 /// Throws away what has come. Does not wait for more.
+// Not inlined: its buffer would be in the frame of every conversation, and a forked child pays a fault for each page of that.
+#[inline(never)]
 pub(crate) fn discard(socket: impl AsFd, counters: &Counters) {
     let mut room = [0; RECEIVE_BYTES];
     for _ in 0..MOST_RECEIVES {

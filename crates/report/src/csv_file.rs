@@ -9,12 +9,12 @@ use threadgauge_results::Value;
 use crate::{ReportError, SampleRow, words};
 
 const BEFORE: [&str; 2] = ["experiment", "case"];
-const AFTER: [&str; 9] = [
-    "round", "copy", "attempt", "status", "reason", "tags", "metric", "unit", "value",
+const AFTER: [&str; 10] = [
+    "round", "copy", "try", "attempt", "status", "reason", "tags", "metric", "unit", "value",
 ];
 
 /// Writes every raw value as a row of CSV, with a head: `experiment, case`, a column for each parameter
-/// (`param_cpus`, …), `round, copy, attempt, status, reason, tags, metric, unit, value`. Tags are joined by spaces.
+/// (`param_cpus`, …), `round, copy, try, attempt, status, reason, tags, metric, unit, value`. Tags are joined by spaces.
 ///
 /// ```
 /// use threadgauge_report::{SampleRow, samples_csv};
@@ -22,12 +22,12 @@ const AFTER: [&str; 9] = [
 ///
 /// let params = Params::new().with("cpus", 1);
 /// let sample = SampleRow {
-///     experiment: "create", case: "create/cpus=1", params: &params, round: 1, copy: 0, attempt: 0,
+///     experiment: "create", case: "create/cpus=1", params: &params, round: 1, copy: 0, nth_try: 0, attempt: 0,
 ///     status: Status::Ok, reason: None, tags: &[], metric: "elapsed", unit: "ns", value: Some(12.5),
 /// };
 /// let mut out = Vec::new();
 /// samples_csv(&[sample], &mut out)?;
-/// assert!(String::from_utf8_lossy(&out).ends_with("create,create/cpus=1,1,1,0,0,ok,,,elapsed,ns,12.5\n"));
+/// assert!(String::from_utf8_lossy(&out).ends_with("create,create/cpus=1,1,1,0,0,0,ok,,,elapsed,ns,12.5\n"));
 /// # Ok::<(), threadgauge_report::ReportError>(())
 /// ```
 ///
@@ -52,6 +52,7 @@ pub fn samples_csv(samples: &[SampleRow<'_>], out: impl Write) -> Result<(), Rep
         }
         csv.write_field(s.round.to_string())?;
         csv.write_field(s.copy.to_string())?;
+        csv.write_field(s.nth_try.to_string())?;
         csv.write_field(s.attempt.to_string())?;
         csv.write_field(words::status(s.status))?;
         csv.write_field(s.reason.unwrap_or_default())?;

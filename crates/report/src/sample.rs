@@ -4,9 +4,9 @@
 
 use threadgauge_results::{Params, Status};
 
-/// One metric of one sample: a row of `samples.csv`, and a line of the page's raw data.
+/// One metric of one try of a sample: a row of `samples.csv`, and a line of the page's raw data.
 ///
-/// A sample with two metrics is two rows. A sample that failed is one row with an empty
+/// A try with two metrics is two rows. One that failed is one row with an empty
 /// `metric` and no `value`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SampleRow<'a> {
@@ -20,7 +20,9 @@ pub struct SampleRow<'a> {
     pub round: u32,
     /// 0, or 1 for the second copy of the reference case (A′).
     pub copy: u32,
-    /// 0 for the first try in this round.
+    /// Which of the sample's tries, counted from 0.
+    pub nth_try: u32,
+    /// 0, or counted up where the try was disturbed and repeated.
     pub attempt: u32,
     /// Whether it has a figure.
     pub status: Status,

@@ -127,7 +127,7 @@ const fn ink(verdict: Verdict) -> Ink {
         Verdict::Holds => Ink::Good,
         Verdict::DoesNotHold => Ink::Bad,
         Verdict::Inconclusive => Ink::Doubt,
-        Verdict::NotTestable => Ink::Faint,
+        Verdict::NotMeasured | Verdict::NotTestable => Ink::Faint,
     }
 }
 
@@ -135,14 +135,14 @@ const fn ink(verdict: Verdict) -> Ink {
 #[must_use]
 pub fn claims_table(rows: &[ClaimRow], style: &Style) -> String {
     let mut out: String = rows.iter().map(|row| claim(row, style)).collect();
-    let known = |v: Verdict| rows.iter().filter(|r| r.state == words::key(v)).count();
+    let known = |v: Verdict| rows.iter().filter(|r| r.state == v.key()).count();
     let mut parts: Vec<String> = (words::VERDICTS.into_iter().map(|v| (v, known(v))))
         .filter(|(_, n)| *n > 0)
         .map(|(v, n)| format!("{} {n} {}", words::sign(v), words::plural_word(v, n)))
         .collect();
     let rest = rows.len() - words::VERDICTS.into_iter().map(known).sum::<usize>();
     if rest > 0 {
-        parts.push(format!("{rest} not measured"));
+        parts.push(format!("{rest} not run"));
     }
     parts.insert(
         0,
@@ -187,7 +187,7 @@ const STATE: usize = 18;
 
 /// The verdict a claim's state stands for, if it is one.
 fn verdict(row: &ClaimRow) -> Option<Verdict> {
-    words::VERDICTS.into_iter().find(|v| words::key(*v) == row.state)
+    words::VERDICTS.into_iter().find(|v| v.key() == row.state)
 }
 
 fn state(row: &ClaimRow) -> (String, Ink) {

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use threadgauge_results::units::Scale;
-use threadgauge_results::{ExperimentResult, Finding, Status, Verdict};
+use threadgauge_results::{ComparisonResult, ExperimentResult, Finding, Status, Verdict, false_alarms};
 
 /// The sign of a verdict on a claim.
 pub(crate) const fn sign(verdict: Verdict) -> &'static str {
@@ -13,6 +13,7 @@ pub(crate) const fn sign(verdict: Verdict) -> &'static str {
         Verdict::Holds => "✓",
         Verdict::DoesNotHold => "✗",
         Verdict::Inconclusive => "?",
+        Verdict::NotMeasured => "○",
         Verdict::NotTestable => "–",
     }
 }
@@ -23,25 +24,17 @@ pub(crate) const fn word(verdict: Verdict) -> &'static str {
         Verdict::Holds => "holds",
         Verdict::DoesNotHold => "does not hold",
         Verdict::Inconclusive => "inconclusive",
+        Verdict::NotMeasured => "not measured",
         Verdict::NotTestable => "not testable",
     }
 }
 
-/// The verdict as `results.json` spells it.
-pub(crate) const fn key(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Holds => "holds",
-        Verdict::DoesNotHold => "does-not-hold",
-        Verdict::Inconclusive => "inconclusive",
-        Verdict::NotTestable => "not-testable",
-    }
-}
-
 /// The order in which findings are told: what is settled, then what is not, then facts.
-pub(crate) const VERDICTS: [Verdict; 4] = [
+pub(crate) const VERDICTS: [Verdict; 5] = [
     Verdict::DoesNotHold,
     Verdict::Holds,
     Verdict::Inconclusive,
+    Verdict::NotMeasured,
     Verdict::NotTestable,
 ];
 
@@ -69,8 +62,8 @@ pub(crate) fn statement(f: &Finding) -> String {
 }
 
 /// How many claims have which verdict, and how many findings are facts.
-pub(crate) fn tally<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> ([usize; 4], usize) {
-    let (mut counts, mut facts) = ([0; 4], 0);
+pub(crate) fn tally<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> ([usize; 5], usize) {
+    let (mut counts, mut facts) = ([0; 5], 0);
     for finding in findings {
         match finding.verdict {
             Some(v) => counts[position(v)] += 1,
@@ -81,7 +74,7 @@ pub(crate) fn tally<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> ([us
 }
 
 /// The tally as a line of words: `5 claims hold, 2 do not hold, 1 is inconclusive`.
-pub(crate) fn tally_line((counts, facts): ([usize; 4], usize)) -> String {
+pub(crate) fn tally_line((counts, facts): ([usize; 5], usize)) -> String {
     let mut parts = Vec::new();
     for (verdict, n) in VERDICTS.into_iter().zip(counts) {
         if n > 0 {
@@ -106,6 +99,7 @@ pub(crate) const fn plural_word(verdict: Verdict, n: usize) -> &'static str {
         (Verdict::DoesNotHold, 1) => "does not hold",
         (Verdict::DoesNotHold, _) => "do not hold",
         (Verdict::Inconclusive, _) => "inconclusive",
+        (Verdict::NotMeasured, _) => "not measured in this run",
         (Verdict::NotTestable, _) => "not testable here",
     }
 }
@@ -113,6 +107,18 @@ pub(crate) const fn plural_word(verdict: Verdict, n: usize) -> &'static str {
 /// One word or the other.
 pub(crate) const fn plural(n: usize, one: &'static str, many: &'static str) -> &'static str {
     if n == 1 { one } else { many }
+}
+
+/// How many comparisons are called faster or slower, beside how many chance alone would call.
+pub(crate) fn by_chance(rows: &[ComparisonResult]) -> String {
+    let called = rows
+        .iter()
+        .filter(|row| matches!(row.verdict.as_str(), "faster" | "slower"))
+        .count();
+    format!(
+        "{called} called faster or slower; where nothing differs, at most {:.1} would be by chance.",
+        false_alarms(rows)
+    )
 }
 
 /// The sign of a comparison's verdict.

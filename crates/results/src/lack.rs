@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Verdict;
+
 /// What is missing, and what to say of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lack {
@@ -35,7 +37,17 @@ impl Need {
     /// Whether this machine could never have it, however long it measured.
     #[must_use]
     pub const fn is_beyond_this_machine(self) -> bool {
-        matches!(self, Self::Cpus | Self::Program | Self::System)
+        matches!(self.verdict(), Verdict::NotTestable)
+    }
+
+    /// The verdict on a claim that lacks it: what was tried and gave no figures is open, all else was never measured.
+    #[must_use]
+    pub const fn verdict(self) -> Verdict {
+        match self {
+            Self::Cpus | Self::Program | Self::System => Verdict::NotTestable,
+            Self::Memory | Self::Profile => Verdict::NotMeasured,
+            Self::Figures => Verdict::Inconclusive,
+        }
     }
 }
 

@@ -224,10 +224,26 @@ pub enum Verdict {
     Holds,
     /// None of it does.
     DoesNotHold,
-    /// Neither; the reason says what would settle it.
+    /// It was measured and is neither; the reason says what would settle it.
     Inconclusive,
+    /// This run has no cells for it; the reason names the command that has.
+    NotMeasured,
     /// What it needs is not here; the reason says what.
     NotTestable,
+}
+
+impl Verdict {
+    /// As `results.json` spells it.
+    #[must_use]
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::DoesNotHold => "does-not-hold",
+            Self::Inconclusive => "inconclusive",
+            Self::NotMeasured => "not-measured",
+            Self::NotTestable => "not-testable",
+        }
+    }
 }
 
 /// An answer: a claim's verdict, or a fact.
@@ -249,7 +265,7 @@ pub struct Finding {
     pub ci95: Option<[f64; 2]>,
     /// Of `published`, `measured` and `ci95`.
     pub unit: String,
-    /// Why it is inconclusive or not testable.
+    /// Why it is inconclusive, not measured or not testable.
     pub reason: Option<String>,
 }
 

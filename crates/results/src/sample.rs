@@ -1,10 +1,12 @@
 //! What one worker measured: the unit of every analysis.
 //!
-//! A [`Sample`] is one run of one case; a [`StoredSample`] says which case, round and attempt it was.
+//! A [`Sample`] is one run of one case; a [`StoredSample`] says which case, round, try and attempt it was. What the tries of a
+//! round make is decided here, in [`by_round`], and nowhere else.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use threadgauge_stats::geometric_mean;
 
 use crate::Status;
 
@@ -43,7 +45,11 @@ impl Sample {
     /// The value of `metric`, where it was measured.
     #[must_use]
     pub fn value(&self, metric: &str) -> Option<f64> {
-        self.metrics.iter().find(|m| m.name == metric).map(|m| m.value)
+        self.metric(metric).map(|m| m.value)
+    }
+
+    fn metric(&self, name: &str) -> Option<&Metric> {
+        self.metrics.iter().find(|m| m.name == name)
     }
 }
 
@@ -58,7 +64,7 @@ pub struct Metric {
     pub value: f64,
 }
 
-/// A sample and its place in the run.
+/// A try of a sample and its place in the run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredSample {
     /// The id of the experiment.
@@ -69,9 +75,11 @@ pub struct StoredSample {
     pub round: u32,
     /// 0, or 1 for A′, the reference case's second copy.
     pub copy: u32,
-    /// 0, or counted up where the noise rules had it repeated.
+    /// Which of the sample's tries, counted from 0: each is a fresh worker at another moment of the round.
+    pub nth_try: u32,
+    /// 0, or counted up where the noise rules had the try repeated.
     pub attempt: u32,
-    /// Beyond the noise limits: a later attempt replaces it; a last attempt that is gated leaves its round unpaired.
+    /// Beyond the noise limits: a later attempt replaces it. Never deleted.
     pub gated: bool,
     /// RFC 3339, UTC.
     pub started: String,
@@ -84,13 +92,32 @@ pub struct StoredSample {
 /// Which of a case's figures to take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Take {
-    /// The last attempt of every round, also where it was disturbed to the end: for a single figure.
+    /// Every round, also one that was disturbed to the end: for a single figure.
     All,
-    /// Undisturbed attempts alone: a disturbed round is not paired with another (METHOD rule 10).
+    /// Rounds with an undisturbed try alone: a disturbed round is not paired with another (METHOD rule 10).
     Undisturbed,
 }
 
-/// The figures of one copy of a case, round by round.
+/// The figures of one copy of a case: one value a round, whatever its number of tries.
+///
+/// Of a try its last undisturbed attempt counts, of a sample its undisturbed tries; where there are none, the disturbed ones
+/// for [`Take::All`]. Of several tries a time is the geometric mean, which has no bias where one cell is noisier than
+/// another; what may be zero or less, which is anything else, the arithmetic mean.
+///
+/// ```
+/// # use std::collections::BTreeMap;
+/// # use threadgauge_results::{Metric, Sample, Status, StoredSample, Take, by_round};
+/// let tried = |nth_try, value| StoredSample {
+///     experiment: "e".to_owned(), case: "e/a=1".to_owned(), round: 1, copy: 0, nth_try, attempt: 0,
+///     gated: false, started: String::new(), wall_ns: 1,
+///     sample: Sample {
+///         status: Status::Ok, reason: None, tags: vec![], noise: BTreeMap::new(),
+///         metrics: vec![Metric { name: "elapsed".to_owned(), unit: "ns".to_owned(), value }],
+///     },
+/// };
+/// let rounds = by_round(&[tried(0, 2.0), tried(1, 8.0)], "e/a=1", 0, "elapsed", Take::Undisturbed);
+/// assert_eq!(rounds, BTreeMap::from([(1, 4.0)]));
+/// ```
 #[must_use]
 pub fn by_round<'a>(
     samples: impl IntoIterator<Item = &'a StoredSample>,
@@ -99,10 +126,33 @@ pub fn by_round<'a>(
     metric: &str,
     take: Take,
 ) -> BTreeMap<u32, f64> {
-    // Attempts come in order, so a later one replaces an earlier one of its round.
-    samples
-        .into_iter()
-        .filter(|s| s.case == case && s.copy == copy && (take == Take::All || !s.gated))
-        .filter_map(|s| Some((s.round, s.sample.value(metric)?)))
-        .collect()
+    let mut rounds: BTreeMap<u32, BTreeMap<u32, (bool, &Metric)>> = BTreeMap::new();
+    for stored in samples.into_iter().filter(|s| s.case == case && s.copy == copy) {
+        let Some(measured) = stored.sample.metric(metric) else {
+            continue;
+        };
+        let tries = rounds.entry(stored.round).or_default();
+        let was_undisturbed = tries.get(&stored.nth_try).is_some_and(|(gated, _)| !gated);
+        // Attempts come in order.
+        if !(stored.gated && was_undisturbed) {
+            tries.insert(stored.nth_try, (stored.gated, measured));
+        }
+    }
+    let of_round = |(round, tries): (u32, BTreeMap<u32, (bool, &Metric)>)| {
+        let all_gated = tries.values().all(|(gated, _)| *gated);
+        let counted = tries.values().filter(|(gated, _)| *gated == all_gated);
+        let counted: Vec<&Metric> = counted.map(|(_, metric)| *metric).collect();
+        (take == Take::All || !all_gated).then(|| (round, mean(&counted)))
+    };
+    rounds.into_iter().filter_map(of_round).collect()
+}
+
+fn mean(tries: &[&Metric]) -> f64 {
+    let values: Vec<f64> = tries.iter().map(|m| m.value).collect();
+    let is_time = tries.iter().all(|m| m.unit == "ns");
+    match (&values[..], geometric_mean(&values)) {
+        ([only], _) => *only,
+        (_, Ok(mean)) if is_time => mean,
+        (several, _) => several.iter().sum::<f64>() / several.len() as f64,
+    }
 }

@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,8 @@ pub const STORE_FILE: &str = "results.sqlite";
 
 /// "thrg": tells our files from other SQLite files.
 const APPLICATION_ID: i64 = 0x7468_7267;
-const VERSION: i64 = 1;
+/// 1: one try a sample, and no looks.
+const VERSION: i64 = 2;
 
 const TABLES: &str = "
 CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
@@ -29,9 +30,12 @@ CREATE TABLE planned_case(
   params TEXT NOT NULL, estimate_ms INTEGER NOT NULL, skip TEXT) STRICT;
 CREATE TABLE sample(
   id INTEGER PRIMARY KEY, case_id TEXT NOT NULL REFERENCES planned_case(id), round INTEGER NOT NULL,
-  copy INTEGER NOT NULL, attempt INTEGER NOT NULL, gated INTEGER NOT NULL, status TEXT NOT NULL,
+  copy INTEGER NOT NULL, try INTEGER NOT NULL, attempt INTEGER NOT NULL, gated INTEGER NOT NULL, status TEXT NOT NULL,
   reason TEXT, tags TEXT NOT NULL, noise TEXT NOT NULL, started TEXT NOT NULL, wall_ns INTEGER NOT NULL,
-  UNIQUE(case_id, round, copy, attempt)) STRICT;
+  UNIQUE(case_id, round, copy, try, attempt)) STRICT;
+CREATE TABLE look(
+  experiment TEXT NOT NULL REFERENCES experiment(id), rounds INTEGER NOT NULL, tries INTEGER NOT NULL,
+  PRIMARY KEY(experiment, rounds)) STRICT, WITHOUT ROWID;
 CREATE TABLE metric(
   sample_id INTEGER NOT NULL REFERENCES sample(id), position INTEGER NOT NULL, name TEXT NOT NULL,
   unit TEXT NOT NULL, value REAL NOT NULL, PRIMARY KEY(sample_id, position)) STRICT, WITHOUT ROWID;
@@ -71,6 +75,18 @@ pub enum StoreError {
         path.display()
     )]
     Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its schema.
+        found: i64,
+    },
+    /// It was written by an earlier version, and is to be gone on with.
+    #[error(
+        "{} has schema {found}, which this version reads and does not go on with (its samples are the least of several \
+         tries); begin a new run, or use the threadgauge that wrote it",
+        path.display()
+    )]
+    Older {
         /// The file.
         path: PathBuf,
         /// Its schema.
@@ -152,6 +168,15 @@ pub struct StoredCase {
     pub skip: Option<Lack>,
 }
 
+/// A look at an experiment's claims between two rounds. What was decided at it stays decided, so it is kept what it was based on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Look {
+    /// How many rounds were done.
+    pub rounds: u32,
+    /// How many tries were stored, of which those of these rounds count.
+    pub tries: u32,
+}
+
 /// An open store.
 #[derive(Debug)]
 pub struct Store {
@@ -204,11 +229,14 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// When there is none, another run holds it, or it is foreign, damaged or newer.
+    /// When there is none, another run holds it, or it is foreign, damaged, newer or older.
     pub fn resume(dir: &Path) -> Result<Self, StoreError> {
         let path = existing(dir)?;
         let store = Self::connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        store.check()?;
+        let found = store.check()?;
+        if found < VERSION {
+            return Err(StoreError::Older { path, found });
+        }
         store.hold()?;
         Ok(store)
     }
@@ -232,24 +260,13 @@ impl Store {
         Ok(store)
     }
 
-    /// Makes one sample durable: it survives whatever happens next.
+    /// Makes one try durable: it survives whatever happens next.
     ///
     /// # Errors
     ///
     /// When the disk is full or fails; what was stored before is kept.
     pub fn add(&mut self, stored: &StoredSample) -> Result<(), StoreError> {
         let result = add(&mut self.connection, stored);
-        self.wrap(result)
-    }
-
-    /// Puts a sample in the place of the one with the same case, round, copy and attempt, which had fewer tries. Either the
-    /// one or the other survives whatever happens.
-    ///
-    /// # Errors
-    ///
-    /// As [`Store::add`].
-    pub fn replace(&mut self, stored: &StoredSample) -> Result<(), StoreError> {
-        let result = replace(&mut self.connection, stored);
         self.wrap(result)
     }
 
@@ -323,17 +340,20 @@ impl Store {
             .collect()
     }
 
-    /// The samples of an experiment in the order they were measured, gated ones included.
+    /// The tries of an experiment in the order they were measured, gated ones included. A store of schema 1 has one a sample.
     ///
     /// # Errors
     ///
     /// When the store is damaged.
     pub fn samples(&self, experiment: &str) -> Result<Vec<StoredSample>, StoreError> {
+        let nth_try = if self.has_looks()? { "s.try" } else { "0" };
         let rows = self.wrap(query(
             &self.connection,
-            "SELECT s.id, s.case_id, s.round, s.copy, s.attempt, s.gated, s.status, s.reason, s.tags, s.noise,
-                    s.started, s.wall_ns
-             FROM sample s JOIN planned_case c ON c.id = s.case_id WHERE c.experiment = ?1 ORDER BY s.id",
+            &format!(
+                "SELECT s.id, s.case_id, s.round, s.copy, s.attempt, s.gated, s.status, s.reason, s.tags, s.noise,
+                        s.started, s.wall_ns, {nth_try}
+                 FROM sample s JOIN planned_case c ON c.id = s.case_id WHERE c.experiment = ?1 ORDER BY s.id"
+            ),
             [experiment],
             |row| {
                 let status: String = row.get(6)?;
@@ -344,6 +364,7 @@ impl Store {
                     case: row.get(1)?,
                     round: row.get(2)?,
                     copy: row.get(3)?,
+                    nth_try: row.get(12)?,
                     attempt: row.get(4)?,
                     gated: row.get(5)?,
                     started: row.get(10)?,
@@ -368,6 +389,50 @@ impl Store {
             samples.push(stored);
         }
         Ok(samples)
+    }
+
+    /// Stores that an experiment's claims are looked at now.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::add`].
+    pub fn add_look(&mut self, experiment: &str, look: Look) -> Result<(), StoreError> {
+        let result = self.connection.execute(
+            "INSERT INTO look VALUES(?1, ?2, ?3)",
+            params![experiment, look.rounds, look.tries],
+        );
+        self.wrap(result).map(drop)
+    }
+
+    /// The looks at an experiment so far, in order.
+    ///
+    /// # Errors
+    ///
+    /// When the store is damaged.
+    pub fn looks(&self, experiment: &str) -> Result<Vec<Look>, StoreError> {
+        if !self.has_looks()? {
+            return Ok(Vec::new());
+        }
+        self.wrap(query(
+            &self.connection,
+            "SELECT rounds, tries FROM look WHERE experiment = ?1 ORDER BY rounds",
+            [experiment],
+            |row| {
+                Ok(Look {
+                    rounds: row.get(0)?,
+                    tries: row.get(1)?,
+                })
+            },
+        ))
+    }
+
+    /// Whether it keeps looks and every try: one of schema 1 does not.
+    ///
+    /// # Errors
+    ///
+    /// When the store is damaged.
+    pub fn has_looks(&self) -> Result<bool, StoreError> {
+        Ok(self.wrap(self.pragma::<i64>("user_version"))? >= 2)
     }
 
     /// Folds the write-ahead log in, so that one file is left.
@@ -411,8 +476,8 @@ impl Store {
         ))
     }
 
-    /// Whether it is ours, whole, and of a version we know.
-    fn check(&self) -> Result<(), StoreError> {
+    /// Its version, if it is ours, whole, and of one we know.
+    fn check(&self) -> Result<i64, StoreError> {
         let application: i64 = self.wrap(self.pragma("application_id"))?;
         let version: i64 = self.wrap(self.pragma("user_version"))?;
         if application != APPLICATION_ID {
@@ -429,7 +494,7 @@ impl Store {
         }
         let verdict: String = self.wrap(self.pragma("quick_check"))?;
         if verdict == "ok" {
-            Ok(())
+            Ok(version)
         } else {
             Err(self.damaged(verdict))
         }
@@ -562,31 +627,14 @@ fn existing(dir: &Path) -> Result<PathBuf, StoreError> {
 
 fn add(connection: &mut Connection, stored: &StoredSample) -> rusqlite::Result<()> {
     let whole = connection.transaction()?;
-    insert(&whole, stored)?;
-    whole.commit()
-}
-
-fn replace(connection: &mut Connection, stored: &StoredSample) -> rusqlite::Result<()> {
-    const OLD: &str = "case_id = ?1 AND round = ?2 AND copy = ?3 AND attempt = ?4";
-    let key = params![stored.case, stored.round, stored.copy, stored.attempt];
-    let whole = connection.transaction()?;
     whole.execute(
-        &format!("DELETE FROM metric WHERE sample_id IN (SELECT id FROM sample WHERE {OLD})"),
-        key,
-    )?;
-    whole.execute(&format!("DELETE FROM sample WHERE {OLD}"), key)?;
-    insert(&whole, stored)?;
-    whole.commit()
-}
-
-fn insert(whole: &Transaction<'_>, stored: &StoredSample) -> rusqlite::Result<()> {
-    whole.execute(
-        "INSERT INTO sample(case_id, round, copy, attempt, gated, status, reason, tags, noise, started, wall_ns)
-         VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+        "INSERT INTO sample(case_id, round, copy, try, attempt, gated, status, reason, tags, noise, started, wall_ns)
+         VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
         params![
             stored.case,
             stored.round,
             stored.copy,
+            stored.nth_try,
             stored.attempt,
             stored.gated,
             json(&stored.sample.status).trim_matches('"'),
@@ -604,7 +652,7 @@ fn insert(whole: &Transaction<'_>, stored: &StoredSample) -> rusqlite::Result<()
             params![id, position, metric.name, metric.unit, metric.value],
         )?;
     }
-    Ok(())
+    whole.commit()
 }
 
 fn query<T>(

@@ -188,6 +188,12 @@ pub fn figure(value: f64, ci95: Option<[f64; 2]>, unit: &str) -> String {
     Scale::of(unit, value).estimate(value, ci95)
 }
 
+/// A number that somebody published, to its own digits: `134.127`.
+#[must_use]
+pub fn published(value: f64) -> String {
+    trimmed(value)
+}
+
 /// A share of 1 in percent: `1.23 %`, and `0 %` for nothing.
 pub fn percent(share: f64) -> String {
     let value = share * 100.0;

@@ -5,9 +5,10 @@ use std::fs;
 use std::path::Path;
 
 use threadgauge_results::{
-    Metric, Params, RunRecord, STORE_FILE, Sample, Status, Store, StoreError, StoredCase, StoredExperiment,
-    StoredSample,
+    Look, Metric, Params, RunRecord, STORE_FILE, Sample, Status, Store, StoreError, StoredCase,
+    StoredExperiment, StoredSample, Take, by_round, paired,
 };
+use threadgauge_stats::paired_ratio;
 
 fn record() -> RunRecord {
     RunRecord {
@@ -45,6 +46,7 @@ fn sample(case: &str, round: u32, value: f64) -> StoredSample {
         case: case.to_owned(),
         round,
         copy: 0,
+        nth_try: 0,
         attempt: 0,
         gated: false,
         started: "2026-01-01T00:00:01Z".to_owned(),
@@ -96,25 +98,174 @@ fn what_was_stored_is_read_back() {
 }
 
 #[test]
-fn a_sample_with_another_try_takes_the_place_of_the_one_before() {
+fn every_try_is_stored_beside_the_others() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = create(dir.path());
-    let (first, other) = (
-        sample("create/count=1", 1, 2.5),
-        StoredSample {
-            attempt: 1,
-            ..sample("create/count=1", 1, 9.0)
-        },
-    );
-    for sample in [&first, &other] {
-        store.add(sample).unwrap();
+    let tries = [(0, 0, 2.5), (1, 0, 9.0), (1, 1, 1.5)].map(|(nth_try, attempt, value)| StoredSample {
+        nth_try,
+        attempt,
+        ..sample("create/count=1", 1, value)
+    });
+    for tried in &tries {
+        store.add(tried).unwrap();
     }
-    let least = StoredSample {
-        wall_ns: 10,
-        ..sample("create/count=1", 1, 1.5)
-    };
-    store.replace(&least).unwrap();
-    assert_eq!(store.samples("create").unwrap(), [other, least]);
+    assert_eq!(store.samples("create").unwrap(), tries);
+}
+
+#[test]
+fn looks_are_kept_in_order_and_none_is_taken_twice() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = create(dir.path());
+    let looks = [(7, 14), (10, 18)].map(|(rounds, tries)| Look { rounds, tries });
+    for look in looks {
+        store.add_look("create", look).unwrap();
+    }
+    assert!(store.add_look("create", Look { rounds: 7, tries: 99 }).is_err());
+    assert_eq!(store.looks("create").unwrap(), looks);
+    assert_eq!(store.looks("print").unwrap(), []);
+}
+
+#[test]
+fn a_store_of_schema_1_opens_as_one_try_a_sample_and_is_not_gone_on_with() {
+    let dir = tempfile::tempdir().unwrap();
+    create(dir.path()).close().unwrap();
+    let old = rusqlite::Connection::open(dir.path().join(STORE_FILE)).unwrap();
+    old.execute_batch(
+        "DROP TABLE sample; DROP TABLE look;
+         CREATE TABLE sample(
+           id INTEGER PRIMARY KEY, case_id TEXT NOT NULL REFERENCES planned_case(id), round INTEGER NOT NULL,
+           copy INTEGER NOT NULL, attempt INTEGER NOT NULL, gated INTEGER NOT NULL, status TEXT NOT NULL,
+           reason TEXT, tags TEXT NOT NULL, noise TEXT NOT NULL, started TEXT NOT NULL, wall_ns INTEGER NOT NULL,
+           UNIQUE(case_id, round, copy, attempt)) STRICT;
+         INSERT INTO sample VALUES(1, 'create/count=1', 1, 0, 0, 0, 'ok', NULL, '[\"cold\"]',
+           '{\"steal_share\": 0.0}', '2026-01-01T00:00:01Z', 5);
+         INSERT INTO metric VALUES(1, 0, 'ns_per_unit', 'ns', 1.5);
+         PRAGMA user_version = 1;",
+    )
+    .unwrap();
+    drop(old);
+    let store = Store::read(dir.path()).unwrap();
+    assert_eq!(
+        store.samples("create").unwrap(),
+        [sample("create/count=1", 1, 1.5)]
+    );
+    assert_eq!(store.looks("create").unwrap(), []);
+    drop(store);
+    let refused = Store::resume(dir.path()).unwrap_err();
+    assert!(
+        matches!(refused, StoreError::Older { found: 1, .. }),
+        "{refused:?}"
+    );
+}
+
+/// Values of one round of a case, in the order measured: try, attempt, gated, value.
+fn of_one_round(unit: &str, tries: &[(u32, u32, bool, f64)], take: Take) -> Option<f64> {
+    let tries = tries.iter().map(|&(nth_try, attempt, gated, value)| {
+        let mut tried = sample("create/count=1", 1, value);
+        tried.sample.metrics[0].unit = unit.to_owned();
+        StoredSample {
+            nth_try,
+            attempt,
+            gated,
+            ..tried
+        }
+    });
+    let tries: Vec<StoredSample> = tries.collect();
+    by_round(&tries, "create/count=1", 0, "ns_per_unit", take).remove(&1)
+}
+
+#[test]
+fn several_tries_of_a_time_are_their_geometric_mean_and_of_anything_else_the_arithmetic() {
+    let tries = [(0, 0, false, 2.0), (1, 0, false, 8.0)];
+    assert_eq!(of_one_round("ns", &tries, Take::Undisturbed), Some(4.0));
+    assert_eq!(of_one_round("ratio", &tries, Take::Undisturbed), Some(5.0));
+}
+
+#[test]
+fn the_undisturbed_tries_count_and_where_there_are_none_all_do() {
+    let repeated = [(0, 0, true, 9.0), (1, 0, false, 8.0), (0, 1, false, 2.0)];
+    let one_left = [(0, 0, true, 9.0), (1, 0, false, 8.0), (0, 1, true, 7.0)];
+    let none_left = [(0, 0, true, 9.0), (1, 0, true, 8.0), (0, 1, true, 2.0)];
+    for (tries, undisturbed, all) in [
+        (&repeated, Some(4.0), 4.0),
+        (&one_left, Some(8.0), 8.0),
+        (&none_left, None, 4.0),
+    ] {
+        assert_eq!(of_one_round("ns", tries, Take::Undisturbed), undisturbed);
+        assert_eq!(of_one_round("ns", tries, Take::All), Some(all));
+    }
+}
+
+/// Runs of seven rounds of two cells with equal truth, which differ in the number of tries and in noise: the geometric
+/// mean of their ratios, and the share in which the whole 95 % interval lies beyond 1 ± 3 %.
+fn runs_of_equals(
+    tries: [u32; 2],
+    noise: [f64; 2],
+    choose: impl Fn(&[StoredSample], &str) -> BTreeMap<u32, f64>,
+) -> (f64, f64) {
+    const RUNS: u32 = 2_000;
+    const CELLS: [&str; 2] = ["create/count=1", "create/count=2"];
+    let mut rng = fastrand::Rng::with_seed(14);
+    let mut normal = || (-2.0 * (1.0 - rng.f64()).ln()).sqrt() * (std::f64::consts::TAU * rng.f64()).cos();
+    let (mut logs, mut alarms) = (0.0, 0);
+    for _ in 0..RUNS {
+        let [a, b] = [0, 1].map(|cell| {
+            let all = (1..=7).flat_map(|round| (0..tries[cell]).map(move |nth_try| (round, nth_try)));
+            let tried = all.map(|(round, nth_try)| StoredSample {
+                nth_try,
+                ..sample(CELLS[cell], round, 100.0 * (noise[cell] * normal()).exp())
+            });
+            choose(&tried.collect::<Vec<_>>(), CELLS[cell])
+        });
+        let (a, b) = paired(&a, &b);
+        let ratio = paired_ratio(&a, &b, 0.05).unwrap();
+        let ci = ratio.ci.unwrap();
+        logs += ratio.estimate.ln();
+        alarms += u32::from(ci.low > 1.03 || ci.high < 0.97);
+    }
+    (
+        (logs / f64::from(RUNS)).exp(),
+        f64::from(alarms) / f64::from(RUNS),
+    )
+}
+
+/// As it was once: the least of the tries.
+fn least(tries: &[StoredSample], _: &str) -> BTreeMap<u32, f64> {
+    let mut rounds = BTreeMap::new();
+    for tried in tries {
+        let value = tried.sample.value("ns_per_unit").unwrap();
+        let least: &mut f64 = rounds.entry(tried.round).or_insert(value);
+        *least = least.min(value);
+    }
+    rounds
+}
+
+fn mean_of_logs(tries: &[StoredSample], case: &str) -> BTreeMap<u32, f64> {
+    by_round(tries, case, 0, "ns_per_unit", Take::Undisturbed)
+}
+
+#[test]
+fn neither_unequal_noise_nor_unequal_tries_make_a_difference_where_there_is_none() {
+    for (tries, noise) in [
+        ([2, 2], [0.02, 0.10]),
+        ([1, 1], [0.02, 0.10]),
+        ([12, 1], [0.05, 0.05]),
+    ] {
+        let (ratio, alarms) = runs_of_equals(tries, noise, mean_of_logs);
+        let says = format!("{tries:?} tries, noise {noise:?}: ratio {ratio:.3}, {alarms:.3} of alarms");
+        assert!((ratio - 1.0).abs() < 0.01 && alarms <= 0.05, "{says}");
+    }
+}
+
+#[test]
+fn the_least_of_several_tries_would_make_one() {
+    let (ratio, alarms) = runs_of_equals([12, 1], [0.05, 0.05], least);
+    assert!(
+        ratio > 1.08 && alarms > 0.3,
+        "ratio {ratio:.3}, {alarms:.3} of alarms"
+    );
+    let (ratio, _) = runs_of_equals([2, 2], [0.02, 0.10], least);
+    assert!(ratio < 0.97, "also where both have as many: {ratio:.3}");
 }
 
 #[test]

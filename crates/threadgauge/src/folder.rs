@@ -87,6 +87,7 @@ fn rows<'a>(stored: &'a StoredSample, params: &'a Params) -> Vec<SampleRow<'a>> 
         params,
         round: stored.round,
         copy: stored.copy,
+        nth_try: stored.nth_try,
         attempt: stored.attempt,
         status: stored.sample.status,
         reason: stored.sample.reason.as_deref(),

@@ -5,7 +5,7 @@ mod serve;
 #[path = "command/turns.rs"]
 mod turns;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -303,18 +303,14 @@ fn stored_run(dir: &Path, record: &RunRecord, value: impl Fn(u32, u32) -> (f64, 
     };
     let mut store = Store::create(dir, record, &serde_json::json!({"kernel": dir}), &[plan]).unwrap();
     for (round, copy) in (1..=7).flat_map(|round| [(round, 0), (round, 1)]) {
-        let metric = threadgauge_experiments::CATALOGUE
-            .get("null")
-            .unwrap()
-            .about()
-            .primary[0]
-            .name;
+        let metric = threadgauge_experiments::CATALOGUE.get("null").unwrap().primary[0].name;
         let (value, gated) = value(round, copy);
         let sample = StoredSample {
             experiment: "null".to_owned(),
             case: case.id.clone(),
             round,
             copy,
+            nth_try: 0,
             attempt: 0,
             gated,
             started: record.started.clone(),
@@ -342,9 +338,10 @@ fn a_slower_run_fails_the_check_and_an_equal_one_does_not() {
     stored(&dir.path().join("a"), 0, 100.0);
     stored(&dir.path().join("b"), 0, 110.0);
     let rows = |a, b| json(&threadgauge(dir.path(), &["compare", a, b, "--json"]))["rows"].clone();
-    assert_eq!(rows("a", "a")[0]["verdict"], "same");
-    assert_eq!(rows("a", "b")[0]["verdict"], "slower");
-    assert_eq!(rows("b", "a")[0]["verdict"], "faster");
+    // One case of two runs that took no turns: a change cannot be told from the machine's level.
+    for (a, b) in [("a", "a"), ("a", "b"), ("b", "a")] {
+        assert_eq!(rows(a, b)[0]["verdict"], "unknown");
+    }
     let check = |b, fail_on| {
         threadgauge(dir.path(), &["compare", "a", b, "--fail-on", fail_on])
             .status
@@ -484,52 +481,40 @@ fn a_killed_run_is_resumed_with_the_same_cases_and_loses_nothing() {
 }
 
 #[test]
-fn a_short_case_is_the_least_of_some_tries_and_says_of_how_many() {
+fn every_try_of_a_short_case_is_stored_and_one_that_a_killed_run_lacks_is_taken_when_it_is_resumed() {
     let dir = tempfile::tempdir().unwrap();
     let only = "method=pool,alive=1,parent_mib=0,cpus=1";
-    let run = ["run", "create", "--only", only, "--rounds", "1", "--out", "run"];
+    let run = ["run", "create", "--only", only, "--rounds", "1", "--out", "whole"];
     assert!(threadgauge(dir.path(), &run).status.success());
-    let samples = Store::read(&dir.path().join("run"))
-        .unwrap()
-        .samples("create")
-        .unwrap();
-    assert!(!samples.is_empty());
-    for stored in samples {
-        let noise = &stored.sample.noise;
-        assert!(noise["tries"] >= 2.0, "{noise:?}");
-        assert!(noise["greatest_to_least"] >= 1.0, "{noise:?}");
+    let first_attempts = |run: &str| {
+        let samples = Store::read(&dir.path().join(run))
+            .unwrap()
+            .samples("create")
+            .unwrap();
+        let first = samples.into_iter().filter(|s| s.attempt == 0);
+        first.map(|s| (s.copy, s.nth_try)).collect::<BTreeSet<_>>()
+    };
+    let all = BTreeSet::from([(0, 0), (0, 1), (1, 0), (1, 1)]);
+    assert_eq!(first_attempts("whole"), all);
+
+    // As a run leaves it that was killed before the last of them.
+    let whole = Store::read(&dir.path().join("whole")).unwrap();
+    let plan: Vec<StoredExperiment> = whole.experiments().unwrap();
+    let begun = plan.into_iter().map(|e| StoredExperiment {
+        stopped_because: None,
+        ..e
+    });
+    let begun: Vec<StoredExperiment> = begun.collect();
+    let (record, machine) = (whole.run().unwrap(), whole.machine().unwrap());
+    let mut killed = Store::create(&dir.path().join("killed"), &record, &machine, &begun).unwrap();
+    for tried in &whole.samples("create").unwrap()[..3] {
+        killed.add(tried).unwrap();
     }
-}
-
-#[test]
-fn a_sample_that_lacks_tries_gets_them_when_its_run_is_resumed() {
-    let dir = tempfile::tempdir().unwrap();
-    let folder = dir.path().join("run");
-    let only = "method=pool,alive=1,parent_mib=0,cpus=1";
-    let run = ["run", "create", "--only", only, "--rounds", "1", "--out", "run"];
-    assert!(threadgauge(dir.path(), &run).status.success());
-    let tries = |stored: &StoredSample| stored.sample.noise["tries"];
-    // As a run leaves it that was killed after the first of them.
-    let mut store = Store::resume(&folder).unwrap();
-    let complete = store.samples("create").unwrap();
-    let last = complete.iter().max_by_key(|s| s.attempt).unwrap();
-    let mut killed = last.clone();
-    killed.sample.noise.remove("tries");
-    store.replace(&killed).unwrap();
-    store.set_stopped("create", None).unwrap();
-    store.close().unwrap();
-
-    assert!(
-        threadgauge(dir.path(), &["run", "--resume", "run"])
-            .status
-            .success()
-    );
-    let again = Store::read(&folder).unwrap().samples("create").unwrap();
-    assert_eq!(again.len(), complete.len());
-    let key = |s: &StoredSample| (s.round, s.copy, s.attempt);
-    let mended = again.iter().find(|s| key(s) == key(last)).unwrap();
-    assert_eq!(tries(mended), tries(last));
-    assert!(mended.wall_ns > last.wall_ns);
+    killed.close().unwrap();
+    assert_eq!(first_attempts("killed").len(), 3);
+    let resumed = threadgauge(dir.path(), &["run", "--resume", "killed"]);
+    assert!(resumed.status.success(), "{}", text(&resumed.stderr));
+    assert_eq!(first_attempts("killed"), all);
 }
 
 #[test]

@@ -11,7 +11,7 @@ const LONGEST_NS: f64 = 60e6;
 pub enum Role {
     /// This library.
     Ours,
-    /// This library, from another checkout.
+    /// This library, of another build.
     Before,
     /// Others, under the same contract.
     Peer,
@@ -20,7 +20,7 @@ pub enum Role {
 }
 
 /// A way of bounded concurrent execution.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Peer {
     /// In tables.
     pub name: &'static str,
@@ -54,7 +54,7 @@ const fn ours(name: &'static str, empty_ns: f64) -> Peer {
     }
 }
 
-/// The same from another checkout.
+/// The same of another build.
 const fn before(name: &'static str, ours: Peer) -> Peer {
     Peer {
         name,

@@ -21,7 +21,7 @@ const SAME_RATE: f64 = 0.05;
 pub enum Program {
     /// Ours and the Rust peers.
     Rust,
-    /// The same program from another checkout: ours before a change.
+    /// The same program of another build: ours before a change.
     Before,
     /// Goroutines.
     Go,
@@ -44,7 +44,7 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Builds those named. Only ours must be there, and that of the checkout `before`, where one is given.
+    /// Builds those named. Only ours must be there, and that of `before`, if it is given.
     pub fn build(wanted: impl Iterator<Item = Program>, before: Option<&Path>) -> Result<Self> {
         let built =
             std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
@@ -164,18 +164,6 @@ impl Program {
             }
         }
     }
-}
-
-/// The Rust program of a checkout.
-fn rust(checkout: &Path, into: &Path) -> Result<Vec<PathBuf>> {
-    shell::run(
-        shell::cargo()
-            .args(["build", "--quiet", "--release", "--locked", "--manifest-path"])
-            .arg(checkout.join(SOURCES).join("Cargo.toml"))
-            .arg("--target-dir")
-            .arg(into),
-    )?;
-    Ok(vec![into.join("release/bench-exec")])
 }
 
 fn installed(program: &str) -> Result<PathBuf> {

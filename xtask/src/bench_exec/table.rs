@@ -4,11 +4,12 @@
 
 use std::fmt::Write as _;
 
-use threadgauge_stats::{Estimate, geometric_mean, paired_ratio};
+use threadgauge_stats::{Estimate, paired_ratio};
 
 use super::peers::{Peer, Role};
 use super::workload::{self, BURN_1_MS, BURN_10_US, EMPTY_2, EMPTY_8, SLEEP, THREADS, Workload};
 use super::{Measured, Sample};
+use crate::rig::change::{LIMIT, mean_by_round};
 use crate::rig::figures::{Spread, at_most, estimate, number, show, spread_of};
 
 const NS: f64 = 1.0;
@@ -56,22 +57,21 @@ impl Measured {
         spread_of(pairs.filter_map(|(a, b)| Some(a.as_ref()?.elapsed_ns / b.as_ref()?.elapsed_ns * scale)))
     }
 
-    /// What an object costs with `after` over what it costs with `before`, of the rounds that have both.
+    /// What an object costs with `after` over what it costs with `before`, by round.
     fn change(
         &self,
         [before, after]: [&str; 2],
         workload: &Workload,
         cost: impl Fn(&Sample) -> f64,
-    ) -> Option<Estimate> {
-        let samples =
-            [before, after].map(|peer| (self.samples(peer, workload), self.objects(peer, workload)));
-        let [(before, few), (after, many)] = samples;
-        let pairs = before
+    ) -> Vec<Option<f64>> {
+        let scale = self.objects(before, workload) / self.objects(after, workload);
+        let pairs = self
+            .samples(before, workload)
             .iter()
-            .zip(after)
-            .filter_map(|(before, after)| Some((cost(before.as_ref()?) / few, cost(after.as_ref()?) / many)));
-        let (before, after): (Vec<f64>, Vec<f64>) = pairs.unzip();
-        paired_ratio(&before, &after, 0.05).ok()
+            .zip(self.samples(after, workload));
+        pairs
+            .map(|(before, after)| Some(cost(after.as_ref()?) / cost(before.as_ref()?) * scale))
+            .collect()
     }
 
     /// Share over the ideal that ran beside it.
@@ -128,49 +128,59 @@ Names end in the most objects that are out at once (`k` or 1,024). The JVM count
     text
 }
 
-/// What may be added to a cost by a change.
-const NO_DEARER: f64 = 1.03;
+/// The estimate of ratios by round.
+fn over_rounds(ratios: &[Option<f64>]) -> Option<Estimate> {
+    let ratios: Vec<f64> = ratios.iter().copied().flatten().collect();
+    paired_ratio(&vec![1.0; ratios.len()], &ratios, 0.05).ok()
+}
 
-/// Ours over ours of another checkout, workload by workload.
+/// Ours over ours of another build, workload by workload.
 fn before_and_after(text: &mut String, measured: &Measured, chosen: &[&Peer]) {
     let mut rows = String::new();
-    let mut ratios = [Vec::new(), Vec::new()];
+    let mut changes = [Vec::new(), Vec::new()];
+    let cells = |changes: [Option<Estimate>; 2]| {
+        changes
+            .map(|of| format!("{} | {}", estimate(of.as_ref()), at_most(of.as_ref(), LIMIT)))
+            .join(" | ")
+    };
     for workload in workload::ALL {
-        for before in chosen.iter().filter(|peer| peer.role == Role::Before) {
+        for before in chosen
+            .iter()
+            .filter(|peer| peer.role == Role::Before && peer.runs(workload))
+        {
             let pair = [before.name, before.asked_for];
-            let changes = [
+            let [time, cpu] = [
                 measured.change(pair, workload, |sample| sample.elapsed_ns),
                 measured.change(pair, workload, |sample| sample.cpu_ns),
             ];
-            let [Some(time), Some(cpu)] = &changes else {
-                continue;
-            };
-            ratios[0].push(time.estimate);
-            ratios[1].push(cpu.estimate);
-            let ns = |peer| shown(measured.ns_per_object(peer, workload), NS);
+            let [was, is] = pair.map(|peer| shown(measured.ns_per_object(peer, workload), NS));
             let _ = writeln!(
                 rows,
-                "| {}, {} | {} | {} | {} | {} | {} |",
+                "| {}, {} | {was} | {is} | {} |",
                 before.asked_for,
                 workload.name,
-                ns(before.name),
-                ns(before.asked_for),
-                estimate(Some(time)),
-                at_most(Some(time), NO_DEARER),
-                estimate(Some(cpu)),
+                cells([over_rounds(&time), over_rounds(&cpu)])
             );
+            changes[0].push(time);
+            changes[1].push(cpu);
         }
     }
-    let [Ok(time), Ok(cpu)] = ratios.map(|ratios| geometric_mean(&ratios)) else {
+    if rows.is_empty() {
         return;
-    };
-    let _ = write!(
+    }
+    let all = changes.map(|rows| {
+        mean_by_round(measured.rounds, |round| {
+            rows.iter().map(|row| row.get(round).copied().flatten()).collect()
+        })
+    });
+    let _ = writeln!(
         text,
-        "\n## Before and after\n\nAn object's time and its CPU time over those of the other checkout: the ratio by round (Hodges–Lehmann), with its interval of 95 %.
-In the geometric mean over the rows: time {}, CPU time {}.\n
-| | ns an object, before | after | time, after over before | at most {NO_DEARER} | CPU time, after over before |\n|---|---:|---:|---:|---|---:|\n{rows}",
-        number(time),
-        number(cpu),
+        "\n## Before and after\n
+Ratios are Hodges–Lehmann estimates over rounds [95 % interval]; that of all is the geometric mean over the rows in each round.\n
+| | ns an object, before | after | time, after over before | ≤ {LIMIT} | CPU time, after over before | ≤ {LIMIT} |
+|---|---:|---:|---:|---|---:|---|
+{rows}| **all** | | | {} |",
+        cells(all)
     );
 }
 
@@ -432,14 +442,12 @@ mod tests {
 
     #[test]
     fn a_change_is_of_objects_and_over_what_was_before() {
+        let by_round = measured().change(["before-prompt", "ours-prompt"], &EMPTY_2, |sample| sample.cpu_ns);
+        assert_eq!(by_round, [Some(0.5), Some(1.5), Some(1.0)]);
         let chosen: Vec<&Peer> = PEERS.iter().collect();
         let text = markdown(&measured(), &chosen);
         assert!(
             text.contains("| ours-prompt, empty, k = 2 | 20.0 (20.0 – 20.0) | 20.0 (10.0 – 30.0) | 0.93 "),
-            "{text}"
-        );
-        assert!(
-            text.contains("over the rows: time 0.93, CPU time 0.93."),
             "{text}"
         );
     }

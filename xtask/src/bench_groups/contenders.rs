@@ -169,6 +169,12 @@ impl Contenders {
         self.of(all_of_ours())
     }
 
+    /// What the tables call those of ours that are wanted.
+    pub fn labels_of_ours(&self) -> Vec<&'static str> {
+        let wanted = |label: &&str| self.wanted.is_empty() || self.wanted.iter().any(|name| name == label);
+        OURS.iter().map(|&(label, _)| label).filter(wanted).collect()
+    }
+
     fn of(&self, all: impl Iterator<Item = Who>) -> Vec<Who> {
         all.filter(|&who| self.wants(who) && self.has(who)).collect()
     }

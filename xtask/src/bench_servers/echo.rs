@@ -47,7 +47,7 @@ impl fmt::Display for Run {
 }
 
 /// A server with its connections, which has its messages in turns.
-struct Served {
+pub(super) struct Served {
     server: Server,
     streams: Vec<TcpStream>,
     messages: u64,
@@ -55,7 +55,7 @@ struct Served {
 }
 
 impl Served {
-    fn start(server: Command, connections: usize, cpus: &Cpus) -> Result<Self> {
+    pub(super) fn start(server: Command, connections: usize, cpus: &Cpus) -> Result<Self> {
         let server = Server::start(server, cpus)?;
         let streams = connect(server.port, connections)?;
         // An answer on each shows that each was accepted: what a connection costs is not what a message costs.
@@ -68,7 +68,7 @@ impl Served {
         })
     }
 
-    fn exchange(&mut self, messages: u64) -> Result<()> {
+    pub(super) fn exchange(&mut self, messages: u64) -> Result<()> {
         let before = Activity::of(self.server.pid())?;
         exchange(&self.streams, messages)?;
         self.cpu_ns += Activity::of(self.server.pid())?.since(before).cpu_ns;
@@ -77,7 +77,7 @@ impl Served {
     }
 
     /// CPU time a message, in ns.
-    fn end(self) -> Result<f64> {
+    pub(super) fn end(self) -> Result<f64> {
         drop(self.streams);
         self.server.end()?;
         Ok(self.cpu_ns as f64 / self.messages as f64)

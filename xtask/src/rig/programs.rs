@@ -43,7 +43,7 @@ impl fmt::Display for Whose {
 }
 
 /// Where the built programs are.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Programs {
     threadgauge: PathBuf,
     folder: PathBuf,
@@ -61,6 +61,19 @@ impl Programs {
             None => shell::build("threadgauge", shell::Profile::Release)?,
         };
         Ok(Self { threadgauge, folder })
+    }
+
+    /// The same with another `threadgauge`.
+    ///
+    /// # Errors
+    ///
+    /// If it is not there.
+    pub fn with_threadgauge(&self, program: &Path) -> Result<Self> {
+        let threadgauge = shell::given(program)?;
+        Ok(Self {
+            threadgauge,
+            folder: self.folder.clone(),
+        })
     }
 
     /// A server of `design`. A twin speaks `bytes` alone.

@@ -8,7 +8,7 @@ use threadgauge_lab::point::refused;
 use threadgauge_lab::prelude::*;
 use threadgauge_results::Lack;
 
-use crate::guests::EXIT;
+use crate::guests::{EXIT, UNITS};
 
 /// How many units are kept alive together.
 pub const ALIVE: [u64; 2] = [64, 1000];
@@ -27,6 +27,9 @@ pub const PARENTS: [(u64, bool); 4] = [
 pub const FROM_PARENTS: [Method; 4] = [Method::Fork, Method::Vfork, Method::PosixSpawn, Method::Pthread];
 /// Free memory that the largest parent asks for, MiB: its own, and a reserve for page tables and the rest.
 const MEMORY_FOR_LARGEST_MIB: u64 = 1600;
+/// Units made beforehand, one at a time from an empty parent: the first stack and the first page of code are nobody's
+/// steady cost. The same number for every case, or short ones would have colder units.
+pub const WARM_UP: u64 = 50;
 
 words! {
     /// What is made.
@@ -39,13 +42,23 @@ words! {
 }
 
 words! {
+    /// The program that makes the units.
+    pub enum Program {
+        /// A small one in C with the C library as a shared one, as the sources' were: `guests/c/units.c`.
+        C = "c",
+        /// This command's own worker, which is larger: only for what that adds.
+        Threadgauge = "threadgauge",
+    }
+}
+
+words! {
     /// How a unit is made and ended.
     pub enum Method {
         /// `fork`, the child ends, the parent waits for it.
         Fork = "fork",
         /// `fork` without waiting; a `SIGCHLD` handler reaps: as source 003 did.
         ForkSigchld = "fork-sigchld",
-        /// As `vfork`: the parent stands still until the child, in the same memory but on a stack of its own, has ended.
+        /// `vfork`: the parent stands still until the child, in the same memory, has ended.
         Vfork = "vfork",
         /// `posix_spawn` of a tiny static program.
         PosixSpawn = "posix_spawn",
@@ -55,7 +68,7 @@ words! {
         CloneVm = "clone-vm",
         /// `pthread_create` and `pthread_join`; source 004's `lat_thread`.
         Pthread = "pthread",
-        /// `std::thread::spawn` and `join`.
+        /// `std::thread::spawn` and `join`, which no program in C can do.
         Std = "std",
         /// A job handed to a thread that is there already, and waited for.
         Pool = "pool",
@@ -63,6 +76,20 @@ words! {
 }
 
 impl Method {
+    /// Those of the program in C.
+    pub const IN_C: [Self; 8] = [
+        Self::Fork,
+        Self::ForkSigchld,
+        Self::Vfork,
+        Self::PosixSpawn,
+        Self::ForkExec,
+        Self::CloneVm,
+        Self::Pthread,
+        Self::Pool,
+    ];
+    /// Those of this command's worker.
+    pub const IN_COMMAND: [Self; 2] = [Self::Fork, Self::Std];
+
     /// What it makes.
     pub const fn unit(self) -> Unit {
         match self {
@@ -90,6 +117,8 @@ point! {
         unit: Unit,
         /// How.
         method: Method,
+        /// By which program.
+        program: Program,
         /// How many, all batches together.
         count: u64 = 1..=u64::from(u32::MAX),
         /// How many are alive at the same time, at the end of a batch.
@@ -106,11 +135,16 @@ point! {
 }
 
 impl Case {
-    /// One at a time, nobody else busy, an empty parent, one CPU.
+    /// One at a time, nobody else busy, an empty parent, one CPU; in C where that can make it.
     pub const fn base(method: Method, count: u64) -> Self {
+        let program = match method {
+            Method::Std => Program::Threadgauge,
+            _ => Program::C,
+        };
         Self {
             unit: method.unit(),
             method,
+            program,
             count,
             alive: 1,
             busy: 0,
@@ -141,6 +175,22 @@ impl Case {
             let wanted = format!("{}, which method={method} makes", case.method.unit().name());
             return Err(refused(params, "unit", &wanted));
         }
+        if case.program == Program::Threadgauge {
+            if !Method::IN_COMMAND.contains(&case.method) {
+                let wanted = format!("c: {method} is made by the program in C alone");
+                return Err(refused(params, "program", &wanted));
+            }
+            if (case.alive, case.busy, case.parent_mib) != (1, 0, 0) {
+                let wanted = "c, where alive is not 1, or busy or parent_mib is not 0";
+                return Err(refused(params, "program", wanted));
+            }
+        } else if case.method == Method::Std {
+            return Err(refused(
+                params,
+                "program",
+                "threadgauge, which alone can make units by std",
+            ));
+        }
         if case.alive > case.count {
             let wanted = format!("at most count={}", case.count);
             return Err(refused(params, "alive", &wanted));
@@ -157,12 +207,19 @@ impl Case {
         if self.parent_mib >= PARENT_MIB[1] && site.free_memory_mib < MEMORY_FOR_LARGEST_MIB {
             return Some(Lack::memory(MEMORY_FOR_LARGEST_MIB, site.free_memory_mib));
         }
-        self.method.runs_program().then(|| EXIT.missing()).flatten()
+        let in_c = (self.program == Program::C).then(|| UNITS.missing()).flatten();
+        in_c.or_else(|| self.method.runs_program().then(|| EXIT.missing()).flatten())
+    }
+
+    /// As the engine plans it.
+    pub fn planned(self) -> PlannedCase {
+        PlannedCase::new(self, self.estimate())
     }
 
     /// Starting the worker, the work, and ending both, on a virtual machine with two CPUs.
     fn estimate(&self) -> Duration {
-        let start = Duration::from_millis(7);
+        // With the program in C and what it makes to warm up.
+        let start = Duration::from_micros(7_000 + WARM_UP * self.unit_us());
         let touch_us = self.parent_mib * if self.huge_pages { 2_500 } else { 500 };
         let work = if self.busy > 0 {
             // The others are started and ended, each in its turn.
@@ -187,15 +244,15 @@ impl Case {
     /// What a unit takes, µs.
     fn unit_us(&self) -> u64 {
         let (one_cpu, all_cpus) = match self.method {
-            Method::Fork => (112, 136),
-            Method::ForkSigchld => (120, 120),
-            Method::Vfork => (28, 40),
-            Method::PosixSpawn => (160, 200),
-            Method::ForkExec => (240, 330),
-            Method::CloneVm => (28, 38),
-            Method::Pthread => (22, 36),
-            Method::Std => (24, 38),
-            Method::Pool => (7, 45),
+            Method::Fork => (125, 160),
+            Method::ForkSigchld => (140, 140),
+            Method::Vfork => (24, 50),
+            Method::PosixSpawn => (115, 165),
+            Method::ForkExec => (195, 290),
+            Method::CloneVm => (21, 45),
+            Method::Pthread => (18, 40),
+            Method::Std => (25, 40),
+            Method::Pool => (6, 45),
         };
         let us = if self.cpus == 1 { one_cpu } else { all_cpus };
         // Each unit of many has to be mapped, woken and switched to.
@@ -210,59 +267,68 @@ pub fn busy_limit(count: u64) -> Duration {
 }
 
 /// The cases for a site.
+///
+/// What is soon made is made more often, so that no case is short: after the warm-up, which is the same for all, the time of a
+/// unit does not depend on their number.
 pub fn plan(site: &Site) -> Plan {
     let profile = site.profile;
     let base = |method: Method| {
-        // A program takes ten times a thread: half as many are as precise.
-        let standard = if method.runs_program() { 1_000 } else { 2_000 };
-        Case::base(method, profile.pick(200, standard, 100_000))
+        let few = match method {
+            Method::Fork | Method::ForkSigchld | Method::PosixSpawn | Method::ForkExec => 200,
+            Method::Pool => 2_000,
+            _ => 1_000,
+        };
+        Case::base(method, profile.pick(few, 4 * few, 100_000))
     };
     // At least two, so that a machine with one says what it lacks.
     let all_cpus = (site.cpus.len() as u64).max(2);
     let on_cpus = [1, all_cpus]
         .into_iter()
-        .flat_map(|cpus| Method::ALL.map(|method| base(method).cpus(cpus)));
+        .flat_map(|cpus| Method::IN_C.map(|method| base(method).cpus(cpus)));
+    let in_command = Method::IN_COMMAND.map(|method| base(method).program(Program::Threadgauge));
     let alive = kept_alive(profile).flat_map(|method| {
         // Whole batches, one at least.
-        let count = |alive: u64| (profile.pick(200, 1_000, 10_000) / alive).max(1) * alive;
+        let count = |alive: u64| (base(method).count.min(10_000) / alive).max(1) * alive;
         ALIVE.map(|alive| Case::base(method, count(alive)).alive(alive))
     });
     let busy = while_others_are_busy(profile)
         .iter()
         .map(|method| Case::base(*method, profile.pick(200, 400, 4_000)).busy(BUSY));
     let parents = from_parents(profile).into_iter().map(|(method, parent)| {
-        let fewer = if parent.0 >= PARENT_MIB[1] { 10 } else { 1 };
-        Case::base(method, profile.pick(200, 200, 2_000) / fewer).parent(parent)
+        // A copy of page tables takes milliseconds.
+        let copies = |mib: u64| (4_000 / mib).max(10);
+        let case = match method {
+            Method::Fork if !parent.1 => Case::base(method, profile.pick(1, 2, 50) * copies(parent.0)),
+            _ => base(method).count(base(method).count.min(2_000)),
+        };
+        case.parent(parent)
     });
     let planned = |case: Case| PlannedCase {
         skip: case.lack(site),
-        ..PlannedCase::new(case, case.estimate())
+        ..case.planned()
     };
     Plan {
         cases: on_cpus
+            .chain(in_command)
             .chain(alive)
             .chain(busy)
             .chain(parents)
             .map(planned)
             .collect(),
-        // Short, so that it can be tried often: the null band that it gives stands beside every comparison.
         reference: base(Method::Pthread).params(),
         budget: Duration::from_secs(profile.pick(30, 220, 2 * 3600)),
-        twice_up_to: Duration::from_millis(25),
     }
 }
 
-/// A thread of the standard library is a pthread and a little more: the paper profile alone keeps it alive.
 fn kept_alive(profile: Profile) -> impl Iterator<Item = Method> {
-    Method::ALL.into_iter().filter(move |method| {
-        let not_std = *method != Method::Std;
-        method.can_hold() && profile.pick(not_std && !method.runs_program(), not_std, true)
-    })
+    let quick = profile == Profile::Quick;
+    let methods = Method::IN_C.into_iter();
+    methods.filter(move |method| method.can_hold() && !(quick && method.runs_program()))
 }
 
 fn while_others_are_busy(profile: Profile) -> &'static [Method] {
     const STANDARD: [Method; 3] = [Method::Fork, Method::Pthread, Method::Pool];
-    profile.pick(&STANDARD[..2], &STANDARD, &Method::ALL)
+    profile.pick(&STANDARD[..2], &STANDARD, &Method::IN_C)
 }
 
 /// Each method that copies no page tables shows once, small, that nothing happens to it; the paper profile has the whole
@@ -298,9 +364,13 @@ mod tests {
 
     #[test]
     fn every_case_reads_back_from_its_parameters() {
-        for method in Method::ALL {
+        for method in Method::IN_C {
             let case = Case::base(method, 200).busy(16).parent((100, true)).cpus(2);
             let case = case.alive(if method.can_hold() { 64 } else { 1 });
+            assert_eq!(Case::possible(&case.params()).unwrap(), case);
+        }
+        for method in Method::IN_COMMAND {
+            let case = Case::base(method, 200).program(Program::Threadgauge);
             assert_eq!(Case::possible(&case.params()).unwrap(), case);
         }
     }
@@ -309,7 +379,7 @@ mod tests {
     fn the_id_has_the_parameters_in_their_order() {
         assert_eq!(
             Case::base(Method::Pthread, 200).params().case_id("create"),
-            "create/unit=thread,method=pthread,count=200,alive=1,busy=0,parent_mib=0,huge_pages=no,cpus=1"
+            "create/unit=thread,method=pthread,program=c,count=200,alive=1,busy=0,parent_mib=0,huge_pages=no,cpus=1"
         );
     }
 
@@ -325,6 +395,18 @@ mod tests {
             (
                 good.clone().with("unit", "thread"),
                 "unit is thread; it must be process, which method=vfork makes",
+            ),
+            (
+                good.clone().with("program", "threadgauge"),
+                "program is threadgauge; it must be c: vfork is made by the program in C alone",
+            ),
+            (
+                fork.clone().with("program", "threadgauge").with("busy", 16),
+                "program is threadgauge; it must be c, where alive is not 1, or busy or parent_mib is not 0",
+            ),
+            (
+                Case::base(Method::Std, 200).params().with("program", "c"),
+                "program is c; it must be threadgauge, which alone can make units by std",
             ),
             (
                 good.clone().with("alive", 64),
@@ -401,7 +483,7 @@ mod tests {
     #[test]
     fn the_paper_profile_makes_100_000_as_the_source() {
         let cases = planned(Profile::Paper).cases;
-        let base = &cases[..2 * Method::ALL.len()];
+        let base = &cases[..2 * Method::IN_C.len() + Method::IN_COMMAND.len()];
         assert!(base.len() == 18 && base.iter().all(|c| c.params.int("count") == Some(100_000)));
     }
 
@@ -419,7 +501,7 @@ mod tests {
         };
         assert_eq!(lacks(2, 8_000), []);
         let one_cpu = (Need::Cpus, "needs 2 CPUs, this run has 1".to_owned());
-        assert_eq!(lacks(1, 8_000), vec![one_cpu; Method::ALL.len()]);
+        assert_eq!(lacks(1, 8_000), vec![one_cpu; Method::IN_C.len()]);
         let memory = (
             Need::Memory,
             "needs 1600 MiB of free memory, 900 are free".to_owned(),

@@ -1,66 +1,48 @@
 //! `create`: what making and ending a process or a thread costs, by each method of doing it.
 //!
-//! How it is measured is said in `ABOUT`, which `explain` and the report print. `grid` has the cases, `measure` runs one
-//! (with `units`, `busy` and `latencies`), `read` makes the answer of the samples.
+//! How it is measured is said in `EXPERIMENT`, which `explain` and the report print. `grid` has the cases, `measure` has one
+//! run by a program in C (`guests/c/units.c`) or by this process, `read` makes the answer of the samples.
 //!
 //! The loop of source 003's handler kept the result of a comparison in place of the process id (notes N-09). Its claims are
 //! decided from `fork`, which waits for each child as its threads are waited for.
 
-mod busy;
 mod grid;
-mod latencies;
 mod measure;
 mod read;
-mod units;
 
 use threadgauge_lab::prelude::*;
 
-/// The experiment.
-#[derive(Debug)]
-pub struct Create;
-
-/// What it asks and how it measures.
-const ABOUT: About = About {
+/// What it asks, how it measures, and the functions that do.
+pub const EXPERIMENT: Experiment = Experiment {
     id: "create",
     question: "What does it cost to make and end a process or a thread, and what makes it dearer?",
     sources: &["003", "004", "000"],
     primary: &[measure::PER_UNIT, measure::CPU_PER_UNIT],
-    how: "A worker makes and reaps units, in batches of as many as are to be alive together, and divides the wall \
-                  and CPU time of the whole loop (children included) by the units made. Creation and reaping are timed \
-                  apart, and each creation once more by itself, for its median.",
+    how: "A small C program with the usual shared C library, as the sources' were, makes and reaps units, in batches of as many \
+                  as are to be alive together, and divides the wall and CPU time of the whole loop (children included) by \
+                  the units made. Creation and reaping are timed apart, and each creation once more by itself, for its \
+                  median. Processes and threads that are compared are made by the same program.",
     control: "The same empty job handed to a thread that is there already (pool), and the ways that copy no page \
-                      tables beside a large parent.",
+                      tables beside a large parent. Where others compute beside, as many units are made once more by the \
+                      same process when they have ended.",
     traps: &[
         "Left to several CPUs, a new unit is often started on another one, and the wake-up of that CPU is measured with \
              it: one CPU and all are cases of their own.",
-        "A fork copies its parent's page tables: the figure for an empty parent says nothing about a large one.",
+        "A fork copies its parent's page tables: the figure for an empty parent says nothing about a large one. The command \
+             itself is such a parent; what it adds are cases of their own (program=threadgauge).",
         "With 16 computing on the same CPU, waiting for a unit is waiting for their time slices; such a case stops after \
              1.25 ms for each unit asked for and divides by the units it made (units_done). Beside processes compute \
              processes, beside threads threads of the same process.",
         "fork-sigchld is not one at a time: how many are made before the first is reaped is left to the scheduler \
              (most_unreaped).",
-        "A sample is one cold run after a warm-up of a twentieth of its count, 50 units at most.",
+        "A sample is one cold run after a warm-up of 50 units. What is soon made is made more often.",
+        "C libraries differ: the program uses that of the machine on which this laboratory was built and is run.",
     ],
     source: "Source 003 made 100,000 processes reaped in a SIGCHLD handler, whose loop was wrong and which could end \
                      before all were reaped, and 100,000 threads joined one by one. Here fork waits for each child as the \
                      threads are waited for; fork-sigchld is the source's way put right. Source 004 measured pthread_create \
                      and join with lmbench under two thread libraries, of which one is left; its figures are missing.",
+    plan: grid::plan,
+    run: measure::measure,
+    read: read::answer,
 };
-
-impl Experiment for Create {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
-    fn plan(&self, site: &Site) -> Plan {
-        grid::plan(site)
-    }
-
-    fn run(&self, case: &Params, worker: &mut Worker) -> Result<(), CaseError> {
-        measure::measure(case, worker)
-    }
-
-    fn read(&self, view: &View<'_>) -> Answer {
-        read::answer(view)
-    }
-}

@@ -5,9 +5,13 @@ use threadgauge_results::published::create_runs;
 use threadgauge_results::{Figure, Table, units};
 use threadgauge_stats::summarise;
 
-use crate::create::grid::Method::{self, CloneVm, Fork, ForkExec, ForkSigchld, Pool, PosixSpawn, Pthread};
-use crate::create::grid::{ALIVE, BUSY, Case, FROM_PARENTS, PARENT_MIB, PARENTS};
-use crate::create::measure::{CREATED, CREATION, DONE, FAILED, MOST_UNREAPED, PER_UNIT, REAPED};
+use crate::create::grid::Method::{
+    self, CloneVm, Fork, ForkExec, ForkSigchld, Pool, PosixSpawn, Pthread, Std,
+};
+use crate::create::grid::{ALIVE, BUSY, Case, FROM_PARENTS, PARENT_MIB, PARENTS, Program};
+use crate::create::measure::{
+    ALONE_CREATION, ALONE_PER_UNIT, CREATED, CREATION, DONE, FAILED, MOST_UNREAPED, PER_UNIT, REAPED,
+};
 
 /// How many units a run of source 003 made.
 const COUNT_003: u64 = 100_000;
@@ -48,6 +52,16 @@ fn microseconds(case: Case) -> Statistic {
 
 fn times(of: Case, to: Case) -> Statistic {
     time(of).over(time(to))
+}
+
+/// The same beside others and alone, as many of each.
+fn beside(busy: Case, metric: Metric, alone: Metric) -> Statistic {
+    metric.of(pattern(busy)).over(alone.of(pattern(busy)))
+}
+
+/// The method in this command's own process.
+const fn in_command(method: Method) -> Case {
+    base(method).program(Program::Threadgauge)
 }
 
 /// The case as this run planned it.
@@ -116,15 +130,10 @@ const SMT: &str =
     "needs the same machine with SMT on and off: run once with each and compare the two result folders";
 
 fn claims(view: &View<'_>) -> Vec<Claim> {
-    let creation = |case| CREATION.of(pattern(case));
     let of_100_000 = |case| PER_UNIT.of(pattern(case).with("count", COUNT_003));
-    let while_busy = creation(THREAD.busy(BUSY)).over(creation(THREAD));
+    let while_busy = beside(THREAD.busy(BUSY), CREATION, ALONE_CREATION);
     let process_to_thread = of_100_000(FORK).over(of_100_000(THREAD));
     let process_ms = of_100_000(FORK).times(1e-6);
-    let on_all_cpus = view.all_cpus().map_or_else(
-        || not_measured("needs cases on several CPUs, which this run did not plan"),
-        |all| times(THREAD.cpus(all), THREAD).into(),
-    );
     vec![
         ("thread-create-costly-while-others-run", while_busy.into()),
         (
@@ -133,7 +142,10 @@ fn claims(view: &View<'_>) -> Vec<Claim> {
         ),
         ("process-create-destroy-takes-0.18-ms", as_many(view, process_ms)),
         ("nptl-create-destroy-6x-cheaper", not_testable(LINUX_THREADS)),
-        ("thread-create-faster-on-one-cpu", on_all_cpus),
+        (
+            "thread-create-faster-on-one-cpu",
+            on_all_cpus(view, |all| times(THREAD.cpus(all), THREAD).into()),
+        ),
         ("preemption-hardly-affects-threads", not_testable(PREEMPTION)),
         ("kernel-upgrade-no-gain", not_testable(KERNELS)),
         ("smt-no-effect-on-creation", not_testable(SMT)),
@@ -146,9 +158,10 @@ fn as_many(view: &View<'_>, of_100_000: Statistic) -> Test {
     if view.rounds(&of_100_000).is_ok() {
         return of_100_000.into();
     }
-    let mut reason = "the claim is about 100,000 units, which --profile paper makes (alone: --only \
-                      count=100000,method=fork,method=pthread)"
-        .to_owned();
+    let mut reason =
+        "the claim is about 100,000 units, which `threadgauge run create --profile paper --only \
+                      count=100000,method=fork,method=pthread` makes"
+            .to_owned();
     if let Some(ours) = ratio_of(view, FORK, THREAD) {
         reason += &format!("; of the units of this run a process takes {ours} times a thread");
     }
@@ -164,7 +177,9 @@ fn as_processes(view: &View<'_>) -> Test {
         ),
         Err(lack) => lack.says,
     };
-    not_measured(format!("needs the experiment ring for switching; {half}"))
+    not_measured(format!(
+        "needs the experiment ring for switching, which is still to come; {half}"
+    ))
 }
 
 fn facts(view: &View<'_>) -> Vec<Finding> {
@@ -187,10 +202,11 @@ fn facts(view: &View<'_>) -> Vec<Finding> {
     let busy = THREAD.busy(BUSY);
     let done = count(DONE, busy);
     // One case over another, and what to say of that, with {} where the ratio stands.
-    let of_ratio = |of, to, says: &str| {
-        let times = view.estimate(&times(of, to))?;
+    let fact_of = |times: Statistic, says: &str| {
+        let times = view.estimate(&times)?;
         Some(times.fact(says.replace("{}", &times.show("ratio")), "ratio"))
     };
+    let of_ratio = |of, to, says: &str| fact_of(times(of, to), says);
     let ratios = [
         of_ratio(
             FORK,
@@ -215,13 +231,24 @@ fn facts(view: &View<'_>) -> Vec<Finding> {
              thread; the old library's manager thread is not part of it.",
         ),
         // The claim about creation beside others is about the creating call; the wait for the new thread is another matter.
-        of_ratio(
-            busy,
-            THREAD,
+        fact_of(
+            beside(busy, PER_UNIT, ALONE_PER_UNIT),
             &format!(
                 "With {BUSY} threads computing beside on the same CPU, a thread made and joined takes {{}} times as long as \
-                 alone: the new thread waits for its turn. {done} were made within the time limit of the case."
+                 alone: the new thread waits for its turn. {done} were made within the time limit of the case, and as many \
+                 alone."
             ),
+        ),
+        of_ratio(
+            in_command(Fork),
+            FORK,
+            "From this command a process by fork takes {} times one from a small program in C: what its own size adds.",
+        ),
+        of_ratio(
+            in_command(Std),
+            THREAD,
+            "From this command a thread of Rust's standard library takes {} times one by pthread_create from a small program \
+             in C.",
         ),
         of_ratio(
             base(ForkExec),
@@ -275,14 +302,14 @@ fn fork_per_mib(view: &View<'_>) -> Option<Finding> {
 }
 
 fn comparisons(view: &View<'_>) -> Vec<Pair> {
-    let mut pairs: Vec<(Case, Case)> = Method::ALL.map(|method| (THREAD, base(method))).into();
+    let mut pairs: Vec<(Case, Case)> = Method::IN_C.map(|method| (THREAD, base(method))).into();
     pairs.retain(|(thread, other)| thread != other);
     pairs.push((FORK, base(ForkSigchld)));
     pairs.push((base(PosixSpawn), base(ForkExec)));
-    for base in Method::ALL.map(base) {
+    pairs.extend([(FORK, in_command(Fork)), (THREAD, in_command(Std))]);
+    for base in Method::IN_C.map(base) {
         let mut changed: Vec<Case> = view.all_cpus().map(|all| base.cpus(all)).into_iter().collect();
         changed.extend(ALIVE.map(|alive| base.alive(alive)));
-        changed.push(base.busy(BUSY));
         changed.extend(PARENTS.map(|parent| base.parent(parent)));
         pairs.extend(changed.into_iter().map(|case| (base, case)));
     }
@@ -298,7 +325,7 @@ fn comparisons(view: &View<'_>) -> Vec<Pair> {
 fn rankings(view: &View<'_>) -> Vec<(String, Vec<Params>)> {
     let mut rankings = Vec::new();
     for (cpus, on) in cpu_counts(view) {
-        let cases = Method::ALL.map(|method| planned(view, base(method).cpus(cpus)));
+        let cases = Method::IN_C.map(|method| planned(view, base(method).cpus(cpus)));
         let cases: Vec<Params> = cases.into_iter().flatten().collect();
         if cases.len() > 1 {
             rankings.push((format!("Making and ending one unit at a time, on {on}"), cases));
@@ -319,7 +346,7 @@ fn charts(view: &View<'_>) -> Vec<Figure> {
 fn by_method<'v>(view: &'v View<'v>, chart: Chart<'v>, read: impl Fn(Case) -> Option<Estimate>) -> Chart<'v> {
     let chart = chart.x(Scale::Category, "way");
     cpu_counts(view).fold(chart, |chart, (cpus, name)| {
-        let points = Method::ALL.map(|method| (method.name(), read(base(method).cpus(cpus))));
+        let points = Method::IN_C.map(|method| (method.name(), read(base(method).cpus(cpus))));
         chart.estimates(name, Origin::Measured, points)
     })
 }
@@ -337,7 +364,7 @@ fn ratio_chart<'v>(view: &'v View<'v>) -> Chart<'v> {
         Pthread => Some(1.0),
         _ => None,
     };
-    let published = Method::ALL.map(|method| (method.name(), published(method)));
+    let published = Method::IN_C.map(|method| (method.name(), published(method)));
     let against_thread = |case: Case| match case.method {
         // The yardstick itself, where there is one.
         Pthread => view.estimate(&time(case)).map(|_| Estimate {
@@ -367,30 +394,28 @@ fn alive_chart<'v>(view: &'v View<'v>) -> Chart<'v> {
             "All of a batch are made, wait, are let go and reaped; on one CPU. With one at a time a unit ends by itself.",
         )
         .at_least(2);
-    Method::ALL.into_iter().fold(chart, |chart, method| {
+    Method::IN_C.into_iter().fold(chart, |chart, method| {
         let case = |alive| (alive, microseconds(base(method).alive(alive)));
         chart.line(method.name(), [1, ALIVE[0], ALIVE[1]].map(case))
     })
 }
 
 fn busy_chart<'v>(view: &'v View<'v>) -> Chart<'v> {
-    let mut bases = Method::ALL.map(base).to_vec();
-    bases.retain(|base| planned(view, base.busy(BUSY)).is_some());
-    let creation = |case: Case| CREATION.of(pattern(case)).times(1e-3);
-    let line = |busy| {
-        bases
-            .iter()
-            .map(move |base| (base.method.name(), creation(base.busy(busy))))
+    let mut cases = Method::IN_C.map(|method| base(method).busy(BUSY)).to_vec();
+    cases.retain(|case| planned(view, *case).is_some());
+    let line = |creation: Metric| {
+        let cases = cases.iter();
+        cases.map(move |&case| (case.method.name(), creation.of(pattern(case)).times(1e-3)))
     };
     Chart::new(view, "beside", "A single creation while others compute")
         .x(Scale::Category, "way")
         .y(Scale::Log, "time of a creation, µs")
         .note(
             "The creating call alone, at the median; on one CPU. Beside threads compute threads of the same process, \
-             beside processes processes.",
+             beside processes processes. As many are made alone as beside others, by the same process.",
         )
-        .line("nobody beside", line(0))
-        .line(format!("{BUSY} computing beside"), line(BUSY))
+        .line("nobody beside", line(ALONE_CREATION))
+        .line(format!("{BUSY} computing beside"), line(CREATION))
 }
 
 fn parent_chart<'v>(view: &'v View<'v>) -> Chart<'v> {
@@ -537,7 +562,7 @@ mod tests {
                 decided(&view([process, thread]), "process-create-destroy-over-10x-thread")
             };
             let few = of(200);
-            assert_eq!(few.verdict, Some(Verdict::Inconclusive));
+            assert_eq!(few.verdict, Some(Verdict::NotMeasured));
             let reason = few.reason.unwrap();
             let ours = format!(
                 "a process takes {} times a thread",
@@ -565,11 +590,17 @@ mod tests {
         assert!((found.measured.unwrap() - 0.112).abs() < 1e-3);
     }
 
+    /// Seven rounds of creations beside others, and of as many alone.
+    fn beside_others(busy_ns: f64, alone_ns: f64) -> ViewCase {
+        let rounds = |ns| NOISE.map(|n| n * ns).to_vec();
+        let figures = [(CREATION, rounds(busy_ns)), (ALONE_CREATION, rounds(alone_ns))];
+        testing::case(of(Pthread).busy(BUSY), figures)
+    }
+
     #[test]
     fn creation_beside_others_is_against_the_same_creation_alone() {
         for (busy_ns, verdict) in [(40_000.0, Verdict::Holds), (20_000.0, Verdict::DoesNotHold)] {
-            let thread = of(Pthread);
-            let view = view([cell(thread, 20_000.0), cell(thread.busy(BUSY), busy_ns)]);
+            let view = view([beside_others(busy_ns, 20_000.0)]);
             let found = decided(&view, "thread-create-costly-while-others-run");
             assert_eq!(found.verdict, Some(verdict));
         }
@@ -589,7 +620,7 @@ mod tests {
     fn the_half_of_a_claim_is_given_but_does_not_decide_it() {
         let view = view([cell(of(Pthread), 20_000.0), cell(of(CloneVm), 30_000.0)]);
         let found = decided(&view, "threads-as-processes-less-efficient");
-        assert_eq!(found.verdict, Some(Verdict::Inconclusive));
+        assert_eq!(found.verdict, Some(Verdict::NotMeasured));
         assert!(found.reason.unwrap().contains("1.50"), "the ratio is given");
     }
 
@@ -657,7 +688,7 @@ mod tests {
         let lack = || Lack::new(Need::Figures, "not here");
         for view in [
             view([]),
-            view(Method::ALL.map(|m| testing::lacking(of(m), lack()))),
+            view(Method::IN_C.map(|m| testing::lacking(of(m), lack()))),
         ] {
             let answer = answer(&view);
             assert!(answer.facts.is_empty() && answer.figures.is_empty());
@@ -746,16 +777,22 @@ mod tests {
     }
 
     #[test]
-    fn creation_beside_others_stands_next_to_creation_alone() {
-        let thread = of(Pthread);
-        let creation = |case, ns| testing::case(case, [(CREATION, vec![ns])]);
-        let view = view([
-            creation(of(Fork), 70_000.0),
-            creation(thread, 10_000.0),
-            creation(thread.busy(BUSY), 15_000.0),
-        ]);
-        assert_eq!(line(&view, "beside", "nobody beside"), [(0.0, 10.0, false)]);
-        assert_eq!(line(&view, "beside", "16 computing beside"), [(0.0, 15.0, false)]);
+    fn creation_beside_others_stands_next_to_as_many_alone() {
+        // Those of the other case are more, and none of the chart's business.
+        let view = view([cell(of(Pthread), 9_000.0), beside_others(15_000.0, 10_000.0)]);
+        assert_eq!(line(&view, "beside", "nobody beside"), [(0.0, 10.0, true)]);
+        assert_eq!(line(&view, "beside", "16 computing beside"), [(0.0, 15.0, true)]);
+    }
+
+    #[test]
+    fn figures_of_a_run_that_made_all_units_itself_are_not_taken_for_those_of_the_program_in_c() {
+        let by_itself = |method| {
+            let params = of(method).any(&["program"]);
+            testing::case(params, [(PER_UNIT, vec![1e5; 7]), (CREATION, vec![1e5; 7])])
+        };
+        let view = view([by_itself(Fork), by_itself(Pthread)]);
+        assert_eq!(view.value(&times(FORK, THREAD)), None);
+        assert!(facts(&view).is_empty());
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! Question: what does it cost when many threads or processes share the CPUs and keep giving them up, and what does
 //! a second CPU bring?
 //!
-//! How it is measured is said in `ABOUT`, which `explain` and the report print; `units` runs a case. Here are the
+//! How it is measured is said in `EXPERIMENT`, which `explain` and the report print; `units` runs a case. Here are the
 //! cases and what is read off their figures. Each statistic is one function, which claims, facts, charts and tables
 //! share; the lines of the source are the same functions of its run times.
 
 use threadgauge_lab::prelude::*;
 use threadgauge_results::published::{ContextSwitch, context_switches};
+use threadgauge_results::units::published;
 use threadgauge_results::{Figure, Lack, Need, Table};
 
 use self::units::{
@@ -18,12 +19,8 @@ use self::units::{
 mod tests;
 mod units;
 
-/// The experiment.
-#[derive(Debug)]
-pub struct Oversubscription;
-
-/// What it asks and how it measures.
-const ABOUT: About = About {
+/// What it asks, how it measures, and the functions that do.
+pub const EXPERIMENT: Experiment = Experiment {
     id: "oversubscription",
     question: "What does it cost when up to 8,192 threads or processes share the CPUs and keep giving them up, and \
          what does a second CPU bring?",
@@ -54,6 +51,9 @@ const ABOUT: About = About {
          and what its times include are not given (N-28), and a run took about ten seconds. It measured threads that \
          yield; the controls, processes, sleeping units and counted switches are ours. We compare overheads and \
          gains, not milliseconds.",
+    plan,
+    run,
+    read,
 };
 
 /// The counts of the source's table.
@@ -91,53 +91,46 @@ const CONFIGURATIONS: [(&str, &str, u64); 5] = [
 /// How the system starts in the rows of the source's second table, which averages two.
 const AVERAGED: &str = "mean of ";
 
-impl Experiment for Oversubscription {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
-    fn plan(&self, site: &Site) -> Plan {
-        let some =
-            |quick: &'static [u64], standard: &'static [u64]| site.profile.pick(quick, standard, &COUNTS[..]);
-        let processes = some(&[1, 64, 1024], &[1, 2, 4, 16, 64, 256, 1024]);
-        let sleeping = some(&[64, 1024], &[1, 2, 16, 64, 256, 1024, 4096]);
-        let groups = [
-            (Unit::Thread, Mode::Yield, &COUNTS[..]),
-            (Unit::Thread, Mode::Neither, &COUNTS[..]),
-            (Unit::Thread, Mode::Sleep, sleeping),
-            (Unit::Process, Mode::Yield, processes),
-            (Unit::Process, Mode::Neither, processes),
-            (Unit::Process, Mode::Sleep, some(&[], &[64, 1024])),
-        ];
-        let mut cases = Vec::new();
-        for (unit, mode, counts) in groups {
-            for threads in [threads(mode, 1), threads(mode, 2)] {
-                let base = Case { unit, ..threads };
-                cases.extend(counts.iter().map(|&count| planned(Case { count, ..base })));
-            }
-        }
-        Plan {
-            cases,
-            reference: ONE.control().time(1).pattern(),
-            budget: Duration::from_millis(site.profile.pick(52_700, 320_000, 7_200_000)),
-            twice_up_to: Duration::from_millis(25),
+fn plan(site: &Site) -> Plan {
+    let some =
+        |quick: &'static [u64], standard: &'static [u64]| site.profile.pick(quick, standard, &COUNTS[..]);
+    let processes = some(&[1, 64, 1024], &[1, 2, 4, 16, 64, 256, 1024]);
+    let sleeping = some(&[64, 1024], &[1, 2, 16, 64, 256, 1024, 4096]);
+    let groups = [
+        (Unit::Thread, Mode::Yield, &COUNTS[..]),
+        (Unit::Thread, Mode::Neither, &COUNTS[..]),
+        (Unit::Thread, Mode::Sleep, sleeping),
+        (Unit::Process, Mode::Yield, processes),
+        (Unit::Process, Mode::Neither, processes),
+        (Unit::Process, Mode::Sleep, some(&[], &[64, 1024])),
+    ];
+    let mut cases = Vec::new();
+    for (unit, mode, counts) in groups {
+        for threads in [threads(mode, 1), threads(mode, 2)] {
+            let base = Case { unit, ..threads };
+            cases.extend(counts.iter().map(|&count| planned(Case { count, ..base })));
         }
     }
-
-    fn run(&self, case: &Params, worker: &mut Worker) -> Result<(), CaseError> {
-        units::run(Case::to_run(case)?, worker)
+    Plan {
+        cases,
+        reference: ONE.control().time(1).pattern(),
+        budget: Duration::from_millis(site.profile.pick(52_700, 320_000, 7_200_000)),
     }
+}
 
-    fn read(&self, view: &View<'_>) -> Answer {
-        Answer {
-            answer: answer(view),
-            claims: claims(view),
-            facts: facts(view),
-            comparisons: comparisons(),
-            figures: charts(view),
-            tables: vec![first_table(view), second_table(view)],
-            ..Answer::default()
-        }
+fn run(case: &Params, worker: &mut Worker) -> Result<(), CaseError> {
+    units::run(Case::to_run(case)?, worker)
+}
+
+fn read(view: &View<'_>) -> Answer {
+    Answer {
+        answer: answer(view),
+        claims: claims(view),
+        facts: facts(view),
+        comparisons: comparisons(),
+        figures: charts(view),
+        tables: vec![first_table(view), second_table(view)],
+        ..Answer::default()
     }
 }
 
@@ -310,7 +303,12 @@ fn claims(view: &View<'_>) -> Vec<Claim> {
 
 /// The answer to the question.
 fn answer(view: &View<'_>) -> String {
-    let overhead = |n| Some(format!("{:+.0} % at {n}", view.value(&ONE.overhead_percent(n)?)?));
+    let overhead = |n| {
+        Some(format!(
+            "{} at {n}",
+            view.estimate(&ONE.overhead(n))?.plain("share")
+        ))
+    };
     let overheads: Vec<String> = [2, 64, 1024, 8192].into_iter().filter_map(overhead).collect();
     let mut parts = Vec::new();
     if !overheads.is_empty() {
@@ -322,8 +320,8 @@ fn answer(view: &View<'_>) -> String {
     let cost = view.estimate(&ONE.per_switch(ELAPSED, 64));
     let cost = cost.filter(|_| view.resolved(&ONE.added(ELAPSED, 64)));
     parts.extend(cost.map(|cost| format!("A switch among 64 of them costs {}.", cost.plain("ns"))));
-    let gain = view.value(&mean_gain().times(100.0));
-    let gained = |gain| format!("A second CPU adds {gain:.0} % on average from 2 to 8,192 threads.");
+    let gain = view.estimate(&mean_gain()).map(|gain| gain.plain("share"));
+    let gained = |gain| format!("A second CPU adds {gain} on average from 2 to 8,192 threads.");
     parts.extend(gain.map(gained));
     if parts.is_empty() {
         return "The cells that would answer this have no figures in this run.".to_owned();
@@ -367,18 +365,20 @@ fn really_switched(view: &View<'_>) -> Option<Finding> {
     } else {
         "The scheduler ignored yields"
     };
-    let alone = view.value(&TWO.of(SWITCHES_PER_SLICE, 2)).map_or_else(String::new, |alone| {
-        let why = if alone < 0.1 {
+    let alone = view.estimate(&TWO.of(SWITCHES_PER_SLICE, 2));
+    let alone = alone.map_or_else(String::new, |alone| {
+        let why = if alone.value < 0.1 {
             "each has a CPU to itself, so the base of all overheads on two CPUs has hardly a switch in it"
         } else {
             "they shared a CPU, so the base of all overheads on two CPUs is not what it should be; look for other \
              programs"
         };
-        format!(" Two threads on two CPUs switched {alone:.3} times a slice: {why}.")
+        let times = alone.plain("ratio");
+        format!(" Two threads on two CPUs switched {times} times a slice: {why}.")
     });
     let says = format!(
-        "{verdict}: on one CPU at least {:.3} switches a slice from 2 threads on (least at {count}).{alone}",
-        least.value
+        "{verdict}: on one CPU at least {} switches a slice from 2 threads on (least at {count}).{alone}",
+        least.plain("ratio")
     );
     Some(least.fact(says, "switches per slice"))
 }
@@ -400,10 +400,10 @@ fn starting_and_ending(view: &View<'_>) -> Option<Finding> {
     let each = Statistic::function(of([START, END]), move |v| (v[0] + v[1]) / count as f64);
     let each = view.estimate(&each)?;
     let besides = Statistic::function(of([ELAPSED, TOTAL]), |v| 1.0 - v[0] / v[1]);
-    let share = view.value(&besides.times(100.0))?;
+    let share = view.estimate(&besides)?.plain("share");
     let says = format!(
         "Starting and ending {count} threads that are all alive takes {} each on one CPU: together with lining \
-         up {share:.0} % of the whole time, which `elapsed_ns` leaves out and `total_ns` includes.",
+         up {share} of the whole time, which `elapsed_ns` leaves out and `total_ns` includes.",
         each.show("ns"),
     );
     Some(each.fact(says, "ns"))
@@ -545,32 +545,33 @@ fn charts(view: &View<'_>) -> Vec<Figure> {
     charts.map(Chart::whole).to_vec()
 }
 
-/// With so many decimals; empty where there is no figure.
-fn plain(value: Option<f64>, decimals: usize) -> String {
-    value.map_or_else(String::new, |value| format!("{value:.decimals$}"))
+/// A figure of the source; empty where it has none.
+fn of_the_source(figure: Option<f64>) -> String {
+    figure.map_or_else(String::new, published)
 }
 
-fn in_ms(view: &View<'_>, group: Case, count: u64) -> String {
-    plain(view.value(&group.time(count).times(1e-6)), 1)
+fn time(view: &View<'_>, group: Case, count: u64) -> String {
+    view.shown(&group.time(count), "ns")
 }
 
 fn first_table(view: &View<'_>) -> Table {
     let mut columns = vec!["threads".to_owned()];
-    let ours = [("here", "", 2), ("here", "", 1)];
-    for (name, _, cpus) in CONFIGURATIONS.into_iter().chain(ours) {
-        columns.push(format!("{name}, {}: ms", cpus_in_words(cpus)));
-        columns.push("overhead, %".to_owned());
+    let theirs = CONFIGURATIONS.map(|(name, _, cpus)| format!("{name}, {}: ms", cpus_in_words(cpus)));
+    let ours = [2, 1].map(|cpus| format!("here, {}", cpus_in_words(cpus)));
+    for name in theirs.into_iter().chain(ours) {
+        columns.extend([name, "overhead, %".to_owned()]);
     }
     let row = |count: u64| {
         let mut row = vec![count.to_string()];
         for (_, os, cpus) in CONFIGURATIONS {
             let source = source_row(os, cpus, count);
-            row.push(plain(source.map(|r| r.elapsed_ms), 0));
-            row.push(plain(source.and_then(|r| r.overhead_pct), 0));
+            row.push(of_the_source(source.map(|r| r.elapsed_ms)));
+            row.push(of_the_source(source.and_then(|r| r.overhead_pct)));
         }
         for group in [TWO, ONE] {
-            let overhead = group.overhead_percent(count).and_then(|s| view.value(&s));
-            row.extend([in_ms(view, group, count), plain(overhead, 1)]);
+            let overhead = group.overhead_percent(count);
+            let overhead = overhead.map_or_else(String::new, |overhead| view.shown(&overhead, ""));
+            row.extend([time(view, group, count), overhead]);
         }
         row
     };
@@ -590,20 +591,20 @@ fn second_table(view: &View<'_>) -> Table {
         "source, two CPUs: ms",
         "gain, %",
         "source, one CPU: ms",
-        "here, two CPUs: ms",
+        "here, two CPUs",
         "gain, %",
-        "here, one CPU: ms",
+        "here, one CPU",
     ];
     let row = |count: u64| {
         let [one, two] = [1, 2].map(|cpus| source_row(AVERAGED, cpus, count));
         vec![
             count.to_string(),
-            plain(two.map(|r| r.elapsed_ms), 0),
-            plain(two.and_then(|r| r.gain_over_1_cpu_pct), 0),
-            plain(one.map(|r| r.elapsed_ms), 0),
-            in_ms(view, TWO, count),
-            plain(view.value(&gain(Mode::Yield, count).times(100.0)), 1),
-            in_ms(view, ONE, count),
+            of_the_source(two.map(|r| r.elapsed_ms)),
+            of_the_source(two.and_then(|r| r.gain_over_1_cpu_pct)),
+            of_the_source(one.map(|r| r.elapsed_ms)),
+            time(view, TWO, count),
+            view.shown(&gain(Mode::Yield, count).times(100.0), ""),
+            time(view, ONE, count),
         ]
     };
     table(

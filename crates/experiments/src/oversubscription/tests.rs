@@ -8,7 +8,7 @@ use super::*;
 /// A quick run of `rounds` rounds on `cpus` CPUs: for each case its run time (ms) and switches, or nothing.
 fn run(rounds: usize, cpus: usize, f: impl Fn(Case) -> Option<(f64, f64)>) -> View<'static> {
     let site = site(Profile::Quick, cpus);
-    let mut plan = Oversubscription.plan(&site);
+    let mut plan = plan(&site);
     plan.fit(&site);
     let cases = plan.cases.into_iter().map(|planned| {
         if let Some(lack) = planned.skip {
@@ -73,7 +73,7 @@ fn a_round_fits_the_profile() {
         (Profile::Standard, 16_000),
         (Profile::Paper, 7_200_000 / 40),
     ] {
-        let plan = Oversubscription.plan(&site(profile, 2));
+        let plan = plan(&site(profile, 2));
         let round: Duration = plan.cases.iter().map(|c| c.estimate).sum();
         assert!(round < Duration::from_millis(most_ms), "{profile:?}: {round:?}");
     }
@@ -81,7 +81,7 @@ fn a_round_fits_the_profile() {
 
 #[test]
 fn quick_has_every_cell_of_the_source_twice_and_the_reference_once() {
-    let plan = Oversubscription.plan(&site(Profile::Quick, 2));
+    let plan = plan(&site(Profile::Quick, 2));
     let count = |names: &[&str], case: Case| {
         let pattern = case.any(names);
         plan.cases.iter().filter(|c| c.params.matches(&pattern)).count()
@@ -101,7 +101,7 @@ fn quick_has_every_cell_of_the_source_twice_and_the_reference_once() {
 
 #[test]
 fn a_case_is_read_back_as_it_was_planned_and_its_pieces_are_the_whole_work() {
-    for planned in Oversubscription.plan(&site(Profile::Paper, 2)).cases {
+    for planned in plan(&site(Profile::Paper, 2)).cases {
         let case = Case::to_run(&planned.params).unwrap();
         assert_eq!(case.params(), planned.params);
         let (share, pieces) = (case.slices / case.count, case.pieces_per_unit());
@@ -382,7 +382,7 @@ fn the_answer_has_its_numbers() {
     let says = answer(&as_published(7));
     assert!(says.starts_with("On one CPU threads that yield"), "{says}");
     assert!(
-        says.contains("+54 % at 8192") && says.contains("A second CPU adds 84 %"),
+        says.contains("54.2 % at 8192") && says.contains("A second CPU adds 84.4 %"),
         "{says}"
     );
 }
@@ -454,12 +454,24 @@ fn the_tables_hold_the_sources_rows_and_ours() {
         assert!(table.rows.iter().all(|r| r.len() == columns), "{}", table.id);
     }
     let first = row(&tables[0], "1");
-    assert_eq!(first[1..5], ["10703", "", "10563", ""].map(str::to_owned));
+    assert_eq!(
+        first[1..5],
+        ["10\u{202f}703", "", "10\u{202f}563", ""].map(str::to_owned)
+    );
     assert_eq!(row(&tables[0], "8192")[9..11], ["", ""].map(str::to_owned));
     let second = row(&tables[1], "2");
     assert_eq!(
         second,
-        ["2", "5399", "96", "10581", "5399.0", "96.0", "10581.0"].map(str::to_owned)
+        [
+            "2",
+            "5399",
+            "96",
+            "10\u{202f}581",
+            "5.40 [5.40, 5.40] s",
+            "96.0 [96.0, 96.0]",
+            "10.6 [10.6, 10.6] s"
+        ]
+        .map(str::to_owned)
     );
 }
 

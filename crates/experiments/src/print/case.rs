@@ -4,6 +4,8 @@ use threadgauge_lab::prelude::*;
 use threadgauge_results::published::{PrintRun, PublishedMean, means, print_runs};
 use threadgauge_stats::summarise;
 
+use crate::guests::PRINT;
+
 use super::line::{LONGEST_PAYLOAD_BYTES, bytes_per_unit};
 
 /// The metric that everything is read off.
@@ -87,12 +89,29 @@ impl Case {
         self.buffering == Buffering::Line || self.unit == Unit::Thread
     }
 
+    /// How often a sample runs it, each time from cold, for its mean: short runs several times. It follows from the work, so
+    /// that processes and threads are repeated alike.
+    pub(super) const fn repetitions(&self) -> u64 {
+        match self.lines() {
+            ..=13_000 => 4,
+            _ => 1,
+        }
+    }
+
+    /// As the engine plans it.
+    pub(super) fn planned(self) -> PlannedCase {
+        PlannedCase {
+            skip: PRINT.missing(),
+            ..PlannedCase::new(self, self.estimate())
+        }
+    }
+
     /// What a sample takes on a small virtual machine: starting the worker, making the units, printing.
     fn estimate(&self) -> Duration {
         const WORKER_NS: u64 = 6_000_000;
         let unit_ns = match self.unit {
-            Unit::Process => 150_000,
-            Unit::Thread => 40_000,
+            Unit::Process => 140_000,
+            Unit::Thread => 30_000,
         };
         // Of a write, and of a byte, ns.
         let (write_ns, hundred_bytes_ns) = match self.sink {
@@ -106,7 +125,7 @@ impl Case {
             Buffering::Block => 40,
         };
         let printing_ns = self.lines() * line_ns + self.bytes() * hundred_bytes_ns / 100;
-        Duration::from_nanos(WORKER_NS + self.units * unit_ns + printing_ns)
+        Duration::from_nanos(WORKER_NS + self.repetitions() * (self.units * unit_ns + printing_ns))
     }
 }
 
@@ -235,16 +254,14 @@ pub(super) fn plan(site: &Site) -> Plan {
             let case = case.sink(sink).buffering(buffering);
             // 255 units × 1,000 lines stand in two of the source's tables.
             if cases.iter().all(|planned| planned.params != case.params()) {
-                cases.push(PlannedCase::new(case, case.estimate()));
+                cases.push(case.planned());
             }
         }
     }
     Plan {
         cases,
-        // Short, so that it can be tried often.
         reference: Series::Prints.at(5).params(),
         budget: Duration::from_secs(site.profile.pick(34, 320, 3 * 3_600)),
-        twice_up_to: Duration::from_millis(25),
     }
 }
 
@@ -300,12 +317,13 @@ mod tests {
 
     /// With all tries, and the reference case twice.
     fn round_s(plan: &Plan) -> f64 {
-        let of = |case: &PlannedCase| {
-            let is_reference = case.params == plan.reference;
-            let workers = plan.tries(case, is_reference) * (1 + u32::from(is_reference));
-            case.estimate.as_secs_f64() * f64::from(workers)
-        };
-        plan.cases.iter().map(of).sum()
+        let copies = |case: &PlannedCase| 1.0 + f64::from(u8::from(case.params == plan.reference));
+        let once: f64 = plan
+            .cases
+            .iter()
+            .map(|case| case.estimate.as_secs_f64() * copies(case))
+            .sum();
+        once * f64::from(plan.tries())
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The line that every unit prints, and the check of what arrived.
 //!
-//! Owns the form of a line (`hello linux[17]`, the source's), its cheap formatting and the check that
-//! a stream consists of whole lines. Knows nothing of descriptors, units or time.
+//! Owns the form of a line (`hello linux[17]`, the source's), which `guests/c/print.c` prints, and the check that a stream
+//! consists of whole lines. Knows nothing of descriptors, units or time.
 
 /// The source's string: 11 characters. Longer payloads repeat it.
 const TEXT: &[u8] = b"hello linux";
@@ -18,51 +18,6 @@ const LONGEST: usize = LONGEST_PAYLOAD_BYTES as usize + 2 + DIGITS + 1;
 
 /// Digits of the largest counter.
 const DIGITS: usize = 20;
-
-/// A line of which only the counter is written anew.
-///
-/// It lives on the unit's stack and asks nothing of the C library, so that both kinds of unit format
-/// alike: neither the lock nor the buffer of stdio is part of it (see [`super::output`] for those).
-pub(super) struct Line {
-    buffer: [u8; LONGEST],
-    payload_bytes: usize,
-}
-
-impl Line {
-    /// A line with a payload of so many bytes, at most [`LONGEST_PAYLOAD_BYTES`].
-    pub(super) fn new(payload_bytes: usize) -> Self {
-        let mut buffer = [0; LONGEST];
-        for (at, byte) in buffer[..payload_bytes].iter_mut().enumerate() {
-            *byte = TEXT[at % TEXT.len()];
-        }
-        buffer[payload_bytes] = b'[';
-        Self {
-            buffer,
-            payload_bytes,
-        }
-    }
-
-    /// The line with this counter.
-    pub(super) fn with_counter(&mut self, counter: u64) -> &[u8] {
-        let mut digits = [0; DIGITS];
-        let mut first = DIGITS;
-        let mut rest = counter;
-        loop {
-            first -= 1;
-            digits[first] = b'0' + (rest % 10) as u8;
-            rest /= 10;
-            if rest == 0 {
-                break;
-            }
-        }
-        let start = self.payload_bytes + 1;
-        let end = start + DIGITS - first;
-        self.buffer[start..end].copy_from_slice(&digits[first..]);
-        self.buffer[end] = b']';
-        self.buffer[end + 1] = b'\n';
-        &self.buffer[..end + 2]
-    }
-}
 
 /// The bytes that one unit prints: every counter from 0 to `prints` - 1.
 pub(super) fn bytes_per_unit(payload_bytes: u64, prints: u64) -> u64 {
@@ -87,6 +42,8 @@ pub(super) struct Received {
     pub final_words: u64,
     /// CPU time of the process that read it, ns; 0 where none did.
     pub cpu_ns: u64,
+    /// When that process had read all, by `CLOCK_MONOTONIC`; 0 where none did.
+    pub ended_ns: u64,
 }
 
 /// Checks a stream, piece by piece.
@@ -104,7 +61,7 @@ pub(super) struct Checker {
 impl Checker {
     /// For lines of this payload with counters below `prints`, each ended by `newline`.
     pub(super) fn new(payload_bytes: usize, prints: u64, newline: &'static [u8]) -> Self {
-        let payload = Line::new(payload_bytes).buffer[..payload_bytes].to_vec();
+        let payload = TEXT.iter().copied().cycle().take(payload_bytes).collect();
         Self {
             payload,
             prints,
@@ -183,15 +140,10 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn a_line_is_the_sources() {
-        let mut line = Line::new(11);
-        assert_eq!(line.with_counter(0), b"hello linux[0]\n");
-        assert_eq!(line.with_counter(9_999), b"hello linux[9999]\n");
-        assert_eq!(line.with_counter(17), b"hello linux[17]\n");
-        assert_eq!(Line::new(256).with_counter(7).len(), 256 + 4);
-        let longest = LONGEST_PAYLOAD_BYTES as usize;
-        assert_eq!(Line::new(longest).with_counter(u64::MAX).len(), LONGEST);
+    /// A line as the source has it.
+    fn line(payload_bytes: usize, counter: u64) -> String {
+        let payload: String = "hello linux".chars().cycle().take(payload_bytes).collect();
+        format!("{payload}[{counter}]\n")
     }
 
     #[test]
@@ -205,8 +157,7 @@ mod tests {
             (12, 1_000),
             (11, 10_001),
         ] {
-            let mut line = Line::new(payload);
-            let printed: usize = (0..prints).map(|i| line.with_counter(i).len()).sum();
+            let printed: usize = (0..prints).map(|counter| line(payload, counter).len()).sum();
             assert_eq!(
                 bytes_per_unit(payload as u64, prints),
                 printed as u64,
@@ -232,7 +183,7 @@ mod tests {
                 torn_lines: 0,
                 counters: 99,
                 final_words: 1,
-                cpu_ns: 0
+                ..Received::default()
             }
         );
     }
@@ -268,10 +219,9 @@ mod tests {
             pieces in 1_usize..50,
         ) {
             // Lines with a part left out here and there.
-            let mut line = Line::new(11);
             let stream: Vec<u8> = parts
                 .iter()
-                .flat_map(|(counter, cut)| line.with_counter(*counter)[*cut % 15..].to_vec())
+                .flat_map(|(counter, cut)| line(11, *counter).as_bytes()[*cut % 15..].to_vec())
                 .collect();
             prop_assert_eq!(checked(&stream, pieces, b"\n"), checked(&stream, stream.len().max(1), b"\n"));
             let whole = parts.iter().filter(|(counter, cut)| *counter < 100 && cut % 15 == 0).count();

@@ -1,37 +1,33 @@
 //! Question: do processes or threads finish first when each prints its lines, and from how many lines on?
 //! (Source 003's fork.c and thread.c, P-04 to P-16.)
 //!
-//! How it is measured is said in `ABOUT`, which `explain` and the report print. `case` says what is run and what the
-//! source measured, `program` runs it (`line` is what is printed, `output` how lines become writes, `sink` what they go
-//! into and who reads it), and `read` makes the answer.
+//! How it is measured is said in `EXPERIMENT`, which `explain` and the report print. `case` says what is run and what
+//! the source measured, `program` has a program in C run it (`line` is what is printed, `sink` what it goes into and who
+//! reads it), and `read` makes the answer.
 
 mod case;
 mod line;
-mod output;
 mod program;
 mod read;
 mod sink;
 
 use threadgauge_lab::prelude::*;
 
-/// Processes and threads that print.
-#[derive(Debug, Clone, Copy)]
-pub struct Print;
-
-/// What it asks and how it measures.
-const ABOUT: About = About {
+/// What it asks, how it measures, and the functions that do.
+pub const EXPERIMENT: Experiment = Experiment {
     id: "print",
     question: "Do processes or threads finish first when each of them prints its lines, and from how many lines on?",
     sources: &["003"],
     primary: &[case::ELAPSED],
-    how: "A number of units is made (processes by fork without another program, threads by pthread_create with default \
-          attributes); each prints a line with its counter in brackets so many times; the parent waits for all and \
-          prints a final word. Timed from before the first unit is made until the last has been waited for and \
-          everything has been read. A pipe and a pseudo-terminal are read by a process that was forked before the \
-          clock ran and is pinned to the same CPUs; it judges every line, and a sample in which a byte is missing, or \
-          a line torn where one write is one line, is a failure. Buffering: line is one write a line, as stdio does on \
-          a terminal; block is 4,096 bytes a write, as stdio does into a pipe, with one buffer a process, and one for \
-          all threads under a lock. Claims are decided on the pipe with a write a line.",
+    how: "A small C program makes a number of units (processes by fork without another program, threads by pthread_create \
+          with default attributes); each prints a line with its counter in brackets so many times; the parent waits for all \
+          and prints a final word. Timed from before the first unit is made until the last has been waited for and \
+          everything has been read. Both kinds are the same program's, as small as the source's. A pipe and a \
+          pseudo-terminal are read by a process that was forked before the clock ran and is pinned to the same CPUs; it \
+          judges every line, and a sample in which a byte is missing, or a line torn where one write is one line, is a \
+          failure. Buffering: line is one write a line, as stdio does on a terminal; block is 4,096 bytes a write, as stdio \
+          does into a pipe, with one buffer a process, and one for all threads under a lock. Claims are decided on the pipe \
+          with a write a line.",
     control: "The same lines into /dev/null, where only making units and writing them is left; and a thread case that \
               runs twice a round.",
     traps: &[
@@ -52,22 +48,11 @@ const ABOUT: About = About {
              and were repeated with 1 MiB; whether the smaller groups were too is not said). The same setting, 255 \
              units of 1,000 lines, stands twice in the source and differs by 19 % and 32 %, more than the two kinds \
              differ.",
+    plan: case::plan,
+    run,
+    read: read::read,
 };
 
-impl Experiment for Print {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
-    fn plan(&self, site: &Site) -> Plan {
-        case::plan(site)
-    }
-
-    fn run(&self, case: &Params, worker: &mut Worker) -> Result<(), CaseError> {
-        program::measure(&case::Case::read(case)?, worker)
-    }
-
-    fn read(&self, view: &View<'_>) -> Answer {
-        read::read(view)
-    }
+fn run(case: &Params, worker: &mut Worker) -> Result<(), CaseError> {
+    program::measure(&case::Case::read(case)?, worker)
 }

@@ -1,51 +1,80 @@
 //! The measured program: units are made, print and are waited for; a final word; all is read.
 //!
-//! Owns what lies between the two readings of the clock, and the proof that it was done. Each sample is one run from
-//! cold. Units do not start from a barrier: the source's begin to print as soon as they are made, and that is what its
-//! figures hold.
+//! A program in C does it, as the source's did (`guests/c/print.c`): by processes or by threads, the same program. Owned here: what
+//! lies between its first clock and the reader's last, and the proof that it was done. Each sample is one run from cold. Units do
+//! not start from a barrier: the source's begin to print as soon as they are made, and that is what its figures hold.
 
-use std::io;
-use std::os::fd::BorrowedFd;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::process::Stdio;
 
-use threadgauge_lab::refusal::refused;
-use threadgauge_lab::statistic::metric;
+use threadgauge_lab::statistic::{Metric, metric};
 use threadgauge_lab::worker::{CaseError, Worker};
-use threadgauge_machine::{Switches, clock, usage_children, usage_self};
 
-use super::case::{Buffering, CPU, Case, ELAPSED, READER_CPU, Sink, TORN, Unit};
-use super::line::{FINAL_WORD, Line, Received};
-use super::output::{Blocks, write_all};
+use super::case::{CPU, Case, ELAPSED, READER_CPU, Sink, TORN};
+use super::line::{FINAL_WORD, Received};
 use super::sink::Channel;
-use crate::sys::counters::SharedCounters;
-use crate::sys::crew::crew;
-use crate::sys::fork::fork;
-use crate::sys::reap::{Ending, reap};
+use crate::guests::{Figures, PRINT, ask};
 
-/// Runs a case once.
+/// Runs a case as often as it is repeated; the figures are of one run on average.
 pub(super) fn measure(case: &Case, worker: &mut Worker) -> Result<(), CaseError> {
-    let counters = Counters::new()?;
+    let repetitions = case.repetitions();
+    let mut sums = [0.0; FIGURES.len()];
+    for _ in 0..repetitions {
+        let figures = run(case, worker)?;
+        sums.iter_mut()
+            .zip(figures)
+            .for_each(|(sum, figure)| *sum += figure);
+    }
+    let means = sums.map(|sum| sum / repetitions as f64);
+    for (metric, mean) in FIGURES.into_iter().zip(means) {
+        worker.record(metric, mean);
+    }
+    let [elapsed_ns, .., alive_ns] = means;
+    // Of units between their first and their last instruction.
+    worker.record(metric("mean_alive", "units"), alive_ns / elapsed_ns.max(1.0));
+    worker.record(metric("repetitions", "runs"), repetitions as f64);
+    worker.tag("cold");
+    Ok(())
+}
+
+/// The figures of a run, in the order in which [`run`] gives them.
+const FIGURES: [Metric; 9] = [
+    ELAPSED,
+    CPU,
+    READER_CPU,
+    metric("bytes", "bytes"),
+    metric("lines", "lines"),
+    TORN,
+    metric("voluntary_switches", "switches"),
+    metric("involuntary_switches", "switches"),
+    metric("all_alive_ns", "ns"),
+];
+
+/// Runs a case once, from cold.
+fn run(case: &Case, worker: &mut Worker) -> Result<[f64; FIGURES.len()], CaseError> {
     let channel = Channel::open(case)?;
     if case.sink == Sink::File && channel.is_in_memory() {
         worker.tag("tmpfs");
     }
-    let (cpu_before, switches_before) = spent();
-    let stopwatch = worker.stopwatch();
-    let outcome = print_all(case, channel.write_end(), &counters);
-    let drained = channel.drain()?;
-    let lap = stopwatch.stop();
-    // The reader is not reaped yet, so the children's usage is the units' alone.
-    let (cpu_after, switches_after) = spent();
-    let arrived = drained.settle()?;
-    outcome?;
+    let sink = channel.write_end().try_clone_to_owned();
+    let sink = sink.map_err(|e| CaseError::failed("cannot give the sink to the program", e))?;
+    let printed = print_all(case, worker, sink.into());
+    let arrived = channel.drain()?.settle()?;
+    let Figures { values, stretch } = printed?;
     if let Some(received) = &arrived {
         check(case, received)?;
     }
+    let [
+        begun_ns,
+        ended_ns,
+        cpu_ns,
+        voluntary,
+        involuntary,
+        bytes,
+        alive_ns,
+    ] = values;
     // What is told where nobody can read.
     let written = Received {
-        bytes: counters.0[BYTES].load(Relaxed) + FINAL_WORD.len() as u64,
+        bytes: bytes + FINAL_WORD.len() as u64,
         lines: case.lines(),
         ..Received::default()
     };
@@ -55,25 +84,43 @@ pub(super) fn measure(case: &Case, worker: &mut Worker) -> Result<(), CaseError>
         return Err(CaseError::Failed(says));
     }
     let received = arrived.unwrap_or(written);
-    let switches = switches_after - switches_before;
-    // Of units between their first and their last instruction.
-    let mean_alive = counters.0[ALIVE_NS].load(Relaxed) as f64 / lap.wall_ns.max(1) as f64;
-    let switched = |name| metric(name, "switches");
-    for (metric, value) in [
-        (ELAPSED, lap.wall_ns as f64),
-        (CPU, cpu_after.saturating_sub(cpu_before).as_nanos() as f64),
-        (READER_CPU, received.cpu_ns as f64),
-        (metric("bytes", "bytes"), received.bytes as f64),
-        (metric("lines", "lines"), received.lines as f64),
-        (TORN, received.torn_lines as f64),
-        (switched("voluntary_switches"), switches.voluntary as f64),
-        (switched("involuntary_switches"), switches.involuntary as f64),
-        (metric("mean_alive", "units"), mean_alive),
-    ] {
-        worker.record(metric, value);
-    }
-    worker.tag("cold");
-    Ok(())
+    let elapsed_ns = received.ended_ns.max(ended_ns).saturating_sub(begun_ns);
+    Ok([
+        elapsed_ns as f64 * stretch,
+        cpu_ns as f64,
+        received.cpu_ns as f64,
+        received.bytes as f64,
+        received.lines as f64,
+        received.torn_lines as f64,
+        voluntary as f64,
+        involuntary as f64,
+        alive_ns as f64,
+    ])
+}
+
+/// All units and the final word, by the program in C.
+fn print_all(case: &Case, worker: &Worker, sink: Stdio) -> Result<Figures<7>, CaseError> {
+    const NAMES: [&str; 7] = [
+        "begun_ns",
+        "ended_ns",
+        "cpu_ns",
+        "voluntary",
+        "involuntary",
+        "bytes",
+        "alive_ns",
+    ];
+    let program = PRINT.load()?;
+    let mut command = program.command();
+    command.stdin(sink);
+    let (unit, buffering) = (case.unit.name(), case.buffering.name());
+    ask(
+        worker,
+        command,
+        &[&unit, &case.units, &case.prints, &case.payload_bytes, &buffering],
+        case.planned().deadline(),
+        NAMES,
+        unit,
+    )
 }
 
 /// Whether all that was to be printed has arrived, and lines are whole where they must be.
@@ -104,149 +151,9 @@ fn check(case: &Case, received: &Received) -> Result<(), CaseError> {
     Err(CaseError::Failed(format!("printing into {sink}: {wrong}")))
 }
 
-/// What units tell the parent, in memory they share with it.
-struct Counters(SharedCounters<4>);
-
-/// Bytes written.
-const BYTES: usize = 0;
-/// Time between first and last instruction, all units added up, ns.
-const ALIVE_NS: usize = 1;
-/// Units that failed.
-const FAILED: usize = 2;
-/// The error of the last of them.
-const ERRNO: usize = 3;
-
-impl Counters {
-    fn new() -> Result<Self, CaseError> {
-        let shared = SharedCounters::new().map(Self);
-        shared.map_err(|e| CaseError::failed("cannot map memory to share with the units", e))
-    }
-
-    /// Runs a unit's life and notes how it went. Relaxed: read after the unit was waited for.
-    fn note(&self, life: impl FnOnce() -> io::Result<u64>) -> bool {
-        let began_ns = clock::monotonic_ns();
-        let ended = life();
-        let alive_ns = clock::monotonic_ns() - began_ns;
-        self.0[ALIVE_NS].fetch_add(alive_ns, Relaxed);
-        match &ended {
-            Ok(bytes) => self.0[BYTES].fetch_add(*bytes, Relaxed),
-            Err(error) => {
-                let errno = error.raw_os_error().unwrap_or_default();
-                self.0[ERRNO].store(errno.unsigned_abs().into(), Relaxed);
-                self.0[FAILED].fetch_add(1, Relaxed)
-            }
-        };
-        ended.is_ok()
-    }
-
-    /// What the units that could not print say.
-    fn verdict(&self) -> Result<(), CaseError> {
-        let failed = self.0[FAILED].load(Relaxed);
-        if failed == 0 {
-            return Ok(());
-        }
-        let errno = i32::try_from(self.0[ERRNO].load(Relaxed)).unwrap_or_default();
-        let error = io::Error::from_raw_os_error(errno);
-        let says = format!("{failed} units could not print");
-        Err(CaseError::failed(says, error))
-    }
-}
-
-/// All units and the final word. Whatever it returns, no unit is left.
-fn print_all(case: &Case, sink: BorrowedFd<'_>, counters: &Counters) -> Result<(), CaseError> {
-    match case.unit {
-        Unit::Process => processes(case, sink, counters)?,
-        Unit::Thread => threads(case, sink, counters)?,
-    }
-    counters.verdict()?;
-    write_all(sink, FINAL_WORD).map_err(|e| CaseError::failed("cannot print the final word", e))
-}
-
-/// As the source's fork.c: fork all, then wait for all.
-fn processes(case: &Case, sink: BorrowedFd<'_>, counters: &Counters) -> Result<(), CaseError> {
-    let mut made = Vec::with_capacity(usize::try_from(case.units).unwrap_or_default());
-    let mut trouble = Ok(());
-    while (made.len() as u64) < case.units && trouble.is_ok() {
-        match fork(|| u8::from(!counters.note(|| process(case, sink)))) {
-            Ok(child) => made.push(child),
-            Err(error) => trouble = Err(cannot_make(case, made.len(), &error)),
-        }
-    }
-    // All are waited for, whatever happened to one.
-    let endings: Vec<_> = made.iter().map(|child| reap(*child)).collect();
-    trouble?;
-    for ending in endings {
-        let ended = match ending.map_err(|e| CaseError::failed("cannot wait for a printing process", e))? {
-            // 1 is a unit that could not print, and has counted itself.
-            Ending::Code(0 | 1) => continue,
-            Ending::Code(code) => format!("ended with status {code}"),
-            Ending::Signal(signal) => format!("was ended by signal {signal}"),
-        };
-        return Err(CaseError::Failed(format!("a printing process {ended}")));
-    }
-    Ok(())
-}
-
-/// A process has its own buffer.
-fn process(case: &Case, sink: BorrowedFd<'_>) -> io::Result<u64> {
-    match case.buffering {
-        Buffering::Line => print(case, |line| write_all(sink, line)),
-        Buffering::Block => {
-            let mut blocks = Blocks::new(sink);
-            let bytes = print(case, |line| blocks.line(line))?;
-            blocks.flush()?;
-            Ok(bytes)
-        }
-    }
-}
-
-/// As the source's thread.c: create all, then join all.
-fn threads(case: &Case, sink: BorrowedFd<'_>, counters: &Counters) -> Result<(), CaseError> {
-    let count = usize::try_from(case.units).unwrap_or(usize::MAX);
-    let shared = Mutex::new(Blocks::new(sink));
-    // A thread that panicked has left a whole buffer: `used` moves after the bytes.
-    let block = |line: &[u8]| shared.lock().unwrap_or_else(PoisonError::into_inner).line(line);
-    let unit = || {
-        counters.note(|| match case.buffering {
-            Buffering::Line => print(case, |line| write_all(sink, line)),
-            Buffering::Block => print(case, block),
-        });
-    };
-    crew(count, &unit, |made, error| cannot_make(case, made, &error))?;
-    let mut shared = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
-    shared
-        .flush()
-        .map_err(|e| CaseError::failed("cannot print the last block", e))
-}
-
-/// A unit's work; the bytes it printed.
-fn print(case: &Case, mut output: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<u64> {
-    let mut line = Line::new(case.payload_bytes as usize);
-    let mut bytes = 0;
-    for counter in 0..case.prints {
-        let line = line.with_counter(counter);
-        output(line)?;
-        bytes += line.len() as u64;
-    }
-    Ok(bytes)
-}
-
-/// CPU time and switches of this process and of the children it has waited for.
-fn spent() -> (Duration, Switches) {
-    let (own, children) = (usage_self(), usage_children());
-    (own.cpu() + children.cpu(), own.switches + children.switches)
-}
-
-/// Names the limit that refused a unit; called while those made are still there.
-fn cannot_make(case: &Case, made: usize, error: &io::Error) -> CaseError {
-    let what = format!("{} {} of {}", case.unit.name(), made + 1, case.units);
-    refused(what, error)
-}
-
 #[cfg(test)]
 mod tests {
-    use std::os::fd::AsFd;
-
+    use std::io::{Read as _, Seek as _};
     use std::os::unix::net::UnixDatagram;
 
     use threadgauge_lab::point::Point as _;
@@ -254,8 +161,8 @@ mod tests {
     use threadgauge_results::{Sample, Status};
 
     use super::*;
-    use crate::print::Print;
-    use crate::print::case::Series;
+    use crate::print::EXPERIMENT;
+    use crate::print::case::{Buffering, Series, Unit};
     use crate::print::sink::one_at_a_time;
 
     /// 11 characters, into a pipe.
@@ -268,8 +175,12 @@ mod tests {
         }
     }
 
+    fn worker(case: &Case) -> Worker {
+        testing::worker(&EXPERIMENT, &case.params())
+    }
+
     fn sample(case: Case) -> Sample {
-        let sample = testing::sample(&Print, &case.params());
+        let sample = testing::sample(&EXPERIMENT, &case.params());
         assert_eq!(sample.status, Status::Ok, "{case:?}: {:?}", sample.reason);
         sample
     }
@@ -313,7 +224,8 @@ mod tests {
             let case = case(unit, 2, 3, buffering);
             // Each write is a datagram.
             let (sink, read_end) = UnixDatagram::pair().unwrap();
-            print_all(&case, sink.as_fd(), &Counters::new().unwrap()).unwrap();
+            let sink = std::os::fd::OwnedFd::from(sink);
+            print_all(&case, &worker(&case), sink.into()).unwrap();
             read_end.set_nonblocking(true).unwrap();
             let mut writes = Vec::new();
             let mut bytes = [0; 8192];
@@ -346,17 +258,30 @@ mod tests {
     }
 
     #[test]
+    fn the_lines_are_the_sources() {
+        for unit in Unit::ALL {
+            let case = case(unit, 1, 11, Buffering::Line);
+            let mut file = tempfile::tempfile().unwrap();
+            print_all(&case, &worker(&case), file.try_clone().unwrap().into()).unwrap();
+            let mut printed = String::new();
+            file.rewind().unwrap();
+            file.read_to_string(&mut printed).unwrap();
+            let lines: String = (0..11)
+                .map(|counter| format!("hello linux[{counter}]\n"))
+                .collect();
+            assert_eq!(printed, lines + "all done\n");
+        }
+    }
+
+    #[test]
     fn a_unit_that_cannot_print_fails_the_case() {
         for unit in Unit::ALL {
             let case = case(unit, 3, 2, Buffering::Line);
             // Opened for reading only.
             let unwritable = std::fs::File::open("/dev/null").unwrap();
-            let outcome = print_all(&case, unwritable.as_fd(), &Counters::new().unwrap());
+            let outcome = print_all(&case, &worker(&case), unwritable.into());
             let says = outcome.unwrap_err().to_string();
-            assert!(
-                says.contains("3 units could not print") && says.contains("os error 9"),
-                "{says}"
-            );
+            assert_eq!(says, "3 units could not print: Bad file descriptor");
         }
     }
 
@@ -369,7 +294,7 @@ mod tests {
             torn_lines: 0,
             counters: 6,
             final_words: 1,
-            cpu_ns: 0,
+            ..Received::default()
         };
         assert!(check(&lines, &all).is_ok());
         let blocks = Case {

@@ -1,7 +1,7 @@
 //! What the samples say: each statistic once, and with them claims, facts, charts and tables.
 
 use threadgauge_lab::prelude::*;
-use threadgauge_results::{Evidence, Figure, Lack, Table, units};
+use threadgauge_results::{Figure, Table, units};
 use threadgauge_stats::{bca, crossing, geometric_mean, slope, summarise};
 
 use super::case::{Buffering, CPU, Case, ELAPSED, READER_CPU, Series, Sink, TORN, Unit};
@@ -173,7 +173,7 @@ fn claims(view: &View<'_>) -> Vec<Claim> {
         let cell = |unit: Unit| (unit.name().to_owned(), statistic(unit));
         each(Largest, Unit::ALL.map(cell))
     };
-    let spread = file_spread(view).unwrap_or_else(Evidence::Missing);
+    let spread = file_spread(view).map_or_else(Test::from, Test::Given);
     let tests: [Claim; 13] = [
         ("threads-10-to-100-times-faster", mean_ratio(&[Prints]).into()),
         ("small-jobs-threads-faster", each_count(Smallest, small)),
@@ -195,7 +195,7 @@ fn claims(view: &View<'_>) -> Vec<Claim> {
             "linux-threads-not-faster-than-processes",
             mean_ratio(&[Prints, Units, Payload]).into(),
         ),
-        ("file-logging-disturbs-timing", Test::Given(spread)),
+        ("file-logging-disturbs-timing", spread),
         ("dual-core-doubles-small-jobs", gains(Smallest, small_on_two)),
         ("dual-core-no-gain-large-jobs", gains(Largest, large_on_two)),
     ];
@@ -212,9 +212,9 @@ fn or_longer(view: &View<'_>, test: Test) -> Test {
         .iter()
         .find_map(|statistic| view.rounds(statistic).err())
     {
-        Some(lack) if longer && !lack.of.is_beyond_this_machine() => not_measured(format!(
-            "{lack}; its cells of 5,000 and 10,000 lines a unit are in --profile standard"
-        )),
+        Some(lack) if longer && !lack.of.is_beyond_this_machine() => not_measured(
+            "needs cells of 5,000 and 10,000 lines a unit; `threadgauge run print --profile standard` has them",
+        ),
         _ => test,
     }
 }
@@ -225,7 +225,7 @@ fn or_longer(view: &View<'_>, test: Test) -> Test {
 /// # Errors
 ///
 /// What is missing.
-fn file_spread(view: &View<'_>) -> Result<Evidence, String> {
+fn file_spread(view: &View<'_>) -> Result<Estimate, Lack> {
     let time = |unit, sink| ELAPSED.of(Series::Prints.at(1_000).unit(unit).sink(sink));
     let times = Unit::ALL.map(|unit| [Sink::File, Sink::Pipe].map(|sink| time(unit, sink)));
     let times = times.as_flattened();
@@ -233,16 +233,18 @@ fn file_spread(view: &View<'_>) -> Result<Evidence, String> {
     let column = |i: usize| view.rounds(&Statistic::function(times.iter().cloned(), move |t| t[i]));
     let columns: Result<Vec<Vec<f64>>, Lack> = (0..times.len()).map(column).collect();
     let columns = columns.map_err(|lack| {
-        format!(
-            "{lack}; its file, and the {BOOTSTRAP_ROUNDS} rounds that a ratio of two spreads needs, are in --profile \
-             standard"
-        )
+        let says = format!(
+            "{lack}; `threadgauge run print --profile standard` has its file, and the {BOOTSTRAP_ROUNDS} rounds that a \
+             ratio of two spreads needs"
+        );
+        Lack::new(lack.of, says)
     })?;
     let n = columns[0].len();
     if n < BOOTSTRAP_ROUNDS {
-        return Err(format!(
+        let says = format!(
             "a ratio of two spreads needs {BOOTSTRAP_ROUNDS} rounds, this run has {n} (--rounds {BOOTSTRAP_ROUNDS})"
-        ));
+        );
+        return Err(Lack::new(Need::Figures, says));
     }
     // The bootstrap draws rounds, not values: all four times of a round stay together.
     let rounds: Vec<f64> = (0..n).map(|round| round as f64).collect();
@@ -254,9 +256,13 @@ fn file_spread(view: &View<'_>) -> Result<Evidence, String> {
         };
         spread_ratio(&columns.iter().map(spread).collect::<Vec<_>>())
     };
-    let estimate = bca(&rounds, statistic, 0.05, RESAMPLES, BOOTSTRAP_SEED)
-        .map_err(|error| format!("the ratio of two spreads cannot be estimated: {error}"))?;
-    Ok(Evidence::Estimate {
+    let estimate = bca(&rounds, statistic, 0.05, RESAMPLES, BOOTSTRAP_SEED).map_err(|e| {
+        Lack::new(
+            Need::Figures,
+            format!("the ratio of two spreads cannot be estimated: {e}"),
+        )
+    })?;
+    Ok(Estimate {
         value: estimate.estimate,
         ci95: estimate.ci.map(|ci| [ci.low, ci.high]),
     })
@@ -347,7 +353,7 @@ fn torn(view: &View<'_>, unit: Unit) -> Option<Finding> {
     let torn = TORN.of(case);
     let median = view.estimate(&torn)?;
     let many = if view.summary(torn.cells()[0])?.max > 0.0 {
-        format!("{:.0} are torn", median.value)
+        format!("{} are torn", count(median.value.round() as u64))
     } else {
         "none is torn".to_owned()
     };
@@ -530,7 +536,7 @@ fn source_table(view: &View<'_>, series: Series) -> Table {
              prints alone.",
         ),
     };
-    let general = "Seconds are the source's, on a console; milliseconds are ours, into a pipe that is read, a write a \
+    let general = "Columns in s are the source's, on a console; the others are ours, into a pipe that is read, a write a \
                    line, without starting the program.";
     let first = if series == Series::Units {
         "Units"
@@ -540,7 +546,7 @@ fn source_table(view: &View<'_>, series: Series) -> Table {
     let mut columns = vec![first, "Kind"];
     columns.extend(["Run 1, s", "Run 2, s", "Run 3, s", "Run 4, s", "Run 5, s"]);
     columns.extend(["Published mean, s", "Mean of its runs, s"]);
-    columns.extend(["Here: median, ms", "95 % interval, ms", "Trimmed mean, ms"]);
+    columns.extend(["Here", "Trimmed mean"]);
     columns.extend(["Process / thread, published", "Process / thread, here"]);
     if series == Series::TwoCpus {
         columns.extend(["One CPU / two, published", "One CPU / two, here"]);
@@ -553,18 +559,32 @@ fn source_table(view: &View<'_>, series: Series) -> Table {
 
 fn table_row(view: &View<'_>, series: Series, x: u64, unit: Unit) -> Vec<String> {
     let case = series.at(x).unit(unit);
-    let ms = |ns: f64| format!("{:.1}", ns / 1e6);
-    let interval = |[low, high]: [f64; 2]| format!("{}–{}", ms(low), ms(high));
-    let thousandths = |value: Option<f64>| value.map(|value| format!("{value:.3}"));
-    let both = |ratio: &Statistic| [series.published(ratio), view.value(ratio)].map(thousandths);
+    let shown = |statistic: &Statistic, unit| Some(view.shown(statistic, unit));
+    let both = |ratio: &Statistic| {
+        let theirs = series.published(ratio);
+        [
+            theirs.map(|times| units::figure(times, None, "ratio")),
+            shown(ratio, "ratio"),
+        ]
+    };
+    let elapsed = ELAPSED.of(case);
     let mut row = vec![Some(count(x)), Some(unit.name().to_owned())];
-    row.extend(series.runs(case).iter().map(|run| thousandths(Some(*run))));
-    row.push(thousandths(series.mean(case).map(|mean| mean.published_mean_s)));
-    row.push(thousandths(series.seconds(case)));
-    let here = view.summary(ELAPSED.of(case).cells()[0]);
-    row.push(here.map(|times| ms(times.median)));
-    row.push(here.and_then(|times| times.ci95.map(interval)));
-    row.push(here.and_then(|times| times.trimmed_mean.map(ms)));
+    row.extend(
+        series
+            .runs(case)
+            .into_iter()
+            .map(|run| Some(units::published(run))),
+    );
+    let theirs = [
+        series.mean(case).map(|mean| mean.published_mean_s),
+        series.seconds(case),
+    ];
+    row.extend(theirs.map(|mean| mean.map(units::published)));
+    row.push(shown(&elapsed, "ns"));
+    let trimmed = view
+        .summary(elapsed.cells()[0])
+        .and_then(|times| times.trimmed_mean);
+    row.push(trimmed.map(|ns| units::figure(ns, None, "ns")));
     // Once for both kinds, beside the first.
     row.extend(match unit {
         Unit::Process => both(&process_over_thread(case)),
@@ -587,7 +607,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use threadgauge_lab::testing;
-    use threadgauge_results::{Verdict, claim, decide};
+    use threadgauge_results::{Evidence, Verdict, claim, decide};
 
     use super::super::case::plan;
     use super::*;
@@ -688,11 +708,14 @@ mod tests {
             "dual-core-no-gain-large-jobs",
         ] {
             let (verdict, reason) = verdict(&view, id);
-            assert_eq!(verdict, Some(Verdict::Inconclusive), "{id}");
-            assert!(reason.contains("--profile standard"), "{id}: {reason}");
+            assert_eq!(verdict, Some(Verdict::NotMeasured), "{id}");
+            assert!(
+                reason.contains("`threadgauge run print --profile standard`"),
+                "{id}: {reason}"
+            );
         }
         let (spread, reason) = verdict(&view, "file-logging-disturbs-timing");
-        assert_eq!(spread, Some(Verdict::Inconclusive));
+        assert_eq!(spread, Some(Verdict::NotMeasured));
         let says = "the 20 rounds that a ratio of two spreads needs";
         assert!(reason.contains(says), "{reason}");
         for id in ["small-jobs-threads-faster", "run-time-linear-to-1000-units"] {
@@ -719,7 +742,7 @@ mod tests {
         assert_eq!(answer.claims.len(), 13);
         for (id, test) in &answer.claims {
             let evidence = test.evidence(&view, claim(id).unwrap());
-            assert!(matches!(evidence, Evidence::Missing(_)), "{id}: {evidence:?}");
+            assert!(matches!(evidence, Evidence::Lacking { .. }), "{id}: {evidence:?}");
         }
         assert!(answer.answer.contains("there is no answer"));
         let mut pairs = answer.comparisons.iter();
@@ -801,9 +824,9 @@ mod tests {
         // 5 prints, processes: published 0.070 s; ours 255 × 101 µs.
         let first = &tables[0].rows[0];
         assert_eq!(first[..2], ["5", "process"]);
-        assert_eq!(first[7..10], ["0.070", "0.070", "25.8"]);
-        assert_eq!(first[12], "1.435");
-        assert_eq!(first[13], "3.206");
+        assert_eq!(first[7..10], ["0.07", "0.0703", "25.8 [25.8, 25.9] ms"]);
+        assert_eq!(first[11], "1.44");
+        assert_eq!(first[12], "3.21 [3.21, 3.21]");
         // 10,000 prints are not in quick.
         assert_eq!(tables[0].rows[14][7..10], ["134.137", "134.127", ""]);
     }

@@ -5,7 +5,7 @@
 //! is part of the case (a console works too), and its CPU time is told apart.
 
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags, SeekFrom};
@@ -18,7 +18,6 @@ use threadgauge_machine::clock;
 
 use super::case::{Case, Sink};
 use super::line::{Checker, Received};
-use super::output::write_all;
 use crate::sys::disk::is_in_memory;
 use crate::sys::fork::fork;
 use crate::sys::reap::reap;
@@ -134,6 +133,7 @@ impl Reader {
     fn start(ends: (OwnedFd, OwnedFd), mut checker: Checker) -> Result<(OwnedFd, ReadBy), CaseError> {
         let (read_end, write_end) = ends;
         let (reports, report_to) = pipe_with(PipeFlags::CLOEXEC)
+            .map(|(reports, report_to)| (File::from(reports), File::from(report_to)))
             .map_err(|e| CaseError::failed("cannot make the pipe for the reader's report", e))?;
         // Allocated and touched before the fork, so that the reader need not while the clock runs.
         let mut buffer = vec![1; READ_BYTES];
@@ -141,11 +141,11 @@ impl Reader {
         let mut write_end = Some(write_end);
         let pid = fork(|| {
             drop(write_end.take());
-            u8::from(life(&read_end, report_to.as_fd(), &mut checker, &mut buffer).is_err())
+            u8::from(life(&read_end, &report_to, &mut checker, &mut buffer).is_err())
         })
         .map_err(|e| CaseError::failed("cannot fork the reader of the sink", e))?;
         drop((read_end, report_to));
-        let mut reports = File::from(reports);
+        let mut reports = reports;
         let ready = reports.read_exact(&mut [0]);
         ready.map_err(|e| CaseError::failed("the reader of the sink did not start", e))?;
         let write_end = write_end.expect("only the child takes it");
@@ -154,11 +154,12 @@ impl Reader {
 
     /// Waits until everything has been read, and says what it was.
     fn report(&mut self) -> Result<Received, CaseError> {
-        let mut words = [[0; size_of::<u64>()]; 6];
+        let mut words = [[0; size_of::<u64>()]; 7];
         self.reports
             .read_exact(words.as_flattened_mut())
             .map_err(|e| CaseError::failed("the reader of the sink ended without a report", e))?;
-        let [bytes, lines, torn_lines, counters, final_words, cpu_ns] = words.map(u64::from_ne_bytes);
+        let [bytes, lines, torn_lines, counters, final_words, cpu_ns, ended_ns] =
+            words.map(u64::from_ne_bytes);
         Ok(Received {
             bytes,
             lines,
@@ -166,6 +167,7 @@ impl Reader {
             counters,
             final_words,
             cpu_ns,
+            ended_ns,
         })
     }
 }
@@ -173,17 +175,18 @@ impl Reader {
 /// The reader's life: a byte when it is ready, what [`Reader::report`] takes at the end.
 fn life(
     read_end: &OwnedFd,
-    report_to: BorrowedFd<'_>,
+    mut report_to: &File,
     checker: &mut Checker,
     buffer: &mut [u8],
 ) -> io::Result<()> {
-    write_all(report_to, b"r")?;
+    report_to.write_all(b"r")?;
     let began_cpu_ns = clock::process_cpu_ns();
     match read_to_end(read_end, checker, buffer) {
         // The master side of a pseudo-terminal ends with an error when the last slave is closed.
         Ok(()) | Err(Errno::IO) => {}
         Err(error) => return Err(error.into()),
     }
+    let ended_ns = clock::monotonic_ns();
     let seen = checker.finish();
     let cpu_ns = clock::process_cpu_ns() - began_cpu_ns;
     let words = [
@@ -193,8 +196,9 @@ fn life(
         seen.counters,
         seen.final_words,
         cpu_ns,
+        ended_ns,
     ];
-    write_all(report_to, words.map(u64::to_ne_bytes).as_flattened())
+    report_to.write_all(words.map(u64::to_ne_bytes).as_flattened())
 }
 
 fn read_to_end(from: impl AsFd, checker: &mut Checker, buffer: &mut [u8]) -> rustix::io::Result<()> {
@@ -282,7 +286,7 @@ mod tests {
                 b"nux[9]\n",
                 FINAL_WORD,
             ] {
-                write_all(channel.write_end(), line).unwrap();
+                rustix::io::write(channel.write_end(), line).unwrap();
             }
             let received = channel.drain().unwrap().settle().unwrap().unwrap();
             let expected = Received {
@@ -292,6 +296,7 @@ mod tests {
                 counters: 24,
                 final_words: 1,
                 cpu_ns: received.cpu_ns,
+                ended_ns: received.ended_ns,
             };
             assert_eq!(received, expected, "{}", sink.name());
             assert_eq!(
@@ -306,7 +311,7 @@ mod tests {
     fn nobody_reads_the_null_device() {
         let _alone = one_at_a_time();
         let channel = Channel::open(&into(Sink::Null)).unwrap();
-        write_all(channel.write_end(), b"gone").unwrap();
+        rustix::io::write(channel.write_end(), b"gone").unwrap();
         assert!(channel.drain().unwrap().settle().unwrap().is_none());
     }
 

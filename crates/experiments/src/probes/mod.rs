@@ -1,7 +1,7 @@
 //! Question: several small ones that source 000 answers by the way: do sleepers slow others, does slicing matrix work cost, does
 //! reading the clock give up the CPU, does a timer stop its thread, does a compiler remove an empty loop?
 //!
-//! One file a probe; how each is measured is said in `ABOUT`.
+//! One file a probe; how each is measured is said in `EXPERIMENT`.
 
 use threadgauge_lab::prelude::*;
 use threadgauge_results::Lack;
@@ -16,10 +16,6 @@ mod empty_loop;
 mod matrix;
 mod neighbours;
 mod timer;
-
-/// The experiment.
-#[derive(Debug, Clone, Copy)]
-pub struct Probes;
 
 /// What all of them have.
 const NS: Metric = metric("ns", "ns");
@@ -74,8 +70,8 @@ const fn case(what: What, how: How) -> Case {
     Case { what, how, cpus: 1 }
 }
 
-/// What it asks and how it measures.
-const ABOUT: About = About {
+/// What it asks, how it measures, and the functions that do.
+pub const EXPERIMENT: Experiment = Experiment {
     id: "probes",
     question: "Do sleepers slow others, does slicing matrix work cost, does reading the clock give up the CPU, does a timer stop its \
          thread, does a compiler remove an empty loop?",
@@ -95,54 +91,50 @@ const ABOUT: About = About {
         "What slicing costs depends on the caches and on how long a scheduler lets each run.",
     ],
     source: "Source 000 states all five for Windows NT and 95 without figures.",
+    plan,
+    run,
+    read,
 };
 
-impl Experiment for Probes {
-    fn about(&self) -> &'static About {
-        &ABOUT
+fn plan(site: &Site) -> Plan {
+    let planned = |(what, how, takes_ms, _)| PlannedCase {
+        skip: lack(what, how),
+        ..PlannedCase::new(case(what, how), Duration::from_millis(takes_ms))
+    };
+    Plan {
+        cases: PROBES.map(planned).to_vec(),
+        reference: case(What::Neighbours, How::Alone).params(),
+        budget: Duration::from_secs(site.profile.pick(6, 30, 60)),
     }
+}
 
-    fn plan(&self, site: &Site) -> Plan {
-        let planned = |(what, how, takes_ms, _)| PlannedCase {
-            skip: lack(what, how),
-            ..PlannedCase::new(case(what, how), Duration::from_millis(takes_ms))
-        };
-        Plan {
-            cases: PROBES.map(planned).to_vec(),
-            reference: case(What::Neighbours, How::Alone).params(),
-            budget: Duration::from_secs(site.profile.pick(6, 30, 60)),
-            twice_up_to: Duration::ZERO,
-        }
-    }
+fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
+    let case = Case::read(params)?;
+    let probe = PROBES
+        .iter()
+        .find(|(what, how, ..)| (case.what, case.how) == (*what, *how));
+    let Some((.., probe)) = probe else {
+        return Err(CaseError::Failed(format!("there is no probe {params}")));
+    };
+    let ns = probe(worker)?;
+    worker.record(NS, ns);
+    Ok(())
+}
 
-    fn run(&self, params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
-        let case = Case::read(params)?;
-        let probe = PROBES
-            .iter()
-            .find(|(what, how, ..)| (case.what, case.how) == (*what, *how));
-        let Some((.., probe)) = probe else {
-            return Err(CaseError::Failed(format!("there is no probe {params}")));
-        };
-        let ns = probe(worker)?;
-        worker.record(NS, ns);
-        Ok(())
-    }
-
-    fn read(&self, view: &View<'_>) -> Answer {
-        let facts = facts(view);
-        let sentences: Vec<&str> = facts.iter().map(|f| f.says.as_str()).collect();
-        let answer = if facts.is_empty() {
-            "No probe has figures in this run.".to_owned()
-        } else {
-            sentences.join(" ")
-        };
-        Answer {
-            answer,
-            claims: claims(),
-            facts,
-            comparisons: comparisons(),
-            ..Answer::default()
-        }
+fn read(view: &View<'_>) -> Answer {
+    let facts = facts(view);
+    let sentences: Vec<&str> = facts.iter().map(|f| f.says.as_str()).collect();
+    let answer = if facts.is_empty() {
+        "No probe has figures in this run.".to_owned()
+    } else {
+        sentences.join(" ")
+    };
+    Answer {
+        answer,
+        claims: claims(),
+        facts,
+        comparisons: comparisons(),
+        ..Answer::default()
     }
 }
 
@@ -281,7 +273,7 @@ mod tests {
     #[test]
     fn every_probe_runs_and_has_a_time() {
         for (what, how, ..) in PROBES {
-            let sample = testing::sample(&Probes, &case(what, how).params());
+            let sample = testing::sample(&EXPERIMENT, &case(what, how).params());
             match sample.status {
                 Status::Ok => assert!(sample.value(NS.name).unwrap() > 0.0, "{sample:?}"),
                 // A machine without a compiler.
@@ -341,7 +333,7 @@ mod tests {
             assert_eq!(verdict(&view, id), expected, "{id}");
         }
         assert_eq!(
-            Probes.read(&view).answer,
+            read(&view).answer,
             "Beside 16 threads that mostly sleep, fixed work on one CPU takes 0.99 times as long as alone, beside 16 that \
              compute 17.0 times. Four matrix products in four threads on one CPU take 1.01 times as long as one after the \
              other. A million readings of the clock see 3 context switches, computing for as long 3. A thread that has armed a \

@@ -1,7 +1,6 @@
 //! The claims of source 000 that computations decide, and the statistics that they, the facts and the charts are made of:
 //! serial against concurrent, measured against theory, one CPU against all.
 
-use threadgauge_lab::claim::on_all_cpus;
 use threadgauge_lab::prelude::*;
 use threadgauge_results::claim;
 
@@ -275,8 +274,8 @@ pub(super) fn claims(view: &View<'_>) -> Vec<Claim> {
 /// What is missing at the source's longest base, and which profile has it.
 fn needs_long(view: &View<'_>, what: &str) -> Test {
     not_measured(format!(
-        "needs {what} at {LONG_MS} ms, which this run ({}) did not measure: --profile paper has them, and --only \
-         base_ms={LONG_MS} picks them",
+        "needs {what} at {LONG_MS} ms, which this run ({}) did not measure; `threadgauge run turnaround --profile paper \
+         --only base_ms={LONG_MS}` does",
         view.profile.name()
     ))
 }
@@ -305,7 +304,8 @@ fn short_mean(view: &View<'_>, metric: Metric, of_mean: fn(Statistic) -> Statist
     let pairs = pairs(view, Kind::Cpu, SHORT_MS);
     if pairs.len() < LEAST {
         return not_measured(format!(
-            "needs at least {LEAST} numbers of computations at {SHORT_MS} ms, serial and concurrent, on one CPU"
+            "needs at least {LEAST} numbers of computations at {SHORT_MS} ms, serial and concurrent, on one CPU; \
+             `threadgauge run turnaround --profile standard` has them"
         ));
     }
     of_mean(mean_ratio(pairs, metric)).into()
@@ -336,7 +336,8 @@ fn long_gain(view: &View<'_>) -> Test {
 fn mixed_lengths(view: &View<'_>) -> Test {
     if !view.measured(&turnaround_by_chance(cpu(MOST, SHORT_MS))) {
         return not_measured(
-            "needs computations that differ as much as 1 to 17 in an order by chance: --profile standard has them",
+            "needs computations that differ as much as 1 to 17 in an order by chance; `threadgauge run turnaround \
+             --profile standard` has them",
         );
     }
     let ratios = counts(Kind::Cpu, SHORT_MS).map(turnaround_by_chance);
@@ -367,8 +368,8 @@ fn share_that_changes(view: &View<'_>, all: u64) -> Test {
     let changes = changes(view, all);
     if changes.len() < SHORT.len() {
         return not_measured(format!(
-            "needs {MIDDLE} CPU-bound computations of all lengths and orders on one CPU and on all: --profile standard \
-             has them"
+            "needs {MIDDLE} CPU-bound computations of all lengths and orders on one CPU and on all; `threadgauge run \
+             turnaround --profile standard` has them"
         ));
     }
     let share = |v: &[f64]| v.iter().sum::<f64>() / v.len() as f64;
@@ -425,7 +426,8 @@ fn break_even(view: &View<'_>) -> Test {
         let counts: Vec<u64> = pairs.iter().map(|pair| pair.serial.count).collect();
         let Some(&last) = counts.last() else {
             return not_measured(format!(
-                "no number of {name} computations was measured both ways at {SHORT_MS} ms"
+                "no number of {name} computations was measured both ways at {SHORT_MS} ms; `threadgauge run turnaround` \
+                 has them"
             ));
         };
         let whole = counts.len() == COUNTS.len();
@@ -437,9 +439,11 @@ fn break_even(view: &View<'_>) -> Test {
         // Beyond what was measured is a number only where everything was.
         let beyond = |rounds: Vec<f64>| rounds.iter().any(|&n| n > last as f64);
         if !whole && view.rounds(&first).is_ok_and(beyond) {
-            return not_measured(format!(
-                "up to {last} {name} computations one after the other stays better; --profile standard has more"
-            ));
+            let says = format!(
+                "up to {last} {name} computations one after the other stays better; `threadgauge run turnaround \
+                 --profile standard` has more"
+            );
+            return Lack::new(Need::Figures, says).into();
         }
         cells.push((format!("kind={name}"), first));
     }
@@ -450,7 +454,9 @@ fn short_gain(view: &View<'_>) -> Test {
     let of_kind = |kind| pairs(view, kind, SHORT_MS);
     let pairs: Vec<Pair> = KINDS.into_iter().flat_map(of_kind).collect();
     if pairs.is_empty() {
-        return not_measured(format!("no cell at {SHORT_MS} ms was measured both ways"));
+        return not_measured(format!(
+            "no cell at {SHORT_MS} ms was measured both ways; `threadgauge run turnaround` has them"
+        ));
     }
     let complete = pairs.len() == KINDS.len() * COUNTS.len();
     let both = |pair: Pair| [ELAPSED, TURNAROUND].map(|metric| pair.gain(metric));
@@ -494,7 +500,7 @@ fn dependencies(view: &View<'_>) -> Test {
     let measured = |pair: &&Pair| view.measured(&ELAPSED.of(chain(pair.concurrent)));
     let short = counts(Kind::Cpu, SHORT_MS);
     let unaffected = short.iter().find(measured).map_or_else(
-        || not_measured("no chain was measured on one CPU"),
+        || not_measured("no chain was measured on one CPU; `threadgauge run turnaround` has them"),
         |pair| over_plain(chain(pair.serial)).into(),
     );
     with_extra(view, Extra::Chain, over_plain).also(

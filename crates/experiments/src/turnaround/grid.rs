@@ -38,7 +38,6 @@ pub(super) fn plan(site: &Site) -> Plan {
         cases: planned,
         reference: reference.params(),
         budget: Duration::from_secs(site.profile.pick(40, 600, 14 * 60 * 60)),
-        twice_up_to: Duration::ZERO,
     }
 }
 
@@ -198,11 +197,11 @@ fn estimate(case: Case) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::turnaround::Turnaround;
+    use crate::turnaround::EXPERIMENT;
     use threadgauge_lab::schedule::Chosen;
 
     fn chosen(profile: Profile, cpus: usize) -> Chosen {
-        Chosen::all(&Turnaround, &threadgauge_lab::testing::site(profile, cpus))
+        Chosen::all(&EXPERIMENT, &threadgauge_lab::testing::site(profile, cpus))
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Question: when do threads finish a set of computations sooner than one after the other, all together and each by
 //! itself?
 //!
-//! How it is measured is said in `ABOUT`. `case` and `grid` say what is run; `measure` runs one case by our own executor
-//! (`threadgauge-exec`), with the `work` of each computation, a `server` and a `disk` to wait for; `ideal` is theory, which
-//! stands in every sample beside what was measured. `claims` and `reading` say what is read off.
+//! How it is measured is said in `EXPERIMENT`. `case` and `grid` say what is run; `measure` runs one case by our own
+//! executor (`threadgauge-exec`), with the `work` of each computation, a `server` and a `disk` to wait for; `ideal` is
+//! theory, which stands in every sample beside what was measured. `claims` and `reading` say what is read off.
 
 use threadgauge_lab::prelude::*;
 use threadgauge_machine::clock;
@@ -28,12 +28,8 @@ mod testing;
 mod tests;
 mod work;
 
-/// Computations one after the other and all at once.
-#[derive(Debug, Clone, Copy)]
-pub struct Turnaround;
-
-/// What it asks and how it measures.
-const ABOUT: About = About {
+/// What it asks, how it measures, and the functions that do.
+pub const EXPERIMENT: Experiment = Experiment {
     id: "turnaround",
     question: "When do threads finish a set of computations sooner than one after the other, all together and each by itself?",
     sources: &["000"],
@@ -70,30 +66,19 @@ const ABOUT: About = About {
                      10 to 2,430 ms. The rule for their lengths is that of the program's public copy. We make each thread when \
                      its turn comes (up-front is the source's way), do fixed work calibrated by the CPU's clock, pin to one CPU and shuffle the cases; all \
                      factors besides its matrix are ours.",
+    plan: grid::plan,
+    run,
+    read: reading::read,
 };
 
-impl Experiment for Turnaround {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
-    fn plan(&self, site: &Site) -> Plan {
-        grid::plan(site)
-    }
-
-    fn run(&self, case: &Params, worker: &mut Worker) -> Result<(), CaseError> {
-        let case = Case::checked(case)?;
-        // Below 2^53, so that it is exact where it is stored.
-        let seed = clock::monotonic_ns() & ((1 << 53) - 1);
-        let measured = measure::measure(case, seed, worker)?;
-        write_down(case, &measured, worker);
-        worker.noise("order_seed", seed as f64);
-        Ok(())
-    }
-
-    fn read(&self, view: &View<'_>) -> Answer {
-        reading::read(view)
-    }
+fn run(case: &Params, worker: &mut Worker) -> Result<(), CaseError> {
+    let case = Case::checked(case)?;
+    // Below 2^53, so that it is exact where it is stored.
+    let seed = clock::monotonic_ns() & ((1 << 53) - 1);
+    let measured = measure::measure(case, seed, worker)?;
+    write_down(case, &measured, worker);
+    worker.noise("order_seed", seed as f64);
+    Ok(())
 }
 
 /// Leaves the figures of a run.

@@ -51,12 +51,12 @@ fn longest(view: &View<'_>, kind: Kind) -> Option<Pair> {
 fn answer(view: &View<'_>) -> String {
     let part = |kind| {
         let pair = longest(view, kind)?;
-        let change = |metric| view.value(&pair.ratio(metric).less_one().times(100.0));
+        let change = |metric| Some(view.estimate(&pair.ratio(metric).less_one())?.plain("share"));
         let (elapsed, turnaround) = (change(ELAPSED)?, change(TURNAROUND)?);
         let Case { count, base_ms, .. } = pair.serial;
         Some(format!(
             "{count} {} computations of {base_ms} to {} ms, longest first, on one CPU: threads change the elapsed time \
-             by {elapsed:+.1} % and the mean turnaround by {turnaround:+.0} %.",
+             by {elapsed} and the mean turnaround by {turnaround}.",
             bound(kind),
             count * base_ms
         ))
@@ -100,10 +100,9 @@ fn arithmetic(view: &View<'_>) -> Option<Finding> {
     let [measured, by_theory] = estimates(view, &gains)?;
     let says = format!(
         "Threads improve the mean turnaround of {count} CPU-bound computations, longest first, from {base_ms} ms on by \
-         {:.1} %{}; by arithmetic alone, with threads that cost nothing, it would be {:.1} %.",
-        measured.value * 100.0,
-        measured.within(0.01, 1),
-        by_theory.value * 100.0,
+         {}; by arithmetic alone, with threads that cost nothing, it would be {}.",
+        measured.show("share"),
+        by_theory.plain("share"),
     );
     Some(measured.fact(says, "share"))
 }
@@ -112,10 +111,12 @@ fn arithmetic(view: &View<'_>) -> Option<Finding> {
 fn sharing(view: &View<'_>) -> Option<Finding> {
     let pairs = pairs(view, Kind::Cpu, SHORT_MS);
     let counts: Vec<String> = pairs.iter().map(|pair| pair.serial.count.to_string()).collect();
-    let over = view.estimate(&mean_ratio(pairs, ELAPSED).less_one())?;
-    let cost = match over.ci95 {
-        Some([low, high]) if low <= 0.0 && high >= 0.0 => "below resolution".to_owned(),
-        _ => format!("{:+.2} %", over.value * 100.0),
+    let over = mean_ratio(pairs, ELAPSED).less_one();
+    let cost = view.estimate(&over)?;
+    let shown = if view.resolved(&over) {
+        cost.show("share")
+    } else {
+        "below resolution".to_owned()
     };
     let counts = match counts.split_last() {
         Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
@@ -123,10 +124,9 @@ fn sharing(view: &View<'_>) -> Option<Finding> {
     };
     let says = format!(
         "Making a thread for each of {counts} CPU-bound computations from {SHORT_MS} ms on and sharing one CPU among them \
-         costs, in elapsed time over one after the other: {cost}{} (geometric mean over the numbers of computations).",
-        over.within(0.01, 2),
+         costs, in elapsed time over one after the other: {shown} (geometric mean over the numbers of computations)."
     );
-    Some(over.fact(says, "share"))
+    Some(cost.fact(says, "share"))
 }
 
 /// The kinds by their share of computing, the least first.
@@ -137,7 +137,13 @@ fn by_share_of_computing() -> impl Iterator<Item = Kind> {
 /// From which share of waiting threads pay on one CPU.
 fn mixes_fact(view: &View<'_>) -> Option<Finding> {
     let of = |kind| view.estimate(&middle(kind).ratio(ELAPSED));
-    let text = |kind: Kind| Some(format!("{} %: {:.2}", kind.computes_percent(), of(kind)?.value));
+    let text = |kind: Kind| {
+        Some(format!(
+            "{} %: {}",
+            kind.computes_percent(),
+            of(kind)?.plain("ratio")
+        ))
+    };
     let list: Vec<String> = by_share_of_computing().filter_map(text).collect();
     let half = of(Kind::Mix50).filter(|_| list.len() >= 4)?;
     let says = format!(
@@ -152,11 +158,10 @@ fn real_waiting(view: &View<'_>, kind: Kind, what: &str) -> Option<Finding> {
     let gains = [ELAPSED, ideal(ELAPSED)].map(|metric| middle(kind).gain(metric));
     let [times, by_theory] = estimates(view, &gains)?;
     let says = format!(
-        "{MIDDLE} computations that are {what} finish {:.2} times{} as fast at once as one after the other; {:.2} times \
-         if those that wait disturb nobody.",
-        times.value,
-        times.within(1.0, 2),
-        by_theory.value,
+        "{MIDDLE} computations that are {what} finish {} times as fast at once as one after the other; {} times if those \
+         that wait disturb nobody.",
+        times.show("ratio"),
+        by_theory.plain("ratio"),
     );
     Some(times.fact(says, "ratio"))
 }
@@ -169,12 +174,10 @@ fn carriers(view: &View<'_>) -> Option<Finding> {
     let [pool, up_front, process] = estimates(view, &over)?;
     let says = format!(
         "{MIDDLE} waiting computations take, of the elapsed time with a thread made for each when its turn comes: \
-         {:.3}{} with a pool made for the call, {:.3} with threads made up front, the source's way, {:.3} with helper \
-         processes.",
-        pool.value,
-        pool.within(1.0, 3),
-        up_front.value,
-        process.value,
+         {} with a pool made for the call, {} with threads made up front, the source's way, {} with helper processes.",
+        pool.show("ratio"),
+        up_front.plain("ratio"),
+        process.plain("ratio"),
     );
     Some(pool.fact(says, "ratio"))
 }
@@ -187,11 +190,10 @@ fn degree_of_cpus(view: &View<'_>) -> Option<Finding> {
     let over = [ELAPSED, TURNAROUND].map(|metric| ratio(metric, bounded, unbounded));
     let [elapsed, turnaround] = estimates(view, &over)?;
     let says = format!(
-        "With no more than {all} at a time on {all} CPUs, {MIDDLE} CPU-bound computations, longest first, take {:.3}{} of \
-         the elapsed time of all at once, and turn around {:.2} times as slowly.",
-        elapsed.value,
-        elapsed.within(1.0, 3),
-        turnaround.value,
+        "With no more than {all} at a time on {all} CPUs, {MIDDLE} CPU-bound computations, longest first, take {} of the \
+         elapsed time of all at once, and turn around {} times as slowly.",
+        elapsed.show("ratio"),
+        turnaround.plain("ratio"),
     );
     Some(elapsed.fact(says, "ratio"))
 }
@@ -206,14 +208,13 @@ fn adaptive_degree(view: &View<'_>) -> Option<Finding> {
     let kinds = ADAPTED.into_iter().zip(estimates(view, &over)?);
     let (worst, most) = kinds.clone().max_by(|a, b| a.1.value.total_cmp(&b.1.value))?;
     let list: Vec<String> = kinds
-        .map(|(kind, over)| format!("{:.2} ({})", over.value, kind.name()))
+        .map(|(kind, over)| format!("{} ({})", over.show("ratio"), kind.name()))
         .collect();
     let says = format!(
         "100 equal computations with the degree left to the executor take, of the elapsed time with the better of {all} \
-         and 25 at a time on {all} CPUs: {}; {} costs most{}.",
+         and 25 at a time on {all} CPUs: {}; {} costs most.",
         list.join(", "),
         worst.name(),
-        most.within(1.0, 2),
     );
     Some(most.fact(says, "ratio"))
 }
@@ -233,11 +234,10 @@ fn shortest_first(view: &View<'_>) -> Option<Finding> {
     };
     let (count, [by_sorting, by_threads]) = [17, MIDDLE, 5].into_iter().find_map(by)?;
     let says = format!(
-        "Sorting {count} CPU-bound computations shortest first makes their mean turnaround {:.1} times{} better than \
-         longest first; threads, which need not know the lengths, {:.1} times.",
-        by_sorting.value,
-        by_sorting.within(1.0, 1),
-        by_threads.value,
+        "Sorting {count} CPU-bound computations shortest first makes their mean turnaround {} times better than longest \
+         first; threads, which need not know the lengths, {} times.",
+        by_sorting.show("ratio"),
+        by_threads.plain("ratio"),
     );
     Some(by_sorting.fact(says, "ratio"))
 }
@@ -247,11 +247,10 @@ fn promptness(view: &View<'_>) -> Option<Finding> {
     let waits = [Kind::Io, Kind::Cpu].map(|kind| FINISH_WAIT.of(middle(kind).concurrent));
     let [io, cpu] = estimates(view, &waits)?;
     let says = format!(
-        "A finisher comes {:.0} µs{} after its waiting computation has ended, and {:.0} µs after its CPU-bound one, with \
-         which it shares the CPU (means over {MIDDLE}).",
-        io.value / 1e3,
-        io.within(1e3, 0),
-        cpu.value / 1e3,
+        "A finisher comes {} after its waiting computation has ended, and {} after its CPU-bound one, with which it \
+         shares the CPU (means over {MIDDLE}).",
+        io.show("ns"),
+        cpu.plain("ns"),
     );
     Some(io.fact(says, "ns"))
 }
@@ -277,10 +276,9 @@ fn changed_conclusions(view: &View<'_>) -> Option<Finding> {
 fn burner(view: &View<'_>) -> Option<Finding> {
     let error = view.estimate(&BURNER_ERROR.of(middle(Kind::Cpu).serial))?;
     let says = format!(
-        "The computations' fixed amounts of work took {:+.1} %{} more CPU time than their lengths say (they are calibrated \
-         at the CPU's fastest). Ratios do not care; measured over ideal does.",
-        error.value * 100.0,
-        error.within(0.01, 1),
+        "The computations' fixed amounts of work took {} more CPU time than their lengths say (they are calibrated at the \
+         CPU's fastest). Ratios do not care; measured over ideal does.",
+        error.show("share"),
     );
     Some(error.fact(says, "share"))
 }
@@ -464,29 +462,31 @@ fn methods(view: &View<'_>) -> Option<Figure> {
     chart.drawn()
 }
 
-/// A column of the matrix: its name, its decimals, and what it says of a pair.
-type Column = (&'static str, usize, fn(Pair) -> Statistic);
+/// A column of the matrix: its name, its unit, and what it says of a pair.
+type Column = (&'static str, &'static str, fn(Pair) -> Statistic);
 
 /// The source's matrix of one kind.
 fn matrix_table(view: &View<'_>, kind: Kind) -> Option<Table> {
     let pairs = matrix(view, kind);
     let columns: [Column; 7] = [
-        ("serial, ms", 1, |pair| ELAPSED.of(pair.serial).times(1e-6)),
-        ("concurrent, ms", 1, |pair| {
-            ELAPSED.of(pair.concurrent).times(1e-6)
+        ("serial", "ns", |pair| ELAPSED.of(pair.serial)),
+        ("concurrent", "ns", |pair| ELAPSED.of(pair.concurrent)),
+        ("concurrent / serial", "ratio", |pair| pair.ratio(ELAPSED)),
+        ("turnaround, serial", "ratio", |pair| TURNAROUND.of(pair.serial)),
+        ("serial at no cost", "ratio", |pair| {
+            ideal(TURNAROUND).of(pair.serial)
         }),
-        ("concurrent / serial", 3, |pair| pair.ratio(ELAPSED)),
-        ("turnaround, serial", 2, |pair| TURNAROUND.of(pair.serial)),
-        ("serial at no cost", 2, |pair| ideal(TURNAROUND).of(pair.serial)),
-        ("turnaround, concurrent", 2, |pair| TURNAROUND.of(pair.concurrent)),
-        ("concurrent at no cost", 2, |pair| {
+        ("turnaround, concurrent", "ratio", |pair| {
+            TURNAROUND.of(pair.concurrent)
+        }),
+        ("concurrent at no cost", "ratio", |pair| {
             ideal(TURNAROUND).of(pair.concurrent)
         }),
     ];
     let row = |pair: &Pair| {
-        let text = |(_, digits, of): Column| {
-            let value = view.value(&of(*pair));
-            value.map_or_else(String::new, |v| format!("{v:.digits$}"))
+        let text = |(_, unit, of): Column| {
+            let value = view.estimate(&of(*pair));
+            value.map_or_else(String::new, |value| value.plain(unit))
         };
         let Case { count, base_ms, .. } = pair.serial;
         let point = [base_ms.to_string(), count.to_string()];

@@ -3,7 +3,7 @@
 use threadgauge_lab::prelude::*;
 use threadgauge_lab::testing::{self, site};
 
-use super::Turnaround;
+use super::EXPERIMENT;
 use super::case::{Case, Extra, Kind, Mode};
 use super::claims::{BURNER_ERROR, ELAPSED, FINISH_WAIT, IDEAL_ELAPSED, IDEAL_TURNAROUND, TURNAROUND};
 use threadgauge_lab::schedule::Chosen;
@@ -21,7 +21,7 @@ pub(super) fn run(
     cpus: usize,
     f: impl Fn(Case) -> Option<Made>,
 ) -> View<'static> {
-    let cases = Chosen::all(&Turnaround, &site(profile, cpus))
+    let cases = Chosen::all(&EXPERIMENT, &site(profile, cpus))
         .plan
         .cases
         .into_iter()

@@ -14,7 +14,7 @@ pub(super) const FEWEST_ROUNDS: u32 = 6;
 /// An experiment and the cases chosen of it.
 pub struct Chosen {
     /// What runs them.
-    pub experiment: &'static dyn Experiment,
+    pub experiment: &'static Experiment,
     /// Its plan, after `--only` and `--set`.
     pub plan: Plan,
 }
@@ -23,7 +23,7 @@ impl Chosen {
     /// The plan as it is stored.
     #[must_use]
     pub fn record(&self) -> StoredExperiment {
-        let id = self.experiment.id();
+        let id = self.experiment.id;
         StoredExperiment {
             id: id.to_owned(),
             reference: self.reference().map(|c| c.params.case_id(id)),
@@ -43,14 +43,14 @@ impl Chosen {
     }
 
     /// All cases of an experiment on a site.
-    pub fn all(experiment: &'static dyn Experiment, site: &Site) -> Self {
-        let mut plan = experiment.plan(site);
+    pub fn all(experiment: &'static Experiment, site: &Site) -> Self {
+        let mut plan = (experiment.plan)(site);
         plan.fit(site);
         Self { experiment, plan }
     }
 
     /// The stored plan of this experiment again, to go on with.
-    pub fn again(experiment: &'static dyn Experiment, stored: &StoredExperiment, site: &Site) -> Self {
+    pub fn again(experiment: &'static Experiment, stored: &StoredExperiment, site: &Site) -> Self {
         let reference = stored
             .cases
             .iter()
@@ -65,7 +65,7 @@ impl Chosen {
             plan: Plan {
                 cases: cases.collect(),
                 reference: reference.map(|c| c.params.clone()).unwrap_or_default(),
-                ..experiment.plan(site)
+                ..(experiment.plan)(site)
             },
         }
     }
@@ -78,17 +78,17 @@ impl Chosen {
             .or_else(|| able.next())
     }
 
-    /// Every case that is measured, then the reference case once more, and how many tries a sample takes.
-    pub fn measured(&self) -> impl Iterator<Item = (String, u32)> {
+    /// Every case that is measured, then the reference case once more.
+    pub(super) fn able(&self) -> impl Iterator<Item = &PlannedCase> {
         let able = self.plan.cases.iter().filter(|c| c.skip.is_none());
         able.chain(self.reference())
-            .map(|c| (c.params.case_id(self.experiment.id()), self.tries(c)))
     }
 
-    /// How many workers a sample of this case takes.
-    pub(super) fn tries(&self, case: &PlannedCase) -> u32 {
-        let is_reference = self.reference().is_some_and(|of| of.params == case.params);
-        self.plan.tries(case, is_reference)
+    /// Their ids, and how many tries a sample takes.
+    pub fn measured(&self) -> impl Iterator<Item = (String, u32)> {
+        let tries = self.plan.tries();
+        self.able()
+            .map(move |c| (c.params.case_id(self.experiment.id), tries))
     }
 
     /// What so many rounds are expected to take: no more than the time budget, but the rounds of an interval at least.
@@ -103,9 +103,9 @@ impl Chosen {
     /// What one round is expected to take.
     #[must_use]
     pub fn round_estimate(&self) -> Duration {
-        let able = self.plan.cases.iter().filter(|c| c.skip.is_none());
-        able.chain(self.reference()).fold(Duration::ZERO, |sum, c| {
-            sum.saturating_add(c.estimate.saturating_mul(self.tries(c)))
-        })
+        let once = self
+            .able()
+            .fold(Duration::ZERO, |sum, c| sum.saturating_add(c.estimate));
+        once.saturating_mul(self.plan.tries())
     }
 }

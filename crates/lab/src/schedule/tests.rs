@@ -1,7 +1,7 @@
 //! The schedule on a simulated machine: time passes only while a worker runs, and each worker's value and what disturbs it
 //! are written beforehand.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 
@@ -10,25 +10,21 @@ use threadgauge_machine::CpuTimes;
 use threadgauge_results::{Metric, Params, StoredExperiment};
 
 use super::*;
-use crate::experiment::{About, Answer, Experiment};
+use crate::experiment::Experiment;
 use crate::grid::Plan;
 use crate::launch::{Interrupts, Outcome};
-use crate::site::Site;
 use crate::statistic::metric;
-use crate::view::View;
-use crate::worker::{CaseError, Worker};
 
 /// Of the simulated `/proc/stat`: fine enough for a per mille of a short sample.
 const TICKS_PER_SECOND: u64 = 100_000;
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Experiments that only the simulated machine runs.
-struct Simulated(&'static About);
-static FIRST: Simulated = Simulated(&about("first"));
-static SECOND_ONE: Simulated = Simulated(&about("second"));
+static FIRST: Experiment = simulated("first");
+static SECOND_ONE: Experiment = simulated("second");
 
-const fn about(id: &'static str) -> About {
-    About {
+const fn simulated(id: &'static str) -> Experiment {
+    Experiment {
         id,
         question: "What does the schedule do?",
         sources: &[],
@@ -37,21 +33,9 @@ const fn about(id: &'static str) -> About {
         control: "",
         traps: &[],
         source: "",
-    }
-}
-
-impl Experiment for Simulated {
-    fn about(&self) -> &'static About {
-        self.0
-    }
-    fn plan(&self, _: &Site) -> Plan {
-        unreachable!("a run has its plan")
-    }
-    fn run(&self, _: &Params, _: &mut Worker) -> Result<(), CaseError> {
-        unreachable!("no worker is started")
-    }
-    fn read(&self, _: &View<'_>) -> Answer {
-        unreachable!("the schedule reads no answer")
+        plan: |_| unreachable!("a run has its plan"),
+        run: |_, _| unreachable!("no worker is started"),
+        read: |_| unreachable!("the schedule reads no answer"),
     }
 }
 
@@ -270,7 +254,7 @@ impl Run {
         let samples = self
             .chosen
             .iter()
-            .flat_map(|c| store.samples(c.experiment.id()).unwrap());
+            .flat_map(|c| store.samples(c.experiment.id).unwrap());
         Came {
             ending,
             heard,
@@ -280,7 +264,7 @@ impl Run {
     }
 }
 
-fn chosen(experiment: &'static Simulated, cases: u64) -> Chosen {
+fn chosen(experiment: &'static Experiment, cases: u64) -> Chosen {
     let case = |n| PlannedCase::new(Params::new().with("n", n), 2 * SECOND);
     Chosen {
         experiment,
@@ -288,7 +272,6 @@ fn chosen(experiment: &'static Simulated, cases: u64) -> Chosen {
             cases: (0..cases).map(case).collect(),
             reference: Params::new(),
             budget: 100_000 * SECOND,
-            twice_up_to: Duration::ZERO,
         },
     }
 }
@@ -449,24 +432,21 @@ fn the_reference_case_has_a_second_copy_in_every_round() {
 }
 
 #[test]
-fn a_short_case_is_tried_twice_and_the_lesser_value_kept() {
-    let mut run = Run::rounds(1, 2);
-    run.chosen[0].plan.twice_up_to = 2 * SECOND;
-    let mut of_case: BTreeMap<String, f64> = BTreeMap::new();
-    let came = run.go(|worker, order| {
-        let ns = 100.0 + ((worker * 7) % 5) as f64;
-        let least = of_case.entry(order.params.to_string()).or_insert(ns);
-        *least = least.min(ns);
-        Fate {
-            ns: Some(ns),
-            ..QUIET
-        }
+fn every_sample_has_the_same_number_of_tries_and_all_are_stored() {
+    let mut run = Run::rounds(2, 2);
+    for case in &mut run.chosen[0].plan.cases {
+        case.estimate = Duration::from_millis(20);
+    }
+    let came = run.go(|worker, _| Fate {
+        ns: Some(100.0 + ((worker * 7) % 5) as f64),
+        ..QUIET
     });
-    let other: Vec<_> = came.samples.iter().filter(|s| s.case == "first/n=1").collect();
-    assert_eq!(came.ran.iter().filter(|case| *case == "first/n=1").count(), 2);
-    assert_eq!(other.len(), 1, "two tries, one sample");
-    assert_eq!(other[0].sample.value("ns"), Some(of_case["n=1"]));
-    assert_eq!(other[0].wall_ns, 4_000_000_000, "it took both tries");
+    let places = |of: &StoredSample| (of.round, of.case.clone(), of.copy, of.nth_try);
+    let stored: BTreeSet<_> = came.samples.iter().map(places).collect();
+    // Two rounds of two cases and A′, each in two tries.
+    assert_eq!((stored.len(), came.samples.len(), came.ran.len()), (12, 12, 12));
+    assert!(came.samples.iter().all(|s| s.nth_try < 2));
+    assert!(run.chosen[0].measured().all(|(_, tries)| tries == 2));
 }
 
 #[test]

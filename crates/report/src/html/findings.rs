@@ -16,7 +16,7 @@ pub(super) fn section(results: &Results) -> Markup {
             @for e in results.experiments.iter().filter(|e| e.findings.iter().any(|f| f.verdict.is_some())) { (of(e)) }
             @let facts = tally.1;
             @if facts > 0 {
-                details open[tally.0 == [0; 4]] {
+                details open[tally.0 == [0; 5]] {
                     summary { (facts) " " (words::plural(facts, "fact", "facts")) " beside the claims" }
                     @for e in &results.experiments { (facts_of(e)) }
                 }
@@ -25,11 +25,11 @@ pub(super) fn section(results: &Results) -> Markup {
     }
 }
 
-fn counts((counts, facts): ([usize; 4], usize)) -> Markup {
+fn counts((counts, facts): ([usize; 5], usize)) -> Markup {
     markup! {
         ul.counts {
             @for (verdict, n) in words::VERDICTS.into_iter().zip(counts) {
-                li class=(words::key(verdict)) {
+                li class=(verdict.key()) {
                     span.sign aria-hidden="true" { (words::sign(verdict)) } " " b { (n) } " " (words::plural_word(verdict, n))
                 }
             }
@@ -73,7 +73,7 @@ fn finding(f: &Finding) -> Markup {
     let ours = f.verdict.and_then(|_| words::measured(f));
     let theirs = words::published(f);
     markup! {
-        li class=(f.verdict.map_or("fact", words::key)) {
+        li class=(f.verdict.map_or("fact", Verdict::key)) {
             div.verdict {
                 @match f.verdict {
                     Some(v) => { span.sign aria-hidden="true" { (words::sign(v)) } " " (words::word(v)) }

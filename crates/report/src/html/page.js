@@ -11,7 +11,7 @@
   const fill = (details) => {
     const data = JSON.parse(document.getElementById(details.parentElement.dataset.raw).textContent);
     const samples = data.cases[details.dataset.case];
-    const used = data.metrics.map((m, i) => i).filter((i) => samples.some((s) => s[5 + i] != null));
+    const used = data.metrics.map((m, i) => i).filter((i) => samples.some((s) => s[6 + i] != null));
     const box = document.createElement('div');
     box.className = 'scroll';
     box.tabIndex = 0;
@@ -19,12 +19,12 @@
     box.setAttribute('aria-label', 'Samples of ' + details.querySelector('summary').textContent);
     const table = document.createElement('table');
     const head = table.createTHead().insertRow();
-    for (const name of ['round', 'copy', 'attempt', 'status', ...used.map((i) => data.metrics[i]), 'remark'])
+    for (const name of ['round', 'copy', 'try', 'attempt', 'status', ...used.map((i) => data.metrics[i]), 'remark'])
       cell(head, 'th', name, 'col');
     const body = table.createTBody();
     for (const s of samples) {
       const row = body.insertRow();
-      for (const value of [...s.slice(0, 4), ...used.map((i) => s[5 + i]), s[4]]) cell(row, 'td', value);
+      for (const value of [...s.slice(0, 5), ...used.map((i) => s[6 + i]), s[5]]) cell(row, 'td', value);
     }
     box.append(table);
     details.append(box);

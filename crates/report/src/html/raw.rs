@@ -34,7 +34,7 @@ pub(super) fn section(e: &ExperimentResult, columns: &Cases<'_>, samples: &[Samp
     }
 }
 
-/// `{"metrics": ["name, unit"], "cases": [[[round, copy, attempt, "status", "remark", values…]]]}` and the cases' ids.
+/// `{"metrics": ["name, unit"], "cases": [[[round, copy, try, attempt, "status", "remark", values…]]]}` and the cases' ids.
 fn pack<'a>(rows: &[&SampleRow<'a>]) -> (String, Vec<&'a str>) {
     let mut metrics: Vec<String> = Vec::new();
     let mut index: BTreeMap<(&str, &str), usize> = BTreeMap::new();
@@ -46,7 +46,7 @@ fn pack<'a>(rows: &[&SampleRow<'a>]) -> (String, Vec<&'a str>) {
     }
     let mut cases: Vec<&str> = Vec::new();
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut samples: Vec<BTreeMap<(u32, u32, u32), Vec<Value>>> = Vec::new();
+    let mut samples: Vec<BTreeMap<[u32; 4], Vec<Value>>> = Vec::new();
     for row in rows {
         let place = *places.entry(row.case).or_insert_with(|| {
             cases.push(row.case);
@@ -54,7 +54,7 @@ fn pack<'a>(rows: &[&SampleRow<'a>]) -> (String, Vec<&'a str>) {
             cases.len() - 1
         });
         let sample = samples[place]
-            .entry((row.round, row.copy, row.attempt))
+            .entry([row.round, row.copy, row.nth_try, row.attempt])
             .or_insert_with(|| {
                 let remark = row
                     .reason
@@ -65,6 +65,7 @@ fn pack<'a>(rows: &[&SampleRow<'a>]) -> (String, Vec<&'a str>) {
                 let head = json!([
                     row.round,
                     row.copy,
+                    row.nth_try,
                     row.attempt,
                     words::status(row.status),
                     clean(&remark)
@@ -72,7 +73,7 @@ fn pack<'a>(rows: &[&SampleRow<'a>]) -> (String, Vec<&'a str>) {
                 head.as_array().cloned().unwrap_or_default()
             });
         if let (Some(i), Some(value)) = (index.get(&(row.metric, row.unit)), row.value) {
-            let at = 5 + i;
+            let at = 6 + i;
             if sample.len() <= at {
                 sample.resize(at + 1, Value::Null);
             }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use threadgauge_experiments::decided_by;
 use threadgauge_report::{ClaimRow, claims_table};
-use threadgauge_results::{Claim, Finding, Verdict as ClaimVerdict, claims as all, units};
+use threadgauge_results::{Claim, Finding, claims as all, units};
 
 use crate::cli::ClaimsOptions;
 use crate::folder;
@@ -34,13 +34,7 @@ pub fn claims(options: &ClaimsOptions) -> Done {
 /// Where a claim stands: its verdict, or which experiment would decide it.
 fn state(claim: &Claim, finding: Option<&Finding>) -> String {
     if let Some(verdict) = finding.and_then(|f| f.verdict) {
-        return match verdict {
-            ClaimVerdict::Holds => "holds",
-            ClaimVerdict::DoesNotHold => "does-not-hold",
-            ClaimVerdict::Inconclusive => "inconclusive",
-            ClaimVerdict::NotTestable => "not-testable",
-        }
-        .to_owned();
+        return verdict.key().to_owned();
     }
     match decided_by(&claim.id) {
         Some((experiment, true)) => format!("not run: {experiment}"),

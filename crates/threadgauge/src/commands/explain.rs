@@ -3,23 +3,29 @@
 use std::fmt::Write as _;
 
 use threadgauge_experiments::CATALOGUE;
-use threadgauge_lab::selection::experiment;
+use threadgauge_lab::selection;
+use threadgauge_lab::statistic::Metric;
 use threadgauge_results::{Claim, claims_of};
 
 use crate::output::{Done, Verdict, print_words};
 
 /// Prints it.
 pub fn explain(id: &str) -> Done {
-    let about = experiment(CATALOGUE, id)?.about();
+    let experiment = selection::experiment(CATALOGUE, id)?;
     let mut text = String::new();
-    let _ = writeln!(text, "{}: {}\n", about.id, about.question);
-    section(&mut text, "How", about.how);
-    section(&mut text, "Control", about.control);
-    section(&mut text, "Traps", &about.traps.join("\n"));
-    section(&mut text, "The sources, and where this differs", about.source);
-    let primary: Vec<&str> = about.primary.iter().map(|m| m.name).collect();
+    let _ = writeln!(text, "{}: {}\n", experiment.id, experiment.question);
+    section(&mut text, "How", experiment.how);
+    section(&mut text, "Control", experiment.control);
+    section(&mut text, "Traps", &experiment.traps.join("\n"));
+    section(
+        &mut text,
+        "The sources, and where this differs",
+        experiment.source,
+    );
+    let metric = |m: &Metric| format!("{} ({})", m.name, m.unit);
+    let primary: Vec<String> = experiment.primary.iter().map(metric).collect();
     section(&mut text, "Metrics that decide", &primary.join(", "));
-    let claims: Vec<String> = claims_of(about.id).map(published).collect();
+    let claims: Vec<String> = claims_of(experiment.id).map(published).collect();
     section(
         &mut text,
         "Claims it decides, and what was published",

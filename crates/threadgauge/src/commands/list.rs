@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use threadgauge_experiments::CATALOGUE;
+use threadgauge_experiments::{CATALOGUE, claims_with_an_experiment};
 use threadgauge_lab::schedule::{Chosen, expected_rounds, stopping_rule};
 use threadgauge_lab::site::Site;
 
@@ -43,9 +43,9 @@ impl Entry {
         let experiment = chosen.experiment;
         let rounds = expected_rounds(&stopping_rule(site.profile, None));
         Self {
-            id: experiment.id(),
-            question: experiment.about().question,
-            sources: experiment.about().sources,
+            id: experiment.id,
+            question: experiment.question,
+            sources: experiment.sources,
             cases: chosen
                 .plan
                 .cases
@@ -91,6 +91,11 @@ fn text(entries: &[Entry], options: &ListOptions) -> String {
         }
     }
     let whole: Duration = entries.iter().map(|e| e.takes).sum();
-    let _ = write!(text, "All of them: about {}", minutes(whole));
+    let (with, all) = claims_with_an_experiment();
+    let _ = write!(
+        text,
+        "All of them: about {}\nThey decide {with} of the {all} published claims; the others wait for experiments to come",
+        minutes(whole)
+    );
     text
 }
