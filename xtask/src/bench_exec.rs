@@ -43,8 +43,8 @@ pub struct Options {
     /// Only peers whose name contains one of these
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     only: Vec<String>,
-    /// Another checkout of this project, whose own library runs in the same rounds
-    #[arg(long, value_name = "CHECKOUT")]
+    /// Also this `bench-exec`, built from another commit (`benches/exec`), in the same rounds
+    #[arg(long, value_name = "PATH")]
     before: Option<PathBuf>,
     /// Where exec.md and exec.json (every run) go
     #[arg(long, value_name = "DIR", default_value = "target/bench-exec")]
@@ -99,7 +99,8 @@ pub fn run(options: &Options) -> Result<()> {
         options.only,
         PEERS.iter().map(|peer| peer.name).collect::<Vec<_>>().join(", ")
     );
-    let programs = Programs::build(chosen.iter().map(|peer| peer.program), options.before.as_deref())?;
+    let before = options.before.as_deref().map(shell::given).transpose()?;
+    let programs = Programs::build(chosen.iter().map(|peer| peer.program), before.as_deref())?;
     let mut measured = Measured {
         rounds,
         remarks: programs.remarks.clone(),

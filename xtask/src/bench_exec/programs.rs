@@ -123,11 +123,19 @@ impl Program {
     /// What starts it: a program and its first arguments.
     fn build(self, into: &Path, before: Option<&Path>) -> Result<Vec<PathBuf>> {
         match self {
-            Self::Rust => rust(Path::new("."), into),
-            Self::Before => rust(
-                before.context("no checkout to build it from")?,
-                &into.join("before"),
-            ),
+            Self::Rust => {
+                shell::run(
+                    shell::cargo()
+                        .args(["build", "--quiet", "--release", "--locked", "--manifest-path"])
+                        .arg(format!("{SOURCES}/Cargo.toml"))
+                        .arg("--target-dir")
+                        .arg(into),
+                )?;
+                Ok(vec![into.join("release/bench-exec")])
+            }
+            Self::Before => Ok(vec![
+                before.context("no program of another build is given")?.to_owned(),
+            ]),
             Self::Go => {
                 installed("go")?;
                 let program = into.join("go-peer");
