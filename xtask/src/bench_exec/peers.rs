@@ -191,7 +191,12 @@ mod tests {
         };
         assert_eq!(
             on(&THREADS),
-            ["ours-thread-per-object", "std-thread-per-object", "bare-pthread"]
+            [
+                "ours-thread-per-object",
+                "before-thread-per-object",
+                "std-thread-per-object",
+                "bare-pthread"
+            ]
         );
         assert!(!on(&EMPTY_2).contains(&"bare-pthread"));
     }
