@@ -1,4 +1,4 @@
-//! What the protocol says of its own figures (METHOD rule 9): always shown, nothing deleted.
+//! Diagnostics of an experiment's figures (METHOD rule 9). They are always shown; nothing is deleted.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::view::{View, ViewCase};
 
 /// The level of a diagnostic's test.
 const ALPHA: f64 = 0.05;
-/// Above this share of disturbed samples the report leads with it (METHOD rule 10).
+/// Above this share of disturbed samples the report begins with a warning (METHOD rule 10).
 const TOO_NOISY: f64 = 0.25;
 
 /// Every diagnostic of an experiment: `null` is the reference case against its second copy, both by `metric`.
@@ -39,7 +39,7 @@ pub(crate) fn diagnose(
     all
 }
 
-/// Says so, where too many samples of an experiment were disturbed.
+/// The warning, where too many samples of an experiment were disturbed.
 pub(crate) fn noise_warning(id: &str, samples: &[StoredSample]) -> Option<String> {
     let (tried, gated) = (first_attempts(samples).count(), disturbed(samples));
     (tried > 0 && gated as f64 > TOO_NOISY * tried as f64).then(|| {
