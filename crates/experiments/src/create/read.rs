@@ -185,7 +185,7 @@ fn as_processes(view: &View<'_>) -> Test {
 fn facts(view: &View<'_>) -> Vec<Finding> {
     let count = |metric: Metric, case| {
         let count = view.value(&metric.of(pattern(case)));
-        count.map_or_else(|| "?".to_owned(), |n| format!("{n:.0}"))
+        count.map_or_else(|| "?".to_owned(), |n| units::figure(n, None, "count"))
     };
     let made = planned(view, FORK)
         .and_then(|fork| fork.int("count"))
@@ -466,15 +466,15 @@ fn table_003(view: &View<'_>) -> Table {
             .map(Option::unwrap_or_default)
             .collect::<Vec<_>>()
     };
-    let run = |run| format!("run {run:.0}");
+    let run = |run| format!("run {}", units::published(run));
     let of_all = ["trimmed mean", "per unit", "against a thread"].map(|head| Some(head.to_owned()));
     let mut columns = vec![column(&[1.0, 2.0, 3.0, 4.0, 5.0], run, of_all)];
-    let seconds = |s| format!("{s:.3}");
     let runs = runs_003();
     columns.extend(runs.each_ref().map(|of| {
         let (per_unit, against) = (mean(of) / COUNT_003 as f64 * 1e9, mean(of) / mean(&runs[1]));
-        let trimmed = trimmed_mean(of).map(seconds);
-        column(of, seconds, [trimmed, Some(ns(per_unit)), Some(ratio(against))])
+        let trimmed = trimmed_mean(of).map(units::published);
+        let of_all = [trimmed, Some(ns(per_unit)), Some(ratio(against))];
+        column(of, units::published, of_all)
     }));
     columns.extend(OURS.map(base).map(|case| {
         let rounds = view.rounds(&time(case)).unwrap_or_default();
@@ -815,8 +815,8 @@ mod tests {
             assert_eq!(table.rows.len(), 8);
             assert!(table.rows.iter().all(|row| row.len() == table.columns.len()));
             assert_eq!(table.rows[0][1..4], ["8.774", "0.663", "12.286"]);
-            assert_eq!(table.rows[1][1..4], ["8.780", "0.660", ""]);
-            assert_eq!(table.rows[5][..4], ["trimmed mean", "8.684", "0.661", ""]);
+            assert_eq!(table.rows[1][1..4], ["8.78", "0.66", ""]);
+            assert_eq!(table.rows[5][..4], ["trimmed mean", "8.6843", "0.661", ""]);
             assert_eq!(table.rows[6][1..4], ["86.8 µs", "6.61 µs", "123 µs"]);
             assert_eq!(table.rows[7][1..4], ["13.1", "1", "18.6"]);
         }
