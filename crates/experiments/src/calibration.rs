@@ -66,7 +66,7 @@ fn plan(site: &Site) -> Plan {
     Plan {
         cases: [(Method::Source, 95), (Method::Ours, 175)].map(case).to_vec(),
         reference: Case { way, cpus: 1 }.any(&["cpus"]),
-        budget: Duration::from_secs(site.profile.pick(5, 30, 60)),
+        budget: Duration::from_secs(site.profile.pick(3, 30, 60)),
     }
 }
 

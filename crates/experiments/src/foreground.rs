@@ -63,7 +63,7 @@ fn plan(site: &Site) -> Plan {
         cases: cases.into_iter().map(planned).collect(),
         // The least noisy case: in the background the 99th percentile is a matter of luck.
         reference: p99(How::Inline, 1).pattern(),
-        budget: Duration::from_secs(site.profile.pick(5, 30, 60)),
+        budget: Duration::from_secs(site.profile.pick(4, 30, 60)),
     }
 }
 

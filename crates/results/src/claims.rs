@@ -175,6 +175,13 @@ pub enum Evidence {
         /// What must hold besides.
         also: Vec<Condition>,
     },
+    /// From disturbed rounds, since too few others are left: it decides less.
+    Disturbed {
+        /// What they say.
+        evidence: Box<Evidence>,
+        /// Whether the cells that are set against each other were disturbed alike.
+        alike: bool,
+    },
     /// Something that the claim needs: what it is decides between not testable, not measured and inconclusive.
     Lacking {
         /// What is missing.
@@ -182,6 +189,20 @@ pub enum Evidence {
         /// What was measured all the same.
         measured: Option<f64>,
     },
+}
+
+impl Evidence {
+    /// Whether any part of it is from disturbed rounds.
+    #[must_use]
+    pub fn is_disturbed(&self) -> bool {
+        match self {
+            Self::Disturbed { .. } => true,
+            Self::With { main, also } => {
+                main.is_disturbed() || also.iter().any(|c| c.evidence.is_disturbed())
+            }
+            _ => false,
+        }
+    }
 }
 
 impl From<Lack> for Evidence {

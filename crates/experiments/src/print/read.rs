@@ -173,7 +173,14 @@ fn claims(view: &View<'_>) -> Vec<Claim> {
         let cell = |unit: Unit| (unit.name().to_owned(), statistic(unit));
         each(Largest, Unit::ALL.map(cell))
     };
-    let spread = file_spread(view).map_or_else(Test::from, Test::Given);
+    let spread = file_spread(view).map_or_else(
+        |lack| Test::Lacking {
+            lack,
+            // No round has a spread: this says which cells must go on until there are enough.
+            figure: Some(Statistic::function(file_times(), |_| f64::NAN)),
+        },
+        Test::Given,
+    );
     let tests: [Claim; 13] = [
         ("threads-10-to-100-times-faster", mean_ratio(&[Prints]).into()),
         ("small-jobs-threads-faster", each_count(Smallest, small)),
@@ -219,6 +226,13 @@ fn or_longer(view: &View<'_>, test: Test) -> Test {
     }
 }
 
+/// The times of 1,000 lines a unit into a file and into a pipe, of each kind of unit.
+fn file_times() -> Vec<Statistic> {
+    let time = |unit, sink| ELAPSED.of(Series::Prints.at(1_000).unit(unit).sink(sink));
+    let times = Unit::ALL.map(|unit| [Sink::File, Sink::Pipe].map(|sink| time(unit, sink)));
+    times.into_iter().flatten().collect()
+}
+
 /// The spread of the times into a file over that into the pipe, for 255 units of 1,000 lines: the geometric mean of the
 /// ratios of processes and of threads.
 ///
@@ -226,9 +240,7 @@ fn or_longer(view: &View<'_>, test: Test) -> Test {
 ///
 /// What is missing.
 fn file_spread(view: &View<'_>) -> Result<Estimate, Lack> {
-    let time = |unit, sink| ELAPSED.of(Series::Prints.at(1_000).unit(unit).sink(sink));
-    let times = Unit::ALL.map(|unit| [Sink::File, Sink::Pipe].map(|sink| time(unit, sink)));
-    let times = times.as_flattened();
+    let times = file_times();
     // By cell and then by round, with rounds that have all four.
     let column = |i: usize| view.rounds(&Statistic::function(times.iter().cloned(), move |t| t[i]));
     let columns: Result<Vec<Vec<f64>>, Lack> = (0..times.len()).map(column).collect();
@@ -239,6 +251,10 @@ fn file_spread(view: &View<'_>) -> Result<Estimate, Lack> {
         );
         Lack::new(lack.of, says)
     })?;
+    if view.disturbance(&Statistic::function(times, |t| t[0])).is_some() {
+        let says = "disturbed rounds say nothing of how far undisturbed ones lie apart";
+        return Err(Lack::new(Need::Figures, says));
+    }
     let n = columns[0].len();
     if n < BOOTSTRAP_ROUNDS {
         let says = format!(

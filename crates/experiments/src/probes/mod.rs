@@ -104,7 +104,7 @@ fn plan(site: &Site) -> Plan {
     Plan {
         cases: PROBES.map(planned).to_vec(),
         reference: case(What::Neighbours, How::Alone).params(),
-        budget: Duration::from_secs(site.profile.pick(6, 30, 60)),
+        budget: Duration::from_secs(site.profile.pick(5, 30, 60)),
     }
 }
 
