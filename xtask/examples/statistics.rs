@@ -7,7 +7,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use threadgauge_stats::{Better, SAME_BAND, StatsError, compare_paired, diagnostics, summarise};
+use threadgauge_stats::{Better, StatsError, compare_paired, diagnostics, summarise};
 
 const CASES: usize = 500;
 const ROUNDS: usize = 20;
@@ -19,7 +19,7 @@ fn main() -> Result<(), StatsError> {
         let start = Instant::now();
         for case in &cases {
             black_box(summarise(black_box(case), 0.05)?);
-            black_box(compare_paired(&cases[0], case, Better::Lower, SAME_BAND)?);
+            black_box(compare_paired(&cases[0], case, Better::Lower)?);
             black_box(diagnostics::lag1(case));
             black_box(diagnostics::mann_kendall(case));
         }

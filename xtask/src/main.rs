@@ -86,7 +86,7 @@ enum Chore {
     Golden,
     /// Lines of code by crate and experiment, and files that import each other in a circle
     Size(size::Options),
-    /// Pairs of quick runs, compared: does the harness cry wolf, and does it see a real handicap?
+    /// Pairs of runs, compared: does the harness cry wolf, and does it see a real handicap?
     Pairs(pairs::Options),
 }
 

@@ -1,8 +1,9 @@
-//! `cargo xtask pairs`: the harness's self test on this machine, by pairs of quick runs.
+//! `cargo xtask pairs`: the harness's self test on this machine, by pairs of runs.
 //!
 //! Two runs of the same program on the same machine must be called the same (does it cry wolf?), and
 //! with a hidden handicap in one they must be called slower (does it see anything?). The two take turns,
-//! try by try, so that a drift of the machine does not pass for a difference.
+//! try by try, so that a drift of the machine does not pass for a difference. With `--apart` they run one after the
+//! other: how far does the machine's level move, and what is left when it is taken off?
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -30,6 +31,12 @@ pub struct Options {
     /// Hide this much extra work, in per cent, in one run of each pair
     #[arg(long, default_value_t = 0, value_name = "PERCENT")]
     handicap: u32,
+    /// How much each run measures
+    #[arg(long, default_value = "quick", value_parser = ["quick", "standard", "paper"])]
+    profile: String,
+    /// One run after the other rather than in turns. A handicap is in all cases, so only turns can show it
+    #[arg(long, conflicts_with = "handicap")]
+    apart: bool,
     /// Run only these experiments; all without it
     #[arg(value_name = "EXPERIMENT")]
     experiments: Vec<String>,
@@ -47,15 +54,22 @@ pub fn run(options: &Options) -> Result<()> {
     };
     fs::create_dir_all(&out).with_context(|| format!("cannot make {}", out.display()))?;
 
-    println!("| pair | cases | faster | slower | same | small | unknown |");
-    println!("|---|---|---|---|---|---|---|");
+    println!(
+        "| pair | cases | faster | slower | same | small | unknown | all cases together | luck of a case |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|");
     let mut counts = Vec::new();
     for pair in 1..=options.pairs {
         let (a, b) = (out.join(format!("{pair}a")), out.join(format!("{pair}b")));
-        let turns = out.join(format!("{pair}.turns"));
+        let turns = (!options.apart).then(|| out.join(format!("{pair}.turns")));
         let start =
-            |folder: &Path, handicap| start(&threadgauge, folder, &turns, &options.experiments, handicap);
-        both([(&a, start(&a, 0)?), (&b, start(&b, options.handicap)?)])?;
+            |folder: &Path, handicap| start(&threadgauge, folder, turns.as_deref(), options, handicap);
+        if options.apart {
+            ended([(&a, start(&a, 0)?)])?;
+            ended([(&b, start(&b, 0)?)])?;
+        } else {
+            ended([(&a, start(&a, 0)?), (&b, start(&b, options.handicap)?)])?;
+        }
         let comparison = shell::output(
             shell::command_at(&threadgauge)
                 .arg("compare")
@@ -63,13 +77,22 @@ pub fn run(options: &Options) -> Result<()> {
                 .arg(&b)
                 .arg("--json"),
         )?;
-        let count =
-            Counts::of(&serde_json::from_str(&comparison).context("compare --json printed no JSON")?)?;
-        println!("| {pair} | {} |", count.cells());
+        let comparison = serde_json::from_str(&comparison).context("compare --json printed no JSON")?;
+        let count = Counts::of(&comparison)?;
+        println!("| {pair} | {} | {} |", count.cells(), level(&comparison));
         counts.push(count);
     }
     eprintln!("the runs are kept in {}", out.display());
     judge(&counts, options.handicap)
+}
+
+/// What the two runs have in common, and how much a case's luck adds: only of runs that took no turns.
+fn level(comparison: &Value) -> String {
+    let of = |name: &str| comparison["level"][name].as_f64();
+    let text = |value: Option<f64>, text: fn(f64) -> String| value.map_or_else(|| "–".to_owned(), text);
+    let ratio = text(of("ratio"), |ratio| format!("{ratio:.3}"));
+    let spread = text(of("spread"), |spread| format!("{:.1} %", 100.0 * spread));
+    format!("{ratio} | {spread}")
 }
 
 fn judge(counts: &[Counts], handicap: u32) -> Result<()> {
@@ -115,17 +138,21 @@ fn default_out() -> Result<PathBuf> {
 fn start(
     threadgauge: &Path,
     out: &Path,
-    turns: &Path,
-    experiments: &[String],
+    turns: Option<&Path>,
+    options: &Options,
     handicap: u32,
 ) -> Result<Started> {
     let log = log(out);
     let mut run = shell::command_at(threadgauge);
     run.arg("run")
-        .args(experiments)
-        .args(["--profile", "quick", "--handicap", &handicap.to_string()])
-        .arg("--turns")
-        .arg(turns)
+        .args(&options.experiments)
+        .args(["--profile", &options.profile, "--handicap", &handicap.to_string()])
+        .args(
+            turns
+                .map(|path| [Path::new("--turns"), path])
+                .into_iter()
+                .flatten(),
+        )
         .arg("--out")
         .arg(out)
         .stdout(Stdio::null())
@@ -150,8 +177,8 @@ impl Drop for Started {
     }
 }
 
-/// Waits until both have ended well, or one has not.
-fn both(mut runs: [(&PathBuf, Started); 2]) -> Result<()> {
+/// Waits until all have ended well, or one has not.
+fn ended<const N: usize>(mut runs: [(&PathBuf, Started); N]) -> Result<()> {
     loop {
         let mut ended = 0;
         for (out, run) in &mut runs {
@@ -274,6 +301,13 @@ mod tests {
         );
         assert!(Counts::of(&json!({"rows": []})).is_err());
         assert!(Counts::of(&json!({})).is_err());
+    }
+
+    #[test]
+    fn the_level_of_runs_apart_is_shown_and_turns_have_none() {
+        let apart = json!({"level": {"ratio": 1.0412, "spread": 0.0213, "cases": 60}});
+        assert_eq!(level(&apart), "1.041 | 2.1 %");
+        assert_eq!(level(&json!({"level": null})), "– | –");
     }
 
     #[test]

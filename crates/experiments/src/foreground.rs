@@ -11,7 +11,7 @@ use threadgauge_machine::{Burner, clock};
 use threadgauge_results::Figure;
 use threadgauge_stats::{median, nearest_rank};
 
-/// Enough for a 99th percentile: ten beyond it.
+/// Enough for a 99th percentile: ten actions lie beyond it.
 const ACTIONS: usize = 1_000;
 const PERIOD: Duration = Duration::from_micros(100);
 /// The action that asks for the computation.
@@ -61,7 +61,7 @@ fn plan(site: &Site) -> Plan {
     let planned = |(how, cpus)| PlannedCase::new(Case { how, cpus }, Duration::from_millis(112));
     Plan {
         cases: cases.into_iter().map(planned).collect(),
-        // The steadiest: in the background the 99th percentile is a matter of luck.
+        // The least noisy case: in the background the 99th percentile is a matter of luck.
         reference: p99(How::Inline, 1).pattern(),
         budget: Duration::from_secs(site.profile.pick(5, 30, 60)),
     }
@@ -143,7 +143,7 @@ fn responsive(view: &View<'_>) -> Test {
     };
     let ratios = cpu_numbers(view).into_iter().filter_map(|cpus| {
         let ratio = p99(How::Inline, cpus).over(p99(How::Background, cpus));
-        // What was skipped for want of CPUs is no part of the claim here.
+        // Cases that were skipped for lack of CPUs are no part of the claim here.
         let wanted = cpus == 1 || view.measured(&ratio);
         (planned(&ratio) && wanted).then(|| (format!("cpus={cpus}"), ratio))
     });
@@ -215,7 +215,8 @@ mod tests {
         let steps = Burner::calibrate().iterations(Duration::from_millis(20));
         let late_ns = act(How::Inline, steps).unwrap();
         assert_eq!(late_ns.len(), ACTIONS);
-        // The action after it was due 0.1 ms after its beginning; the computation took 20 ms, or the calibration erred.
+        // The next action was due 0.1 ms after this one began. The computation takes 20 ms, unless the calibration
+        // erred.
         assert!(late_ns[ASKED_AT + 1] > 5e6, "{}", late_ns[ASKED_AT + 1]);
     }
 
@@ -248,7 +249,7 @@ mod tests {
             panic!()
         };
         assert_eq!((cells.len(), cells[0].0.as_str()), (1, "cpus=1"));
-        assert_eq!(cells[0].1.values, [20.0; 7]);
+        assert_eq!(cells[0].1.values(), [20.0; 7]);
         assert_eq!(
             answer(&quick),
             "With a computation of 60 ms done inline, one action in a hundred comes more than 60.0 ms late; with a \

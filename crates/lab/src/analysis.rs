@@ -6,13 +6,12 @@
 use std::collections::BTreeSet;
 
 use threadgauge_results::{
-    CaseResult, ComparisonResult, ExperimentResult, Finding, Lack, Method, MetricSummary, Need, Params,
-    Ranking, RankingEntry, Results, Run, SCHEMA, SOME_ROUNDS_FAILED, Status, Store, StoreError, StoredCase,
-    StoredExperiment, StoredSample, Take, by_round, claim, decide, null_control, paired,
+    ALPHA, CaseResult, ComparisonResult, ExperimentResult, Finding, Lack, Method, MetricSummary, Need,
+    Params, Ranking, RankingEntry, Results, Run, SCHEMA, SOME_ROUNDS_FAILED, Status, Store, StoreError,
+    StoredCase, StoredExperiment, StoredSample, Take, by_round, claim, decide, null_control, paired,
 };
 use threadgauge_stats::{
-    Better, Interval, Pairing, SAME_BAND, Summary, Terms, compare_with, null_band, paired_ratio, rank,
-    summarise,
+    Better, Interval, Summary, compare_paired, null_misleads, paired_ratio, rank, summarise,
 };
 
 use crate::diagnosis::{diagnose, noise_warning};
@@ -20,9 +19,6 @@ use crate::experiment::{Answer, Catalogue, Pair};
 use crate::schedule::stopping_rule;
 use crate::site::Profile;
 use crate::view::{Cases, View, ViewCase};
-
-/// The level of the interval of a place in a ranking.
-const ALPHA: f64 = 0.05;
 
 /// Everything the store says.
 ///
@@ -151,7 +147,7 @@ impl Measured {
         let metric = primary.first().map_or("", String::as_str);
         let reference = stored.reference.as_deref();
         let null = reference.and_then(|case| null_control(samples, case, metric).ok());
-        let band = null.as_ref().map_or(SAME_BAND, null_band);
+        let misled = null.as_ref().is_some_and(null_misleads);
         let cases = stored.cases.iter().zip(view.own());
         ExperimentResult {
             id: stored.id.clone(),
@@ -166,7 +162,7 @@ impl Measured {
                 .clone()
                 .unwrap_or_else(|| INTERRUPTED.to_owned()),
             reference: stored.reference.clone(),
-            comparisons: comparisons(view, &answer.comparisons, metric, band),
+            comparisons: comparisons(view, &answer.comparisons, metric, misled),
             rankings: answer
                 .rankings
                 .iter()
@@ -305,21 +301,17 @@ fn picked<'v>(view: &View<'v>, params: &Params) -> Option<&'v ViewCase> {
     view.own().iter().find(|c| c.params.matches(params))
 }
 
-fn comparisons(view: &View<'_>, pairs: &[Pair], metric: &str, delta: f64) -> Vec<ComparisonResult> {
-    let terms = Terms {
-        pairing: Pairing::Paired,
-        better: Better::Lower,
-        delta,
-        alpha: view.alpha,
-    };
+/// One look each; `misled` where the null control lies beyond the band.
+fn comparisons(view: &View<'_>, pairs: &[Pair], metric: &str, misled: bool) -> Vec<ComparisonResult> {
     let of_pair = |pair: &Pair| {
         let (a, b) = (picked(view, &pair.a)?, picked(view, &pair.b)?);
         let compared = a.values.get(metric).zip(b.values.get(metric)).and_then(|(x, y)| {
             let (x, y) = paired(x, y);
-            compare_with(&x, &y, terms).ok()
+            compare_paired(&x, &y, Better::Lower).ok()
         });
         let [a, b] = [a, b].map(|case| case.params.case_id(view.experiment));
-        Some(ComparisonResult::new(&a, &b, metric, compared.as_ref()))
+        let compared = ComparisonResult::new(&a, &b, metric, compared.as_ref());
+        Some(if misled { compared.unknown() } else { compared })
     };
     pairs.iter().filter_map(of_pair).collect()
 }

@@ -6,8 +6,8 @@
 use std::fmt::Write as _;
 
 use serde_json::json;
-use threadgauge_results::ComparisonResult;
 use threadgauge_results::units::{self, Scale};
+use threadgauge_results::{ComparisonResult, Level, false_alarms};
 
 use crate::Style;
 use crate::markdown::cell;
@@ -25,11 +25,11 @@ pub struct CompareReport {
     pub warnings: Vec<String>,
     /// Whether the two took turns, so that their rounds are pairs.
     pub paired: bool,
-    /// One row a case and metric; `ratio` is second over first.
+    /// What all cases of runs that took no turns have in common.
+    pub level: Option<Level>,
+    /// One row a case and metric; `ratio` is second over first, over the level where there is one.
     pub rows: Vec<ComparisonResult>,
 }
-
-const TURNS: &str = "The two took turns: their rounds are compared in pairs.";
 
 /// How many rows have which verdict.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -81,6 +81,25 @@ impl CompareReport {
         counts
     }
 
+    /// What the ratios are, and what they cannot tell.
+    fn setting(&self) -> String {
+        if self.paired {
+            return "The two took turns: their rounds are compared in pairs.".to_owned();
+        }
+        let Some(level) = self.level else {
+            return "The two did not take turns, and they have too few cases in common to tell what changed in one from what \
+                    the machine did to all: level or change: unknown. `threadgauge run --turns` tells it."
+                .to_owned();
+        };
+        format!(
+            "The two did not take turns. All {} cases together: {}; level or change: unknown. Ratios are departures from \
+             that, with {} of luck between runs added. A change common to all cells needs `threadgauge run --turns`.",
+            level.cases,
+            Scale::of("ratio", level.ratio).estimate(level.ratio, None),
+            units::percent(level.spread),
+        )
+    }
+
     /// The rows with this verdict, the largest difference first.
     fn with(&self, verdict: &str) -> Vec<&ComparisonResult> {
         let mut rows: Vec<&ComparisonResult> = self.rows.iter().filter(|r| r.verdict == verdict).collect();
@@ -112,9 +131,7 @@ pub fn comparison_text(report: &CompareReport, style: &Style) -> String {
         paragraph(&title, style.width, "").trim_end(),
     ));
     out.push('\n');
-    if report.paired {
-        out.push_str(&paragraph(TURNS, style.width, ""));
-    }
+    out.push_str(&paragraph(&report.setting(), style.width, ""));
     for (verdict, ink) in [("slower", Ink::Bad), ("faster", Ink::Good), ("small", Ink::Faint)] {
         let rows = report.with(verdict);
         if rows.is_empty() {
@@ -144,6 +161,7 @@ pub fn comparison_text(report: &CompareReport, style: &Style) -> String {
     }
     out.push('\n');
     out.push_str(&paragraph(&count_line(&counts), style.width, ""));
+    out.push_str(&paragraph(&words::by_chance(&report.rows), style.width, ""));
     if counts.unknown > 0 {
         let most = report.rows.iter().filter_map(|r| r.rounds_needed).max();
         let advice = match most {
@@ -193,9 +211,8 @@ pub fn comparison_markdown(report: &CompareReport) -> String {
         let _ = writeln!(out, "> **Warning:** {}\n", cell(warning));
     }
     let _ = writeln!(out, "{}\n", count_line(&report.counts()));
-    if report.paired {
-        let _ = writeln!(out, "{TURNS}\n");
-    }
+    let _ = writeln!(out, "{}\n", words::by_chance(&report.rows));
+    let _ = writeln!(out, "{}\n", report.setting());
     out.push_str("A ratio above 1 is slower than before.\n\n");
     out.push_str("| verdict | ratio | case | metric | rounds needed |\n|---|---|---|---|---|\n");
     let known = ["slower", "faster", "small", "unknown", "same"];
@@ -219,7 +236,8 @@ pub fn comparison_markdown(report: &CompareReport) -> String {
     out
 }
 
-/// The comparison as JSON: `a`, `b`, `warnings`, `paired`, `counts`, `rows`.
+/// The comparison as JSON: `a`, `b`, `warnings`, `paired`, `level` (null where there is none), `counts`,
+/// `false_alarms_at_most`, `rows`.
 #[must_use]
 pub fn comparison_json(report: &CompareReport) -> String {
     let counts: serde_json::Map<String, serde_json::Value> = report
@@ -233,7 +251,9 @@ pub fn comparison_json(report: &CompareReport) -> String {
         "b": report.b_name,
         "warnings": report.warnings,
         "paired": report.paired,
+        "level": report.level.map(|of| json!({"ratio": of.ratio, "spread": of.spread, "cases": of.cases})),
         "counts": counts,
+        "false_alarms_at_most": false_alarms(&report.rows),
         "rows": report.rows,
     });
     format!("{document:#}")

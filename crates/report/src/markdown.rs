@@ -170,6 +170,7 @@ fn comparisons(out: &mut String, e: &ExperimentResult) {
     }
     let columns = Cases::of(e);
     let _ = writeln!(out, "### Comparisons of {}\n", cell(&e.id));
+    let _ = writeln!(out, "{}\n", words::by_chance(&e.comparisons));
     let heads = ["case", "against", "both", "metric", "ratio", "verdict"].map(str::to_owned);
     let body = e.comparisons.iter().map(|c| {
         let (mut names, shared) = columns.names(&[&c.b, &c.a]);

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use threadgauge_results::units::Scale;
-use threadgauge_results::{ExperimentResult, Finding, Status, Verdict};
+use threadgauge_results::{ComparisonResult, ExperimentResult, Finding, Status, Verdict, false_alarms};
 
 /// The sign of a verdict on a claim.
 pub(crate) const fn sign(verdict: Verdict) -> &'static str {
@@ -107,6 +107,18 @@ pub(crate) const fn plural_word(verdict: Verdict, n: usize) -> &'static str {
 /// One word or the other.
 pub(crate) const fn plural(n: usize, one: &'static str, many: &'static str) -> &'static str {
     if n == 1 { one } else { many }
+}
+
+/// How many comparisons are called faster or slower, beside how many chance alone would call.
+pub(crate) fn by_chance(rows: &[ComparisonResult]) -> String {
+    let called = rows
+        .iter()
+        .filter(|row| matches!(row.verdict.as_str(), "faster" | "slower"))
+        .count();
+    format!(
+        "{called} called faster or slower; where nothing differs, at most {:.1} would be by chance.",
+        false_alarms(rows)
+    )
 }
 
 /// The sign of a comparison's verdict.

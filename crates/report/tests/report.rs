@@ -7,10 +7,10 @@ use std::fs;
 
 use fixture::{claim_rows, compared, results, samples};
 use threadgauge_report::{
-    Style, claims_table, comparison_json, comparison_markdown, comparison_text, html, markdown, samples_csv,
-    terminal, terminal_summary, write_all, xlsx, xlsx_buffer,
+    CompareReport, Style, claims_table, comparison_json, comparison_markdown, comparison_text, html,
+    markdown, samples_csv, terminal, terminal_summary, write_all, xlsx, xlsx_buffer,
 };
-use threadgauge_results::Results;
+use threadgauge_results::{Level, Results};
 
 const WIDE: Style = Style {
     width: 80,
@@ -60,6 +60,19 @@ fn claims_and_comparisons_read_as_agreed() {
         insta::assert_snapshot!(format!("comparison_{name}"), comparison_text(&compared(), &style));
     }
     insta::assert_snapshot!("comparison_markdown", comparison_markdown(&compared()));
+    let apart = |level| CompareReport {
+        paired: false,
+        level,
+        ..compared()
+    };
+    let level = Level {
+        ratio: 1.043,
+        spread: 0.021,
+        cases: 60,
+    };
+    insta::assert_snapshot!("comparison_apart", comparison_text(&apart(Some(level)), &WIDE));
+    let few = comparison_text(&apart(None), &WIDE);
+    assert!(few.contains("too few cases in common"), "{few}");
     insta::assert_snapshot!("comparison_json", comparison_json(&compared()));
 }
 
@@ -332,4 +345,24 @@ fn a_folder_that_is_not_there_is_said_so() {
         error.contains("results.json") && error.contains("create the folder"),
         "{error}"
     );
+}
+
+#[test]
+fn one_round_is_not_said_to_be_several() {
+    let mut results = results();
+    let experiment = &mut results.experiments[0];
+    experiment.rounds = 1;
+    for summary in experiment
+        .cases
+        .iter_mut()
+        .flat_map(|case| case.summaries.values_mut())
+    {
+        (summary.ci95, summary.ci_level) = (None, None);
+    }
+    let page = markdown(&results);
+    assert!(
+        page.contains("Figures of one round; an interval needs at least 6."),
+        "{page}"
+    );
+    assert!(!page.contains("1 rounds;"), "{page}");
 }

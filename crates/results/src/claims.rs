@@ -3,10 +3,11 @@
 //! The claims themselves are data (`published/claims.csv`, shipped inside the binary). An experiment
 //! computes the [`Evidence`] from its samples by round; [`decide`] alone turns it into a verdict.
 
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use serde::Deserialize;
-use threadgauge_stats::Estimator;
+use threadgauge_stats::{Estimate, Estimator, StatsError};
 
 use crate::Lack;
 
@@ -125,10 +126,27 @@ impl Range {
 /// The values of a statistic, one a round, and what they are.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rounds {
-    /// In order of the rounds.
-    pub values: Vec<f64>,
+    /// Round → value.
+    pub by_round: BTreeMap<u32, f64>,
     /// Which estimate and interval they get.
     pub estimator: Estimator,
+}
+
+impl Rounds {
+    /// In order of the rounds.
+    #[must_use]
+    pub fn values(&self) -> Vec<f64> {
+        self.by_round.values().copied().collect()
+    }
+
+    /// The estimate over rounds, with an interval of level 1 − `alpha` or better.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Estimator::estimate`].
+    pub fn estimate(&self, alpha: f64) -> Result<Estimate, StatsError> {
+        self.estimator.estimate(&self.values(), alpha)
+    }
 }
 
 /// What the samples say about a claim's statistic.

@@ -2,19 +2,20 @@
 //!
 //! Runs that took turns are compared as cases of one run are: paired by round, where neither was disturbed. The rounds of two other
 //! runs cannot be paired, so their cases are compared, disturbed samples included, by the Hodges–Lehmann shift of their logarithms
-//! with the Mann–Whitney interval. Either way against the larger noise band of the two (METHOD rules 5, 6).
+//! with the Mann–Whitney interval, and a case is judged by its departure from the median of all (METHOD rules 5, 6).
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 use threadgauge_stats::{
-    Better, Comparison, Estimate, Outcome, SAME_BAND, StatsError, compare_paired, compare_unpaired,
-    null_band, paired_ratio,
+    Better, Comparison, Estimate, Level, Outcome, StatsError, compare_paired, compare_unpaired,
+    null_misleads, paired_ratio,
 };
 
 use crate::{ComparisonResult, ExperimentResult, Results, Run, StoredSample, Take, by_round};
 
-const ALPHA: f64 = 0.05;
+/// The error of one comparison, which is one look.
+pub const ALPHA: f64 = 0.05;
 
 /// A run's document with the samples it was made from, by experiment.
 #[derive(Debug, Clone)]
@@ -34,8 +35,20 @@ pub struct Compared {
     pub warnings: Vec<String>,
     /// Whether the two took turns, so that their rounds are pairs.
     pub paired: bool,
-    /// One row a case that both have: `b` against `a` by the experiment's first primary metric.
+    /// What all cases of two runs that took no turns have in common; none for runs in turns, and for too few cases.
+    pub level: Option<Level>,
+    /// One row a case that both have: `b` against `a` by the experiment's first primary metric, over the level where there is
+    /// one.
     pub rows: Vec<ComparisonResult>,
+}
+
+/// A case that both have, before its word is known.
+struct Cell {
+    case: String,
+    metric: String,
+    compared: Option<Comparison>,
+    /// A null control of its experiment lies beyond the band.
+    misled: bool,
 }
 
 /// Compares run `b` with run `a`.
@@ -43,7 +56,7 @@ pub struct Compared {
 pub fn compare(a: &RunData, b: &RunData) -> Compared {
     let mut warnings = guard(&a.results, &b.results);
     let paired = took_turns(&a.results.run, &b.results.run);
-    let mut rows = Vec::new();
+    let mut cells = Vec::new();
     for of_a in &a.results.experiments {
         let Some(of_b) = b.results.experiments.iter().find(|e| e.id == of_a.id) else {
             warnings.push(format!(
@@ -52,9 +65,9 @@ pub fn compare(a: &RunData, b: &RunData) -> Compared {
             ));
             continue;
         };
-        let (rows_of, warning) = of_experiment((a, of_a), (b, of_b), paired);
-        rows.extend(rows_of);
-        warnings.extend(warning);
+        let (cells_of, doubts) = of_experiment((a, of_a), (b, of_b), paired);
+        cells.extend(cells_of);
+        warnings.extend(doubts);
     }
     for of_b in &b.results.experiments {
         if !a.results.experiments.iter().any(|e| e.id == of_b.id) {
@@ -64,12 +77,32 @@ pub fn compare(a: &RunData, b: &RunData) -> Compared {
             ));
         }
     }
+    let level = if paired {
+        None
+    } else {
+        Level::of(&cells.iter().filter_map(|cell| cell.compared).collect::<Vec<_>>())
+    };
+    let row = |cell: &Cell| {
+        let departure = |c: Comparison| level.map_or(c, |level| level.departure(&c, BETTER));
+        let compared = cell.compared.map(departure);
+        let row = ComparisonResult::new(&cell.case, &cell.case, &cell.metric, compared.as_ref());
+        // Without turns and without a level nothing tells a change from the machine.
+        if cell.misled || (!paired && level.is_none()) {
+            row.unknown()
+        } else {
+            row
+        }
+    };
     Compared {
         warnings,
         paired,
-        rows,
+        level,
+        rows: cells.iter().map(row).collect(),
     }
 }
+
+/// Of all first primary metrics: they are times.
+const BETTER: Better = Better::Lower;
 
 /// Whether each is the other's partner: not so where one of them went on alone later.
 fn took_turns(a: &Run, b: &Run) -> bool {
@@ -80,17 +113,27 @@ fn of_experiment(
     (a, of_a): (&RunData, &ExperimentResult),
     (b, of_b): (&RunData, &ExperimentResult),
     took_turns: bool,
-) -> (Vec<ComparisonResult>, Option<String>) {
+) -> (Vec<Cell>, Vec<String>) {
     let Some(metric) = of_a.primary_metrics.first() else {
-        return (Vec::new(), None);
+        return (Vec::new(), Vec::new());
     };
     let (samples_a, samples_b) = (samples(a, of_a), samples(b, of_b));
-    let band = band(of_a, samples_a, metric).max(band(of_b, samples_b, metric));
+    let misleads = |(run, of): &(&RunData, &ExperimentResult)| {
+        let null = null_control(samples(run, of), of.reference.as_ref()?, metric).ok()?;
+        null_misleads(&null).then(|| {
+            format!(
+                "{}: in {} the reference case differs from its own copy by more than 3 %, so nothing is said of its cases",
+                of.id, run.name
+            )
+        })
+    };
+    let mut doubts: Vec<String> = [(a, of_a), (b, of_b)].iter().filter_map(misleads).collect();
+    let misled = !doubts.is_empty();
     let shared = of_a
         .cases
         .iter()
         .filter(|case| of_b.cases.iter().any(|other| other.id == case.id));
-    let rows: Vec<ComparisonResult> = shared
+    let cells: Vec<Cell> = shared
         .map(|case| {
             let values = |samples: &[StoredSample], rounds: u32, take| {
                 // Of an interrupted run the round that was not finished is no round.
@@ -106,36 +149,32 @@ fn of_experiment(
             let compared = if took_turns {
                 let (of_a, of_b) = both(Take::Undisturbed);
                 let (of_a, of_b) = paired(&of_a, &of_b);
-                compare_paired(&of_a, &of_b, Better::Lower, band)
+                compare_paired(&of_a, &of_b, BETTER)
             } else {
                 let (of_a, of_b) = both(Take::All);
                 let all = |rounds: BTreeMap<u32, f64>| rounds.into_values().collect::<Vec<_>>();
-                compare_unpaired(&all(of_a), &all(of_b), Better::Lower, band)
+                compare_unpaired(&all(of_a), &all(of_b), BETTER)
             };
-            ComparisonResult::new(&case.id, &case.id, metric, compared.ok().as_ref())
+            Cell {
+                case: case.id.clone(),
+                metric: metric.clone(),
+                compared: compared.ok(),
+                misled,
+            }
         })
         .collect();
-    let alone = of_a.cases.len() + of_b.cases.len() - 2 * rows.len();
-    let warning = (alone > 0).then(|| {
+    let alone = of_a.cases.len() + of_b.cases.len() - 2 * cells.len();
+    doubts.extend((alone > 0).then(|| {
         format!(
             "{}: {alone} cases are in one of the two runs only and are left out",
             of_a.id
         )
-    });
-    (rows, warning)
+    }));
+    (cells, doubts)
 }
 
 fn samples<'a>(run: &'a RunData, experiment: &ExperimentResult) -> &'a [StoredSample] {
     run.samples.get(&experiment.id).map_or(&[], Vec::as_slice)
-}
-
-/// How far an experiment's own null control lets two equal cases differ.
-fn band(experiment: &ExperimentResult, samples: &[StoredSample], metric: &str) -> f64 {
-    experiment
-        .reference
-        .as_ref()
-        .and_then(|reference| null_control(samples, reference, metric).ok())
-        .map_or(SAME_BAND, |null| null_band(&null))
 }
 
 /// The reference case's second copy against its first: what two equal cases differ by here.
@@ -179,6 +218,27 @@ impl ComparisonResult {
             }),
         }
     }
+
+    /// The same where its figures say nothing of the cases, however many rounds there are.
+    #[must_use]
+    pub fn unknown(self) -> Self {
+        Self {
+            verdict: Outcome::Unknown { rounds_needed: None }.to_string(),
+            rounds_needed: None,
+            ..self
+        }
+    }
+}
+
+/// Of comparisons with an interval, at most so many would be called faster or slower where nothing differs by more than 3 %.
+///
+/// ```
+/// # use threadgauge_results::false_alarms;
+/// assert_eq!(false_alarms(&[]), 0.0);
+/// ```
+#[must_use]
+pub fn false_alarms(rows: &[ComparisonResult]) -> f64 {
+    rows.iter().filter(|row| row.ci95.is_some()).count() as f64 * ALPHA
 }
 
 /// The facts of two fingerprints that make their figures incomparable where they differ.

@@ -16,10 +16,13 @@ pub mod units;
 mod verdict;
 
 pub use claims::{Claim, Condition, Evidence, Quote, Range, Rounds, claim, claims, claims_of};
-pub use compare::{Compared, RunData, compare, machine_differences, null_control, paired};
+pub use compare::{
+    ALPHA, Compared, RunData, compare, false_alarms, machine_differences, null_control, paired,
+};
 pub use lack::{Lack, Need};
 pub use model::*;
 pub use params::{Params, Value};
 pub use sample::{Metric, Sample, StoredSample, Take, by_round};
 pub use store::{Look, RunRecord, STORE_FILE, Store, StoreError, StoredCase, StoredExperiment};
+pub use threadgauge_stats::Level;
 pub use verdict::decide;

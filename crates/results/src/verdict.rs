@@ -1,12 +1,15 @@
 //! From evidence to a verdict: METHOD rule 6 for claims, in one place for all experiments.
 
-use threadgauge_stats::{Estimator, Interval, holm};
+use std::collections::BTreeMap;
+
+use threadgauge_stats::{StatsError, holm, jointly_beyond};
 
 use crate::units::{Scale, figure};
 use crate::{Claim, Condition, Evidence, Finding, Quote, Range, Rounds, Verdict};
 
 /// The finding on `claim`. `unit` is the unit of its statistic; every interval's level is 1 − `alpha` or better, `alpha`
-/// being what the stopping rule leaves for one look.
+/// being what the stopping rule leaves for one look. A claim that is true is said not to hold with an error of `alpha` at
+/// most, whatever its cells and conditions.
 #[must_use]
 pub fn decide(claim: &Claim, unit: &str, evidence: &Evidence, alpha: f64) -> Finding {
     let Judgement {
@@ -14,7 +17,7 @@ pub fn decide(claim: &Claim, unit: &str, evidence: &Evidence, alpha: f64) -> Fin
         measured,
         ci95,
         reason,
-    } = judge(evidence, unit, claim.range(), alpha);
+    } = judge(evidence, unit, claim.range(), Error::of_a_look(alpha));
     Finding {
         claim: Some(claim.id.clone()),
         verdict: Some(verdict),
@@ -70,10 +73,35 @@ struct Judgement {
     reason: Option<String>,
 }
 
-fn judge(evidence: &Evidence, unit: &str, range: Range, alpha: f64) -> Judgement {
+/// What a verdict may err by.
+#[derive(Debug, Clone, Copy)]
+struct Error {
+    /// 1 less the level of the intervals. To hold, each of several must lie inside, which needs no correction.
+    interval: f64,
+    /// Of "does not hold": what is left of it for one of several that can each refute the claim.
+    refuting: f64,
+}
+
+impl Error {
+    const fn of_a_look(alpha: f64) -> Self {
+        Self {
+            interval: alpha,
+            refuting: alpha,
+        }
+    }
+
+    fn shared_by(self, judged: usize) -> Self {
+        Self {
+            refuting: self.refuting / judged as f64,
+            ..self
+        }
+    }
+}
+
+fn judge(evidence: &Evidence, unit: &str, range: Range, error: Error) -> Judgement {
     match evidence {
-        Evidence::Rounds(rounds) => of_rounds(&rounds.values, rounds.estimator, range, alpha),
-        Evidence::Each { quote, cells } => of_cells(*quote, cells, unit, range, alpha),
+        Evidence::Rounds(rounds) => of_rounds(rounds, range, error),
+        Evidence::Each { quote, cells } => of_cells(*quote, cells, unit, range, error),
         Evidence::Estimate { value, ci95 } => Judgement {
             measured: Some(*value),
             ci95: *ci95,
@@ -82,7 +110,10 @@ fn judge(evidence: &Evidence, unit: &str, range: Range, alpha: f64) -> Judgement
                 |ci| place(ci, range),
             )
         },
-        Evidence::With { main, also } => of_conditions(judge(main, unit, range, alpha), also, alpha),
+        Evidence::With { main, also } => {
+            let error = error.shared_by(1 + also.len());
+            of_conditions(judge(main, unit, range, error), also, error)
+        }
         Evidence::Lacking { lack, measured } => Judgement {
             verdict: lack.of.verdict(),
             measured: *measured,
@@ -101,28 +132,36 @@ fn inconclusive(reason: String) -> Judgement {
     }
 }
 
-fn of_rounds(values: &[f64], estimator: Estimator, range: Range, alpha: f64) -> Judgement {
-    match estimator.estimate(values, alpha) {
-        Ok(estimate) => of_interval(Some(estimate.estimate), estimate.ci, values.len(), range),
-        Err(e) => inconclusive(format!("it cannot be estimated: {e}")),
-    }
-}
-
-fn of_interval(measured: Option<f64>, ci: Option<Interval>, rounds: usize, range: Range) -> Judgement {
-    let judgement = ci.map_or_else(
-        || {
-            inconclusive(format!(
+fn of_rounds(rounds: &Rounds, range: Range, error: Error) -> Judgement {
+    let interval = |alpha| {
+        let estimate = rounds.estimate(alpha)?;
+        Ok((estimate.estimate, estimate.ci.map(|ci| [ci.low, ci.high])))
+    };
+    let both = interval(error.interval).and_then(|shown| Ok((shown, interval(error.refuting)?.1)));
+    let ((measured, shown), refuting) = match both {
+        Ok(both) => both,
+        Err(e) => {
+            let e: StatsError = e;
+            return inconclusive(format!("it cannot be estimated: {e}"));
+        }
+    };
+    let Some(shown) = shown else {
+        return Judgement {
+            measured: Some(measured),
+            ..inconclusive(format!(
                 "6 rounds are needed for an interval, and there {}",
-                are(rounds)
+                are(rounds.by_round.len())
             ))
-        },
-        |ci| Judgement {
-            ci95: Some([ci.low, ci.high]),
-            ..place([ci.low, ci.high], range)
-        },
-    );
+        };
+    };
+    let mut judgement = place(shown, range);
+    if judgement.verdict == Verdict::DoesNotHold && !refuting.is_some_and(|ci| outside(ci, range)) {
+        judgement.verdict = Verdict::Inconclusive;
+        let says = "it lies outside by itself, but with the conditions judged beside it so few rounds cannot exclude chance";
+        judgement.reason = Some(says.to_owned());
+    }
     Judgement {
-        measured,
+        measured: Some(measured),
         ..judgement
     }
 }
@@ -158,11 +197,11 @@ fn outside([low, high]: [f64; 2], range: Range) -> bool {
     high < range.min || low > range.max
 }
 
-/// Every cell's interval inside: holds. One wholly outside, after Holm's adjustment: does not hold.
-fn of_cells(quote: Quote, cells: &[(String, Rounds)], unit: &str, range: Range, alpha: f64) -> Judgement {
+/// Every cell's interval inside: holds. The cells together beyond an edge: does not hold.
+fn of_cells(quote: Quote, cells: &[(String, Rounds)], unit: &str, range: Range, error: Error) -> Judgement {
     let estimates: Vec<_> = cells
         .iter()
-        .filter_map(|(_, rounds)| rounds.estimator.estimate(&rounds.values, alpha).ok())
+        .filter_map(|(_, rounds)| rounds.estimate(error.interval).ok())
         .collect();
     if estimates.is_empty() || estimates.len() < cells.len() {
         return inconclusive("a cell has no figures".to_owned());
@@ -187,46 +226,91 @@ fn of_cells(quote: Quote, cells: &[(String, Rounds)], unit: &str, range: Range, 
             Some("a cell has fewer than 6 rounds and so no interval".to_owned()),
         );
     };
-    if intervals_of_all
-        .iter()
-        .all(|&[low, high]| low >= range.min && high <= range.max)
-    {
+    if intervals_of_all.iter().all(|&ci| inside(ci, range)) {
         return judgement(Verdict::Holds, quoted, None);
     }
-    let outside: Vec<usize> = (0..cells.len())
-        .filter(|&i| outside(intervals_of_all[i], range))
-        .collect();
-    let p: Vec<f64> = cells
-        .iter()
-        .zip(&medians)
-        .map(|((_, rounds), &median)| against(rounds, median, range))
-        .collect();
-    let adjusted = holm(&p);
-    if let Some(&worst) = outside
-        .iter()
-        .filter(|&&i| adjusted[i] <= alpha)
-        .max_by(|&&a, &&b| distance(medians[a], range).total_cmp(&distance(medians[b], range)))
-    {
-        return judgement(Verdict::DoesNotHold, worst, Some(about(worst)));
+    let edges = [Edge::Upper(range.max), Edge::Lower(range.min)];
+    if let Some(clearest) = edges.iter().find_map(|edge| edge.left_by(cells, &medians, error)) {
+        return judgement(Verdict::DoesNotHold, clearest, Some(about(clearest)));
     }
-    let reason = outside.first().map_or_else(
+    let outside = (0..cells.len()).find(|&i| outside(intervals_of_all[i], range));
+    let reason = outside.map_or_else(
         || {
             let open = (0..cells.len())
                 .find(|&i| !inside(intervals_of_all[i], range))
                 .unwrap_or(quoted);
             format!("{} lies across the edge of the rule", about(open))
         },
-        |&i| {
+        |i| {
             format!(
-                "{} lies outside by itself, but with {} cells judged at once {} rounds cannot exclude chance; {} could",
+                "{} lies outside by itself, but with {} cells judged at once {} rounds cannot exclude chance; {} would \
+                 suffice in any noise",
                 about(i),
                 cells.len(),
-                cells[i].1.values.len(),
-                rounds_for(cells.len(), alpha),
+                cells[i].1.by_round.len(),
+                rounds_for(cells.len(), error.refuting),
             )
         },
     );
     judgement(Verdict::Inconclusive, quoted, Some(reason))
+}
+
+/// One end of a rule.
+#[derive(Debug, Clone, Copy)]
+enum Edge {
+    Upper(f64),
+    Lower(f64),
+}
+
+impl Edge {
+    /// How far a value lies beyond, in its own unit.
+    fn beyond(self, value: f64) -> f64 {
+        match self {
+            Self::Upper(edge) => value - edge,
+            Self::Lower(edge) => edge - value,
+        }
+    }
+
+    const fn at(self) -> f64 {
+        match self {
+            Self::Upper(edge) | Self::Lower(edge) => edge,
+        }
+    }
+
+    /// The cell that shows most clearly that the cells together have left the rule here; none where they have not. Each
+    /// edge has half of the error, as each end of an interval has.
+    fn left_by(self, cells: &[(String, Rounds)], medians: &[f64], error: Error) -> Option<usize> {
+        let p = |(i, (_, rounds)): (usize, &(String, Rounds))| {
+            if self.beyond(medians[i]) > 0.0 {
+                rounds.estimator.p_value(&rounds.values(), self.at())
+            } else {
+                1.0
+            }
+        };
+        let p: Vec<f64> = cells.iter().enumerate().map(p).collect();
+        let distances: Option<Vec<_>> = cells.iter().map(|(_, rounds)| self.distances(rounds)).collect();
+        let is_left = distances.and_then(|cells| jointly_beyond(&cells)).map_or_else(
+            || holm(&p).iter().any(|p| *p <= error.refuting),
+            |p| p <= error.refuting / 2.0,
+        );
+        let clearer = |a: &usize, b: &usize| {
+            let distance = |i: &usize| self.beyond(medians[*i]);
+            p[*b].total_cmp(&p[*a]).then(distance(a).total_cmp(&distance(b)))
+        };
+        (0..cells.len()).filter(|_| is_left).max_by(clearer)
+    }
+
+    /// How far each round lies beyond, on a scale on which its noise is about symmetric; none where there is no such scale.
+    fn distances(self, rounds: &Rounds) -> Option<BTreeMap<u32, f64>> {
+        let scale = |value| rounds.estimator.symmetric(value);
+        let edge = scale(self.at())?;
+        let distance = |(round, value): (&u32, &f64)| {
+            let value = scale(*value)?;
+            let side = if matches!(self, Self::Upper(_)) { 1.0 } else { -1.0 };
+            Some((*round, side * (value - edge)))
+        };
+        rounds.by_round.iter().map(distance).collect()
+    }
 }
 
 fn inside([low, high]: [f64; 2], range: Range) -> bool {
@@ -243,21 +327,6 @@ fn quoted(quote: Quote, medians: &[f64]) -> usize {
     found.unwrap_or(0)
 }
 
-/// How surprising these rounds would be if the cell satisfied the rule; not at all where its median does.
-fn against(rounds: &Rounds, median: f64, range: Range) -> f64 {
-    if median < range.min {
-        rounds.estimator.p_value(&rounds.values, range.min)
-    } else if median > range.max {
-        rounds.estimator.p_value(&rounds.values, range.max)
-    } else {
-        1.0
-    }
-}
-
-fn distance(value: f64, range: Range) -> f64 {
-    (range.min - value).max(value - range.max)
-}
-
 /// The fewest rounds at which a sign test of `cells` cells can reach `alpha` after Holm's adjustment.
 fn rounds_for(cells: usize, alpha: f64) -> u32 {
     let cells = u32::try_from(cells).unwrap_or(u32::MAX);
@@ -267,9 +336,9 @@ fn rounds_for(cells: usize, alpha: f64) -> u32 {
 }
 
 /// The main rule's verdict, unless a condition overturns or weakens it.
-fn of_conditions(main: Judgement, also: &[Condition], alpha: f64) -> Judgement {
+fn of_conditions(main: Judgement, also: &[Condition], error: Error) -> Judgement {
     also.iter().fold(main, |so_far, condition| {
-        let besides = judge(&condition.evidence, "ratio", condition.range, alpha);
+        let besides = judge(&condition.evidence, "ratio", condition.range, error);
         let figure = besides
             .measured
             .map_or_else(String::new, |m| format!(" ({})", figure(m, None, "ratio")));
@@ -304,24 +373,32 @@ fn of_conditions(main: Judgement, also: &[Condition], alpha: f64) -> Judgement {
 
 #[cfg(test)]
 mod tests {
+    use threadgauge_stats::Estimator;
+
     use super::*;
     use crate::{Lack, Need};
 
-    const ALPHA: f64 = 0.05;
+    const ALPHA: Error = Error::of_a_look(0.05);
+    /// What three looks leave for each.
+    const OF_THREE: Error = Error::of_a_look(0.022);
     const AT_MOST_60_PERCENT: Range = Range { min: -0.05, max: 0.6 };
 
     fn around(value: f64, n: usize) -> Rounds {
+        rounds(
+            (0..n).map(|i| value * (1.0 + 0.001 * i as f64)),
+            Estimator::Median,
+        )
+    }
+
+    fn rounds(values: impl IntoIterator<Item = f64>, estimator: Estimator) -> Rounds {
         Rounds {
-            values: (0..n).map(|i| value * (1.0 + 0.001 * i as f64)).collect(),
-            estimator: Estimator::Median,
+            by_round: (1..).zip(values).collect(),
+            estimator,
         }
     }
 
     fn ratio(values: Vec<f64>) -> Evidence {
-        Evidence::Rounds(Rounds {
-            values,
-            estimator: Estimator::RATIO,
-        })
+        Evidence::Rounds(rounds(values, Estimator::RATIO))
     }
 
     #[test]
@@ -347,7 +424,7 @@ mod tests {
             claim,
             "ratio",
             &ratio(vec![7.0, 7.1, 7.2, 7.3, 7.4, 7.5, 7.6]),
-            ALPHA,
+            0.05,
         );
         assert_eq!(
             finding.says,
@@ -375,43 +452,72 @@ mod tests {
             min: 10.0,
             max: f64::INFINITY,
         };
-        let judgement = judge(&ratio(around(12.0, 7).values), "ratio", range, ALPHA);
+        let judgement = judge(&ratio(around(12.0, 7).values()), "ratio", range, ALPHA);
         assert_eq!(judgement.verdict, Verdict::Holds);
         assert!((judgement.measured.unwrap() - 12.036).abs() < 0.01);
     }
 
-    #[test]
-    fn one_cell_outside_overturns_all_when_the_rounds_suffice() {
-        let cells = |n| Evidence::Each {
-            quote: Quote::Largest,
-            cells: (0..25)
-                .map(|i| (format!("N={i}"), around(if i == 24 { 4.0 } else { 0.1 }, n)))
-                .collect(),
+    /// Overheads of 0.1, the last of `last`.
+    fn overheads(cells: usize, last: f64, n: usize, estimator: Estimator) -> Evidence {
+        let cell = |i: usize| {
+            let value = if i + 1 == cells { last } else { 0.1 };
+            (format!("N={i}"), rounds(around(value, n).values(), estimator))
         };
+        Evidence::Each {
+            quote: Quote::Largest,
+            cells: (0..cells).map(cell).collect(),
+        }
+    }
+
+    const OVERHEAD: Estimator = Estimator::Ratio {
+        scale: 1.0,
+        shift: -1.0,
+    };
+
+    #[test]
+    fn one_cell_outside_overturns_all_at_seven_rounds_and_the_third_of_three_looks() {
+        let judgement = judge(
+            &overheads(25, 4.0, 7, OVERHEAD),
+            "ratio",
+            AT_MOST_60_PERCENT,
+            OF_THREE,
+        );
+        assert_eq!(judgement.verdict, Verdict::DoesNotHold);
+        assert!(judgement.reason.unwrap().starts_with("N=24"));
+        assert!(judgement.measured.unwrap() > 3.9);
+        let below = judge(
+            &overheads(25, -0.5, 7, OVERHEAD),
+            "ratio",
+            AT_MOST_60_PERCENT,
+            OF_THREE,
+        );
+        assert_eq!(below.verdict, Verdict::DoesNotHold);
+    }
+
+    #[test]
+    fn what_has_no_symmetric_scale_needs_the_rounds_that_holm_does() {
+        let cells = |n| overheads(25, 4.0, n, Estimator::Median);
         let few = judge(&cells(7), "ratio", AT_MOST_60_PERCENT, ALPHA);
         assert_eq!(few.verdict, Verdict::Inconclusive);
-        assert!(few.reason.unwrap().contains("10 could"));
+        assert!(few.reason.unwrap().contains("10 would suffice"));
         let enough = judge(&cells(10), "ratio", AT_MOST_60_PERCENT, ALPHA);
         assert_eq!(enough.verdict, Verdict::DoesNotHold);
         assert!(enough.reason.unwrap().starts_with("N=24"));
-        assert!(enough.measured.unwrap() > 3.9);
     }
 
     #[test]
     fn cells_inside_do_not_lend_their_certainty_to_one_outside() {
-        let mut rounds = around(4.0, 10);
-        rounds.values[0] = 0.1;
-        let outside = [("N=24".to_owned(), rounds)];
-        let inside = (0..24).map(|i| (format!("N={i}"), around(0.1, 10)));
-        let cells = inside.chain(outside).collect();
-        let evidence = Evidence::Each {
-            quote: Quote::Largest,
-            cells,
-        };
-        assert_eq!(
-            judge(&evidence, "ratio", AT_MOST_60_PERCENT, ALPHA).verdict,
-            Verdict::Inconclusive
-        );
+        for estimator in [Estimator::Median, OVERHEAD] {
+            let Evidence::Each { quote, mut cells } = overheads(25, 4.0, 10, estimator) else {
+                panic!();
+            };
+            cells[24].1.by_round.extend((1..=4).map(|round| (round, 0.1)));
+            let evidence = Evidence::Each { quote, cells };
+            assert_eq!(
+                judge(&evidence, "ratio", AT_MOST_60_PERCENT, OF_THREE).verdict,
+                Verdict::Inconclusive
+            );
+        }
     }
 
     #[test]
@@ -442,6 +548,35 @@ mod tests {
         assert_eq!(verdict(1.5), Verdict::Holds);
         assert_eq!(verdict(0.5), Verdict::DoesNotHold);
         assert_eq!(verdict(0.998), Verdict::Inconclusive);
+    }
+
+    /// Two tests that can each refute a claim would refute a true one nearly twice as often.
+    #[test]
+    fn a_claim_and_its_condition_share_the_error() {
+        let outside = Evidence::Rounds(around(0.7, 7));
+        assert_eq!(
+            judge(&outside, "ratio", AT_MOST_60_PERCENT, OF_THREE).verdict,
+            Verdict::DoesNotHold
+        );
+        let with = |main, also| {
+            let also = vec![Condition {
+                says: "the step is the largest".to_owned(),
+                range: Range::at_least(1.0),
+                evidence: Evidence::Rounds(also),
+            }];
+            let main = Box::new(Evidence::Rounds(main));
+            judge(
+                &Evidence::With { main, also },
+                "ratio",
+                AT_MOST_60_PERCENT,
+                OF_THREE,
+            )
+            .verdict
+        };
+        assert_eq!(with(around(0.7, 7), around(1.5, 7)), Verdict::Inconclusive);
+        assert_eq!(with(around(0.3, 7), around(0.5, 7)), Verdict::Inconclusive);
+        assert_eq!(with(around(0.3, 7), around(1.5, 7)), Verdict::Holds);
+        assert_eq!(with(around(0.7, 10), around(1.5, 10)), Verdict::DoesNotHold);
     }
 
     #[test]

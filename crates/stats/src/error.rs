@@ -54,12 +54,6 @@ pub enum StatsError {
         /// The rate that was asked for.
         alpha: f64,
     },
-    /// A band of tolerance that is negative or not a number.
-    #[error("the band is {delta}, but a band is 0 or more: 0.03 means 3 %")]
-    BadBand {
-        /// The band that was asked for.
-        delta: f64,
-    },
     /// A share of values outside [0, 1].
     #[error("the share is {q}, but a percentile's lies between 0 and 1: 0.99 asks for the 99th")]
     BadShare {

@@ -70,6 +70,28 @@ impl Estimator {
         }
     }
 
+    /// The value on the scale on which rounds spread alike to both sides, rising with it: the logarithm of the ratio, or
+    /// the difference itself. `None` for what has no such scale: anything that is neither, and a ratio that is not
+    /// above 0.
+    ///
+    /// ```
+    /// use threadgauge_stats::Estimator;
+    ///
+    /// let saving = Estimator::Ratio { scale: -1.0, shift: 1.0 };
+    /// assert_eq!(saving.symmetric(0.0), Some(0.0)); // a ratio of 1
+    /// assert!(saving.symmetric(0.5) > saving.symmetric(0.4)); // ratios of 0.5 and 0.6
+    /// assert_eq!(Estimator::Median.symmetric(1.0), None);
+    /// ```
+    #[must_use]
+    pub fn symmetric(self, value: f64) -> Option<f64> {
+        let value = match self {
+            Self::Median => None,
+            Self::Difference => Some(value),
+            Self::Ratio { scale, shift } => Some(((value - shift) / scale).ln() * scale.signum()),
+        };
+        value.filter(|v| v.is_finite())
+    }
+
     /// How surprising these values would be if the statistic were `bound`: the two-sided p value of the test that belongs to
     /// the interval. No values give 1.
     #[must_use]

@@ -17,7 +17,8 @@
 //! | question | answer |
 //! |---|---|
 //! | what is one figure? | [`summarise`]: the median and its sign interval |
-//! | how do two figures differ? | [`compare_paired`], [`compare_unpaired`], [`null_band`] |
+//! | how do two figures differ? | [`compare_paired`], [`compare_unpaired`], [`Level`] |
+//! | do several together lie beyond an edge? | [`jointly_beyond`] |
 //! | in which order do several stand? | [`rank`], [`holm`] |
 //! | when is it enough? | [`StoppingRule`] |
 //! | what is left once a cost is taken away? | [`paired_difference`] |
@@ -26,7 +27,7 @@
 //! | an interval for anything else | [`bca`], at 20 values or more |
 //!
 //! ```
-//! use threadgauge_stats::{Better, Outcome, SAME_BAND, compare_paired, summarise};
+//! use threadgauge_stats::{Better, Outcome, compare_paired, summarise};
 //!
 //! let thread_ns = [100.0, 101.0, 99.0, 100.0, 102.0, 98.0, 100.5];
 //! let process_ns = [151.0, 150.0, 149.5, 152.0, 151.5, 148.0, 150.5];
@@ -35,7 +36,7 @@
 //! assert_eq!(summary.median, 100.0);
 //! assert_eq!(summary.ci.unwrap().level, 0.984375); // exact for n = 7
 //!
-//! let change = compare_paired(&thread_ns, &process_ns, Better::Lower, SAME_BAND)?;
+//! let change = compare_paired(&thread_ns, &process_ns, Better::Lower)?;
 //! assert_eq!(change.outcome, Outcome::Slower);
 //! # Ok::<(), threadgauge_stats::StatsError>(())
 //! ```
@@ -48,6 +49,8 @@ mod error;
 mod estimator;
 mod fit;
 mod interval;
+mod joint;
+mod level;
 mod mann_whitney;
 mod overhead;
 mod pocock;
@@ -59,13 +62,15 @@ mod summary;
 
 pub use bootstrap::bca;
 pub use compare::{
-    Better, Comparison, Outcome, Pairing, SAME_BAND, Terms, compare_paired, compare_unpaired, compare_with,
-    null_band,
+    BAND, Better, Comparison, Outcome, Pairing, Terms, compare_paired, compare_unpaired, compare_with,
+    null_misleads,
 };
 pub use error::StatsError;
 pub use estimator::Estimator;
 pub use fit::{crossing, kendall_tau, slope};
 pub use interval::{Estimate, Interval, sign_interval, sign_test};
+pub use joint::jointly_beyond;
+pub use level::Level;
 pub use mann_whitney::unpaired_ratio;
 pub use overhead::{Difference, paired_difference};
 pub use pocock::pocock_alpha;

@@ -338,9 +338,10 @@ fn a_slower_run_fails_the_check_and_an_equal_one_does_not() {
     stored(&dir.path().join("a"), 0, 100.0);
     stored(&dir.path().join("b"), 0, 110.0);
     let rows = |a, b| json(&threadgauge(dir.path(), &["compare", a, b, "--json"]))["rows"].clone();
-    assert_eq!(rows("a", "a")[0]["verdict"], "same");
-    assert_eq!(rows("a", "b")[0]["verdict"], "slower");
-    assert_eq!(rows("b", "a")[0]["verdict"], "faster");
+    // One case of two runs that took no turns: a change cannot be told from the machine's level.
+    for (a, b) in [("a", "a"), ("a", "b"), ("b", "a")] {
+        assert_eq!(rows(a, b)[0]["verdict"], "unknown");
+    }
     let check = |b, fail_on| {
         threadgauge(dir.path(), &["compare", "a", b, "--fail-on", fail_on])
             .status

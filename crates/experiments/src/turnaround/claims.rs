@@ -1,5 +1,5 @@
-//! The claims of source 000 that computations decide, and the statistics that they, the facts and the charts are made of:
-//! serial against concurrent, measured against theory, one CPU against all.
+//! The claims of source 000 that computations decide, and the statistics behind claims, facts and charts: serial
+//! against concurrent, measured against theory, one CPU against all.
 
 use threadgauge_lab::prelude::*;
 use threadgauge_results::claim;
@@ -97,7 +97,7 @@ fn counts(kind: Kind, base_ms: u64) -> [Pair; 6] {
     COUNTS.map(|n| Pair::of(kind, n, base_ms))
 }
 
-/// Those of them of which the run has both cases.
+/// Those pairs of which the run has both cases.
 pub(super) fn pairs(view: &View<'_>, kind: Kind, base_ms: u64) -> Vec<Pair> {
     let mut pairs = counts(kind, base_ms).to_vec();
     pairs.retain(|pair| view.measured(&elapsed(*pair)));
@@ -195,7 +195,8 @@ const LONG: [Conclusion; 2] = [
     ("long-cpu-turnaround-gain-up-to-50pct", saved_turnaround),
 ];
 
-/// The conclusions that a run can look at, each with 1 in a round that says one thing on one CPU and the other on all, else 0.
+/// The conclusions that a run can check. The statistic of each is 1 in a round whose conclusion differs between one CPU
+/// and all CPUs, else 0.
 pub(super) fn changes(view: &View<'_>, all: u64) -> Vec<(&'static str, Statistic)> {
     let change = |(base_ms, (id, of)): (u64, Conclusion)| {
         let range = claim(id)?.range();
@@ -215,7 +216,7 @@ pub(super) fn changes(view: &View<'_>, all: u64) -> Vec<(&'static str, Statistic
 /// What decides each claim.
 pub(super) fn claims(view: &View<'_>) -> Vec<Claim> {
     let short = counts(Kind::Cpu, SHORT_MS);
-    // Chance gives two computations one of the two other orders again.
+    // Shuffling two computations gives one of the other two orders.
     let three_orders = &short[1..];
     let two_systems = || not_testable("needs the results of two operating systems on the same machine");
     vec![
@@ -363,7 +364,7 @@ fn faster_on(view: &View<'_>, all: u64) -> Test {
     each_pair(view, Quote::Largest, &pairs, elapsed)
 }
 
-/// The share of the conclusions of which a round says one thing on one CPU and the other on all.
+/// The share of the conclusions that differ between one CPU and all CPUs, by round.
 fn share_that_changes(view: &View<'_>, all: u64) -> Test {
     let changes = changes(view, all);
     if changes.len() < SHORT.len() {
@@ -416,7 +417,8 @@ fn long_io(view: &View<'_>) -> Test {
     each_pair(view, Quote::Largest, &pairs, |pair| pair.gain(ELAPSED))
 }
 
-/// The smallest count at which the concurrent turnaround is the better one; what no count reaches is beyond the last.
+/// The smallest count at which the concurrent turnaround is better. Where there is none, it is beyond the largest
+/// count.
 fn break_even(view: &View<'_>) -> Test {
     const STEP: u64 = 3;
     let mut cells = Vec::new();

@@ -191,7 +191,9 @@ pub(super) fn comparisons(e: &ExperimentResult, columns: &Cases<'_>) -> Markup {
     ];
     let caption = markup! {
         "Comparisons, paired by round"
-        span.note { "A ratio above 1 is slower than what it is compared against." }
+        span.note {
+            "A ratio above 1 is slower than what it is compared against. " (words::by_chance(&e.comparisons))
+        }
     };
     let rows = e.comparisons.iter().map(|c| {
         let (names, shared) = columns.names(&[&c.b, &c.a]);

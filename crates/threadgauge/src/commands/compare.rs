@@ -22,6 +22,7 @@ pub fn compare(options: &CompareOptions) -> Done {
         b_name: b.name.clone(),
         warnings: compared.warnings,
         paired: compared.paired,
+        level: compared.level,
         rows: compared.rows,
     };
     let format = if options.json {
@@ -57,7 +58,18 @@ pub fn compare(options: &CompareOptions) -> Done {
             row.ratio.unwrap_or(f64::NAN)
         ));
     }
-    let passed = beyond.is_empty() && lost.is_empty() && !none_judged;
+    // What all cases share may be the machine's level, but a check that cannot be made is not passed.
+    let level = report
+        .level
+        .map(|level| level.ratio)
+        .filter(|ratio| *ratio > threshold.ratio);
+    if let Some(ratio) = level {
+        say(&format!(
+            "all cases together are slower than --fail-on allows ({ratio:.3}): level or change is unknown; let the two runs take \
+             turns (--turns)"
+        ));
+    }
+    let passed = beyond.is_empty() && lost.is_empty() && !none_judged && level.is_none();
     Ok(if passed {
         Verdict::Done
     } else {

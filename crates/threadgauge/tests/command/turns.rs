@@ -91,12 +91,18 @@ fn what_the_machine_does_to_both_is_no_difference_and_no_noise() {
             ..record(name)
         };
         // The machine becomes slower by half in each round; in the third somebody disturbed one of the two.
+        // What runs second is slower in one of them: its order is disturbed.
+        let second = if name == "e" { 1.1 } else { 1.0 };
         stored_run(&dir.path().join(name), &record, |round, copy| {
             let level = 1.5_f64.powi(round.try_into().unwrap());
             let disturbed = (name, round, copy) == ("b", 3, 0);
             let own = 1.0 + 0.001 * f64::from((round * 3 + copy) % 7);
             (
-                factor * level * own * if disturbed { 50.0 } else { 1.0 },
+                factor
+                    * level
+                    * own
+                    * f64::powi(second, copy.cast_signed())
+                    * if disturbed { 50.0 } else { 1.0 },
                 disturbed,
             )
         });
@@ -109,6 +115,21 @@ fn what_the_machine_does_to_both_is_no_difference_and_no_noise() {
     assert_eq!(paired["verdict"], "slower", "{paired}");
     assert!((paired["ratio"].as_f64().unwrap() - 1.1).abs() < 0.01, "{paired}");
     assert_eq!(row("c")["verdict"], "unknown", "these took no turns");
+    store("d", "e", 100.0);
+    store("e", "d", 110.0);
+    let misled = json(&threadgauge(dir.path(), &["compare", "d", "e", "--json"]));
+    assert_eq!(misled["paired"], true);
+    assert_eq!(misled["rows"][0]["verdict"], "unknown", "{misled}");
+    assert!(
+        misled["warnings"]
+            .to_string()
+            .contains("differs from its own copy"),
+        "{misled}"
+    );
+    assert_eq!(
+        (&misled["false_alarms_at_most"], &misled["level"]),
+        (&0.05.into(), &serde_json::Value::Null)
+    );
 }
 
 #[test]
