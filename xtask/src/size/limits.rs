@@ -8,9 +8,6 @@ use anyhow::{Result, bail};
 use super::imports::Crate;
 use super::{WITHOUT_CIRCLES, circles_of, experiment_of, is_laboratory};
 
-/// Whether the experiments are held to the limits too: no circle in `experiments`, [`MOST_LINES`] and
-/// [`MOST_LINES_OF_A_FILE`]. Else only the other crates are held to have no circle.
-const HOLDS_EXPERIMENTS: bool = false;
 /// What `lab` and `experiments` may have together.
 const MOST_LINES: usize = 10_000;
 /// What a file of an experiment may have.
@@ -18,34 +15,27 @@ const MOST_LINES_OF_A_FILE: usize = 700;
 
 /// Fails naming every circle and everything that is too long.
 pub fn check(crates: &[(String, Crate)]) -> Result<()> {
-    let faults = faults(crates, HOLDS_EXPERIMENTS);
+    let faults = faults(crates);
     if !faults.is_empty() {
         bail!(
             "the limits on files and lines do not hold (`cargo xtask size` shows all figures):\n  {}",
             faults.join("\n  ")
         );
     }
-    let checked: Vec<&str> = without_circles(HOLDS_EXPERIMENTS).collect();
-    eprintln!("no circle of files in {}", checked.join(", "));
+    eprintln!(
+        "no circle of files in {}; lab and experiments have at most {MOST_LINES} lines of code",
+        WITHOUT_CIRCLES.join(", ")
+    );
     Ok(())
 }
 
-fn without_circles(holds_experiments: bool) -> impl Iterator<Item = &'static str> {
-    WITHOUT_CIRCLES
-        .into_iter()
-        .filter(move |name| holds_experiments || *name != "experiments")
-}
-
-fn faults(crates: &[(String, Crate)], holds_experiments: bool) -> Vec<String> {
+fn faults(crates: &[(String, Crate)]) -> Vec<String> {
     let mut faults = Vec::new();
-    for wanted in without_circles(holds_experiments) {
+    for wanted in WITHOUT_CIRCLES {
         match crates.iter().find(|(name, _)| name == wanted) {
             Some((_, whole)) => faults.extend(circles(whole)),
             None => faults.push(format!("there is no crate {wanted}, which may have no circle")),
         }
-    }
-    if !holds_experiments {
-        return faults;
     }
     let files = || crates.iter().flat_map(|(_, whole)| &whole.files);
     for file in files().filter(|file| experiment_of(&file.path).is_some()) {
@@ -110,8 +100,8 @@ mod tests {
 
     #[test]
     fn a_circle_is_named_with_its_imports() {
-        for name in ["lab", "report", "results", "threadgauge"] {
-            let [fault] = &faults(&crates(name, &CIRCLE), false)[..] else {
+        for name in WITHOUT_CIRCLES {
+            let [fault] = &faults(&crates(name, &CIRCLE))[..] else {
                 panic!("one circle in {name}");
             };
             for part in [
@@ -128,13 +118,13 @@ mod tests {
     #[test]
     fn without_circles_there_is_no_fault_and_a_crate_that_went_is_one() {
         let mut crates = crates("", &[]);
-        assert_eq!(faults(&crates, true), [""; 0]);
+        assert_eq!(faults(&crates), [""; 0]);
         crates.retain(|(name, _)| name != "results");
-        assert_eq!(faults(&crates, false).len(), 1);
+        assert_eq!(faults(&crates).len(), 1);
     }
 
     #[test]
-    fn experiments_are_held_once_that_is_switched_on() {
+    fn experiments_have_a_circle_a_long_file_or_too_many_lines() {
         let circle = crates("experiments", &CIRCLE);
         // One line more is in the crate's root.
         let with_lines = |lines: [usize; 3]| {
@@ -155,7 +145,7 @@ mod tests {
             crates
         };
         let fits = with_lines([700, 1_000, 8_299]);
-        assert_eq!(faults(&fits, true), [""; 0]);
+        assert_eq!(faults(&fits), [""; 0]);
         let long_file = with_lines([701, 0, 0]);
         let long_in_all = with_lines([700, 1_000, 8_300]);
         for (crates, part) in [
@@ -163,8 +153,7 @@ mod tests {
             (long_file, "crates/experiments/src/create.rs has 701"),
             (long_in_all, "10001 lines"),
         ] {
-            assert_eq!(faults(&crates, false), [""; 0]);
-            let found = faults(&crates, true);
+            let found = faults(&crates);
             assert!(found.len() == 1 && found[0].contains(part), "{found:?}");
         }
     }
