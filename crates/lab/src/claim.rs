@@ -40,6 +40,13 @@ pub enum Test {
         /// What is missing, in words.
         missing: String,
     },
+    /// A test that holds where its statistics lie wholly outside of a range, whatever bounds the claim has.
+    Outside {
+        /// What is to lie outside.
+        test: Box<Test>,
+        /// Of this range.
+        range: Range,
+    },
     /// Nothing decides it here.
     Lacking {
         /// What is missing.
@@ -106,6 +113,15 @@ impl Test {
         }
     }
 
+    /// Holds where this lies wholly outside of `range`.
+    #[must_use]
+    pub fn outside(self, range: Range) -> Self {
+        Self::Outside {
+            test: Box::new(self),
+            range,
+        }
+    }
+
     /// The same, if it is over all that the claim is about; else it can refute the claim, and not confirm it, and `missing` says
     /// what the rest would be.
     #[must_use]
@@ -126,7 +142,7 @@ impl Test {
             Self::One(statistic) => vec![statistic],
             Self::Each(_, cells) => cells.iter().map(|(_, statistic)| statistic).collect(),
             Self::Also { main, test, .. } => [main.statistics(), test.statistics()].concat(),
-            Self::Part { test, .. } => test.statistics(),
+            Self::Part { test, .. } | Self::Outside { test, .. } => test.statistics(),
             Self::Lacking { figure, .. } => figure.iter().collect(),
             Self::Given(_) => Vec::new(),
         }
@@ -186,6 +202,10 @@ impl Test {
                 });
                 Lack::new(Need::Figures, format!("{missing}{figure}")).into()
             }
+            Self::Outside { test, range } => Evidence::Outside {
+                of: Box::new(test.evidence(view, claim)),
+                range: *range,
+            },
             Self::Lacking { lack, figure } => Evidence::Lacking {
                 lack: lack.clone(),
                 measured: figure.as_ref().and_then(|figure| view.value(figure)),

@@ -175,6 +175,13 @@ pub enum Evidence {
         /// What must hold besides.
         also: Vec<Condition>,
     },
+    /// It holds where the evidence lies wholly outside of this range, whatever bounds the claim has.
+    Outside {
+        /// What the claim's rule is about.
+        of: Box<Evidence>,
+        /// Where the claim does not hold.
+        range: Range,
+    },
     /// Something that the claim needs: what it is decides between not testable, not measured and inconclusive.
     Lacking {
         /// What is missing.
