@@ -10,15 +10,15 @@ use threadgauge_machine::{Burner, clock};
 
 /// How often each worker calibrates.
 const REPEATS: usize = 20;
-/// The source's passes of one calibration, and to how much each counts.
+/// The source's passes of one calibration, and the number that each pass counts to.
 const PASSES: u32 = 100;
 const COUNTED: u64 = 100_000;
 /// What is computed by each calibration.
 const COMPUTED: Duration = Duration::from_millis(2);
-/// What one of our own calibrations may be off by.
+/// The error that one of our own calibrations may have.
 const TARGET: f64 = 0.01;
 
-/// What one calibration takes.
+/// The time of one calibration.
 const TAKEN: Metric = metric("calibration_ns", "ns");
 /// The largest calibration of a worker over its smallest, less 1.
 const SPREAD: Metric = metric("spread", "share");
@@ -26,9 +26,9 @@ const SPREAD: Metric = metric("spread", "share");
 const SPREAD_CPU: Metric = metric("spread_cpu", "share");
 /// Beyond this the laboratory's own calibrations, minima by the CPU clock, show that the machine itself changed speed.
 const UNCHANGED: f64 = 0.05;
-/// The worst error of a computation, of a worker.
+/// The largest error of a computation in a worker.
 const WORST: Metric = metric("worst_error", "share");
-/// The calibrated rate: the median of a worker's.
+/// The calibrated rate: the median over a worker's calibrations.
 const RATE: Metric = metric("ns_per_step", "ns");
 
 words! {
@@ -164,8 +164,8 @@ fn calibrate(method: Method, watch: Stopwatch) -> (Lap, [f64; 2], f64) {
             let steps = |length: Duration| (length.as_nanos() as f64 / rate) as u64;
             (watch.stop(), rates, error_of(|length| count_to(steps(length))))
         }
-        // The minimum is found at an undisturbed moment, so it says what the CPU can and not what it does on average: a
-        // burner that did not look at the clock on its way would be some per cent long.
+        // The minimum comes from an undisturbed moment, so it is the CPU's best speed and not its average: a burner
+        // that did not look at the clock meanwhile would take some per cent too long.
         Method::Ours => {
             let burner = Burner::calibrate();
             let compute = |length| {

@@ -42,7 +42,8 @@ mod tests {
     use threadgauge_lab::schedule::{Chosen, expected_rounds, stopping_rule};
     use threadgauge_lab::site::{Profile, Site};
 
-    /// The large experiments: those of the sources' processes and threads, and `turnaround`. All others are small checks.
+    /// The large experiments: those of the sources' processes and threads, and `turnaround`. All others are small
+    /// checks.
     const LARGE: [&[&str]; 2] = [&["null", "create", "oversubscription", "print"], &["turnaround"]];
 
     /// What the experiments are expected to take, s, by name.

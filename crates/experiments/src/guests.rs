@@ -1,8 +1,9 @@
-//! The small C programs that experiments start: compiled once, by `build.rs`, carried inside the laboratory and run from memory.
+//! The small C programs that experiments start. `build.rs` compiles them once; they are embedded in the laboratory and
+//! run from memory.
 //!
-//! A program lies in a file that exists in memory alone, so no disk and no path of the machine takes part, and
-//! nothing is left behind. The kernel still does all that starting a program means. Here is also how those of
-//! `guests/c/guest.h` are asked, and what they answer.
+//! A program lies in a file that exists in memory alone, so it needs no disk and no path, and leaves nothing behind. To
+//! the kernel it is started like any other program. Here is also the protocol of `guests/c/guest.h`: how a program is
+//! called and what it answers.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -62,11 +63,11 @@ impl Guest {
         self.elf.is_empty().then(|| Lack::new(Need::Program, says()))
     }
 
-    /// Puts it into memory.
+    /// Writes it to a file in memory.
     ///
     /// # Errors
     ///
-    /// Skipped where this build has none or the system forbids running files in memory.
+    /// Skipped where this build lacks the program or the system forbids running files in memory.
     pub fn load(&self) -> Result<Program, CaseError> {
         if let Some(lack) = self.missing() {
             return Err(CaseError::Skipped(lack.says));
@@ -117,18 +118,19 @@ fn executable_file() -> rustix::io::Result<OwnedFd> {
 pub struct Figures<const N: usize> {
     /// Its figures, in the order of the names that were asked for.
     pub values: [u64; N],
-    /// What a handicapped worker's figures are to be multiplied with: its extra work is in proportion to the program's whole
-    /// run. Else 1, but for what starting a clock costs.
+    /// The factor for a handicapped worker's figures, whose extra work is in proportion to the program's whole run.
+    /// Otherwise 1, apart from the cost of starting a clock.
     pub stretch: f64,
 }
 
-/// Starts a program of `guests/c/guest.h` with `arguments` and, last, its deadline; reads its figures, which have these
-/// `names`, when it has ended. `unit` is what it makes, to go on after a number, e.g. `by fork`. Blocks.
+/// Starts a program that uses `guests/c/guest.h`, with `arguments` and, last, its deadline. When it has ended, reads
+/// its figures, which have these `names`. `unit` is what it makes, to follow a number, e.g. `by fork`. Blocks.
 ///
 /// # Errors
 ///
-/// Skipped where the program was made for another machine's C library. Failed when it was refused a unit, which says which limit
-/// is near; when something else went wrong in it; when it took longer than the deadline; when it answered anything else.
+/// Skipped where the program was compiled for another machine's C library. Failed when it was refused a unit (the error
+/// names the limit), when something else went wrong in it, when it took longer than the deadline, and when its answer
+/// cannot be read.
 pub fn ask<const N: usize>(
     worker: &Worker,
     mut command: Command,
@@ -148,7 +150,7 @@ pub fn ask<const N: usize>(
     let mut said = String::new();
     let told = answer.read_line(&mut said).map(|_| parse(&said, names));
     let told = match told {
-        // It waits with the units that it has, so that the limit can be looked for among what is in use.
+        // It waits and keeps its units, so that the limit can be found from what is in use.
         Ok(Ok(Said::Refused { number, error })) => {
             let refused = refused_in(&child.id().to_string(), format!("{unit} {number}"), &error);
             child.kill().map_err(broken)?;
@@ -177,7 +179,7 @@ pub fn ask<const N: usize>(
     Ok(Figures { values, stretch })
 }
 
-/// The kernel finds no file where the program is there and what loads its C library is not.
+/// The kernel says "no such file" also where the program exists and the loader of its C library does not.
 fn not_started(error: io::Error) -> CaseError {
     if error.kind() == io::ErrorKind::NotFound {
         let says =
@@ -223,7 +225,7 @@ fn figures<const N: usize>(text: &str, names: [&str; N]) -> Result<[u64; N], Str
     for (value, name) in values.iter_mut().zip(names) {
         let word = words.next().unwrap_or("");
         let digits = word.strip_prefix(name).and_then(|rest| rest.strip_prefix('='));
-        // A sign, which a number of Rust's may have, is none here.
+        // Rust's numbers may have a sign; these may not.
         let digits = digits.filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()));
         let read = digits.and_then(|digits| digits.parse().ok());
         *value = read.ok_or_else(|| format!("{name}=NUMBER is wanted where {word:?} stands"))?;
@@ -245,7 +247,7 @@ mod tests {
         testing::worker(&crate::probes::EXPERIMENT, &threadgauge_results::Params::new())
     }
 
-    /// What is made of a shell's doing, to which the deadline is `$0`.
+    /// The figures of a shell script, whose `$0` is the deadline.
     fn asked(script: &str) -> Result<[u64; 2], String> {
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", script]).stdin(Stdio::null());

@@ -1,6 +1,6 @@
 //! The experiments of the laboratory, one file each, and their catalogue.
 //!
-//! What an experiment is, and everything that experiments have in common, is said in `threadgauge-lab`.
+//! `threadgauge-lab` defines what an experiment is and everything that experiments share.
 
 pub mod calibration;
 pub mod create;
@@ -17,8 +17,8 @@ mod sys;
 
 pub use catalogue::{CATALOGUE, claims_with_an_experiment, decided_by};
 
-/// In a process that a case started as its helper: does the helper's work and does not return. In any other: returns at
-/// once. To be called first thing in `main` of a program that serves as worker.
+/// In a helper process that a case started, does the helper's work and does not return. In any other process, returns
+/// at once. The `main` of a program that serves as worker calls this first.
 pub fn helper() {
     threadgauge_exec::process::helper(&[&turnaround::IN_A_HELPER]);
 }

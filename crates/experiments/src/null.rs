@@ -1,4 +1,5 @@
-//! Question: what does the laboratory itself cost? The control of all others: what they find must be large against it.
+//! Question: what does the laboratory itself cost? The control of all others: the effects they find must be large
+//! compared with it.
 //!
 //! How it is measured is said in `EXPERIMENT`, which `explain` and the report print.
 
@@ -31,7 +32,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     read,
 };
 
-/// The first figure of each case again, so that all have one.
+/// The first figure of each case once more, under one name for all cases.
 const NS: Metric = metric("ns", "ns");
 const START: Metric = metric("worker_start_ns", "ns");
 const CLOCK: Metric = metric("clock_ns", "ns");
@@ -42,13 +43,13 @@ const SHARE: Metric = metric("batch_overhead_share", "ratio");
 const OPERATIONS: Metric = metric("operations_per_batch", "count");
 const BURNER_ERROR: Metric = metric("burner_error", "ratio");
 
-/// Spent on batches in a quick sample: what ten that count take, with their warm-up.
+/// Time for batches in a quick sample: enough for ten that are kept, and their warm-up.
 const BUDGET: Duration = Duration::from_millis(140);
 
 /// The length of the burn whose error is measured.
 const BURN: Duration = Duration::from_millis(10);
 
-/// Burns a sample.
+/// Burns in a sample.
 const BURNS: usize = 3;
 
 words! {
@@ -191,7 +192,7 @@ fn middle(values: &[f64]) -> f64 {
     median(values).unwrap_or(f64::NAN)
 }
 
-/// A figure of the harness and what it is to stay under.
+/// A figure of the harness, and its upper bound.
 struct Quantity {
     name: &'static str,
     estimate: Option<Estimate>,
@@ -285,7 +286,7 @@ mod tests {
 
     use super::*;
 
-    /// Of a worker that was launched a millisecond before.
+    /// The sample of a worker that was launched a millisecond before.
     fn sample(what: &str) -> Sample {
         let params = Params::new().with("what", what).with("cpus", 1);
         let mut worker = Worker::new(&Order {

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-/// What the clock can tell apart, and what asking it costs.
+/// The clock's resolution, and the cost of reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockCost {
     /// The smallest step, ns.
@@ -41,21 +41,21 @@ impl ClockCost {
     }
 }
 
-/// What the batches gave.
+/// The batches of one measurement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Batches {
     /// Operations in each batch.
     pub operations: u64,
-    /// Batches dropped as warm-up, those that found the number of operations apart.
+    /// Batches dropped as warm-up, without those that determined the number of operations.
     pub dropped: usize,
-    /// Whether the windows agreed; otherwise the sample is to be tagged `no-steady-state`.
+    /// Whether the windows agreed. If not, the caller tags the sample `no-steady-state`.
     pub steady: bool,
     /// The kept batches, ns, in order.
     pub kept_ns: Vec<f64>,
 }
 
 impl Batches {
-    /// The median batch over its operations.
+    /// The median batch divided by its number of operations.
     #[must_use]
     pub fn ns_per_operation(&self) -> f64 {
         median(&self.kept_ns) / self.operations as f64
@@ -68,11 +68,12 @@ impl Batches {
     }
 }
 
-/// Runs batches until `budget` is spent. `batch` does that many operations and returns how long they took.
+/// Runs batches until `budget` is spent. `batch` does as many operations as it is told and returns how long they took,
+/// ns.
 ///
-/// First the number of operations grows until a batch lasts `shortest`. Then at least 3 batches are dropped, and
-/// on until two adjacent windows of 5 have medians within 2 % of each other; those ten are the first that count.
-/// When a fifth of the budget has gone into dropped batches, the rest counts as it is.
+/// First the number of operations grows until a batch lasts `shortest`. Then batches are dropped, at least 3, until two
+/// adjacent windows of 5 have medians within 2 % of each other. Those ten batches are the first that are kept. When
+/// dropped batches have used a fifth of the budget, all later batches are kept, steady or not.
 ///
 /// ```
 /// use std::time::Duration;
@@ -93,7 +94,7 @@ pub fn measure(shortest: Duration, budget: Duration, mut batch: impl FnMut(u64) 
     let mut steady = None;
     loop {
         let may_drop = dropped_ns <= WARM_UP_SHARE * budget_ns;
-        // Warming up made it so much faster that batches became too short: begin again with larger ones.
+        // The operation has become so much faster that batches are too short: begin again with larger ones.
         if steady.is_none() && may_drop && all.last().is_some_and(|&last| last < TOO_SHORT * shortest_ns) {
             dropped_ns += all.iter().sum::<f64>();
             outgrown += all.len();
@@ -130,7 +131,7 @@ pub fn measure(shortest: Duration, budget: Duration, mut batch: impl FnMut(u64) 
     }
 }
 
-/// The number of operations, from `operations` up, that lasts `shortest_ns`, and the time spent on finding it.
+/// A number of operations, from `operations` up, that takes at least `shortest_ns`; and the time spent on finding it.
 fn size(mut operations: u64, shortest_ns: f64, batch: &mut impl FnMut(u64) -> f64) -> (u64, f64) {
     let mut spent_ns = 0.0;
     loop {

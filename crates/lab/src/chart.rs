@@ -38,7 +38,7 @@ impl From<String> for Place {
     }
 }
 
-/// A chart in the making. Lines without a point are left out.
+/// Builds a chart. Lines without a point are left out.
 #[derive(Debug)]
 pub struct Chart<'v> {
     view: &'v View<'v>,
@@ -47,7 +47,7 @@ pub struct Chart<'v> {
 }
 
 impl<'v> Chart<'v> {
-    /// A chart with linear axes that are still to be named; `id` is unique within the experiment.
+    /// A chart whose axes are linear and have no labels yet. `id` is unique within the experiment.
     #[must_use]
     pub fn new(view: &'v View<'v>, id: impl Into<String>, title: impl Into<String>) -> Self {
         Self {
@@ -64,7 +64,7 @@ impl<'v> Chart<'v> {
         }
     }
 
-    /// One sentence that says what to see, and the source's own caveat.
+    /// One sentence that says what the chart shows, with the source's own caveat.
     #[must_use]
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.figure.note = note.into();
@@ -85,14 +85,14 @@ impl<'v> Chart<'v> {
         self
     }
 
-    /// From here on, lines with fewer points are left out.
+    /// Leaves out lines with fewer points, from the next line on.
     #[must_use]
     pub const fn at_least(mut self, points: usize) -> Self {
         self.fewest = points;
         self
     }
 
-    /// A line of ours, with intervals; what has no figures is left out.
+    /// A measured line, with intervals. Points without figures are left out.
     #[must_use]
     pub fn line<P: Into<Place>, S: Into<Option<Statistic>>>(
         self,
@@ -105,7 +105,8 @@ impl<'v> Chart<'v> {
         self.estimates(name, Origin::Measured, points)
     }
 
-    /// What theory says of the same cells: their metric of an ideal run. It has no interval, not being a measurement.
+    /// What theory predicts for the same cells: their metric of an ideal run. It has no interval, since it is not
+    /// measured.
     #[must_use]
     pub fn theory<P: Into<Place>, S: Into<Option<Statistic>>>(
         self,
@@ -162,14 +163,14 @@ impl<'v> Chart<'v> {
         self
     }
 
-    /// The chart, if a line of ours is in it.
+    /// The chart, if it has a measured line.
     #[must_use]
     pub fn drawn(self) -> Option<Figure> {
         let measured = |s: &Series| s.origin == Origin::Measured;
         self.figure.series.iter().any(measured).then_some(self.figure)
     }
 
-    /// The chart, whatever is in it.
+    /// The chart, also without a measured line.
     #[must_use]
     pub fn whole(self) -> Figure {
         self.figure

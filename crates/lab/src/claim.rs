@@ -1,9 +1,9 @@
 //! What an experiment declares of a published claim: the statistic that its rule is about.
 //!
-//! A [`Test`] is data: which statistics decide, and in which way. Reading it against a run gives the
-//! [`Evidence`] that [`decide`] turns into a verdict. What the samples lack decides by its type
-//! alone: what this machine can never have makes a claim not testable, cells that this run did not plan make it not
-//! measured, and cells without figures leave it open.
+//! A [`Test`] is data: which statistics decide, and in which way. Reading it against a run gives the [`Evidence`] that
+//! [`decide`] turns into a verdict. Where figures are lacking, the type of the lack alone decides. What this machine
+//! can never have makes a claim not testable. Cells that this run did not plan make it not measured. Cells without
+//! figures leave it open.
 
 use threadgauge_results::{
     Claim as Published, Condition, Evidence, Lack, Need, Quote, Range, Rounds, Verdict, decide, units,
@@ -22,20 +22,20 @@ pub enum Test {
     One(Statistic),
     /// Several, by name: each must satisfy the rule.
     Each(Quote, Vec<(String, Statistic)>),
-    /// A test whose rule is the claim's, and what must be so besides.
+    /// A test under the claim's rule, and a second condition that must hold too.
     Also {
-        /// Decides by the claim's rule.
+        /// The test under the claim's rule.
         main: Box<Test>,
-        /// What must be so besides, in words.
+        /// The second condition, in words.
         says: String,
-        /// Where that is so.
+        /// The range in which the second condition holds.
         range: Range,
-        /// What decides that.
+        /// The test of the second condition.
         test: Box<Test>,
     },
-    /// A test over a part of what the claim is about: it can refute the claim, and not confirm it.
+    /// A test over a part of what the claim is about: it can refute the claim but not confirm it.
     Part {
-        /// Over what was measured.
+        /// The test, over what was measured.
         test: Box<Test>,
         /// What is missing, in words.
         missing: String,
@@ -51,7 +51,7 @@ pub enum Test {
     Lacking {
         /// What is missing.
         lack: Lack,
-        /// What can be said all the same.
+        /// A figure to quote all the same.
         figure: Option<Statistic>,
     },
     /// An estimate computed elsewhere, e.g. by a bootstrap over rounds.
@@ -69,13 +69,14 @@ pub fn not_testable(reason: impl Into<String>) -> Test {
     Lack::new(Need::System, reason).into()
 }
 
-/// A claim that a larger profile or another selection decides: `reason` names the command.
+/// A claim that a larger profile or another selection decides. `reason` names the command.
 #[must_use]
 pub fn not_measured(reason: impl Into<String>) -> Test {
     Lack::new(Need::Profile, reason).into()
 }
 
-/// What needs several CPUs: `test` of all CPUs of the run, where it planned cases on more than one and has them.
+/// A test that needs several CPUs: `test`, given the number of CPUs of the run, where the run planned cases on more
+/// than one CPU and could run them.
 pub fn on_all_cpus(view: &View<'_>, test: impl FnOnce(u64) -> Test) -> Test {
     let Some(all) = view.all_cpus() else {
         return not_measured(format!(
@@ -102,7 +103,7 @@ impl From<Lack> for Test {
 }
 
 impl Test {
-    /// The same, if besides `test` lies within `range`; `says` is that in words.
+    /// This test, with the second condition that `test` lies within `range`; `says` is the condition in words.
     #[must_use]
     pub fn also(self, says: impl Into<String>, range: Range, test: impl Into<Self>) -> Self {
         Self::Also {
@@ -122,8 +123,8 @@ impl Test {
         }
     }
 
-    /// The same, if it is over all that the claim is about; else it can refute the claim, and not confirm it, and `missing` says
-    /// what the rest would be.
+    /// This test, where it is `complete`: over all that the claim is about. Otherwise it can refute the claim but not
+    /// confirm it, and `missing` says what was not measured.
     #[must_use]
     pub fn of_a_part(self, complete: bool, missing: impl Into<String>) -> Self {
         if complete {
@@ -135,7 +136,7 @@ impl Test {
         }
     }
 
-    /// Every statistic that takes part.
+    /// Every statistic of the test.
     #[must_use]
     pub fn statistics(&self) -> Vec<&Statistic> {
         match self {

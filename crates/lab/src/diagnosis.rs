@@ -1,4 +1,4 @@
-//! What the protocol says of its own figures (METHOD rule 9): always shown, nothing deleted.
+//! Diagnostics of an experiment's figures (METHOD rule 9). They are always shown; nothing is deleted.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::view::{View, ViewCase};
 
 /// The level of a diagnostic's test.
 const ALPHA: f64 = 0.05;
-/// Above this share of disturbed samples the report leads with it (METHOD rule 10).
+/// Above this share of disturbed samples the report begins with a warning (METHOD rule 10).
 const TOO_NOISY: f64 = 0.25;
 
 /// Every diagnostic of an experiment: `null` is the reference case against its second copy, both by `metric`.
@@ -28,7 +28,7 @@ pub(crate) fn diagnose(
         .map(|c| values(c, metric))
         .unwrap_or_default();
     let mut all = vec![
-        null_control(metric, null),
+        null_control(metric, null, samples),
         drift(&series),
         autocorrelation(&series),
         modes(view, metric),
@@ -39,7 +39,7 @@ pub(crate) fn diagnose(
     all
 }
 
-/// Says so, where too many samples of an experiment were disturbed.
+/// The warning, where too many samples of an experiment were disturbed.
 pub(crate) fn noise_warning(id: &str, samples: &[StoredSample]) -> Option<String> {
     let (tried, gated) = (first_attempts(samples).count(), disturbed(samples));
     (tried > 0 && gated as f64 > TOO_NOISY * tried as f64).then(|| {
@@ -74,9 +74,13 @@ fn diagnostic(name: &str, warning: bool, says: impl Into<String>) -> Diagnostic 
     }
 }
 
-fn null_control(metric: &str, null: Option<&Estimate>) -> Diagnostic {
+fn null_control(metric: &str, null: Option<&Estimate>, samples: &[StoredSample]) -> Diagnostic {
     let Some(null) = null else {
-        let says = "The reference case has no second copy to compare with.";
+        let says = if samples.iter().any(|s| s.copy == 1) {
+            "The reference case and its second copy have no undisturbed round in common."
+        } else {
+            "The reference case has no second copy to compare with."
+        };
         return diagnostic("null-control", true, says);
     };
     let Some(ci) = &null.ci else {
@@ -228,4 +232,34 @@ fn overlap(samples: &[StoredSample]) -> Option<Diagnostic> {
         )
     };
     (!measured.is_empty()).then(|| diagnostic("overlap", 4 * low.len() > measured.len(), says))
+}
+
+#[cfg(test)]
+mod tests {
+    use threadgauge_results::{Sample, Status};
+
+    use super::*;
+
+    /// The reference case's first copy or its second.
+    fn copy(copy: u32) -> StoredSample {
+        StoredSample {
+            experiment: "e".to_owned(),
+            case: "e/a=1".to_owned(),
+            round: 1,
+            copy,
+            attempt: 0,
+            nth_try: 0,
+            gated: true,
+            started: "2026-01-01T00:00:00Z".to_owned(),
+            wall_ns: 1,
+            sample: Sample::without_figures(Status::Ok, String::new()),
+        }
+    }
+
+    #[test]
+    fn a_second_copy_that_was_always_disturbed_is_not_said_to_be_missing() {
+        let says = |samples: &[StoredSample]| null_control("ns", None, samples).says;
+        assert!(says(&[copy(0)]).contains("has no second copy"));
+        assert!(says(&[copy(0), copy(1)]).contains("no undisturbed round in common"));
+    }
 }

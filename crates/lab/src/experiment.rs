@@ -1,6 +1,6 @@
 //! What an experiment is: a question, the cases that answer it, and how the answer is read off them.
 //!
-//! Owns the shape that every experiment fills. It starts no process and stores nothing: the
+//! Owns the type that every experiment fills in. It starts no process and stores nothing: the
 //! [`schedule`](crate::schedule) decides when a case runs, the [`Worker`] runs it in a process of its own.
 
 use threadgauge_results::{Figure, Finding, Method, Params, Table};
@@ -14,8 +14,8 @@ use crate::worker::{CaseError, Worker};
 
 /// A question about concurrency, put to this machine: what it asks, how it measures, and the functions that do.
 ///
-/// Its texts are all that is said of its method: `explain` and the report print them. To add one, write one file and
-/// one line in the catalogue: CONTRIBUTING.md goes through it.
+/// Its texts are the one description of its method: `explain` and the report print them. A new experiment is one file
+/// and one line in the catalogue; CONTRIBUTING.md shows how.
 #[derive(Debug)]
 pub struct Experiment {
     /// Its name on the command line: what it varies.
@@ -37,9 +37,9 @@ pub struct Experiment {
     /// The cases of the site's profile, with what each is expected to take. It measures nothing and starts nothing.
     pub plan: fn(&Site) -> Plan,
     /// Runs one case once. Called in a worker: a fresh, single-threaded process, pinned to the case's CPUs. Its error
-    /// says why the case cannot run here, or that its outcome is not what it must be.
+    /// says why the case cannot run here, or what was wrong with its outcome.
     pub run: fn(&Params, &mut Worker) -> Result<(), CaseError>,
-    /// Reads the answer off the samples, of which any may be missing.
+    /// Reads the answer off the samples. Any of them may be missing.
     pub read: fn(&View<'_>) -> Answer,
 }
 

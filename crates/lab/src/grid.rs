@@ -11,18 +11,19 @@ use crate::site::Site;
 pub struct Plan {
     /// In the order of the tables.
     pub cases: Vec<PlannedCase>,
-    /// Picks the reference case: the first that matches. It runs twice a round, the second as null control.
+    /// Picks the reference case: the first that matches. It runs twice a round; the second run is the null control.
     pub reference: Params,
-    /// No new round is begun when it would end beyond this and what the experiments before it in the run have left of
-    /// theirs, once there are the six that an interval needs.
+    /// The time for all rounds. Budget that earlier experiments of the run left unused is added to it. After the six
+    /// rounds that an interval needs, no round begins that would end beyond it.
     pub budget: Duration,
 }
 
-/// Up to this a case is short: on a virtual machine it varies from one worker to the next by more than its difference to others.
+/// A case up to this long is short: on a virtual machine it then varies more between workers than it differs from other
+/// cases.
 const SHORT: Duration = Duration::from_millis(25);
 
 impl Plan {
-    /// What cases on more CPUs than there are lack; one that was planned so and no longer is, can run.
+    /// Skips the cases that want more CPUs than there are, and no longer skips those for which there are now enough.
     pub fn fit(&mut self, site: &Site) {
         let here = site.cpus.len() as u64;
         for case in &mut self.cases {
@@ -37,9 +38,9 @@ impl Plan {
 
     /// How many tries every sample takes: two where even the longest case is short, else one.
     ///
-    /// The same for every case and for A′. The best of a few tries is biased against a case that has fewer of them, or less
-    /// noise; their mean is not, and yet a case with more of them would seem to be the quieter one. Where cases differ in length, give the
-    /// short ones more to do rather than more tries.
+    /// The number is the same for every case and for A′. The best of several tries favours a case with more tries, or
+    /// with more noise. The mean does not, yet a case with more tries would seem to be less noisy. Where cases differ
+    /// in length, give the short ones more work rather than more tries.
     #[must_use]
     pub fn tries(&self) -> u32 {
         let mut able = self.cases.iter().filter(|c| c.skip.is_none());
@@ -47,7 +48,7 @@ impl Plan {
     }
 }
 
-/// A case and what it takes.
+/// A case and the time it takes.
 #[derive(Debug, Clone)]
 pub struct PlannedCase {
     /// Its point in the grid. A parameter named `cpus` is the number of CPUs it is pinned to (all, if there is none).

@@ -1,8 +1,8 @@
-//! Outside the worker: starting it, watching it, ending it and whatever it left behind.
+//! Outside the worker: starting it, watching it, and ending it with everything it left behind.
 //!
-//! A worker answers with JSON on its standard output, or it does not; either way what comes out of here
-//! is a [`Sample`]. It runs in a process group of its own, so that Ctrl-C reaches the command alone, and
-//! the command is a child subreaper, so that even children that called `setsid` are found and ended.
+//! A worker answers with JSON on its standard output, or fails to; either way the result is a [`Sample`]. It runs in a
+//! process group of its own, so that Ctrl-C reaches the command alone. The command is a child subreaper, so that even
+//! children that called `setsid` are found and ended.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -33,7 +33,7 @@ pub struct Interrupts {
 }
 
 impl Interrupts {
-    /// Listens on `stream`, to whose other end a signal handler writes a byte an interrupt.
+    /// Listens on `stream`. A signal handler writes one byte per interrupt to its other end.
     ///
     /// # Errors
     ///
@@ -52,7 +52,7 @@ impl Interrupts {
         self.count
     }
 
-    /// Blocks until `other` can be read, which is true, or the user has asked to stop.
+    /// Blocks until `other` can be read (true) or the user has asked to stop (false).
     pub fn wait_for(&mut self, other: impl AsFd) -> bool {
         while self.count() == 0 {
             let mut fds = [
@@ -61,9 +61,9 @@ impl Interrupts {
             ];
             match poll(&mut fds, None) {
                 Ok(_) if !fds[0].revents().is_empty() => return true,
-                // The handler of a signal of ours has run: the count tells.
+                // A signal handler of ours may have run: look at the count again.
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                // What cannot be waited for is read, and says itself what is wrong.
+                // What cannot be polled is read, and the read's error says what is wrong.
                 Err(_) => return true,
             }
         }
@@ -79,7 +79,7 @@ pub struct Launcher {
     interrupts: Interrupts,
 }
 
-/// What came of a worker.
+/// The outcome of a worker.
 #[derive(Debug)]
 pub struct Outcome {
     /// Its answer, or why there is none; `None` when the user stopped it.
@@ -146,7 +146,7 @@ impl Launcher {
         let mut input = child.stdin.take().expect("standard input is piped");
         match input.write_all(serde_json::to_string(&order)?.as_bytes()) {
             Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(e),
-            // Where it died before it read, its exit status says why.
+            // Where it died before reading, its exit status says why.
             _ => Ok(child),
         }
     }
@@ -182,7 +182,7 @@ impl Launcher {
                 break;
             }
         }
-        // The worker has ended. Its children may hold the pipes open, so what is there now is all there is.
+        // The worker has ended. Its children may hold the pipes open, so the end of the pipe is not waited for.
         answer.take_what_is_there();
         complaint.take_what_is_there();
         let status = child
@@ -218,14 +218,14 @@ fn limit(child: &Child) -> std::io::Result<()> {
         current: Some(0),
         maximum: Some(0),
     };
-    // A case that crashes is a result; a core file would be a file nobody asked for.
+    // A case that crashes is a result; nobody asked for a core file.
     prlimit(Some(Pid::from_child(child)), Resource::Core, nothing)?;
-    // Should memory run out all the same, the worker is the one to go. Not every system has this file.
+    // If memory runs out all the same, the kernel kills the worker first. Not every system has this file.
     let _ = std::fs::write(format!("/proc/{}/oom_score_adj", child.id()), "1000");
     Ok(())
 }
 
-/// What a worker's end and its words mean.
+/// The sample that follows from a worker's exit status and its answer.
 fn judge(
     status: ExitStatus,
     answer: &Gatherer,
@@ -328,7 +328,7 @@ impl Gatherer {
     fn take(&mut self, bytes: &[u8]) {
         match self.keep {
             Keep::First => {
-                // One more than the limit, to see that it was passed.
+                // One byte more than the limit, to notice that it was exceeded.
                 let room = ANSWER_LIMIT + 1 - self.bytes.len();
                 self.bytes.extend_from_slice(&bytes[..bytes.len().min(room)]);
             }
@@ -340,7 +340,7 @@ impl Gatherer {
         }
     }
 
-    /// What was said, to be put behind a reason.
+    /// The output as text, to follow a reason.
     fn words(&self) -> String {
         let text = String::from_utf8_lossy(&self.bytes);
         let text = text.trim();

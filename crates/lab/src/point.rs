@@ -1,7 +1,7 @@
 //! Points of an experiment's grid as types: declared once, written as parameters and read back.
 //!
-//! [`words!`](crate::words!) declares a parameter that is one of several words, [`point!`](crate::point!) a case. What `--set` gives is checked on reading
-//! back, with one text for every refusal.
+//! [`words!`](crate::words!) declares a parameter that is one of several words, [`point!`](crate::point!) a case.
+//! Values given with `--set` are checked when they are read back, and refused in one form of words.
 
 use std::ops::{Bound, RangeBounds};
 
@@ -9,15 +9,15 @@ pub use threadgauge_results::{Params, Value};
 
 use crate::worker::CaseError;
 
-/// A value that a parameter may have.
+/// The type of a parameter.
 pub trait Parameter: Sized {
-    /// As it stands in a case's id.
+    /// The value as it stands in a case's id.
     fn value(&self) -> Value;
 
-    /// Read back; `None` for what is no such value.
+    /// Reads it back; `None` for any other value.
     fn read(value: &Value) -> Option<Self>;
 
-    /// What may be given, to go on after "it must be".
+    /// The allowed values, to follow "it must be".
     fn wanted() -> String;
 }
 
@@ -52,13 +52,13 @@ impl Parameter for bool {
     }
 }
 
-/// A case of an experiment, or what picks some of its cases.
+/// A case of an experiment, or a pattern that picks some of its cases.
 pub trait Point: Copy + Into<Params> {
     /// Reads a case back.
     ///
     /// # Errors
     ///
-    /// [`CaseError::Failed`], which says which parameter is what and what it must be.
+    /// [`CaseError::Failed`], which names the parameter, its value and what it must be.
     fn read(params: &Params) -> Result<Self, CaseError>;
 
     /// Its parameters.
@@ -80,7 +80,7 @@ pub trait Point: Copy + Into<Params> {
 ///
 /// # Errors
 ///
-/// When it is missing or none of those wanted.
+/// When it is missing or not an allowed value.
 pub fn parameter<T: Parameter>(params: &Params, name: &str) -> Result<T, CaseError> {
     let value = params.get(name).and_then(T::read);
     value.ok_or_else(|| refused(params, name, &T::wanted()))
@@ -108,7 +108,7 @@ pub fn number(params: &Params, name: &str, range: impl RangeBounds<u64>) -> Resu
     })
 }
 
-/// The refusal of a case whose parameter `name` is none of those `wanted`.
+/// The refusal of a case whose parameter `name` is not what is `wanted`.
 #[must_use]
 pub fn refused(params: &Params, name: &str, wanted: &str) -> CaseError {
     let given = params
@@ -166,8 +166,8 @@ macro_rules! words {
     };
 }
 
-/// Declares a case: a struct whose fields are its parameters, in the order of its id. `= range` behind a number bounds it.
-/// For each there is a method of its name that gives the same case with another value of it.
+/// Declares a case: a struct whose fields are its parameters, in the order of its id. `= range` behind a number bounds
+/// it. Each field has a method of its name, which gives the same case with another value of that field.
 ///
 /// ```
 /// use threadgauge_lab::point::Point as _;

@@ -1,4 +1,4 @@
-//! What an experiment's file is written in: `use threadgauge_lab::prelude::*`.
+//! Everything an experiment's file needs: `use threadgauge_lab::prelude::*`.
 
 pub use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Why the system refused another process or thread: which limit, what it is, and how it is raised.
 //!
-//! The kernel says "try again" whatever it was that ran out. So the limits that can be behind it are read
-//! beside what is in use of each, *while the units that were made are still there*; the fullest one is named.
+//! The kernel says "try again" whichever limit was reached. So every limit that can be the cause is read together with
+//! its use, *while the units that were made still exist*. The one with the least left is named.
 
 use std::fmt;
 use std::fs;
@@ -14,7 +14,7 @@ use rustix::process::{Resource, getrlimit, getuid};
 
 use crate::worker::CaseError;
 
-/// A limit counts as reached when fewer than this many of it are left: others take some meanwhile.
+/// A limit counts as reached when fewer than this many are left, since other processes take some meanwhile.
 const NEAR: u64 = 32;
 
 /// The failure of a case in which `what` (say "thread 501 by pthread") was refused with `error`. Call it
@@ -23,7 +23,7 @@ pub fn refused(what: impl fmt::Display, error: &io::Error) -> CaseError {
     refused_in("self", what, error)
 }
 
-/// The same of a unit that another process was to make: its id as in `/proc`.
+/// The same for a unit that another process was to make; `process` is its name in `/proc`.
 pub fn refused_in(process: &str, what: impl fmt::Display, error: &io::Error) -> CaseError {
     let about_units = matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOMEM));
     let why = if about_units {
@@ -49,7 +49,7 @@ impl Level {
     }
 }
 
-/// The limit that was reached, in words; else those that are nearest.
+/// The limit that was reached, in words; otherwise all that are known.
 fn explain(levels: &[Level]) -> String {
     let Some(fullest) = levels.iter().min_by_key(|l| l.left()) else {
         return "; none of the limits behind it can be read here".to_owned();

@@ -1,7 +1,7 @@
 //! Which experiments and which of their cases: names, `--only` and `--set`.
 //!
-//! `--only` picks cases and `--set` replaces parameters. Whatever is not known is refused with the
-//! nearest name, never ignored.
+//! `--only` picks cases and `--set` replaces parameters. An unknown name is refused, with the nearest known one; it is
+//! never ignored.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,7 +15,7 @@ use crate::grid::{Plan, PlannedCase};
 use crate::schedule::Chosen;
 use crate::site::Site;
 
-/// Why a choice cannot be met.
+/// Why a selection is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SelectionError {
     /// Not `NAME=VALUE`.
@@ -26,7 +26,7 @@ pub enum SelectionError {
     UnknownExperiment {
         /// What was typed.
         name: String,
-        /// What there is.
+        /// The known ones.
         known: Vec<String>,
     },
     /// No chosen experiment has such a parameter.
@@ -36,7 +36,7 @@ pub enum SelectionError {
         option: &'static str,
         /// What was typed.
         key: String,
-        /// What there is.
+        /// The known ones.
         known: Vec<String>,
     },
     /// No case has this value.
@@ -46,16 +46,16 @@ pub enum SelectionError {
         key: String,
         /// What was typed.
         value: String,
-        /// What there is.
+        /// The known ones.
         known: Vec<String>,
     },
-    /// Nothing runs on no CPU.
+    /// A case needs at least one CPU.
     #[error("--set: cpus is at least 1")]
     NoCpu,
     /// Each value exists, but not together.
     #[error("--only: no case of this profile has all of {0}; `threadgauge list --cases` shows them")]
     NoCase(String),
-    /// A word where cases have numbers, or the other way round.
+    /// A word where cases have numbers, or a number where they have words.
     #[error("--set: {key} is a {wanted}, and `{value}` is not")]
     WrongKind {
         /// The parameter.
@@ -119,7 +119,7 @@ impl Selector {
         self.0.iter().map(|(name, _)| name.as_str()).collect()
     }
 
-    /// Whether for every name one of its values is the case's.
+    /// Whether the case has, for every name, one of its values.
     fn picks(&self, params: &Params) -> bool {
         self.keys().into_iter().all(|key| {
             let mut wanted = self.0.iter().filter(|(name, _)| name == key);
@@ -141,7 +141,7 @@ pub fn experiment(catalogue: Catalogue, name: &str) -> Result<&'static Experimen
     catalogue.get(name).ok_or_else(unknown)
 }
 
-/// The experiments of these names, all where none are given, in the order of the catalogue.
+/// The experiments of these names in the order of the catalogue; all of them where no name is given.
 ///
 /// # Errors
 ///
@@ -157,7 +157,7 @@ pub fn experiments(
     Ok(catalogue.iter().filter(wanted).collect())
 }
 
-/// The cases chosen of `experiments` on `site`. An experiment of which no case is picked is left out.
+/// The cases of `experiments` that are selected on `site`. An experiment without a selected case is left out.
 ///
 /// # Errors
 ///
@@ -241,7 +241,7 @@ fn replace(plan: &mut Plan, set: &Selector) -> Result<(), SelectionError> {
     Ok(())
 }
 
-/// More work takes longer, at most in proportion; a day is the most that is believed.
+/// More work takes longer, at most in proportion. An estimate is at most a day.
 fn scaled(case: &PlannedCase, old: &Value, new: &Value) -> Duration {
     match (old, new) {
         (Value::Int(old), Value::Int(new)) if new > old => {

@@ -23,7 +23,7 @@ impl Profile {
             .find(|p| p.name() == name)
     }
 
-    /// What belongs to it of three.
+    /// The one of these three that belongs to the profile.
     pub fn pick<T>(self, quick: T, standard: T, paper: T) -> T {
         match self {
             Self::Quick => quick,
@@ -39,7 +39,7 @@ impl Profile {
     }
 }
 
-/// Where and how much to run: all that a plan may depend on.
+/// Where and how much to run: everything a plan may depend on.
 #[derive(Debug, Clone)]
 pub struct Site {
     /// How much.

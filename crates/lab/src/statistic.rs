@@ -1,9 +1,9 @@
 //! Statistics as expressions over cells: one figure, a ratio, a difference, a function of several.
 //!
-//! A [`Statistic`] says which cells it needs and what is computed from them in each round. It knows which estimate and interval
-//! it gets, and it reads alike from the samples of a run ([`View`](crate::view::View)), from published figures and from figures
-//! made by hand ([`Statistic::of_cells`]): the same expression is a claim's evidence, a chart's line, a table's column and what
-//! a test looks at.
+//! A [`Statistic`] says which cells it needs and what is computed from them in each round. It also determines its
+//! estimator and interval. It is evaluated on the samples of a run ([`View`](crate::view::View)), and on published or
+//! hand-made figures ([`Statistic::of_cells`]). So the same expression is a claim's evidence, a chart's line, a table's
+//! column and what a test checks.
 
 use std::fmt;
 use std::rc::Rc;
@@ -27,7 +27,7 @@ pub const fn metric(name: &'static str, unit: &'static str) -> Metric {
 }
 
 impl Metric {
-    /// Its figure in the one case that `case` picks: parameters that are left out may have any value.
+    /// The metric in the one case that `case` picks. Parameters that are left out may have any value.
     #[must_use]
     pub fn of(self, case: impl Into<Params>) -> Statistic {
         let cell = Cell {
@@ -42,7 +42,7 @@ impl Metric {
 /// A metric of the one case that a pattern picks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cell {
-    /// Whose case it is; `None` for the experiment that asks.
+    /// The experiment whose case it is; `None` for the experiment that asks.
     pub experiment: Option<&'static str>,
     /// Parameters that pick exactly one case.
     pub pattern: Params,
@@ -56,7 +56,7 @@ pub struct Statistic {
     pub(crate) form: Form,
 }
 
-/// How the cells come together.
+/// How the cells are combined.
 #[derive(Clone)]
 pub(crate) enum Form {
     /// By round.
@@ -65,7 +65,7 @@ pub(crate) enum Form {
         formula: Formula,
         estimator: Estimator,
     },
-    /// A ratio whose two sides were measured in rounds of their own, by different experiments.
+    /// A ratio whose two sides were measured by different experiments, in different rounds.
     Unpaired {
         over: Box<Statistic>,
         under: Box<Statistic>,
@@ -133,7 +133,7 @@ impl Statistic {
         Self::new(all, formula, estimator)
     }
 
-    /// This over `base`: a ratio by round; between different experiments the ratio of two figures that are not paired.
+    /// This over `base`: a ratio by round. Between different experiments the rounds are not paired.
     #[must_use]
     pub fn over(self, base: Self) -> Self {
         if self.experiment() != base.experiment() {
@@ -153,14 +153,14 @@ impl Statistic {
         Self::joined([self, base], |v| v[0] - v[1], Estimator::Difference)
     }
 
-    /// The geometric mean of several ratios: a ratio again.
+    /// The geometric mean of several ratios, which is a ratio again.
     #[must_use]
     pub fn geometric_mean(ratios: impl IntoIterator<Item = Self>) -> Self {
         let mean = |v: &[f64]| threadgauge_stats::geometric_mean(v).unwrap_or(f64::NAN);
         Self::joined(ratios, mean, Estimator::RATIO)
     }
 
-    /// One over a ratio: a ratio again.
+    /// The reciprocal of a ratio, which is a ratio again.
     #[must_use]
     pub fn inverse(self) -> Self {
         Self::joined([self], |v| 1.0 / v[0], Estimator::RATIO)
@@ -172,19 +172,19 @@ impl Statistic {
         self.stretched(1.0, -1.0)
     }
 
-    /// What a ratio saves: 1 less it.
+    /// A saving: 1 less a ratio.
     #[must_use]
     pub fn saved(self) -> Self {
         self.stretched(-1.0, 1.0)
     }
 
-    /// In another unit: times `factor`, which is more than 0.
+    /// In another unit: times `factor`, which is greater than 0.
     #[must_use]
     pub fn times(self, factor: f64) -> Self {
         self.stretched(factor, 0.0)
     }
 
-    /// `factor` times this, and `shift` more.
+    /// `factor` times this, plus `shift`.
     fn stretched(self, factor: f64, shift: f64) -> Self {
         let estimator = match self.estimator() {
             Estimator::Ratio { scale, shift: before } => Estimator::Ratio {
@@ -198,7 +198,7 @@ impl Statistic {
         Self::joined([self], move |v| v[0] * factor + shift, estimator)
     }
 
-    /// With the figure of a single cell of another experiment than the one that asks.
+    /// The same statistic, of the cells of another experiment than the one that asks.
     #[must_use]
     pub fn in_experiment(mut self, id: &'static str) -> Self {
         if let Form::ByRound { cells, .. } = &mut self.form {
@@ -209,11 +209,11 @@ impl Statistic {
         self
     }
 
-    /// What picks its first case.
+    /// The pattern that picks its first case.
     ///
     /// # Panics
     ///
-    /// For a function of nothing.
+    /// When it has no cell.
     #[must_use]
     pub fn pattern(&self) -> Params {
         self.cells()[0].pattern.clone()
@@ -252,7 +252,7 @@ impl Statistic {
     }
 }
 
-/// A statistic over rounds: the figure to quote.
+/// The estimate of a statistic over rounds: the figure to quote.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
     /// In the statistic's unit.

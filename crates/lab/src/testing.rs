@@ -13,10 +13,10 @@ use crate::statistic::Metric;
 use crate::view::{Cases, View, ViewCase};
 use crate::worker::{Order, Worker};
 
-/// The level of the intervals of figures made by hand is 1 less this.
+/// Intervals of hand-made figures have the level 1 − this.
 pub const ALPHA: f64 = 0.05;
 
-/// A site with so many CPUs and 64 GiB of free memory.
+/// A site with `cpus` CPUs and 64 GiB of free memory.
 #[must_use]
 pub fn site(profile: Profile, cpus: usize) -> Site {
     Site {
@@ -26,7 +26,7 @@ pub fn site(profile: Profile, cpus: usize) -> Site {
     }
 }
 
-/// A worker's hands for a case on CPU 0, in this process, which is not pinned.
+/// A [`Worker`] for a case on CPU 0, in this process, which is not pinned.
 #[must_use]
 pub fn worker(experiment: &Experiment, params: &Params) -> Worker {
     Worker::new(&Order {
@@ -76,7 +76,7 @@ pub fn lacking(params: impl Into<Params>, lack: Lack) -> ViewCase {
     }
 }
 
-/// What `experiment` sees of a run with these cases. Their memory is never given back.
+/// What `experiment` sees of a run with these cases. Their memory is never freed.
 #[must_use]
 pub fn view(experiment: &'static str, profile: Profile, cases: Vec<ViewCase>) -> View<'static> {
     let cases = Cases::from([(experiment.to_owned(), cases)]);

@@ -1,13 +1,13 @@
 //! Two runs that take turns, try by try, so that both meet the same moments of the machine.
 //!
-//! A machine's level moves within minutes, and the figures of a whole run with it: of two runs behind each other one has
-//! the better minutes. Taken in turns, each try of one lies beside the same try of the other, and `compare` pairs the two by
-//! round (METHOD rule 5). Bulej et al., *Duet benchmarking* (2020), run both at the same moment for the same reason; that
-//! needs CPUs for each, and here all CPUs belong to the case.
+//! A machine's speed changes within minutes, and the figures of a whole run with it. So of two runs one after the
+//! other, one has the better minutes. In turns, each try of one run is next to the same try of the other, and `compare`
+//! pairs the two by round (METHOD rule 5). For the same reason Bulej et al., *Duet benchmarking* (2020), run both at
+//! the same moment. That needs CPUs for each, and here a case has all of them.
 //!
-//! Both have the same plan and seed and therefore the same order. Each says what it wants to take next, and whose is the
-//! earlier goes on; for the same try they take it in turns to be the first. So a try that only one of the two needs holds
-//! nobody up for longer than itself, and when one ends, the other goes on alone.
+//! Both runs have the same plan and seed, and so the same order. Each says which try it takes next. The run whose next
+//! try is earlier goes first; for the same try they alternate. So a try that only one run needs delays the other by
+//! that try alone. When one run ends, the other goes on alone.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -24,10 +24,10 @@ use crate::launch::Interrupts;
 /// The most that one message may take, bytes. The plan of all experiments in the paper profile takes a tenth of it.
 const MESSAGE_LIMIT: usize = 4 << 20;
 
-/// A message that has begun is whole within this: the other end says it in one piece.
+/// A message that has begun must be complete within this time: the other run writes it at once.
 const WHOLE_WITHIN: Duration = Duration::from_secs(10);
 
-/// Why there is nobody to take turns with.
+/// Why the two runs cannot take turns.
 #[derive(Debug, thiserror::Error)]
 pub enum TurnsError {
     /// The meeting point cannot be made or reached.
@@ -38,18 +38,18 @@ pub enum TurnsError {
         /// What the system says.
         why: io::Error,
     },
-    /// Something is there, and nobody listens.
+    /// The path exists, and no run listens on it.
     #[error("--turns {} is there already and no run waits there; remove it, or give both runs another path", .0.display())]
     NobodyThere(PathBuf),
     /// The other run ended before both had met.
     #[error("--turns {}: the other run went away before both had met", .0.display())]
     WentAway(PathBuf),
-    /// What came is no greeting.
+    /// What was received is no greeting.
     #[error("--turns {}: who answered there does not speak as this run does ({why})", at.display())]
     Stranger {
         /// Where.
         at: PathBuf,
-        /// What is wrong with its words.
+        /// What is wrong with it.
         why: String,
     },
     /// The two would measure different things.
@@ -57,14 +57,14 @@ pub enum TurnsError {
         "the run to take turns with {0}; give both the same experiments, profile, --rounds, --only, --set and --cpus"
     )]
     OtherPlan(String),
-    /// Both insist.
+    /// Both were given a seed, and the seeds differ.
     #[error(
         "the run to take turns with has the seed {theirs} and this one was given --seed {ours}; give it to one of them, or the same to both"
     )]
     OtherSeed {
-        /// What was asked for here.
+        /// The seed given here.
         ours: u64,
-        /// What was asked for there.
+        /// The seed given there.
         theirs: u64,
     },
     /// The user stopped it.
@@ -72,7 +72,7 @@ pub enum TurnsError {
     Interrupted,
 }
 
-/// A try's place in the plan that both runs have. The earlier is the smaller.
+/// A try's place in the common plan. The earlier try is the smaller value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Turn {
     /// The experiment, counted in the run's order.
@@ -90,9 +90,9 @@ pub struct Turn {
 pub struct Greeting {
     /// The run's id.
     pub id: String,
-    /// The seed that it wants, where the user gave one.
+    /// The seed that the user gave, if any.
     pub seed: Option<u64>,
-    /// The seed for both, should the other not want one.
+    /// The seed for both, where no user gave one.
     pub proposed: u64,
     /// `quick`, `standard` or `paper`, and the rounds asked for.
     pub profile: (String, Option<u32>),
@@ -113,7 +113,7 @@ impl Greeting {
         }
     }
 
-    /// What the other run does otherwise.
+    /// How the other run's plan differs, if it does.
     fn difference(&self, theirs: &Self) -> Option<String> {
         if self.profile != theirs.profile {
             return Some("has another profile or other --rounds".to_owned());
@@ -148,11 +148,11 @@ impl Greeting {
 /// What a run says between its tries.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Word {
-    /// What it wants to take next; none at its end.
+    /// The try it takes next; `None` at its end.
     next: Option<Turn>,
-    /// Before a round: whether the run would take it if it were alone.
+    /// Before a round: whether the run would start it if it were alone.
     another_round: Option<bool>,
-    /// The CPU time that it and its workers have used so far, ns: what the other must not take for a stranger's.
+    /// The CPU time that it and its workers have used so far, ns. The other run must not count it as foreign load.
     cpu_ns: u64,
 }
 
@@ -161,7 +161,7 @@ struct Word {
 pub enum Taken {
     /// It has.
     Mine,
-    /// It has, since the other run went away before its end. Said once.
+    /// It has, since the other run went away before its end. Reported once.
     LeftAlone,
     /// The user wants to stop.
     Interrupted,
@@ -173,15 +173,15 @@ struct Other {
     stream: BufReader<UnixStream>,
     /// Whether this run was there first.
     opened: bool,
-    /// What it has said last: its next try is what it waits for or is at.
+    /// Its last message: the next try in it is the one it waits for or is taking.
     said: Word,
 }
 
-/// A run's place beside the one it takes turns with, if any.
+/// A run's side of taking turns, with another run or alone.
 #[derive(Debug, Default)]
 pub struct Turns {
     other: Option<Other>,
-    /// Whether it went away and nobody has been told so yet.
+    /// Whether the other run went away and this has not been reported yet.
     was_left: bool,
 }
 
@@ -197,7 +197,7 @@ pub struct Met {
 }
 
 impl Turns {
-    /// Of a run by itself: every turn is its own at once.
+    /// For a run by itself: it never waits for a turn.
     #[must_use]
     pub fn alone() -> Self {
         Self::default()
@@ -207,7 +207,7 @@ impl Turns {
     ///
     /// # Errors
     ///
-    /// When the path cannot be used, the runs do not fit together or the user does not want to wait any longer.
+    /// When the path cannot be used, the runs do not match, or the user stops waiting.
     pub fn meet(at: &Path, greeting: &Greeting, interrupts: &mut Interrupts) -> Result<Met, TurnsError> {
         let meeting = |why| TurnsError::Meeting {
             at: at.to_owned(),
@@ -217,7 +217,7 @@ impl Turns {
             Ok(listener) => {
                 let came = interrupts.wait_for(&listener);
                 let accepted = came.then(|| listener.accept().map_err(meeting));
-                // It has done its work, and would be in the way of the next two.
+                // The path is no longer needed, and would be in the way of the next two runs.
                 let _ = std::fs::remove_file(at);
                 (accepted.ok_or(TurnsError::Interrupted)??.0, true)
             }
@@ -249,7 +249,7 @@ impl Turns {
                 why: why.to_string(),
             },
         };
-        // One after the other: two long plans said at once would fill the socket from both ends.
+        // One after the other: two long plans sent at once could fill the socket from both ends.
         if opened {
             other.say(greeting).map_err(stranger)?;
         }
@@ -270,7 +270,7 @@ impl Turns {
         })
     }
 
-    /// Waits until nobody is before `turn`. From then until the next call the machine is this run's own.
+    /// Waits until the other run is not before `turn`. From then until the next call only this run measures.
     pub fn take(&mut self, turn: Turn, interrupts: &mut Interrupts) -> Taken {
         let first = |other: &Other| !other.is_before(Some(turn));
         if !self.say_and_hear(Some(turn), None, interrupts, first) {
@@ -282,11 +282,11 @@ impl Turns {
         }
     }
 
-    /// Whether the round that begins with `turn` is taken: where one of the two wants it, by both, since a round that only one has is
-    /// nobody's pair. True also where the user wants to stop.
+    /// Whether the round that begins with `turn` is taken. Where one of the runs wants it, both take it, since a round
+    /// that only one has cannot be paired. Also true where the user wants to stop.
     pub fn agree(&mut self, turn: Turn, another_round: bool, interrupts: &mut Interrupts) -> bool {
         let answer = |other: &Other| other.said.another_round.filter(|_| other.said.next == Some(turn));
-        // One that is beyond it already takes it no more.
+        // A run that is already beyond this turn no longer takes it.
         let is_beyond = |other: &Other| other.said.next.is_none_or(|theirs| theirs > turn);
         let heard = self.say_and_hear(Some(turn), Some(another_round), interrupts, |other| {
             answer(other).is_some() || is_beyond(other)
@@ -294,10 +294,10 @@ impl Turns {
         another_round || self.other.as_ref().and_then(answer) == Some(true) || !heard
     }
 
-    /// Waits until the other run has taken its last sample too: what comes after the measuring would disturb it.
+    /// Waits until the other run has taken its last sample too: the work after measuring would disturb it.
     pub fn end(&mut self, interrupts: &mut Interrupts) {
         self.say_and_hear(None, None, interrupts, |other| !other.is_before(None));
-        // Should the other have ended first, it waits for this.
+        // If the other ended first, it waits for this connection to close.
         self.other = None;
     }
 
@@ -309,7 +309,8 @@ impl Turns {
             .map_or(Duration::ZERO, |other| Duration::from_nanos(other.said.cpu_ns))
     }
 
-    /// Says where this run is, then listens until `enough` is known of the other, or it is gone; false when the user wants to stop.
+    /// Says where this run is, then listens until `enough` is known of the other run or it is gone. False when the user
+    /// wants to stop.
     fn say_and_hear(
         &mut self,
         next: Option<Turn>,
@@ -334,7 +335,7 @@ impl Turns {
             there = other.hear().map(|word| other.said = word);
         }
         if there.is_err() {
-            // What it used up to here stays known: the readings of before are compared with those to come.
+            // Its CPU time so far stays known, since earlier readings are compared with later ones.
             other.said.next = None;
             self.was_left = true;
         }
@@ -342,8 +343,8 @@ impl Turns {
     }
 }
 
-/// Connects, with some patience: the other run's socket that has its path and does not listen yet, for some microseconds on an idle
-/// machine, refuses as one that was left behind does.
+/// Connects, and retries for a while. A socket that has its path and does not listen yet (some microseconds on an idle
+/// machine) refuses just as a stale one does.
 fn connect(at: &Path) -> io::Result<UnixStream> {
     for _ in 0..20 {
         match UnixStream::connect(at) {
@@ -355,7 +356,7 @@ fn connect(at: &Path) -> io::Result<UnixStream> {
 }
 
 impl Other {
-    /// Whether the other run goes first. At its end nothing is left to go first with.
+    /// Whether the other run goes first. A run at its end never does.
     fn is_before(&self, mine: Option<Turn>) -> bool {
         match (self.said.next, mine) {
             (None, _) => false,
@@ -602,7 +603,7 @@ mod tests {
             let by_b = scope.spawn(|| at_work(a));
             [at_work(b), by_b.join().unwrap()]
         });
-        // Here both are one process, whose time they say.
+        // Here both are one process and report its time.
         let whole = usage_self().cpu() + usage_children().cpu();
         assert!(
             used.iter().all(|&used| used > Duration::ZERO && used <= whole),

@@ -1,7 +1,7 @@
 //! The samples of a run, by case and round: what statistics are evaluated on.
 //!
-//! Owns finding cells and pairing rounds. Rounds that stayed disturbed are left out of statistics; so is a round in which any
-//! of the wanted cells is missing. What has no figures says what it lacks.
+//! Owns finding cells and pairing rounds. Claims leave out rounds that stayed disturbed. A round in which any of the
+//! wanted cells is missing is always left out. Where there are no figures, a [`Lack`] says why.
 
 use std::collections::BTreeMap;
 
@@ -34,9 +34,9 @@ pub type Cases = BTreeMap<String, Vec<ViewCase>>;
 pub struct View<'a> {
     /// The experiment that asks.
     pub experiment: &'a str,
-    /// How much was run.
+    /// The profile of the run.
     pub profile: Profile,
-    /// 1 less the level of every interval: what the looks of the profile leave for one.
+    /// Every interval has the level 1 − this: the error that the profile's number of looks leaves for one look.
     pub alpha: f64,
     /// All cases of the run.
     pub cases: &'a Cases,
@@ -63,7 +63,7 @@ impl<'a> View<'a> {
         (most > 1).then_some(most)
     }
 
-    /// What cases on so many CPUs lack, where every one of them was skipped for want of CPUs.
+    /// What the cases on so many CPUs lack, where every one of them was skipped for lack of CPUs.
     #[must_use]
     pub fn lacks_cpus(&self, cpus: u64) -> Option<&Lack> {
         let of_them = self.own().iter().filter(|c| c.params.int("cpus") == Some(cpus));
@@ -95,7 +95,8 @@ impl<'a> View<'a> {
         Ok(self.by_round(statistic)?.into_values().collect())
     }
 
-    /// The rounds of a figure: the undisturbed ones where they give an interval, else all. One rule for all that is shown.
+    /// The rounds of a figure: the undisturbed ones where they give an interval, else all. This holds for everything
+    /// shown.
     fn shown_rounds(&self, statistic: &Statistic) -> Result<Vec<f64>, Lack> {
         const FEWEST: usize = 6;
         let undisturbed = self.of_rounds(statistic, Take::Undisturbed)?;
@@ -126,7 +127,7 @@ impl<'a> View<'a> {
         Ok(first.keys().filter_map(of_round).collect())
     }
 
-    /// The figure to quote, with its interval, whose level the looks of the profile have left.
+    /// The estimate with its interval, at the level that `alpha` gives.
     ///
     /// # Errors
     ///
@@ -152,7 +153,7 @@ impl<'a> View<'a> {
         self.estimated(statistic).ok()
     }
 
-    /// The figure to quote alone.
+    /// The estimate without its interval.
     #[must_use]
     pub fn value(&self, statistic: &Statistic) -> Option<f64> {
         Some(self.estimate(statistic)?.value)
@@ -211,7 +212,7 @@ impl<'a> View<'a> {
         rounds.get(&cell.metric).ok_or_else(|| self.without(cell, case))
     }
 
-    /// What a case lacks that has no figures for a metric.
+    /// Why a case has no figures for a metric.
     fn without(&self, cell: &Cell, case: &ViewCase) -> Lack {
         match &case.lack {
             // A machine's lack is said once, not for each cell.

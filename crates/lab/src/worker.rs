@@ -1,4 +1,4 @@
-//! Inside the worker: the hands an experiment's case is given, and the answer that goes back.
+//! Inside the worker: what a case may use, and the answer that goes back.
 //!
 //! A worker is a fresh process that runs one case once. It reads an [`Order`] as JSON on standard
 //! input, pins itself, runs the case and writes a [`Sample`] as JSON on standard output. How it is
@@ -30,10 +30,10 @@ pub struct Order {
 /// Why a case has no figures.
 #[derive(Debug, thiserror::Error)]
 pub enum CaseError {
-    /// It was tried: what went wrong, where, and what to do.
+    /// It ran and failed: what went wrong, where, and what to do.
     #[error("{0}")]
     Failed(String),
-    /// It cannot be tried on this machine.
+    /// It cannot run on this machine.
     #[error("{0}")]
     Skipped(String),
 }
@@ -45,19 +45,19 @@ impl CaseError {
     }
 }
 
-/// What a case may use, and where it leaves its figures.
+/// What a case may use, and where it records its figures.
 #[derive(Debug)]
 pub struct Worker {
     handicap_percent: u32,
     launched_ns: u64,
     switches: Switches,
     burner: Option<Burner>,
-    /// What it is if the case ends well.
+    /// The sample, should the case succeed.
     sample: Sample,
 }
 
 impl Worker {
-    /// The hands for one order. It does not pin: the worker's process does that before its case runs.
+    /// A worker for one order. It does not pin: the worker's process does that before its case runs.
     #[must_use]
     pub fn new(order: &Order) -> Self {
         Self {
@@ -113,12 +113,12 @@ impl Worker {
         }
     }
 
-    /// Leaves a figure, which is finite; each metric once.
+    /// Records a figure, which is finite; each metric once.
     pub fn record(&mut self, metric: statistic::Metric, value: f64) {
         self.metric(metric.name, metric.unit, value);
     }
 
-    /// Leaves a figure; `name` is unique within the case, `value` finite.
+    /// Records a figure. `name` is unique within the case and `value` finite.
     pub fn metric(&mut self, name: &str, unit: &str, value: f64) {
         self.sample.metrics.push(Metric {
             name: name.to_owned(),
@@ -145,7 +145,7 @@ fn switches() -> Switches {
     usage_self().switches + usage_children().switches
 }
 
-/// A timed section under way.
+/// A timed section that has begun.
 #[derive(Debug, Clone, Copy)]
 pub struct Stopwatch {
     handicap_percent: u32,

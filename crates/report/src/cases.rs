@@ -141,8 +141,10 @@ impl<'a> Cases<'a> {
         let (low, high) = levels.fold((f64::INFINITY, 0f64), |(low, high), l| (low.min(l), high.max(l)));
         let percent = |l: f64| format!("{:.1} %", l * 100.0);
         if high == 0.0 {
-            let rounds = self.experiment.rounds;
-            return format!("Medians over {rounds} rounds; an interval needs at least 6.");
+            return match self.experiment.rounds {
+                1 => "Figures of one round; an interval needs at least 6.".to_owned(),
+                rounds => format!("Medians over {rounds} rounds; an interval needs at least 6."),
+            };
         }
         let level = if high - low < 0.0005 {
             percent(low)

@@ -54,6 +54,12 @@ fn an_experiment_reads_as_agreed_on_80_and_on_40_columns() {
 }
 
 #[test]
+fn what_to_know_before_quoting_stands_with_the_published_value() {
+    let note = "Before quoting: published process run reaps in a signal handler";
+    assert!(page().contains(note));
+}
+
+#[test]
 fn claims_and_comparisons_read_as_agreed() {
     for (name, style) in [("80", WIDE), ("40", NARROW)] {
         insta::assert_snapshot!(format!("claims_{name}"), claims_table(&claim_rows(), &style));
@@ -345,4 +351,24 @@ fn a_folder_that_is_not_there_is_said_so() {
         error.contains("results.json") && error.contains("create the folder"),
         "{error}"
     );
+}
+
+#[test]
+fn one_round_is_not_said_to_be_several() {
+    let mut results = results();
+    let experiment = &mut results.experiments[0];
+    experiment.rounds = 1;
+    for summary in experiment
+        .cases
+        .iter_mut()
+        .flat_map(|case| case.summaries.values_mut())
+    {
+        (summary.ci95, summary.ci_level) = (None, None);
+    }
+    let page = markdown(&results);
+    assert!(
+        page.contains("Figures of one round; an interval needs at least 6."),
+        "{page}"
+    );
+    assert!(!page.contains("1 rounds;"), "{page}");
 }

@@ -213,21 +213,36 @@ fn check_lines(committed: &Path, now: &str) -> Vec<String> {
     if before == now {
         return Vec::new();
     }
-    let (old, new): (Vec<&str>, Vec<&str>) = (before.lines().collect(), now.lines().collect());
-    let at = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
-    let line = |lines: &[&str]| lines.get(at).copied().unwrap_or_default().to_owned();
     let fresh = Path::new(env!("CARGO_TARGET_TMPDIR"))
         .join("golden")
         .join(short(committed));
     write(if is_updating() { committed } else { &fresh }, now);
     vec![format!(
-        "{}, line {}: {} (diff -u {} {})",
+        "{}, {} (diff -u {} {})",
         short(committed),
-        at + 1,
-        reworded(&line(&old), &line(&new)),
+        first_change(&before, now),
         committed.display(),
         fresh.display()
     )]
+}
+
+/// The first line that differs, its number counted from 1; where the rest has another length, by how many lines.
+fn first_change(before: &str, now: &str) -> String {
+    let (old, new): (Vec<&str>, Vec<&str>) = (before.lines().collect(), now.lines().collect());
+    let at = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
+    let change = match (old.get(at), new.get(at)) {
+        (Some(old), Some(new)) => reworded(old, new),
+        (Some(old), None) => format!("gone, was {old:?}"),
+        (None, Some(new)) => format!("new: {new:?}"),
+        (None, None) => "another end of the last line".to_owned(),
+    };
+    let (before, now) = (old.len(), new.len());
+    let longer = if before == now {
+        String::new()
+    } else {
+        format!("; {before} lines are {now}")
+    };
+    format!("line {}: {change}{longer}", at + 1)
 }
 
 /// Every place where two documents differ, each with its path.
@@ -459,6 +474,20 @@ fn of_a_reworded_text_the_change_is_shown() {
     assert_eq!(
         reworded(&old, &new),
         format!("\"…{ends}old{ends}…\" → \"…{ends}new{ends}…\"")
+    );
+}
+
+#[test]
+fn of_an_inserted_line_it_is_said_that_there_is_one_more() {
+    assert_eq!(first_change("a\nb\n", "a\nc\n"), r#"line 2: "b" → "c""#);
+    assert_eq!(
+        first_change("a\n\nb\n", "a\n\n\nb\n"),
+        r#"line 3: "b" → ""; 3 lines are 4"#
+    );
+    assert_eq!(first_change("a\n", "a\n\n"), r#"line 2: new: ""; 1 lines are 2"#);
+    assert_eq!(
+        first_change("a\nb\n", "a\n"),
+        r#"line 2: gone, was "b"; 2 lines are 1"#
     );
 }
 

@@ -12,7 +12,7 @@ use crate::guests::{EXIT, UNITS};
 
 /// How many units are kept alive together.
 pub const ALIVE: [u64; 2] = [64, 1000];
-/// How many others are busy.
+/// How many other threads compute beside the units (`busy`).
 pub const BUSY: u64 = 16;
 /// Memory of the parent, MiB.
 pub const PARENT_MIB: [u64; 2] = [100, 1024];
@@ -27,8 +27,8 @@ pub const PARENTS: [(u64, bool); 4] = [
 pub const FROM_PARENTS: [Method; 4] = [Method::Fork, Method::Vfork, Method::PosixSpawn, Method::Pthread];
 /// Free memory that the largest parent asks for, MiB: its own, and a reserve for page tables and the rest.
 const MEMORY_FOR_LARGEST_MIB: u64 = 1600;
-/// Units made beforehand, one at a time from an empty parent: the first stack and the first page of code are nobody's
-/// steady cost. The same number for every case, or short ones would have colder units.
+/// Units made beforehand, one at a time from an empty parent, since the first stack and the first page of code are no
+/// steady cost. The number is the same for every case; otherwise short cases would have colder units.
 pub const WARM_UP: u64 = 50;
 
 words! {
@@ -44,9 +44,9 @@ words! {
 words! {
     /// The program that makes the units.
     pub enum Program {
-        /// A small one in C with the C library as a shared one, as the sources' were: `guests/c/units.c`.
+        /// A small one in C that uses the shared C library, as the sources' did: `guests/c/units.c`.
         C = "c",
-        /// This command's own worker, which is larger: only for what that adds.
+        /// This command's own worker, which is larger: only to measure what its size adds.
         Threadgauge = "threadgauge",
     }
 }
@@ -54,11 +54,11 @@ words! {
 words! {
     /// How a unit is made and ended.
     pub enum Method {
-        /// `fork`, the child ends, the parent waits for it.
+        /// `fork`; the child ends, and the parent waits for it.
         Fork = "fork",
-        /// `fork` without waiting; a `SIGCHLD` handler reaps: as source 003 did.
+        /// `fork` without waiting; a `SIGCHLD` handler reaps, as in source 003.
         ForkSigchld = "fork-sigchld",
-        /// `vfork`: the parent stands still until the child, in the same memory, has ended.
+        /// `vfork`: the parent is suspended until the child, in the same memory, has ended.
         Vfork = "vfork",
         /// `posix_spawn` of a tiny static program.
         PosixSpawn = "posix_spawn",
@@ -70,13 +70,13 @@ words! {
         Pthread = "pthread",
         /// `std::thread::spawn` and `join`, which no program in C can do.
         Std = "std",
-        /// A job handed to a thread that is there already, and waited for.
+        /// A job handed to an existing thread, and waited for.
         Pool = "pool",
     }
 }
 
 impl Method {
-    /// Those of the program in C.
+    /// Those that the program in C uses.
     pub const IN_C: [Self; 8] = [
         Self::Fork,
         Self::ForkSigchld,
@@ -87,7 +87,7 @@ impl Method {
         Self::Pthread,
         Self::Pool,
     ];
-    /// Those of this command's worker.
+    /// Those that this command's worker uses.
     pub const IN_COMMAND: [Self; 2] = [Self::Fork, Self::Std];
 
     /// What it makes.
@@ -98,8 +98,8 @@ impl Method {
         }
     }
 
-    /// Whether its units can be kept alive while more are made. The parent of a vforked child stands still, and with
-    /// a handler that reaps there is no moment at which all are there.
+    /// Whether its units can be kept alive while more are made. The parent of a vforked child is suspended, and where a
+    /// handler reaps there is no moment at which all exist.
     pub const fn can_hold(self) -> bool {
         !matches!(self, Self::Vfork | Self::ForkSigchld)
     }
@@ -121,11 +121,11 @@ point! {
         program: Program,
         /// How many, all batches together.
         count: u64 = 1..=u64::from(u32::MAX),
-        /// How many are alive at the same time, at the end of a batch.
+        /// How many are alive together at the end of a batch.
         alive: u64 = 1..,
-        /// How many others compute meanwhile.
+        /// How many other threads compute meanwhile.
         busy: u64,
-        /// Memory of the parent that exists, MiB, beyond the program's own.
+        /// Resident memory of the parent beyond the program's own, MiB.
         parent_mib: u64,
         /// Whether that memory is in huge pages.
         huge_pages: bool,
@@ -135,7 +135,7 @@ point! {
 }
 
 impl Case {
-    /// One at a time, nobody else busy, an empty parent, one CPU; in C where that can make it.
+    /// One at a time, nobody else busy, an empty parent, one CPU; by the program in C where it has the method.
     pub const fn base(method: Method, count: u64) -> Self {
         let program = match method {
             Method::Std => Program::Threadgauge,
@@ -167,7 +167,7 @@ impl Case {
     ///
     /// # Errors
     ///
-    /// Says which parameter cannot be, and what can.
+    /// Names the parameter that is not possible, and what is.
     pub fn possible(params: &Params) -> Result<Self, CaseError> {
         let case = Self::read(params)?;
         let method = case.method.name();
@@ -211,14 +211,14 @@ impl Case {
         in_c.or_else(|| self.method.runs_program().then(|| EXIT.missing()).flatten())
     }
 
-    /// As the engine plans it.
+    /// The case with its estimate and what it lacks, for the engine.
     pub fn planned(self) -> PlannedCase {
         PlannedCase::new(self, self.estimate())
     }
 
-    /// Starting the worker, the work, and ending both, on a virtual machine with two CPUs.
+    /// The time of the work, and of starting and ending the worker, on a virtual machine with two CPUs.
     fn estimate(&self) -> Duration {
-        // With the program in C and what it makes to warm up.
+        // Includes the program in C and its warm-up.
         let start = Duration::from_micros(7_000 + WARM_UP * self.unit_us());
         let touch_us = self.parent_mib * if self.huge_pages { 2_500 } else { 500 };
         let work = if self.busy > 0 {
@@ -260,15 +260,15 @@ impl Case {
     }
 }
 
-/// The longest a case with others busy goes on making units: 1.25 ms for each it was asked for, 0.25 s in quick. With 16
-/// others on one CPU every wait for a unit waits for their time slices first.
+/// The longest that a case with busy threads goes on making units: 1.25 ms for each unit asked for, 0.25 s in quick.
+/// With 16 busy threads on one CPU, every wait for a unit first waits for their time slices.
 pub fn busy_limit(count: u64) -> Duration {
     Duration::from_micros(1250 * count)
 }
 
 /// The cases for a site.
 ///
-/// What is soon made is made more often, so that no case is short: after the warm-up, which is the same for all, the time of a
+/// Fast methods make more units, so that no case is short. After the warm-up, which is the same for all, the time of a
 /// unit does not depend on their number.
 pub fn plan(site: &Site) -> Plan {
     let profile = site.profile;
@@ -280,14 +280,14 @@ pub fn plan(site: &Site) -> Plan {
         };
         Case::base(method, profile.pick(few, 4 * few, 100_000))
     };
-    // At least two, so that a machine with one says what it lacks.
+    // At least two, so that a machine with one CPU says what it lacks.
     let all_cpus = (site.cpus.len() as u64).max(2);
     let on_cpus = [1, all_cpus]
         .into_iter()
         .flat_map(|cpus| Method::IN_C.map(|method| base(method).cpus(cpus)));
     let in_command = Method::IN_COMMAND.map(|method| base(method).program(Program::Threadgauge));
     let alive = kept_alive(profile).flat_map(|method| {
-        // Whole batches, one at least.
+        // Whole batches, at least one.
         let count = |alive: u64| (base(method).count.min(10_000) / alive).max(1) * alive;
         ALIVE.map(|alive| Case::base(method, count(alive)).alive(alive))
     });
@@ -331,9 +331,9 @@ fn while_others_are_busy(profile: Profile) -> &'static [Method] {
     profile.pick(&STANDARD[..2], &STANDARD, &Method::IN_C)
 }
 
-/// Each method that copies no page tables shows once, small, that nothing happens to it; the paper profile has the whole
-/// grid. A gigabyte of huge pages is not for quick: a virtual machine that hands free memory back to its host takes
-/// seconds to have it again.
+/// Each method that copies no page tables has one small case, which shows that the parent's memory does not matter to
+/// it. The paper profile has the whole grid. Quick has no gigabyte of huge pages: a virtual machine that returns free
+/// memory to its host takes seconds to get it back.
 fn from_parents(profile: Profile) -> Vec<(Method, (u64, bool))> {
     let [small, small_huge, large, large_huge] = PARENTS;
     let standard = [

@@ -1,7 +1,8 @@
 //! Runs one case: makes units, ends them, and times both.
 //!
-//! Units of a claim are made by a program in C (`guests/c/units.c`, which has the loop and its clocks): what a worker of this
-//! command adds by its own size would be on one side of a comparison only. What it adds is a case of its own.
+//! Units that decide claims are made by a program in C (`guests/c/units.c`), which has the loop and reads the clocks.
+//! This command is larger, and its size would slow down one side of a comparison only. What its size adds is measured
+//! by cases of its own.
 
 use std::io;
 
@@ -16,15 +17,15 @@ use crate::sys::reap::{Ending, reap};
 
 /// Wall time of the whole loop, divided by the units made.
 pub const PER_UNIT: Metric = metric("ns_per_unit", "ns");
-/// CPU time of the whole loop, of its process and that one's children, divided by the units made.
+/// CPU time of the whole loop (of its process and that process's children), divided by the units made.
 pub const CPU_PER_UNIT: Metric = metric("cpu_ns_per_unit", "ns");
 const CREATE_PER_UNIT: Metric = metric("create_ns_per_unit", "ns");
 const REAP_PER_UNIT: Metric = metric("reap_ns_per_unit", "ns");
 /// The median duration of a single creation.
 pub const CREATION: Metric = metric("create_ns_median", "ns");
-/// Wall time of a unit of those that are made after the others have ended, as many as were made beside them.
+/// Wall time per unit, of the units made after the busy threads have ended: as many as were made beside them.
 pub const ALONE_PER_UNIT: Metric = metric("alone_ns_per_unit", "ns");
-/// The median duration of a single creation of these.
+/// The median duration of a single creation among those.
 pub const ALONE_CREATION: Metric = metric("alone_create_ns_median", "ns");
 /// Units made and reaped.
 pub const DONE: Metric = metric("units_done", "units");
@@ -42,7 +43,7 @@ const PARENT_HUGE_MIB: Metric = metric("parent_huge_mib", "MiB");
 ///
 /// # Errors
 ///
-/// When the parameters make no case, memory is not there, or a unit is refused or ends badly.
+/// When the parameters make no case, memory is lacking, or a unit is refused or ends badly.
 pub fn measure(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
     let case = Case::possible(params)?;
     worker.tag("cold");
@@ -148,7 +149,7 @@ fn in_c(case: &Case, worker: &mut Worker) -> Result<(), CaseError> {
     Ok(())
 }
 
-/// By this process. No clock is read inside the loop, which takes the program in C some 0.1 µs a unit.
+/// By this process. No clock is read inside the loop; the program in C reads it there, which takes about 0.1 µs a unit.
 fn in_command(case: &Case, worker: &mut Worker) -> Result<(), CaseError> {
     let unit: fn() -> io::Result<()> = match case.unit {
         Unit::Process => || match reap(fork(|| 0)?)? {
@@ -240,7 +241,7 @@ mod tests {
             let sample = run(case);
             assert_done(case, &sample);
             let alive = sample.noise["mean_alive"];
-            // While they are reaped, all are there.
+            // When reaping begins, all of them exist.
             let reaping = value(&sample, REAP_PER_UNIT) / value(&sample, PER_UNIT);
             assert!(
                 (0.999 * 16.0 * reaping..=16.0).contains(&alive),

@@ -1,10 +1,10 @@
 //! `create`: what making and ending a process or a thread costs, by each method of doing it.
 //!
-//! How it is measured is said in `EXPERIMENT`, which `explain` and the report print. `grid` has the cases, `measure` has one
-//! run by a program in C (`guests/c/units.c`) or by this process, `read` makes the answer of the samples.
+//! How it is measured is said in `EXPERIMENT`, which `explain` and the report print. `grid` has the cases. `measure`
+//! runs one, by a program in C (`guests/c/units.c`) or in this process. `read` reads the answer off the samples.
 //!
-//! The loop of source 003's handler kept the result of a comparison in place of the process id (notes N-09). Its claims are
-//! decided from `fork`, which waits for each child as its threads are waited for.
+//! The loop of source 003's signal handler stored the result of a comparison in place of the process id (notes N-09).
+//! So its claims are decided from `fork`, which waits for each child, as the source waits for its threads.
 
 mod grid;
 mod measure;

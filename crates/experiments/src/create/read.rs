@@ -31,7 +31,7 @@ pub fn answer(view: &View<'_>) -> Answer {
     }
 }
 
-/// The base of a method. A run has one count for each case, so that it stands for any.
+/// The base case of a method. A run has one count for each case, so this one stands for any count.
 const fn base(method: Method) -> Case {
     Case::base(method, 1)
 }
@@ -40,7 +40,7 @@ fn pattern(case: Case) -> Params {
     case.any(&["unit", "count"])
 }
 
-/// What a unit takes.
+/// The time of a unit.
 fn time(case: Case) -> Statistic {
     PER_UNIT.of(pattern(case))
 }
@@ -54,7 +54,7 @@ fn times(of: Case, to: Case) -> Statistic {
     time(of).over(time(to))
 }
 
-/// The same beside others and alone, as many of each.
+/// A metric beside busy threads over the same alone, for as many units.
 fn beside(busy: Case, metric: Metric, alone: Metric) -> Statistic {
     metric.of(pattern(busy)).over(alone.of(pattern(busy)))
 }
@@ -168,7 +168,7 @@ fn as_many(view: &View<'_>, of_100_000: Statistic) -> Test {
     not_measured(reason)
 }
 
-/// The claim is about creation and switching; this is its first half.
+/// The claim is about creation and about switching; this tests creation.
 fn as_processes(view: &View<'_>) -> Test {
     let half = match view.estimated(&times(base(CloneVm), THREAD)) {
         Ok(ours) => format!(
@@ -230,7 +230,8 @@ fn facts(view: &View<'_>) -> Vec<Finding> {
             "A process of its own in shared memory (clone-vm), which is what a thread was before NPTL, takes {} times a \
              thread; the old library's manager thread is not part of it.",
         ),
-        // The claim about creation beside others is about the creating call; the wait for the new thread is another matter.
+        // The claim about creation beside busy threads is about the creating call, not about the wait for the new
+        // thread.
         fact_of(
             beside(busy, PER_UNIT, ALONE_PER_UNIT),
             &format!(
@@ -270,7 +271,7 @@ fn facts(view: &View<'_>) -> Vec<Finding> {
     facts.into_iter().flatten().collect()
 }
 
-/// What a parent's memory does to a method.
+/// The effect of a parent's memory on a method.
 fn from_parent(view: &View<'_>, method: Method, parent: (u64, bool)) -> Option<Finding> {
     let case = base(method).parent(parent);
     let (ours, times) = (view.estimate(&time(case))?, ratio_of(view, case, base(method))?);
@@ -366,7 +367,7 @@ fn ratio_chart<'v>(view: &'v View<'v>) -> Chart<'v> {
     };
     let published = Method::IN_C.map(|method| (method.name(), published(method)));
     let against_thread = |case: Case| match case.method {
-        // The yardstick itself, where there is one.
+        // The reference of the ratios, where it was measured.
         Pthread => view.estimate(&time(case)).map(|_| Estimate {
             value: 1.0,
             ci95: None,
@@ -446,7 +447,7 @@ fn runs_003() -> [Vec<f64>; 3] {
     })
 }
 
-/// Without the largest and the smallest, as the source does; a single run is its own.
+/// The mean without the largest and the smallest run, as the source takes it; of a single run, that run.
 fn mean(runs: &[f64]) -> f64 {
     trimmed_mean(runs).unwrap_or(runs[0])
 }
@@ -458,7 +459,7 @@ fn trimmed_mean(runs: &[f64]) -> Option<f64> {
 /// Source 003's five runs and their trimmed mean, ours beside it, and what a unit takes.
 fn table_003(view: &View<'_>) -> Table {
     const OURS: [Method; 3] = [ForkSigchld, Fork, Pthread];
-    // Five runs or rounds, and three figures of all.
+    // Five runs or rounds, then three figures over all of them.
     let column = |runs: &[f64], write: fn(f64) -> String, of_all: [Option<String>; 3]| {
         let five = (0..5).map(|run| runs.get(run).copied().map(write));
         five.chain(of_all)
@@ -482,7 +483,7 @@ fn table_003(view: &View<'_>) -> Table {
         let per_unit = view.estimate(&time(case)).map(|ours| ours.show("ns"));
         column(&rounds, ns, [trimmed, per_unit, ratio_of(view, case, THREAD)])
     }));
-    // The yardstick itself.
+    // The reference itself.
     for thread in [2, 6] {
         columns[thread][7] = "1".to_owned();
     }
@@ -522,7 +523,7 @@ mod tests {
         testing::view("create", Profile::Quick, cases.into())
     }
 
-    /// Seven rounds about `ns`, of a unit as of a single creation.
+    /// Seven rounds about `ns`, for the time of a unit and of a single creation alike.
     fn cell(case: Case, ns: f64) -> ViewCase {
         let rounds = NOISE.map(|n| n * ns).to_vec();
         testing::case(case, [(PER_UNIT, rounds.clone()), (CREATION, rounds)])
@@ -778,7 +779,7 @@ mod tests {
 
     #[test]
     fn creation_beside_others_stands_next_to_as_many_alone() {
-        // Those of the other case are more, and none of the chart's business.
+        // The base case makes more units, so its time must not reach this chart.
         let view = view([cell(of(Pthread), 9_000.0), beside_others(15_000.0, 10_000.0)]);
         assert_eq!(line(&view, "beside", "nobody beside"), [(0.0, 10.0, true)]);
         assert_eq!(line(&view, "beside", "16 computing beside"), [(0.0, 15.0, true)]);

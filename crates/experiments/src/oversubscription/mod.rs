@@ -3,7 +3,7 @@
 //!
 //! How it is measured is said in `EXPERIMENT`, which `explain` and the report print; `units` runs a case. Here are the
 //! cases and what is read off their figures. Each statistic is one function, which claims, facts, charts and tables
-//! share; the lines of the source are the same functions of its run times.
+//! share. The source's lines are the same functions, applied to its run times.
 
 use threadgauge_lab::prelude::*;
 use threadgauge_results::published::{ContextSwitch, context_switches};
@@ -59,10 +59,10 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// The counts of the source's table.
 const COUNTS: [u64; 14] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192];
 
-/// How many slices all units together work, where `--set slices=…` does not say otherwise.
+/// How many slices of work all units share, unless `--set slices=…` says otherwise.
 ///
-/// 8,192 units then have two each. Every case of every profile does the same work, since the weight of what each
-/// unit costs once depends on it: an overhead at 8,192 units means nothing without the work it was measured with.
+/// 8,192 units then have two each. Every case of every profile does the same work, since a unit's one-time costs weigh
+/// more where the work is less: an overhead at 8,192 units means nothing without the amount of work.
 const SLICES: u64 = 16_384;
 
 /// The source's threads on one CPU: the first of the group of cases that differ in their count.
@@ -88,7 +88,7 @@ const CONFIGURATIONS: [(&str, &str, u64); 5] = [
     ("98 SE", "Windows 98 SE", 1),
 ];
 
-/// How the system starts in the rows of the source's second table, which averages two.
+/// How the system's name begins in the rows of the source's second table, which averages two systems.
 const AVERAGED: &str = "mean of ";
 
 fn plan(site: &Site) -> Plan {
@@ -134,17 +134,17 @@ fn read(view: &View<'_>) -> Answer {
     }
 }
 
-/// A case with what a sample takes on a quiet virtual machine with two CPUs, with starting the worker.
+/// A case with the time of a sample on a quiet virtual machine with two CPUs, including the start of the worker.
 fn planned(case: Case) -> PlannedCase {
     const WORKER_US: u64 = 5_000;
     let two = case.cpus > 1 && case.count > 1;
-    // The more units, the colder each one's stack and kernel data when its turn comes.
+    // The more units there are, the colder are a unit's stack and kernel data when it runs again.
     let slice_ns = match case.mode {
         Mode::Neither | Mode::Sleep => 1_650 + case.count / 3,
         Mode::Yield if case.count <= case.cpus => 2_200,
         Mode::Yield => 3_150 + case.count.min(1_024) * 3,
     };
-    // Two CPUs share the work well, but not the switching of a thousand.
+    // Two CPUs share the work well, but not the switching of a thousand units.
     let share_percent = match case.mode {
         _ if !two => 100,
         Mode::Yield if case.count >= 1_024 => 85,
@@ -171,7 +171,7 @@ const fn yielding_processes(cpus: u64) -> Case {
     Case { unit, cpus, ..ONE }
 }
 
-/// The statistics of a group: of its case with `count` units, whatever work they share.
+/// The statistics of a group of cases: of its case with `count` units, whatever the amount of work.
 impl Case {
     /// The group that never gives up the CPU.
     const fn control(self) -> Self {
@@ -187,7 +187,7 @@ impl Case {
         self.of(ELAPSED, count)
     }
 
-    /// Run time over that of as many units as CPUs.
+    /// Run time over the run time of as many units as CPUs.
     fn slowdown(self, count: u64) -> Statistic {
         self.time(count).over(self.time(self.cpus))
     }
@@ -206,7 +206,7 @@ impl Case {
         self.of(metric, count).less(self.control().of(metric, count))
     }
 
-    /// The same for each switch more.
+    /// The same per additional switch.
     fn per_switch(self, metric: Metric, count: u64) -> Statistic {
         let parts = [metric, VOLUNTARY_SWITCHES, INVOLUNTARY_SWITCHES];
         Statistic::function(parts.map(|part| self.added(part, count)), |added| {
@@ -232,7 +232,7 @@ fn speedup(mode: Mode, count: u64) -> Statistic {
     on(1).over(on(2))
 }
 
-/// What a second CPU brings: 1 for twice the speed.
+/// The gain from a second CPU: 1 for twice the speed.
 fn gain(mode: Mode, count: u64) -> Statistic {
     speedup(mode, count).less_one()
 }
@@ -357,7 +357,7 @@ fn switching(view: &View<'_>, group: Case, units: &str, n: u64) -> Option<Findin
     Some(cost.fact(says, "ns"))
 }
 
-/// Of these counts the one with the least figure.
+/// The one of these counts that has the smallest figure.
 fn least(view: &View<'_>, counts: &[u64], of: impl Fn(u64) -> Statistic) -> Option<(u64, Estimate)> {
     let measured = counts.iter().filter_map(|&n| Some((n, view.estimate(&of(n))?)));
     measured.min_by(|a, b| a.1.value.total_cmp(&b.1.value))
@@ -453,7 +453,7 @@ fn source_row(os: &str, cpus: u64, count: u64) -> Option<&'static ContextSwitch>
     rows.find(|row| row.os.starts_with(os) && row.cpus == cpus && row.threads == count)
 }
 
-/// What a statistic of run times is in the source. Its times have more digits than its printed per cent.
+/// The value of a statistic of run times in the source. Its times have more digits than its printed percentages.
 fn of_source(os: &str, statistic: &Statistic) -> Option<f64> {
     statistic.of_cells(|cell| {
         let (cpus, count) = (cell.pattern.int("cpus")?, cell.pattern.int("count")?);

@@ -159,7 +159,7 @@ fn every_claim_computes_from_the_sources_tables_what_the_source_says() {
     for (id, systems) in decided {
         let (test, claim) = (test_of(id), claim(id).unwrap());
         let figures: Vec<f64> = systems.iter().map(|systems| in_source(&test, systems)).collect();
-        // To the last digit that it gives: some are computed from per cents printed without decimals.
+        // To the last published digit: some are computed from percentages printed without decimals.
         let off = if id.starts_with("win9x") { 0.005 } else { 0.001 };
         let close = |x: f64, y: Option<f64>| (x - y.unwrap()).abs() <= off;
         assert!(
@@ -353,7 +353,7 @@ fn a_difference_of_nothing_is_below_resolution_and_has_no_number() {
     assert!(!says.contains("A switch among 64"), "{says}");
 }
 
-/// What is said of the switches that happened, where yielding threads switch so often on one CPU and on two.
+/// What the answer says of the switches, where yielding threads switch this often on one CPU and on two.
 fn switched(on_one: f64, on_two: f64) -> String {
     let view = run(7, 2, |case| {
         Some((30.0, if case.cpus == 2 { on_two } else { on_one }))

@@ -1,10 +1,10 @@
 //! A case, and running it once: units that start together, share the work, and wait for each other at the end.
 //!
-//! Two gates and a start barrier keep starting and ending out of the figure. The *start gate* holds every unit asleep
-//! until all exist. Behind it is the *start barrier*: each unit counts itself in and yields until the last has come, so
-//! that all are awake and ready to run when the clock starts; waking 8,192 sleepers takes longer than the work. At the
-//! *exit gate* each unit sleeps until the last has finished its share, so that no unit is taken down while another
-//! works.
+//! Two gates and a start barrier exclude starting and ending from the measured time. The *start gate* holds every unit
+//! asleep until all exist. Behind it is the *start barrier*: each unit counts itself in and yields until the last has
+//! come, so that all are awake and ready to run when the clock starts; waking 8,192 sleepers takes longer than the
+//! work. At the *exit gate* each unit sleeps until the last has finished its share, so that no unit is taken down while
+//! another works.
 //!
 //! Everything the units touch lies in memory that threads and forked children share alike, so both run the same
 //! code. Nothing here allocates once the units run.
@@ -26,20 +26,21 @@ use crate::sys::gate::Gate;
 use crate::sys::reap::reap;
 use crate::sys::threads::with_threads;
 
-/// Steps of the burner in a slice: a number and not a time, so that every case and round does the same work. About
-/// 1.6 µs here.
+/// Steps of the burner in a slice, about 1.6 µs here. It is a number and not a time, so that every case and round does
+/// the same work.
 const STEPS_PER_SLICE: u64 = 1_250;
 
 /// How long a unit sleeps in [`Mode::Sleep`].
 const SLEEP: Duration = Duration::from_millis(1);
 
-/// Pieces of a sample whose units sleep after each: one unit alone then sleeps for a quarter of a second.
+/// Pieces of a sample in which units sleep after each piece. One unit alone then sleeps for a quarter of a second in
+/// all.
 const SLEEPING_PIECES: u64 = 256;
 
-/// From the last unit's reaching the start barrier to the last unit's finishing its share.
+/// From the moment the last unit reaches the start barrier until the last unit finishes its share.
 ///
-/// Claims use it and not [`TOTAL`]: they are about switching, and at 8,192 units starting and ending takes ten times as
-/// long as this much work does. The source's total is ten seconds, ours 27 ms of CPU time.
+/// Claims use this and not [`TOTAL`]. They are about switching, and at 8,192 units starting and ending takes ten times
+/// as long as the work. The source's work takes ten seconds, ours 27 ms of CPU time.
 pub(super) const ELAPSED: Metric = metric("elapsed_ns", "ns");
 /// From before the first unit was created to after the last one was reaped.
 pub(super) const TOTAL: Metric = metric("total_ns", "ns");
@@ -49,11 +50,11 @@ pub(super) const START: Metric = metric("start_ns", "ns");
 pub(super) const END: Metric = metric("end_ns", "ns");
 /// CPU time of all units within [`ELAPSED`].
 pub(super) const CPU: Metric = metric("cpu_ns", "ns");
-/// Switches of all units within [`ELAPSED`]: those that gave the CPU up to wait for something.
+/// Voluntary switches of all units within [`ELAPSED`]: a unit gave up the CPU to wait for something.
 pub(super) const VOLUNTARY_SWITCHES: Metric = metric("voluntary_switches", "count");
-/// Those that stayed ready to run; yields are among them.
+/// Involuntary switches: the unit stayed ready to run. Yields are among them.
 pub(super) const INVOLUNTARY_SWITCHES: Metric = metric("involuntary_switches", "count");
-/// After how many pieces of work, of all units, the CPU is given up.
+/// The number of pieces of work, over all units, after which the CPU is given up.
 const PIECES: Metric = metric("pieces", "count");
 /// Both kinds of switches over the pieces.
 pub(super) const SWITCHES_PER_SLICE: Metric = metric("switches_per_slice", "ratio");
@@ -68,9 +69,9 @@ words! {
 words! {
     /// What a unit does after a slice.
     pub(super) enum Mode {
-        /// Offers the CPU to whoever waits.
+        /// Yields the CPU.
         Yield = "yield",
-        /// Goes on: the control.
+        /// Continues: the control.
         Neither = "neither",
         /// Sleeps for 1 ms, as programs that wait for something do.
         Sleep = "sleep",
@@ -100,10 +101,10 @@ impl Case {
         Err(point::refused(params, "slices", &wanted))
     }
 
-    /// How many pieces each unit's share is worked in, with the CPU given up after each.
+    /// The number of pieces of each unit's share. The CPU is given up after each piece.
     ///
-    /// Sleeping units cut the same work into fewer, longer pieces: 16,384 sleeps of one unit alone would add up to
-    /// 17 s. There are 256 pieces, and one a unit where there are more units.
+    /// Sleeping units divide the same work into fewer, longer pieces, since 16,384 sleeps of one unit alone would add
+    /// up to 17 s. There are 256 pieces in all, or one per unit where there are more units.
     pub(super) fn pieces_per_unit(self) -> u64 {
         let share = self.slices / self.count;
         match self.mode {
@@ -128,7 +129,7 @@ pub(super) fn run(case: Case, worker: &mut Worker) -> Result<(), CaseError> {
     shared.check()?;
     let finished_ns = shared.read(LAST_FINISH_NS);
     let between_ns = (finished_ns - shared.read(STARTED_NS)).max(1) as f64;
-    // The stopwatch may have hidden extra work in the whole section: this part gets its share of it.
+    // For a handicapped worker the stopwatch adds work to the whole section; this part gets its share.
     let elapsed_ns = between_ns * (lap.wall_ns as f64 / (ended_ns - begun_ns).max(1) as f64);
     let cpu_ns = shared.read(CPU_NS) as f64;
     let (voluntary, involuntary) = (shared.read(VOLUNTARY) as f64, shared.read(INVOLUNTARY) as f64);
@@ -196,7 +197,7 @@ fn run_processes(shared: &Shared) -> Result<u64, CaseError> {
         let which = || format!("process {} of {count}", created + 1);
         let grouped = child.map_err(|error| refused(which(), &error)).and_then(|pid| {
             children.push(pid);
-            // A group of their own, so that waiting for any of them is waiting for one of them.
+            // A process group of their own, so that waiting for any child of it is waiting for a unit.
             setpgid(Some(pid), Some(children[0]))
                 .map_err(|error| CaseError::failed("making a process group of them", error))
         });
@@ -207,7 +208,7 @@ fn run_processes(shared: &Shared) -> Result<u64, CaseError> {
     }
     let created_ns = clock::monotonic_ns();
     shared.start.open();
-    // Whoever ends first is waited for first: if one was killed, the others wait for it at the exit gate for ever.
+    // Wait for whichever ends first: if one was killed, the others wait at the exit gate for ever.
     let mut reaped = Vec::with_capacity(children.len());
     while reaped.len() < children.len() {
         let ended = retry_on_intr(|| waitpgid(children[0], WaitOptions::empty()))
@@ -236,11 +237,11 @@ fn end_all(children: &[Pid]) {
     }
 }
 
-// The cells that all units share. What is written often while units run has a cache line of its own.
+// The cells that all units share. A cell that is written often while units run has a cache line of its own.
 const CELLS: usize = 24;
 /// Units that have reached the start barrier.
 const READY: usize = 0;
-/// When the last had; 0 until then. The flag that lets all go.
+/// When the last one did; 0 until then. It is also the flag that releases all of them.
 const STARTED_NS: usize = 8;
 /// Whether the units are to return without working.
 const CANCELLED: usize = 9;
@@ -252,7 +253,8 @@ const LAST_FINISH_NS: usize = 17;
 const ALIVE_NS: usize = 18;
 /// Steps done, summed over units.
 const STEPS: usize = 19;
-/// CPU time and switches in between, summed over units: each subtracts what it had and adds what it has.
+/// CPU time and switches between start and finish, summed over units. Each unit subtracts its reading at the start and
+/// adds its reading at the finish.
 const CPU_NS: usize = 20;
 const VOLUNTARY: usize = 21;
 const INVOLUNTARY: usize = 22;
@@ -296,15 +298,16 @@ impl Shared {
         self.exit.pass();
     }
 
-    /// Waits, ready to run, for the last to come.
+    /// Waits, ready to run, until the last unit has come.
     fn pass_start_barrier(&self) {
-        // AcqRel: the last one's start comes after everything the others did before.
+        // AcqRel: the start happens after everything the others did before the barrier.
         let last = self.cell(READY).fetch_add(1, AcqRel) + 1 == self.case.count;
         if last {
             // Release: pairs with the Acquire load below.
             self.cell(STARTED_NS).store(clock::monotonic_ns(), Release);
-            // Read after the start, though it takes half a millisecond at 8,192 threads: read before, the kernel
-            // often takes the CPU away behind it, and the others' yields at the barrier are counted as their work's.
+            // Read after the start, though that takes half a millisecond at 8,192 threads. After a reading before the
+            // start the kernel often preempts this thread, and the others' yields at the barrier would count as part of
+            // the work.
             if self.case.unit == Unit::Thread {
                 self.account(AtomicU64::fetch_sub);
             }
@@ -325,7 +328,8 @@ impl Shared {
         for piece in 1..=pieces {
             Burner::burn_units(steps);
             match self.case.mode {
-                // Its end gives the CPU up by itself: with two slices each, a yield more would be half as many again.
+                // The end of a unit gives up the CPU anyway. With two slices each, one more yield would mean half as
+                // many switches again.
                 Mode::Yield if piece < pieces => yield_now(),
                 Mode::Yield | Mode::Neither => {}
                 Mode::Sleep => sleep(SLEEP),
@@ -334,7 +338,7 @@ impl Shared {
         steps * pieces
     }
 
-    /// Leaves the figures; the last one opens the exit gate.
+    /// Records the unit's figures; the last unit opens the exit gate.
     fn finish(&self, steps: u64) {
         let now_ns = clock::monotonic_ns();
         let started_ns = self.read(STARTED_NS);
@@ -344,7 +348,7 @@ impl Shared {
         if self.case.unit == Unit::Process {
             self.account(AtomicU64::fetch_add);
         }
-        // AcqRel: whoever is last has seen what the others left.
+        // AcqRel: the last unit sees what the others recorded.
         let last = self.cell(FINISHED).fetch_add(1, AcqRel) + 1 == self.case.count;
         if last {
             if self.case.unit == Unit::Thread {
@@ -354,9 +358,9 @@ impl Shared {
         }
     }
 
-    /// Subtracts from the sums what was used before the work, adds to them what was used after it; they wrap around, so
-    /// that they are right whatever the order. For threads one reading covers all of them, so the first and the last
-    /// unit take it; a process can only read its own.
+    /// Subtracts the reading before the work from the sums, or adds the reading after it. The sums wrap around, so the
+    /// order does not matter. One thread's reading covers all threads, so the unit that starts the clock and the last
+    /// one to finish take it; a process can only read its own.
     fn account(&self, change: fn(&AtomicU64, u64, Ordering) -> u64) {
         let usage = usage_self();
         let cpu_ns = u64::try_from(usage.cpu().as_nanos()).unwrap_or(0);
@@ -365,7 +369,7 @@ impl Shared {
         change(self.cell(INVOLUNTARY), usage.switches.involuntary, Relaxed);
     }
 
-    /// Whether the work was done: all of it, once.
+    /// Checks that all of the work was done exactly once.
     fn check(&self) -> Result<(), CaseError> {
         let (done, finished) = (self.read(STEPS), self.read(FINISHED));
         let wanted = self.case.slices * STEPS_PER_SLICE;
@@ -448,13 +452,14 @@ mod tests {
         );
     }
 
-    // Figures are asserted of processes alone: a thread's are those of the whole process, and other tests run in it.
+    // These tests assert figures of processes only: a thread reads those of the whole process, in which other tests
+    // run.
 
     #[test]
     fn sleeping_is_counted_as_waiting() {
         let waits = |mode| figure(&measured(case(Unit::Process, mode, 32), 0), VOLUNTARY_SWITCHES);
-        // Eight sleeps each; a page that must be waited for may come on top. Who loses the CPU while it lies down, and
-        // comes back when its time is over, has not slept.
+        // Eight sleeps each. Waiting for a page may add a switch. A unit that is preempted before it sleeps, and runs
+        // again only after its time is over, does not sleep.
         let sleeping = waits(Mode::Sleep);
         assert!((128.0..=256.0 + 32.0).contains(&sleeping), "{sleeping}");
         let neither = waits(Mode::Neither);
@@ -473,7 +478,7 @@ mod tests {
 
     #[test]
     fn hidden_work_shows_in_the_figure() {
-        // Three times the time, and a single process cannot use more CPU time than time passes.
+        // Three times the time; and a single process cannot use more CPU time than wall time.
         let sample = measured(case(Unit::Process, Mode::Neither, 1), 200);
         let elapsed_ns = figure(&sample, ELAPSED);
         assert!(elapsed_ns > 2.9 * figure(&sample, CPU), "{sample:?}");

@@ -1,4 +1,4 @@
-//! The cases: what one is, the source's series of them, which of them a profile runs, and what the source measured.
+//! The cases: what a case is, the source's series, which cases a profile runs, and what the source measured.
 
 use threadgauge_lab::prelude::*;
 use threadgauge_results::published::{PrintRun, PublishedMean, means, print_runs};
@@ -8,13 +8,13 @@ use crate::guests::PRINT;
 
 use super::line::{LONGEST_PAYLOAD_BYTES, bytes_per_unit};
 
-/// The metric that everything is read off.
+/// The metric that all answers use.
 pub(super) const ELAPSED: Metric = metric("elapsed_ns", "ns");
 /// CPU time of parent and units.
 pub(super) const CPU: Metric = metric("cpu_ns", "ns");
-/// CPU time of the reader; 0 where nobody reads.
+/// CPU time of the reader; 0 where there is none.
 pub(super) const READER_CPU: Metric = metric("reader_cpu_ns", "ns");
-/// Lines that did not arrive whole.
+/// Lines that did not arrive in one piece.
 pub(super) const TORN: Metric = metric("torn_lines", "lines");
 
 words! {
@@ -40,7 +40,7 @@ words! {
     }
 }
 words! {
-    /// How lines become writes.
+    /// How lines are buffered.
     pub(super) enum Buffering {
         /// One write a line.
         Line = "line",
@@ -61,7 +61,7 @@ point! {
         payload_bytes: u64 = 1..=LONGEST_PAYLOAD_BYTES,
         /// What is printed into.
         sink: Sink,
-        /// How lines become writes.
+        /// How lines are buffered.
         buffering: Buffering,
         /// How many CPUs all are pinned to.
         cpus: u64 = 1..,
@@ -84,13 +84,13 @@ impl Case {
         self.units * bytes_per_unit(self.payload_bytes, self.prints)
     }
 
-    /// Whether a line is one write, or reaches the sink as if it were: through one buffer in order.
+    /// Whether every line reaches the sink in one piece: as one write, or in order through one buffer.
     pub(super) fn lines_stay_whole(&self) -> bool {
         self.buffering == Buffering::Line || self.unit == Unit::Thread
     }
 
-    /// How often a sample runs it, each time from cold, for its mean: short runs several times. It follows from the work, so
-    /// that processes and threads are repeated alike.
+    /// How often a sample runs the case, each time from cold, to take the mean: short runs several times. It depends on
+    /// the amount of work alone, so processes and threads are repeated equally often.
     pub(super) const fn repetitions(&self) -> u64 {
         match self.lines() {
             ..=13_000 => 4,
@@ -98,7 +98,7 @@ impl Case {
         }
     }
 
-    /// As the engine plans it.
+    /// The case with its estimate, for the engine.
     pub(super) fn planned(self) -> PlannedCase {
         PlannedCase {
             skip: PRINT.missing(),
@@ -106,14 +106,14 @@ impl Case {
         }
     }
 
-    /// What a sample takes on a small virtual machine: starting the worker, making the units, printing.
+    /// The time of a sample on a small virtual machine: starting the worker, making the units, printing.
     fn estimate(&self) -> Duration {
         const WORKER_NS: u64 = 6_000_000;
         let unit_ns = match self.unit {
             Unit::Process => 140_000,
             Unit::Thread => 30_000,
         };
-        // Of a write, and of a byte, ns.
+        // The time of a write and of a hundred bytes, ns.
         let (write_ns, hundred_bytes_ns) = match self.sink {
             Sink::Null => (170, 0),
             Sink::Pipe => (280, 35),
@@ -130,7 +130,7 @@ impl Case {
 }
 
 words! {
-    /// One of the source's series, by the name that its published runs carry.
+    /// One of the source's series, with its name in the published runs.
     pub(super) enum Series {
         /// Experiment 1: lines per unit, one core.
         Prints = "repeat_single_core",
@@ -154,7 +154,7 @@ impl Series {
         }
     }
 
-    /// Its case with such a count, for threads, on the sink that decides claims: a pipe, and a write a line.
+    /// Its case with this count, for threads, on the sink that decides claims: a pipe, with one write per line.
     pub(super) const fn at(self, count: u64) -> Case {
         let (units, prints) = match self {
             Self::Units => (count, 1_000),
@@ -185,7 +185,7 @@ impl Series {
         (series.name(), case.unit.name(), case.units, Some(case.prints))
     }
 
-    /// The source's runs of a case, s, in its order.
+    /// The source's runs of a case, s, in the source's order.
     pub(super) fn runs(self, case: Case) -> Vec<f64> {
         let wanted = self.published_as(case);
         let of =
@@ -207,7 +207,7 @@ impl Series {
         means().iter().find(|mean| of(mean) == wanted)
     }
 
-    /// What a statistic of times was in the source.
+    /// The value of a statistic of times in the source.
     pub(super) fn published(self, statistic: &Statistic) -> Option<f64> {
         statistic.of_cells(|cell| self.seconds(Case::read(&cell.pattern).ok()?))
     }
@@ -215,12 +215,12 @@ impl Series {
 
 /// The cases of a profile.
 ///
-/// Claims are decided on one sink in every profile, so that verdicts can be compared: the pipe, since the source's
-/// console read every byte too. A pseudo-terminal is nearer to a console, yet ten times dearer a line: quick could not
-/// have it.
+/// Claims are decided on one sink in every profile, so that verdicts can be compared. It is the pipe, since the
+/// source's console read every byte too. A pseudo-terminal is closer to a console, but a line costs ten times as much,
+/// which is too much for quick.
 ///
-/// Of the pipe, quick has every cell up to 1,000 lines a unit; of the other sinks only what shows that they differ. Two
-/// CPUs, more units and longer lines into `/dev/null` would take another 2 s a round.
+/// Into the pipe, quick has every cell up to 1,000 lines a unit. Into the other sinks it has only enough to show that
+/// they differ. Two CPUs, more units and longer lines into `/dev/null` would take another 2 s a round.
 pub(super) fn plan(site: &Site) -> Plan {
     use Buffering::{Block, Line};
     let up_to = |most: u64, series: &[Series]| {
@@ -235,7 +235,7 @@ pub(super) fn plan(site: &Site) -> Plan {
             (Sink::Null, Line, up_to(1_000, row)),
             (Sink::Pipe, Block, two),
         ],
-        // Of the terminal and the file no more than 1,000 lines: 10,000 take 5 s and 2 s a case.
+        // Into the terminal and the file at most 1,000 lines: 10,000 take 5 s and 2 s a case.
         Profile::Standard => vec![
             (Sink::Pipe, Line, up_to(10_000, every)),
             (Sink::Null, Line, up_to(10_000, row)),

@@ -1,7 +1,7 @@
 //! The line that every unit prints, and the check of what arrived.
 //!
-//! Owns the form of a line (`hello linux[17]`, the source's), which `guests/c/print.c` prints, and the check that a stream
-//! consists of whole lines. Knows nothing of descriptors, units or time.
+//! Owns the form of a line (`hello linux[17]`, as in the source), which `guests/c/print.c` prints, and the check that a
+//! stream consists of whole lines. Knows nothing of descriptors, units or time.
 
 /// The source's string: 11 characters. Longer payloads repeat it.
 const TEXT: &[u8] = b"hello linux";
@@ -13,7 +13,7 @@ pub(super) const FINAL_WORD: &[u8] = b"all done\n";
 /// kernel keeps whole.
 pub(super) const LONGEST_PAYLOAD_BYTES: u64 = 480;
 
-/// Room for payload, brackets, the longest counter and the newline.
+/// Bytes for payload, brackets, the longest counter and the newline.
 const LONGEST: usize = LONGEST_PAYLOAD_BYTES as usize + 2 + DIGITS + 1;
 
 /// Digits of the largest counter.
@@ -34,9 +34,9 @@ pub(super) struct Received {
     pub bytes: u64,
     /// Whole lines, without the final word.
     pub lines: u64,
-    /// Lines that were not whole: anything else that ended in a newline, and a rest without one.
+    /// Torn lines: anything else that ends in a newline, and a remainder without one.
     pub torn_lines: u64,
-    /// Counters of the whole lines, added up: proof that each was printed.
+    /// The sum of the counters of the whole lines, which shows that each was printed.
     pub counters: u64,
     /// How often the final word came.
     pub final_words: u64,
@@ -48,8 +48,8 @@ pub(super) struct Received {
 
 /// Checks a stream, piece by piece.
 ///
-/// Its time is part of what it costs to read (as a terminal looks at every character), so the way of
-/// a whole line is one comparison of its payload and a look at its digits.
+/// Its time is part of the cost of reading, as a terminal looks at every character. So checking a whole line is quick:
+/// one comparison of its payload, and its digits.
 pub(super) struct Checker {
     payload: Vec<u8>,
     prints: u64,

@@ -2,8 +2,8 @@
 //! (Source 003's fork.c and thread.c, P-04 to P-16.)
 //!
 //! How it is measured is said in `EXPERIMENT`, which `explain` and the report print. `case` says what is run and what
-//! the source measured, `program` has a program in C run it (`line` is what is printed, `sink` what it goes into and who
-//! reads it), and `read` makes the answer.
+//! the source measured. `program` runs it by a program in C; `line` is what is printed, `sink` where it goes and who
+//! reads it. `read` reads the answer off the samples.
 
 mod case;
 mod line;

@@ -1,8 +1,9 @@
-//! The measured program: units are made, print and are waited for; a final word; all is read.
+//! The measured program: units are made, print, and are waited for; then a final word is printed, and all is read.
 //!
-//! A program in C does it, as the source's did (`guests/c/print.c`): by processes or by threads, the same program. Owned here: what
-//! lies between its first clock and the reader's last, and the proof that it was done. Each sample is one run from cold. Units do
-//! not start from a barrier: the source's begin to print as soon as they are made, and that is what its figures hold.
+//! It is a program in C, as the source's was (`guests/c/print.c`), the same for processes and threads. Owned here: the
+//! time between its first reading of the clock and the reader's last one, and the check that the work was done. Each
+//! run is from cold. Units do not wait at a barrier: the source's units begin to print as soon as they are made, and
+//! its figures include that.
 
 use std::process::Stdio;
 
@@ -29,7 +30,7 @@ pub(super) fn measure(case: &Case, worker: &mut Worker) -> Result<(), CaseError>
         worker.record(metric, mean);
     }
     let [elapsed_ns, .., alive_ns] = means;
-    // Of units between their first and their last instruction.
+    // The mean number of units between their first and their last instruction.
     worker.record(metric("mean_alive", "units"), alive_ns / elapsed_ns.max(1.0));
     worker.record(metric("repetitions", "runs"), repetitions as f64);
     worker.tag("cold");
@@ -72,7 +73,7 @@ fn run(case: &Case, worker: &mut Worker) -> Result<[f64; FIGURES.len()], CaseErr
         bytes,
         alive_ns,
     ] = values;
-    // What is told where nobody can read.
+    // What is reported where nobody can read.
     let written = Received {
         bytes: bytes + FINAL_WORD.len() as u64,
         lines: case.lines(),
@@ -123,7 +124,7 @@ fn print_all(case: &Case, worker: &Worker, sink: Stdio) -> Result<Figures<7>, Ca
     )
 }
 
-/// Whether all that was to be printed has arrived, and lines are whole where they must be.
+/// Checks that everything has arrived, and that lines are whole where they must be.
 fn check(case: &Case, received: &Received) -> Result<(), CaseError> {
     let lines = case.lines();
     // A terminal makes two bytes of a newline.

@@ -1,4 +1,4 @@
-//! What the samples say: each statistic once, and with them claims, facts, charts and tables.
+//! Reads the answer off the samples: each statistic once, and claims, facts, charts and tables made of them.
 
 use threadgauge_lab::prelude::*;
 use threadgauge_results::{Figure, Table, units};
@@ -39,7 +39,7 @@ const LINES: [Destination; 4] = [
 /// Where block buffering is compared with it.
 const BLOCKS: Destination = (Sink::Pipe, Buffering::Block);
 
-/// In words.
+/// Its name in sentences and charts.
 fn name((sink, buffering): Destination) -> String {
     let sink = match sink {
         Sink::Null => "/dev/null",
@@ -93,17 +93,17 @@ fn mean_ratio(series: &[Series]) -> Statistic {
     Statistic::geometric_mean(cases.map(process_over_thread))
 }
 
-/// From how many lines a unit on processes lead, among these cases (see [`processes_lead_from`]).
+/// The number of lines per unit from which processes are faster, among these cases (see [`processes_lead_from`]).
 fn crossover(row: &[Case]) -> Statistic {
     let prints: Vec<f64> = row.iter().map(|case| case.prints as f64).collect();
     let ratios = row.iter().copied().map(process_over_thread);
     Statistic::function(ratios, move |ratios| processes_lead_from(&prints, ratios))
 }
 
-/// The count from which processes are faster, to the largest measured: where process/thread falls through 1 for
-/// the last time, interpolated in both logarithms. Where it never does, the count lies beyond what was
-/// measured, and the nearest measured one stands for it: the first, if processes lead throughout, or the last.
-/// (Leaving such rounds out would make a crossing of those few rounds that happen to have one.)
+/// The count from which processes stay faster, up to the largest measured: where process/thread falls below 1 for the
+/// last time, interpolated on both logarithms. Where that never happens, the count lies outside what was measured. Then
+/// it is the nearest measured count: the first, if processes are faster throughout, else the last. (Without such
+/// rounds, the estimate would rest on the few rounds that happen to have a crossing.)
 fn processes_lead_from(prints: &[f64], process_over_thread: &[f64]) -> f64 {
     match process_over_thread.iter().rposition(|ratio| *ratio >= 1.0) {
         None => prints.first().copied().unwrap_or(f64::NAN),
@@ -202,7 +202,7 @@ fn claims(view: &View<'_>) -> Vec<Claim> {
     tests.map(|(id, test)| (id, or_longer(view, test))).to_vec()
 }
 
-/// Says who has the cells that quick has not.
+/// Names the command that has the cells that quick lacks.
 fn or_longer(view: &View<'_>, test: Test) -> Test {
     let statistics = test.statistics();
     let mut cells = statistics.iter().flat_map(|statistic| statistic.cells());
@@ -219,8 +219,8 @@ fn or_longer(view: &View<'_>, test: Test) -> Test {
     }
 }
 
-/// The spread of the times into a file against that into the pipe, 255 units of 1,000 lines: the geometric mean
-/// of both kinds' ratios.
+/// The spread of the times into a file over that into the pipe, for 255 units of 1,000 lines: the geometric mean of the
+/// ratios of processes and of threads.
 ///
 /// # Errors
 ///
@@ -268,7 +268,7 @@ fn file_spread(view: &View<'_>) -> Result<Estimate, Lack> {
     })
 }
 
-/// Of spreads in the order file, pipe, file, pipe.
+/// The geometric mean ratio, of spreads in the order file, pipe, file, pipe.
 fn spread_ratio(spreads: &[f64]) -> f64 {
     let pairs = spreads.chunks_exact(2);
     let ratios: Vec<f64> = pairs.map(|pair| pair[0] / pair[1]).collect();
@@ -293,7 +293,7 @@ fn answer(view: &View<'_>) -> String {
     format!("Into a pipe on one CPU, 255 processes take {ends} as 255 threads{lead}.")
 }
 
-/// Who finishes first over the counts measured, and from where on if that changes.
+/// Which kind finishes first over the measured counts, and from which count on where that changes.
 fn lead(view: &View<'_>, into: Destination) -> Option<(String, Option<Estimate>)> {
     let row = measured(view, into);
     let [first, .., last] = &row[..] else {
@@ -421,7 +421,7 @@ fn rankings(view: &View<'_>) -> Vec<(String, Vec<Params>)> {
     vec![(title.to_owned(), cases)]
 }
 
-/// Ratios and shares, so that the source's curves can stand beside ours.
+/// Ratios and shares, so that the source's curves are comparable with ours.
 fn charts(view: &View<'_>) -> Vec<Figure> {
     let ratios = |into| row(into).map(|case| (case.prints, process_over_thread(case)));
     let title = "Time of 255 processes over time of 255 threads, one CPU";

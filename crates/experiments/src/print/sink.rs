@@ -1,8 +1,8 @@
 //! What is printed into, and the process that reads it.
 //!
-//! Owns opening a sink, its reader, and knowing when everything has arrived. The reader is a process
-//! forked before the clock runs, pinned like the worker, the same for both kinds of unit: its work
-//! is part of the case (a console works too), and its CPU time is told apart.
+//! Owns opening a sink, its reader, and knowing when everything has arrived. The reader is a process forked before the
+//! clock starts, pinned like the worker, and the same for both kinds of unit. Its work is part of the case, as a
+//! console's is; its CPU time is reported separately.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -48,9 +48,9 @@ struct Reader {
 
 /// A sink that has taken everything.
 pub(super) enum Drained {
-    /// And nobody knows what it was.
+    /// What it took cannot be read back.
     Unread,
-    /// What the process saw that has read it.
+    /// What the reading process received.
     Read(Pid, Received),
     /// A file that is still to be read.
     File(OwnedFd, Checker),
@@ -88,7 +88,7 @@ impl Channel {
         self.write_end.as_fd()
     }
 
-    /// Whether the file system of a file keeps it in memory: it never reaches a disk, which the source's log did.
+    /// Whether the file system keeps the file in memory, so that it never reaches a disk, unlike the source's log.
     pub(super) fn is_in_memory(&self) -> bool {
         is_in_memory(&self.write_end)
     }
@@ -129,13 +129,13 @@ impl Drained {
 }
 
 impl Reader {
-    /// Forks a reader of the first end and waits until it is ready to; what is printed goes into the second.
+    /// Forks a reader of the first end and waits until it is ready. Units write into the second end.
     fn start(ends: (OwnedFd, OwnedFd), mut checker: Checker) -> Result<(OwnedFd, ReadBy), CaseError> {
         let (read_end, write_end) = ends;
         let (reports, report_to) = pipe_with(PipeFlags::CLOEXEC)
             .map(|(reports, report_to)| (File::from(reports), File::from(report_to)))
             .map_err(|e| CaseError::failed("cannot make the pipe for the reader's report", e))?;
-        // Allocated and touched before the fork, so that the reader need not while the clock runs.
+        // Allocated and touched before the fork, so that the reader need not do it while the clock runs.
         let mut buffer = vec![1; READ_BYTES];
         // The child must drop its copy of the write end, or it would wait for itself.
         let mut write_end = Some(write_end);
@@ -172,7 +172,7 @@ impl Reader {
     }
 }
 
-/// The reader's life: a byte when it is ready, what [`Reader::report`] takes at the end.
+/// What the reader does: writes a byte when it is ready, and at the end what [`Reader::report`] reads.
 fn life(
     read_end: &OwnedFd,
     mut report_to: &File,
@@ -212,8 +212,8 @@ fn read_to_end(from: impl AsFd, checker: &mut Checker, buffer: &mut [u8]) -> rus
     }
 }
 
-/// A file without a name in the folder for temporary files: gone with the worker, whatever happens to it.
-/// Appending, so that each write stands whole at the end.
+/// A file without a name in the folder for temporary files. It is gone when the worker ends, however it ends. Opened
+/// for appending, so that each write lands whole at the end.
 fn temporary_file() -> Result<OwnedFd, CaseError> {
     let folder = std::env::temp_dir();
     open_nameless(&folder).map_err(|e| {
@@ -227,7 +227,7 @@ fn open_nameless(folder: &std::path::Path) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CLOEXEC;
     let mode = Mode::RUSR | Mode::WUSR;
     match rustix::fs::open(folder, flags | OFlags::TMPFILE, mode) {
-        // Not every file system can: there, a name that lives for a moment.
+        // Not every file system can do that: there the file has a name for a moment.
         Err(Errno::OPNOTSUPP | Errno::ISDIR) => {
             let name = folder.join(format!(".threadgauge-print-{}", std::process::id()));
             let file = rustix::fs::open(&name, flags | OFlags::CREATE | OFlags::EXCL, mode)?;

@@ -9,7 +9,7 @@ use threadgauge_lab::refusal::refused;
 /// Rows and columns: three matrices of doubles are 0.84 MiB, about a core's own cache.
 const N: usize = 192;
 const PRODUCTS: usize = 4;
-/// How often each is multiplied: some 9 ms here, so that a scheduler that shares the CPU cuts it into slices.
+/// How often each is multiplied: some 9 ms here, long enough for the scheduler to slice it.
 const REPEATS: usize = 8;
 
 /// Two factors and their product.

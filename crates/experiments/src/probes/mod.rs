@@ -1,5 +1,5 @@
-//! Question: several small ones that source 000 answers by the way: do sleepers slow others, does slicing matrix work cost, does
-//! reading the clock give up the CPU, does a timer stop its thread, does a compiler remove an empty loop?
+//! Question: several small ones that source 000 answers in passing. Do sleepers slow others? Does slicing matrix work
+//! cost? Does reading the clock give up the CPU? Does a timer stop its thread? Does a compiler remove an empty loop?
 //!
 //! One file a probe; how each is measured is said in `EXPERIMENT`.
 
@@ -50,7 +50,7 @@ point! {
     struct Case { what: What, how: How, cpus: u64 = 1..=1 }
 }
 
-/// A probe: its case, what a sample takes (ms), and what does it and says how long it took (ns).
+/// A probe: its case, the time of a sample (ms), and the function that does it and returns how long it took (ns).
 type Probe = (What, How, u64, fn(&mut Worker) -> Result<f64, CaseError>);
 
 const PROBES: [Probe; 12] = [
@@ -206,7 +206,7 @@ fn claims(view: &View<'_>) -> Vec<Claim> {
         ("slicing-long-matrix-work-loses", sliced().into()),
         (
             "clock-reading-yields-cpu",
-            // A scheduler that takes the CPU away does so from everybody: some switches must be the thread's own doing.
+            // The scheduler preempts any thread, so some switches must be voluntary.
             Test::from(reading(SWITCHES)).also(
                 "the thread itself gave up the CPU",
                 Range::at_least(1.0),

@@ -13,7 +13,7 @@ const NEIGHBOURS: usize = 16;
 const WORK: Duration = Duration::from_millis(10);
 /// How long a sleeper sleeps at a time.
 const NAP: Duration = Duration::from_millis(10);
-/// After how many steps a computing neighbour looks whether it is over.
+/// After how many steps a computing neighbour checks whether the case is over.
 const STEPS: u64 = 20_000;
 
 pub(super) fn alone(worker: &mut Worker) -> Result<f64, CaseError> {
@@ -34,14 +34,14 @@ fn beside(worker: &mut Worker, count: usize, pastime: impl Fn() + Sync) -> Resul
     let over = AtomicBool::new(false);
     let (here, all_here) = mpsc::channel();
     let lap = thread::scope(|scope| {
-        // Neighbours end when this is dropped, however this ends.
+        // Neighbours end when this is dropped, however the case ends.
         let _over = Over(&over);
         for i in 0..count {
             let (here, over, pastime) = (here.clone(), &over, &pastime);
             let neighbour = move || {
-                // Nobody listens when the case has failed meanwhile.
+                // Nobody receives this when the case has failed meanwhile.
                 let _ = here.send(());
-                // Pairs with the store in `Over`; it carries nothing but itself.
+                // Pairs with the store in `Over`. The flag publishes no other data.
                 while !over.load(Ordering::Relaxed) {
                     pastime();
                 }
@@ -58,7 +58,7 @@ fn beside(worker: &mut Worker, count: usize, pastime: impl Fn() + Sync) -> Resul
     Ok(lap.wall_ns as f64)
 }
 
-/// Tells the neighbours that it is over.
+/// Tells the neighbours to end, when dropped.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {

@@ -12,7 +12,7 @@ use threadgauge_lab::prelude::*;
 pub(super) const ON_CPU: Metric = metric("on_cpu", "share");
 
 const AFTER_NS: u64 = 20_000_000;
-/// Steps between two looks at the timer, some 20 µs.
+/// Steps between two checks of the timer, some 20 µs.
 const STEPS: u64 = 10_000;
 
 pub(super) fn armed(worker: &mut Worker) -> Result<f64, CaseError> {
@@ -45,7 +45,7 @@ pub(super) fn unarmed(worker: &mut Worker) -> Result<f64, CaseError> {
     })
 }
 
-/// Computes until what `begin` returns says that it is time.
+/// Computes until the function that `begin` returns says true.
 fn compute_until<T: Fn() -> bool>(
     worker: &mut Worker,
     begin: impl FnOnce() -> Result<T, CaseError>,

@@ -1,12 +1,12 @@
 //! Many threads at once, bare: `pthread_create` for all of them, something done while they are there,
 //! `pthread_join` for all of them.
 //!
-//! `std::thread` is not used: it maps an alternate signal stack for every thread, which doubles the mappings of
-//! 8,192 threads and the time it takes to start them. Stacks are small and of one size: the C library's default
-//! follows `ulimit -s`, so the same machine would give other figures in another shell, and 8,192 times 8 MiB are
-//! refused where memory may not be overcommitted. They are ours and go at once, when all threads have ended: the C library
-//! keeps 40 MiB of stacks and unmaps every other one as its thread ends, each time telling every CPU, which at 8,192
-//! threads takes longer than all that is measured.
+//! `std::thread` is not used: it maps an alternate signal stack for every thread, which doubles the mappings of 8,192
+//! threads and the time it takes to start them. Stacks are small and of one size. The C library's default follows
+//! `ulimit -s`, so the same machine would give other figures in another shell; and 8,192 times 8 MiB are refused where
+//! memory may not be overcommitted. The stacks are ours and are unmapped together, when all threads have ended. The C
+//! library keeps 40 MiB of stacks and unmaps every other one as its thread ends, with a TLB flush on every CPU. At
+//! 8,192 threads that takes longer than everything that is measured.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
@@ -60,7 +60,8 @@ pub fn with_threads<F: Fn() + Sync, R>(
 }
 
 impl Threads {
-    /// The caller drops `self`, and so joins the threads, before `body`'s borrow ends and before `stacks` are given back.
+    /// The caller drops `self`, and so joins the threads, before `body`'s borrow ends and before `stacks` are given
+    /// back.
     fn create<F: Fn() + Sync>(&mut self, stacks: &Stacks, count: usize, body: &F) -> Result<(), Refused> {
         let mut attributes = Attributes::new().map_err(|error| Refused { created: 0, error })?;
         for created in 0..count {
@@ -70,8 +71,8 @@ impl Threads {
                 .map_err(|error| Refused { created, error })?;
             let mut thread = MaybeUninit::uninit();
             // SAFETY: `thread` can be written, the attributes are initialised, and `enter::<F>` gets the `&F` it
-            // expects, which outlives the thread: `with_threads` joins it before it gives `body` back. So does the stack,
-            // which no other thread has.
+            // expects, which outlives the thread: `with_threads` joins it before it gives `body` back. So does the
+            // stack, which no other thread has.
             let refused = unsafe {
                 libc::pthread_create(
                     thread.as_mut_ptr(),
@@ -136,8 +137,8 @@ impl Stacks {
         let bytes = Self::stride() * count.max(1);
         // SAFETY: a fresh anonymous mapping at an address of the kernel's choice overlaps nothing of ours.
         let base = unsafe { mmap_anonymous(null_mut(), bytes, access, flags) }?;
-        // A page of 2 MiB for a few kilobytes that are used would be zeroed for nothing.
-        // SAFETY: the advice is about our own mapping and changes no byte of it; refused where there are no huge pages.
+        // A huge page of 2 MiB would be zeroed for a few kilobytes that are used. SAFETY: the advice is about our own
+        // mapping and changes no byte of it; refused where there are no huge pages.
         let _ = unsafe { madvise(base, bytes, Advice::LinuxNoHugepage) };
         let base = NonNull::new(base).ok_or_else(|| io::Error::other("stacks were mapped at 0"))?;
         Ok(Self { base, count })
@@ -159,8 +160,9 @@ impl Stacks {
     }
 }
 
-/// Makes a page one that ends the process that touches it: by a mark in the page table where the kernel can (from 6.13 on, in
-/// memory that is not locked), else by its protection, which splits the mapping in two: with 8,192 stacks a sixth of all their time.
+/// Makes a guard page: the process that touches it ends. Where the kernel can (from 6.13 on, in memory that is not
+/// locked), by a mark in the page table. Otherwise by its protection, which splits the mapping in two; with 8,192
+/// stacks that takes a sixth of their whole time.
 ///
 /// # Safety
 ///
@@ -192,7 +194,7 @@ extern "C" fn enter<F: Fn() + Sync>(body: *mut c_void) -> *mut c_void {
 
 impl Drop for Threads {
     fn drop(&mut self) {
-        // The last one first: it probably ends last, so that waiting for it once is waiting for all of them.
+        // The last one first: it probably ends last, so that one wait is enough for all of them.
         while let Some(thread) = self.0.pop() {
             // SAFETY: the thread was created joinable and is joined here only, once. Joining a thread that exists
             // and is not this one does not fail, so the result tells nothing.

@@ -14,19 +14,19 @@ words! {
         Cpu = "cpu",
         /// Sleeps, as the source's do.
         Io = "io",
-        /// Computes and sleeps by turns, one of each in 5 ms; so many per cent of its length it computes.
+        /// Computes and sleeps in turn, once each in 5 ms. It computes for a tenth of its length.
         Mix10 = "mix10",
-        /// A quarter of it.
+        /// The same, for a quarter of its length.
         Mix25 = "mix25",
-        /// Half of it.
+        /// The same, for half of its length.
         Mix50 = "mix50",
-        /// Three quarters of it.
+        /// The same, for three quarters of its length.
         Mix75 = "mix75",
-        /// Nine tenths of it.
+        /// The same, for nine tenths of its length.
         Mix90 = "mix90",
         /// Reads a file past the page cache: a fixed number of blocks that takes its length when read alone.
         File = "file",
-        /// Asks a server on the loopback network, which answers after its length.
+        /// Asks a server on the loopback network, which answers after that length.
         Server = "server",
     }
 }
@@ -72,12 +72,12 @@ words! {
         Descending = "descending",
         /// Shortest first.
         Ascending = "ascending",
-        /// By chance, drawn anew for each sample.
+        /// At random, drawn anew for each sample.
         Shuffled = "shuffled",
     }
 }
 words! {
-    /// What is special about it.
+    /// What is special about the case.
     pub(super) enum Extra {
         /// Nothing.
         None = "none",
@@ -91,7 +91,7 @@ words! {
 /// How many may be at work at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Degree {
-    /// No more than so many.
+    /// At most this many.
     AtMost(u64),
     /// As many as the executor finds worth it while it runs, up to the source's degree.
     Adaptive,
@@ -102,7 +102,7 @@ pub(super) const DEGREE: Degree = Degree::AtMost(SOURCES_DEGREE);
 const SOURCES_DEGREE: u64 = 25;
 
 impl Degree {
-    /// The most that there can be.
+    /// The largest that it can be.
     pub(super) const fn most(self) -> u64 {
         match self {
             Self::AtMost(most) => most,
@@ -148,7 +148,7 @@ impl Kind {
         }
     }
 
-    /// A computation of this length as it goes on: what it computes and waits, in order.
+    /// The phases of a computation of this length: computing and waiting, in order.
     pub(super) fn phases(self, length: Duration) -> Vec<Phase> {
         let percent = self.computes_percent() as f64;
         let ns = length.as_nanos() as f64;
@@ -181,7 +181,7 @@ point! {
         lengths: Lengths,
         order: Order,
         extra: Extra,
-        // Bounded, so that nothing is overrun by a slip of the pen.
+        // Bounded, so that a typing error cannot overload the machine.
         count: u64 = 1..=10_000,
         base_ms: u64 = 1..,
         cpus: u64 = 1..,

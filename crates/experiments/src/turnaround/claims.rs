@@ -1,5 +1,5 @@
-//! The claims of source 000 that computations decide, and the statistics that they, the facts and the charts are made of:
-//! serial against concurrent, measured against theory, one CPU against all.
+//! The claims of source 000 that computations decide, and the statistics behind claims, facts and charts: serial
+//! against concurrent, measured against theory, one CPU against all.
 
 use threadgauge_lab::prelude::*;
 use threadgauge_results::{Verdict, claim, decide};
@@ -97,7 +97,7 @@ fn counts(kind: Kind, base_ms: u64) -> [Pair; 6] {
     COUNTS.map(|n| Pair::of(kind, n, base_ms))
 }
 
-/// Those of them of which the run has both cases.
+/// Those pairs of which the run has both cases.
 pub(super) fn pairs(view: &View<'_>, kind: Kind, base_ms: u64) -> Vec<Pair> {
     let mut pairs = counts(kind, base_ms).to_vec();
     pairs.retain(|pair| view.measured(&elapsed(*pair)));
@@ -180,75 +180,75 @@ pub(super) fn mean_ratio(pairs: impl IntoIterator<Item = Pair>, metric: Metric) 
     Statistic::geometric_mean(pairs.into_iter().map(|pair| pair.ratio(metric)))
 }
 
-/// A claim about CPU-bound work on one CPU, the base length it is about, and what decides it at one count and number of
-/// CPUs.
-type Conclusion = (&'static str, u64, fn(Pair) -> Test);
+/// A claim about CPU-bound work on one CPU, the base length it is about, and its statistic at one count and number of CPUs.
+type Conclusion = (&'static str, u64, fn(Pair) -> Statistic);
 
-/// Those about short computations, and then those about long ones, which count where they were measured.
-const CONCLUSIONS: [Conclusion; 11] = [
-    ("cpu-concurrent-never-faster-on-one-cpu", SHORT_MS, |pair| {
-        elapsed(pair).into()
-    }),
-    ("short-cpu-concurrent-10pct-slower", SHORT_MS, |pair| {
-        elapsed(pair).into()
-    }),
-    ("short-work-has-large-create-overhead", SHORT_MS, |pair| {
-        overhead(pair).into()
-    }),
-    ("short-cpu-serial-better-turnaround", SHORT_MS, |pair| {
-        turnaround(pair).into()
-    }),
-    ("equal-lengths-serial-better-turnaround", SHORT_MS, |pair| {
-        turnaround_equal(pair).into()
-    }),
-    ("mixed-lengths-concurrent-better-turnaround", SHORT_MS, |pair| {
-        turnaround_by_chance(pair).into()
-    }),
-    ("ascending-serial-beats-concurrent", SHORT_MS, |pair| {
-        gain_ascending(pair).into()
-    }),
-    ("descending-is-worst-serial-order", SHORT_MS, |pair| {
-        each(Quote::Smallest, descending_over_others(pair))
-    }),
-    ("concurrent-turnaround-ignores-order", SHORT_MS, |pair| {
-        each(Quote::Largest, order_over_order(pair))
-    }),
-    ("long-cpu-elapsed-converges", LONG_MS, |pair| {
-        overhead(pair).into()
-    }),
-    ("long-cpu-turnaround-gain-up-to-50pct", LONG_MS, |pair| {
-        saved_turnaround(pair).into()
-    }),
+/// Those decided by one statistic. The last two are about long computations, and count where they were measured.
+const CONCLUSIONS: [Conclusion; 9] = [
+    ("cpu-concurrent-never-faster-on-one-cpu", SHORT_MS, elapsed),
+    ("short-cpu-concurrent-10pct-slower", SHORT_MS, elapsed),
+    ("short-work-has-large-create-overhead", SHORT_MS, overhead),
+    ("short-cpu-serial-better-turnaround", SHORT_MS, turnaround),
+    (
+        "equal-lengths-serial-better-turnaround",
+        SHORT_MS,
+        turnaround_equal,
+    ),
+    (
+        "mixed-lengths-concurrent-better-turnaround",
+        SHORT_MS,
+        turnaround_by_chance,
+    ),
+    ("ascending-serial-beats-concurrent", SHORT_MS, gain_ascending),
+    ("long-cpu-elapsed-converges", LONG_MS, overhead),
+    ("long-cpu-turnaround-gain-up-to-50pct", LONG_MS, saved_turnaround),
 ];
+/// How many of all conclusions are about short computations.
+const SHORT: usize = 9;
 
-/// Those that a run can look at and that hold on one CPU, each with its verdict on all; `None` where it cannot look at all
-/// those about short computations.
+/// What decides each conclusion on so many CPUs, at the middle count.
+fn conclusions(cpus: u64) -> Vec<(&'static str, Test)> {
+    let one = |(id, base_ms, of): Conclusion| (id, of(cpu(MIDDLE, base_ms).on(cpus)).into());
+    let short = cpu(MIDDLE, SHORT_MS).on(cpus);
+    let orders = [
+        (
+            "descending-is-worst-serial-order",
+            each(Quote::Smallest, descending_over_others(short)),
+        ),
+        (
+            "concurrent-turnaround-ignores-order",
+            each(Quote::Largest, order_over_order(short)),
+        ),
+    ];
+    CONCLUSIONS.into_iter().map(one).chain(orders).collect()
+}
+
+/// The conclusions that a run can check and that hold on one CPU, each with its verdict on all; `None` where it cannot
+/// check all those about short computations.
 pub(super) fn held_on_one(view: &View<'_>, all: u64) -> Option<Vec<(&'static str, Verdict)>> {
-    let measured = |(id, base_ms, of): &Conclusion| {
-        let both = [1, all].map(|cpus| of(cpu(MIDDLE, *base_ms).on(cpus)));
-        let is_measured = |test: &Test| test.statistics().into_iter().all(|s| view.measured(s));
-        both.iter().all(is_measured).then_some((*id, both))
-    };
-    let measured: Vec<_> = CONCLUSIONS.iter().filter_map(measured).collect();
-    let short = CONCLUSIONS.iter().filter(|(_, base_ms, _)| *base_ms == SHORT_MS);
-    if measured.len() < short.count() {
+    let is_measured = |test: &Test| test.statistics().into_iter().all(|s| view.measured(s));
+    let both = conclusions(1).into_iter().zip(conclusions(all));
+    let measured: Vec<_> = both
+        .filter(|((_, on_one), (_, on_all))| is_measured(on_one) && is_measured(on_all))
+        .collect();
+    if measured.len() < SHORT {
         return None;
     }
-    let held = |(id, both): (&'static str, [Test; 2])| {
+    let verdict = |id, test: &Test| {
         let claim = claim(id)?;
-        let [one, all] = both.map(|test| {
-            let evidence = test.evidence(view, claim);
-            decide(claim, &claim.unit, &evidence, view.alpha).verdict
-        });
-        (one == Some(Verdict::Holds)).then_some((id, all?))
+        decide(claim, &claim.unit, &test.evidence(view, claim), view.alpha).verdict
     };
-    Some(measured.into_iter().filter_map(held).collect())
+    let held = measured.iter().filter_map(|((id, on_one), (_, on_all))| {
+        let holds = verdict(id, on_one) == Some(Verdict::Holds);
+        Some((*id, verdict(id, on_all).filter(|_| holds)?))
+    });
+    Some(held.collect())
 }
 
 /// What decides each claim.
 pub(super) fn claims(view: &View<'_>) -> Vec<Claim> {
     let short = counts(Kind::Cpu, SHORT_MS);
-    // Chance gives two computations one of the two other orders again.
+    // Shuffling two computations gives one of the other two orders.
     let three_orders = &short[1..];
     let two_systems = || not_testable("needs the results of two operating systems on the same machine");
     vec![
@@ -484,7 +484,8 @@ fn long_io(view: &View<'_>) -> Test {
     each_pair(view, Quote::Largest, &pairs, |pair| pair.gain(ELAPSED))
 }
 
-/// The smallest count at which the concurrent turnaround is the better one; what no count reaches is beyond the last.
+/// The smallest count at which the concurrent turnaround is better. Where there is none, it is beyond the largest
+/// count.
 fn break_even(view: &View<'_>) -> Test {
     const STEP: u64 = 3;
     let mut cells = Vec::new();

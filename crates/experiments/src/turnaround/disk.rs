@@ -11,11 +11,11 @@ use threadgauge_machine::clock;
 use crate::sys::disk::is_in_memory;
 use threadgauge_lab::worker::CaseError;
 
-/// What is read at once, and what offsets and memory must be multiples of: a page, as every device accepts.
+/// The size of a read, and the alignment of offsets and memory: a page, which every device accepts.
 const BLOCK: usize = 4096;
 /// The file, blocks: 8 MiB.
 const BLOCKS: u64 = 2048;
-/// Reads whose mean is what one takes alone.
+/// Reads whose mean is the time of one read alone.
 const CALIBRATING: u64 = 100;
 
 /// The file.
@@ -62,9 +62,9 @@ impl Disk {
         ((length.as_nanos() as f64 / self.read_ns).round() as u64).max(1)
     }
 
-    /// Reads so many blocks, one after the other, at places that are far apart.
+    /// Reads this many blocks, one after the other, at places that are far apart.
     pub(super) fn read(&self, blocks: u64) -> Result<(), String> {
-        // Steps of a prime, so that every block comes once before one comes twice.
+        // Steps of a prime, so that every block is read once before one is read twice.
         let places = (0..blocks).map(|i| (i * 769) % BLOCKS * BLOCK as u64);
         let read = with_block(|block| {
             places

@@ -20,7 +20,8 @@ pub(super) const KINDS: [Kind; 2] = [Kind::Cpu, Kind::Io];
 
 /// The cases of a profile.
 pub(super) fn plan(site: &Site) -> Plan {
-    // Claims about several CPUs are about all of them; where there is one, about a second.
+    // Claims about several CPUs are about all of them. Where there is one CPU, cases of two are planned and say what
+    // they lack.
     let all = (site.cpus.len() as u64).max(2);
     let cases = match site.profile {
         Profile::Quick => quick(all),
@@ -114,7 +115,7 @@ fn matrix(kinds: &[Kind], counts: &[u64], bases_ms: &[u64]) -> Vec<Case> {
     cases
 }
 
-/// A serial case and the same all at once.
+/// A serial case and its concurrent counterpart.
 const fn both(serial: Case) -> [Case; 2] {
     [serial, serial.concurrent()]
 }
@@ -123,7 +124,7 @@ fn on(cpus: u64, cases: impl IntoIterator<Item = Case>) -> Vec<Case> {
     cases.into_iter().map(|case| case.cpus(cpus)).collect()
 }
 
-/// The orders that the matrix does not have.
+/// The orders that the matrix lacks.
 fn orders(counts: &[u64]) -> Vec<Case> {
     let of = |&count: &u64| [Order::Ascending, Order::Shuffled].map(|order| both(cpu(count).order(order)));
     counts.iter().flat_map(of).flatten().collect()
@@ -146,8 +147,8 @@ fn degrees(all: u64) -> Vec<Case> {
 /// The kinds for which the adaptive degree is tried.
 pub(super) const ADAPTED: [Kind; 3] = [Kind::Cpu, Kind::Mix50, Kind::Io];
 
-/// As many at once as the executor finds worth it, as many as CPUs, and as many as the source's: enough of them, all
-/// equally long, that there is something to find.
+/// Three degrees: what the executor finds by itself, as many as CPUs, and the source's. There are enough computations,
+/// all equally long, for the executor to find one.
 pub(super) fn adapted(kind: Kind, all: u64) -> [Case; 3] {
     let pool = Case::serial(kind, 100, SHORT_MS)
         .concurrent()
@@ -252,7 +253,7 @@ mod tests {
         let standard = chosen(Profile::Standard, 2).plan.cases;
         for quick in chosen(Profile::Quick, 2).plan.cases {
             let case = Case::checked(&quick.params).unwrap();
-            // The extras stand at another number of computations.
+            // The extras have another number of computations.
             if case.extra == Extra::None && case.carrier != Carrier::Pool {
                 assert!(
                     standard.iter().any(|s| s.params == quick.params),

@@ -1,19 +1,20 @@
-//! What scheduling theory says a set of computations takes: the part of every figure that is arithmetic.
+//! How long a set of computations takes by scheduling theory: the part of every figure that is arithmetic.
 //!
-//! Computations are phases of computing and waiting. They are taken in their order, at most `degree` at a time; those that
-//! compute share the CPUs equally (processor sharing, each on one CPU at most), those that wait disturb nobody. With a
-//! degree of 1 that is first come, first served, one after the other. Nothing else costs anything.
+//! Computations are phases of computing and waiting. They are started in order, at most `degree` at a time. Those that
+//! compute share the CPUs equally (processor sharing, each on one CPU at most); those that wait use none. A degree of 1
+//! is first come, first served. Nothing else costs anything.
 //!
-//! The completion times are exact: the simulation goes from event to event, and between two events nobody's rate changes.
+//! The completion times are exact: the simulation goes from event to event, and between two events nobody's rate
+//! changes.
 
 use std::collections::VecDeque;
 
 /// A part of a computation, in ns.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Phase {
-    /// Needs so much time of a CPU.
+    /// Needs this much CPU time, ns.
     Compute(f64),
-    /// Needs so much time, and no CPU.
+    /// Needs this much time, ns, and no CPU.
     Wait(f64),
 }
 
@@ -26,7 +27,7 @@ pub(super) fn completions(computations: &[Vec<Phase>], cpus: usize, degree: usiz
     let mut now = 0.0;
     loop {
         active.extend(queue.by_ref().take(degree - active.len()));
-        // What is without phases, or has ended its last, leaves, and makes room.
+        // A computation without phases left leaves, and makes room.
         let before = active.len();
         for (index, _) in active.extract_if(.., |(_, phases)| phases.is_empty()) {
             completed[index] = now;
@@ -50,7 +51,7 @@ pub(super) fn completions(computations: &[Vec<Phase>], cpus: usize, degree: usiz
             let rate = rate(&phases[0]);
             let (Phase::Compute(left) | Phase::Wait(left)) = &mut phases[0];
             *left -= step * rate;
-            // Rounding leaves a billionth of a billionth of what ends together with another.
+            // Rounding leaves a tiny remainder of a phase that ends together with another.
             if *left <= now * 1e-12 {
                 phases.pop_front();
             }
@@ -179,8 +180,8 @@ mod tests {
             }
         }
 
-        /// With room for all on one CPU the order does not matter, and the closed form holds: sorted, the k-th completes
-        /// when it and all shorter ones are done and each longer one has had as much.
+        /// With room for all on one CPU the order does not matter, and the closed form holds: sorted, the k-th
+        /// completes when it and all shorter ones are done and each longer one has had as much.
         #[test]
         fn one_cpu_for_all_is_the_closed_form(lengths in proptest::collection::vec(0.001_f64..1e3, 1..20)) {
             let completed = completions(&computing(&lengths), 1, 25);

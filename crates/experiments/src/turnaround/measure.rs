@@ -1,4 +1,4 @@
-//! Running one case once: the computations, the clock, and what is written down for each of them.
+//! Running one case once: the computations, the clock, and the record of each computation.
 
 use std::num::NonZeroUsize;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -15,10 +15,10 @@ use super::work::{Computation, IN_A_HELPER, Means};
 use threadgauge_lab::refusal::refused;
 use threadgauge_lab::worker::{CaseError, Worker};
 
-/// What was written down about a computation. Times in ns since the start.
+/// The record of a computation. Times in ns since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Record {
-    /// What it was to take.
+    /// The length it was given.
     pub(super) length_ns: f64,
     /// When its processor began.
     pub(super) started_ns: f64,
@@ -45,7 +45,7 @@ pub(super) struct Measured {
     pub(super) most_running: usize,
 }
 
-/// Whose turn it is, where each computation needs the one before it.
+/// How many have ended, where each computation needs the one before it.
 #[derive(Debug, Default)]
 struct Chain {
     next: Mutex<usize>,
@@ -158,7 +158,7 @@ pub(super) fn measure(case: Case, seed: u64, worker: &mut Worker) -> Result<Meas
             lengths.len()
         )));
     }
-    // A handicapped worker's extra work lies in the lap: it delays everyone in proportion.
+    // A handicapped worker's extra work is in the lap and delays every computation in proportion.
     let elapsed_ns = lap.wall_ns as f64;
     let stretch = elapsed_ns / (end_ns - begun_ns).max(1) as f64;
     for record in &mut records {
@@ -183,7 +183,7 @@ fn degree(degree: Degree) -> ExecDegree {
     }
 }
 
-/// What is looked at of a call: how many were finished, the most at once, and why a carrier was missing.
+/// What is checked of a call: how many were finished, the most at once, and why a carrier was missing.
 fn outcome<I: Iterator, R>(report: Report<I, R>) -> (usize, usize, Option<std::io::Error>) {
     (report.finished, report.most_running, report.shortage)
 }

@@ -1,9 +1,10 @@
 //! Question: when do threads finish a set of computations sooner than one after the other, all together and each by
 //! itself?
 //!
-//! How it is measured is said in `EXPERIMENT`. `case` and `grid` say what is run; `measure` runs one case by our own
-//! executor (`threadgauge-exec`), with the `work` of each computation, a `server` and a `disk` to wait for; `ideal` is
-//! theory, which stands in every sample beside what was measured. `claims` and `reading` say what is read off.
+//! How it is measured is said in `EXPERIMENT`. `case` and `grid` say what is run. `measure` runs one case by our own
+//! executor (`threadgauge-exec`). `work` is what a computation does, and `server` and `disk` are what it waits for.
+//! `ideal` is theory, which every sample has beside the measured times. `claims` and `reading` read the answer off the
+//! samples.
 
 use threadgauge_lab::prelude::*;
 use threadgauge_machine::clock;
@@ -81,7 +82,7 @@ fn run(case: &Params, worker: &mut Worker) -> Result<(), CaseError> {
     Ok(())
 }
 
-/// Leaves the figures of a run.
+/// Records the figures of a run.
 fn write_down(case: Case, measured: &Measured, worker: &mut Worker) {
     let (records, switches) = (&measured.records, measured.switches);
     let sum = |of: fn(&Record) -> f64| records.iter().map(of).sum::<f64>();

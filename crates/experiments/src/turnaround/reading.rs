@@ -1,4 +1,4 @@
-//! The answer, the facts, the pairs to compare, the source's charts with what theory says beside, and its matrix as tables.
+//! The answer, the facts, the pairs to compare, the source's charts beside theory, and its matrix as tables.
 
 use threadgauge_lab::experiment::Pair as Compared;
 use threadgauge_lab::prelude::*;
@@ -40,8 +40,8 @@ const fn middle(kind: Kind) -> Pair {
     Pair::of(kind, MIDDLE, SHORT_MS)
 }
 
-/// The longest pair of `kind` in this run: the largest base at which at least two counts are measured both ways, and the
-/// largest of these.
+/// The longest pair of `kind` in this run: the largest base at which at least two counts are measured both ways, and
+/// the largest of these.
 fn longest(view: &View<'_>, kind: Kind) -> Option<Pair> {
     let at = |&base_ms: &u64| pairs(view, kind, base_ms);
     let largest = |pairs: Vec<Pair>| pairs.get(1..)?.last().copied();
@@ -219,7 +219,7 @@ fn adaptive_degree(view: &View<'_>) -> Option<Finding> {
     Some(most.fact(says, "ratio"))
 }
 
-/// What sorting is worth against what threads are worth, for the largest count that was sorted.
+/// What sorting gains against what threads gain, for the largest count that was sorted.
 fn shortest_first(view: &View<'_>) -> Option<Finding> {
     let by = |n| {
         let pair = cpu(n, SHORT_MS);
@@ -404,7 +404,7 @@ fn by_length(view: &View<'_>) -> Option<Figure> {
     chart.drawn()
 }
 
-/// What threads are worth by how much is computed and how much waited.
+/// What threads gain, by the share of computing.
 fn mixes(view: &View<'_>) -> Option<Figure> {
     let of = |metric: Metric| {
         by_share_of_computing().map(move |kind| (kind.computes_percent(), middle(kind).gain(metric)))

@@ -1,6 +1,6 @@
-//! A server on the loopback network that answers each request after as long as it says.
+//! A server on the loopback network that answers each request after the delay it asks for.
 //!
-//! One thread and `poll`, so that however many wait, it is itself one thread that mostly sleeps.
+//! One thread and `poll`, so that however many clients wait, the server is one thread that mostly sleeps.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -14,7 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 #[derive(Debug)]
 pub(super) struct Server {
     address: SocketAddr,
-    /// Closing it is the word to end.
+    /// Closing it ends the server.
     stop: Option<UnixStream>,
     thread: Option<JoinHandle<()>>,
 }
@@ -52,7 +52,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {
-            // Its end says nothing that a request has not said already.
+            // A failure of the thread has been reported by a request already.
             let _ = thread.join();
         }
     }
@@ -64,7 +64,7 @@ fn serve(listener: &TcpListener, stopped: &UnixStream) {
     loop {
         let now = Instant::now();
         for (_, mut client) in waiting.extract_if(.., |(due, _)| *due <= now) {
-            // One that has gone needs no answer.
+            // A client that has gone needs no answer.
             let _ = client.write_all(&[1]);
         }
         let next = waiting
@@ -77,7 +77,7 @@ fn serve(listener: &TcpListener, stopped: &UnixStream) {
             PollFd::new(listener, PollFlags::IN),
         ];
         fds.extend(silent.iter().map(|client| PollFd::new(client, PollFlags::IN)));
-        // An error here is a signal of somebody's: the loop looks again.
+        // An error here is an interrupting signal: the loop polls again.
         if poll(&mut fds, timeout.as_ref()).is_err() {
             continue;
         }
@@ -99,7 +99,7 @@ fn serve(listener: &TcpListener, stopped: &UnixStream) {
     }
 }
 
-/// A request is eight bytes that a client sends at once: after how many ns to answer.
+/// A request is eight bytes that a client sends at once: the delay of the answer, ns.
 fn request(stream: &mut TcpStream) -> Option<Duration> {
     let mut bytes = [0; 8];
     stream.read_exact(&mut bytes).ok()?;

@@ -8,7 +8,7 @@ use super::case::{Case, Extra, Kind, Mode};
 use super::claims::{BURNER_ERROR, ELAPSED, FINISH_WAIT, IDEAL_ELAPSED, IDEAL_TURNAROUND, TURNAROUND};
 use threadgauge_lab::schedule::Chosen;
 
-/// What a case's figures are made of.
+/// The values that a case's figures are made of.
 pub(super) struct Made {
     pub(super) elapsed_ns: f64,
     pub(super) turnaround: f64,
@@ -59,7 +59,7 @@ pub(super) fn theory(case: Case) -> (f64, f64) {
     (elapsed_ns, turnarounds.sum::<f64>() / lengths.len() as f64)
 }
 
-/// A machine on which everything is as in theory, but for a price of `per_thread_ns` for each concurrent computation.
+/// A machine that follows theory, except that each concurrent computation costs `per_thread_ns` more.
 pub(super) fn as_in_theory(
     profile: Profile,
     rounds: usize,

@@ -1,4 +1,4 @@
-//! What a computation does for its length, and what must be ready before the clock runs.
+//! What a computation does, and what must be ready before the clock starts.
 
 use std::thread;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::ideal::Phase;
 use super::server::Server;
 use threadgauge_lab::worker::CaseError;
 
-/// The means of a case's computations. Ending it ends the server, where there is one.
+/// What a case's computations need. Dropping it ends the server, where there is one.
 #[derive(Debug)]
 pub(super) struct Means {
     kind: Kind,
@@ -38,7 +38,7 @@ enum Piece {
 }
 
 impl Means {
-    /// Opens and calibrates what `kind` needs.
+    /// Opens and calibrates what computations of `kind` need.
     pub(super) fn of(kind: Kind, burner: Burner) -> Result<Self, CaseError> {
         Ok(Self {
             kind,

@@ -16,7 +16,7 @@ pub(super) fn parts(e: &ExperimentResult) -> Vec<(&'static str, &'static str)> {
         parts.push(("charts", "Charts"));
     }
     if !e.tables.is_empty() {
-        parts.push(("source", "As the source laid it out"));
+        parts.push(("source", "Tables"));
     }
     parts.push(("cases", "Cases"));
     if !e.rankings.is_empty() || !e.comparisons.is_empty() {

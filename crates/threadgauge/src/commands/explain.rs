@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use threadgauge_experiments::CATALOGUE;
 use threadgauge_lab::selection;
+use threadgauge_lab::statistic::Metric;
 use threadgauge_results::{Claim, claims_of};
 
 use crate::output::{Done, Verdict, print_words};
@@ -21,7 +22,8 @@ pub fn explain(id: &str) -> Done {
         "The sources, and where this differs",
         experiment.source,
     );
-    let primary: Vec<&str> = experiment.primary.iter().map(|m| m.name).collect();
+    let metric = |m: &Metric| format!("{} ({})", m.name, m.unit);
+    let primary: Vec<String> = experiment.primary.iter().map(metric).collect();
     section(&mut text, "Metrics that decide", &primary.join(", "));
     let claims: Vec<String> = claims_of(experiment.id).map(published).collect();
     section(
