@@ -27,7 +27,7 @@ use serde_json::Value;
 use threadgauge_machine::{Reading, noise_between};
 
 use crate::shell::{self, progress};
-use peers::{IDEAL, PEERS, Peer};
+use peers::{IDEAL, PEERS, Peer, Role};
 use programs::Programs;
 use workload::Workload;
 
@@ -43,6 +43,9 @@ pub struct Options {
     /// Only peers whose name contains one of these
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     only: Vec<String>,
+    /// Also this `bench-exec`, built from another commit (`benches/exec`), in the same rounds
+    #[arg(long, value_name = "PATH")]
+    before: Option<PathBuf>,
     /// Where exec.md and exec.json (every run) go
     #[arg(long, value_name = "DIR", default_value = "target/bench-exec")]
     out: PathBuf,
@@ -87,6 +90,7 @@ pub fn run(options: &Options) -> Result<()> {
     ensure!(rounds > 0, "no round measures nothing: use --rounds 7");
     let chosen: Vec<&Peer> = PEERS
         .iter()
+        .filter(|peer| peer.role != Role::Before || options.before.is_some())
         .filter(|peer| is_chosen(peer, &options.only))
         .collect();
     ensure!(
@@ -95,7 +99,8 @@ pub fn run(options: &Options) -> Result<()> {
         options.only,
         PEERS.iter().map(|peer| peer.name).collect::<Vec<_>>().join(", ")
     );
-    let programs = Programs::build(chosen.iter().map(|peer| peer.program))?;
+    let before = options.before.as_deref().map(shell::given).transpose()?;
+    let programs = Programs::build(chosen.iter().map(|peer| peer.program), before.as_deref())?;
     let mut measured = Measured {
         rounds,
         remarks: programs.remarks.clone(),
@@ -219,7 +224,7 @@ impl Measured {
 fn measured_once(programs: &Programs, peer: &Peer, workload: &Workload, objects: u64) -> Result<Sample> {
     let mut command = programs.command(peer.program)?;
     command.args([
-        peer.name,
+        peer.asked_for,
         &workload.degree.to_string(),
         &objects.to_string(),
         &programs.iterations(peer.program, workload.burn_ns).to_string(),

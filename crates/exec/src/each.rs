@@ -20,7 +20,7 @@ use crate::discard::discard;
 use crate::execution::Settings;
 use crate::outcome::{Done, Warning};
 use crate::pool::Ran;
-use crate::shared::{Claim, Halt, Raw, Shared, Who, Work};
+use crate::shared::{Claim, Halt, Hand, Raw, Shared, Who, Work};
 
 /// An object for a thread that is being made, and would be lost with it.
 type Given<O> = Arc<Mutex<Option<(usize, O)>>>;
@@ -166,13 +166,10 @@ where
         if !self.may_start() {
             return None;
         }
-        let mut objects = Vec::with_capacity(1);
+        let mut hand = Hand::default();
         // The permit is the thread's, which gives it back itself.
-        match self
-            .shared
-            .claim(Who::Caller, &mut false, 1, &mut objects, |_| ())
-        {
-            Claim::Got => objects.pop(),
+        match self.shared.claim(Who::Caller, &mut false, 1, &mut hand, |_| ()) {
+            Claim::Got => hand.objects.pop(),
             Claim::Wait | Claim::Busy | Claim::Over => None,
         }
     }

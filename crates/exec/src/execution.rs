@@ -124,7 +124,7 @@ impl Settings {
 ///
 /// - The **iterator** is asked for an object only when a carrier is free to run it; so it may be endless. Threads ask,
 ///   hence `Send`, one at a time. Several objects are taken at once only if they are short and the iterator's lower size bound
-///   promises them, and while the caller works beside others, a batch for it.
+///   promises them, and while the caller works beside others, some for it.
 /// - An iterator that **blocks** stops nothing else: results are finished as soon as they are done, the deadline is kept, and what
 ///   it waits for may be a finisher's doing, for every degree. What it brings after the end comes back. (Objects that
 ///   were taken together with the one that it blocks at may start up to 200 ms later.) Where the **caller asks** it, nothing

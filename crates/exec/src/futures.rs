@@ -20,7 +20,7 @@ use crate::desk::Desk;
 use crate::execution::{ConcurrentExecution, Settings, report};
 use crate::outcome::{Done, Report, Tried, Verdict, Warning};
 use crate::pool::Ran;
-use crate::shared::{Claim, Halt, Raw, Shared, Who};
+use crate::shared::{Claim, Halt, Hand, Raw, Shared, Who};
 use crate::spawned;
 pub use crate::spawned::Task;
 use crate::trying::Sorter;
@@ -262,7 +262,7 @@ impl ConcurrentExecution {
             slots: Vec::new(),
             free: Vec::new(),
             woken: Arc::default(),
-            objects: Vec::new(),
+            hand: Hand::default(),
             warned: false,
             over: false,
         };
@@ -381,7 +381,7 @@ struct Crew<'c, 'd, I: Iterator, R, F, B, N, S, H> {
     /// Slots without a future.
     free: Vec<usize>,
     woken: Arc<Woken>,
-    objects: Vec<(usize, I::Item)>,
+    hand: Hand<I::Item>,
     warned: bool,
     over: bool,
 }
@@ -430,8 +430,8 @@ where
             }
             let claim = self
                 .shared
-                .claim(Who::Caller, &mut false, 1, &mut self.objects, |_| ());
-            let (Claim::Got, Some((index, object))) = (claim, self.objects.pop()) else {
+                .claim(Who::Caller, &mut false, 1, &mut self.hand, |_| ());
+            let (Claim::Got, Some((index, object))) = (claim, self.hand.objects.pop()) else {
                 return claim;
             };
             let started_ns = self.shared.now_ns();

@@ -20,8 +20,10 @@
 //! others by itself.
 //!
 //! A worker whose turn it is at the iterator may be held up there. The caller is not: while it works beside others it takes what
-//! they have pulled, and stops working when there is nothing; only as one of the carriers of the throughput mode it
-//! asks the iterator itself. A worker held up with objects in the stock that nobody runs is relieved after [`STALL`]: another
+//! they have pulled, and it asks the iterator itself only where nobody else is at work, one object after the other, each
+//! finished before the next is asked for; or as one of the carriers of the throughput mode. So it works alone until its first
+//! worker has come, for a while where the workers bring it nothing, and where objects are so brief that sharing them costs
+//! as much as they take. A worker held up with objects in the stock that nobody runs is relieved after [`STALL`]: another
 //! gets its permit, one more thread if there is none.
 //!
 //! Batches: a claim costs a lock, so short objects are claimed together, as many as make up 4 µs
@@ -48,7 +50,7 @@ use crate::flag::Flag;
 use crate::lent;
 use crate::outcome::Done;
 use crate::ring::Ring;
-use crate::shared::{Claim, FEW_RESULTS, Halt, Raw, Shared, Source, Who, Work};
+use crate::shared::{Claim, FEW_RESULTS, Halt, Hand, Raw, Shared, Source, Who, Work};
 use crate::thread_pool::ThreadPool;
 use batch::Batch;
 use caller::Caller;
@@ -169,12 +171,12 @@ where
         let mut batch = Batch::new::<Raw<I::Item, W::Output>>(self.mode);
         // Whether a long one is the second in short time; one alone is taken for the scheduler's doing.
         let mut suspicion = 0_u32;
-        let mut objects = Vec::new();
+        let mut hand = Hand::default();
         let mut watch = shared.watch();
         let mut meter = shared.cpu.meter();
         loop {
             let who = Who::Worker(number);
-            match shared.claim(who, &mut held, batch.want, &mut objects, |next| self.wake(next)) {
+            match shared.claim(who, &mut held, batch.want, &mut hand, |next| self.wake(next)) {
                 Claim::Got => {}
                 Claim::Wait | Claim::Busy => {
                     shared.nudge();
@@ -190,8 +192,8 @@ where
             let begun_ns = watch.now_ns();
             let mut started_ns = begun_ns;
             let mut longest_ns = 0;
-            let count = objects.len() as u32;
-            let mut left = objects.drain(..);
+            let count = hand.objects.len() as u32;
+            let mut left = hand.objects.drain(..);
             while let Some((index, mut object)) = left.next() {
                 self.names(lane, index);
                 if shared.must_stop(started_ns) {

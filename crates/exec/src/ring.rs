@@ -15,7 +15,7 @@ use crate::sync::{AtomicUsize, Ordering, UnsafeCell, publish};
 /// Keeps what one side writes off the line that the other side reads.
 #[repr(align(128))]
 #[derive(Debug)]
-struct Apart<T>(T);
+pub(crate) struct Apart<T>(pub(crate) T);
 
 pub(crate) struct Ring<T> {
     slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
@@ -163,6 +163,36 @@ impl<T> Ring<T> {
     }
 }
 
+impl<T> Ring<T> {
+    /// As [`drain`](Self::drain), to the end of `into` and all in one.
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    pub(crate) unsafe fn drain_into(&self, most: usize, into: &mut Vec<T>) {
+        // Relaxed: only this thread writes `head`. Acquire: pairs with the producer's `publish` of `tail`.
+        let start = self.head.0.load(Ordering::Relaxed);
+        let end = self.tail.0.load(Ordering::Acquire);
+        let count = end.wrapping_sub(start).min(most);
+        let first = start & (self.slots.len() - 1);
+        let to_the_edge = count.min(self.slots.len() - first);
+        let (later, sooner) = (
+            &self.slots[..count - to_the_edge],
+            &self.slots[first..][..to_the_edge],
+        );
+        // From here on nothing unwinds: there is room.
+        into.reserve(count);
+        into.extend(sooner.iter().chain(later).map(|slot| {
+            slot.with(|slot| {
+                // SAFETY: these slots lie from `head` on and before `tail`, so they were written before `tail` was published
+                // (acquired above) and nobody reads them but us; each once, as `head` moves on below.
+                unsafe { (*slot).assume_init_read() }
+            })
+        }));
+        publish(&self.head.0, start.wrapping_add(count));
+    }
+}
+
 impl<T> Drop for Ring<T> {
     fn drop(&mut self) {
         // SAFETY: `&mut self`: nobody else drains.
@@ -189,6 +219,24 @@ mod tests {
         assert_eq!(unsafe { ring.drain(usize::MAX, |i| seen.push(i)) }, 3);
         assert_eq!(seen, [0, 1, 2]);
         assert_eq!(ring.len(), 0);
+    }
+
+    #[test]
+    fn what_is_drained_at_once_goes_round_the_edge_and_not_beyond_the_most() {
+        let ring = Ring::new(4);
+        let mut seen = Vec::new();
+        for first in (0..30).step_by(3) {
+            for item in first..first + 3 {
+                // SAFETY: one thread.
+                assert_eq!(unsafe { ring.lay(item) }, Ok(()));
+            }
+            // SAFETY: one thread.
+            unsafe { ring.drain_into(2, &mut seen) };
+            assert_eq!((seen.len(), ring.len()), (first + 2, 1));
+            // SAFETY: one thread.
+            unsafe { ring.drain_into(usize::MAX, &mut seen) };
+        }
+        assert!(seen.into_iter().eq(0..30));
     }
 
     #[test]
@@ -285,7 +333,7 @@ mod loom_models {
             let take = |shared: &(Ring<u32>, Mutex<Vec<u32>>), most| {
                 let mut taken = shared.1.lock().unwrap();
                 // SAFETY: under the lock.
-                unsafe { shared.0.drain(most, |item| taken.push(item)) };
+                unsafe { shared.0.drain_into(most, &mut taken) };
             };
             let takers = [0, 1].map(|_| {
                 let theirs = Arc::clone(&shared);

@@ -5,19 +5,21 @@
 //! would exceed the degree is refused. A carrier gives its permit back at its next claim.
 //!
 //! **The iterator is asked outside the lock**, since it may block. One carrier at a time does so, the *puller*: it sets
-//! `pulling` under the lock, keeps a permit meanwhile, and lays what it gets into the *stock*, a ring from which all claim,
-//! oldest first. So whatever is pulled is there for everybody, also while the puller is being held up over the
-//! next one. Who finds the stock empty and somebody pulling waits *queued*; the puller wakes one of them when it is done, and
-//! that one the next. A puller that takes long over more than one object is *relieved* (`pool::caller`): its
-//! permit goes to another carrier, which runs what lies in the stock.
+//! `pulling` under the lock, keeps a permit meanwhile, and lays what it gets into a ring of its own, whose memory stays with
+//! its CPU. When it is done it takes its share; what is left, for the caller, goes into the *stock*, from which all claim, oldest
+//! first. Who finds nothing there and somebody pulling looks a while, then takes what lies in the puller's ring, and
+//! where that is empty waits *queued*; the puller wakes one of them when it is done, and that one the next. A puller
+//! that takes long over more than one object is *relieved* (`pool::caller`): what it has pulled goes into the stock, and its permit
+//! to another carrier, which runs that.
 //!
 //! Lock order: no lock is held while foreign code runs. (The iterator lies in a mutex, as the safe way to reach it from
 //! the one thread that `pulling` names: it is free whenever it is locked.) Bells are rung after the lock is released.
 
 use std::any::Any;
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crate::adaptive::CpuTime;
@@ -26,7 +28,7 @@ use crate::discard::discard;
 use crate::execution::Settings;
 use crate::flag::Flag;
 use crate::progress::Listener;
-use crate::ring::Ring;
+use crate::ring::{Apart, Ring};
 use crate::stop::StopToken;
 use crate::watch::Watch;
 
@@ -63,6 +65,8 @@ pub(crate) enum Halt {
 const LOOKS: u32 = 100;
 /// After the first relief so many pulls are of one object; after each further one of twice as many.
 const SINGLE: u32 = 256;
+/// How far objects in the stock may fall behind those that are pulled.
+const LAG: usize = 8 * MAX_BATCH;
 /// What is claimed at once, at most.
 pub(crate) const MAX_BATCH: usize = 256;
 /// Results of long processors that may wait for the finisher, for each worker.
@@ -74,6 +78,11 @@ const MOST_RESULTS: usize = 1024;
 pub(crate) fn ring_capacity<T>() -> usize {
     let fit = (64 << 10) / size_of::<T>().max(1);
     1 << fit.clamp(FEW_RESULTS, MOST_RESULTS).ilog2()
+}
+
+/// What is claimed at once of these objects, at most.
+fn most_claimed<O>() -> usize {
+    ring_capacity::<(usize, O)>().min(MAX_BATCH)
 }
 
 /// What a claim brought.
@@ -100,6 +109,34 @@ pub(crate) enum Who {
     Worker(usize),
 }
 
+/// A ring for what one carrier pulls.
+type Pulled<O> = Arc<Ring<(usize, O)>>;
+
+/// The objects of a carrier.
+pub(crate) struct Hand<O> {
+    /// Claimed, and to be run.
+    pub(crate) objects: Vec<(usize, O)>,
+    /// Made when it first pulls more than one.
+    pulled: Option<Pulled<O>>,
+}
+
+impl<O> Default for Hand<O> {
+    fn default() -> Self {
+        Self {
+            objects: Vec::new(),
+            pulled: None,
+        }
+    }
+}
+
+impl<O> Hand<O> {
+    /// Room for what a worker wants, and as much for the caller.
+    fn ring(&mut self) -> Pulled<O> {
+        let made = || Arc::new(Ring::new(2 * most_claimed::<O>()));
+        Arc::clone(self.pulled.get_or_insert_with(made))
+    }
+}
+
 /// What the lock guards.
 pub(crate) struct Source<I: Iterator> {
     /// The iterator said that there are no more.
@@ -120,15 +157,17 @@ pub(crate) struct Source<I: Iterator> {
     pub(crate) panic: Option<Box<dyn Any + Send>>,
     /// Workers that stand down and wait to be called back, by number.
     pub(crate) benched: Vec<usize>,
+    /// Objects that were pulled and not claimed.
+    stock: VecDeque<(usize, I::Item)>,
     /// Somebody asks the iterator.
     pub(crate) pulling: bool,
+    /// The ring of a puller of more than one, until it has taken its share. It alone lays; who has the lock may take.
+    pulled: Option<Pulled<I::Item>>,
     /// How often somebody has begun to.
     pulls: u64,
     /// So many pulls to come are of one object, as the iterator has been seen to block.
     single: u32,
     reliefs: u32,
-    /// What lay in the stock when it was last looked at with nobody pulling.
-    stocked: usize,
     /// Objects that a pull leaves in the stock for the caller.
     pub(crate) ahead: usize,
     /// Workers that wait for the puller, by number; and whether the caller does.
@@ -138,7 +177,7 @@ pub(crate) struct Source<I: Iterator> {
 
 impl<I: Iterator> Source<I> {
     pub(crate) fn over(&self) -> bool {
-        self.halt.is_some() || self.exhausted && self.stocked == 0
+        self.halt.is_some() || self.exhausted && self.there() == 0
     }
 
     /// The first reason stays.
@@ -165,6 +204,59 @@ impl<I: Iterator> Source<I> {
         !self.pulling && !self.exhausted && self.next < self.horizon
     }
 
+    /// How many objects may be claimed: what a puller has in its ring counts when it is done.
+    fn there(&self) -> usize {
+        let pulled = self.pulled.as_ref().filter(|_| !self.pulling);
+        self.stock.len() + pulled.map_or(0, |ring| ring.len())
+    }
+
+    /// Whether a claim would bring an object, or ask for one.
+    fn is_claimable(&self) -> bool {
+        let something = self.there() > 0 || self.may_be_pulled();
+        something && self.running < self.degree && !self.over()
+    }
+
+    /// Moves what a puller has by now into the stock.
+    fn stock_what_is_pulled(&mut self) {
+        if let Some(ring) = &self.pulled {
+            // SAFETY: under the lock, so one at a time.
+            #[allow(unsafe_code)]
+            unsafe {
+                ring.drain(usize::MAX, |object| self.stock.push_back(object))
+            };
+        }
+    }
+
+    /// Takes some of what is there, and a permit.
+    fn take(&mut self, who: Who, want: usize, into: &mut Vec<(usize, I::Item)>) {
+        let own = if self.pulling { None } else { self.pulled.take() };
+        let most = match who {
+            Who::Worker(_) => {
+                let there = self.stock.len() + own.as_ref().map_or(0, |ring| ring.len());
+                there.saturating_sub(self.ahead).clamp(1, want)
+            }
+            Who::Caller | Who::Helping => want,
+        };
+        let oldest = self.stock.front().map_or(self.next, |(index, _)| *index);
+        let older = if own.is_some() && self.next - oldest < LAG {
+            // The caller's: what this carrier has pulled is on its CPU already.
+            self.stock.len().saturating_sub(self.ahead)
+        } else {
+            self.stock.len()
+        };
+        into.extend(self.stock.drain(..older.min(most)));
+        if let Some(ring) = own {
+            // SAFETY: under the lock, so one at a time.
+            #[allow(unsafe_code)]
+            unsafe {
+                ring.drain_into(most - into.len(), into);
+                ring.drain(usize::MAX, |object| self.stock.push_back(object));
+            };
+        }
+        self.running += 1;
+        self.most_running = self.most_running.max(self.running);
+    }
+
     fn bench(&mut self, who: Who) {
         if let Who::Worker(number) = who {
             self.benched.push(number);
@@ -173,11 +265,11 @@ impl<I: Iterator> Source<I> {
 }
 
 pub(crate) struct Shared<'c, I: Iterator, W> {
-    source: Mutex<Source<I>>,
+    source: Apart<Mutex<Source<I>>>,
     /// Reached by who has set `pulling`, and before and after the call.
-    iterator: Mutex<I>,
-    /// Objects that were pulled and not claimed. Laid by the puller, taken under the lock.
-    stock: Ring<(usize, I::Item)>,
+    iterator: Apart<Mutex<I>>,
+    /// `pulling`, for whoever looks without the lock when it may be worth it to come back.
+    busy: Apart<AtomicBool>,
     pub(crate) work: &'c W,
     /// Who wants to know how far it is.
     listener: Option<&'c Listener>,
@@ -194,6 +286,8 @@ pub(crate) struct Shared<'c, I: Iterator, W> {
     watched: AtomicBool,
     /// The puller has lost its permit, and is to ask no more. Changed under the lock.
     relieved: AtomicBool,
+    /// A worker looks for objects: a caller that works alone is to leave the iterator to it. Changed under the lock.
+    called: AtomicBool,
 }
 
 impl<'c, I: Iterator, W> Shared<'c, I, W> {
@@ -201,7 +295,7 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
         let caller = Bell::new();
         caller.attach();
         Self {
-            source: Mutex::new(Source {
+            source: Apart(Mutex::new(Source {
                 exhausted: false,
                 next: 0,
                 returned: Vec::new(),
@@ -213,18 +307,18 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
                 halt: None,
                 panic: None,
                 benched: Vec::new(),
+                stock: VecDeque::new(),
                 pulling: false,
+                pulled: None,
                 pulls: 0,
                 single: 0,
                 reliefs: 0,
-                stocked: 0,
                 ahead: 0,
                 queued: Vec::new(),
                 awaited: false,
-            }),
-            iterator: Mutex::new(iterator),
-            // What a worker wants, and as much for the caller.
-            stock: Ring::new(2 * ring_capacity::<(usize, I::Item)>().min(MAX_BATCH)),
+            })),
+            iterator: Apart(Mutex::new(iterator)),
+            busy: Apart(AtomicBool::new(false)),
             work,
             listener: settings.listener.as_ref(),
             cpu: CpuTime::new(settings.degree),
@@ -237,17 +331,18 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
             nudged: Flag::default(),
             watched: AtomicBool::new(false),
             relieved: AtomicBool::new(false),
+            called: AtomicBool::new(false),
         }
     }
 
     /// The lock. No foreign code runs under it.
     pub(crate) fn source(&self) -> MutexGuard<'_, Source<I>> {
-        self.source.lock().unwrap_or_else(PoisonError::into_inner)
+        self.source.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The iterator; for the puller, or while nobody else is there.
     fn iterator(&self) -> MutexGuard<'_, I> {
-        self.iterator.lock().unwrap_or_else(PoisonError::into_inner)
+        self.iterator.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How many objects there may still be, as the iterator says. While nobody pulls.
@@ -257,16 +352,14 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
 
     /// What is left of it when all carriers are gone, and the iterator.
     pub(crate) fn into_parts(self) -> (Source<I>, I) {
-        let mut source = self.source.into_inner().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: nobody else has it any more.
-        #[allow(unsafe_code)]
-        unsafe {
-            self.stock
-                .drain(usize::MAX, |object| source.returned.push(object))
-        };
+        let mut source = self.source.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        source.returned.extend(source.stock.drain(..));
         (
             source,
-            self.iterator.into_inner().unwrap_or_else(PoisonError::into_inner),
+            self.iterator
+                .0
+                .into_inner()
+                .unwrap_or_else(PoisonError::into_inner),
         )
     }
 
@@ -298,18 +391,6 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
         source.halt.is_some()
     }
 
-    /// Whether something lies in the stock.
-    pub(crate) fn has_stock(&self) -> bool {
-        self.stock.len() > 0
-    }
-
-    /// Whether a claim would bring an object, or ask for one.
-    pub(crate) fn is_claimable(&self) -> bool {
-        let source = self.source();
-        let something = self.stock.len() > 0 || source.may_be_pulled();
-        something && source.running < source.degree && !source.over()
-    }
-
     /// Tells the caller that something other than a result has happened.
     pub(crate) fn nudge(&self) {
         self.nudged.raise();
@@ -327,7 +408,7 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
         who: Who,
         held: &mut bool,
         want: usize,
-        into: &mut Vec<(usize, I::Item)>,
+        hand: &mut Hand<I::Item>,
         wake: impl FnOnce(usize),
     ) -> Claim {
         let mut source = self.source();
@@ -335,8 +416,8 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
             source.running -= 1;
         }
         if who == Who::Helping {
-            // One more than it takes: it may come back before the next pull.
-            source.ahead = want.max(2);
+            // Twice what it takes, as far as there is room: it may come back before the next pull.
+            source.ahead = (2 * want).min(most_claimed::<I::Item>()).max(want);
         }
         let (mut looks, mut pulled) = (0, false);
         let claim = loop {
@@ -348,15 +429,15 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
                 source.bench(who);
                 break Claim::Wait;
             }
-            let there = self.stock.len();
+            let there = source.there();
             let missing = there == 0 || !pulled && there < want + source.ahead;
             if missing && who != Who::Helping && source.may_be_pulled() {
-                source = self.pull(source, want, there);
+                source = self.pull(source, want, there, hand);
                 pulled = true;
                 continue;
             }
             if there > 0 {
-                self.take(&mut source, who, want, into);
+                source.take(who, want, &mut hand.objects);
                 *held = true;
                 break Claim::Got;
             }
@@ -364,11 +445,23 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
                 source.bench(who);
                 break Claim::Wait;
             }
-            if looks < LOOKS && who != Who::Helping {
-                looks += 1;
+            // Where nobody is at work, nobody is about to bring any.
+            if looks < LOOKS && (source.pulling || source.running > 0) {
+                if who != Who::Helping {
+                    // Relaxed, here and below: changed under the lock, and looked at again.
+                    self.called.store(true, Ordering::Relaxed);
+                }
                 drop(source);
-                std::hint::spin_loop();
+                // Relaxed: a hint; the truth is under the lock.
+                while looks < LOOKS && self.busy.0.load(Ordering::Relaxed) {
+                    looks += 1;
+                    std::hint::spin_loop();
+                }
+                looks += 1;
                 source = self.source();
+                if looks >= LOOKS {
+                    source.stock_what_is_pulled();
+                }
                 continue;
             }
             match who {
@@ -379,8 +472,14 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
             }
             break Claim::Busy;
         };
-        let something = self.stock.len() > 0 || source.may_be_pulled();
-        let next = if something && source.running < source.degree && !source.over() {
+        if looks > 0 && who != Who::Helping {
+            self.called.store(false, Ordering::Relaxed);
+        }
+        if pulled && claim != Claim::Got {
+            source.stock_what_is_pulled();
+            source.pulled = None;
+        }
+        let next = if source.is_claimable() {
             source.queued.pop()
         } else {
             None
@@ -414,15 +513,19 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
         mut source: MutexGuard<'s, Source<I>>,
         want: usize,
         there: usize,
+        hand: &mut Hand<I::Item>,
     ) -> MutexGuard<'s, Source<I>> {
         let room = source.horizon - source.next;
         let (mut next, ahead, degree) = (source.next, source.ahead, source.degree);
         let several = source.single == 0 && want + ahead > 1;
         source.single = source.single.saturating_sub(1);
-        source.pulling = true;
+        let ring = several.then(|| hand.ring());
+        self.set_pulling(&mut source, true);
+        source.pulled.clone_from(&ring);
         source.pulls += 1;
         source.running += 1;
         drop(source);
+        let mut single = None;
         let mut iterator = self.iterator();
         let pulled = catch_unwind(AssertUnwindSafe(|| {
             let missing = if several {
@@ -444,10 +547,15 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
                 };
                 // First: as soon as it is laid, others may finish it.
                 self.tell_the_listener(next + 1);
-                // SAFETY: the puller is one, and the lock is between one and the next.
-                #[allow(unsafe_code)]
-                let laid = unsafe { self.stock.lay((next, object)) };
-                assert!(laid.is_ok(), "the stock holds what two may want");
+                match &ring {
+                    None => single = Some((next, object)),
+                    Some(ring) => {
+                        // SAFETY: the ring is this carrier's.
+                        #[allow(unsafe_code)]
+                        let laid = unsafe { ring.lay((next, object)) };
+                        assert!(laid.is_ok(), "the ring holds what two may want");
+                    }
+                }
                 next += 1;
                 // Relaxed: seen before it asks again, or after it has been held up once more.
                 if self.relieved.load(Ordering::Relaxed) {
@@ -465,10 +573,10 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
             }
         };
         let mut source = self.source();
-        source.pulling = false;
+        self.set_pulling(&mut source, false);
         source.next = next;
         source.exhausted = exhausted;
-        source.stocked = self.stock.len();
+        source.stock.extend(single);
         // Relaxed, here and in `relieve`: under the lock.
         if !self.relieved.swap(false, Ordering::Relaxed) {
             source.running -= 1;
@@ -476,28 +584,16 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
         source
     }
 
+    fn set_pulling(&self, source: &mut Source<I>, pulling: bool) {
+        source.pulling = pulling;
+        self.busy.0.store(pulling, Ordering::Relaxed);
+    }
+
     fn tell_the_listener(&self, started: usize) {
         if let Some(listener) = self.listener {
             // Relaxed: a figure to look at.
             listener.started.store(started, Ordering::Relaxed);
         }
-    }
-
-    /// Takes some of the stock, and a permit.
-    fn take(&self, source: &mut Source<I>, who: Who, want: usize, into: &mut Vec<(usize, I::Item)>) {
-        let most = match who {
-            Who::Worker(_) => self.stock.len().saturating_sub(source.ahead).clamp(1, want),
-            Who::Caller | Who::Helping => want,
-        };
-        into.reserve(most.min(self.stock.len()));
-        // SAFETY: under the lock, so one at a time.
-        #[allow(unsafe_code)]
-        unsafe {
-            self.stock.drain(most, |object| into.push(object))
-        };
-        source.stocked = self.stock.len();
-        source.running += 1;
-        source.most_running = source.most_running.max(source.running);
     }
 
     /// Looks after the puller, for a caller that has seen `before` the last time. If it has been at it since then, with objects
@@ -508,7 +604,8 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
             // The next pull of several says so anew.
             self.watched.store(false, Ordering::Relaxed);
         }
-        if !source.pulling || self.stock.len() == 0 {
+        source.stock_what_is_pulled();
+        if !source.pulling || source.stock.is_empty() {
             *before = None;
             return None;
         }
@@ -527,6 +624,11 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
         }))
     }
 
+    /// Whether a claim would bring an object, or ask for one.
+    pub(crate) fn is_claimable(&self) -> bool {
+        self.source().is_claimable()
+    }
+
     /// Whether the caller is to look after the puller.
     pub(crate) fn is_watched(&self) -> bool {
         // Relaxed: a nudge follows where it is set.
@@ -540,10 +642,11 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
             source.running -= 1;
         }
         self.look_whether_to_stop(&mut source);
-        if source.over() || source.running > 0 || self.stock.len() > 0 || !source.may_be_pulled() {
+        let called = self.called.load(Ordering::Relaxed);
+        if called || source.over() || source.running > 0 || source.there() > 0 || !source.may_be_pulled() {
             return None;
         }
-        source.pulling = true;
+        self.set_pulling(&mut source, true);
         source.running = 1;
         Some(Alone {
             first: source.next,
@@ -597,8 +700,11 @@ pub(crate) struct Alone<'s, 'c, I: Iterator, W> {
 }
 
 impl<I: Iterator, W> Alone<'_, '_, I, W> {
-    /// The next object; none if there is none any more, or something has happened.
+    /// The next object; none if there is none any more, a worker wants it, or something has happened.
     pub(crate) fn pull(&mut self) -> Option<(usize, I::Item)> {
+        if self.shared.called.load(Ordering::Relaxed) {
+            return None;
+        }
         let iterator = self.iterator.as_mut().filter(|_| !self.exhausted)?;
         match catch_unwind(AssertUnwindSafe(|| iterator.next())) {
             Ok(Some(object)) => {
@@ -619,7 +725,7 @@ impl<I: Iterator, W> Drop for Alone<'_, '_, I, W> {
     fn drop(&mut self) {
         self.iterator = None;
         let mut source = self.shared.source();
-        source.pulling = false;
+        self.shared.set_pulling(&mut source, false);
         source.exhausted = self.exhausted;
         source.running -= 1;
         source.next = self.next;

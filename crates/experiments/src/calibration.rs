@@ -72,7 +72,7 @@ fn plan(site: &Site) -> Plan {
     Plan {
         cases: [(Method::Source, 95), (Method::Ours, 175)].map(case).to_vec(),
         reference: Case { way, cpus: 1 }.any(&["cpus"]),
-        budget: Duration::from_secs(site.profile.pick(5, 30, 60)),
+        budget: Duration::from_secs(site.profile.pick(3, 30, 60)),
     }
 }
 
@@ -196,14 +196,14 @@ fn answer(view: &View<'_>) -> String {
         let percent = |metric| Some(view.estimate(&method.percent(metric))?.plain("%"));
         let (name, spread, worst) = (method.in_words(), percent(SPREAD)?, percent(WORST)?);
         Some(format!(
-            "{name}: 20 calibrations lie {spread} apart, and 2 ms computed by them are up to {worst} off"
+            "by {name}, 20 calibrations differ by up to {spread}, and a computation of 2 ms is off by up to {worst}"
         ))
     };
     let parts: Vec<String> = Method::ALL.into_iter().filter_map(part).collect();
     if parts.is_empty() {
         return "No calibration was measured in this run.".to_owned();
     }
-    format!("At the median of the rounds, {}.", parts.join("; "))
+    format!("Medians over rounds: {}.", parts.join("; "))
 }
 
 fn facts(view: &View<'_>) -> Vec<Finding> {
@@ -212,20 +212,22 @@ fn facts(view: &View<'_>) -> Vec<Finding> {
         let kept = if error.value <= target { "within" } else { "above" };
         let off = error.plain("%");
         let says = format!(
-            "Computing for 2 ms by our calibration is off by {off} at worst of 20, {kept} the {target} % it is \
-             to keep."
+            "Of 20 computations of 2 ms by our calibration, the worst is off by {off}, {kept} the bound of {target} %."
         );
         error.fact(says, "%")
     });
     let between_workers = Method::ALL.into_iter().filter_map(|method| {
-        let rates = view.summary(method.of(RATE).cells()[0])?;
+        // One worker alone has none to differ from.
+        let rates = view
+            .summary(method.of(RATE).cells()[0])
+            .filter(|rates| rates.n > 1)?;
         let (n, name, apart) = (rates.n, method.in_words(), (rates.max / rates.min - 1.0) * 100.0);
         let apart = Estimate {
             value: apart,
             ci95: None,
         };
         let shown = apart.plain("%");
-        let says = format!("Between the {n} workers the calibrated rates lie {shown} apart ({name}).");
+        let says = format!("The calibrated rates of {n} workers differ by up to {shown} ({name}).");
         Some(apart.fact(says, "%"))
     });
     error.into_iter().chain(between_workers).collect()
@@ -290,10 +292,10 @@ mod tests {
         assert_eq!(rounds.values(), [0.18; 7]);
         let fact = &answer.facts[0].says;
         assert!(
-            fact.contains("off by 2.00 % at worst of 20, above the 1 %"),
+            fact.contains("the worst is off by 2.00 %, above the bound of 1 %"),
             "{fact}"
         );
-        let says = "the source's way: 20 calibrations lie 18.0 % apart";
+        let says = "by the source's way, 20 calibrations differ by up to 18.0 %";
         assert!(answer.answer.contains(says), "{}", answer.answer);
         let [apart, worst, published] = &answer.figures[0].series[..] else {
             panic!("{:?}", answer.figures[0].series)

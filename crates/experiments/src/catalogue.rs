@@ -96,6 +96,14 @@ mod tests {
     }
 
     #[test]
+    fn the_quick_profile_has_165_seconds_for_everything() {
+        let site = testing::site(Profile::Quick, 2);
+        let budget: std::time::Duration = CATALOGUE.iter().map(|e| (e.plan)(&site).budget).sum();
+        // Some of it is for starting, looking and the report.
+        assert!(budget.as_secs_f64() <= 162.0, "{budget:?}");
+    }
+
+    #[test]
     fn every_experiment_answers_the_claims_that_the_table_gives_it_and_no_others() {
         for experiment in CATALOGUE.iter() {
             let view = testing::view(experiment.id, Profile::Quick, Vec::new());

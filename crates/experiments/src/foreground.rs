@@ -62,7 +62,7 @@ fn plan(site: &Site) -> Plan {
         cases: cases.into_iter().map(planned).collect(),
         // The steadiest: in the background the latest beat is a matter of luck.
         reference: latest(How::Inline, 1).pattern(),
-        budget: Duration::from_secs(site.profile.pick(5, 30, 60)),
+        budget: Duration::from_secs(site.profile.pick(4, 30, 60)),
     }
 }
 

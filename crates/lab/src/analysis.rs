@@ -1,24 +1,31 @@
 //! From stored samples to the results document: summaries, comparisons, rankings and findings.
 //!
-//! Pure: it reads the store and computes. It never measures, and it knows nothing of how a report looks. What the protocol says of
-//! its own figures is in `diagnosis`.
+//! Pure: it reads the store and computes. It never measures, and it knows nothing of how a report looks. What the
+//! protocol says of its own figures is in `diagnosis`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use threadgauge_results::{
-    ALPHA, CaseResult, ComparisonResult, ExperimentResult, Finding, Lack, Method, MetricSummary, Need,
-    Params, Ranking, RankingEntry, Results, Run, SCHEMA, SOME_ROUNDS_FAILED, Status, Store, StoreError,
-    StoredCase, StoredExperiment, StoredSample, Take, by_round, claim, decide, null_control, paired,
+    ALPHA, CaseResult, ComparisonResult, Evidence, ExperimentResult, Finding, Lack, Look, Method,
+    MetricSummary, Need, Params, Ranking, RankingEntry, Results, Run, SCHEMA, SOME_ROUNDS_FAILED, Status,
+    Store, StoreError, StoredCase, StoredExperiment, StoredSample, Take, Verdict, by_round, claim, decide,
+    null_control, paired,
 };
 use threadgauge_stats::{
-    Better, Interval, Summary, compare_paired, null_misleads, paired_ratio, rank, summarise,
+    Better, Interval, Outcome, StoppingRule, Summary, compare_paired, null_misleads, paired_ratio, rank,
+    summarise,
 };
 
-use crate::diagnosis::{diagnose, noise_warning};
-use crate::experiment::{Answer, Catalogue, Pair};
-use crate::schedule::stopping_rule;
+use crate::claim::Test;
+use crate::diagnosis::{diagnose, noise_warning, time_budget};
+use crate::experiment::{Answer, Catalogue, Experiment, Pair};
+use crate::schedule::rule_of;
 use crate::site::Profile;
-use crate::view::{Cases, View, ViewCase};
+use crate::statistic::Statistic;
+use crate::view::{Cases, View, ViewCase, are_alike};
+
+#[cfg(test)]
+mod tests;
 
 /// Everything the store says.
 ///
@@ -28,8 +35,7 @@ use crate::view::{Cases, View, ViewCase};
 pub fn analyse(catalogue: Catalogue, store: &Store) -> Result<Results, StoreError> {
     let record = store.run()?;
     let profile = Profile::named(&record.profile).unwrap_or(Profile::Quick);
-    // Looking several times costs certainty: each look has its share (METHOD rule 7).
-    let alpha = stopping_rule(profile, record.rounds).alpha_per_look();
+    let rule = rule_of(store)?;
     let mut warnings = Vec::new();
     let mut measured_ns = 0;
     let mut measured = Vec::new();
@@ -37,21 +43,16 @@ pub fn analyse(catalogue: Catalogue, store: &Store) -> Result<Results, StoreErro
         let samples = store.samples(&stored.id)?;
         measured_ns += samples.iter().map(|s| s.wall_ns).sum::<u64>();
         warnings.extend(noise_warning(&stored.id, &samples));
-        measured.push(Measured::new(stored, samples));
+        let looks = store.looks(&stored.id)?;
+        measured.push(Measured::new(stored, samples, looks));
     }
+    // Looking several times costs certainty: each look has its share (METHOD rule 7).
+    let alpha = rule.alpha_per_look();
     let cases: Cases = measured
         .iter()
-        .map(|of| (of.stored.id.clone(), of.cases(alpha)))
+        .map(|of| (of.stored.id.clone(), of.cases(alpha, None)))
         .collect();
-    let result = |of: &Measured| {
-        let view = View {
-            experiment: &of.stored.id,
-            profile,
-            alpha,
-            cases: &cases,
-        };
-        of.result(catalogue, &view)
-    };
+    let result = |of: &Measured| of.result(catalogue, &view(&of.stored.id, profile, &rule, &cases), &rule);
     let experiments: Vec<ExperimentResult> = measured.iter().map(result).collect();
     let complete = experiments.iter().all(|e| e.stopped_because != INTERRUPTED);
     if !complete {
@@ -86,6 +87,87 @@ pub fn analyse(catalogue: Catalogue, store: &Store) -> Result<Results, StoreErro
     })
 }
 
+/// Which cases of an experiment go on after its last look: those of claims that are open, and, where the profile wants
+/// precision, those with a primary metric whose interval is wide. `None` before the first look: all.
+///
+/// # Errors
+///
+/// When the store is damaged.
+pub fn going_on(
+    catalogue: Catalogue,
+    store: &Store,
+    experiment: &str,
+) -> Result<Option<BTreeSet<String>>, StoreError> {
+    let looks = store.looks(experiment)?;
+    let stored = store.experiments()?.into_iter().find(|e| e.id == experiment);
+    let (Some(last), Some(stored), Some(known)) = (looks.last().copied(), stored, catalogue.get(experiment))
+    else {
+        return Ok(None);
+    };
+    let profile = Profile::named(&store.run()?.profile).unwrap_or(Profile::Quick);
+    let rule = rule_of(store)?;
+    let measured = Measured::new(stored, store.samples(experiment)?, looks);
+    let decided = measured.decided(known, profile, &rule);
+    let cases = measured.at(&rule, last);
+    let view = view(experiment, profile, &rule, &cases);
+    let open = (known.read)(&view)
+        .claims
+        .into_iter()
+        .filter(|(id, _)| !decided.contains_key(id));
+    let mut going_on = BTreeSet::new();
+    for (_, test) in open.filter(|(id, test)| could_be_decided(&view, id, test)) {
+        let statistics = test.statistics().into_iter().flat_map(Statistic::cells);
+        let cases = statistics.filter_map(|cell| view.case(cell));
+        going_on.extend(cases.map(|params| params.case_id(experiment)));
+    }
+    let wide = |case: &&ViewCase| {
+        known
+            .primary
+            .iter()
+            .any(|metric| is_wide(case, metric.name, &rule))
+    };
+    going_on.extend(
+        view.own()
+            .iter()
+            .filter(wide)
+            .map(|case| case.params.case_id(experiment)),
+    );
+    Ok(Some(going_on))
+}
+
+/// Whether more rounds could decide a claim: not where what it lacks is no figure.
+fn could_be_decided(view: &View<'_>, id: &str, test: &Test) -> bool {
+    let evidence = claim(id).map(|claim| test.evidence(view, claim));
+    match evidence {
+        Some(Evidence::Lacking { lack, .. }) => lack.of == Need::Figures,
+        evidence => evidence.is_some(),
+    }
+}
+
+/// Whether the rule wants a primary metric to be known better.
+fn is_wide(case: &ViewCase, metric: &str, rule: &StoppingRule) -> bool {
+    let values: Vec<f64> = case
+        .values
+        .get(metric)
+        .into_iter()
+        .flat_map(BTreeMap::values)
+        .copied()
+        .collect();
+    let width = |summary: Summary| summary.ci?.relative_half_width(summary.median);
+    let width = summarise(&values, rule.alpha_per_look()).ok().and_then(width);
+    rule.epsilon > 0.0 && !values.is_empty() && width.is_none_or(|width| width > rule.epsilon)
+}
+
+fn view<'a>(experiment: &'a str, profile: Profile, rule: &StoppingRule, cases: &'a Cases) -> View<'a> {
+    View {
+        experiment,
+        profile,
+        alpha: rule.alpha_per_look(),
+        fewest: rule.looks.first().map_or(1, |rounds| *rounds as usize),
+        cases,
+    }
+}
+
 /// Why an experiment stopped that did not come to its end.
 const INTERRUPTED: &str = "interrupted";
 
@@ -93,16 +175,18 @@ const INTERRUPTED: &str = "interrupted";
 struct Measured {
     stored: StoredExperiment,
     samples: Vec<StoredSample>,
+    looks: Vec<Look>,
     rounds: u32,
 }
 
 impl Measured {
-    fn new(stored: StoredExperiment, mut samples: Vec<StoredSample>) -> Self {
+    fn new(stored: StoredExperiment, mut samples: Vec<StoredSample>, looks: Vec<Look>) -> Self {
         let rounds = last_full_round(&stored, &samples);
         samples.retain(|s| s.round <= rounds.max(1));
         Self {
             stored,
             samples,
+            looks,
             rounds,
         }
     }
@@ -115,19 +199,60 @@ impl Measured {
             .collect()
     }
 
-    fn cases(&self, alpha: f64) -> Vec<ViewCase> {
-        let cases = self.stored.cases.iter();
-        cases
-            .map(|case| view_case(case, &self.samples_of(case), alpha))
-            .collect()
+    /// Its cases, now or as they were at a look.
+    fn cases(&self, alpha: f64, look: Option<Look>) -> Vec<ViewCase> {
+        let of_case = |case: &StoredCase| {
+            let until = look.map_or(self.samples.len(), |look| look.tries as usize);
+            let then = self.samples.iter().take(until);
+            let then = then.filter(|s| look.is_none_or(|look| s.round <= look.rounds));
+            let samples: Vec<_> = then.filter(|s| s.case == case.id && s.copy == 0).collect();
+            view_case(case, &samples, alpha)
+        };
+        self.stored.cases.iter().map(of_case).collect()
     }
 
-    fn result(&self, catalogue: Catalogue, view: &View<'_>) -> ExperimentResult {
+    /// What a look saw: this experiment alone, since others may not have run by then.
+    fn at(&self, rule: &StoppingRule, look: Look) -> Cases {
+        Cases::from([(
+            self.stored.id.clone(),
+            self.cases(rule.alpha_per_look(), Some(look)),
+        )])
+    }
+
+    /// The claims that a look has decided, which later rounds do not change.
+    fn decided(
+        &self,
+        experiment: &Experiment,
+        profile: Profile,
+        rule: &StoppingRule,
+    ) -> BTreeMap<&'static str, Finding> {
+        let mut decided = BTreeMap::new();
+        for look in &self.looks {
+            let cases = self.at(rule, *look);
+            let view = view(&self.stored.id, profile, rule, &cases);
+            for (id, test) in (experiment.read)(&view).claims {
+                let finding = finding(&view, id, &test);
+                let is_definite =
+                    |f: &Finding| matches!(f.verdict, Some(Verdict::Holds | Verdict::DoesNotHold));
+                if let Some(mut finding) = finding.filter(is_definite) {
+                    if look.rounds < self.rounds {
+                        finding.says += &format!(" Decided after {} rounds.", look.rounds);
+                    }
+                    decided.entry(id).or_insert(finding);
+                }
+            }
+        }
+        decided
+    }
+
+    fn result(&self, catalogue: Catalogue, view: &View<'_>, rule: &StoppingRule) -> ExperimentResult {
         let (stored, samples) = (&self.stored, &self.samples);
+        let mut decided = BTreeMap::new();
         let mut answer = Answer::default();
         let mut method = Method::default();
         let (question, sources, primary) = if let Some(experiment) = catalogue.get(&stored.id) {
             answer = (experiment.read)(view);
+            decided = self.decided(experiment, view.profile, rule);
             method = experiment.method();
             (
                 experiment.question.to_owned(),
@@ -149,6 +274,11 @@ impl Measured {
         let null = reference.and_then(|case| null_control(samples, case, metric).ok());
         let misled = null.as_ref().is_some_and(null_misleads);
         let cases = stored.cases.iter().zip(view.own());
+        let findings = findings(view, &answer, decided);
+        let mut diagnostics = diagnose(view, reference, samples, metric, null.as_ref());
+        if stored.stopped_because.as_deref() == Some("time-budget") {
+            diagnostics.push(time_budget(self.rounds, rule, &findings, samples));
+        }
         ExperimentResult {
             id: stored.id.clone(),
             question,
@@ -168,8 +298,8 @@ impl Measured {
                 .iter()
                 .filter_map(|of| ranking(view, of, metric))
                 .collect(),
-            diagnostics: diagnose(view, reference, samples, metric, null.as_ref()),
-            findings: findings(view, &answer),
+            diagnostics,
+            findings,
             cases: cases
                 .map(|(case, view)| case_result(case, view, &self.samples_of(case)))
                 .collect(),
@@ -188,25 +318,35 @@ fn last_full_round(stored: &StoredExperiment, samples: &[StoredSample]) -> u32 {
     }
     let failed = samples.iter().filter(|s| s.sample.status != Status::Ok);
     let failing: BTreeSet<&str> = failed.map(|s| s.case.as_str()).collect();
-    let wanted = stored
-        .cases
-        .iter()
-        .filter(|c| c.skip.is_none())
-        .map(|c| c.id.as_str());
-    let wanted: Vec<&str> = wanted.filter(|id| !failing.contains(id)).collect();
-    let full = |round: &u32| {
-        let of_round = samples.iter().filter(|s| s.round == *round && s.copy == 0);
-        let tried: BTreeSet<&str> = of_round.map(|s| s.case.as_str()).collect();
-        wanted.iter().all(|id| tried.contains(id))
+    let tried = |round: u32| -> BTreeSet<&str> {
+        let of_round = samples.iter().filter(|s| s.round == round && s.copy == 0);
+        of_round.map(|s| s.case.as_str()).collect()
     };
-    (1..=last).rev().find(full).unwrap_or(0)
+    // After a look fewer cases go on.
+    let wanted = if last > 1 {
+        tried(last - 1)
+    } else {
+        let able = stored.cases.iter().filter(|c| c.skip.is_none());
+        able.map(|c| c.id.as_str()).collect()
+    };
+    let of_last = tried(last);
+    let is_full = wanted
+        .iter()
+        .all(|id| failing.contains(id) || of_last.contains(id));
+    last - u32::from(!is_full && last > 0)
 }
 
 /// A case's figures: all rounds for its summaries, the undisturbed ones for whatever is paired.
 fn view_case(case: &StoredCase, samples: &[&StoredSample], alpha: f64) -> ViewCase {
     let failure = samples.iter().find(|s| s.sample.status != Status::Ok);
     let failure = failure.and_then(|s| s.sample.reason.clone());
+    let foreign: Vec<f64> = samples
+        .iter()
+        .filter_map(|s| s.sample.noise.get("foreign_cpus"))
+        .copied()
+        .collect();
     let mut view = ViewCase {
+        foreign_cpus: foreign.iter().sum::<f64>() / foreign.len().max(1) as f64,
         params: case.params.clone(),
         lack: case
             .skip
@@ -287,13 +427,17 @@ fn case_result(case: &StoredCase, view: &ViewCase, samples: &[&StoredSample]) ->
     }
 }
 
-fn findings(view: &View<'_>, answer: &Answer) -> Vec<Finding> {
-    let decided = answer.claims.iter().filter_map(|(id, test)| {
-        let claim = claim(id)?;
-        let evidence = test.evidence(view, claim);
-        Some(decide(claim, &claim.unit, &evidence, view.alpha))
-    });
-    decided.chain(answer.facts.iter().cloned()).collect()
+/// The claims, those of an earlier look as they were decided then, and the facts.
+fn findings(view: &View<'_>, answer: &Answer, mut decided: BTreeMap<&str, Finding>) -> Vec<Finding> {
+    let claims = answer.claims.iter();
+    let claims = claims.filter_map(|(id, test)| decided.remove(id).or_else(|| finding(view, id, test)));
+    claims.chain(answer.facts.iter().cloned()).collect()
+}
+
+fn finding(view: &View<'_>, id: &str, test: &Test) -> Option<Finding> {
+    let claim = claim(id)?;
+    let evidence = test.evidence(view, claim);
+    Some(decide(claim, &claim.unit, &evidence, view.alpha))
 }
 
 /// The first case that `params` pick.
@@ -301,13 +445,25 @@ fn picked<'v>(view: &View<'v>, params: &Params) -> Option<&'v ViewCase> {
     view.own().iter().find(|c| c.params.matches(params))
 }
 
+/// The values of two cases in the rounds that both have.
+type Pairs = (Vec<f64>, Vec<f64>);
+
 /// One look each; `misled` where the null control lies beyond the band.
 fn comparisons(view: &View<'_>, pairs: &[Pair], metric: &str, misled: bool) -> Vec<ComparisonResult> {
     let of_pair = |pair: &Pair| {
         let (a, b) = (picked(view, &pair.a)?, picked(view, &pair.b)?);
-        let compared = a.values.get(metric).zip(b.values.get(metric)).and_then(|(x, y)| {
-            let (x, y) = paired(x, y);
-            compare_paired(&x, &y, Better::Lower).ok()
+        let pairs = |[x, y]: [Option<&BTreeMap<u32, f64>>; 2]| Some(paired(x?, y?));
+        let undisturbed = pairs([&a.values, &b.values].map(|of| of.get(metric)));
+        let all = pairs([&a.all, &b.all].map(|of| of.get(metric)));
+        let compared = undisturbed.zip(all).and_then(|(few, all): (Pairs, Pairs)| {
+            let is_disturbed = few.0.len() < view.fewest && few.0.len() < all.0.len();
+            let (x, y) = if is_disturbed { all } else { few };
+            let mut compared = compare_paired(&x, &y, Better::Lower).ok()?;
+            // Noise that others add may hide a difference, and make one where it is not the same on both sides.
+            if is_disturbed && (compared.outcome == Outcome::Same || !are_alike(&[a, b])) {
+                compared.outcome = Outcome::Unknown { rounds_needed: None };
+            }
+            Some(compared)
         });
         let [a, b] = [a, b].map(|case| case.params.case_id(view.experiment));
         let compared = ComparisonResult::new(&a, &b, metric, compared.as_ref());

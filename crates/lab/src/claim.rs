@@ -167,10 +167,13 @@ impl Test {
                     .map(|(name, statistic)| rounds(view, statistic).map(|of| (name.clone(), of)))
                     .partition(Result::is_ok);
                 match lacks.into_iter().find_map(Result::err) {
-                    None => Evidence::Each {
-                        quote: *quote,
-                        cells: read.into_iter().flatten().collect(),
-                    },
+                    None => {
+                        let evidence = Evidence::Each {
+                            quote: *quote,
+                            cells: read.into_iter().flatten().collect(),
+                        };
+                        marked(view, cells.iter().map(|(_, statistic)| statistic), evidence)
+                    }
                     // Some of the cells were measured.
                     Some(lack) if !read.is_empty() => Lack::new(Need::Figures, lack.says).into(),
                     Some(lack) => lack.into(),
@@ -225,9 +228,31 @@ fn rounds(view: &View<'_>, statistic: &Statistic) -> Result<Rounds, Lack> {
 
 fn one(view: &View<'_>, statistic: &Statistic) -> Result<Evidence, Lack> {
     if matches!(statistic.form, Form::Unpaired { .. }) {
-        return Ok(given(view.estimated(statistic)?));
+        return Ok(marked(view, [statistic], given(view.estimated(statistic)?)));
     }
-    Ok(Evidence::Rounds(rounds(view, statistic)?))
+    Ok(marked(
+        view,
+        [statistic],
+        Evidence::Rounds(rounds(view, statistic)?),
+    ))
+}
+
+/// Marks evidence for which disturbed rounds count in any of its statistics.
+fn marked<'a>(
+    view: &View<'_>,
+    statistics: impl IntoIterator<Item = &'a Statistic>,
+    evidence: Evidence,
+) -> Evidence {
+    let disturbances = statistics
+        .into_iter()
+        .filter_map(|statistic| view.disturbance(statistic));
+    match disturbances.reduce(|all, alike| all && alike) {
+        Some(alike) => Evidence::Disturbed {
+            evidence: Box::new(evidence),
+            alike,
+        },
+        None => evidence,
+    }
 }
 
 const fn given(Estimate { value, ci95 }: Estimate) -> Evidence {
@@ -302,9 +327,8 @@ mod tests {
         cases.insert("other".to_owned(), other);
         let view = View {
             experiment: "x",
-            profile: Profile::Quick,
-            alpha: 0.05,
             cases: &cases,
+            ..testing::view("x", Profile::Quick, Vec::new())
         };
         let Evidence::Estimate { value, ci95 } = test.evidence(&view, any()) else {
             panic!("{:?}", test.evidence(&view, any()));

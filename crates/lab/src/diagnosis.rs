@@ -1,10 +1,11 @@
 //! Diagnostics of an experiment's figures (METHOD rule 9). They are always shown; nothing is deleted.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use threadgauge_results::{Diagnostic, StoredSample, units};
-use threadgauge_stats::{Estimate, diagnostics, null_misleads};
+use threadgauge_results::{Diagnostic, Finding, StoredSample, Verdict, units};
+use threadgauge_stats::{Estimate, StoppingRule, diagnostics, null_misleads};
 
+use crate::schedule::{REPEATS, STEAL_LIMIT};
 use crate::view::{View, ViewCase};
 
 /// The level of a diagnostic's test.
@@ -39,15 +40,65 @@ pub(crate) fn diagnose(
     all
 }
 
-/// The warning, where too many samples of an experiment were disturbed.
+/// The warning, where too many samples of an experiment were disturbed, and by whom.
 pub(crate) fn noise_warning(id: &str, samples: &[StoredSample]) -> Option<String> {
     let (tried, gated) = (first_attempts(samples).count(), disturbed(samples));
+    let stolen = first_attempts(samples)
+        .filter(|s| s.gated && is_stolen(s))
+        .count();
+    let remedy = if 2 * stolen > gated {
+        "Most of it is CPU time that the hypervisor gave to others, which ending programs here will not mend: run it at \
+         another hour, or on a machine of your own."
+    } else {
+        "End what else is running and run it again; `threadgauge doctor` says what to look for."
+    };
     (tried > 0 && gated as f64 > TOO_NOISY * tried as f64).then(|| {
         format!(
-            "This machine is too noisy for {id}: {gated} of {tried} samples were disturbed by other programs or by \
-             stolen CPU time. End what else is running and run it again; `threadgauge doctor` says what to look for."
+            "This machine is too noisy for {id}: {gated} of {tried} samples were disturbed, {stolen} of them by stolen CPU \
+             time. {remedy}"
         )
     })
+}
+
+/// Whether the hypervisor disturbed it, whatever programs did besides.
+fn is_stolen(sample: &StoredSample) -> bool {
+    sample
+        .sample
+        .noise
+        .get("steal_share")
+        .is_some_and(|share| *share > STEAL_LIMIT)
+}
+
+/// Disturbed tries that were not repeated as often as they might have been: for want of time, or since the load was the
+/// machine's state.
+fn not_repeated(samples: &[StoredSample]) -> usize {
+    let mut last = BTreeMap::new();
+    for s in samples {
+        last.insert((s.round, &s.case, s.copy, s.nth_try), s);
+    }
+    last.values().filter(|s| s.gated && s.attempt < REPEATS).count()
+}
+
+/// What it cost that the time ended before the last look.
+pub(crate) fn time_budget(
+    rounds: u32,
+    rule: &StoppingRule,
+    findings: &[Finding],
+    samples: &[StoredSample],
+) -> Diagnostic {
+    let looks = rule.looks.iter().filter(|look| **look > rounds).count();
+    let open = findings
+        .iter()
+        .filter(|f| f.verdict == Some(Verdict::Inconclusive))
+        .count();
+    let says = format!(
+        "The time budget ended it after {rounds} rounds: {looks} of {} looks were not taken, {open} claims stay open, and {} \
+         disturbed samples were not repeated. A quieter machine, or --rounds {}, has the rest.",
+        rule.looks.len(),
+        not_repeated(samples),
+        rule.rounds(),
+    );
+    diagnostic("time-budget", open > 0, says)
 }
 
 fn first_attempts(samples: &[StoredSample]) -> impl Iterator<Item = &StoredSample> {
@@ -202,10 +253,30 @@ fn noise(samples: &[StoredSample]) -> Diagnostic {
         seen.copied().fold(0.0, f64::max)
     };
     let (tried, gated) = (first_attempts(samples).count(), disturbed(samples));
+    let repeats = samples.iter().filter(|s| s.attempt > 0);
+    let undisturbed = repeats.clone().filter(|s| !s.gated).count();
+    let repeated = match repeats.count() {
+        0 => "0 repeats".to_owned(),
+        some => format!("{some} repeats, {undisturbed} of them undisturbed"),
+    };
+    let stolen = first_attempts(samples)
+        .filter(|s| s.gated && is_stolen(s))
+        .count();
+    let by_whom = if gated > 0 {
+        format!(", {stolen} of them by the hypervisor,")
+    } else {
+        ",".to_owned()
+    };
+    let given_up = match not_repeated(samples) {
+        0 => String::new(),
+        some => format!(
+            " {some} were not repeated as often as they might have been: half of the last twenty were disturbed, which is the \
+             machine's state, or the time was needed for the rounds."
+        ),
+    };
     let says = format!(
-        "{gated} of {tried} samples were disturbed (steal above 1 %, throttling, or foreign processes above 5 % of a CPU), \
-         which led to {} repeats. The most seen: {} steal, {} of foreign load.",
-        samples.len() - tried,
+        "{gated} of {tried} samples were disturbed (steal above 1 %, throttling, or foreign processes above 5 % of a CPU)\
+         {by_whom} which led to {repeated}.{given_up} The most seen: {} steal, {} of foreign load.",
         units::percent(most("steal_share")),
         units::figure(most("foreign_cpus"), None, "CPUs"),
     );

@@ -1,9 +1,10 @@
 //! The rounds: which case runs when, which sample is repeated, and when to stop (METHOD rules 3, 7, 10).
 //!
-//! Each round takes a sample of every case, two of the reference case, all in the same number of tries. The tries of all
-//! samples are shuffled together, from the run's seed: what disturbs this machine lasts for tenths of seconds, so tries
-//! behind each other would all be hit by it. Each try is stored at once, and what has been stored is never run again, so
-//! an interrupted run goes on where it stopped. What the tries of a sample make is not decided here.
+//! Each round takes a sample of every case, two of the reference case, all in the same number of tries. The tries of
+//! all samples are shuffled together, from the run's seed: what disturbs this machine lasts for tenths of seconds, so
+//! tries behind each other would all be hit by it. Each try is stored at once, and what has been stored is never run
+//! again, so an interrupted run goes on where it stopped. What the tries of a sample make is not decided here, nor what
+//! a look at the claims says: the caller hands in which cases must go on after it.
 
 mod chosen;
 mod history;
@@ -11,16 +12,15 @@ mod machine;
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use threadgauge_machine::{CpuList, MachineError, Noise, Reading, noise_between};
-use threadgauge_results::{RunRecord, Sample, Status, Store, StoreError, StoredSample, Take, by_round};
-use threadgauge_stats::{Reason, Step, StoppingRule, Summary, summarise};
+use threadgauge_results::{Look, RunRecord, Sample, Status, Store, StoreError, StoredSample};
+use threadgauge_stats::StoppingRule;
 
 use crate::grid::PlannedCase;
 use crate::site::Profile;
-use crate::statistic::Metric;
 use crate::turns::{Taken, Turn, Turns};
 use crate::worker::Order;
 pub use chosen::Chosen;
@@ -29,13 +29,20 @@ use history::History;
 pub use machine::{Machine, ThisMachine};
 
 /// Beyond these a sample is disturbed and repeated (rule 10).
-const STEAL_LIMIT: f64 = 0.01;
+pub(crate) const STEAL_LIMIT: f64 = 0.01;
 const FOREIGN_LIMIT_CPUS: f64 = 0.05;
-/// `/proc/stat` counts in steps of 10 ms, and a short sample may lie anywhere in them: foreign load is judged over at
-/// least this.
-const FOREIGN_WINDOW: Duration = Duration::from_secs(2);
-/// How often a disturbed sample is repeated.
-const REPEATS: u32 = 2;
+/// From this length on a sample is judged by its own span.
+const LONG: Duration = Duration::from_secs(1);
+/// `/proc/stat` counts in steps of 10 ms, and a short sample may lie anywhere in them: it is judged by the time of this
+/// length that ends with it.
+const WINDOW: Duration = Duration::from_secs(2);
+/// How often a disturbed try is repeated.
+pub(crate) const REPEATS: u32 = 2;
+/// Where half of so many tries in a row were disturbed, the load is the machine's state, and repeating is no remedy.
+const RECENT: usize = 20;
+
+/// Which cases of an experiment go on after the looks that are stored; all, where there was none.
+pub type GoingOn<'a> = &'a dyn Fn(&Store, &str) -> Result<Option<BTreeSet<String>>, StoreError>;
 
 /// Why a run cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -99,8 +106,20 @@ pub fn stopping_rule(profile: Profile, rounds: Option<u32>) -> StoppingRule {
     }
 }
 
-/// The rounds an experiment is expected to take: the first look, since precision usually stops it there
-/// or the time budget soon after.
+/// The rule by which a stored run stops. Of schema 1, quick took seven rounds and one look.
+///
+/// # Errors
+///
+/// When the store is damaged.
+pub fn rule_of(store: &Store) -> Result<StoppingRule, StoreError> {
+    let record = store.run()?;
+    let profile = Profile::named(&record.profile).unwrap_or(Profile::Quick);
+    let has_one_look = profile == Profile::Quick && !store.has_looks()?;
+    let rounds = record.rounds.or(has_one_look.then_some(7));
+    Ok(stopping_rule(profile, rounds))
+}
+
+/// The rounds an experiment is expected to take: the first look. What goes on after it depends on what it finds.
 #[must_use]
 pub fn expected_rounds(rule: &StoppingRule) -> u32 {
     rule.looks.first().copied().unwrap_or(1)
@@ -114,13 +133,13 @@ pub fn expected_rounds(rule: &StoppingRule) -> u32 {
 pub fn run(
     store: &mut Store,
     chosen: &[Chosen],
-    profile: Profile,
+    going_on: GoingOn<'_>,
     machine: &mut dyn Machine,
     turns: &mut Turns,
     observer: &mut dyn Observer,
 ) -> Result<Ending, ScheduleError> {
     let record = store.run()?;
-    let rule = stopping_rule(profile, record.rounds);
+    let rule = rule_of(store)?;
     let rounds = f64::from(expected_rounds(&rule));
     let planned = |chosen: &Chosen| chosen.round_estimate().as_secs_f64() * rounds;
     let mut pace = Pace {
@@ -129,18 +148,29 @@ pub fn run(
     };
     // What the experiments so far have left of their time: the next may need it in a slow hour.
     let mut spare = Duration::ZERO;
+    let mut surroundings = Surroundings::default();
     for (experiment, chosen) in chosen.iter().enumerate() {
         let id = chosen.experiment.id;
         pace.ceiling = pace.done + planned(chosen);
+        let history = History::new(store.samples(id)?);
         let mut session = Session {
             experiment,
             chosen,
             budget: chosen.plan.budget + spare,
+            spent: history.spent,
             record: &record,
             rule: &rule,
             cpus: CpuList::new(record.cpus.iter().copied()),
-            history: History::new(store.samples(id)?),
-            readings: VecDeque::new(),
+            history,
+            going_on,
+            estimates: chosen
+                .able()
+                .map(|case| (case.params.case_id(id), case.estimate))
+                .collect(),
+            looked: store.looks(id)?.last().map_or(0, |look| look.rounds),
+            active: None,
+            repeats: VecDeque::new(),
+            surroundings: &mut surroundings,
             machine: &mut *machine,
             turns,
             store,
@@ -150,7 +180,7 @@ pub fn run(
         let Some(because) = session.rounds()? else {
             return Ok(Ending::Interrupted);
         };
-        spare = session.budget.saturating_sub(session.history.spent);
+        spare = session.budget.saturating_sub(session.spent);
         store.set_stopped(id, Some(because))?;
         pace.done = pace.ceiling;
         observer.experiment_ends(id, because);
@@ -200,24 +230,84 @@ impl Pace {
     }
 }
 
+/// What the run has seen of the machine of late.
+#[derive(Debug, Default)]
+struct Surroundings {
+    /// Enough of them to look back over [`WINDOW`].
+    readings: VecDeque<Reading>,
+    /// Whether the last [`RECENT`] tries were disturbed.
+    disturbed: VecDeque<bool>,
+}
+
+impl Surroundings {
+    /// What others did beside a worker that ran from `before` to `after`.
+    fn noise(&mut self, before: Reading, after: &Reading, cpus: &CpuList) -> Noise {
+        let own = noise_between(&before, after, Some(cpus));
+        self.readings.push_back(before);
+        let reach = |earlier: &Reading| Duration::from_nanos(after.at_ns.saturating_sub(earlier.at_ns));
+        while self.readings.len() > 1 && reach(&self.readings[1]) >= WINDOW {
+            self.readings.pop_front();
+        }
+        if own.wall >= LONG {
+            return own;
+        }
+        Noise {
+            throttled: own.throttled,
+            ..noise_between(&self.readings[0], after, Some(cpus))
+        }
+    }
+
+    fn note(&mut self, disturbed: bool) {
+        self.disturbed.push_back(disturbed);
+        if self.disturbed.len() > RECENT {
+            self.disturbed.pop_front();
+        }
+    }
+
+    /// Whether the load is the machine's state.
+    fn is_loaded(&self) -> bool {
+        2 * self.disturbed.iter().filter(|disturbed| **disturbed).count() >= RECENT
+    }
+}
+
 /// One experiment under way.
 struct Session<'a> {
     /// Its place in the run.
     experiment: usize,
     chosen: &'a Chosen,
-    /// How long its samples may take together.
+    /// How long its workers may take together.
     budget: Duration,
+    /// How long they have taken.
+    spent: Duration,
     record: &'a RunRecord,
     rule: &'a StoppingRule,
     /// The run's CPUs: what others do on the rest of the machine is not gated.
     cpus: CpuList,
     history: History,
-    readings: VecDeque<Reading>,
+    going_on: GoingOn<'a>,
+    /// What one try of each case is expected to take.
+    estimates: BTreeMap<String, Duration>,
+    /// The rounds of the last look.
+    looked: u32,
+    /// The cases that go on, beside the reference; all before the first look.
+    active: Option<BTreeSet<String>>,
+    /// What is to be repeated, by when it may be.
+    repeats: VecDeque<Repeat<'a>>,
+    surroundings: &'a mut Surroundings,
     machine: &'a mut dyn Machine,
     turns: &'a mut Turns,
     store: &'a mut Store,
     observer: &'a mut dyn Observer,
     pace: &'a mut Pace,
+}
+
+/// A disturbed try that is to be taken again.
+#[derive(Debug, Clone, Copy)]
+struct Repeat<'a> {
+    slot: Slot<'a>,
+    turn: Turn,
+    /// When the window that marked it is over: what falls into it again would be marked again.
+    not_before: Duration,
 }
 
 /// A case, which of its copies, and which try of the sample.
@@ -231,7 +321,8 @@ struct Slot<'a> {
 impl<'a> Session<'a> {
     /// Runs rounds until a rule says stop; `None` when the user did.
     fn rounds(&mut self) -> Result<Option<&'static str>, ScheduleError> {
-        let most = self.rule.looks.last().copied().unwrap_or(1);
+        self.active = (self.going_on)(self.store, self.chosen.experiment.id)?;
+        let most = self.rule.rounds();
         let mut stopped = None;
         for round in 1..=most {
             if self.machine.interrupts().count() > 0 {
@@ -239,6 +330,9 @@ impl<'a> Session<'a> {
             }
             // A round that is half done already is finished first: what was decided before it stays decided.
             if round > 1 && !self.history.has_begun(round) {
+                if !self.look(round - 1)? {
+                    return Ok(None);
+                }
                 // What was enough once stays so, though the other run may want more.
                 stopped = stopped.or_else(|| self.enough(round - 1));
                 let first = self.turn(round, 0, 0);
@@ -253,20 +347,74 @@ impl<'a> Session<'a> {
                 return Ok(None);
             }
         }
-        Ok(stopped.or(Some("rounds")))
+        Ok(self.look(most)?.then_some(stopped.unwrap_or("rounds")))
+    }
+
+    /// Looks at the claims, where a look is due and was not taken before; false when the user stopped it.
+    fn look(&mut self, rounds: u32) -> Result<bool, ScheduleError> {
+        let id = self.chosen.experiment.id;
+        if self.looked >= rounds || !self.rule.looks.contains(&rounds) {
+            return Ok(true);
+        }
+        // What is still to be repeated belongs to these rounds.
+        while let Some(next) = self.repeats.front().filter(|_| !self.surroundings.is_loaded()) {
+            let not_before = next.not_before;
+            self.machine.wait_until(not_before);
+            if !self.take_due_repeats()? {
+                return Ok(false);
+            }
+        }
+        self.repeats.clear();
+        let tries = u32::try_from(self.history.tries.len()).unwrap_or(u32::MAX);
+        self.store.add_look(id, Look { rounds, tries })?;
+        self.looked = rounds;
+        self.active = (self.going_on)(self.store, id)?;
+        Ok(true)
     }
 
     /// Why no round need follow these.
     fn enough(&self, rounds: u32) -> Option<&'static str> {
-        match self.rule.decide(rounds, &self.half_widths()) {
-            Step::Stop(Reason::Precision) => return Some("precision"),
-            Step::Stop(Reason::Rounds) => return Some("rounds"),
-            Step::Continue => {}
+        if self.active.as_ref().is_some_and(BTreeSet::is_empty) {
+            return Some(if self.rule.epsilon > 0.0 {
+                "precision"
+            } else {
+                "decided"
+            });
         }
-        let per_round = self.history.spent / rounds;
-        let has_interval = rounds >= FEWEST_ROUNDS && self.record.rounds.is_none();
-        let too_long = self.history.spent + per_round > self.budget;
-        (has_interval && too_long).then_some("time-budget")
+        let next = self.chosen.able().filter(|case| self.goes_on(case));
+        let next = next.map(|case| case.estimate).sum::<Duration>() * self.chosen.plan.tries();
+        (rounds >= FEWEST_ROUNDS && !self.has_time(next)).then_some("time-budget")
+    }
+
+    /// What is expected to be missing of the rounds up to the first look, which come before any repeat.
+    fn to_first_look(&self) -> Duration {
+        let first = expected_rounds(self.rule);
+        let whole = self.chosen.round_estimate().saturating_mul(first);
+        whole.saturating_sub(self.estimated(|tried| tried.attempt == 0 && tried.round <= first))
+    }
+
+    /// What those of the stored tries were expected to take.
+    fn estimated(&self, which: impl Fn(&StoredSample) -> bool) -> Duration {
+        let tries = self.history.tries.iter().filter(|tried| which(tried));
+        tries.filter_map(|tried| self.estimates.get(&tried.case)).sum()
+    }
+
+    /// Whether so much more, by the estimates, fits the time budget at the pace so far.
+    fn has_time(&self, more: Duration) -> bool {
+        let done = self.estimated(|_| true).as_secs_f64();
+        let pace = if done > 0.0 {
+            self.spent.as_secs_f64() / done
+        } else {
+            1.0
+        };
+        self.record.rounds.is_some() || self.spent + more.mul_f64(pace) <= self.budget
+    }
+
+    fn goes_on(&self, case: &PlannedCase) -> bool {
+        let is_reference = self.chosen.reference().is_some_and(|of| of.params == case.params);
+        let id = case.params.case_id(self.chosen.experiment.id);
+        let is_active = self.active.as_ref().is_none_or(|active| active.contains(&id));
+        (is_reference || is_active) && !self.history.gave_up(&id)
     }
 
     fn turn(&self, round: u32, attempt: u32, place: usize) -> Turn {
@@ -278,14 +426,22 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Takes a sample of every case, then the repeats of what was disturbed; false when the user stopped it.
+    /// Takes a sample of every case that goes on, and between them the repeats that are due; false when the user
+    /// stopped it.
     fn round(&mut self, round: u32, most: u32) -> Result<bool, ScheduleError> {
         let order = shuffled(self.chosen, self.record.seed, round);
         for (place, slot) in order.iter().enumerate() {
             let id = slot.case.params.case_id(self.chosen.experiment.id);
-            if self.history.last(round, &id, *slot).is_some() || self.history.gave_up(&id) {
+            if let Some(last) = self.history.last(round, &id, *slot) {
+                let (gated, again) = (last.gated, self.turn(round, last.attempt, place));
+                self.repeat_later(gated, *slot, again, self.machine.now());
+            }
+            if self.history.last(round, &id, *slot).is_some() || !self.goes_on(slot.case) {
                 self.pace.skip(slot.case.estimate);
                 continue;
+            }
+            if !self.take_due_repeats()? {
+                return Ok(false);
             }
             self.observer.case_begins(&Progress {
                 experiment: self.chosen.experiment.id,
@@ -302,21 +458,41 @@ impl<'a> Session<'a> {
             }
             self.pace.advance(slot.case.estimate);
         }
-        for attempt in 1..=REPEATS {
-            for (place, slot) in order.iter().enumerate() {
-                let id = slot.case.params.case_id(self.chosen.experiment.id);
-                let last = self.history.last(round, &id, *slot);
-                let wanted = last.is_some_and(|last| last.attempt == attempt - 1 && last.gated);
-                if wanted && !self.try_once(*slot, &id, self.turn(round, attempt, place))? {
-                    return Ok(false);
-                }
+        Ok(true)
+    }
+
+    /// Takes the repeats whose time has come, unless the load is the machine's state, and drops those for which there
+    /// is no time; false when the user stopped it.
+    fn take_due_repeats(&mut self) -> Result<bool, ScheduleError> {
+        while !self.surroundings.is_loaded() {
+            let now = self.machine.now();
+            let Some(Repeat { slot, turn, .. }) = self.repeats.pop_front_if(|next| next.not_before <= now)
+            else {
+                break;
+            };
+            let more = slot.case.estimate + self.to_first_look();
+            let id = slot.case.params.case_id(self.chosen.experiment.id);
+            if self.has_time(more) && !self.try_once(slot, &id, turn)? {
+                return Ok(false);
             }
         }
         Ok(true)
     }
 
+    /// Has a disturbed try repeated, unless that was its last attempt or a look has been at its round.
+    fn repeat_later(&mut self, gated: bool, slot: Slot<'a>, turn: Turn, not_before: Duration) {
+        if gated && turn.attempt < REPEATS && turn.round > self.looked {
+            let turn = self.turn(turn.round, turn.attempt + 1, turn.place);
+            self.repeats.push_back(Repeat {
+                slot,
+                turn,
+                not_before,
+            });
+        }
+    }
+
     /// Runs one worker and stores its try; false when the user stopped it.
-    fn try_once(&mut self, slot: Slot<'_>, id: &str, turn: Turn) -> Result<bool, ScheduleError> {
+    fn try_once(&mut self, slot: Slot<'a>, id: &str, turn: Turn) -> Result<bool, ScheduleError> {
         let asked = self.machine.now();
         if self.machine.interrupts().count() > 0 {
             return Ok(false);
@@ -335,6 +511,7 @@ impl<'a> Session<'a> {
             Taken::LeftAlone => self.observer.left_alone(),
             Taken::Interrupted => return Ok(false),
         }
+        let began = self.machine.now();
         let started = jiff::Timestamp::now().to_string();
         let before = self.reading()?;
         let outcome = self.machine.run(&order, slot.case.deadline());
@@ -343,13 +520,10 @@ impl<'a> Session<'a> {
         let Some(mut sample) = outcome.sample else {
             return Ok(false);
         };
-        let throttled = noise_between(&before, &after, Some(&self.cpus)).throttled;
-        let noise = Noise {
-            throttled,
-            ..self.noise(before, &after)
-        };
+        let noise = self.surroundings.noise(before, &after, &self.cpus);
         let gated = sample.status == Status::Ok && disturbed(&noise);
         note(&mut sample, &noise, gated);
+        self.surroundings.note(gated);
         let tried = StoredSample {
             experiment: self.chosen.experiment.id.to_owned(),
             case: id.to_owned(),
@@ -364,6 +538,9 @@ impl<'a> Session<'a> {
         };
         self.store.add(&tried)?;
         self.history.add(tried);
+        let now = self.machine.now();
+        self.spent += now.saturating_sub(began);
+        self.repeat_later(gated, slot, turn, now + WINDOW);
         Ok(true)
     }
 
@@ -372,36 +549,6 @@ impl<'a> Session<'a> {
         let mut reading = self.machine.read()?;
         reading.own_cpu += self.turns.cpu_of_the_other();
         Ok(reading)
-    }
-
-    /// The disturbance over the sample, but over at least [`FOREIGN_WINDOW`] where readings reach back so far.
-    fn noise(&mut self, before: Reading, after: &Reading) -> Noise {
-        self.readings.push_back(before);
-        let reach = |earlier: &Reading| Duration::from_nanos(after.at_ns.saturating_sub(earlier.at_ns));
-        while self.readings.len() > 1 && reach(&self.readings[1]) >= FOREIGN_WINDOW {
-            self.readings.pop_front();
-        }
-        noise_between(&self.readings[0], after, Some(&self.cpus))
-    }
-
-    /// The relative half-widths of the primary metrics' intervals, case by case.
-    fn half_widths(&self) -> Vec<Option<f64>> {
-        let alpha = self.rule.alpha_per_look();
-        let primary = self.chosen.experiment.primary;
-        let of_metric = |case: &PlannedCase, metric: &Metric| {
-            let id = case.params.case_id(self.chosen.experiment.id);
-            let rounds = by_round(&self.history.tries, &id, 0, metric.name, Take::Undisturbed);
-            let values: Vec<f64> = rounds.into_values().collect();
-            let width = |summary: Summary| summary.ci?.relative_half_width(summary.median);
-            (!values.is_empty()).then(|| summarise(&values, alpha).ok().and_then(width))
-        };
-        let pairs = self
-            .chosen
-            .able()
-            .flat_map(|case| primary.iter().map(move |metric| (case, metric)));
-        pairs
-            .filter_map(|(case, metric)| of_metric(case, metric))
-            .collect()
     }
 }
 

@@ -84,6 +84,7 @@ pub fn view(experiment: &'static str, profile: Profile, cases: Vec<ViewCase>) ->
         experiment,
         profile,
         alpha: ALPHA,
+        fewest: 1,
         cases: Box::leak(Box::new(cases)),
     }
 }

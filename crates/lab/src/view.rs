@@ -1,7 +1,8 @@
 //! The samples of a run, by case and round: what statistics are evaluated on.
 //!
-//! Owns finding cells and pairing rounds. Claims leave out rounds that stayed disturbed. A round in which any of the
-//! wanted cells is missing is always left out. Where there are no figures, a [`Lack`] says why.
+//! Owns finding cells and pairing rounds, and whether disturbed rounds count: they do where too few others are left
+//! (METHOD rule 10). A round in which any of the wanted cells is missing is always left out. Where there are no
+//! figures, a [`Lack`] says why.
 
 use std::collections::BTreeMap;
 
@@ -10,6 +11,9 @@ use threadgauge_stats::unpaired_ratio;
 
 use crate::site::Profile;
 use crate::statistic::{Cell, Estimate, Form, Statistic};
+
+/// Cells whose mean foreign loads differ by more CPUs than this were not disturbed alike.
+const ALIKE_CPUS: f64 = 0.03;
 
 /// One case's figures.
 #[derive(Debug, Clone, Default)]
@@ -24,6 +28,8 @@ pub struct ViewCase {
     pub all: BTreeMap<String, BTreeMap<u32, f64>>,
     /// Metric name → summary of all rounds.
     pub summaries: BTreeMap<String, MetricSummary>,
+    /// CPUs' worth of foreign load beside it, on the mean.
+    pub foreign_cpus: f64,
 }
 
 /// The cases of a run, by experiment, each in plan order.
@@ -38,6 +44,8 @@ pub struct View<'a> {
     pub profile: Profile,
     /// Every interval has the level 1 − this: the error that the profile's number of looks leaves for one look.
     pub alpha: f64,
+    /// The rounds that the first look needs: with fewer undisturbed ones, all count.
+    pub fewest: usize,
     /// All cases of the run.
     pub cases: &'a Cases,
 }
@@ -72,18 +80,23 @@ impl<'a> View<'a> {
         lacks?.first().copied()
     }
 
-    /// Round → value, in every undisturbed round that has figures for all cells: what claims are decided by.
+    /// Round → value, where there are figures for all cells: of the undisturbed rounds, where there are as many as the
+    /// first look needs, else of all. One rule for claims and for all that is shown.
     ///
     /// # Errors
     ///
     /// What is missing, and why.
     pub fn by_round(&self, statistic: &Statistic) -> Result<BTreeMap<u32, f64>, Lack> {
-        let rounds = self.of_rounds(statistic, Take::Undisturbed)?;
-        if rounds.is_empty() {
-            let says = "no round has undisturbed figures for all the cells this needs; a quieter machine would give them";
+        let undisturbed = self.of_rounds(statistic, Take::Undisturbed)?;
+        if undisturbed.len() >= self.fewest {
+            return Ok(undisturbed);
+        }
+        let all = self.of_rounds(statistic, Take::All)?;
+        if all.is_empty() {
+            let says = "no round has figures for all the cells this needs";
             return Err(Lack::new(Need::Figures, says));
         }
-        Ok(rounds)
+        Ok(all)
     }
 
     /// The values of [`by_round`](Self::by_round), in order.
@@ -95,17 +108,22 @@ impl<'a> View<'a> {
         Ok(self.by_round(statistic)?.into_values().collect())
     }
 
-    /// The rounds of a figure: the undisturbed ones where they give an interval, else all. This holds for everything
-    /// shown.
-    fn shown_rounds(&self, statistic: &Statistic) -> Result<Vec<f64>, Lack> {
-        const FEWEST: usize = 6;
-        let undisturbed = self.of_rounds(statistic, Take::Undisturbed)?;
-        let rounds = if undisturbed.len() >= FEWEST {
-            undisturbed
-        } else {
-            self.of_rounds(statistic, Take::All)?
-        };
-        Ok(rounds.into_values().collect())
+    /// Whether its cells were disturbed alike, where disturbed rounds count in [`by_round`](Self::by_round).
+    #[must_use]
+    pub fn disturbance(&self, statistic: &Statistic) -> Option<bool> {
+        if let Form::Unpaired { over, under } = &statistic.form {
+            let parts = [over, under].map(|part| self.disturbance(part));
+            // Of different experiments, measured at different times.
+            return parts.iter().any(Option::is_some).then_some(false);
+        }
+        let count = |take| self.of_rounds(statistic, take).map_or(0, |rounds| rounds.len());
+        let undisturbed = count(Take::Undisturbed);
+        let cases: Vec<&ViewCase> = statistic
+            .cells()
+            .into_iter()
+            .filter_map(|cell| self.find(cell).ok())
+            .collect();
+        (undisturbed < self.fewest && undisturbed < count(Take::All)).then(|| are_alike(&cases))
     }
 
     fn of_rounds(&self, statistic: &Statistic, take: Take) -> Result<BTreeMap<u32, f64>, Lack> {
@@ -134,9 +152,9 @@ impl<'a> View<'a> {
     /// What is missing, and why.
     pub fn estimated(&self, statistic: &Statistic) -> Result<Estimate, Lack> {
         let estimate = match &statistic.form {
-            Form::ByRound { estimator, .. } => estimator.estimate(&self.shown_rounds(statistic)?, self.alpha),
+            Form::ByRound { estimator, .. } => estimator.estimate(&self.rounds(statistic)?, self.alpha),
             Form::Unpaired { over, under } => {
-                unpaired_ratio(&self.shown_rounds(under)?, &self.shown_rounds(over)?, self.alpha)
+                unpaired_ratio(&self.rounds(under)?, &self.rounds(over)?, self.alpha)
             }
         };
         let estimate =
@@ -185,6 +203,12 @@ impl<'a> View<'a> {
         self.find(cell).ok()?.summaries.get(&cell.metric)
     }
 
+    /// Which of the experiment's own cases a cell is.
+    pub(crate) fn case(&self, cell: &Cell) -> Option<&Params> {
+        let is_own = cell.experiment.is_none_or(|id| id == self.experiment);
+        self.find(cell).ok().filter(|_| is_own).map(|case| &case.params)
+    }
+
     fn find(&self, cell: &Cell) -> Result<&ViewCase, Lack> {
         let experiment = cell.experiment.unwrap_or(self.experiment);
         let cases = self.cases.get(experiment).map_or(&[][..], Vec::as_slice);
@@ -225,4 +249,12 @@ impl<'a> View<'a> {
             }
         }
     }
+}
+
+/// Whether what disturbed these cases can make no difference between them.
+pub(crate) fn are_alike(cases: &[&ViewCase]) -> bool {
+    let loads = cases.iter().map(|case| case.foreign_cpus);
+    let spread = loads.clone().fold(f64::NEG_INFINITY, f64::max) - loads.fold(f64::INFINITY, f64::min);
+    let cpus = |case: &ViewCase| case.params.int("cpus");
+    spread <= ALIKE_CPUS && cases.windows(2).all(|two| cpus(two[0]) == cpus(two[1]))
 }

@@ -161,6 +161,7 @@ pub(crate) fn stopped(because: &str) -> String {
     match because {
         "rounds" => "all planned rounds were measured".to_owned(),
         "precision" => "the primary intervals were narrow enough".to_owned(),
+        "decided" => "no claim was left that more rounds could decide".to_owned(),
         "time-budget" => "the time budget ended".to_owned(),
         "interrupted" => "it was interrupted".to_owned(),
         other => other.to_owned(),

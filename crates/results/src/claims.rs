@@ -182,6 +182,13 @@ pub enum Evidence {
         /// Where the claim does not hold.
         range: Range,
     },
+    /// From disturbed rounds, since too few others are left: it decides less.
+    Disturbed {
+        /// What they say.
+        evidence: Box<Evidence>,
+        /// Whether the cells that are set against each other were disturbed alike.
+        alike: bool,
+    },
     /// Something that the claim needs: what it is decides between not testable, not measured and inconclusive.
     Lacking {
         /// What is missing.
@@ -189,6 +196,21 @@ pub enum Evidence {
         /// What was measured all the same.
         measured: Option<f64>,
     },
+}
+
+impl Evidence {
+    /// Whether any part of it is from disturbed rounds.
+    #[must_use]
+    pub fn is_disturbed(&self) -> bool {
+        match self {
+            Self::Disturbed { .. } => true,
+            Self::Outside { of, .. } => of.is_disturbed(),
+            Self::With { main, also } => {
+                main.is_disturbed() || also.iter().any(|c| c.evidence.is_disturbed())
+            }
+            _ => false,
+        }
+    }
 }
 
 impl From<Lack> for Evidence {

@@ -7,9 +7,12 @@ use threadgauge_stats::{StatsError, holm, jointly_beyond};
 use crate::units::{Scale, figure};
 use crate::{Claim, Condition, Evidence, Finding, Quote, Range, Rounds, Verdict};
 
-/// The finding on `claim`. `unit` is the unit of its statistic; every interval's level is 1 − `alpha` or better, `alpha`
-/// being what the stopping rule leaves for one look. A claim that is true is said not to hold with an error of `alpha` at
-/// most, whatever its cells and conditions.
+/// What a finding from disturbed rounds says besides.
+const DISTURBED: &str = " Disturbed: too few rounds were free of other load, so all count.";
+
+/// The finding on `claim`. `unit` is the unit of its statistic; every interval's level is 1 − `alpha` or better,
+/// `alpha` being what the stopping rule leaves for one look. A claim that is true is said not to hold with an error of
+/// `alpha` at most, whatever its cells and conditions.
 #[must_use]
 pub fn decide(claim: &Claim, unit: &str, evidence: &Evidence, alpha: f64) -> Finding {
     let Judgement {
@@ -21,7 +24,8 @@ pub fn decide(claim: &Claim, unit: &str, evidence: &Evidence, alpha: f64) -> Fin
     Finding {
         claim: Some(claim.id.clone()),
         verdict: Some(verdict),
-        says: says(claim, evidence, measured, ci95, unit),
+        says: says(claim, evidence, measured, ci95, unit)
+            + if evidence.is_disturbed() { DISTURBED } else { "" },
         published: published(claim),
         published_text: (!claim.published_value.is_empty()).then(|| claim.published_value.clone()),
         measured,
@@ -139,12 +143,39 @@ fn judge(evidence: &Evidence, unit: &str, range: Range, error: Error) -> Judgeme
                 ..inside
             }
         }
+        Evidence::Disturbed { evidence, alike } => {
+            of_disturbed(judge(evidence, unit, range, error), *alike, unit, range)
+        }
         Evidence::Lacking { lack, measured } => Judgement {
             verdict: lack.of.verdict(),
             measured: *measured,
             ci95: None,
             reason: Some(lack.says.clone()),
         },
+    }
+}
+
+/// What disturbed rounds can decide (METHOD rule 10): other load adds noise, which may hide a difference and make none
+/// between cells that it disturbs alike.
+fn of_disturbed(judged: Judgement, alike: bool, unit: &str, range: Range) -> Judgement {
+    // No ratio is below 0.
+    let least = if unit == "ratio" && range.min == 0.0 {
+        f64::NEG_INFINITY
+    } else {
+        range.min
+    };
+    let has_two_bounds = least.is_finite() && range.max.is_finite();
+    let reason = match judged.verdict {
+        Verdict::Holds if has_two_bounds => "disturbed rounds do not confirm a rule with two bounds",
+        Verdict::Holds | Verdict::DoesNotHold if !alike => {
+            "in disturbed rounds, its cells were not disturbed alike (the same number of CPUs, foreign load within 3 % of a CPU)"
+        }
+        _ => return judged,
+    };
+    Judgement {
+        verdict: Verdict::Inconclusive,
+        reason: Some(reason.to_owned()),
+        ..judged
     }
 }
 
@@ -325,7 +356,8 @@ impl Edge {
         (0..cells.len()).filter(|_| is_left).max_by(clearer)
     }
 
-    /// How far each round lies beyond, on a scale on which its noise is about symmetric; none where there is no such scale.
+    /// How far each round lies beyond, on a scale on which its noise is about symmetric; none where there is no such
+    /// scale.
     fn distances(self, rounds: &Rounds) -> Option<BTreeMap<u32, f64>> {
         let scale = |value| rounds.estimator.symmetric(value);
         let edge = scale(self.at())?;
@@ -632,6 +664,27 @@ mod tests {
         assert_eq!(with(around(0.3, 7), around(0.5, 7)), Verdict::Inconclusive);
         assert_eq!(with(around(0.3, 7), around(1.5, 7)), Verdict::Holds);
         assert_eq!(with(around(0.7, 10), around(1.5, 10)), Verdict::DoesNotHold);
+    }
+
+    #[test]
+    fn disturbed_rounds_decide_less() {
+        const AT_LEAST_2: Range = Range::at_least(2.0);
+        for (value, range, alike, expected) in [
+            (0.3, AT_MOST_60_PERCENT, true, Verdict::Inconclusive),
+            (0.3, Range { min: 0.0, max: 0.6 }, true, Verdict::Holds),
+            (0.7, AT_MOST_60_PERCENT, true, Verdict::DoesNotHold),
+            (0.7, AT_MOST_60_PERCENT, false, Verdict::Inconclusive),
+            (3.0, AT_LEAST_2, true, Verdict::Holds),
+            (3.0, AT_LEAST_2, false, Verdict::Inconclusive),
+            (1.0, AT_LEAST_2, true, Verdict::DoesNotHold),
+        ] {
+            let evidence = Evidence::Disturbed {
+                evidence: Box::new(Evidence::Rounds(around(value, 7))),
+                alike,
+            };
+            let judged = judge(&evidence, "ratio", range, Error::of_a_look(0.05));
+            assert_eq!(judged.verdict, expected, "{value} {range:?} alike {alike}");
+        }
     }
 
     #[test]

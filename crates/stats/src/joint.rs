@@ -55,18 +55,13 @@ pub fn jointly_beyond(cells: &[BTreeMap<u32, f64>]) -> Option<f64> {
     if leaning && !cells.iter().any(stands_off) {
         return None;
     }
+    let counts = |cell: &BTreeMap<u32, f64>| mean(cell) > 0.0 && (!leaning || stands_off(cell));
     let scaled: Vec<_> = cells.iter().map(at_least_at_the_edge).collect();
-    let counted = cells
-        .iter()
-        .zip(&scaled)
-        .filter(|(cell, _)| !leaning || stands_off(cell));
-    let largest = counted
-        .map(|(_, cell)| cell.values().sum::<f64>())
-        .fold(0.0, f64::max);
-    if largest == 0.0 {
-        return Some(1.0);
-    }
-    Some(share_of_flips(&scaled, largest))
+    let sums = cells.iter().zip(&scaled).filter(|(cell, _)| counts(cell));
+    let largest = sums
+        .map(|(_, scaled)| scaled.values().sum::<f64>())
+        .max_by(f64::total_cmp);
+    Some(largest.map_or(1.0, |largest| share_of_flips(&scaled, largest)))
 }
 
 /// Whether every round lies farther beyond the edge than the rounds lie apart: no tail that went unseen explains that.
@@ -89,19 +84,13 @@ fn skewness(cell: &BTreeMap<u32, f64>) -> f64 {
 }
 
 /// The cell, moved to the edge if it is inside, over the root of its sum of squares. No flip changes that sum, and with
-/// it the sum of the values orders flips as Student's t does. Inside it is 0.
+/// it the sum of the values orders flips as Student's t does.
 fn at_least_at_the_edge(cell: &BTreeMap<u32, f64>) -> BTreeMap<u32, f64> {
     let inside = mean(cell).min(0.0);
     let size = cell.values().map(|v| (v - inside).powi(2)).sum::<f64>().sqrt();
     let size = if size > 0.0 { size } else { 1.0 };
     let scaled = |(round, v): (&u32, &f64)| (*round, (v - inside) / size);
-    let mut cell: BTreeMap<u32, f64> = cell.iter().map(scaled).collect();
-    if inside < 0.0 {
-        // What rounding leaves of the mean is no evidence.
-        let rest = cell.values().sum::<f64>() / cell.len() as f64;
-        cell.values_mut().for_each(|v| *v -= rest);
-    }
-    cell
+    cell.iter().map(scaled).collect()
 }
 
 /// Under which share of flips some cell's sum is at least `largest`.

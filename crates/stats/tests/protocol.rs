@@ -243,7 +243,9 @@ fn two_runs_apart_differ_by_level_and_luck_without_crying_wolf() {
     );
 }
 
-/// Without any band the error rate is that of the intervals alone, over all looks together.
+/// Without any band the error rate is that of the intervals alone, over all looks together: a claim whose truth lies at
+/// the edge of its rule, looked at three times and frozen at the first look that decides it, errs as often as one
+/// looked at once.
 #[test]
 fn several_looks_together_cry_wolf_in_five_per_cent() {
     let mut rng = fastrand::Rng::with_seed(7);
@@ -254,14 +256,15 @@ fn several_looks_together_cry_wolf_in_five_per_cent() {
     ] {
         let alpha = rule.alpha_per_look();
         let most = rule.rounds() as usize;
-        let found = share(REPETITIONS, || {
-            let logs: Vec<f64> = (0..most).map(|_| normal(&mut rng)).collect();
-            rule.looks
-                .iter()
-                .any(|n| signed_rank_p(&logs[..*n as usize], 0.0) <= alpha)
-        });
-        // 5 % and three standard errors of the simulation
-        assert!(found <= 0.0566, "{:?}: {found}", rule.looks);
+        for p_value in [signed_rank_p, sign_test] {
+            let found = share(REPETITIONS, || {
+                let logs: Vec<f64> = (0..most).map(|_| normal(&mut rng)).collect();
+                let mut looks = rule.looks.iter();
+                looks.any(|n| p_value(&logs[..*n as usize], 0.0) <= alpha)
+            });
+            // 5 % and three standard errors of the simulation
+            assert!(found <= 0.0566, "{:?}: {found}", rule.looks);
+        }
     }
 }
 

@@ -11,6 +11,8 @@ const LONGEST_NS: f64 = 60e6;
 pub enum Role {
     /// This library.
     Ours,
+    /// This library, of another build.
+    Before,
     /// Others, under the same contract.
     Peer,
     /// Bare threads without a bound, a finisher's order or an end.
@@ -18,10 +20,12 @@ pub enum Role {
 }
 
 /// A way of bounded concurrent execution.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Peer {
-    /// As its program knows it.
+    /// In tables.
     pub name: &'static str,
+    /// As its program knows it.
+    pub asked_for: &'static str,
     /// Which program.
     pub program: Program,
     /// What it is.
@@ -35,6 +39,7 @@ pub struct Peer {
 const fn peer(name: &'static str, program: Program, empty_ns: f64) -> Peer {
     Peer {
         name,
+        asked_for: name,
         program,
         role: Role::Peer,
         empty_ns,
@@ -46,6 +51,16 @@ const fn ours(name: &'static str, empty_ns: f64) -> Peer {
     Peer {
         role: Role::Ours,
         ..peer(name, Program::Rust, empty_ns)
+    }
+}
+
+/// The same of another build.
+const fn before(name: &'static str, ours: Peer) -> Peer {
+    Peer {
+        name,
+        program: Program::Before,
+        role: Role::Before,
+        ..ours
     }
 }
 
@@ -63,6 +78,13 @@ pub const PEERS: &[Peer] = &[
     Peer {
         threads: true,
         ..ours("ours-thread-per-object", 40e3)
+    },
+    before("before-prompt", ours("ours-prompt", 15.0)),
+    before("before-throughput", ours("ours-throughput", 15.0)),
+    before("before-free-caller", ours("ours-free-caller", 100.0)),
+    Peer {
+        threads: true,
+        ..before("before-thread-per-object", ours("ours-thread-per-object", 40e3))
     },
     peer("crossbeam-k", Program::Rust, 200.0),
     peer("crossbeam-1024", Program::Rust, 60.0),
@@ -111,6 +133,10 @@ impl Peer {
     /// Whether it takes part.
     pub fn runs(&self, workload: &Workload) -> bool {
         let makes_threads = workload.id == super::workload::THREADS.id;
+        // What only ours can do at a price of its own.
+        if workload.id == super::workload::EMPTY_1.id && self.role == Role::Peer {
+            return false;
+        }
         // The floor yields where others sleep.
         if self.role == Role::Floor && !self.threads {
             return workload.sleep_us == 0 && !makes_threads;
@@ -165,7 +191,12 @@ mod tests {
         };
         assert_eq!(
             on(&THREADS),
-            ["ours-thread-per-object", "std-thread-per-object", "bare-pthread"]
+            [
+                "ours-thread-per-object",
+                "before-thread-per-object",
+                "std-thread-per-object",
+                "bare-pthread"
+            ]
         );
         assert!(!on(&EMPTY_2).contains(&"bare-pthread"));
     }

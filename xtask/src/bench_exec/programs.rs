@@ -21,6 +21,8 @@ const SAME_RATE: f64 = 0.05;
 pub enum Program {
     /// Ours and the Rust peers.
     Rust,
+    /// The same program of another build: ours before a change.
+    Before,
     /// Goroutines.
     Go,
     /// Platform and virtual threads.
@@ -42,8 +44,8 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Builds those named. Only ours must be there.
-    pub fn build(wanted: impl Iterator<Item = Program>) -> Result<Self> {
+    /// Builds those named. Only ours must be there, and that of `before`, if it is given.
+    pub fn build(wanted: impl Iterator<Item = Program>, before: Option<&Path>) -> Result<Self> {
         let built =
             std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
         let built = std::path::absolute(built)?.join("bench-exec");
@@ -59,13 +61,13 @@ impl Programs {
         wanted.dedup();
         for program in wanted {
             eprintln!("building the peers in {program:?}");
-            match program.build(&built) {
+            match program.build(&built, before) {
                 Ok(command) => {
                     programs.commands.insert(program, command);
                     let rate = programs.calibrate(program)?;
                     programs.ns_per_iteration.insert(program, rate);
                 }
-                Err(error) if program == Program::Rust => return Err(error),
+                Err(error) if matches!(program, Program::Rust | Program::Before) => return Err(error),
                 Err(error) => programs
                     .remarks
                     .push(format!("{program:?}: not installed ({error:#})")),
@@ -119,7 +121,7 @@ impl Programs {
 
 impl Program {
     /// What starts it: a program and its first arguments.
-    fn build(self, into: &Path) -> Result<Vec<PathBuf>> {
+    fn build(self, into: &Path, before: Option<&Path>) -> Result<Vec<PathBuf>> {
         match self {
             Self::Rust => {
                 shell::run(
@@ -131,6 +133,9 @@ impl Program {
                 )?;
                 Ok(vec![into.join("release/bench-exec")])
             }
+            Self::Before => Ok(vec![
+                before.context("no program of another build is given")?.to_owned(),
+            ]),
             Self::Go => {
                 installed("go")?;
                 let program = into.join("go-peer");

@@ -4,10 +4,13 @@
 
 use std::fmt::Write as _;
 
+use threadgauge_stats::{Estimate, paired_ratio};
+
 use super::peers::{Peer, Role};
-use super::workload::{BURN_1_MS, BURN_10_US, EMPTY_2, EMPTY_8, SLEEP, THREADS, Workload};
+use super::workload::{self, BURN_1_MS, BURN_10_US, EMPTY_2, EMPTY_8, SLEEP, THREADS, Workload};
 use super::{Measured, Sample};
-use crate::rig::figures::{Spread, number, show, spread_of};
+use crate::rig::change::{LIMIT, mean_by_round};
+use crate::rig::figures::{Spread, at_most, estimate, number, show, spread_of};
 
 const NS: f64 = 1.0;
 const US: f64 = 1e3;
@@ -54,6 +57,23 @@ impl Measured {
         spread_of(pairs.filter_map(|(a, b)| Some(a.as_ref()?.elapsed_ns / b.as_ref()?.elapsed_ns * scale)))
     }
 
+    /// What an object costs with `after` over what it costs with `before`, by round.
+    fn change(
+        &self,
+        [before, after]: [&str; 2],
+        workload: &Workload,
+        cost: impl Fn(&Sample) -> f64,
+    ) -> Vec<Option<f64>> {
+        let scale = self.objects(before, workload) / self.objects(after, workload);
+        let pairs = self
+            .samples(before, workload)
+            .iter()
+            .zip(self.samples(after, workload));
+        pairs
+            .map(|(before, after)| Some(cost(after.as_ref()?) / cost(before.as_ref()?) * scale))
+            .collect()
+    }
+
     /// Share over the ideal that ran beside it.
     fn over(&self, peer: &str, workload: &Workload) -> Option<Spread> {
         let objects = self.objects(peer, workload);
@@ -93,6 +113,7 @@ Names end in the most objects that are out at once (`k` or 1,024). The JVM count
         );
     }
     targets(&mut text, measured, chosen);
+    before_and_after(&mut text, measured, chosen);
     empty(&mut text, measured, chosen);
     burns(&mut text, measured, chosen, &BURN_10_US);
     burns(&mut text, measured, chosen, &BURN_1_MS);
@@ -105,6 +126,62 @@ Names end in the most objects that are out at once (`k` or 1,024). The JVM count
         }
     }
     text
+}
+
+/// The estimate of ratios by round.
+fn over_rounds(ratios: &[Option<f64>]) -> Option<Estimate> {
+    let ratios: Vec<f64> = ratios.iter().copied().flatten().collect();
+    paired_ratio(&vec![1.0; ratios.len()], &ratios, 0.05).ok()
+}
+
+/// Ours over ours of another build, workload by workload.
+fn before_and_after(text: &mut String, measured: &Measured, chosen: &[&Peer]) {
+    let mut rows = String::new();
+    let mut changes = [Vec::new(), Vec::new()];
+    let cells = |changes: [Option<Estimate>; 2]| {
+        changes
+            .map(|of| format!("{} | {}", estimate(of.as_ref()), at_most(of.as_ref(), LIMIT)))
+            .join(" | ")
+    };
+    for workload in workload::ALL {
+        for before in chosen
+            .iter()
+            .filter(|peer| peer.role == Role::Before && peer.runs(workload))
+        {
+            let pair = [before.name, before.asked_for];
+            let [time, cpu] = [
+                measured.change(pair, workload, |sample| sample.elapsed_ns),
+                measured.change(pair, workload, |sample| sample.cpu_ns),
+            ];
+            let [was, is] = pair.map(|peer| shown(measured.ns_per_object(peer, workload), NS));
+            let _ = writeln!(
+                rows,
+                "| {}, {} | {was} | {is} | {} |",
+                before.asked_for,
+                workload.name,
+                cells([over_rounds(&time), over_rounds(&cpu)])
+            );
+            changes[0].push(time);
+            changes[1].push(cpu);
+        }
+    }
+    if rows.is_empty() {
+        return;
+    }
+    let all = changes.map(|rows| {
+        mean_by_round(measured.rounds, |round| {
+            rows.iter().map(|row| row.get(round).copied().flatten()).collect()
+        })
+    });
+    let _ = writeln!(
+        text,
+        "\n## Before and after\n
+Ratios are Hodges–Lehmann estimates over rounds [95 % interval]; that of all is the geometric mean over the rows in each round.\n
+| | ns an object, before | after | time, after over before | ≤ {LIMIT} | CPU time, after over before | ≤ {LIMIT} |
+|---|---:|---:|---:|---|---:|---|
+{rows}| **all** | | | {} |",
+        cells(all)
+    );
 }
 
 /// Those that have a figure, least first.
@@ -120,7 +197,7 @@ fn ranked<'p>(chosen: &[&'p Peer], by: impl Fn(&Peer) -> Option<Spread>) -> Vec<
 fn name(peer: &Peer) -> String {
     match peer.role {
         Role::Ours => format!("**{}**", peer.name),
-        Role::Peer => peer.name.to_owned(),
+        Role::Peer | Role::Before => peer.name.to_owned(),
         Role::Floor => format!("*{}*", peer.name),
     }
 }
@@ -345,6 +422,7 @@ mod tests {
         cell(&EMPTY_2, "ours-prompt", 10, times([100.0, 300.0, 200.0], None));
         cell(&EMPTY_2, "kanal-1024", 5, times([250.0, 250.0, 250.0], None));
         cell(&EMPTY_2, "std-1024", 5, times([900.0, 900.0, 900.0], None));
+        cell(&EMPTY_2, "before-prompt", 5, times([100.0, 100.0, 100.0], None));
         cell(
             &BURN_10_US,
             "ours-prompt",
@@ -360,6 +438,18 @@ mod tests {
         assert_eq!((ratio.min, ratio.median, ratio.max), (0.2, 0.4, 0.6));
         let over = measured().over("ours-prompt", &BURN_10_US).unwrap();
         assert!((over.median - 2.0 / 9.0).abs() < 1e-9, "{over:?}");
+    }
+
+    #[test]
+    fn a_change_is_of_objects_and_over_what_was_before() {
+        let by_round = measured().change(["before-prompt", "ours-prompt"], &EMPTY_2, |sample| sample.cpu_ns);
+        assert_eq!(by_round, [Some(0.5), Some(1.5), Some(1.0)]);
+        let chosen: Vec<&Peer> = PEERS.iter().collect();
+        let text = markdown(&measured(), &chosen);
+        assert!(
+            text.contains("| ours-prompt, empty, k = 2 | 20.0 (20.0 – 20.0) | 20.0 (10.0 – 30.0) | 0.93 "),
+            "{text}"
+        );
     }
 
     #[test]

@@ -38,6 +38,13 @@ pub const EMPTY_2: Workload = Workload {
     size: Size::Ns(60e6),
     tries: 1,
 };
+/// Empty processors, one at a time: ours alone, beside the floor.
+pub const EMPTY_1: Workload = Workload {
+    id: "empty-1",
+    name: "empty, k = 1",
+    degree: 1,
+    ..EMPTY_2
+};
 /// Empty processors, eight at once.
 pub const EMPTY_8: Workload = Workload {
     id: "empty-8",
@@ -82,4 +89,4 @@ pub const THREADS: Workload = Workload {
 };
 
 /// All of them.
-pub const ALL: &[Workload] = &[EMPTY_2, EMPTY_8, BURN_10_US, BURN_1_MS, SLEEP, THREADS];
+pub const ALL: &[Workload] = &[EMPTY_1, EMPTY_2, EMPTY_8, BURN_10_US, BURN_1_MS, SLEEP, THREADS];

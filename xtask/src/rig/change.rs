@@ -17,8 +17,8 @@ use super::{Part, Site};
 
 /// In which a server of a round is driven; an even number.
 const TURNS: u64 = 20;
-/// The most of the CPU time before that ours may use now, over all designs.
-const LIMIT: f64 = 1.03;
+/// The most of the cost before that ours may have now, over all designs.
+pub const LIMIT: f64 = 1.03;
 const US: f64 = 1e3;
 
 /// Which build a server is of.
@@ -148,11 +148,16 @@ CPU time of the server for {unit}, in µs: median (least – most) over rounds. 
 
 /// The geometric mean over designs, of the rounds that have all of them.
 fn over_all(measured: &Rounds<Run>, designs: &[[Run; 2]], rounds: usize) -> Option<Estimate> {
-    let of_round = |round: usize| {
+    mean_by_round(rounds, |round| {
         let ratio = |&[before, now]: &[Run; 2]| Some(measured.of(now)[round]? / measured.of(before)[round]?);
-        geometric_mean(&designs.iter().map(ratio).collect::<Option<Vec<_>>>()?).ok()
-    };
-    let means: Vec<f64> = (0..rounds).filter_map(of_round).collect();
+        designs.iter().map(ratio).collect()
+    })
+}
+
+/// The geometric mean of each round's ratios, of the rounds that have them.
+pub fn mean_by_round(rounds: usize, ratios: impl Fn(usize) -> Option<Vec<f64>>) -> Option<Estimate> {
+    let means = (0..rounds).filter_map(|round| geometric_mean(&ratios(round)?).ok());
+    let means: Vec<f64> = means.collect();
     paired_ratio(&vec![1.0; means.len()], &means, 0.05).ok()
 }
 

@@ -10,7 +10,7 @@ use std::{io, mem};
 
 use super::batch::Batch;
 use super::policy::{Policy, STREAK};
-use super::{LONGEST_STALL, LOOKS, Lane, NO_OBJECT, Pool, SMALL_NS, STALL, SharedLane};
+use super::{LONGEST_STALL, Lane, NO_OBJECT, Pool, SMALL_NS, STALL, SharedLane};
 use crate::adaptive::{Governor, Meter};
 use crate::bell::Bell;
 use crate::degree::cpus;
@@ -21,7 +21,7 @@ use crate::flag::Flag;
 use crate::hands::Hands;
 use crate::outcome::{Done, Warning};
 use crate::ring::Ring;
-use crate::shared::{Claim, Halt, Raw, Who, Work, ring_capacity};
+use crate::shared::{Claim, Halt, Hand, Raw, Who, Work, ring_capacity};
 use crate::watch::Watch;
 
 /// How long the caller works without its workers when they bring it nothing, at first and at last; and how often they have
@@ -29,6 +29,15 @@ use crate::watch::Watch;
 const SOLO_NS: u64 = 1_000_000;
 const LONGEST_SOLO_NS: u64 = 64_000_000;
 const FED_WELL: u32 = 64;
+/// It works without them, too, where so many objects in a row take less than this each, with their readings of the clock.
+const LONE_COUNT: usize = 64;
+const LONE_NS: u64 = 30;
+/// For how long it runs one object after the other as the only carrier before it looks for other news.
+const ALONE_NS: u64 = 50_000;
+/// An object up to this, with what came before it, is not worth a second reading of the clock; after a longer one so many
+/// objects are timed from their own start.
+const BRIEF_NS: u64 = 1_000;
+const TIMED: u32 = 256;
 
 /// The caller's side of a call.
 pub(super) struct Caller<'p, 'c, 'd, I: Iterator, W: Work<I::Item>, F, B> {
@@ -50,9 +59,11 @@ pub(super) struct Caller<'p, 'c, 'd, I: Iterator, W: Work<I::Item>, F, B> {
     helped: bool,
     meter: Meter<'p>,
     batch: Batch,
-    objects: Vec<(usize, I::Item)>,
+    hand: Hand<I::Item>,
     results: Vec<Raw<I::Item, W::Output>>,
     watch: Watch,
+    /// So many objects to come have their start read from the clock, when the caller is the only carrier.
+    timed: u32,
     warned: bool,
     /// Since when there has been nothing for it to work on.
     starving_ns: Option<u64>,
@@ -96,9 +107,10 @@ where
             held: false,
             helped: false,
             batch: Batch::new::<Raw<I::Item, W::Output>>(settings.mode),
-            objects: Vec::new(),
+            hand: Hand::default(),
             results: Vec::new(),
             watch: pool.shared.watch(),
+            timed: TIMED,
             warned: false,
             starving_ns: None,
             solo_until_ns: 0,
@@ -188,7 +200,10 @@ where
                     }
                     Claim::Over => over = true,
                     Claim::Busy if who == Who::Helping => {
-                        if drained == 0 {
+                        // Until a worker comes.
+                        if self.work_alone() {
+                            self.starving_ns = None;
+                        } else if drained == 0 {
                             self.starve();
                         }
                         continue;
@@ -224,7 +239,7 @@ where
         let wake = |next| pool.wake(next);
         self.helped |= who == Who::Helping;
         pool.shared
-            .claim(who, &mut self.held, self.batch.want, &mut self.objects, wake)
+            .claim(who, &mut self.held, self.batch.want, &mut self.hand, wake)
     }
 
     /// The workers bring nothing to work on: for as long as a wake-up costs it looks again. Then they are not on a CPU, or held up
@@ -232,11 +247,6 @@ where
     fn starve(&mut self) {
         let now_ns = self.watch.now_ns();
         if now_ns - *self.starving_ns.get_or_insert(now_ns) <= SMALL_NS {
-            let news = || self.pool.shared.has_stock() || self.lanes.iter().any(|lane| lane.ring.len() > 0);
-            (0..LOOKS).find(|_| {
-                std::hint::spin_loop();
-                news()
-            });
             return;
         }
         self.starving_ns = None;
@@ -396,7 +406,10 @@ where
         }
     }
 
-    /// As the only carrier: pulls, runs and finishes one object after the other, for a batch's time. `false` if others are at work.
+    /// As the only carrier: pulls, runs and finishes one object after the other, for a while. `false` if others are at work.
+    ///
+    /// A reading of the clock costs more than all else here. So after brief objects it is read at their ends alone, and one
+    /// starts when the one before it ended.
     fn work_alone(&mut self) -> bool {
         let pool = self.pool;
         let shared = &pool.shared;
@@ -405,28 +418,45 @@ where
         };
         // Whoever was at work before has left its results.
         self.drain();
+        let before = self.desk.finished;
         let begun_ns = self.watch.now_ns();
         let mut ended_ns = begun_ns;
-        while self.policy.working && ended_ns - begun_ns < self.batch.ns {
+        while self.policy.working && ended_ns - begun_ns < ALONE_NS {
             if shared.must_stop(ended_ns) {
                 break;
             }
             let Some((index, object)) = source.pull() else {
                 break;
             };
-            let started_ns = self.watch.now_ns();
+            let started_ns = if self.timed > 0 || shared.deadline().is_some() {
+                self.timed = self.timed.saturating_sub(1);
+                self.watch.now_ns()
+            } else {
+                ended_ns
+            };
             if shared.must_stop(started_ns) {
                 shared.give_back(std::iter::once((index, object)), started_ns);
                 break;
             }
-            ended_ns = self.run(index, object, started_ns, Self::deliver);
+            let before_ns = mem::replace(&mut ended_ns, self.run(index, object, started_ns, Self::deliver));
+            if ended_ns - before_ns > BRIEF_NS {
+                self.timed = TIMED;
+            }
             if self.desk.broken.is_some() {
                 break;
             }
         }
         drop(source);
         self.after_delivery();
+        self.go_alone_if_brief(self.desk.finished - before, ended_ns - begun_ns);
         true
+    }
+
+    /// Where so many took so little, sharing them costs as much as it brings: for a while the caller works without its workers.
+    fn go_alone_if_brief(&mut self, count: usize, took_ns: u64) {
+        if count >= LONE_COUNT && took_ns < LONE_NS * count as u64 {
+            self.solo_until_ns = self.watch.now_ns() + SOLO_NS;
+        }
     }
 
     /// Runs one object; its result goes to `then`. When it ended.
@@ -484,7 +514,8 @@ where
     fn work(&mut self) {
         let pool = self.pool;
         let shared = &pool.shared;
-        let mut objects = mem::take(&mut self.objects);
+        let mut objects = mem::take(&mut self.hand.objects);
+        let count = objects.len();
         let mut left = objects.drain(..);
         let mut next = left.next();
         let (mut longest_ns, mut took_ns) = (0, 0);
@@ -512,8 +543,9 @@ where
             self.drain();
         }
         drop(left);
-        self.objects = objects;
+        self.hand.objects = objects;
         self.batch.adapt(longest_ns, took_ns);
+        self.go_alone_if_brief(count, took_ns);
     }
 
     /// Sleeps until a result or other news comes, or until then: `false` if nothing has come.

@@ -22,7 +22,7 @@ use crate::desk::Desk;
 use crate::execution::Settings;
 use crate::outcome::Done;
 use crate::pool::Ran;
-use crate::shared::{Claim, Halt, Raw, Shared, Who};
+use crate::shared::{Claim, Halt, Hand, Raw, Shared, Who};
 use crate::trace::Traced;
 
 /// How long a helper may take to end when it is told that there is nothing more; then it is killed.
@@ -59,7 +59,7 @@ where
         epoch_ns,
         helpers: Vec::new(),
         shortage: None,
-        objects: Vec::new(),
+        hand: Hand::default(),
         result: std::marker::PhantomData,
     };
     crew.drive();
@@ -84,7 +84,7 @@ struct Crew<'a, 'c, I: Iterator, R, T, F, B, M, H> {
     /// When it is dropped, even by a panic of the finisher, they are killed and reaped.
     helpers: Vec<Helper<I::Item>>,
     shortage: Option<io::Error>,
-    objects: Vec<(usize, I::Item)>,
+    hand: Hand<I::Item>,
     result: std::marker::PhantomData<fn() -> R>,
 }
 
@@ -135,8 +135,8 @@ where
                 continue;
             }
             let held = &mut self.helpers[number].held;
-            let claim = self.shared.claim(Who::Caller, held, 1, &mut self.objects, |_| ());
-            let (Claim::Got, Some((index, object))) = (claim, self.objects.pop()) else {
+            let claim = self.shared.claim(Who::Caller, held, 1, &mut self.hand, |_| ());
+            let (Claim::Got, Some((index, object))) = (claim, self.hand.objects.pop()) else {
                 return claim;
             };
             let job = Job {

@@ -51,25 +51,37 @@ fn until_a_deadline_is_late_enough(call: impl FnMut(Duration) -> Option<()>) {
     assert!(deadlines.find_map(call).is_some(), "nothing was started in 40 s");
 }
 
-/// Runs tests on the carriers named: settings for a degree, and what runs them.
+/// Runs tests on the carriers named: settings for a degree, in groups by what runs them. A test's body is compiled once a group.
 macro_rules! on_carriers {
-    ([$($module:ident: $settings:expr, $on:expr;)+] $tests:tt) => {
-        $(mod $module {
+    ([$($group:ident($on:expr) { $($module:ident: $settings:expr;)+ })+] $tests:tt) => {
+        $(mod $group {
             use super::*;
-            tests!($settings, $on, $tests);
+            bodies!($on, $tests);
+            $(mod $module {
+                use super::*;
+                tests!($settings, $tests);
+            })+
+        })+
+    };
+}
+
+macro_rules! bodies {
+    ($on:expr, { $($(#[$meta:meta])* fn $name:ident($with:ident, $on_it:ident) $body:block)+ }) => {
+        $($(#[$meta])* fn $name($with: &(dyn Fn(usize) -> ConcurrentExecution + Sync)) {
+            let $on_it = $on;
+            $body
         })+
     };
 }
 
 macro_rules! tests {
-    ($settings:expr, $on:expr, { $($(#[$meta:meta])* fn $name:ident($with:ident, $on_it:ident) $body:block)+ }) => {
-        $($(#[$meta])* #[test] fn $name() {
+    ($settings:expr, { $($(#[$meta:meta])* fn $name:ident($with:ident, $on_it:ident) $body:block)+ }) => {
+        $(#[test] fn $name() {
             ends(|| {
                 // Dropped at the end, so that a test waits for its pool's threads.
                 let pools = Pools::default();
-                let $with = |k| $settings(k, &pools);
-                let $on_it = $on;
-                $body
+                let settings: fn(usize, &Pools) -> ConcurrentExecution = $settings;
+                super::$name(&|k| settings(k, &pools));
             });
         })+
     };
@@ -99,19 +111,23 @@ fn as_it_is(execution: ConcurrentExecution) -> ConcurrentExecution {
 macro_rules! on_every_carrier {
     ($($tests:tt)+) => {
         on_carriers! { [
-            pool_prompt: |k, _: &Pools| at_most(k), as_it_is;
-            pool_free_caller: |k, _: &Pools| at_most(k).mode(Mode::FreeCaller), as_it_is;
-            pool_throughput: |k, _: &Pools| at_most(k).mode(Mode::Throughput), as_it_is;
-            thread_per_object: |k, _: &Pools| at_most(k).carrier(Carrier::ThreadPerObject), as_it_is;
-            pool_adaptive: |k, _: &Pools| adaptive(k), as_it_is;
-            pool_adaptive_throughput: |k, _: &Pools| adaptive(k).mode(Mode::Throughput), as_it_is;
-            thread_per_object_adaptive: |k, _: &Pools| adaptive(k).carrier(Carrier::ThreadPerObject), as_it_is;
-            shared_adaptive: |k, pools: &Pools| adaptive(k).carrier(&pools.large), as_it_is;
-            all_up_front: |k, _: &Pools| at_most(k), ConcurrentExecution::up_front;
-            shared_prompt: |k, pools: &Pools| at_most(k).carrier(&pools.large), as_it_is;
-            shared_free_caller: |k, pools: &Pools| at_most(k).carrier(&pools.large).mode(Mode::FreeCaller), as_it_is;
-            shared_throughput: |k, pools: &Pools| at_most(k).carrier(&pools.large).mode(Mode::Throughput), as_it_is;
-            shared_of_one: |k, pools: &Pools| at_most(k).carrier(&pools.one), as_it_is;
+            as_they_are(as_it_is) {
+                pool_prompt: |k, _: &Pools| at_most(k);
+                pool_free_caller: |k, _: &Pools| at_most(k).mode(Mode::FreeCaller);
+                pool_throughput: |k, _: &Pools| at_most(k).mode(Mode::Throughput);
+                thread_per_object: |k, _: &Pools| at_most(k).carrier(Carrier::ThreadPerObject);
+                pool_adaptive: |k, _: &Pools| adaptive(k);
+                pool_adaptive_throughput: |k, _: &Pools| adaptive(k).mode(Mode::Throughput);
+                thread_per_object_adaptive: |k, _: &Pools| adaptive(k).carrier(Carrier::ThreadPerObject);
+                shared_adaptive: |k, pools: &Pools| adaptive(k).carrier(&pools.large);
+                shared_prompt: |k, pools: &Pools| at_most(k).carrier(&pools.large);
+                shared_free_caller: |k, pools: &Pools| at_most(k).carrier(&pools.large).mode(Mode::FreeCaller);
+                shared_throughput: |k, pools: &Pools| at_most(k).carrier(&pools.large).mode(Mode::Throughput);
+                shared_of_one: |k, pools: &Pools| at_most(k).carrier(&pools.one);
+            }
+            made_first(ConcurrentExecution::up_front) {
+                all_up_front: |k, _: &Pools| at_most(k);
+            }
         ] { $($tests)+ } }
     };
 }
@@ -466,10 +482,12 @@ on_every_carrier! {
 }
 
 on_carriers! { [
-    endless_on_a_pool: |k, _: &Pools| at_most(k), as_it_is;
-    endless_on_threads_per_object: |k, _: &Pools| at_most(k).carrier(Carrier::ThreadPerObject), as_it_is;
-    endless_on_a_shared_pool: |k, pools: &Pools| at_most(k).carrier(&pools.large), as_it_is;
-    endless_on_a_shared_pool_of_one: |k, pools: &Pools| at_most(k).carrier(&pools.one), as_it_is;
+    endless(as_it_is) {
+        on_a_pool: |k, _: &Pools| at_most(k);
+        on_threads_per_object: |k, _: &Pools| at_most(k).carrier(Carrier::ThreadPerObject);
+        on_a_shared_pool: |k, pools: &Pools| at_most(k).carrier(&pools.large);
+        on_a_shared_pool_of_one: |k, pools: &Pools| at_most(k).carrier(&pools.one);
+    }
 ] {
     fn an_endless_iterator_is_pulled_lazily(with, on) {
         let pulled = AtomicUsize::new(0);

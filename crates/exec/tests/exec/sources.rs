@@ -15,15 +15,19 @@ mod fed {
     use super::*;
 
     on_carriers! { [
-        pool_prompt: |k, _: &Pools| at_most(k), as_it_is;
-        pool_free_caller: |k, _: &Pools| at_most(k).mode(Mode::FreeCaller), as_it_is;
-        pool_adaptive: |k, _: &Pools| adaptive(k), as_it_is;
-        thread_per_object: |k, _: &Pools| at_most(k).carrier(Carrier::ThreadPerObject), as_it_is;
-        all_up_front: |k, _: &Pools| at_most(k), ConcurrentExecution::up_front;
-        shared_prompt: |k, pools: &Pools| at_most(k).carrier(&pools.large), as_it_is;
-        shared_free_caller: |k, pools: &Pools| at_most(k).carrier(&pools.large).mode(Mode::FreeCaller), as_it_is;
-        shared_of_one: |k, pools: &Pools| at_most(k).carrier(&pools.one), as_it_is;
-        throughput_of_one: |_, _: &Pools| at_most(1).mode(Mode::Throughput), as_it_is;
+        as_they_are(as_it_is) {
+            pool_prompt: |k, _: &Pools| at_most(k);
+            pool_free_caller: |k, _: &Pools| at_most(k).mode(Mode::FreeCaller);
+            pool_adaptive: |k, _: &Pools| adaptive(k);
+            thread_per_object: |k, _: &Pools| at_most(k).carrier(Carrier::ThreadPerObject);
+            shared_prompt: |k, pools: &Pools| at_most(k).carrier(&pools.large);
+            shared_free_caller: |k, pools: &Pools| at_most(k).carrier(&pools.large).mode(Mode::FreeCaller);
+            shared_of_one: |k, pools: &Pools| at_most(k).carrier(&pools.one);
+            throughput_of_one: |_, _: &Pools| at_most(1).mode(Mode::Throughput);
+        }
+        made_first(ConcurrentExecution::up_front) {
+            all_up_front: |k, _: &Pools| at_most(k);
+        }
     ] {
         /// Each object comes only after all before it are finished; short ones, so that several would be pulled at once.
         fn a_source_may_wait_for_the_finisher(with, on) {

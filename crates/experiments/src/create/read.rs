@@ -185,7 +185,7 @@ fn as_processes(view: &View<'_>) -> Test {
 fn facts(view: &View<'_>) -> Vec<Finding> {
     let count = |metric: Metric, case| {
         let count = view.value(&metric.of(pattern(case)));
-        count.map_or_else(|| "?".to_owned(), |n| format!("{n:.0}"))
+        count.map_or_else(|| "?".to_owned(), |n| units::figure(n, None, "count"))
     };
     let made = planned(view, FORK)
         .and_then(|fork| fork.int("count"))
@@ -193,8 +193,7 @@ fn facts(view: &View<'_>) -> Vec<Finding> {
     let stands = if made == COUNT_003 {
         "as many as source 003 made"
     } else {
-        "source 003 made 100,000, as the profile paper does; the figure is a time per unit, each made and ended before the \
-         next"
+        "source 003 made 100,000, as the profile paper does; the time is per unit, each made and ended before the next"
     };
     let by_handler = base(ForkSigchld);
     let [created, failed, reaped] = [CREATED, FAILED, REAPED].map(|metric| count(metric, by_handler));
@@ -212,56 +211,56 @@ fn facts(view: &View<'_>) -> Vec<Finding> {
             FORK,
             THREAD,
             &format!(
-                "Process over thread is measured here over {made} of each, one at a time ({stands}): {{}}."
+                "A process takes {{}} times as long as a thread, measured over {made} of each, one at a time ({stands})."
             ),
         ),
         of_ratio(
             by_handler,
             FORK,
             &format!(
-                "Reaping in a SIGCHLD handler, as source 003 did, takes {{}} times waiting for each child. At the median \
-                 {created} were created, {failed} failed, {reaped} reaped, and up to {unreaped} were made and not yet \
-                 reaped: the source's processes were not one at a time, its threads were."
+                "Reaping in a SIGCHLD handler, as source 003 did, takes {{}} times as long as waiting for each child. In the \
+                 median round {created} were created, {failed} failed, {reaped} were reaped, and up to {unreaped} were \
+                 unreaped at once: the source's threads existed one at a time, its processes did not."
             ),
         ),
         of_ratio(
             base(CloneVm),
             THREAD,
-            "A process of its own in shared memory (clone-vm), which is what a thread was before NPTL, takes {} times a \
-             thread; the old library's manager thread is not part of it.",
+            "A process that shares memory (clone-vm), as a thread did before NPTL, takes {} times as long as a thread. The old \
+             library's manager thread is not included.",
         ),
         // The claim about creation beside busy threads is about the creating call, not about the wait for the new
         // thread.
         fact_of(
             beside(busy, PER_UNIT, ALONE_PER_UNIT),
             &format!(
-                "With {BUSY} threads computing beside on the same CPU, a thread made and joined takes {{}} times as long as \
-                 alone: the new thread waits for its turn. {done} were made within the time limit of the case, and as many \
-                 alone."
+                "With {BUSY} computing threads on the same CPU, making and joining a thread takes {{}} times as long as alone: \
+                 the new thread waits for its turn. {done} were made within the time limit of the case, and as many alone."
             ),
         ),
         of_ratio(
             in_command(Fork),
             FORK,
-            "From this command a process by fork takes {} times one from a small program in C: what its own size adds.",
+            "A process by fork takes {} times as long from this command as from a small program in C: this command is larger.",
         ),
         of_ratio(
             in_command(Std),
             THREAD,
-            "From this command a thread of Rust's standard library takes {} times one by pthread_create from a small program \
-             in C.",
+            "A thread of Rust's standard library, from this command, takes {} times as long as one by pthread_create from a \
+             small program in C.",
         ),
         of_ratio(
             base(ForkExec),
             base(PosixSpawn),
-            "Starting a static program by fork and exec takes {} times posix_spawn, from an empty parent.",
+            "From an empty parent, starting a static program by fork and exec takes {} times as long as by posix_spawn.",
         ),
     ];
     let from_parents = FROM_PARENTS.map(|method| PARENTS.map(|parent| from_parent(view, method, parent)));
     let alive = [Fork, CloneVm, Pthread].map(|method| {
         let (most, name) = (ALIVE[1], method.name());
-        let says =
-            format!("With {most} kept alive together, a unit made by {name} takes {{}} times one at a time.");
+        let says = format!(
+            "With {most} kept alive together, a unit by {name} takes {{}} times as long as one at a time."
+        );
         of_ratio(base(method).alive(most), base(method), &says)
     });
     let mut facts = Vec::from(ratios);
@@ -276,7 +275,7 @@ fn from_parent(view: &View<'_>, method: Method, parent: (u64, bool)) -> Option<F
     let case = base(method).parent(parent);
     let (ours, times) = (view.estimate(&time(case))?, ratio_of(view, case, base(method))?);
     let says = format!(
-        "{} from a parent with {} MiB in {} pages takes {}, {times} times an empty parent.",
+        "{} from a parent with {} MiB in {} pages takes {}, {times} times as long as from an empty parent.",
         method.name(),
         parent.0,
         if parent.1 { "huge" } else { "small" },
@@ -292,7 +291,8 @@ fn fork_per_mib(view: &View<'_>) -> Option<Finding> {
     let per_mib = longer.times(1.0 / mib as f64);
     let ours = view.estimate(&per_mib)?;
     if !view.resolved(&per_mib) {
-        let says = format!("What each of {mib} MiB in small pages adds to a fork is below resolution.");
+        let says =
+            format!("The time that each of {mib} MiB in small pages adds to a fork is below resolution.");
         return Some(Finding::fact(says, None, None, "ns"));
     }
     let says = format!(
@@ -466,15 +466,15 @@ fn table_003(view: &View<'_>) -> Table {
             .map(Option::unwrap_or_default)
             .collect::<Vec<_>>()
     };
-    let run = |run| format!("run {run:.0}");
+    let run = |run| format!("run {}", units::published(run));
     let of_all = ["trimmed mean", "per unit", "against a thread"].map(|head| Some(head.to_owned()));
     let mut columns = vec![column(&[1.0, 2.0, 3.0, 4.0, 5.0], run, of_all)];
-    let seconds = |s| format!("{s:.3}");
     let runs = runs_003();
     columns.extend(runs.each_ref().map(|of| {
         let (per_unit, against) = (mean(of) / COUNT_003 as f64 * 1e9, mean(of) / mean(&runs[1]));
-        let trimmed = trimmed_mean(of).map(seconds);
-        column(of, seconds, [trimmed, Some(ns(per_unit)), Some(ratio(against))])
+        let trimmed = trimmed_mean(of).map(units::published);
+        let of_all = [trimmed, Some(ns(per_unit)), Some(ratio(against))];
+        column(of, units::published, of_all)
     }));
     columns.extend(OURS.map(base).map(|case| {
         let rounds = view.rounds(&time(case)).unwrap_or_default();
@@ -815,8 +815,8 @@ mod tests {
             assert_eq!(table.rows.len(), 8);
             assert!(table.rows.iter().all(|row| row.len() == table.columns.len()));
             assert_eq!(table.rows[0][1..4], ["8.774", "0.663", "12.286"]);
-            assert_eq!(table.rows[1][1..4], ["8.780", "0.660", ""]);
-            assert_eq!(table.rows[5][..4], ["trimmed mean", "8.684", "0.661", ""]);
+            assert_eq!(table.rows[1][1..4], ["8.78", "0.66", ""]);
+            assert_eq!(table.rows[5][..4], ["trimmed mean", "8.6843", "0.661", ""]);
             assert_eq!(table.rows[6][1..4], ["86.8 µs", "6.61 µs", "123 µs"]);
             assert_eq!(table.rows[7][1..4], ["13.1", "1", "18.6"]);
         }

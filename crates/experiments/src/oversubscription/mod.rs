@@ -114,7 +114,7 @@ fn plan(site: &Site) -> Plan {
     Plan {
         cases,
         reference: ONE.control().time(1).pattern(),
-        budget: Duration::from_millis(site.profile.pick(52_700, 320_000, 7_200_000)),
+        budget: Duration::from_millis(site.profile.pick(51_000, 320_000, 7_200_000)),
     }
 }
 
@@ -310,7 +310,7 @@ fn claims(view: &View<'_>) -> Vec<Claim> {
 fn answer(view: &View<'_>) -> String {
     let overhead = |n| {
         Some(format!(
-            "{} at {n}",
+            "{} with {n}",
             view.estimate(&ONE.overhead(n))?.plain("share")
         ))
     };
@@ -318,7 +318,7 @@ fn answer(view: &View<'_>) -> String {
     let mut parts = Vec::new();
     if !overheads.is_empty() {
         parts.push(format!(
-            "On one CPU threads that yield after every slice take longer than one thread by {}.",
+            "On one CPU, threads that yield after every slice take longer than one thread: by {}.",
             overheads.join(", ")
         ));
     }
@@ -346,12 +346,12 @@ fn facts(view: &View<'_>) -> Vec<Finding> {
 fn switching(view: &View<'_>, group: Case, units: &str, n: u64) -> Option<Finding> {
     let cost = view.estimate(&group.per_switch(ELAPSED, n))?;
     if !view.resolved(&group.added(ELAPSED, n)) {
-        let says = format!("What a switch among {n} yielding {units} on one CPU costs is below resolution.");
+        let says = format!("The cost of a switch among {n} yielding {units} on one CPU is below resolution.");
         return Some(Finding::fact(says, None, None, "ns"));
     }
     let says = format!(
-        "A switch among {n} yielding {units} on one CPU costs {} (time with yields less time without, over the \
-         switches that happened).",
+        "A switch among {n} yielding {units} on one CPU costs {} (the time that yields add, divided by the \
+         switches that they add).",
         cost.show("ns")
     );
     Some(cost.fact(says, "ns"))
@@ -366,23 +366,23 @@ fn least(view: &View<'_>, counts: &[u64], of: impl Fn(u64) -> Statistic) -> Opti
 fn really_switched(view: &View<'_>) -> Option<Finding> {
     let (count, least) = least(view, &COUNTS[1..], |n| ONE.of(SWITCHES_PER_SLICE, n))?;
     let verdict = if least.value >= 0.9 {
-        "Yields really switched"
+        "Yields did switch"
     } else {
         "The scheduler ignored yields"
     };
     let alone = view.estimate(&TWO.of(SWITCHES_PER_SLICE, 2));
     let alone = alone.map_or_else(String::new, |alone| {
         let why = if alone.value < 0.1 {
-            "each has a CPU to itself, so the base of all overheads on two CPUs has hardly a switch in it"
+            "each has a CPU to itself, so the base of all overheads on two CPUs has almost no switches"
         } else {
             "they shared a CPU, so the base of all overheads on two CPUs is not what it should be; look for other \
              programs"
         };
         let times = alone.plain("ratio");
-        format!(" Two threads on two CPUs switched {times} times a slice: {why}.")
+        format!(" Two threads on two CPUs switched {times} times per slice: {why}.")
     });
     let says = format!(
-        "{verdict}: on one CPU at least {} switches a slice from 2 threads on (least at {count}).{alone}",
+        "{verdict}: on one CPU there are at least {} switches per slice from 2 threads on (least with {count}).{alone}",
         least.plain("ratio")
     );
     Some(least.fact(says, "switches per slice"))
@@ -392,7 +392,7 @@ fn really_switched(view: &View<'_>) -> Option<Finding> {
 fn best_count(view: &View<'_>) -> Option<Finding> {
     let (best, time) = least(view, &COUNTS, |n| TWO.time(n))?;
     let says = format!(
-        "Of the counts measured {best} {} on two CPUs finished first, in {}.",
+        "On two CPUs, {best} {} finished first of all measured counts, in {}.",
         if best == 1 { "thread" } else { "threads" },
         time.show("ns")
     );
@@ -407,8 +407,8 @@ fn starting_and_ending(view: &View<'_>) -> Option<Finding> {
     let besides = Statistic::function(of([ELAPSED, TOTAL]), |v| 1.0 - v[0] / v[1]);
     let share = view.estimate(&besides)?.plain("share");
     let says = format!(
-        "Starting and ending {count} threads that are all alive takes {} each on one CPU: together with lining \
-         up {share} of the whole time, which `elapsed_ns` leaves out and `total_ns` includes.",
+        "Starting and ending {count} threads that are alive together takes {} per thread on one CPU. With the wait at \
+         the start barrier this is {share} of the whole time; `total_ns` includes it, `elapsed_ns` does not.",
         each.show("ns"),
     );
     Some(each.fact(says, "ns"))
@@ -421,14 +421,15 @@ fn a_sleep(view: &View<'_>) -> Option<Finding> {
     let (sleep, turn) = (cost(Mode::Sleep)?, cost(Mode::Yield)?);
     for (mode, what) in [(Mode::Sleep, "sleep of 1 ms"), (Mode::Yield, "yield")] {
         if !view.resolved(&threads(mode, 1).added(CPU, count)) {
-            let says = format!("What a {what} costs {count} threads in CPU time is below resolution.");
+            let says = format!("The CPU time that a {what} costs among {count} threads is below resolution.");
             return Some(Finding::fact(says, None, None, "ns"));
         }
     }
-    let lesson = ": sleeping threads lose less where they switch less often, not because a sleep is cheaper";
+    let lesson =
+        ". Sleeping threads lose less because they switch less often, not because a sleep is cheaper";
     let lesson = if sleep.value > turn.value { lesson } else { "" };
     let says = format!(
-        "Among {count} threads on one CPU a sleep of 1 ms costs {} of CPU time, a yield {}{lesson}.",
+        "Among {count} threads on one CPU, a sleep of 1 ms costs {} of CPU time, and a yield {}{lesson}.",
         sleep.show("ns"),
         turn.plain("ns")
     );

@@ -367,7 +367,7 @@ fn a_scheduler_that_ignores_yields_is_found_out() {
     let says = switched(12.0, 12.0);
     assert!(says.starts_with("The scheduler ignored yields"), "{says}");
     let says = switched(16_384.0, 12.0);
-    assert!(says.starts_with("Yields really switched"), "{says}");
+    assert!(says.starts_with("Yields did switch"), "{says}");
 }
 
 #[test]
@@ -380,9 +380,9 @@ fn a_base_whose_two_threads_shared_a_cpu_is_found_out() {
 #[test]
 fn the_answer_has_its_numbers() {
     let says = answer(&as_published(7));
-    assert!(says.starts_with("On one CPU threads that yield"), "{says}");
+    assert!(says.starts_with("On one CPU, threads that yield"), "{says}");
     assert!(
-        says.contains("54.2 % at 8192") && says.contains("A second CPU adds 84.4 %"),
+        says.contains("54.2 % with 8192") && says.contains("A second CPU adds 84.4 %"),
         "{says}"
     );
 }

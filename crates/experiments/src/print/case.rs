@@ -261,7 +261,7 @@ pub(super) fn plan(site: &Site) -> Plan {
     Plan {
         cases,
         reference: Series::Prints.at(5).params(),
-        budget: Duration::from_secs(site.profile.pick(34, 320, 3 * 3_600)),
+        budget: Duration::from_secs(site.profile.pick(32, 320, 3 * 3_600)),
     }
 }
 

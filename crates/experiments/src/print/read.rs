@@ -173,7 +173,14 @@ fn claims(view: &View<'_>) -> Vec<Claim> {
         let cell = |unit: Unit| (unit.name().to_owned(), statistic(unit));
         each(Largest, Unit::ALL.map(cell))
     };
-    let spread = file_spread(view).map_or_else(Test::from, Test::Given);
+    let spread = file_spread(view).map_or_else(
+        |lack| Test::Lacking {
+            lack,
+            // No round has a spread: this says which cells must go on until there are enough.
+            figure: Some(Statistic::function(file_times(), |_| f64::NAN)),
+        },
+        Test::Given,
+    );
     let tests: [Claim; 13] = [
         ("threads-10-to-100-times-faster", mean_ratio(&[Prints]).into()),
         ("small-jobs-threads-faster", each_count(Smallest, small)),
@@ -219,6 +226,13 @@ fn or_longer(view: &View<'_>, test: Test) -> Test {
     }
 }
 
+/// The times of 1,000 lines a unit into a file and into a pipe, of each kind of unit.
+fn file_times() -> Vec<Statistic> {
+    let time = |unit, sink| ELAPSED.of(Series::Prints.at(1_000).unit(unit).sink(sink));
+    let times = Unit::ALL.map(|unit| [Sink::File, Sink::Pipe].map(|sink| time(unit, sink)));
+    times.into_iter().flatten().collect()
+}
+
 /// The spread of the times into a file over that into the pipe, for 255 units of 1,000 lines: the geometric mean of the
 /// ratios of processes and of threads.
 ///
@@ -226,9 +240,7 @@ fn or_longer(view: &View<'_>, test: Test) -> Test {
 ///
 /// What is missing.
 fn file_spread(view: &View<'_>) -> Result<Estimate, Lack> {
-    let time = |unit, sink| ELAPSED.of(Series::Prints.at(1_000).unit(unit).sink(sink));
-    let times = Unit::ALL.map(|unit| [Sink::File, Sink::Pipe].map(|sink| time(unit, sink)));
-    let times = times.as_flattened();
+    let times = file_times();
     // By cell and then by round, with rounds that have all four.
     let column = |i: usize| view.rounds(&Statistic::function(times.iter().cloned(), move |t| t[i]));
     let columns: Result<Vec<Vec<f64>>, Lack> = (0..times.len()).map(column).collect();
@@ -239,6 +251,10 @@ fn file_spread(view: &View<'_>) -> Result<Estimate, Lack> {
         );
         Lack::new(lack.of, says)
     })?;
+    if view.disturbance(&Statistic::function(times, |t| t[0])).is_some() {
+        let says = "disturbed rounds say nothing of how far undisturbed ones lie apart";
+        return Err(Lack::new(Need::Figures, says));
+    }
     let n = columns[0].len();
     if n < BOOTSTRAP_ROUNDS {
         let says = format!(
@@ -290,7 +306,7 @@ fn answer(view: &View<'_>) -> String {
         [first, .., last] => format!("{first} and {last}"),
     };
     let lead = lead(view, DECIDING).map_or_else(String::new, |(says, _)| format!("; {says}"));
-    format!("Into a pipe on one CPU, 255 processes take {ends} as 255 threads{lead}.")
+    format!("Compared with 255 threads, 255 processes that print into a pipe on one CPU take {ends}{lead}.")
 }
 
 /// Which kind finishes first over the measured counts, and from which count on where that changes.
@@ -301,14 +317,17 @@ fn lead(view: &View<'_>, into: Destination) -> Option<(String, Option<Estimate>)
     };
     let [fewest, most] = [first.prints, last.prints];
     let at = view.estimate(&crossover(&row))?;
-    let range = format!("measured, {} to {} lines", count(fewest), count(most));
+    let range = format!("measured count, from {} to {} lines", count(fewest), count(most));
     let says = if at.value >= most as f64 {
-        format!("threads finish first up to the largest count {range}")
+        format!("threads finish first at every {range}")
     } else if at.value <= fewest as f64 {
-        format!("processes finish first at every count {range}")
+        format!("processes finish first at every {range}")
     } else {
         let from = count(at.value.round() as u64);
-        return Some((format!("processes lead from about {from} lines on"), Some(at)));
+        return Some((
+            format!("processes finish first from about {from} lines on"),
+            Some(at),
+        ));
     };
     Some((says, None))
 }
@@ -337,12 +356,12 @@ fn ratios_of(view: &View<'_>, into: Destination) -> Option<Finding> {
     let fewest = ratio(first).filter(|_| first != last);
     let fewest = fewest.map_or_else(String::new, |fewest| {
         let lines = count(first.prints);
-        format!("{} with {lines} lines a unit and ", fewest.plain("ratio"))
+        format!("{} with {lines} lines each and ", fewest.plain("ratio"))
     });
     let (into, times, lines) = (name(into), most.plain("ratio"), count(last.prints));
     let says = format!(
-        "Printing into {into}, the ratio of 255 processes' time to 255 threads' is {fewest}{times} with {lines} \
-         lines a unit."
+        "Printing into {into} on one CPU, the ratio of 255 processes' time to that of 255 threads is {fewest}{times} \
+         with {lines} lines each."
     );
     Some(most.fact(says, "ratio"))
 }
@@ -368,8 +387,8 @@ fn saved_by_blocks(view: &View<'_>, unit: Unit) -> Option<Finding> {
     let ratio = view.estimate(&by_line.over(ELAPSED.of(case)))?;
     let (kind, times, lines) = (kinds(unit), ratio.plain("ratio"), count(case.prints));
     let says = format!(
-        "A write a line takes 255 {kind} {times} times as long as blocks of 4,096 bytes into a pipe, {lines} \
-         lines each."
+        "To print {lines} lines each into a pipe, 255 {kind} take {times} times as long with a write per line as in \
+         blocks of 4,096 bytes."
     );
     Some(ratio.fact(says, "ratio"))
 }
@@ -691,8 +710,9 @@ mod tests {
         }
         assert_eq!(
             read(&view).answer,
-            "Into a pipe on one CPU, 255 processes take 3.21 times as long with 5 lines each and 0.69 times as long \
-             with 10\u{202f}000 lines each as 255 threads; processes lead from about 719 lines on."
+            "Compared with 255 threads, 255 processes that print into a pipe on one CPU take 3.21 times as long with 5 \
+             lines each and 0.69 times as long with 10\u{202f}000 lines each; processes finish first from about 719 \
+             lines on."
         );
     }
 
@@ -770,15 +790,15 @@ mod tests {
         let facts = read(&view(Profile::Quick, 2, 7, meeting_at_700)).facts;
         let says: Vec<String> = facts.into_iter().map(|f| f.says).collect();
         for expected in [
-            "255 units printing into a pipe on one CPU: processes lead from about 719 lines on.",
+            "255 units printing into a pipe on one CPU: processes finish first from about 719 lines on.",
             "Of 255\u{202f}000 lines that 255 processes print into a pipe in blocks, 51 are torn.",
             "Of 255\u{202f}000 lines that 255 threads print into a pipe in blocks, none is torn.",
-            "A write a line takes 255 threads 1.00 times as long as blocks of 4,096 bytes into a pipe, 1000 lines \
-             each.",
+            "To print 1000 lines each into a pipe, 255 threads take 1.00 times as long with a write per line as in \
+             blocks of 4,096 bytes.",
             "Of the CPU time that 255 processes and their reader use for 1000 lines each, the reader of the pipe uses \
              25.0 %.",
-            "Printing into /dev/null, the ratio of 255 processes' time to 255 threads' is 3.21 with 5 lines a unit and \
-             0.91 with 1000 lines a unit.",
+            "Printing into /dev/null on one CPU, the ratio of 255 processes' time to that of 255 threads is 3.21 with 5 \
+             lines each and 0.91 with 1000 lines each.",
         ] {
             let all = says.join("\n");
             assert!(says.iter().any(|s| s == expected), "{expected}\nis not in\n{all}");

@@ -119,7 +119,7 @@ fn plan(site: &Site) -> Plan {
             .map(planned)
             .collect(),
         reference: case(What::Neighbours, How::Alone).params(),
-        budget: Duration::from_secs(site.profile.pick(6, 30, 60)),
+        budget: Duration::from_secs(site.profile.pick(5, 30, 60)),
     }
 }
 
@@ -239,8 +239,8 @@ fn facts(view: &View<'_>) -> Vec<Finding> {
         let sleeping = estimate(sleepers())?;
         let computing = estimate(over(What::Neighbours, [How::Computing, How::Alone]))?;
         let says = format!(
-            "Beside 16 threads that mostly sleep, fixed work on one CPU takes {} times as long as alone, beside 16 that \
-             compute {} times.",
+            "Beside 16 threads that mostly sleep, fixed work on one CPU takes {} times as long as alone, and \
+             beside 16 that compute {} times as long.",
             sleeping.plain("ratio"),
             computing.plain("ratio")
         );
@@ -260,7 +260,7 @@ fn facts(view: &View<'_>) -> Vec<Finding> {
             switches(case(What::Clock, How::Computing))?,
         );
         let says = format!(
-            "A million readings of the clock see {} context switches, computing for as long {}.",
+            "There are {} context switches during a million readings of the clock, and {} while computing for as long.",
             reading.plain("count"),
             computing.plain("count")
         );
@@ -277,7 +277,7 @@ fn facts(view: &View<'_>) -> Vec<Finding> {
     let empty_loop = || {
         let share = estimate(removed())?;
         let says = format!(
-            "Optimised, an empty loop of 20 million takes {} of its time without optimisation.",
+            "With optimisation, an empty loop of 20 million turns takes {} of its time without.",
             share.plain("share")
         );
         Some(share.fact(says, "share"))
@@ -362,10 +362,11 @@ mod tests {
         }
         assert_eq!(
             read(&view).answer,
-            "Beside 16 threads that mostly sleep, fixed work on one CPU takes 0.99 times as long as alone, beside 16 that \
-             compute 17.0 times. Four matrix products in four threads on one CPU take 1.01 times as long as one after the \
-             other. A million readings of the clock see 3 context switches, computing for as long 3. A thread that has armed a \
-             timer goes on computing: it is on the CPU for 99.0 % of the time until it expires."
+            "Beside 16 threads that mostly sleep, fixed work on one CPU takes 0.99 times as long as alone, and beside \
+             16 that compute 17.0 times as long. Four matrix products in four threads on one CPU take 1.01 times as long as \
+             one after the other. There are 3 context switches during a million readings of the clock, and 3 while computing \
+             for as long. A thread that has armed a timer goes on computing: it is on the CPU for 99.0 % of the time until it \
+             expires."
         );
     }
 

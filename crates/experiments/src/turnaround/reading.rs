@@ -99,8 +99,9 @@ fn arithmetic(view: &View<'_>) -> Option<Finding> {
     let gains = [TURNAROUND, ideal(TURNAROUND)].map(|metric| pair.ratio(metric).saved());
     let [measured, by_theory] = estimates(view, &gains)?;
     let says = format!(
-        "Threads improve the mean turnaround of {count} CPU-bound computations, longest first, from {base_ms} ms on by \
-         {}; by arithmetic alone, with threads that cost nothing, it would be {}.",
+        "On one CPU, threads improve the mean turnaround of {count} CPU-bound computations of {base_ms} to {} ms, longest \
+         first, by {}. Threads that cost nothing would improve it by {}, by arithmetic alone.",
+        count * base_ms,
         measured.show("share"),
         by_theory.plain("share"),
     );
@@ -116,15 +117,15 @@ fn sharing(view: &View<'_>) -> Option<Finding> {
     let shown = if view.resolved(&over) {
         cost.show("share")
     } else {
-        "below resolution".to_owned()
+        "a time that is below resolution".to_owned()
     };
     let counts = match counts.split_last() {
         Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
         _ => counts.concat(),
     };
     let says = format!(
-        "Making a thread for each of {counts} CPU-bound computations from {SHORT_MS} ms on and sharing one CPU among them \
-         costs, in elapsed time over one after the other: {shown} (geometric mean over the numbers of computations)."
+        "On one CPU, a thread for each of {counts} CPU-bound computations, the shortest of {SHORT_MS} ms, adds {shown} to \
+         the elapsed time of one after the other (geometric mean over the numbers of computations)."
     );
     Some(cost.fact(says, "share"))
 }
@@ -147,8 +148,8 @@ fn mixes_fact(view: &View<'_>) -> Option<Finding> {
     let list: Vec<String> = by_share_of_computing().filter_map(text).collect();
     let half = of(Kind::Mix50).filter(|_| list.len() >= 4)?;
     let says = format!(
-        "{MIDDLE} computations that compute and sleep by turns, at once on one CPU, over one after the other (elapsed, by \
-         share of computing): {}.",
+        "Elapsed time of {MIDDLE} computations that compute and sleep in turn, all at once on one CPU, over one after the \
+         other, by share of computing: {}.",
         list.join(", ")
     );
     Some(half.fact(says, "ratio"))
@@ -158,8 +159,8 @@ fn real_waiting(view: &View<'_>, kind: Kind, what: &str) -> Option<Finding> {
     let gains = [ELAPSED, ideal(ELAPSED)].map(|metric| middle(kind).gain(metric));
     let [times, by_theory] = estimates(view, &gains)?;
     let says = format!(
-        "{MIDDLE} computations that are {what} finish {} times as fast at once as one after the other; {} times if those \
-         that wait disturb nobody.",
+        "{MIDDLE} computations that are {what} finish {} times as fast at once as one after the other. It would be {} \
+         times if those that wait did not disturb the others.",
         times.show("ratio"),
         by_theory.plain("ratio"),
     );
@@ -173,8 +174,8 @@ fn carriers(view: &View<'_>) -> Option<Finding> {
     let over = carriers.map(|carrier| ratio(ELAPSED, thread.carrier(carrier), thread));
     let [pool, up_front, process] = estimates(view, &over)?;
     let says = format!(
-        "{MIDDLE} waiting computations take, of the elapsed time with a thread made for each when its turn comes: \
-         {} with a pool made for the call, {} with threads made up front, the source's way, {} with helper processes.",
+        "Elapsed time of {MIDDLE} waiting computations, over that with a thread made for each when its turn comes: {} with \
+         a pool made for the call, {} with all threads made up front as in the source, {} with helper processes.",
         pool.show("ratio"),
         up_front.plain("ratio"),
         process.plain("ratio"),
@@ -190,8 +191,8 @@ fn degree_of_cpus(view: &View<'_>) -> Option<Finding> {
     let over = [ELAPSED, TURNAROUND].map(|metric| ratio(metric, bounded, unbounded));
     let [elapsed, turnaround] = estimates(view, &over)?;
     let says = format!(
-        "With no more than {all} at a time on {all} CPUs, {MIDDLE} CPU-bound computations, longest first, take {} of the \
-         elapsed time of all at once, and turn around {} times as slowly.",
+        "With at most {all} at a time on {all} CPUs, {MIDDLE} CPU-bound computations, longest first, take {} times as long \
+         as all at once, and their mean turnaround is {} times as large.",
         elapsed.show("ratio"),
         turnaround.plain("ratio"),
     );
@@ -211,8 +212,8 @@ fn adaptive_degree(view: &View<'_>) -> Option<Finding> {
         .map(|(kind, over)| format!("{} ({})", over.show("ratio"), kind.name()))
         .collect();
     let says = format!(
-        "100 equal computations with the degree left to the executor take, of the elapsed time with the better of {all} \
-         and 25 at a time on {all} CPUs: {}; {} costs most.",
+        "Elapsed time of 100 equal computations on {all} CPUs with the adaptive degree, over that with the better of {all} \
+         and 25 at a time: {}; it costs most for {}.",
         list.join(", "),
         worst.name(),
     );
@@ -234,8 +235,8 @@ fn shortest_first(view: &View<'_>) -> Option<Finding> {
     };
     let (count, [by_sorting, by_threads]) = [17, MIDDLE, 5].into_iter().find_map(by)?;
     let says = format!(
-        "Sorting {count} CPU-bound computations shortest first makes their mean turnaround {} times better than longest \
-         first; threads, which need not know the lengths, {} times.",
+        "Running {count} CPU-bound computations shortest first rather than longest first makes their mean turnaround {} \
+         times better. Threads, which need not know the lengths, make it {} times better.",
         by_sorting.show("ratio"),
         by_threads.plain("ratio"),
     );
@@ -247,8 +248,8 @@ fn promptness(view: &View<'_>) -> Option<Finding> {
     let waits = [Kind::Io, Kind::Cpu].map(|kind| FINISH_WAIT.of(middle(kind).concurrent));
     let [io, cpu] = estimates(view, &waits)?;
     let says = format!(
-        "A finisher comes {} after its waiting computation has ended, and {} after its CPU-bound one, with which it \
-         shares the CPU (means over {MIDDLE}).",
+        "A finisher is done {} after the end of its I/O-bound computation, and {} after the end of its CPU-bound one, where \
+         it shares the CPU with the other computations (means over {MIDDLE}).",
         io.show("ns"),
         cpu.plain("ns"),
     );
@@ -290,8 +291,8 @@ fn changed_conclusions(view: &View<'_>) -> Option<Finding> {
 fn burner(view: &View<'_>) -> Option<Finding> {
     let error = view.estimate(&BURNER_ERROR.of(middle(Kind::Cpu).serial))?;
     let says = format!(
-        "The computations' fixed amounts of work took {} more CPU time than their lengths say (they are calibrated at the \
-         CPU's fastest). Ratios do not care; measured over ideal does.",
+        "The computations took {} more CPU time than their lengths, since their work is calibrated at the CPU's highest \
+         speed. This cancels in ratios of measured times, but not in measured over ideal.",
         error.show("share"),
     );
     Some(error.fact(says, "share"))

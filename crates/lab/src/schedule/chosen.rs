@@ -8,8 +8,9 @@ use crate::experiment::Experiment;
 use crate::grid::{Plan, PlannedCase};
 use crate::site::Site;
 
-/// The time budget ends no experiment before it has the rounds that an interval needs.
-pub(super) const FEWEST_ROUNDS: u32 = 6;
+/// The time budget ends no experiment before it has the rounds that an interval needs at the level that several looks
+/// leave.
+pub(super) const FEWEST_ROUNDS: u32 = 7;
 
 /// An experiment and the cases chosen of it.
 pub struct Chosen {

@@ -25,6 +25,9 @@ pub trait Machine {
     /// Runs one worker to its end, at most for `deadline`. Blocks.
     fn run(&mut self, order: &Order, deadline: Duration) -> Outcome;
 
+    /// Lets time pass until `then`, or until the user wants to stop. Blocks.
+    fn wait_until(&mut self, then: Duration);
+
     /// The user's wish to stop.
     fn interrupts(&mut self) -> &mut Interrupts;
 }
@@ -59,6 +62,13 @@ impl Machine for ThisMachine {
 
     fn run(&mut self, order: &Order, deadline: Duration) -> Outcome {
         self.launcher.run(order, deadline)
+    }
+
+    fn wait_until(&mut self, then: Duration) {
+        const STEP: Duration = Duration::from_millis(50);
+        while self.now() < then && self.interrupts().count() == 0 {
+            std::thread::sleep(STEP.min(then.saturating_sub(self.now())));
+        }
     }
 
     fn interrupts(&mut self) -> &mut Interrupts {

@@ -1,5 +1,5 @@
-//! The schedule on a simulated machine: time passes only while a worker runs, and each worker's value and what disturbs it
-//! are written beforehand.
+//! The schedule on a simulated machine: time passes only while a worker runs, and each worker's value and what disturbs
+//! it are written beforehand.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -136,6 +136,12 @@ impl Machine for SimulatedMachine<'_> {
         }
     }
 
+    fn wait_until(&mut self, then: Duration) {
+        let waited = then.saturating_sub(self.now());
+        self.now.cpus[0].idle += (waited.as_secs_f64() * TICKS_PER_SECOND as f64) as u64;
+        self.now.at_ns += u64::try_from(waited.as_nanos()).unwrap();
+    }
+
     fn interrupts(&mut self) -> &mut Interrupts {
         &mut self.interrupts
     }
@@ -176,6 +182,8 @@ struct Run {
     rounds: Option<u32>,
     seed: u64,
     chosen: Vec<Chosen>,
+    /// Which cases go on after a look at so many rounds.
+    goes_on: fn(&PlannedCase, rounds: u32) -> bool,
 }
 
 /// What came of it.
@@ -185,6 +193,8 @@ struct Came {
     /// The cases in the order in which workers ran them.
     ran: Vec<String>,
     samples: Vec<StoredSample>,
+    /// Rounds and tries of each look at the first experiment.
+    looks: Vec<(u32, u32)>,
 }
 
 impl Came {
@@ -205,6 +215,7 @@ impl Run {
             rounds: None,
             seed: 1,
             chosen: vec![chosen(&FIRST, cases)],
+            goes_on: |_, _| true,
         }
     }
 
@@ -240,12 +251,24 @@ impl Run {
         } else {
             Store::create(self.dir.path(), &record, &serde_json::Value::Null, &plan).unwrap()
         };
+        let going_on = |store: &Store, id: &str| {
+            let last = store.looks(id)?.last().copied();
+            let chosen = self.chosen.iter().find(|c| c.experiment.id == id).unwrap();
+            Ok(last.map(|look| {
+                let on = chosen
+                    .plan
+                    .cases
+                    .iter()
+                    .filter(|case| (self.goes_on)(case, look.rounds));
+                on.map(|case| case.params.case_id(id)).collect()
+            }))
+        };
         let mut heard = Heard::default();
         let mut turns = Turns::alone();
         let ending = run(
             &mut store,
             &self.chosen,
-            self.profile,
+            &going_on,
             machine,
             &mut turns,
             &mut heard,
@@ -255,7 +278,9 @@ impl Run {
             .chosen
             .iter()
             .flat_map(|c| store.samples(c.experiment.id).unwrap());
+        let looks = store.looks(FIRST.id).unwrap();
         Came {
+            looks: looks.iter().map(|look| (look.rounds, look.tries)).collect(),
             ending,
             heard,
             ran: std::mem::take(&mut machine.ran),
@@ -274,11 +299,6 @@ fn chosen(experiment: &'static Experiment, cases: u64) -> Chosen {
             budget: 100_000 * SECOND,
         },
     }
-}
-
-/// A value that no interval is narrow around.
-fn wide(worker: usize) -> Option<f64> {
-    Some([100.0, 150.0, 80.0, 200.0, 120.0][worker % 5])
 }
 
 /// Attempt and gated, of the samples in the order stored.
@@ -332,23 +352,78 @@ fn a_sample_disturbed_within_the_limits_is_kept() {
 }
 
 #[test]
-fn a_sample_that_stays_disturbed_is_taken_three_times_and_no_more() {
-    let came = Run::rounds(2, 1).go(|_, _| Fate {
-        foreign: 0.5,
+fn a_try_that_stays_disturbed_is_taken_three_times_and_no_more() {
+    let came = Run::rounds(2, 8).go(|_, order| Fate {
+        foreign: if order.params.int("n") == Some(1) {
+            0.5
+        } else {
+            0.0
+        },
         ..QUIET
     });
-    let of_round = [(0, true), (0, true), (1, true), (1, true), (2, true), (2, true)];
-    assert_eq!(attempts(&came), [of_round, of_round].concat());
+    for round in [1, 2] {
+        let of_round = came.samples.iter().filter(|s| s.gated && s.round == round);
+        assert_eq!(of_round.map(|s| s.attempt).collect::<Vec<_>>(), [0, 1, 2]);
+    }
+    assert_eq!(came.samples.len(), 2 * (9 + 2));
+}
+
+/// When each try ended, by the simulated clock, where one worker takes so long.
+fn ends(came: &Came, takes: Duration, attempt: u32) -> Vec<Duration> {
+    let places = (1..)
+        .zip(&came.samples)
+        .filter(|(_, s)| s.attempt == attempt && (s.gated || attempt > 0));
+    places.map(|(place, _)| takes * place).collect()
 }
 
 #[test]
-fn repeats_follow_when_every_case_of_the_round_has_had_its_turn() {
-    let came = Run::rounds(1, 5).go(|worker, _| Fate {
-        steal: if worker == 1 { 0.5 } else { 0.0 },
+fn a_repeat_comes_later_than_the_window_that_marked_it() {
+    // Half a second of foreign load marks all short samples of the two seconds after it.
+    let short = Duration::from_millis(100);
+    let came = Run::rounds(6, 14).go(|worker, _| Fate {
+        takes: short,
+        foreign: if (25..30).contains(&worker) { 0.8 } else { 0.0 },
         ..QUIET
     });
-    assert_eq!(came.ran.len(), 7);
-    assert_eq!(came.ran[6], came.ran[1]);
+    let (marked, repeated) = (ends(&came, short, 0), ends(&came, short, 1));
+    assert!(
+        marked.len() > 15 && marked.len() == repeated.len(),
+        "{marked:?} {repeated:?}"
+    );
+    for (marked, repeated) in marked.iter().zip(&repeated) {
+        assert!(*repeated >= *marked + WINDOW, "{marked:?} {repeated:?}");
+    }
+    assert!(
+        came.samples.iter().all(|s| s.attempt == 0 || !s.gated),
+        "none was hit again"
+    );
+}
+
+#[test]
+fn a_repeat_at_the_end_waits_until_the_window_is_over() {
+    let came = Run::rounds(1, 1).go(|worker, _| Fate {
+        takes: Duration::from_millis(1200),
+        foreign: if worker == 1 { 0.5 } else { 0.0 },
+        ..QUIET
+    });
+    assert_eq!(attempts(&came), [(0, false), (0, true), (1, false)]);
+    assert_eq!(came.looks, [(1, 3)], "the look comes after it");
+}
+
+#[test]
+fn when_half_of_the_last_twenty_are_disturbed_nothing_is_repeated() {
+    let came = Run::rounds(4, 9).go(|worker, _| Fate {
+        foreign: if worker < 30 { 0.5 } else { 0.0 },
+        ..QUIET
+    });
+    let repeats: Vec<usize> = (0..came.samples.len())
+        .filter(|i| came.samples[*i].attempt > 0)
+        .collect();
+    assert!(repeats.iter().all(|i| *i < 10 || *i > 30), "{repeats:?}");
+    assert!(
+        repeats.iter().any(|i| *i > 30),
+        "it begins again when the load has gone: {repeats:?}"
+    );
 }
 
 #[test]
@@ -363,6 +438,16 @@ fn foreign_load_in_a_short_sample_is_judged_over_the_two_seconds_that_end_with_i
         },
     });
     assert_eq!(attempts(&came), [(0, false), (0, false)]);
+}
+
+#[test]
+fn a_long_sample_is_judged_by_its_own_span() {
+    let came = Run::rounds(1, 1).go(|worker, _| Fate {
+        takes: Duration::from_millis(1100),
+        foreign: if worker == 0 { 0.5 } else { 0.0 },
+        ..QUIET
+    });
+    assert_eq!(attempts(&came), [(0, true), (0, false), (1, false)]);
 }
 
 #[test]
@@ -450,57 +535,122 @@ fn every_sample_has_the_same_number_of_tries_and_all_are_stored() {
 }
 
 #[test]
-fn precision_ends_an_experiment_at_a_look() {
-    let came = Run::new(Profile::Standard, 2).go(|_, _| QUIET);
-    assert_eq!(came.stopped(), ("precision", 10));
-    let came = Run::new(Profile::Paper, 2).go(|_, _| QUIET);
-    assert_eq!(came.stopped(), ("precision", 10));
-    // Of ten values two that lie far off are one too many for a narrow interval; of fifteen they are not.
-    let came = Run::new(Profile::Standard, 1).go(|worker, _| Fate {
-        ns: Some(if worker < 4 { 200.0 } else { 100.0 }),
-        ..QUIET
-    });
-    assert_eq!(came.stopped(), ("precision", 15));
+fn an_experiment_ends_at_the_look_after_which_no_case_goes_on() {
+    for (profile, because, looks) in [
+        (Profile::Quick, "decided", [7, 10]),
+        (Profile::Standard, "precision", [10, 15]),
+        (Profile::Paper, "precision", [10, 20]),
+    ] {
+        for last in looks {
+            let mut run = Run::new(profile, 2);
+            run.goes_on = if last == looks[0] {
+                |_, _| false
+            } else {
+                |_, rounds| ![10, 15, 20].contains(&rounds) || rounds == 10
+            };
+            if profile == Profile::Quick && last == 10 {
+                run.goes_on = |_, rounds| rounds < 10;
+            }
+            let came = run.go(|_, _| QUIET);
+            assert_eq!(came.stopped(), (because, last));
+            assert_eq!(came.looks.last().unwrap().0, last);
+        }
+    }
 }
 
 #[test]
-fn one_wide_case_keeps_an_experiment_going_to_its_last_round() {
-    let of_one = |worker, order: &Order| Fate {
-        ns: if order.params.int("n") == Some(1) {
-            wide(worker)
-        } else {
-            Some(100.0)
-        },
-        ..QUIET
+fn after_a_look_only_the_cases_that_are_needed_go_on_and_the_reference_twice() {
+    let mut run = Run::new(Profile::Quick, 4);
+    run.goes_on =
+        |case, rounds| case.params.int("n") == Some(2) || (rounds < 10 && case.params.int("n") == Some(3));
+    let came = run.go(|_, _| QUIET);
+    assert_eq!(came.stopped(), ("rounds", 14));
+    let of_round = |round| {
+        let of_round = came.samples.iter().filter(|s| s.round == round);
+        of_round.map(|s| (&s.case[..], s.copy)).collect::<BTreeSet<_>>()
     };
+    let reference = [("first/n=0", 0), ("first/n=0", 1)];
+    assert_eq!(of_round(7).len(), 5);
     assert_eq!(
-        Run::new(Profile::Standard, 3).go(of_one).stopped(),
-        ("rounds", 20)
+        of_round(8),
+        [&reference[..], &[("first/n=2", 0), ("first/n=3", 0)]]
+            .concat()
+            .into_iter()
+            .collect()
     );
-    assert_eq!(Run::new(Profile::Quick, 3).go(of_one).stopped(), ("rounds", 7));
+    assert_eq!(
+        of_round(11),
+        [&reference[..], &[("first/n=2", 0)]]
+            .concat()
+            .into_iter()
+            .collect()
+    );
+    assert_eq!(came.looks, [(7, 35), (10, 47), (14, 59)]);
 }
 
 #[test]
-fn without_undisturbed_values_nothing_is_precise() {
-    let came = Run::new(Profile::Standard, 1).go(|_, _| Fate {
-        foreign: 0.5,
-        ..QUIET
-    });
-    assert_eq!(came.stopped(), ("rounds", 20));
+fn a_run_that_is_resumed_after_a_look_does_not_look_again() {
+    let whole = {
+        let mut run = Run::new(Profile::Quick, 3);
+        run.goes_on = |case, _| case.params.int("n") == Some(2);
+        run.go(|_, _| QUIET)
+    };
+    // During the last worker before the first look, and during the second after it.
+    for stop_during in [27, 29] {
+        let mut run = Run::new(Profile::Quick, 3);
+        run.goes_on = |case, _| case.params.int("n") == Some(2);
+        let mut quiet = |_: usize, _: &Order| QUIET;
+        let mut machine = SimulatedMachine::new(&mut quiet);
+        machine.stop_during = Some(stop_during);
+        let first = run.go_on(&mut machine);
+        let second = run.go(|_, _| QUIET);
+        assert_eq!(
+            [first.ran, second.ran].concat(),
+            whole.ran,
+            "stopped during {stop_during}"
+        );
+        assert_eq!(second.looks, whole.looks);
+    }
 }
 
 #[test]
 fn the_time_budget_ends_an_experiment_but_not_before_it_has_an_interval() {
     // A round of a case and its second copy takes four seconds.
-    for (budget_s, rounds) in [(1, 6), (24, 6), (32, 8), (35, 8), (36, 9)] {
+    for (budget_s, rounds) in [(1, 7), (28, 7), (32, 8), (35, 8), (36, 9)] {
         let mut run = Run::new(Profile::Standard, 1);
         run.chosen[0].plan.budget = budget_s * SECOND;
-        let came = run.go(|worker, _| Fate {
-            ns: wide(worker),
-            ..QUIET
-        });
+        let came = run.go(|_, _| QUIET);
         assert_eq!(came.stopped(), ("time-budget", rounds), "{budget_s} s");
     }
+}
+
+#[test]
+fn what_a_late_round_takes_is_that_of_the_cases_that_go_on() {
+    // Seven rounds of eight cases and A′ take 126 s, and each late one of two and A′ six.
+    let mut run = Run::new(Profile::Quick, 8);
+    run.chosen[0].plan.budget = 140 * SECOND;
+    run.goes_on = |case, _| case.params.int("n") == Some(1);
+    assert_eq!(run.go(|_, _| QUIET).stopped(), ("time-budget", 9));
+}
+
+#[test]
+fn repeats_end_with_the_time_that_the_first_rounds_need() {
+    let disturbed = |budget_s| {
+        let mut run = Run::new(Profile::Quick, 3);
+        run.chosen[0].plan.budget = budget_s * SECOND;
+        let came = run.go(|_, order| Fate {
+            foreign: if order.params.int("n") == Some(1) {
+                0.5
+            } else {
+                0.0
+            },
+            ..QUIET
+        });
+        came.samples.iter().filter(|s| s.attempt > 0).count()
+    };
+    // Seven rounds of three cases and A′ take 56 s; two of the seven repeats have time in 60 s, and none in 56.
+    assert_eq!([56, 60].map(disturbed), [0, 2]);
+    assert!(disturbed(1000) >= 14);
 }
 
 #[test]
@@ -518,10 +668,9 @@ fn unused_time_budget_passes_to_the_next_experiment() {
     run.chosen[0].plan.budget = 44 * SECOND;
     run.chosen[1].plan.budget = 32 * SECOND;
     // The first ends after ten rounds of four seconds; the second has its 32 s and the 4 s that were left.
-    let came = run.go(|worker, _| Fate {
-        ns: if worker < 20 { Some(1.0) } else { wide(worker) },
-        ..QUIET
-    });
+    run.goes_on = |case, _| case.params.int("of") == Some(2);
+    run.chosen[1].plan.cases[0].params = Params::new().with("of", 2);
+    let came = run.go(|_, _| QUIET);
     let ended: Vec<&str> = came.heard.ended.iter().map(|(_, because)| &**because).collect();
     assert_eq!(ended, ["precision", "time-budget"]);
     let of_second = came.samples.iter().filter(|s| s.experiment == "second");

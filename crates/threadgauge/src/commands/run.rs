@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use jiff::Timestamp;
 use threadgauge_experiments::CATALOGUE;
+use threadgauge_lab::analysis::going_on;
 use threadgauge_lab::launch::{Interrupts, Launcher};
 use threadgauge_lab::schedule::{self, Chosen, Ending, ThisMachine, expected_rounds, stopping_rule};
 use threadgauge_lab::selection::{Selector, choose, experiment, experiments};
@@ -47,8 +48,8 @@ pub fn run(options: &RunOptions) -> Done {
         dir,
         mut store,
         chosen,
-        profile,
         mut turns,
+        ..
     } = begun;
     say(&format!("Results go to {}", dir.display()));
     let launcher = Launcher::new("/proc/self/exe", ["worker"], interrupts)
@@ -56,7 +57,15 @@ pub fn run(options: &RunOptions) -> Done {
     let mut machine = ThisMachine::new(launcher).context("the machine's load cannot be read")?;
     let ending = {
         let mut shown = Shown::new();
-        schedule::run(&mut store, &chosen, profile, &mut machine, &mut turns, &mut shown)
+        let going_on = |store: &Store, id: &str| going_on(CATALOGUE, store, id);
+        schedule::run(
+            &mut store,
+            &chosen,
+            &going_on,
+            &mut machine,
+            &mut turns,
+            &mut shown,
+        )
     };
     // Whatever stopped it, what was measured is reported.
     let data = folder::from_store(&dir, &store)?;
