@@ -3,6 +3,8 @@
 //! Owns the limits and the table. Worker start and batch overhead are what the experiment `null`
 //! measures; sizes and times are taken here, of the release build.
 
+mod against_c;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -34,10 +36,19 @@ pub struct Options {
     /// Also time a clean release build, once (minutes)
     #[arg(long)]
     build: bool,
+    /// Instead: the work that experiments do in the command itself beside a plain C program, interleaved
+    #[arg(long, conflicts_with_all = ["results", "build"])]
+    against_c: bool,
+    /// Rounds of that
+    #[arg(long, default_value_t = 20, value_name = "N", requires = "against_c")]
+    rounds: usize,
 }
 
 /// Measures, prints the table, and fails where a limit is not met.
 pub fn run(options: &Options) -> Result<()> {
+    if options.against_c {
+        return against_c::run(options.rounds);
+    }
     let standard = match &options.results {
         Some(folder) => folder.clone(),
         None => newest_standard_run(Path::new(RUNS))?.context(

@@ -91,7 +91,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// A command that starts it, with nothing on its standard input.
+    /// A command that starts it, with nothing on its standard input, as long as this lives.
     pub fn command(&self) -> Command {
         let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         let mut command = Command::new(OsStr::new(&path));
@@ -239,6 +239,8 @@ fn figures<const N: usize>(text: &str, names: [&str; N]) -> Result<[u64; N], Str
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::Child;
+    use std::time::Instant;
     use threadgauge_lab::testing;
 
     const NAMES: [&str; 2] = ["wall_ns", "made"];
@@ -320,6 +322,48 @@ mod tests {
             let error = asked(script).unwrap_err();
             assert!(error.contains(says), "{script}: {error}");
         }
+    }
+
+    /// Units by fork, many at once or beside others that compute, with so many seconds for all.
+    fn many([alive, busy]: [&str; 2], deadline_s: &str) -> Child {
+        let program = UNITS.load().unwrap();
+        let mut guest = program.command();
+        guest.args(["fork", "1000000000", alive, busy]);
+        guest.args(["0", "0", "1000000000000", "0", deadline_s]);
+        guest.stdout(Stdio::null()).spawn().unwrap()
+    }
+
+    #[test]
+    fn a_program_that_is_killed_leaves_no_child_behind() {
+        // Where units are held, and where others compute.
+        for of_each in [["300", "0"], ["1", "3"]] {
+            let mut guest = many(of_each, "60");
+            let listed = format!("/proc/{0}/task/{0}/children", guest.id());
+            let mut children = Vec::new();
+            while children.len() < 3 {
+                let text = std::fs::read_to_string(&listed).unwrap();
+                children = text.split_whitespace().map(str::to_owned).collect();
+            }
+            guest.kill().unwrap();
+            guest.wait().unwrap();
+            // Ended, or waiting for whoever adopts it to notice.
+            let running = |child: &String| {
+                let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+                stat.rsplit_once(") ")
+                    .is_some_and(|(_, rest)| !rest.starts_with('Z'))
+            };
+            let deadline = Instant::now() + Duration::from_secs(60);
+            while children.iter().any(running) {
+                assert!(Instant::now() < deadline, "{of_each:?} left {children:?}");
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    #[test]
+    fn a_program_that_takes_too_long_ends_itself() {
+        let status = many(["1", "0"], "1").wait().unwrap();
+        assert_eq!(status.signal(), Some(libc::SIGALRM));
     }
 
     #[test]

@@ -432,11 +432,12 @@ impl<'a> Session<'a> {
         let order = shuffled(self.chosen, self.record.seed, round);
         for (place, slot) in order.iter().enumerate() {
             let id = slot.case.params.case_id(self.chosen.experiment.id);
-            if let Some(last) = self.history.last(round, &id, *slot) {
-                let (gated, again) = (last.gated, self.turn(round, last.attempt, place));
-                self.repeat_later(gated, *slot, again, self.machine.now());
+            let last = self.history.last(round, &id, slot.copy, slot.nth_try);
+            let was_taken = last.map(|last| (last.gated, last.attempt));
+            if let Some((gated, attempt)) = was_taken {
+                self.repeat_later(gated, *slot, self.turn(round, attempt, place), self.machine.now());
             }
-            if self.history.last(round, &id, *slot).is_some() || !self.goes_on(slot.case) {
+            if was_taken.is_some() || !self.goes_on(slot.case) {
                 self.pace.skip(slot.case.estimate);
                 continue;
             }

@@ -5,8 +5,6 @@ use std::time::Duration;
 
 use threadgauge_results::{Status, StoredSample};
 
-use super::Slot;
-
 /// A case that failed this often, and never ran, is not tried again.
 const FAILURES: usize = 2;
 
@@ -43,8 +41,8 @@ impl History {
         self.tries.push(tried);
     }
 
-    pub fn last(&self, round: u32, case: &str, slot: Slot<'_>) -> Option<&StoredSample> {
-        let key = (round, case.to_owned(), slot.copy, slot.nth_try);
+    pub fn last(&self, round: u32, case: &str, copy: u32, nth_try: u32) -> Option<&StoredSample> {
+        let key = (round, case.to_owned(), copy, nth_try);
         self.last.get(&key).map(|&place| &self.tries[place])
     }
 
