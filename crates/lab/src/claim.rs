@@ -40,6 +40,13 @@ pub enum Test {
         /// What is missing, in words.
         missing: String,
     },
+    /// A test that holds where its statistics lie wholly outside of a range, whatever bounds the claim has.
+    Outside {
+        /// What is to lie outside.
+        test: Box<Test>,
+        /// Of this range.
+        range: Range,
+    },
     /// Nothing decides it here.
     Lacking {
         /// What is missing.
@@ -107,6 +114,15 @@ impl Test {
         }
     }
 
+    /// Holds where this lies wholly outside of `range`.
+    #[must_use]
+    pub fn outside(self, range: Range) -> Self {
+        Self::Outside {
+            test: Box::new(self),
+            range,
+        }
+    }
+
     /// This test, where it is `complete`: over all that the claim is about. Otherwise it can refute the claim but not
     /// confirm it, and `missing` says what was not measured.
     #[must_use]
@@ -127,7 +143,7 @@ impl Test {
             Self::One(statistic) => vec![statistic],
             Self::Each(_, cells) => cells.iter().map(|(_, statistic)| statistic).collect(),
             Self::Also { main, test, .. } => [main.statistics(), test.statistics()].concat(),
-            Self::Part { test, .. } => test.statistics(),
+            Self::Part { test, .. } | Self::Outside { test, .. } => test.statistics(),
             Self::Lacking { figure, .. } => figure.iter().collect(),
             Self::Given(_) => Vec::new(),
         }
@@ -190,6 +206,10 @@ impl Test {
                 });
                 Lack::new(Need::Figures, format!("{missing}{figure}")).into()
             }
+            Self::Outside { test, range } => Evidence::Outside {
+                of: Box::new(test.evidence(view, claim)),
+                range: *range,
+            },
             Self::Lacking { lack, figure } => Evidence::Lacking {
                 lack: lack.clone(),
                 measured: figure.as_ref().and_then(|figure| view.value(figure)),

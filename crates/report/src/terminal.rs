@@ -31,6 +31,8 @@ pub struct ClaimRow {
     pub published: Option<String>,
     /// Why it is inconclusive, not testable or not run.
     pub reason: Option<String>,
+    /// What to know before quoting what was published.
+    pub note: Option<String>,
 }
 
 /// One experiment: question, answer, table of cases, doubts. What it finds is the summary's.
@@ -162,6 +164,7 @@ fn claim(row: &ClaimRow, style: &Style) -> String {
     figures.extend(row.published.as_ref().map(|p| format!("published {p}")));
     let mut lines = vec![row.claim.clone(), figures.join(" · ")];
     lines.extend(row.reason.as_ref().map(|r| format!("Why: {r}")));
+    lines.extend(row.note.as_ref().map(|n| format!("Before quoting: {n}")));
     lines.push(format!("{} ({})", row.id, row.source));
     let indent = " ".repeat(indent);
     let body = lines

@@ -54,6 +54,12 @@ fn an_experiment_reads_as_agreed_on_80_and_on_40_columns() {
 }
 
 #[test]
+fn what_to_know_before_quoting_stands_with_the_published_value() {
+    let note = "Before quoting: published process run reaps in a signal handler";
+    assert!(page().contains(note));
+}
+
+#[test]
 fn claims_and_comparisons_read_as_agreed() {
     for (name, style) in [("80", WIDE), ("40", NARROW)] {
         insta::assert_snapshot!(format!("claims_{name}"), claims_table(&claim_rows(), &style));

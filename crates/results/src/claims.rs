@@ -175,6 +175,13 @@ pub enum Evidence {
         /// What must hold besides.
         also: Vec<Condition>,
     },
+    /// It holds where the evidence lies wholly outside of this range, whatever bounds the claim has.
+    Outside {
+        /// What the claim's rule is about.
+        of: Box<Evidence>,
+        /// Where the claim does not hold.
+        range: Range,
+    },
     /// From disturbed rounds, since too few others are left: it decides less.
     Disturbed {
         /// What they say.
@@ -197,6 +204,7 @@ impl Evidence {
     pub fn is_disturbed(&self) -> bool {
         match self {
             Self::Disturbed { .. } => true,
+            Self::Outside { of, .. } => of.is_disturbed(),
             Self::With { main, also } => {
                 main.is_disturbed() || also.iter().any(|c| c.evidence.is_disturbed())
             }

@@ -24,7 +24,8 @@ pub fn decide(claim: &Claim, unit: &str, evidence: &Evidence, alpha: f64) -> Fin
     Finding {
         claim: Some(claim.id.clone()),
         verdict: Some(verdict),
-        says: says(claim, measured, ci95, unit) + if evidence.is_disturbed() { DISTURBED } else { "" },
+        says: says(claim, evidence, measured, ci95, unit)
+            + if evidence.is_disturbed() { DISTURBED } else { "" },
         published: published(claim),
         published_text: (!claim.published_value.is_empty()).then(|| claim.published_value.clone()),
         measured,
@@ -35,12 +36,21 @@ pub fn decide(claim: &Claim, unit: &str, evidence: &Evidence, alpha: f64) -> Fin
 }
 
 /// The statistic, what it is here, and what the rule asks of it.
-fn says(claim: &Claim, measured: Option<f64>, ci95: Option<[f64; 2]>, unit: &str) -> String {
+fn says(
+    claim: &Claim,
+    evidence: &Evidence,
+    measured: Option<f64>,
+    ci95: Option<[f64; 2]>,
+    unit: &str,
+) -> String {
     let here = measured.map_or_else(|| "no figure".to_owned(), |m| figure(m, ci95, unit));
     format!(
         "{}: {here} here; the rule asks for {}.",
         capitalised(&claim.statistic),
-        asks(claim.range(), unit)
+        match evidence {
+            Evidence::Outside { range, .. } => asks_for_outside(*range, unit),
+            _ => asks(claim.range(), unit),
+        }
     )
 }
 
@@ -53,6 +63,11 @@ fn asks(Range { min, max }: Range, unit: &str) -> String {
         (false, true) => format!("at most {}", bounds(&[max])),
         (false, false) => "any value".to_owned(),
     }
+}
+
+fn asks_for_outside(Range { min, max }: Range, unit: &str) -> String {
+    let bound = |bound| Scale::bounds(unit, &[bound]);
+    format!("at most {} or at least {}", bound(min), bound(max))
 }
 
 fn capitalised(text: &str) -> String {
@@ -116,6 +131,17 @@ fn judge(evidence: &Evidence, unit: &str, range: Range, error: Error) -> Judgeme
         Evidence::With { main, also } => {
             let error = error.shared_by(1 + also.len());
             of_conditions(judge(main, unit, range, error), also, error)
+        }
+        Evidence::Outside { of, range } => {
+            let inside = judge(of, unit, *range, error);
+            Judgement {
+                verdict: match inside.verdict {
+                    Verdict::Holds => Verdict::DoesNotHold,
+                    Verdict::DoesNotHold => Verdict::Holds,
+                    open => open,
+                },
+                ..inside
+            }
         }
         Evidence::Disturbed { evidence, alike } => {
             of_disturbed(judge(evidence, unit, range, error), *alike, unit, range)
@@ -446,6 +472,36 @@ mod tests {
         assert_eq!(verdict(0.3), Verdict::Holds);
         assert_eq!(verdict(0.7), Verdict::DoesNotHold);
         assert_eq!(verdict(0.599), Verdict::Inconclusive);
+    }
+
+    #[test]
+    fn a_rule_with_a_gap_holds_on_either_side_of_it() {
+        let claim = crate::claim("second-cpu-gain-differs-elsewhere").unwrap();
+        let finding = |value: f64| {
+            let of = rounds((0..7).map(|i| value + 0.001 * f64::from(i)), Estimator::Median);
+            let evidence = Evidence::Outside {
+                of: Box::new(Evidence::Rounds(of)),
+                range: Range {
+                    min: -0.05,
+                    max: 0.05,
+                },
+            };
+            decide(claim, &claim.unit, &evidence, 0.05)
+        };
+        for (value, expected) in [
+            (-0.3, Verdict::Holds),
+            (0.3, Verdict::Holds),
+            (0.0, Verdict::DoesNotHold),
+            (0.048, Verdict::Inconclusive),
+            (-0.052, Verdict::Inconclusive),
+        ] {
+            assert_eq!(finding(value).verdict, Some(expected), "{value}");
+        }
+        let says = finding(-0.3).says;
+        assert!(
+            says.contains("at most −0.05") && says.contains("or at least 0.05"),
+            "{says}"
+        );
     }
 
     #[test]

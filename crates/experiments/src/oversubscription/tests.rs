@@ -184,7 +184,7 @@ fn what_the_claims_leave_out_is_so_in_the_source() {
         assert!(in_source(&leads, &[os]) > 0.0, "{os}");
     }
     // On its own machine the 85 % do not differ.
-    assert!(in_source(&test_of("second-cpu-gain-differs-elsewhere"), &[AVERAGED]) < 0.05);
+    assert!(in_source(&test_of("second-cpu-gain-differs-elsewhere"), &[AVERAGED]).abs() < 0.05);
 }
 
 #[test]

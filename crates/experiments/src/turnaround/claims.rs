@@ -2,7 +2,7 @@
 //! against concurrent, measured against theory, one CPU against all.
 
 use threadgauge_lab::prelude::*;
-use threadgauge_results::claim;
+use threadgauge_results::{Verdict, claim, decide};
 
 use super::case::{Case, Extra, Kind, Lengths, Order};
 use super::grid::{BASES_MS, COUNTS, KINDS, LONG_MS, MIDDLE, SHORT_MS, background};
@@ -149,24 +149,30 @@ fn gain_ascending(pair: Pair) -> Statistic {
     pair.ordered(Order::Ascending).gain(TURNAROUND)
 }
 
-/// By how much the elapsed times differ.
-fn difference(pair: Pair) -> Statistic {
-    Statistic::function([elapsed(pair)], |v| (v[0] - 1.0).abs())
+/// The serial turnaround longest first over that of each other order, by the order's name.
+fn descending_over_others(pair: Pair) -> Vec<(String, Statistic)> {
+    let [descending, others @ ..] = Order::ALL;
+    let over = |order: Order| {
+        let of = |order| pair.serial.order(order);
+        (
+            order.name().to_owned(),
+            ratio(TURNAROUND, of(descending), of(order)),
+        )
+    };
+    others.map(over).to_vec()
 }
 
-/// The turnarounds of a case in each order.
-fn in_orders(case: Case) -> [Statistic; 3] {
-    Order::ALL.map(|order| TURNAROUND.of(case.order(order)))
-}
-
-/// The serial turnaround longest first over the worse of the other orders.
-fn descending_over_others(pair: Pair) -> Statistic {
-    Statistic::function(in_orders(pair.serial), |v| v[0] / v[1].max(v[2]))
-}
-
-/// The largest over the smallest concurrent turnaround.
-fn spread_of_orders(pair: Pair) -> Statistic {
-    Statistic::function(in_orders(pair.concurrent), |v| largest(v) / smallest(v))
+/// The concurrent turnaround of each order over that of each later one, by their names.
+fn order_over_order(pair: Pair) -> Vec<(String, Statistic)> {
+    let [a, b, c] = Order::ALL;
+    let over = |(one, other): (Order, Order)| {
+        let of = |order| pair.concurrent.order(order);
+        (
+            format!("{} over {}", one.name(), other.name()),
+            ratio(TURNAROUND, of(one), of(other)),
+        )
+    };
+    [(a, b), (a, c), (b, c)].map(over).to_vec()
 }
 
 /// The geometric mean over pairs.
@@ -174,43 +180,69 @@ pub(super) fn mean_ratio(pairs: impl IntoIterator<Item = Pair>, metric: Metric) 
     Statistic::geometric_mean(pairs.into_iter().map(|pair| pair.ratio(metric)))
 }
 
-/// A claim about CPU-bound work on one CPU, and what a round says of it at the middle count.
-type Conclusion = (&'static str, fn(Pair) -> Statistic);
+/// A claim about CPU-bound work on one CPU, the base length it is about, and its statistic at one count and number of CPUs.
+type Conclusion = (&'static str, u64, fn(Pair) -> Statistic);
 
-/// Those about short computations.
-const SHORT: [Conclusion; 9] = [
-    ("cpu-concurrent-never-faster-on-one-cpu", elapsed),
-    ("short-cpu-concurrent-10pct-slower", elapsed),
-    ("short-work-has-large-create-overhead", overhead),
-    ("short-cpu-serial-better-turnaround", turnaround),
-    ("equal-lengths-serial-better-turnaround", turnaround_equal),
-    ("mixed-lengths-concurrent-better-turnaround", turnaround_by_chance),
-    ("ascending-serial-beats-concurrent", gain_ascending),
-    ("descending-is-worst-serial-order", descending_over_others),
-    ("concurrent-turnaround-ignores-order", spread_of_orders),
+/// Those decided by one statistic. The last two are about long computations, and count where they were measured.
+const CONCLUSIONS: [Conclusion; 9] = [
+    ("cpu-concurrent-never-faster-on-one-cpu", SHORT_MS, elapsed),
+    ("short-cpu-concurrent-10pct-slower", SHORT_MS, elapsed),
+    ("short-work-has-large-create-overhead", SHORT_MS, overhead),
+    ("short-cpu-serial-better-turnaround", SHORT_MS, turnaround),
+    (
+        "equal-lengths-serial-better-turnaround",
+        SHORT_MS,
+        turnaround_equal,
+    ),
+    (
+        "mixed-lengths-concurrent-better-turnaround",
+        SHORT_MS,
+        turnaround_by_chance,
+    ),
+    ("ascending-serial-beats-concurrent", SHORT_MS, gain_ascending),
+    ("long-cpu-elapsed-converges", LONG_MS, overhead),
+    ("long-cpu-turnaround-gain-up-to-50pct", LONG_MS, saved_turnaround),
 ];
-/// Those about long ones, which count where they were measured.
-const LONG: [Conclusion; 2] = [
-    ("long-cpu-elapsed-converges", difference),
-    ("long-cpu-turnaround-gain-up-to-50pct", saved_turnaround),
-];
+/// How many of all conclusions are about short computations.
+const SHORT: usize = 9;
 
-/// The conclusions that a run can check. The statistic of each is 1 in a round whose conclusion differs between one CPU
-/// and all CPUs, else 0.
-pub(super) fn changes(view: &View<'_>, all: u64) -> Vec<(&'static str, Statistic)> {
-    let change = |(base_ms, (id, of)): (u64, Conclusion)| {
-        let range = claim(id)?.range();
-        let both = [1, all].map(|cpus| of(cpu(MIDDLE, base_ms).on(cpus)));
-        if !both.iter().all(|statistic| view.measured(statistic)) {
-            return None;
-        }
-        let holds = move |value: &f64| (range.min..=range.max).contains(value);
-        let changes = move |v: &[f64]| f64::from(u8::from(holds(&v[0]) != holds(&v[1])));
-        Some((id, Statistic::function(both, changes)))
+/// What decides each conclusion on so many CPUs, at the middle count.
+fn conclusions(cpus: u64) -> Vec<(&'static str, Test)> {
+    let one = |(id, base_ms, of): Conclusion| (id, of(cpu(MIDDLE, base_ms).on(cpus)).into());
+    let short = cpu(MIDDLE, SHORT_MS).on(cpus);
+    let orders = [
+        (
+            "descending-is-worst-serial-order",
+            each(Quote::Smallest, descending_over_others(short)),
+        ),
+        (
+            "concurrent-turnaround-ignores-order",
+            each(Quote::Largest, order_over_order(short)),
+        ),
+    ];
+    CONCLUSIONS.into_iter().map(one).chain(orders).collect()
+}
+
+/// The conclusions that a run can check and that hold on one CPU, each with its verdict on all; `None` where it cannot
+/// check all those about short computations.
+pub(super) fn held_on_one(view: &View<'_>, all: u64) -> Option<Vec<(&'static str, Verdict)>> {
+    let is_measured = |test: &Test| test.statistics().into_iter().all(|s| view.measured(s));
+    let both = conclusions(1).into_iter().zip(conclusions(all));
+    let measured: Vec<_> = both
+        .filter(|((_, on_one), (_, on_all))| is_measured(on_one) && is_measured(on_all))
+        .collect();
+    if measured.len() < SHORT {
+        return None;
+    }
+    let verdict = |id, test: &Test| {
+        let claim = claim(id)?;
+        decide(claim, &claim.unit, &test.evidence(view, claim), view.alpha).verdict
     };
-    let short = SHORT.map(|conclusion| (SHORT_MS, conclusion));
-    let long = LONG.map(|conclusion| (LONG_MS, conclusion));
-    short.into_iter().chain(long).filter_map(change).collect()
+    let held = measured.iter().filter_map(|((id, on_one), (_, on_all))| {
+        let holds = verdict(id, on_one) == Some(Verdict::Holds);
+        Some((*id, verdict(id, on_all).filter(|_| holds)?))
+    });
+    Some(held.collect())
 }
 
 /// What decides each claim.
@@ -239,11 +271,11 @@ pub(super) fn claims(view: &View<'_>) -> Vec<Claim> {
         ("ascending-serial-beats-concurrent", ascending(view)),
         (
             "descending-is-worst-serial-order",
-            each_pair(view, Quote::Smallest, three_orders, descending_over_others),
+            each_of_orders(view, Quote::Smallest, three_orders, descending_over_others),
         ),
         (
             "concurrent-turnaround-ignores-order",
-            each_pair(view, Quote::Largest, three_orders, spread_of_orders),
+            each_of_orders(view, Quote::Largest, three_orders, order_over_order),
         ),
         (
             "cpu-concurrent-faster-on-smp",
@@ -287,6 +319,22 @@ fn each_pair(view: &View<'_>, quote: Quote, pairs: &[Pair], of: impl Fn(Pair) ->
     each(quote, cells.filter(|(_, statistic)| view.measured(statistic)))
 }
 
+/// Several statistics of each pair, as far as the run has them.
+fn each_of_orders(
+    view: &View<'_>,
+    quote: Quote,
+    pairs: &[Pair],
+    of: impl Fn(Pair) -> Vec<(String, Statistic)>,
+) -> Test {
+    let named = |pair: &Pair| {
+        let name = pair.name();
+        let cells = of(*pair).into_iter();
+        cells.map(move |(order, statistic)| (format!("{name}, {order}"), statistic))
+    };
+    let cells = pairs.iter().flat_map(named);
+    each(quote, cells.filter(|(_, statistic)| view.measured(statistic)))
+}
+
 fn never_faster(view: &View<'_>) -> Test {
     let measured = matrix(view, Kind::Cpu);
     let all = COUNTS.len() * BASES_MS.len();
@@ -319,7 +367,7 @@ fn converges(view: &View<'_>) -> Test {
     }
     let short = long.iter().map(|pair| cpu(pair.serial.count, SHORT_MS));
     let means = [mean_ratio(short, ELAPSED), mean_ratio(long.clone(), ELAPSED)];
-    each_pair(view, Quote::Largest, &long, difference).also(
+    each_pair(view, Quote::Largest, &long, overhead).also(
         format!("the difference is smaller at {LONG_MS} ms than at {SHORT_MS} ms"),
         Range::at_least(0.0),
         Statistic::function(means, |v| (v[0] - 1.0).abs() - (v[1] - 1.0).abs()),
@@ -330,8 +378,16 @@ fn long_gain(view: &View<'_>) -> Test {
     if !view.measured(&turnaround(cpu(MOST, LONG_MS))) {
         return needs_long(view, "17 CPU-bound computations, serial and concurrent,");
     }
-    let ratios = pairs(view, Kind::Cpu, LONG_MS).into_iter().map(turnaround);
-    Statistic::function(ratios, |v| 1.0 - smallest(v)).into()
+    // By theory the gain grows with the number of computations. The largest of noisy gains would be too large.
+    let gains = pairs(view, Kind::Cpu, LONG_MS);
+    Test::from(saved_turnaround(cpu(MOST, LONG_MS))).also(
+        "no number of computations gains more than 60 %",
+        Range {
+            min: f64::NEG_INFINITY,
+            max: 0.6,
+        },
+        each_pair(view, Quote::Largest, &gains, saved_turnaround),
+    )
 }
 
 fn mixed_lengths(view: &View<'_>) -> Test {
@@ -364,17 +420,28 @@ fn faster_on(view: &View<'_>, all: u64) -> Test {
     each_pair(view, Quote::Largest, &pairs, elapsed)
 }
 
-/// The share of the conclusions that differ between one CPU and all CPUs, by round.
+/// Of the conclusions that hold on one CPU the share reversed on all: from those definitely reversed to those with the open
+/// ones.
 fn share_that_changes(view: &View<'_>, all: u64) -> Test {
-    let changes = changes(view, all);
-    if changes.len() < SHORT.len() {
+    let Some(held) = held_on_one(view, all) else {
         return not_measured(format!(
             "needs {MIDDLE} CPU-bound computations of all lengths and orders on one CPU and on all; `threadgauge run \
              turnaround --profile standard` has them"
         ));
+    };
+    if held.is_empty() {
+        let says = "no conclusion about one CPU holds on one CPU in this run, so that none can be reversed";
+        return Lack::new(Need::Figures, says).into();
     }
-    let share = |v: &[f64]| v.iter().sum::<f64>() / v.len() as f64;
-    Statistic::function(changes.into_iter().map(|(_, change)| change), share).into()
+    let share = |of: fn(Verdict) -> bool| {
+        let those = held.iter().filter(|(_, verdict)| of(*verdict));
+        those.count() as f64 / held.len() as f64
+    };
+    let reversed = share(|verdict| verdict == Verdict::DoesNotHold);
+    Test::Given(Estimate {
+        value: reversed,
+        ci95: Some([reversed, share(|verdict| verdict != Verdict::Holds)]),
+    })
 }
 
 /// The base times the count, ns: what the longest computation takes, and what all finishers take together.
@@ -461,9 +528,11 @@ fn short_gain(view: &View<'_>) -> Test {
         ));
     }
     let complete = pairs.len() == KINDS.len() * COUNTS.len();
-    let both = |pair: Pair| [ELAPSED, TURNAROUND].map(|metric| pair.gain(metric));
+    let both = |pair: Pair| {
+        [ELAPSED, TURNAROUND].map(|metric| (format!("{}, {}", pair.name(), metric.name), pair.gain(metric)))
+    };
     let gains = pairs.into_iter().flat_map(both);
-    Test::from(Statistic::function(gains, |v| largest(v).max(0.0))).of_a_part(
+    each(Quote::Largest, gains).of_a_part(
         complete,
         "it is about 2 to 17 computations of both kinds; --profile standard has them",
     )

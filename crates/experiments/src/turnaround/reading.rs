@@ -2,12 +2,12 @@
 
 use threadgauge_lab::experiment::Pair as Compared;
 use threadgauge_lab::prelude::*;
-use threadgauge_results::{Figure, Table};
+use threadgauge_results::{Figure, Table, Verdict};
 
 use super::case::{Carrier, Case, DEGREE, Degree, Extra, Kind, Lengths, Order};
 use super::claims::{
-    BURNER_ERROR, ELAPSED, FINISH_WAIT, Pair, TURNAROUND, changes, claims, cpu, ideal, matrix, mean_ratio,
-    over_theory, pairs, ratio,
+    BURNER_ERROR, ELAPSED, FINISH_WAIT, Pair, TURNAROUND, claims, cpu, held_on_one, ideal, matrix,
+    mean_ratio, over_theory, pairs, ratio,
 };
 use super::grid::{ADAPTED, BASES_MS, COUNTS, KINDS, MIDDLE, SHORT_MS, adapted, background};
 
@@ -256,20 +256,35 @@ fn promptness(view: &View<'_>) -> Option<Finding> {
     Some(io.fact(says, "ns"))
 }
 
-/// The conclusions that differ between one CPU and all in more than half of the rounds, by their claims.
+/// What becomes on all CPUs of the conclusions that hold on one.
 fn changed_conclusions(view: &View<'_>) -> Option<Finding> {
     let all = view.all_cpus()?;
-    let usually = |(id, change): (&'static str, Statistic)| {
-        let rounds = view.rounds(&change).ok()?;
-        (2.0 * rounds.iter().sum::<f64>() > rounds.len() as f64).then_some(id)
+    let held = held_on_one(view, all).filter(|held| !held.is_empty())?;
+    let those = |of: fn(Verdict) -> bool| -> Vec<&str> {
+        let those = held.iter().filter(|(_, verdict)| of(*verdict));
+        those.map(|(id, _)| *id).collect()
     };
-    let changed: Vec<&str> = changes(view, all).into_iter().filter_map(usually).collect();
-    let count = Some(changed.len() as f64).filter(|count| *count > 0.0)?;
+    let reversed = those(|verdict| verdict == Verdict::DoesNotHold);
+    let open = those(|verdict| !matches!(verdict, Verdict::DoesNotHold | Verdict::Holds));
+    let named = |ids: &[&str]| {
+        if ids.is_empty() {
+            "none".to_owned()
+        } else {
+            ids.join(", ")
+        }
+    };
     let says = format!(
-        "These conclusions about one CPU change on {all} CPUs in most rounds ({MIDDLE} computations): {}.",
-        changed.join(", ")
+        "Of {} conclusions that hold on one CPU ({MIDDLE} computations) these are reversed on {all} CPUs: {}; open: {}.",
+        held.len(),
+        named(&reversed),
+        named(&open)
     );
-    Some(Finding::fact(says, Some(count), None, "conclusions"))
+    Some(Finding::fact(
+        says,
+        Some(reversed.len() as f64),
+        None,
+        "conclusions",
+    ))
 }
 
 /// How far the work was from its length in CPU time.

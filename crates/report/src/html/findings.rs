@@ -84,6 +84,9 @@ fn finding(f: &Finding) -> Markup {
                 @if let Some(claim) = claim { p.claim { (clean(&claim.claim)) } }
                 p { (clean(&f.says)) }
                 @if let Some(reason) = &f.reason { p.reason { "Why: " (clean(reason)) } }
+                @if let Some(claim) = claim.filter(|claim| !claim.note.is_empty()) {
+                    p.reason { "Before quoting: " (clean(&claim.note)) }
+                }
                 @if ours.is_some() || theirs.is_some() || f.claim.is_some() {
                     p.figures {
                         @if let Some(ours) = ours { span { "here " b { (clean(&ours)) } } }

@@ -53,13 +53,14 @@ fn row(claim: &Claim, finding: Option<&Finding>) -> ClaimRow {
         measured: finding.and_then(figure),
         published: (!claim.published_value.is_empty()).then(|| claim.published_value.clone()),
         reason: finding.and_then(|f| f.reason.clone()),
+        note: (!claim.note.is_empty()).then(|| claim.note.clone()),
     }
 }
 
 fn json(claim: &Claim, finding: Option<&Finding>) -> serde_json::Value {
     serde_json::json!({
         "id": claim.id, "source": claim.source, "claim": claim.claim, "rule": claim.rule,
-        "statistic": claim.statistic, "precondition": claim.precondition,
+        "statistic": claim.statistic, "precondition": claim.precondition, "note": claim.note,
         "state": state(claim, finding), "finding": finding,
     })
 }

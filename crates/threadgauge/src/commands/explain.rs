@@ -52,8 +52,13 @@ fn published(claim: &Claim) -> String {
     } else {
         format!("published: {}", claim.published_value)
     };
+    let note = if claim.note.is_empty() {
+        String::new()
+    } else {
+        format!("; before quoting: {}", claim.note)
+    };
     format!(
-        "{} (source {}): {} ({value})",
+        "{} (source {}): {} ({value}{note})",
         claim.id, claim.source, claim.claim
     )
 }
