@@ -178,3 +178,60 @@ export function namelessPictures() {
 export function headlessTables() {
   return [...document.querySelectorAll("table")].filter((t) => !t.querySelector("th")).map((t) => t.outerHTML.slice(0, 100));
 }
+
+/** What of both lists lies wholly within the window, and all text that does. */
+export function firstScreen() {
+  const within = (e) => {
+    const box = e.getBoundingClientRect();
+    return box.height > 0 && box.top >= 0 && box.bottom <= window.innerHeight && box.right <= window.innerWidth;
+  };
+  const words = (e) => e.textContent.replace(/\s+/g, " ").trim();
+  const seen = (selector) => [...document.querySelectorAll(selector)].filter(within).map(words);
+  return {
+    costs: seen("#costs tbody tr:not([aria-hidden])"),
+    claims: seen("#findings .held > li"),
+    text: seen("p").join(" "),
+  };
+}
+
+/** Words of one scale that lie on each other, or beyond the window. */
+export function overlaps() {
+  const faults = [];
+  for (const scale of document.querySelectorAll(".ticks .lane")) {
+    const labels = [...scale.querySelectorAll("span")].filter((e) => e.checkVisibility());
+    const boxes = labels.map((e) => e.getBoundingClientRect());
+    boxes.forEach((box, i) => {
+      if (box.left < 0 || box.right > window.innerWidth) faults.push(`beyond the window: ${labels[i].textContent}`);
+      if (i > 0 && box.left < boxes[i - 1].right) faults.push(`${labels[i - 1].textContent} on ${labels[i].textContent}`);
+    });
+  }
+  return faults;
+}
+
+/** How tall the page is, and each experiment's section. */
+export function heights() {
+  const sections = [...document.querySelectorAll("section.experiment")];
+  return {
+    page: document.documentElement.scrollHeight,
+    sections: sections.map((e) => ({ id: e.id, height: Math.round(e.getBoundingClientRect().height) })),
+  };
+}
+
+/** Text in folds that cannot be seen; raw samples, which no paper holds, excepted. */
+export function foldedText() {
+  const folds = [...document.querySelectorAll("details:not([open])")].filter((fold) => !fold.closest(".raw"));
+  const hidden = folds.flatMap((fold) => [...fold.children].filter((e) => e.tagName !== "SUMMARY" && !e.checkVisibility()));
+  const meant = (e) => !e.closest(".raw, noscript, script, .screen-only, .plot.narrow");
+  return hidden.filter(meant).map((e) => e.textContent.trim().slice(0, 40)).filter((text) => text !== "");
+}
+
+/** Folds that a keyboard or a screen reader would not find. */
+export function unreachableFolds() {
+  return [...document.querySelectorAll("details")].flatMap((fold) => {
+    const summary = fold.firstElementChild;
+    if (summary?.tagName !== "SUMMARY") return [`no summary first: ${fold.outerHTML.slice(0, 60)}`];
+    if (!summary.textContent.trim()) return [`no name: ${fold.outerHTML.slice(0, 60)}`];
+    const hidden = summary.closest("[aria-hidden='true'],[inert]") || summary.tabIndex < 0;
+    return hidden ? [`not reachable: ${summary.textContent.trim().slice(0, 40)}`] : [];
+  });
+}

@@ -15,6 +15,8 @@ import * as inPage from "./in-page.mjs";
 
 const PAGE = path.resolve(process.env.REPORT_HTML ?? "report.html");
 const RESULTS = path.join(path.dirname(PAGE), "results.json");
+/** The report of a quick run without arguments. */
+const QUICK = path.resolve(process.env.QUICK_HTML ?? PAGE);
 const PHONE = { width: 400, height: 800 };
 const DESK = { width: 1400, height: 900 };
 /** How long anything may take, ms: so that what hangs ends, on a slow machine, too. */
@@ -42,7 +44,7 @@ before(async () => {
 after(() => browser?.close());
 
 /** Opens the page, hands it to `look`, and holds it to: no error, no request but its own. */
-async function open(options, look) {
+async function open({ file = PAGE, ...options }, look) {
   const context = await browser.newContext({ viewport: DESK, ...options });
   try {
     context.setDefaultTimeout(PATIENCE);
@@ -52,7 +54,7 @@ async function open(options, look) {
       if (["error", "warning"].includes(message.type())) faults.push(`console: ${message.text()}`);
     });
     page.on("pageerror", (error) => faults.push(`script: ${error.message}`));
-    const own = pathToFileURL(PAGE).href;
+    const own = pathToFileURL(file).href;
     await context.route("**/*", (route) => {
       const url = route.request().url();
       if (url.split("#")[0] === own) return route.continue();
@@ -99,10 +101,64 @@ describe("at every width and in both colour schemes", () => {
   });
 });
 
+describe("the first screen of a quick run", () => {
+  const SCREENS = {
+    desk: { viewport: { width: 1400, height: 1000 }, costs: 8, claims: 5 },
+    phone: { viewport: { width: 390, height: 844 }, costs: 5, claims: 1 },
+  };
+  for (const [name, { viewport, costs, claims }] of Object.entries(SCREENS)) {
+    for (const colorScheme of ["light", "dark"]) {
+      test(`${name}, ${colorScheme}: what things cost, decided claims, and whether to believe it`, async () => {
+        await open({ file: QUICK, viewport, colorScheme }, async (page) => {
+          if (process.env.SCREENSHOTS) {
+            await page.screenshot({ path: path.join(process.env.SCREENSHOTS, `first-${name}-${colorScheme}.png`) });
+            const whole = path.join(process.env.SCREENSHOTS, `quick-${name}-${colorScheme}.png`);
+            await page.screenshot({ path: whole, fullPage: true });
+          }
+          const seen = await page.evaluate(inPage.firstScreen);
+          assert.ok(seen.costs.length >= costs, `${seen.costs.length} costs: ${seen.costs.join("; ")}`);
+          assert.ok(seen.costs.every((cost) => /\d/.test(cost)), "each cost has its figure");
+          assert.ok(seen.claims.length >= claims, `${seen.claims.length} decided claims: ${seen.claims.join("; ")}`);
+          assert.ok(seen.claims.every((claim) => /here .*\d.*the rule: /.test(claim)), "each has our figure and the rule");
+          assert.match(seen.text, /Can this run be trusted\? (Yes|In part)/);
+          assert.deepEqual(await page.evaluate(inPage.overflow), []);
+          assert.deepEqual(await page.evaluate(inPage.cutText), []);
+          assert.deepEqual(await page.evaluate(inPage.overlaps), [], "no two words of a scale lie on each other");
+          assert.deepEqual(await page.evaluate(inPage.faintText), []);
+        });
+      });
+    }
+  }
+
+  test("the page as it opens is short, each section at most three screens", async () => {
+    await open({ file: QUICK, viewport: SCREENS.desk.viewport }, async (page) => {
+      const { page: whole, sections } = await page.evaluate(inPage.heights);
+      assert.ok(whole <= 15_000, `the page is ${whole} px tall`);
+      assert.ok(sections.length >= 8, "every experiment has its section");
+      for (const { id, height } of sections) assert.ok(height <= 3_000, `${id} is ${height} px tall`);
+    });
+  });
+
+  test("print shows what is folded", async () => {
+    await open({ file: QUICK, viewport: { width: 718, height: 1000 } }, async (page) => {
+      assert.notDeepEqual(await page.evaluate(inPage.foldedText), [], "the page folds something away");
+      await page.emulateMedia({ media: "print" });
+      assert.deepEqual(await page.evaluate(inPage.foldedText), []);
+    });
+  });
+
+  test("a screen reader reaches what is folded: every fold is a summary with a name, in the order of the tabs", async () => {
+    await open({ file: QUICK }, async (page) => {
+      assert.deepEqual(await page.evaluate(inPage.unreachableFolds), []);
+    });
+  });
+});
+
 describe("charts", () => {
   test("are there, and each has drawn something", async () => {
     for (const viewport of [PHONE, DESK]) {
       await open({ viewport }, async (page) => {
+        await page.evaluate(inPage.unfold);
         const charts = await page.evaluate(inPage.charts);
         assert.ok(charts.length > 0, "the page has a chart");
         for (const chart of charts) {
@@ -120,6 +176,7 @@ describe("charts", () => {
     );
     assert.ok(figures.length > 0, "the run has a figure (if not: were all samples disturbed?)");
     await open({}, async (page) => {
+      await page.evaluate(inPage.unfold);
       const charts = await page.evaluate(inPage.charts);
       for (const figure of figures) {
         const chart = charts.find((c) => c.text.includes(figure.title));

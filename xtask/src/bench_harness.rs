@@ -51,7 +51,7 @@ pub fn run(options: &Options) -> Result<()> {
     }
     let standard = match &options.results {
         Some(folder) => folder.clone(),
-        None => newest_standard_run(Path::new(RUNS))?.context(
+        None => newest_run(Path::new(RUNS), "standard")?.context(
             "there is no standard run with its store under runs/; make one and name it:\n  cargo run --release -- run --profile standard --out target/standard\n  cargo xtask bench-harness --results target/standard",
         )?,
     };
@@ -282,7 +282,7 @@ fn report(threadgauge: &Path, standard: &Path) -> Result<[Row; 2]> {
 }
 
 /// The last folder by name whose results say that it was a standard run and whose store is there.
-pub fn newest_standard_run(runs: &Path) -> Result<Option<PathBuf>> {
+pub fn newest_run(runs: &Path, profile: &str) -> Result<Option<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(runs).into_iter().flatten() {
         let folder = entry?.path();
@@ -291,7 +291,7 @@ pub fn newest_standard_run(runs: &Path) -> Result<Option<PathBuf>> {
         };
         let results: Value = serde_json::from_str(&results)
             .with_context(|| format!("{}/results.json is not JSON", folder.display()))?;
-        if results["run"]["profile"] == "standard" && folder.join("results.sqlite").is_file() {
+        if results["run"]["profile"] == profile && folder.join("results.sqlite").is_file() {
             found.push(folder);
         }
     }
@@ -329,7 +329,7 @@ mod tests {
     #[test]
     fn only_a_standard_run_with_its_store_will_do() {
         let runs = tempfile::tempdir().unwrap();
-        assert_eq!(newest_standard_run(runs.path()).unwrap(), None);
+        assert_eq!(newest_run(runs.path(), "standard").unwrap(), None);
         for (name, profile) in [
             ("2026-01-01", "standard"),
             ("2026-01-02", "standard"),
@@ -346,7 +346,7 @@ mod tests {
         }
         fs::remove_file(runs.path().join("2026-01-02/results.sqlite")).unwrap();
         assert!(
-            newest_standard_run(runs.path())
+            newest_run(runs.path(), "standard")
                 .unwrap()
                 .unwrap()
                 .ends_with("2026-01-01")

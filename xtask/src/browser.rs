@@ -33,11 +33,16 @@ pub fn run(page: Option<&Path>, pictures: Option<&Path>) -> Result<()> {
         None => make_page(&folder.path().join("results"))?,
     };
     let page = fs::canonicalize(&page).with_context(|| format!("there is no page {}", page.display()))?;
+    let quick = match bench_harness::newest_run(Path::new(bench_harness::RUNS), "quick")? {
+        Some(run) => report(&run, &folder.path().join("quick"))?,
+        None => page.clone(),
+    };
     let mut node = shell::command("node");
     node.args(["--test", "--test-reporter=spec", "report.test.mjs"])
         .current_dir(deps::BROWSER_TESTS)
         .env("CHROMIUM", chromium)
-        .env("REPORT_HTML", page);
+        .env("REPORT_HTML", page)
+        .env("QUICK_HTML", quick);
     if let Some(pictures) = pictures {
         fs::create_dir_all(pictures).with_context(|| format!("cannot make {}", pictures.display()))?;
         node.env("SCREENSHOTS", fs::canonicalize(pictures)?);
@@ -46,13 +51,23 @@ pub fn run(page: Option<&Path>, pictures: Option<&Path>) -> Result<()> {
 }
 
 fn make_page(out: &Path) -> Result<PathBuf> {
+    match bench_harness::newest_run(Path::new(bench_harness::RUNS), "standard")? {
+        Some(run) => report(&run, out),
+        None => make(RUN, out),
+    }
+}
+
+/// The report of a stored run, by today's code.
+fn report(run: &Path, out: &Path) -> Result<PathBuf> {
+    let run = run.to_str().context("the name of a stored run is not text")?;
+    make(&["report", run], out)
+}
+
+fn make(arguments: &[&str], out: &Path) -> Result<PathBuf> {
     // The tests have built this already; a debug build measures badly and draws the same page.
     let threadgauge = shell::build("threadgauge", shell::Profile::Debug)?;
     let mut make = shell::command_at(&threadgauge);
-    match bench_harness::newest_standard_run(Path::new(bench_harness::RUNS))? {
-        Some(run) => make.arg("report").arg(run),
-        None => make.args(RUN),
-    };
+    make.args(arguments);
     shell::run(make.arg("--out").arg(out).stdout(Stdio::null()))?;
     let page = out.join("report.html");
     ensure!(

@@ -87,6 +87,7 @@ fn read(view: &View<'_>) -> Answer {
         claims: vec![("background-work-keeps-foreground-responsive", responsive(view))],
         facts: facts(view),
         figures: vec![chart(view)],
+        costs: waits(view),
         ..Answer::default()
     }
 }
@@ -152,6 +153,21 @@ fn responsive(view: &View<'_>) -> Test {
         );
     }
     each(Quote::Smallest, ratios)
+}
+
+/// How long the latest of all actions waits while another thread computes.
+fn waits(view: &View<'_>) -> Vec<Cost> {
+    let wait = |cpus: u64| {
+        let what = format!("longest wait behind one that computes, CPUs: {cpus}");
+        let late = latest(How::Background, cpus);
+        let cost = view.cost((&what, "thread"), "the latest of 1,000 actions", &late, "ns")?;
+        Some(if cpus == 1 {
+            cost.named("longest wait behind a busy thread")
+        } else {
+            cost
+        })
+    };
+    cpu_numbers(view).into_iter().filter_map(wait).collect()
 }
 
 fn answer(view: &View<'_>) -> String {

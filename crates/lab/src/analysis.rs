@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use threadgauge_results::{
-    ALPHA, CaseResult, ComparisonResult, Evidence, ExperimentResult, Finding, Lack, Look, Method,
+    ALPHA, CaseResult, ComparisonResult, Disturbed, Evidence, ExperimentResult, Finding, Lack, Look, Method,
     MetricSummary, Need, Params, Ranking, RankingEntry, Results, Run, SCHEMA, SOME_ROUNDS_FAILED, Status,
     Store, StoreError, StoredCase, StoredExperiment, StoredSample, Take, Verdict, by_round, claim, decide,
     null_control, paired,
@@ -17,7 +17,7 @@ use threadgauge_stats::{
 };
 
 use crate::claim::Test;
-use crate::diagnosis::{diagnose, noise_warning, time_budget};
+use crate::diagnosis::{diagnose, disturbed, time_budget};
 use crate::experiment::{Answer, Catalogue, Experiment, Pair};
 use crate::schedule::rule_of;
 use crate::site::Profile;
@@ -36,13 +36,11 @@ pub fn analyse(catalogue: Catalogue, store: &Store) -> Result<Results, StoreErro
     let record = store.run()?;
     let profile = Profile::named(&record.profile).unwrap_or(Profile::Quick);
     let rule = rule_of(store)?;
-    let mut warnings = Vec::new();
     let mut measured_ns = 0;
     let mut measured = Vec::new();
     for stored in store.experiments()? {
         let samples = store.samples(&stored.id)?;
         measured_ns += samples.iter().map(|s| s.wall_ns).sum::<u64>();
-        warnings.extend(noise_warning(&stored.id, &samples));
         let looks = store.looks(&stored.id)?;
         measured.push(Measured::new(stored, samples, looks));
     }
@@ -54,6 +52,8 @@ pub fn analyse(catalogue: Catalogue, store: &Store) -> Result<Results, StoreErro
         .collect();
     let result = |of: &Measured| of.result(catalogue, &view(&of.stored.id, profile, &rule, &cases), &rule);
     let experiments: Vec<ExperimentResult> = measured.iter().map(result).collect();
+    let noise = experiments.iter().map(|e| (e.id.as_str(), e.disturbed));
+    let mut warnings: Vec<String> = Disturbed::warning(noise).into_iter().collect();
     let complete = experiments.iter().all(|e| e.stopped_because != INTERRUPTED);
     if !complete {
         let says =
@@ -306,6 +306,8 @@ impl Measured {
             primary_metrics: primary,
             figures: answer.figures,
             tables: answer.tables,
+            costs: answer.costs,
+            disturbed: disturbed(samples),
         }
     }
 }

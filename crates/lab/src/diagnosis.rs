@@ -2,16 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use threadgauge_results::{Diagnostic, Finding, StoredSample, Verdict, units};
+use threadgauge_results::{Diagnostic, Disturbed, Finding, StoredSample, Verdict, units};
 use threadgauge_stats::{Estimate, StoppingRule, diagnostics, null_misleads};
 
-use crate::schedule::{REPEATS, STEAL_LIMIT};
+use crate::schedule::{FOREIGN_LIMIT_CPUS, REPEATS, STEAL_LIMIT};
 use crate::view::{View, ViewCase};
 
 /// The level of a diagnostic's test.
 const ALPHA: f64 = 0.05;
-/// Above this share of disturbed samples the report begins with a warning (METHOD rule 10).
-const TOO_NOISY: f64 = 0.25;
 
 /// Every diagnostic of an experiment: `null` is the reference case against its second copy, both by `metric`.
 pub(crate) fn diagnose(
@@ -38,35 +36,6 @@ pub(crate) fn diagnose(
     ];
     all.extend(overlap(samples));
     all
-}
-
-/// The warning, where too many samples of an experiment were disturbed, and by whom.
-pub(crate) fn noise_warning(id: &str, samples: &[StoredSample]) -> Option<String> {
-    let (tried, gated) = (first_attempts(samples).count(), disturbed(samples));
-    let stolen = first_attempts(samples)
-        .filter(|s| s.gated && is_stolen(s))
-        .count();
-    let remedy = if 2 * stolen > gated {
-        "Most of it is CPU time that the hypervisor gave to others, which ending programs here will not mend: run it at \
-         another hour, or on a machine of your own."
-    } else {
-        "End what else is running and run it again; `threadgauge doctor` says what to look for."
-    };
-    (tried > 0 && gated as f64 > TOO_NOISY * tried as f64).then(|| {
-        format!(
-            "This machine is too noisy for {id}: {gated} of {tried} samples were disturbed, {stolen} of them by stolen CPU \
-             time. {remedy}"
-        )
-    })
-}
-
-/// Whether the hypervisor disturbed it, whatever programs did besides.
-fn is_stolen(sample: &StoredSample) -> bool {
-    sample
-        .sample
-        .noise
-        .get("steal_share")
-        .is_some_and(|share| *share > STEAL_LIMIT)
 }
 
 /// Disturbed tries that were not repeated as often as they might have been: for want of time, or since the load was the
@@ -101,12 +70,9 @@ pub(crate) fn time_budget(
     diagnostic("time-budget", open > 0, says)
 }
 
-fn first_attempts(samples: &[StoredSample]) -> impl Iterator<Item = &StoredSample> {
-    samples.iter().filter(|s| s.attempt == 0)
-}
-
-fn disturbed(samples: &[StoredSample]) -> usize {
-    first_attempts(samples).filter(|s| s.gated).count()
+/// How many samples were disturbed, and by what.
+pub(crate) fn disturbed(samples: &[StoredSample]) -> Disturbed {
+    threadgauge_results::disturbed(samples, STEAL_LIMIT, FOREIGN_LIMIT_CPUS)
 }
 
 /// The undisturbed values of a case, by round.
@@ -252,18 +218,18 @@ fn noise(samples: &[StoredSample]) -> Diagnostic {
         let seen = samples.iter().filter_map(|s| s.sample.noise.get(name));
         seen.copied().fold(0.0, f64::max)
     };
-    let (tried, gated) = (first_attempts(samples).count(), disturbed(samples));
+    let of = disturbed(samples);
     let repeats = samples.iter().filter(|s| s.attempt > 0);
     let undisturbed = repeats.clone().filter(|s| !s.gated).count();
     let repeated = match repeats.count() {
         0 => "0 repeats".to_owned(),
         some => format!("{some} repeats, {undisturbed} of them undisturbed"),
     };
-    let stolen = first_attempts(samples)
-        .filter(|s| s.gated && is_stolen(s))
-        .count();
-    let by_whom = if gated > 0 {
-        format!(", {stolen} of them by the hypervisor,")
+    let by_whom = if of.disturbed > 0 {
+        format!(
+            ", {} by the hypervisor and {} by other programs,",
+            of.by_hypervisor, of.by_programs
+        )
     } else {
         ",".to_owned()
     };
@@ -275,12 +241,14 @@ fn noise(samples: &[StoredSample]) -> Diagnostic {
         ),
     };
     let says = format!(
-        "{gated} of {tried} samples were disturbed (steal above 1 %, throttling, or foreign processes above 5 % of a CPU)\
+        "{} of {} samples were disturbed (steal above 1 %, throttling, or foreign processes above 5 % of a CPU)\
          {by_whom} which led to {repeated}.{given_up} The most seen: {} steal, {} of foreign load.",
+        of.disturbed,
+        of.samples,
         units::percent(most("steal_share")),
         units::figure(most("foreign_cpus"), None, "CPUs"),
     );
-    diagnostic("noise", gated as f64 > TOO_NOISY * tried as f64, says)
+    diagnostic("noise", of.is_much(), says)
 }
 
 fn overlap(samples: &[StoredSample]) -> Option<Diagnostic> {

@@ -3,7 +3,7 @@
 //! Owns the type that every experiment fills in. It starts no process and stores nothing: the
 //! [`schedule`](crate::schedule) decides when a case runs, the [`Worker`] runs it in a process of its own.
 
-use threadgauge_results::{Figure, Finding, Method, Params, Table};
+use threadgauge_results::{Cost, Figure, Finding, Method, Params, Table};
 
 use crate::claim::Claim;
 use crate::grid::Plan;
@@ -90,6 +90,8 @@ pub struct Answer {
     pub figures: Vec<Figure>,
     /// Tables, in the source's layout where there is one: ours beside theirs.
     pub tables: Vec<Table>,
+    /// What it adds to *what things cost here* and to the table of threads and processes: see [`View::cost`].
+    pub costs: Vec<Cost>,
 }
 
 /// Two cases to compare.

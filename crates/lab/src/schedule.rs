@@ -30,7 +30,7 @@ pub use machine::{Machine, ThisMachine};
 
 /// Beyond these a sample is disturbed and repeated (rule 10).
 pub(crate) const STEAL_LIMIT: f64 = 0.01;
-const FOREIGN_LIMIT_CPUS: f64 = 0.05;
+pub(crate) const FOREIGN_LIMIT_CPUS: f64 = 0.05;
 /// From this length on a sample is judged by its own span.
 const LONG: Duration = Duration::from_secs(1);
 /// `/proc/stat` counts in steps of 10 ms, and a short sample may lie anywhere in them: it is judged by the time of this
@@ -59,8 +59,8 @@ pub enum ScheduleError {
 pub trait Observer {
     /// A worker is about to start.
     fn case_begins(&mut self, progress: &Progress<'_>);
-    /// An experiment has ended.
-    fn experiment_ends(&mut self, id: &str, because: &str);
+    /// An experiment has ended; `store` holds what it measured.
+    fn experiment_ends(&mut self, id: &str, because: &str, store: &Store);
     /// The run to take turns with went away before its end.
     fn left_alone(&mut self);
 }
@@ -183,7 +183,7 @@ pub fn run(
         spare = session.budget.saturating_sub(session.spent);
         store.set_stopped(id, Some(because))?;
         pace.done = pace.ceiling;
-        observer.experiment_ends(id, because);
+        observer.experiment_ends(id, because, store);
     }
     turns.end(machine.interrupts());
     Ok(Ending::Complete)

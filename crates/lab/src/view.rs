@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use threadgauge_results::{Lack, MetricSummary, Need, Params, Take};
+use threadgauge_results::{Cost, Lack, MetricSummary, Need, Params, Take};
 use threadgauge_stats::unpaired_ratio;
 
 use crate::site::Profile;
@@ -182,6 +182,14 @@ impl<'a> View<'a> {
     pub fn shown(&self, statistic: &Statistic, unit: &str) -> String {
         self.estimate(statistic)
             .map_or_else(String::new, |e| e.show(unit))
+    }
+
+    /// What is paid for a kind of unit, where it was measured: a row of the table of threads and processes, and with a
+    /// [name](Cost::named) one of *what things cost here*. `how` says how it was measured.
+    #[must_use]
+    pub fn cost(&self, paid_for: (&str, &str), how: &str, statistic: &Statistic, unit: &str) -> Option<Cost> {
+        let Estimate { value, ci95 } = self.estimate(statistic)?;
+        Some(Cost::new(paid_for, how, (value, ci95), unit))
     }
 
     /// Whether every cell of a statistic was measured, disturbed or not.

@@ -14,14 +14,13 @@ mod axis;
 mod dots;
 mod lines;
 mod look;
-mod svg;
+pub(crate) mod svg;
 
 use threadgauge_results::{Figure, Point, Scale};
 
 pub(crate) use look::swatch;
 
-use axis::Axis;
-pub(crate) use axis::category;
+pub(crate) use axis::{Axis, category};
 use look::{Line, Look};
 use svg::{Head, Size};
 
@@ -112,6 +111,24 @@ pub(crate) fn draw(figure: &Figure, id: &str) -> Drawing {
         panels: panels.collect(),
         left_out,
     }
+}
+
+/// About how tall a figure is on a page 1400 pixels wide, with its legend and note.
+pub(crate) fn height(figure: &Figure) -> f64 {
+    /// How much a picture is enlarged there.
+    const ENLARGED: f64 = 1.21;
+    const BESIDE: f64 = 190.0;
+    let lines = figure.series.iter().filter(|s| !s.points.is_empty()).count();
+    if lines == 0 {
+        return BESIDE;
+    }
+    let panels = if lines > CROWD { lines.div_ceil(PANEL) } else { 1 };
+    let panel = if figure.x.scale == Scale::Category {
+        dots::height(figure, lines.div_ceil(panels))
+    } else {
+        lines::TALL
+    };
+    panels as f64 * (panel * ENLARGED + BESIDE)
 }
 
 /// The ends of a point's interval, and the point.

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use threadgauge_results::Results;
 
-use crate::{ReportError, SampleRow, html, markdown, samples_csv, xlsx_buffer};
+use crate::{ReportError, SampleRow, html, markdown, picture, samples_csv, xlsx_buffer};
 
-/// Writes `results.json`, `report.html`, `results.xlsx`, `samples.csv` and `report.md` into `dir`
+/// Writes `results.json`, `report.html`, `results.xlsx`, `samples.csv`, `report.md` and `report.svg` into `dir`
 /// and returns their paths.
 ///
 /// Each is written under another name in the same folder and then renamed, so that a full disk
@@ -30,6 +30,7 @@ pub fn write_all(
         replace(dir, "results.xlsx", bytes(workbook))?,
         replace(dir, "samples.csv", |out| samples_csv(samples, out))?,
         replace(dir, "report.md", bytes(markdown(results).into_bytes()))?,
+        replace(dir, "report.svg", bytes(picture(results).into_bytes()))?,
     ])
 }
 

@@ -1,21 +1,25 @@
 //! The page: one file that works from disk, in any light, on a phone and on paper, without a script.
 //!
-//! Owns the order of the page and its head. The parts are beside it: [`findings`], [`experiment`], [`cases`]
-//! (the tables), [`figure`], [`raw`] (samples on demand). The script opens raw samples and unfolds the page
-//! for printing; everything else is there without it. No network, no fonts, no frame.
+//! Owns the order of the page and its head. The parts are beside it: [`first`] (the first screen), [`findings`],
+//! [`units`], [`experiment`], [`cases`] (the tables), [`figure`], [`raw`] (samples on demand); [`room`] says what is
+//! open as the page opens. The script opens raw samples and unfolds the page for printing; everything else is there
+//! without it. No network, no fonts, no frame.
 
 mod cases;
 mod experiment;
 mod figure;
 mod findings;
+mod first;
 mod raw;
+mod room;
 mod text;
+mod units;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html as markup};
-use threadgauge_results::{Results, units};
+use threadgauge_results::Results;
 
 use crate::facts::{Fact, facts, headline};
-use crate::{SampleRow, words};
+use crate::{SampleRow, costs, figure as figure_of, words};
 use text::{clean, section_id};
 
 const STYLE: &str = include_str!("html/page.css");
@@ -44,8 +48,12 @@ pub fn html(results: &Results, samples: &[SampleRow<'_>]) -> String {
                 main id="main" tabindex="-1" {
                     (header(results))
                     (warnings(results))
-                    (findings::section(results))
-                    @for e in &results.experiments { (experiment::section(e, samples)) }
+                    (first::screen(results))
+                    (machine(results))
+                    (units::section(results))
+                    @for (e, opening) in results.experiments.iter().zip(room::openings(results)) {
+                        (experiment::section(e, samples, opening))
+                    }
                     (footer(results))
                 }
                 script { (PreEscaped(SCRIPT)) }
@@ -60,19 +68,11 @@ fn contents(results: &Results) -> Markup {
         nav.contents aria-label="Contents" {
             p.brand { "threadgauge" }
             ul {
+                li { a href="#costs" { "What things cost" } }
+                li { a href="#findings" { "What held" } }
+                @if costs::all(results).next().is_some() { li { a href="#units" { "Threads and processes" } } }
+                @for e in &results.experiments { li { a href=(format!("#{}", section_id(&e.id))) { (clean(&e.id)) } } }
                 li { a href="#machine" { "This machine" } }
-                @if !results.warnings.is_empty() { li { a href="#warnings" { "Warnings" } } }
-                li { a href="#findings" { "Findings" } }
-                @for e in &results.experiments {
-                    li {
-                        a href=(format!("#{}", section_id(&e.id))) { (clean(&e.id)) }
-                        ul {
-                            @for (suffix, name) in experiment::parts(e) {
-                                li { a href=(format!("#{}-{suffix}", section_id(&e.id))) { (name) } }
-                            }
-                        }
-                    }
-                }
                 li { a href="#run" { "About this run" } }
             }
         }
@@ -80,34 +80,42 @@ fn contents(results: &Results) -> Markup {
 }
 
 fn header(results: &Results) -> Markup {
-    let (main, rest): (Vec<_>, Vec<_>) = facts(&results.machine).into_iter().partition(|f| f.main);
-    let unknown = rest.iter().filter(|f| !f.known).count();
     let run = &results.run;
     markup! {
         header {
             h1 { "What running things at once costs here" }
             p.lede {
                 (clean(&headline(&results.machine))) ". "
-                "Profile " b { (clean(&run.profile)) } ", " (when(&run.started)) ", up to "
+                "Profile " b { (clean(&run.profile)) } ", " (day(&run.started)) ", "
                 (run.rounds) " " (words::plural(run.rounds as usize, "round", "rounds")) "."
             }
-            @if !run.complete {
-                p.warning { span.sign aria-hidden="true" { "!" } " This run is not complete: planned rounds are missing." }
-            }
+            (first::trusted(results))
         }
+    }
+}
+
+/// Every fact about the machine, folded.
+fn machine(results: &Results) -> Markup {
+    let facts = facts(&results.machine);
+    let (main, rest): (Vec<_>, Vec<_>) = facts.into_iter().partition(|f| f.main);
+    let unknown = main.iter().chain(&rest).filter(|f| !f.known).count();
+    let all = main.len() + rest.len();
+    markup! {
         section #machine aria-labelledby="machine-h" {
-            h2 #machine-h { "This machine" }
-            @if main.is_empty() && rest.is_empty() {
+            @if all == 0 {
+                h2 #machine-h { "This machine" }
                 p { "The results hold no facts about the machine." }
-            }
-            @if !main.is_empty() { (list(&main)) }
-            @if !rest.is_empty() {
-                details {
+            } @else {
+                details.line {
                     summary {
-                        (rest.len()) " more " (words::plural(rest.len(), "fact", "facts"))
-                        @if unknown > 0 { ", of which " (unknown) " could not be read" }
+                        h2 #machine-h { "This machine" }
+                        span {
+                            (all) " " (words::plural(all, "fact", "facts"))
+                            @if unknown > 0 { ", of which " (unknown) " could not be read" }
+                        }
                     }
-                    (list(&rest))
+                    @if !main.is_empty() { (list(&main)) }
+                    @if !rest.is_empty() { (list(&rest)) }
                 }
             }
         }
@@ -127,8 +135,8 @@ fn list(facts: &[Fact]) -> Markup {
 fn warnings(results: &Results) -> Markup {
     markup! {
         @if !results.warnings.is_empty() {
-            section #warnings.warnings aria-labelledby="warnings-h" {
-                h2 #warnings-h { "Before you believe a figure" }
+            section #warnings.warnings aria-label="Before you believe a figure" {
+                h2 { "Before you believe a figure" }
                 ul { @for w in &results.warnings { li { (clean(w)) } } }
             }
         }
@@ -145,7 +153,7 @@ fn footer(results: &Results) -> Markup {
                 div { dt { "started" } dd { (when(&run.started)) } }
                 div { dt { "profile" } dd { (clean(&run.profile)) } }
                 div { dt { "options" } dd { @if run.options.is_empty() { "none" } @else { (clean(&run.options.join(" "))) } } }
-                div { dt { "measured for" } dd { (units::figure(run.measured_s, None, "s")) } }
+                div { dt { "measured for" } dd { (figure_of(run.measured_s, None, "s")) } }
                 div { dt { "seed" } dd { (run.seed) } }
                 div { dt { "program" } dd { "threadgauge " (clean(&run.version)) } }
                 div { dt { "schema" } dd { (results.schema) } }
@@ -157,6 +165,11 @@ fn footer(results: &Results) -> Markup {
             }
         }
     }
+}
+
+/// The day alone.
+fn day(started: &str) -> String {
+    clean(started.get(..10).unwrap_or(started))
 }
 
 /// The time as people read it; what is not RFC 3339 stays as it is.

@@ -8,14 +8,17 @@
 mod cases;
 mod chart;
 mod compare;
+mod costs;
 mod csv_file;
 mod error;
 mod facts;
 mod files;
 mod html;
 mod markdown;
+mod picture;
 mod sample;
 mod terminal;
+mod trust;
 mod words;
 mod xlsx;
 
@@ -25,7 +28,10 @@ pub use error::ReportError;
 pub use files::write_all;
 pub use html::html;
 pub use markdown::markdown;
+pub use picture::picture;
 pub use sample::SampleRow;
-pub use terminal::{ClaimRow, Style, claims_table, fitted, terminal, terminal_summary};
+pub use terminal::{
+    ClaimRow, Style, claims_table, fitted, short_answer, terminal, terminal_screen, terminal_summary,
+};
 pub use threadgauge_results::units::figure;
 pub use xlsx::{xlsx, xlsx_buffer};

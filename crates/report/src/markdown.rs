@@ -4,11 +4,13 @@
 
 use std::fmt::Write as _;
 
-use threadgauge_results::units::Scale;
-use threadgauge_results::{ExperimentResult, Finding, Results};
+use threadgauge_results::units::{self, Scale};
+use threadgauge_results::{Cost, ExperimentResult, Finding, Results};
 
 use crate::cases::Cases;
+use crate::costs::{self, ByKind};
 use crate::facts::{facts, headline};
+use crate::trust::trust;
 use crate::words;
 
 /// The report as Markdown, in the order of the page.
@@ -28,19 +30,61 @@ pub fn markdown(results: &Results) -> String {
     if !run.complete {
         out.push_str("> **Warning:** this run is not complete: planned rounds are missing.\n\n");
     }
+    let (trust, says) = trust(results);
+    let _ = writeln!(
+        out,
+        "Can this run be trusted? **{}:** {}\n",
+        trust.word(),
+        cell(&says)
+    );
+    for warning in &results.warnings {
+        let _ = writeln!(out, "> **Warning:** {}\n", cell(warning));
+    }
+    costs(&mut out, results);
+    findings(&mut out, results);
     out.push_str("## This machine\n\n| fact | value |\n|---|---|\n");
     for fact in facts(&results.machine) {
         let _ = writeln!(out, "| {} | {} |", cell(&fact.name), cell(&fact.value));
     }
     out.push('\n');
-    for warning in &results.warnings {
-        let _ = writeln!(out, "> **Warning:** {}\n", cell(warning));
-    }
-    findings(&mut out, results);
     for e in &results.experiments {
         experiment(&mut out, e);
     }
     out
+}
+
+/// What things cost, and by kind of unit all that experiments know of it.
+fn costs(out: &mut String, results: &Results) {
+    let listed = costs::listed(results);
+    let costs: Vec<_> = listed.iter().flat_map(|group| &group.rows).collect();
+    if !costs.is_empty() {
+        out.push_str("## What things cost here\n\n");
+        let heads = ["what", "here", "how", "published"].map(str::to_owned);
+        let body = costs.iter().map(|row| {
+            let published = row.cost.published.clone().unwrap_or_default();
+            vec![
+                row.name.to_owned(),
+                row.figure.clone(),
+                row.cost.how.clone(),
+                published,
+            ]
+        });
+        rows(out, &heads, body);
+    }
+    let by_kind = ByKind::of(results);
+    if !by_kind.rows.is_empty() {
+        out.push_str("## Threads and processes on this machine\n\n");
+        let heads = std::iter::once("what is paid for").chain(by_kind.kinds.iter().copied());
+        let heads: Vec<String> = heads.map(str::to_owned).collect();
+        let figure = |cost: &Option<&Cost>| {
+            cost.map_or_else(|| "–".to_owned(), |c| units::figure(c.value, c.ci95, &c.unit))
+        };
+        let body = by_kind.rows.iter().map(|(what, of_kinds)| {
+            let what = std::iter::once((*what).to_owned());
+            what.chain(of_kinds.iter().map(figure)).collect()
+        });
+        rows(out, &heads, body);
+    }
 }
 
 fn findings(out: &mut String, results: &Results) {

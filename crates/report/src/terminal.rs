@@ -1,9 +1,10 @@
-//! What a terminal shows: an experiment, the whole run in short, the claims.
+//! What a terminal shows: the run in a screen, an experiment, its findings in full, the claims.
 //!
 //! Returns text; whoever calls it writes it and copes with a closed pipe. Fits down to 40 columns.
-//! Beside it: [`text`] wraps and colours, [`grid`] lays out cases.
+//! Beside it: [`screen`] is what a run ends with, [`text`] wraps and colours, [`grid`] lays out cases.
 
 mod grid;
+mod screen;
 pub(crate) mod text;
 
 use std::fmt::Write as _;
@@ -11,6 +12,7 @@ use std::fmt::Write as _;
 use threadgauge_results::{ExperimentResult, Finding, Results, Verdict};
 
 use crate::words;
+pub use screen::{short_answer, terminal_screen};
 use text::{Ink, clean, paint, paragraph};
 pub use text::{Style, fitted};
 
@@ -58,7 +60,7 @@ pub fn terminal(experiment: &ExperimentResult, style: &Style) -> String {
     out
 }
 
-/// The whole run in a screen: warnings first, then how the claims fared, then the findings in plain words.
+/// Every finding: warnings first, then how the claims fared, then the findings in plain words.
 #[must_use]
 pub fn terminal_summary(results: &Results, style: &Style) -> String {
     let mut out = String::new();

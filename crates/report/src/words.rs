@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 
 use threadgauge_results::units::Scale;
-use threadgauge_results::{ComparisonResult, ExperimentResult, Finding, Status, Verdict, false_alarms};
+use threadgauge_results::{
+    Claim, ComparisonResult, ExperimentResult, Finding, Results, Status, Verdict, false_alarms,
+};
 
 /// The sign of a verdict on a claim.
 pub(crate) const fn sign(verdict: Verdict) -> &'static str {
@@ -51,6 +53,31 @@ fn position(verdict: Verdict) -> usize {
         .iter()
         .position(|v| *v == verdict)
         .unwrap_or(VERDICTS.len())
+}
+
+/// The verdicts on claims that are decided, what does not hold first: that is what surprises. A source's core claims
+/// come before what it says besides.
+pub(crate) fn decided(results: &Results) -> Vec<(&'static Claim, Verdict, &Finding)> {
+    let findings = results.experiments.iter().flat_map(|e| &e.findings);
+    let mut decided: Vec<_> = findings
+        .filter_map(|f| {
+            let verdict = f.verdict?;
+            let is_decided = matches!(verdict, Verdict::Holds | Verdict::DoesNotHold);
+            let claim = f.claim.as_deref().and_then(threadgauge_results::claim);
+            claim.filter(|_| is_decided).map(|claim| (claim, verdict, f))
+        })
+        .collect();
+    decided.sort_by_key(|(claim, verdict, _)| (position(*verdict), claim.tier != "core"));
+    decided
+}
+
+/// Why a claim does not hold whose figure alone would not tell: a condition beside its rule is not met.
+pub(crate) fn why<'f>(claim: &Claim, finding: &'f Finding) -> Option<&'f str> {
+    let range = claim.range();
+    let refutes = |[low, high]: [f64; 2]| high < range.min || low > range.max;
+    let is_refuted = finding.verdict == Some(Verdict::DoesNotHold);
+    let told = finding.ci95.is_some_and(refutes);
+    finding.reason.as_deref().filter(|_| is_refuted && !told)
 }
 
 /// A finding in full: the claim in its own words, then what the figures say of it.

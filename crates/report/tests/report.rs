@@ -8,12 +8,17 @@ use std::fs;
 use fixture::{claim_rows, compared, results, samples};
 use threadgauge_report::{
     CompareReport, Style, claims_table, comparison_json, comparison_markdown, comparison_text, html,
-    markdown, samples_csv, terminal, terminal_summary, write_all, xlsx, xlsx_buffer,
+    markdown, picture, samples_csv, terminal, terminal_screen, terminal_summary, write_all, xlsx,
+    xlsx_buffer,
 };
-use threadgauge_results::{Level, Results};
+use threadgauge_results::{Finding, Level, Results};
 
 const WIDE: Style = Style {
     width: 80,
+    colour: false,
+};
+const BROAD: Style = Style {
+    width: 100,
     colour: false,
 };
 const NARROW: Style = Style {
@@ -54,6 +59,68 @@ fn an_experiment_reads_as_agreed_on_80_and_on_40_columns() {
 }
 
 #[test]
+fn the_screen_after_a_run_reads_as_agreed() {
+    let results = results();
+    for (name, style) in [("100", BROAD), ("80", WIDE), ("40", NARROW)] {
+        insta::assert_snapshot!(format!("screen_{name}"), terminal_screen(&results, &style));
+    }
+}
+
+#[test]
+fn the_screen_after_a_run_has_at_most_58_lines_whatever_was_measured() {
+    let mut results = results();
+    let claims: Vec<_> = threadgauge_results::claims()
+        .iter()
+        .map(|c| c.id.clone())
+        .collect();
+    let template = results.experiments[0].clone();
+    results.experiments = (0..15)
+        .map(|n| {
+            let mut e = template.clone();
+            e.id = format!("experiment-{n}");
+            let mine = claims.iter().skip(n * 5).take(5);
+            let decided = e.findings[0].clone();
+            e.findings = mine
+                .map(|id| Finding {
+                    claim: Some(id.clone()),
+                    ..decided.clone()
+                })
+                .collect();
+            e
+        })
+        .collect();
+    results.warnings = vec!["A warning of some length, about what was seen and what it means. ".repeat(4); 9];
+    for width in [40, 60, 80, 100, 200] {
+        let screen = terminal_screen(&results, &Style { width, colour: false });
+        let lines = screen.lines().count();
+        assert!(lines <= 58, "{lines} lines at {width}:\n{screen}");
+        let claims = screen.lines().filter(|line| line.starts_with("  ✗ ")).count();
+        assert!(claims >= 1, "no claim at {width}:\n{screen}");
+        assert!(
+            screen.contains("more decided"),
+            "the rest is not counted at {width}:\n{screen}"
+        );
+    }
+}
+
+#[test]
+fn the_picture_is_whole_and_names_every_listed_cost_the_machine_and_the_day() {
+    let picture = picture(&results());
+    for part in [
+        "make and end a thread",
+        "switch from one thread to another",
+        "gain of a second CPU",
+        "Intel(R) Xeon(R)",
+        "2026-11-21",
+        "xmlns=\"http://www.w3.org/2000/svg\"",
+    ] {
+        assert!(picture.contains(part), "{part}: {picture}");
+    }
+    assert!(!picture.contains("64 alive"), "only what is listed: {picture}");
+    assert_eq!(picture.matches("<circle").count(), 4, "a mark for each time");
+}
+
+#[test]
 fn what_to_know_before_quoting_stands_with_the_published_value() {
     let note = "Before quoting: published process run reaps in a signal handler";
     assert!(page().contains(note));
@@ -90,6 +157,7 @@ fn nothing_is_wider_than_the_terminal() {
         let experiments = results.experiments.iter().map(|e| terminal(e, &style));
         let rest = [
             terminal_summary(&results, &style),
+            terminal_screen(&results, &style),
             claims_table(&claim_rows(), &style),
             comparison_text(&compared(), &style),
         ];
@@ -122,6 +190,8 @@ fn colour_is_used_only_where_it_is_wanted_and_changes_no_word() {
         assert_eq!(words(&bare), words(&plain));
     }
     assert!(terminal_summary(&results, &coloured).contains("\u{1b}[32m"));
+    assert!(terminal_screen(&results, &coloured).contains("\u{1b}[31m✗"));
+    assert!(!terminal_screen(&results, &WIDE).contains('\u{1b}'));
 }
 
 // ------------------------------------------------------------------------------------------- the page
@@ -206,12 +276,14 @@ fn every_table_and_chart_says_what_it_is() {
 }
 
 #[test]
-fn findings_come_before_experiments_and_warnings_before_both() {
+fn warnings_come_first_then_costs_and_findings_and_then_experiments() {
     let page = page();
     let place = |id: &str| page.find(&format!("id=\"{id}\"")).unwrap();
-    assert!(place("machine") < place("warnings"));
-    assert!(place("warnings") < place("findings"));
-    assert!(place("findings") < place("e-create"));
+    assert!(place("warnings") < place("costs"));
+    assert!(place("costs") < place("findings"));
+    assert!(place("findings") < place("machine"));
+    assert!(place("machine") < place("units"));
+    assert!(place("units") < place("e-create"));
     assert!(place("e-create") < place("e-oversubscription"));
 }
 
@@ -300,7 +372,7 @@ fn the_workbook_is_a_zip_file_with_charts() {
 }
 
 #[test]
-fn write_all_writes_five_files_and_leaves_nothing_else() {
+fn write_all_writes_six_files_and_leaves_nothing_else() {
     let dir = tempfile::tempdir().unwrap();
     let results = results();
     let paths = write_all(&results, &samples(&results), dir.path()).unwrap();
@@ -312,10 +384,11 @@ fn write_all_writes_five_files_and_leaves_nothing_else() {
             "report.html",
             "results.xlsx",
             "samples.csv",
-            "report.md"
+            "report.md",
+            "report.svg"
         ]
     );
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 5);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 6);
     let read: Results = serde_json::from_slice(&fs::read(&paths[0]).unwrap()).unwrap();
     assert_eq!(read.run, results.run);
     assert_eq!(read.experiments.len(), results.experiments.len());

@@ -6,6 +6,7 @@
 
 mod claims;
 mod compare;
+mod disturbed;
 mod lack;
 mod model;
 mod params;
@@ -19,10 +20,11 @@ pub use claims::{Claim, Condition, Evidence, Quote, Range, Rounds, claim, claims
 pub use compare::{
     ALPHA, Compared, RunData, compare, false_alarms, machine_differences, null_control, paired,
 };
+pub use disturbed::Disturbed;
 pub use lack::{Lack, Need};
 pub use model::*;
 pub use params::{Params, Value};
-pub use sample::{Metric, Sample, StoredSample, Take, by_round};
+pub use sample::{Metric, Sample, StoredSample, Take, by_round, disturbed};
 pub use store::{Look, RunRecord, STORE_FILE, Store, StoreError, StoredCase, StoredExperiment};
 pub use threadgauge_stats::Level;
-pub use verdict::decide;
+pub use verdict::{decide, rule};

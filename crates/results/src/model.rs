@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Params;
+use crate::{Disturbed, Params};
 
 /// The version of this contract.
 pub const SCHEMA: u32 = 1;
@@ -90,6 +90,75 @@ pub struct ExperimentResult {
     pub figures: Vec<Figure>,
     /// Tables in the layout of the source, ours beside theirs.
     pub tables: Vec<Table>,
+    /// What things cost here, by this experiment.
+    #[serde(default)]
+    pub costs: Vec<Cost>,
+    /// How many samples were disturbed, and by what.
+    #[serde(default)]
+    pub disturbed: Disturbed,
+}
+
+/// What something costs here: a row of the report's list *what things cost here*, of its table *Threads and processes
+/// on this machine*, or of both.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// What is paid for, e.g. `make and end`: costs of the same thing share a row of the table.
+    pub what: String,
+    /// The kind of unit that it is paid for, a column of the table: `thread`, `process`, ….
+    pub kind: String,
+    /// Its name in the list, e.g. `make and end a thread`; null where only the table has it.
+    pub name: Option<String>,
+    /// How it was measured, in a few words.
+    pub how: String,
+    /// The figure.
+    pub value: f64,
+    /// Its interval.
+    pub ci95: Option<[f64; 2]>,
+    /// Of the figure and its interval, e.g. `ns`.
+    pub unit: String,
+    /// What a source published, with its machine and date, in words: another machine's figure, shown and not compared.
+    pub published: Option<String>,
+}
+
+impl Cost {
+    /// Of what is paid for and its kind of unit, and how it was measured: a figure with its interval, in `unit`. It has
+    /// no name.
+    #[must_use]
+    pub fn new(
+        (what, kind): (&str, &str),
+        how: &str,
+        (value, ci95): (f64, Option<[f64; 2]>),
+        unit: &str,
+    ) -> Self {
+        Self {
+            what: what.to_owned(),
+            kind: kind.to_owned(),
+            name: None,
+            how: how.to_owned(),
+            value,
+            ci95,
+            unit: unit.to_owned(),
+            published: None,
+        }
+    }
+
+    /// The same, in the list under this name.
+    #[must_use]
+    pub fn named(self, name: impl Into<String>) -> Self {
+        Self {
+            name: Some(name.into()),
+            ..self
+        }
+    }
+
+    /// The same, with what a source published, its machine and date.
+    #[must_use]
+    pub fn published(self, published: impl Into<String>) -> Self {
+        Self {
+            published: Some(published.into()),
+            ..self
+        }
+    }
 }
 
 /// How an experiment measures, in words.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use threadgauge_stats::geometric_mean;
 
-use crate::Status;
+use crate::{Disturbed, Status};
 
 /// What one run of one case measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -154,5 +154,23 @@ fn mean(tries: &[&Metric]) -> f64 {
         ([only], _) => *only,
         (_, Ok(mean)) if is_time => mean,
         (several, _) => several.iter().sum::<f64>() / several.len() as f64,
+    }
+}
+
+/// How many of these samples were disturbed, by the limits above which the hypervisor's share of CPU time and other
+/// programs' load disturb.
+#[must_use]
+pub fn disturbed(samples: &[StoredSample], steal_limit: f64, foreign_limit_cpus: f64) -> Disturbed {
+    let first: Vec<_> = samples.iter().filter(|s| s.attempt == 0).collect();
+    let gated: Vec<_> = first.iter().filter(|s| s.gated).collect();
+    let over = |name: &str, limit: f64| {
+        let seen = gated.iter().filter_map(|s| s.sample.noise.get(name));
+        seen.filter(|seen| **seen > limit).count()
+    };
+    Disturbed {
+        samples: first.len(),
+        disturbed: gated.len(),
+        by_hypervisor: over("steal_share", steal_limit),
+        by_programs: over("foreign_cpus", foreign_limit_cpus),
     }
 }

@@ -54,6 +54,12 @@ fn says(
     )
 }
 
+/// What a claim's rule asks for, with units: `at least 10`, `0 to 180 µs`.
+#[must_use]
+pub fn rule(claim: &Claim) -> String {
+    asks(claim.range(), &claim.unit)
+}
+
 fn asks(Range { min, max }: Range, unit: &str) -> String {
     let bounds = |bounds: &[f64]| Scale::bounds(unit, bounds);
     match (min.is_finite(), max.is_finite()) {

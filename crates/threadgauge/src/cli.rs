@@ -165,9 +165,12 @@ pub struct RunOptions {
     /// Exit with 1 when a case failed
     #[arg(long)]
     pub strict: bool,
-    /// Print results.json to standard output instead of tables
+    /// Print results.json to standard output instead of a summary
     #[arg(long)]
     pub json: bool,
+    /// Print every case and every finding instead of a summary
+    #[arg(long, conflicts_with = "json")]
+    pub tables: bool,
     /// Per cent of extra work in every timed section: the harness's own test
     #[arg(long, hide = true, default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=100))]
     pub handicap: u32,

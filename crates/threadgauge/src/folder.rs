@@ -17,10 +17,11 @@ pub fn default_out(started: &str, id: &str) -> PathBuf {
 
 /// A folder without a store may hold somebody's own files of our names: they are not replaced.
 pub fn refuse_foreign_files(dir: &Path) -> Result<()> {
-    const OURS: [&str; 5] = [
+    const OURS: [&str; 6] = [
         "results.json",
         "report.html",
         "report.md",
+        "report.svg",
         "results.xlsx",
         "samples.csv",
     ];

@@ -1,13 +1,17 @@
 //! What a person sees while it measures: what is running, what is left, and an ETA.
 //!
 //! Drawn between workers only, never by a timer, so that showing it disturbs no sample. On a terminal
-//! it is one bar; elsewhere a line whenever an experiment begins or ends.
+//! it is one bar; elsewhere a line whenever a round begins. An experiment that ends says its answer.
 
 use std::io::IsTerminal;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use threadgauge_experiments::CATALOGUE;
+use threadgauge_lab::analysis::analyse;
 use threadgauge_lab::schedule::{Observer, Progress};
+use threadgauge_report::short_answer;
+use threadgauge_results::Store;
 
 use crate::output::say;
 
@@ -82,8 +86,14 @@ impl Observer for Shown {
         ));
     }
 
-    fn experiment_ends(&mut self, id: &str, because: &str) {
-        self.line(&format!("{id}: done ({because})"));
+    fn experiment_ends(&mut self, id: &str, because: &str, store: &Store) {
+        let results = analyse(CATALOGUE, store).ok();
+        let ended = results.and_then(|results| results.experiments.into_iter().find(|e| e.id == id));
+        let answer = ended
+            .map(|e| short_answer(&e))
+            .filter(|answer| !answer.is_empty());
+        let answer = answer.unwrap_or_else(|| format!("done ({because})"));
+        self.line(&format!("{id}: {answer}"));
     }
 
     fn left_alone(&mut self) {

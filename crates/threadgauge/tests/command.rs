@@ -91,6 +91,7 @@ fn a_run_writes_every_file_and_its_json_meets_the_schema() {
         "results.json",
         "report.html",
         "report.md",
+        "report.svg",
         "results.xlsx",
         "samples.csv",
     ] {
@@ -99,6 +100,27 @@ fn a_run_writes_every_file_and_its_json_meets_the_schema() {
             "{file}"
         );
     }
+}
+
+#[test]
+fn a_run_says_an_answer_when_it_has_one_and_ends_with_a_screen_or_with_all_tables() {
+    let dir = tempfile::tempdir().unwrap();
+    let short = threadgauge(dir.path(), &tiny("1", &["--out", "short"]));
+    let long = threadgauge(dir.path(), &tiny("1", &["--out", "long", "--tables"]));
+    let answers = |output: &Output| {
+        text(&output.stderr)
+            .lines()
+            .any(|line| line.starts_with("null: The harness"))
+    };
+    assert!(answers(&short) && answers(&long), "{}", text(&short.stderr));
+    let [screen, tables] = [short, long].map(|output| text(&output.stdout));
+    assert!(
+        screen.contains("\nAnswers\n") && screen.contains("Can this run be trusted?"),
+        "{screen}"
+    );
+    let table = "an interval needs at least 6";
+    assert!(tables.contains(table) && !screen.contains(table), "{tables}");
+    assert!(!screen.contains('\u{1b}'), "a pipe gets no colour");
 }
 
 #[test]

@@ -17,7 +17,7 @@ use threadgauge_experiments::CATALOGUE;
 use threadgauge_lab::schedule::Chosen;
 use threadgauge_lab::site::{Profile, Site};
 use threadgauge_machine::CpuList;
-use threadgauge_report::{Style, terminal, terminal_summary};
+use threadgauge_report::{Style, terminal, terminal_screen, terminal_summary};
 use threadgauge_results::{Results, STORE_FILE, Store};
 
 /// Set by `cargo xtask golden`.
@@ -185,6 +185,7 @@ fn check_store(dir: &Path) -> Vec<String> {
     let texts = [
         ("report.md", read(&fresh.path().join("report.md"))),
         ("terminal.txt", shown),
+        ("screen.txt", terminal_screen(&results, &style)),
         ("claims.txt", said(&["claims", text(dir)])),
     ];
     for (name, now) in texts {

@@ -28,6 +28,7 @@ pub fn answer(view: &View<'_>) -> Answer {
         rankings: rankings(view),
         figures: charts(view),
         tables: vec![table_003(view)],
+        costs: costs(view),
     }
 }
 
@@ -436,6 +437,53 @@ fn parent_chart<'v>(view: &'v View<'v>) -> Chart<'v> {
         }
     }
     chart
+}
+
+/// What making, ending and waking a unit costs, and starting a program.
+fn costs(view: &View<'_>) -> Vec<Cost> {
+    const ENDS: &str = "make and end";
+    const WAKES: &str = "hand over a job";
+    let of = |what: &str, how: &str, case: Case| {
+        let kind = match case.method {
+            CloneVm => "process in shared memory",
+            _ => case.unit.name(),
+        };
+        view.cost((what, kind), how, &time(case), "ns")
+    };
+    let [process_s, thread_s, _] = runs_003().map(|runs| mean(&runs));
+    let published = |runs_s: f64| {
+        format!(
+            "{} (source 003, Linux 2.6.9 of 2004)",
+            ns(runs_s / COUNT_003 as f64 * 1e9)
+        )
+    };
+    let listed = |name: &str, cost: Option<Cost>| Some(cost?.named(name));
+    let dated = |runs_s: f64, cost: Option<Cost>| Some(cost?.published(published(runs_s)));
+    let (large, waits) = (FORK.parent((PARENT_MIB[1], false)), "to a thread that waits");
+    let thread = dated(thread_s, of(ENDS, "pthread, joined", THREAD));
+    let process = dated(process_s, of(ENDS, "fork, waited for", FORK));
+    let program = of("start a program", "posix_spawn", base(PosixSpawn));
+    let from_large = of("make and end, parent of 1 GiB", "fork, waited for", large);
+    let mut costs = vec![
+        listed("make and end a thread", thread),
+        listed("make and end a process", process),
+        of(ENDS, "clone-vm, waited for", base(CloneVm)),
+        listed("start a program", program),
+        listed("fork from a process of 1 GiB", from_large),
+        listed("hand over a job, 1 CPU", of(WAKES, waits, base(Pool))),
+    ];
+    let mut of_each = |what: &str, changed: &dyn Fn(Case) -> Case| {
+        costs.extend([Fork, CloneVm, Pthread].map(|method| of(what, method.name(), changed(base(method)))));
+    };
+    for alive in ALIVE {
+        of_each(&format!("make and end, {alive} alive"), &|case| case.alive(alive));
+    }
+    if let Some(all) = view.all_cpus() {
+        of_each(&format!("{ENDS}, {all} CPUs"), &|case| case.cpus(all));
+        let pool = of(&format!("{WAKES}, {all} CPUs"), waits, base(Pool).cpus(all));
+        costs.push(listed(&format!("hand over a job, {all} CPUs"), pool));
+    }
+    costs.into_iter().flatten().collect()
 }
 
 /// Source 003's runs of [`COUNT_003`] units on one core, s: processes and threads in C, threads in Java.

@@ -130,6 +130,7 @@ fn read(view: &View<'_>) -> Answer {
         comparisons: comparisons(),
         figures: charts(view),
         tables: vec![first_table(view), second_table(view)],
+        costs: costs(view),
         ..Answer::default()
     }
 }
@@ -332,6 +333,43 @@ fn answer(view: &View<'_>) -> String {
         return "The cells that would answer this have no figures in this run.".to_owned();
     }
     parts.join(" ")
+}
+
+/// The count from which on units that never give up the CPU take `more` (of 1) longer than one; twice the largest where
+/// none does. From the last that does not: noise at a small count is not taken for a cost.
+fn first_dear(more: f64) -> Statistic {
+    let overheads = COUNTS.map(|n| ONE.control().overhead(n));
+    Statistic::function(overheads, move |v| {
+        let last = COUNTS
+            .into_iter()
+            .zip(v)
+            .rfind(|(_, overhead)| **overhead <= more);
+        last.map_or(1, |(n, _)| 2 * n) as f64
+    })
+}
+
+/// What a switch costs, what a second CPU brings, and how many threads one CPU bears.
+fn costs(view: &View<'_>) -> Vec<Cost> {
+    let switch = |group: Case, n| {
+        let (what, cost) = (format!("switch, {n} yielding"), group.per_switch(ELAPSED, n));
+        let cost = view.cost((&what, group.unit.name()), "on one CPU", &cost, "ns");
+        cost.filter(|_| view.resolved(&group.added(ELAPSED, n)))
+    };
+    let gain = ("gain of a second CPU", "thread");
+    let gain = view.cost(gain, "2 to 8,192 yielding", &mean_gain(), "share");
+    let dear = ("number from which work takes 10 % longer", "thread");
+    let dear = view.cost(dear, "on one CPU", &first_dear(0.1), "threads");
+    let dear = dear.filter(|cost| cost.value <= COUNTS[13] as f64);
+    let published = "85 % (source 001, Windows NT 4 and 2000, about 2001)";
+    let listed = [
+        switch(ONE, 64).map(|cost| cost.named("switch to another thread")),
+        gain.map(|cost| cost.named("gain of a second CPU").published(published)),
+        dear.map(|cost| cost.named("threads on a CPU before work takes 10 % longer")),
+    ];
+    let processes = yielding_processes(1);
+    let others = [(ONE, 1024), (ONE, 8192), (processes, 64), (processes, 1024)];
+    let others = others.map(|(group, n)| switch(group, n));
+    listed.into_iter().chain(others).flatten().collect()
 }
 
 /// Facts, each with its figure.

@@ -497,3 +497,15 @@ fn every_figure_of_a_full_run_has_ours_and_points_in_order() {
         }
     }
 }
+
+#[test]
+fn threads_are_dear_from_the_last_count_on_that_was_not() {
+    // Two are slow by chance; from 1,024 on all are.
+    let slow = |count| count == 2 || count >= 1024;
+    let view = run(7, 1, |case| Some((if slow(case.count) { 1.3 } else { 1.0 }, 0.0)));
+    assert_eq!(view.value(&first_dear(0.1)), Some(1024.0));
+    let named = |view: &View<'_>| costs(view).iter().filter(|cost| cost.unit == "threads").count();
+    assert_eq!(named(&view), 1);
+    let never = run(7, 1, |_| Some((1.0, 0.0)));
+    assert_eq!(named(&never), 0, "what no count reaches has no figure");
+}

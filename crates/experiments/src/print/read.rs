@@ -21,6 +21,7 @@ pub(super) fn read(view: &View<'_>) -> Answer {
         rankings: rankings(view),
         figures: charts(view),
         tables: Series::ALL.map(|series| source_table(view, series)).to_vec(),
+        ..Answer::default()
     }
 }
 

@@ -167,7 +167,7 @@ impl Observer for Heard {
         } = *progress;
         self.progress.push((round, done, left, share));
     }
-    fn experiment_ends(&mut self, id: &str, because: &str) {
+    fn experiment_ends(&mut self, id: &str, because: &str, _: &Store) {
         self.ended.push((id.to_owned(), because.to_owned()));
     }
     fn left_alone(&mut self) {

@@ -67,9 +67,11 @@ fn steal(probe: &NoiseProbe) -> Advice {
             return Advice::fine("steal", says);
         }
     };
-    let says = format!("the hypervisor took {percent:.1} % of the CPU time; samples above 1 % are repeated");
-    let mend = "use a machine with CPUs of its own, or another time of day";
-    Advice::new("steal", severity, says, Some(mend))
+    let says = format!(
+        "the hypervisor gave {percent:.1} % of the CPU time to other machines, which nothing here changes; samples above \
+         1 % are repeated"
+    );
+    Advice::new("steal", severity, says, None)
 }
 
 fn interruptions(probe: &NoiseProbe) -> Advice {
@@ -92,8 +94,21 @@ fn interruptions(probe: &NoiseProbe) -> Advice {
         share if share > 0.001 => Severity::Note,
         _ => return Advice::fine("interruptions", says),
     };
-    let mend = "end what need not run; a sample should last much longer than the longest interruption";
-    Advice::new("interruptions", severity, says, Some(mend))
+    // Other programs can be ended; what the kernel and the hypervisor do cannot be changed from here.
+    let by_programs = probe.foreign_cpus / probe.cpus as f64;
+    if by_programs < probe.lost_share / 2.0 {
+        let says = format!(
+            "{says}; other programs took {:.2} %, the rest is the kernel's and the hypervisor's, which nothing here changes",
+            by_programs * 100.0
+        );
+        return Advice::new("interruptions", severity, says, None);
+    }
+    Advice::new(
+        "interruptions",
+        severity,
+        says,
+        Some("end what need not run (`top` names it)"),
+    )
 }
 
 #[cfg(test)]
@@ -128,6 +143,32 @@ mod tests {
         };
         assert_eq!(severity(&stolen(0.01), "steal"), Severity::Fine);
         assert_eq!(severity(&stolen(0.011), "steal"), Severity::Warning);
+    }
+
+    #[test]
+    fn what_to_do_is_said_only_where_the_user_can_do_something() {
+        let mend = |probe: &NoiseProbe, subject: &str| {
+            let advice = judge(&NoiseProbe {
+                cpus: 2,
+                ..probe.clone()
+            });
+            let of = advice.into_iter().find(|item| item.subject == subject);
+            of.unwrap().mend
+        };
+        let stolen = NoiseProbe {
+            steal_share: 0.2,
+            lost_share: 0.2,
+            ..NoiseProbe::default()
+        };
+        assert_eq!(mend(&stolen, "steal"), None);
+        assert_eq!(mend(&stolen, "interruptions"), None);
+        let busy = NoiseProbe {
+            foreign_cpus: 0.5,
+            lost_share: 0.2,
+            ..NoiseProbe::default()
+        };
+        assert!(mend(&busy, "other programs").is_some());
+        assert!(mend(&busy, "interruptions").is_some());
     }
 
     #[test]

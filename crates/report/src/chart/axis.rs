@@ -4,7 +4,7 @@ use threadgauge_results::{Point, Scale, units};
 
 /// A numeric axis from 0 (its start) to 1 (its end).
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Axis {
+pub(crate) struct Axis {
     log: bool,
     low: f64,
     high: f64,
@@ -123,8 +123,8 @@ impl Axis {
         let is_decade = |t: f64| (t.log10() - t.log10().round()).abs() < 1e-9;
         let decades = self.ticks.iter().filter(|t| is_decade(**t)).count();
         // Of 1, 2, 5, 10, 20, … the powers of ten are the ones to keep.
-        let by_decade =
-            self.log && every > 1 && decades > 1 && self.ticks.iter().any(|t| t.log2().fract() != 0.0);
+        let has_others = decades < self.ticks.len() && self.ticks.iter().any(|t| t.log2().fract() != 0.0);
+        let by_decade = self.log && every > 1 && decades > 1 && has_others;
         let shown = |i: usize, t: f64| {
             if by_decade {
                 is_decade(t)
@@ -176,6 +176,22 @@ mod tests {
         let axis = Axis::of(Scale::Log, (0..14).map(|e| 2f64.powi(e)));
         let shown: Vec<_> = axis.labels(300.0).into_iter().filter_map(|(_, l)| l).collect();
         assert!(shown.len() < 14 && shown.len() > 3, "{shown:?}");
+    }
+
+    #[test]
+    fn many_powers_of_ten_are_thinned_where_they_have_no_room() {
+        let axis = Axis::of(Scale::Log, [1.0, 1e7].into_iter());
+        let shown = |length| {
+            axis.labels(length)
+                .into_iter()
+                .filter(|(_, l)| l.is_some())
+                .count()
+        };
+        assert!(
+            shown(600.0) > shown(160.0) && shown(160.0) >= 2,
+            "{}",
+            shown(160.0)
+        );
     }
 
     #[test]

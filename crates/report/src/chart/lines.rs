@@ -9,6 +9,8 @@ use super::svg::{Head, Size, Svg, escape, n};
 const TOP: f64 = 30.0;
 const BOTTOM: f64 = 54.0;
 const RIGHT: f64 = 26.0;
+/// The height of a wide picture.
+pub(super) const TALL: f64 = 400.0;
 
 /// Draws `front` over a faint `back`.
 pub(super) fn draw(
@@ -19,7 +21,7 @@ pub(super) fn draw(
     head: &Head,
     size: Size,
 ) -> String {
-    let (full, tall) = (size.width(), if size == Size::Wide { 400.0 } else { 330.0 });
+    let (full, tall) = (size.width(), if size == Size::Wide { TALL } else { 330.0 });
     let everyone = || front.iter().chain(back);
     let x = Axis::of(
         figure.x.scale,

@@ -1,7 +1,7 @@
 //! A picture in SVG: its head, its width, and the string it is written into, with escaping and short numbers.
 
 /// What a screen reader hears of the picture.
-pub(super) struct Head {
+pub(crate) struct Head {
     pub id: String,
     pub title: String,
     pub description: String,
@@ -9,7 +9,7 @@ pub(super) struct Head {
 
 /// The width of a picture, in units of which its text is 13 high.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Size {
+pub(crate) enum Size {
     Wide,
     Narrow,
 }
@@ -24,7 +24,7 @@ impl Size {
 }
 
 /// SVG under construction.
-pub(super) struct Svg(String);
+pub(crate) struct Svg(String);
 
 impl Svg {
     pub const fn new() -> Self {
@@ -81,14 +81,14 @@ impl Svg {
 }
 
 /// A coordinate, to a tenth.
-pub(super) fn n(value: f64) -> String {
+pub(crate) fn n(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0")
         .map_or_else(|| text.clone(), str::to_owned)
 }
 
 /// Text that cannot be taken for markup.
-pub(super) fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

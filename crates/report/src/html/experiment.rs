@@ -1,4 +1,5 @@
-//! One experiment: question, answer, charts, tables, method, doubts, raw samples.
+//! One experiment: question, answer and its first charts; folded behind them more charts, tables, method, doubts, raw
+//! samples.
 
 use maud::{Markup, html as markup};
 use threadgauge_results::{ExperimentResult, Table, units};
@@ -7,57 +8,83 @@ use super::cases::Head;
 use super::text::{clean, section_id, slug};
 use super::{cases, figure, raw};
 use crate::cases::Cases;
-use crate::{SampleRow, words};
+use crate::{SampleRow, short_answer, words};
 
-/// The parts an experiment has, as suffix of the anchor and name.
-pub(super) fn parts(e: &ExperimentResult) -> Vec<(&'static str, &'static str)> {
-    let mut parts = Vec::new();
-    if !e.figures.is_empty() {
-        parts.push(("charts", "Charts"));
-    }
-    if !e.tables.is_empty() {
-        parts.push(("source", "Tables"));
-    }
-    parts.push(("cases", "Cases"));
-    if !e.rankings.is_empty() || !e.comparisons.is_empty() {
-        parts.push(("compared", "Compared"));
-    }
-    parts.push(("method", "Method and doubts"));
-    parts.push(("samples", "Raw samples"));
-    parts
+/// How much of an experiment is open as the page opens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Opening {
+    /// Question, answer and so many of its charts; the rest is folded.
+    Charts(usize),
+    /// One line: its name and answer.
+    Line,
 }
 
 /// The section of one experiment.
-pub(super) fn section(e: &ExperimentResult, samples: &[SampleRow<'_>]) -> Markup {
+pub(super) fn section(e: &ExperimentResult, samples: &[SampleRow<'_>], opening: Opening) -> Markup {
     let id = section_id(&e.id);
-    let columns = Cases::of(e);
-    let discarded = units::count(e.discarded as usize);
-    let part = |suffix: &str, name: &str| markup! { h3 id=(format!("{id}-{suffix}")) { (name) } };
+    let head = markup! { h2 id=(format!("{id}-h")) { (clean(&e.id)) } };
     markup! {
         section.experiment id=(id) aria-labelledby=(format!("{id}-h")) {
-            h2 id=(format!("{id}-h")) { (clean(&e.id)) }
-            p.question { (clean(&e.question)) }
-            @if !e.answer.is_empty() { p.answer { (clean(&e.answer)) } }
-            p.small {
-                @if !e.sources.is_empty() { "Re-tests " (words::plural(e.sources.len(), "source ", "sources ")) (clean(&e.sources.join(", "))) ". " }
-                (words::case_counts(e)) ", " (e.rounds) " " (words::plural(e.rounds as usize, "round", "rounds"))
-                "; measuring ended because " (clean(&words::stopped(&e.stopped_because))) ". "
-                (discarded) " " (words::plural(e.discarded as usize, "sample was", "samples were")) " discarded and repeated by the rules set beforehand."
-            }
-            @for (suffix, name) in parts(e) {
-                (part(suffix, name))
-                @match suffix {
-                    "charts" => { @for f in &e.figures { (figure::figure(e, f)) } },
-                    "source" => { @for t in &e.tables { (source_table(e, t)) } },
-                    "cases" => { (missing(e)) (cases::table(e, &columns)) },
-                    "compared" => {
-                        @for (i, r) in e.rankings.iter().enumerate() { (cases::ranking(e, &columns, r, i)) }
-                        (cases::comparisons(e, &columns))
-                    },
-                    "method" => { (method(e)) (diagnostics(e)) },
-                    _ => { (raw::section(e, &columns, samples)) },
+            @match opening {
+                Opening::Charts(charts) => {
+                    (head)
+                    p.question { (clean(&e.question)) }
+                    @if !e.answer.is_empty() { p.answer { (clean(&e.answer)) } }
+                    (parts(e, samples, charts))
+                }
+                Opening::Line => {
+                    details.line {
+                        summary { (head) span.answer { (clean(&short_answer(e))) } }
+                        p.question { (clean(&e.question)) }
+                        @if !e.answer.is_empty() { p.answer { (clean(&e.answer)) } }
+                        (parts(e, samples, e.figures.len()))
+                    }
                 }
             }
+        }
+    }
+}
+
+/// The first charts, and all else folded.
+fn parts(e: &ExperimentResult, samples: &[SampleRow<'_>], charts: usize) -> Markup {
+    let id = section_id(&e.id);
+    let columns = Cases::of(e);
+    let fold = |suffix: &str, name: &str, body: Markup| {
+        markup! { details.part { summary { h3 id=(format!("{id}-{suffix}")) { (name) } } (body) } }
+    };
+    let (open, folded) = e.figures.split_at(charts.min(e.figures.len()));
+    let more = format!(
+        "{} more {}",
+        folded.len(),
+        words::plural(folded.len(), "chart", "charts")
+    );
+    markup! {
+        @for f in open { (figure::figure(e, f)) }
+        @if !folded.is_empty() { (fold("charts", &more, markup! { @for f in folded { (figure::figure(e, f)) } })) }
+        @if !e.tables.is_empty() {
+            (fold("source", "Tables", markup! { @for t in &e.tables { (source_table(e, t)) } }))
+        }
+        (fold("cases", &words::case_counts(e), markup! { (missing(e)) (cases::table(e, &columns)) }))
+        @if !e.rankings.is_empty() || !e.comparisons.is_empty() {
+            (fold("compared", "Compared", markup! {
+                @for (i, r) in e.rankings.iter().enumerate() { (cases::ranking(e, &columns, r, i)) }
+                (cases::comparisons(e, &columns))
+            }))
+        }
+        (fold("method", "Method and doubts", markup! { (setting(e)) (method(e)) (diagnostics(e)) }))
+        (raw::section(e, &columns, samples))
+    }
+}
+
+/// What it re-tests, how much was measured, and why it ended.
+fn setting(e: &ExperimentResult) -> Markup {
+    markup! {
+        p.small {
+            @if !e.sources.is_empty() { "Re-tests " (words::plural(e.sources.len(), "source ", "sources ")) (clean(&e.sources.join(", "))) ". " }
+            (e.rounds) " " (words::plural(e.rounds as usize, "round", "rounds"))
+            "; measuring ended because " (clean(&words::stopped(&e.stopped_because))) ". "
+            (units::count(e.discarded as usize)) " " (words::plural(e.discarded as usize, "sample was", "samples were"))
+            " discarded and repeated by the rules set beforehand."
         }
     }
 }

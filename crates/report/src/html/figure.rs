@@ -8,10 +8,19 @@ use super::cases::{self, Head};
 use super::text::{clean, section_id, slug};
 use crate::{chart, words};
 
-/// The figure, or why there is nothing to see.
+/// The figure of an experiment, or why there is nothing to see.
 pub(super) fn figure(e: &ExperimentResult, f: &Figure) -> Markup {
     let id = format!("{}-f-{}", section_id(&e.id), slug(&f.id));
-    let drawing = chart::draw(f, &id);
+    drawn(f, &id, &why_empty(e))
+}
+
+/// A figure of the whole run, which has something to show.
+pub(super) fn of_run(f: &Figure, id: &str) -> Markup {
+    drawn(f, id, "nothing was measured.")
+}
+
+fn drawn(f: &Figure, id: &str, why_empty: &str) -> Markup {
+    let drawing = chart::draw(f, id);
     let empty: Vec<&str> = f
         .series
         .iter()
@@ -22,7 +31,7 @@ pub(super) fn figure(e: &ExperimentResult, f: &Figure) -> Markup {
         figure id=(id) {
             figcaption { b { (clean(&f.title)) ". " } (clean(&f.note)) }
             @if drawing.panels.is_empty() {
-                p.nodata { "No data: " (clean(&why_empty(e))) }
+                p.nodata { "No data: " (clean(why_empty)) }
             }
             @for panel in &drawing.panels {
                 div.plot.wide { (PreEscaped(&panel.wide)) }
@@ -41,7 +50,7 @@ pub(super) fn figure(e: &ExperimentResult, f: &Figure) -> Markup {
                 }
             }
             @if f.series.iter().any(|s| !s.points.is_empty()) {
-                details.data { summary { "The figures of this chart" } (data(f, &id)) }
+                details.data { summary { "The figures of this chart" } (data(f, id)) }
             }
         }
     }

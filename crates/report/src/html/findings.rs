@@ -1,4 +1,4 @@
-//! What was found, before everything else: verdicts on claims; the facts beside them, folded.
+//! Findings in full: the claims that are not decided and the facts, folded; what a decided one opens to.
 
 use maud::{Markup, html as markup};
 use threadgauge_results::{ExperimentResult, Finding, Results, Verdict};
@@ -6,72 +6,60 @@ use threadgauge_results::{ExperimentResult, Finding, Results, Verdict};
 use super::text::{clean, section_id};
 use crate::words;
 
-/// The findings of all experiments, with their count.
-pub(super) fn section(results: &Results) -> Markup {
-    let tally = words::tally(results.experiments.iter().flat_map(|e| &e.findings));
+/// The claims that are not decided, in one folded line with their counts.
+pub(super) fn undecided(results: &Results) -> Markup {
+    let (counts, _) = words::tally(results.experiments.iter().flat_map(|e| &e.findings));
+    let counts: Vec<(Verdict, usize)> = (words::VERDICTS.into_iter().zip(counts))
+        .filter(|(verdict, n)| *n > 0 && is_open(*verdict))
+        .collect();
     markup! {
-        section #findings aria-labelledby="findings-h" {
-            h2 #findings-h { "Findings" }
-            (counts(tally))
-            @for e in results.experiments.iter().filter(|e| e.findings.iter().any(|f| f.verdict.is_some())) { (of(e)) }
-            @let facts = tally.1;
-            @if facts > 0 {
-                details open[tally.0 == [0; 5]] {
-                    summary { (facts) " " (words::plural(facts, "fact", "facts")) " beside the claims" }
-                    @for e in &results.experiments { (facts_of(e)) }
-                }
-            }
-        }
-    }
-}
-
-fn counts((counts, facts): ([usize; 5], usize)) -> Markup {
-    markup! {
-        ul.counts {
-            @for (verdict, n) in words::VERDICTS.into_iter().zip(counts) {
-                li class=(verdict.key()) {
-                    span.sign aria-hidden="true" { (words::sign(verdict)) } " " b { (n) } " " (words::plural_word(verdict, n))
-                }
-            }
-            @if facts > 0 { li { b { (facts) } " " (words::plural(facts, "fact", "facts")) } }
-        }
-    }
-}
-
-fn facts_of(e: &ExperimentResult) -> Markup {
-    let facts: Vec<&Finding> = e.findings.iter().filter(|f| f.verdict.is_none()).collect();
-    markup! {
-        @if !facts.is_empty() {
-            h3 { (clean(&e.id)) }
-            ul.findings { @for f in facts { (finding(f)) } }
-        }
-    }
-}
-
-fn of(e: &ExperimentResult) -> Markup {
-    let (later, first): (Vec<&Finding>, Vec<&Finding>) = words::in_order(&e.findings)
-        .into_iter()
-        .filter(|f| f.verdict.is_some())
-        .partition(|f| f.verdict == Some(Verdict::NotTestable));
-    markup! {
-        h3 { a href=(format!("#{}", section_id(&e.id))) { (clean(&e.id)) } }
-        @if !first.is_empty() { ul.findings { @for f in first { (finding(f)) } } }
-        @if !later.is_empty() {
-            details {
+        @if !counts.is_empty() {
+            details.open-claims {
                 summary {
-                    (later.len()) " " (words::plural(later.len(), "claim", "claims")) " cannot be tested here, and why"
+                    @for (i, (verdict, n)) in counts.iter().enumerate() {
+                        @if i > 0 { ", " }
+                        span.sign aria-hidden="true" { (words::sign(*verdict)) } " " (n) " " (words::plural_word(*verdict, *n))
+                    }
                 }
-                ul.findings { @for f in later { (finding(f)) } }
+                @for e in &results.experiments { (of(e, |f| f.verdict.is_some_and(is_open))) }
             }
+        }
+    }
+}
+
+/// What was found beside the claims, folded.
+pub(super) fn facts(results: &Results) -> Markup {
+    let (_, facts) = words::tally(results.experiments.iter().flat_map(|e| &e.findings));
+    markup! {
+        @if facts > 0 {
+            details {
+                summary { (facts) " " (words::plural(facts, "fact", "facts")) " beside the claims" }
+                @for e in &results.experiments { (of(e, |f| f.verdict.is_none())) }
+            }
+        }
+    }
+}
+
+const fn is_open(verdict: Verdict) -> bool {
+    !matches!(verdict, Verdict::Holds | Verdict::DoesNotHold)
+}
+
+/// An experiment's findings that `wanted` picks, under its name.
+fn of(e: &ExperimentResult, wanted: impl Fn(&Finding) -> bool) -> Markup {
+    let findings: Vec<&Finding> = words::in_order(&e.findings)
+        .into_iter()
+        .filter(|f| wanted(f))
+        .collect();
+    markup! {
+        @if !findings.is_empty() {
+            h3 { a href=(format!("#{}", section_id(&e.id))) { (clean(&e.id)) } }
+            ul.findings { @for f in findings { (finding(f)) } }
         }
     }
 }
 
 fn finding(f: &Finding) -> Markup {
     let claim = f.claim.as_deref().and_then(threadgauge_results::claim);
-    // A fact has its figure in its words.
-    let ours = f.verdict.and_then(|_| words::measured(f));
-    let theirs = words::published(f);
     markup! {
         li class=(f.verdict.map_or("fact", Verdict::key)) {
             div.verdict {
@@ -82,20 +70,33 @@ fn finding(f: &Finding) -> Markup {
             }
             div {
                 @if let Some(claim) = claim { p.claim { (clean(&claim.claim)) } }
-                p { (clean(&f.says)) }
-                @if let Some(reason) = &f.reason { p.reason { "Why: " (clean(reason)) } }
-                @if let Some(claim) = claim.filter(|claim| !claim.note.is_empty()) {
-                    p.reason { "Before quoting: " (clean(&claim.note)) }
-                }
-                @if ours.is_some() || theirs.is_some() || f.claim.is_some() {
-                    p.figures {
-                        @if let Some(ours) = ours { span { "here " b { (clean(&ours)) } } }
-                        @if let Some(theirs) = theirs { span { "published " b { (clean(&theirs)) } } }
-                        @if let Some(id) = &f.claim {
-                            span {
-                                @if let Some(claim) = claim { "source " (claim.source) ", " }
-                                "claim " code { (clean(id)) }
-                            }
+                (body(f))
+            }
+        }
+    }
+}
+
+/// All that is known of a finding but the claim's own words.
+pub(super) fn body(f: &Finding) -> Markup {
+    let claim = f.claim.as_deref().and_then(threadgauge_results::claim);
+    // A fact has its figure in its words.
+    let ours = f.verdict.and_then(|_| words::measured(f));
+    let theirs = words::published(f);
+    markup! {
+        div.body {
+            p { (clean(&f.says)) }
+            @if let Some(reason) = &f.reason { p.reason { "Why: " (clean(reason)) } }
+            @if let Some(claim) = claim.filter(|claim| !claim.note.is_empty()) {
+                p.reason { "Before quoting: " (clean(&claim.note)) }
+            }
+            @if ours.is_some() || theirs.is_some() || f.claim.is_some() {
+                p.figures {
+                    @if let Some(ours) = ours { span { "here " b { (clean(&ours)) } } }
+                    @if let Some(theirs) = theirs { span { "published " b { (clean(&theirs)) } } }
+                    @if let Some(id) = &f.claim {
+                        span {
+                            @if let Some(claim) = claim { "source " (claim.source) ", " }
+                            "claim " code { (clean(id)) }
                         }
                     }
                 }

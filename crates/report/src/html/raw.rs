@@ -22,10 +22,14 @@ pub(super) fn section(e: &ExperimentResult, columns: &Cases<'_>, samples: &[Samp
     let data_id = format!("{id}-raw");
     let (data, cases) = pack(&rows);
     markup! {
-        p.small { "Every value that was measured is in " code { "samples.csv" } "." }
-        noscript { p.small { "Opening single cases below needs JavaScript; the file does not." } }
         details.raw data-raw=(data_id) {
-            summary { "Samples of " (units::count(cases.len())) " " (words::plural(cases.len(), "case", "cases")) ", by case" }
+            summary {
+                h3 id=(format!("{id}-samples")) {
+                    "Raw samples of " (units::count(cases.len())) " " (words::plural(cases.len(), "case", "cases"))
+                }
+            }
+            p.small { "Every value that was measured is in " code { "samples.csv" } "." }
+            noscript { p.small { "Opening single cases below needs JavaScript; the file does not." } }
             @for (i, case) in cases.iter().enumerate() {
                 details data-case=(i) { summary { (clean(&columns.short_id(case))) } }
             }

@@ -14,7 +14,7 @@ use threadgauge_lab::selection::{Selector, choose, experiment, experiments};
 use threadgauge_lab::site::{Profile, Site};
 use threadgauge_lab::turns::{Greeting, Turns};
 use threadgauge_machine::{CpuList, Fingerprint, allowed_cpus, available_memory_mib, fingerprint};
-use threadgauge_report::{terminal, terminal_summary};
+use threadgauge_report::{terminal, terminal_screen, terminal_summary};
 use threadgauge_results::{
     CaseResult, RunData, RunRecord, SOME_ROUNDS_FAILED, Status, Store, StoredExperiment, machine_differences,
 };
@@ -73,7 +73,7 @@ pub fn run(options: &RunOptions) -> Done {
     let files = folder::write(&data, &dir);
     let ending = ending?;
     closed?;
-    show(&data, options.json)?;
+    show(&data, options)?;
     let report = files?
         .into_iter()
         .find(|f| f.extension().is_some_and(|e| e == "html"));
@@ -261,11 +261,14 @@ fn interrupts() -> Result<Interrupts> {
     Ok(Interrupts::new(read)?)
 }
 
-fn show(data: &RunData, json: bool) -> Result<()> {
-    if json {
+fn show(data: &RunData, options: &RunOptions) -> Result<()> {
+    if options.json {
         return print(&serde_json::to_string_pretty(&data.results)?);
     }
     let style = style();
+    if !options.tables {
+        return print(&terminal_screen(&data.results, &style));
+    }
     for experiment in &data.results.experiments {
         print(&terminal(experiment, &style))?;
     }

@@ -1,0 +1,178 @@
+//! What things cost here: which costs are listed, which share a scale, and where each stands on it.
+//!
+//! The page, the picture and the terminal draw this list; it decides what they show. Costs of one dimension, such as
+//! times, stand on one logarithmic scale; a cost that is alone in its dimension has no scale.
+
+use threadgauge_results::units::{self, Scale as Print};
+use threadgauge_results::{Axis as Named, Cost, Figure, Origin, Point, Results, Scale, Series};
+
+use crate::chart::Axis;
+
+/// The most that the list holds: a screen.
+const MOST: usize = 10;
+
+/// Costs of one dimension, in order of their figure.
+pub(crate) struct Group<'a> {
+    /// The listed ones, cheapest first.
+    pub rows: Vec<Row<'a>>,
+    /// Where the scale has a mark, 0 to 1, and what is written there; empty for a cost that is alone.
+    pub ticks: Vec<(f64, String)>,
+}
+
+/// A line of the list.
+pub(crate) struct Row<'a> {
+    /// The cost; it has a name.
+    pub cost: &'a Cost,
+    /// What it is called.
+    pub name: &'a str,
+    /// The figure with its interval and unit.
+    pub figure: String,
+    /// Where the low end, the figure and the high end stand, 0 to 1; none on no scale.
+    pub places: Option<[f64; 3]>,
+}
+
+/// Every cost of a run, in the order of the experiments.
+pub(crate) fn all(results: &Results) -> impl Iterator<Item = &Cost> {
+    results.experiments.iter().flat_map(|e| &e.costs)
+}
+
+/// The list, by dimension in the order in which they first come.
+pub(crate) fn listed(results: &Results) -> Vec<Group<'_>> {
+    let mut dimensions: Vec<(&str, Vec<(&Cost, &str)>)> = Vec::new();
+    let named = all(results).filter_map(|cost| Some((cost, cost.name.as_deref()?)));
+    for (cost, name) in named.take(MOST) {
+        let of = dimension(&cost.unit);
+        match dimensions.iter_mut().find(|(dimension, _)| *dimension == of) {
+            Some((_, costs)) => costs.push((cost, name)),
+            None => dimensions.push((of, vec![(cost, name)])),
+        }
+    }
+    dimensions.into_iter().map(|(_, costs)| group(costs)).collect()
+}
+
+fn group<'a>(mut costs: Vec<(&'a Cost, &'a str)>) -> Group<'a> {
+    costs.sort_by(|(a, _), (b, _)| a.value.total_cmp(&b.value));
+    let alone = costs.len() < 2;
+    let axis = Axis::of(Scale::Log, costs.iter().flat_map(|(cost, _)| ends(cost)));
+    let rows = costs.iter().map(|&(cost, name)| Row {
+        cost,
+        name,
+        figure: units::figure(cost.value, cost.ci95, &cost.unit),
+        places: (!alone).then(|| ends(cost).map(|value| axis.place(value))),
+    });
+    let unit = costs.first().map_or("", |(cost, _)| cost.unit.as_str());
+    let label = |tick: &f64| (axis.place(*tick), Print::bounds(unit, &[*tick]));
+    let labels = axis.ticks.iter().map(label).collect();
+    Group {
+        rows: rows.collect(),
+        ticks: if alone { Vec::new() } else { thinned(labels) },
+    }
+}
+
+/// How long a scale is at the least, and how wide a character of its labels, pixels.
+const LENGTH: f64 = 150.0;
+const CHARACTER: f64 = 7.5;
+
+/// The labels that have room: every first, second, ….
+fn thinned(labels: Vec<(f64, String)>) -> Vec<(f64, String)> {
+    let fits = |every: &usize| {
+        let shown: Vec<_> = labels.iter().step_by(*every).collect();
+        shown.windows(2).all(|pair| {
+            let wide = pair
+                .iter()
+                .map(|(_, text)| text.chars().count() as f64)
+                .sum::<f64>()
+                / 2.0;
+            (pair[1].0 - pair[0].0) * LENGTH >= (wide + 1.0) * CHARACTER
+        })
+    };
+    let every = (1..=labels.len()).find(fits).unwrap_or(1);
+    labels.into_iter().step_by(every).collect()
+}
+
+/// The low end of the interval, the figure, the high end.
+fn ends(cost: &Cost) -> [f64; 3] {
+    let [low, high] = cost.ci95.unwrap_or([cost.value; 2]);
+    [low, cost.value, high]
+}
+
+/// What can stand on one scale.
+fn dimension(unit: &str) -> &str {
+    match unit {
+        "ns" | "us" | "µs" | "ms" | "s" => "time",
+        "B" | "byte" | "bytes" => "memory",
+        other => other,
+    }
+}
+
+/// Every cost by what is paid for and by kind of unit: the rows' names, the kinds, and what is paid.
+pub(crate) struct ByKind<'a> {
+    /// The columns.
+    pub kinds: Vec<&'a str>,
+    /// What is paid for, and the cost of each kind, in their order.
+    pub rows: Vec<(&'a str, Vec<Option<&'a Cost>>)>,
+}
+
+impl<'a> ByKind<'a> {
+    /// Of a run, in the order of the experiments.
+    pub fn of(results: &'a Results) -> Self {
+        let distinct = |names: &mut dyn Iterator<Item = &'a str>| {
+            let mut seen: Vec<&str> = Vec::new();
+            names.for_each(|name| {
+                if !seen.contains(&name) {
+                    seen.push(name);
+                }
+            });
+            seen
+        };
+        let kinds = distinct(&mut all(results).map(|cost| cost.kind.as_str()));
+        let whats = distinct(&mut all(results).map(|cost| cost.what.as_str()));
+        let cost = |what: &str, kind: &str| all(results).find(|cost| cost.what == what && cost.kind == kind);
+        let row = |what: &'a str| (what, kinds.iter().map(|kind| cost(what, kind)).collect());
+        Self {
+            rows: whats.into_iter().map(row).collect(),
+            kinds,
+        }
+    }
+
+    /// The times as a chart: a line for each kind; none where there are none.
+    pub fn chart(&self) -> Option<Figure> {
+        let is_time = |cost: &Cost| dimension(&cost.unit) == "time";
+        let timed: Vec<_> = self
+            .rows
+            .iter()
+            .filter(|(_, costs)| costs.iter().flatten().any(|cost| is_time(cost)))
+            .collect();
+        let series = self.kinds.iter().enumerate().map(|(kind, name)| {
+            let point = |(x, (what, costs)): (usize, &&(&str, Vec<Option<&Cost>>))| {
+                let cost = costs[kind].filter(|cost| is_time(cost))?;
+                // Stored times are ns, whatever they are printed in.
+                let micros = |ns: f64| ns / 1e3;
+                Some(Point {
+                    x: x as f64,
+                    label: Some((*what).to_owned()),
+                    y: micros(cost.value),
+                    ci95: cost.ci95.map(|ends| ends.map(micros)),
+                })
+            };
+            Series {
+                name: (*name).to_owned(),
+                origin: Origin::Measured,
+                points: timed.iter().enumerate().filter_map(point).collect(),
+            }
+        });
+        let series: Vec<Series> = series.filter(|s| !s.points.is_empty()).collect();
+        let axis = |label: &str, scale| Named {
+            label: label.to_owned(),
+            scale,
+        };
+        (!series.is_empty()).then(|| Figure {
+            id: "units".to_owned(),
+            title: "What threads and processes cost here".to_owned(),
+            note: "On one CPU where nothing else is said.".to_owned(),
+            x: axis("what is paid for", Scale::Category),
+            y: axis("time, µs", Scale::Log),
+            series,
+        })
+    }
+}

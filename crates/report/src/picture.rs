@@ -1,0 +1,89 @@
+//! `report.svg`: what things cost here, the machine and the date in one picture, for a chat or an issue.
+//!
+//! A picture stands alone: its colours are its own, and follow the viewer into the dark.
+
+use threadgauge_results::Results;
+
+use crate::chart::svg::{Svg, n};
+use crate::costs::{self, Row};
+use crate::facts::headline;
+
+const WIDTH: f64 = 900.0;
+const EDGE: f64 = 28.0;
+const LINE: f64 = 34.0;
+/// Where names end and scales are; figures stand at the right edge.
+const SCALE: [f64; 2] = [400.0, 660.0];
+
+const STYLE: &str = "text{font:14px system-ui,'Segoe UI','Helvetica Neue','Liberation Sans',Arial,sans-serif;fill:#1d1d1b}\
+    .h{font-size:22px;font-weight:600}.soft{fill:#5d5b55;font-size:12px}.n{font-weight:600}\
+    .ground{fill:#fdfcf9}.rule{stroke:#d9d5ca;fill:none}.mark{fill:#0b5fa5}.range{stroke:#0b5fa5;stroke-width:5;opacity:.45}\
+    @media(prefers-color-scheme:dark){text{fill:#e4e1d9}.soft{fill:#a5a198}.ground{fill:#17181a}.rule{stroke:#3b3c3f}\
+    .mark{fill:#6cb2f2}.range{stroke:#6cb2f2}}";
+
+/// The picture, as SVG.
+#[must_use]
+pub fn picture(results: &Results) -> String {
+    let groups = costs::listed(results);
+    let run = &results.run;
+    let mut body = Svg::new();
+    body.text(EDGE, 44.0, "start", "h", "What running things at once costs here");
+    body.text(EDGE, 66.0, "start", "soft", &headline(&results.machine));
+    let mut y = 84.0;
+    for group in &groups {
+        body.line("rule", (EDGE, y), (WIDTH - EDGE, y));
+        for row in &group.rows {
+            y += LINE;
+            line(&mut body, row, y - 12.0);
+        }
+        if !group.ticks.is_empty() {
+            y += 18.0;
+            for (at, label) in &group.ticks {
+                body.text(on_scale(*at), y - 4.0, "middle", "soft", label);
+            }
+        }
+        y += 8.0;
+    }
+    if groups.is_empty() {
+        y += LINE;
+        body.text(
+            EDGE,
+            y - 12.0,
+            "start",
+            "",
+            "This run measured nothing that belongs here.",
+        );
+    }
+    let day = run.started.get(..10).unwrap_or(&run.started);
+    let foot = format!(
+        "{day}, profile {}, up to {} rounds; medians with their intervals. threadgauge {}",
+        run.profile, run.rounds, run.version
+    );
+    body.text(EDGE, y + 18.0, "start", "soft", &foot);
+    let height = y + 36.0;
+    let [width, height] = [WIDTH, height].map(n);
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
+         role=\"img\" aria-labelledby=\"t\"><title id=\"t\">What running things at once costs here</title>\
+         <style>{STYLE}</style><rect class=\"ground\" width=\"100%\" height=\"100%\"/>{}</svg>\n",
+        body.finish()
+    )
+}
+
+fn line(svg: &mut Svg, row: &Row<'_>, y: f64) {
+    svg.text(EDGE, y, "start", "", row.name);
+    svg.text(WIDTH - EDGE, y, "end", "n", &row.figure);
+    let Some(places) = row.places else { return };
+    let [low, at, high] = places.map(on_scale);
+    let middle = y - 5.0;
+    svg.line("rule", (SCALE[0], middle), (SCALE[1], middle));
+    svg.line("range", (low, middle), (high.max(low + 2.0), middle));
+    svg.raw(&format!(
+        "<circle class=\"mark\" cx=\"{}\" cy=\"{}\" r=\"6\"/>",
+        n(at),
+        n(middle)
+    ));
+}
+
+fn on_scale(place: f64) -> f64 {
+    SCALE[0] + place * (SCALE[1] - SCALE[0])
+}

@@ -1,0 +1,212 @@
+//! What a run ends with: a screen that answers, of at most [`MOST`] lines whatever was measured.
+//!
+//! The machine, what things cost here, an answer for each experiment, decided claims as far as there is room, warnings.
+
+use std::fmt::Write as _;
+
+use threadgauge_results::{ExperimentResult, Results, rule};
+
+use super::ink;
+use super::text::{Ink, Style, clean, paint, wrap};
+use crate::costs::{self, Group};
+use crate::facts::headline;
+use crate::trust::{Trust, trust};
+use crate::words;
+
+/// Lines; two more are for what the command says of the folder.
+const MOST: usize = 58;
+/// Lines of warnings, and of an answer.
+const WARNINGS: usize = 6;
+const ANSWER: usize = 2;
+/// The least lines that claims get: answers give way to them.
+const CLAIMS: usize = 12;
+/// Characters of a scale, where the terminal is this wide.
+const SCALE: usize = 24;
+const WIDE: usize = 96;
+
+/// The whole run in a screen.
+#[must_use]
+pub fn terminal_screen(results: &Results, style: &Style) -> String {
+    let run = &results.run;
+    let day = run.started.get(..10).unwrap_or(&run.started);
+    let machine = format!("{}; {}, {day}", headline(&results.machine), run.profile);
+    let mut lines = vec![paint(style, Ink::Bold, &cut(&machine, style.width))];
+    let (trust, says) = trust(results);
+    let believed = at_most(
+        2,
+        &format!("Can this run be trusted? {}: {says}", trust.word()),
+        style,
+        "",
+    );
+    let ink = if trust == Trust::Good {
+        Ink::Good
+    } else {
+        Ink::Doubt
+    };
+    lines.extend(believed.iter().map(|line| paint(style, ink, line)));
+    section(&mut lines, style, "What things cost here", costs(results, style));
+    let mut warnings: Vec<String> = results
+        .warnings
+        .iter()
+        .flat_map(|w| wrap(w, style.width, "! "))
+        .collect();
+    shorten(&mut warnings, WARNINGS, "!", "the report has the rest");
+    let room = MOST.saturating_sub(lines.len() + warnings.len() + 1);
+    // Each of the two sections has an empty line and a head.
+    let for_answers = room.saturating_sub(4 + CLAIMS);
+    let answers = results.experiments.iter().filter(|e| !e.answer.is_empty());
+    let answers: Vec<Vec<String>> = answers.map(|e| answer(e, style, ANSWER)).collect();
+    let fits = answers.iter().map(Vec::len).sum::<usize>() <= for_answers;
+    let mut answers: Vec<String> = if fits {
+        answers.concat()
+    } else {
+        let one = results.experiments.iter().filter(|e| !e.answer.is_empty());
+        one.flat_map(|e| answer(e, style, 1)).collect()
+    };
+    shorten(&mut answers, for_answers, " ", "the report has the rest");
+    let left = room.saturating_sub(answers.len() + 4);
+    section(&mut lines, style, "Answers", answers);
+    section(
+        &mut lines,
+        style,
+        "What held and what did not",
+        claims(results, style, left),
+    );
+    if !warnings.is_empty() {
+        lines.push(String::new());
+        lines.extend(warnings.iter().map(|line| paint(style, Ink::Doubt, line)));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// An experiment's answer in a line: its first thought.
+#[must_use]
+pub fn short_answer(experiment: &ExperimentResult) -> String {
+    first_thought(&clean(&experiment.answer)).to_owned()
+}
+
+/// The first sentence; of a long one what comes before its first semicolon.
+fn first_thought(text: &str) -> &str {
+    /// Two lines.
+    const LONG: usize = 185;
+    let until = |text, end| str::split(text, end).next().unwrap_or(text);
+    let sentence = until(text, ". ").trim_end_matches('.');
+    if sentence.chars().count() <= LONG {
+        return sentence;
+    }
+    until(sentence, "; ")
+}
+
+fn answer(e: &ExperimentResult, style: &Style, most: usize) -> Vec<String> {
+    at_most(most, &format!("{}: {}", e.id, short_answer(e)), style, "  ")
+}
+
+fn costs(results: &Results, style: &Style) -> Vec<String> {
+    let groups = costs::listed(results);
+    let rows = || groups.iter().flat_map(|group| &group.rows);
+    let longest = |of: &mut dyn Iterator<Item = usize>| of.max().unwrap_or(0);
+    let figures = longest(&mut rows().map(|row| row.figure.chars().count()));
+    let names = longest(&mut rows().map(|row| row.name.chars().count()));
+    let scale = if style.width >= WIDE && names + figures + SCALE + 6 <= style.width {
+        SCALE
+    } else {
+        0
+    };
+    let line = |group: &Group<'_>, i: usize| {
+        let row = &group.rows[i];
+        let name = clean(row.name);
+        if names + figures + 4 > style.width {
+            return wrap(&format!("{name}: {}", row.figure), style.width, "  ");
+        }
+        let pad = " ".repeat(names - name.chars().count() + figures - row.figure.chars().count());
+        let marks = match row.places {
+            Some([low, at, high]) if scale > 0 => format!("  {}", marks(scale, low, at, high)),
+            _ => String::new(),
+        };
+        vec![format!("  {name}{pad}  {}{marks}", row.figure)]
+    };
+    let lines = groups
+        .iter()
+        .flat_map(|group| (0..group.rows.len()).flat_map(move |i| line(group, i)));
+    lines.collect()
+}
+
+/// A scale of so many characters with the interval and the figure on it.
+fn marks(length: usize, low: f64, at: f64, high: f64) -> String {
+    let place = |share: f64| (share * (length - 1) as f64).round() as usize;
+    let sign = |i: usize| match i {
+        _ if i == place(at) => '●',
+        _ if (place(low)..=place(high)).contains(&i) => '━',
+        _ => '·',
+    };
+    (0..length).map(sign).collect()
+}
+
+/// As many decided claims as there is room for, the rest counted.
+fn claims(results: &Results, style: &Style, room: usize) -> Vec<String> {
+    let decided = words::decided(results);
+    let tally = words::tally(results.experiments.iter().flat_map(|e| &e.findings));
+    let counts = wrap(&words::tally_line((tally.0, 0)), style.width, "  ");
+    let mut lines = Vec::new();
+    let mut shown = 0;
+    for (claim, verdict, finding) in &decided {
+        let figure = words::measured(finding).unwrap_or_default();
+        let mut text = format!("{} Here {figure}, the rule: {}.", claim.claim, rule(claim));
+        if let Some(why) = words::why(claim, finding) {
+            let _ = write!(text, " But {}.", why.trim_end_matches('.'));
+        }
+        let sign = words::sign(*verdict);
+        let of = wrap(&text, style.width, &format!("  {sign} "));
+        if lines.len() + of.len() + counts.len() + 1 > room {
+            break;
+        }
+        shown += 1;
+        let painted = paint(style, ink(*verdict), sign);
+        lines.extend(of.into_iter().map(|line| line.replacen(sign, &painted, 1)));
+    }
+    if shown < decided.len() {
+        let more = format!(
+            "  … and {} more decided: see the report, or `threadgauge claims DIR`",
+            decided.len() - shown
+        );
+        lines.push(cut(&more, style.width));
+    }
+    lines.extend(counts);
+    lines
+}
+
+fn section(lines: &mut Vec<String>, style: &Style, head: &str, body: Vec<String>) {
+    if !body.is_empty() {
+        lines.push(String::new());
+        lines.push(paint(style, Ink::Bold, head));
+        lines.extend(body);
+    }
+}
+
+/// `text` in so many lines, cut at the end where it has more.
+fn at_most(most: usize, text: &str, style: &Style, indent: &str) -> Vec<String> {
+    let mut lines = wrap(text, style.width, indent);
+    if lines.len() > most {
+        lines.truncate(most);
+        if let Some(last) = lines.last_mut() {
+            *last = cut(&format!("{last} …"), style.width);
+        }
+    }
+    lines
+}
+
+/// What does not fit gives way to a line that says so.
+fn shorten(lines: &mut Vec<String>, most: usize, sign: &str, says: &str) {
+    if lines.len() > most {
+        lines.truncate(most.saturating_sub(1));
+        lines.push(format!("{sign} … {says}"));
+    }
+}
+
+fn cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(width.saturating_sub(1)).collect();
+    format!("{}…", kept.trim_end_matches([' ', '…']))
+}

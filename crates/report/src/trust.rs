@@ -1,0 +1,60 @@
+//! Whether a run can be trusted, in a sentence: its controls, its disturbances, its rounds.
+
+use threadgauge_results::{Disturbed, Results};
+
+use threadgauge_results::units::count;
+
+use crate::words::plural;
+
+/// How far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trust {
+    /// Controls agree and little was disturbed.
+    Good,
+    /// Some of it is in doubt; the sentence says what.
+    InPart,
+}
+
+/// How far a run can be trusted, and why.
+pub(crate) fn trust(results: &Results) -> (Trust, String) {
+    let of = Disturbed::sum(results.experiments.iter().map(|e| e.disturbed));
+    let controls: Vec<bool> = (results.experiments.iter())
+        .filter_map(|e| e.diagnostics.iter().find(|d| d.name == "null-control"))
+        .map(|control| !control.warning)
+        .collect();
+    let agree = controls.iter().filter(|agrees| **agrees).count();
+    let mut doubts = Vec::new();
+    if !results.run.complete {
+        doubts.push("planned rounds are missing".to_owned());
+    }
+    if !controls.is_empty() {
+        doubts.push(format!(
+            "controls agree in {agree} of {} {}",
+            controls.len(),
+            plural(controls.len(), "experiment", "experiments")
+        ));
+    }
+    doubts.push(match of.disturbed {
+        0 => format!("none of {} samples was disturbed", count(of.samples)),
+        n => format!(
+            "{} of {} samples were disturbed, {} by the hypervisor and {} by other programs here",
+            count(n),
+            count(of.samples),
+            count(of.by_hypervisor),
+            count(of.by_programs)
+        ),
+    });
+    let good = results.run.complete && !of.is_much() && agree == controls.len();
+    let trust = if good { Trust::Good } else { Trust::InPart };
+    (trust, format!("{}.", doubts.join("; ")))
+}
+
+impl Trust {
+    /// In a few words.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Good => "Yes",
+            Self::InPart => "In part",
+        }
+    }
+}
