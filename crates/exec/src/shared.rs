@@ -193,6 +193,17 @@ impl<I: Iterator> Source<I> {
         all
     }
 
+    /// The worker, by its number, whose turn it is when there is a permit; it no longer waits.
+    fn next_in_line(&mut self) -> Option<usize> {
+        let allowed = self.allowed;
+        [&mut self.queued, &mut self.benched]
+            .into_iter()
+            .find_map(|waiting| {
+                let place = waiting.iter().rposition(|number| *number < allowed)?;
+                Some(waiting.swap_remove(place))
+            })
+    }
+
     fn refuses(&self, who: Who) -> bool {
         let beyond = matches!(who, Who::Worker(number) if number >= self.allowed);
         // Until those that are to stand down have done so; else the caller might take the permit of one that is not.
@@ -616,12 +627,14 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
         source.running -= 1;
         source.single = SINGLE << source.reliefs.min(20);
         source.reliefs += 1;
-        let waiting = source.queued.pop();
-        let allowed = source.allowed;
-        Some(waiting.or_else(|| {
-            let place = source.benched.iter().position(|number| *number < allowed)?;
-            Some(source.benched.swap_remove(place))
-        }))
+        Some(source.next_in_line())
+    }
+
+    /// Gives back the permit of a carrier that claims no more, for the worker returned, if one waits.
+    pub(crate) fn give_permit_back(&self) -> Option<usize> {
+        let mut source = self.source();
+        source.running -= 1;
+        source.next_in_line()
     }
 
     /// Whether a claim would bring an object, or ask for one.

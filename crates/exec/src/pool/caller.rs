@@ -330,7 +330,10 @@ where
             pool.shared.source().ahead = 0;
         }
         if !self.policy.working && mem::take(&mut self.held) {
-            pool.shared.source().running -= 1;
+            let next = pool.shared.give_permit_back();
+            if let Some(waiting) = next {
+                pool.wake(waiting);
+            }
             if self.policy.mode == Mode::Prompt {
                 self.listening = Some(Instant::now());
             }

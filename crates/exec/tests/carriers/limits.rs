@@ -1,11 +1,12 @@
 //! What happens when threads, descriptors or the caller itself run out: in a child of this program, where the limits
 //! are low.
 
+use std::cell::Cell;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process_group, setrlimit};
 use threadgauge_exec::{Carrier, ConcurrentExecution, Mode, ThreadPool};
@@ -90,10 +91,21 @@ fn too_few_threads(carrier: &str) {
     };
     setrlimit(Resource::As, limits).unwrap();
     let caller = std::thread::current().id();
+    let (at_work, all_made) = (AtomicUsize::new(0), AtomicBool::new(false));
     let work = |n: &mut usize| {
-        // Until the caller has made all the threads that it can: then it sleeps, or works itself.
+        // Until all the threads are made that can be: then the caller sleeps, or works itself, and a thread that makes those
+        // of other objects is gone. Not at the first look: who waits for a lock sleeps, too.
         if std::thread::current().id() != caller {
-            until(main_thread_sleeps);
+            at_work.fetch_add(1, SeqCst);
+            let looks = Cell::new(0);
+            until(|| {
+                let (asleep, threads) = main_thread_sleeps();
+                let now = asleep && (carrier != "each" || threads == 1 + at_work.load(SeqCst));
+                looks.set(if now { looks.get() + 1 } else { 0 });
+                looks.get() == 200 || all_made.load(SeqCst)
+            });
+            all_made.store(true, SeqCst);
+            at_work.fetch_sub(1, SeqCst);
         }
         *n * 2
     };
@@ -115,14 +127,18 @@ fn too_few_threads(carrier: &str) {
     assert!(report.shortage.is_some(), "there were threads enough");
 }
 
-/// The main thread is this child's caller. Without memory of its own: there may be none.
-fn main_thread_sleeps() -> bool {
-    let mut stat = [0; 64];
+/// Whether the main thread sleeps, which is this child's caller; and how many threads there are. Without memory of its own:
+/// there may be none.
+fn main_thread_sleeps() -> (bool, usize) {
+    let mut stat = [0; 512];
     let mut file = std::fs::File::open("/proc/self/stat").unwrap();
     let read = std::io::Read::read(&mut file, &mut stat).unwrap();
-    // Behind the name in parentheses, which is no longer than 16 bytes.
-    let name_ends = stat[..read].iter().rposition(|&byte| byte == b')').unwrap();
-    stat[name_ends + 2] == b'S'
+    let stat = std::str::from_utf8(&stat[..read]).unwrap();
+    // Behind the name in parentheses: the state, and as the eighteenth field, the threads.
+    let (_, behind) = stat.rsplit_once(") ").unwrap();
+    let mut fields = behind.split(' ');
+    let asleep = fields.next() == Some("S");
+    (asleep, fields.nth(16).unwrap().parse().unwrap())
 }
 
 fn run(

@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
@@ -130,4 +131,42 @@ fn the_throughput_mode_finishes_what_is_done_while_a_worker_is_at_the_source() {
             },
         );
     });
+}
+
+/// A worker is held up in the source, with objects before it that the caller takes over as there is no other thread. It comes back
+/// while the caller has the only permit, and sleeps; the rest is its, when the caller is done.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_caller_that_has_stood_in_leaves_the_permit_to_who_waits_for_it() {
+    ends(|| {
+        let pools = Pools::default();
+        let (started, finished) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        // Where the source waits for all before, which is never the first; and the worker, when it has waited.
+        let (held_up, worker) = (AtomicUsize::new(0), OnceLock::new());
+        let objects = (0..1000).inspect(|&i| {
+            if held_up.load(SeqCst) == 0 && started.load(SeqCst) < i {
+                held_up.store(i, SeqCst);
+                until(|| finished.load(SeqCst) == i);
+                worker.set(rustix::thread::gettid()).unwrap();
+            }
+        });
+        let report = at_most(1).carrier(&pools.one).mode(Mode::FreeCaller).for_each(
+            objects,
+            |_| started.fetch_add(1, SeqCst),
+            |done| {
+                finished.fetch_add(1, SeqCst);
+                if held_up.load(SeqCst) == done.index + 1 {
+                    until(|| worker.get().is_some_and(|id| sleeps(*id)));
+                }
+            },
+        );
+        assert_eq!(report.finished, 1000);
+        assert!(worker.get().is_some(), "it never pulled several");
+    });
+}
+
+#[cfg(target_os = "linux")]
+fn sleeps(thread: rustix::thread::Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/self/task/{}/stat", thread.as_raw_nonzero())).unwrap();
+    stat.rsplit_once(") ").unwrap().1.starts_with('S')
 }
