@@ -29,8 +29,8 @@ fn main() {
     println!("cargo:rerun-if-changed=../../guests/c/guest.h");
     let compiler = compiler();
     carry(&compiler, "exit", "exit.c", BARE);
-    // With the C library of the machine that they are built on, as the sources' programs were: inside each it would be fifty
-    // times the program.
+    // With the C library of the machine that they are built on, as the sources' programs were: inside each it would be
+    // fifty times the program.
     for name in ["units", "print"] {
         carry(&compiler, name, &format!("{name}.c"), &["-O2", "-pthread", "-s"]);
     }

@@ -87,9 +87,9 @@ impl Guest {
     ///
     /// # Errors
     ///
-    /// Skipped as in [`Guest::load`], and where the program was compiled for another machine's C library. Failed when it
-    /// was refused a unit (the error names the limit), when something else went wrong in it, when it took longer than
-    /// the deadline, and when its answer cannot be read.
+    /// Skipped as in [`Guest::load`], and where the program was compiled for another machine's C library. Failed when
+    /// it was refused a unit (the error names the limit), when something else went wrong in it, when it took longer
+    /// than the deadline, and when its answer cannot be read.
     pub fn ask<F: Figures>(
         &self,
         worker: &Worker,
