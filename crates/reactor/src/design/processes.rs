@@ -168,7 +168,7 @@ impl Children {
     ///
     /// # Errors
     ///
-    /// If the kernel refuses to wait; they are killed when the children is dropped.
+    /// If the kernel refuses to wait; they are killed when this is dropped.
     pub fn drain(&mut self, limit: Duration, mut gone: impl FnMut(usize)) -> Result<(), Error> {
         let mut news = Vec::new();
         for (order, limit) in [
