@@ -2,12 +2,14 @@
 //!
 //! How it is measured is said in `EXPERIMENT`, which `explain` and the report print. `guests/c/ring.c` does it.
 
+use std::process::Stdio;
+
 use threadgauge_lab::point::refused;
 use threadgauge_lab::prelude::*;
 use threadgauge_results::{Figure, Table, units};
 
 use crate::channels::{Means, Placement, Unit};
-use crate::guests::{RING, ask};
+use crate::guests::{Found, RING, figures};
 
 /// Time of a hop: of reading the array, and handing the token on.
 const HOP: Metric = metric("ns_per_hop", "ns");
@@ -228,13 +230,21 @@ fn plan(site: &Site) -> Plan {
     }
 }
 
+figures! {
+    /// What `guests/c/ring.c` answers.
+    struct Laps {
+        wall_ns,
+        hops,
+        all_hops,
+        switches,
+    }
+}
+
 fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
-    const NAMES: [&str; 4] = ["wall_ns", "hops", "all_hops", "switches"];
     let case = Case::possible(params)?;
-    let program = RING.load()?;
-    let found = ask(
+    let found: Found<Laps> = RING.ask(
         worker,
-        program.command(),
+        Stdio::null(),
         &[
             &case.unit.name(),
             &case.means.name(),
@@ -246,12 +256,11 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
             &TIMED.as_nanos(),
         ],
         PlannedCase::new(case, case.takes()).deadline(),
-        NAMES,
         case.unit.made_by(),
     )?;
-    let [wall_ns, hops, all_hops, switches] = found.values.map(|figure| figure as f64);
-    worker.record(HOP, wall_ns * found.stretch / hops.max(1.0));
-    worker.record(SWITCHES, switches / all_hops.max(1.0));
+    let laps = found.figures;
+    worker.record(HOP, laps.wall_ns as f64 * found.stretch / laps.hops as f64);
+    worker.record(SWITCHES, laps.switches as f64 / laps.all_hops as f64);
     Ok(())
 }
 
@@ -588,7 +597,6 @@ fn costs(view: &View<'_>) -> Vec<Cost> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::Command;
     use threadgauge_lab::testing;
     use threadgauge_lab::view::ViewCase;
     use threadgauge_results::{Need, Status, Verdict, claim, decide};
@@ -613,41 +621,6 @@ mod tests {
             let switches = case.hop == Hop::ToOther && case.unit != Unit::Coroutine;
             assert_eq!(value(SWITCHES) > 0.2, switches, "{case:?}: {sample:?}");
         }
-    }
-
-    #[test]
-    fn units_that_the_system_refuses_are_told_with_the_case() {
-        let program = RING.load().unwrap();
-        // Of this process: the shell has no such descriptor.
-        let path = program
-            .command()
-            .get_program()
-            .to_string_lossy()
-            .replace("self", &std::process::id().to_string());
-        let mut few = Command::new("/bin/sh");
-        // Stacks of 8 MiB, of which there is room for a dozen.
-        few.args([
-            "-c",
-            "ulimit -s 8192 && ulimit -v 120000 && exec \"$0\" \"$@\"",
-            &path,
-        ]);
-        let worker = testing::worker(&EXPERIMENT, &THREADS.params());
-        let arguments: [&dyn ToString; 8] = [&"thread", &"pipe", &64, &0, &"to-other", &"-", &1000, &1000];
-        let made_by = Unit::Thread.made_by();
-        let refused = ask(
-            &worker,
-            few,
-            &arguments,
-            Duration::from_secs(60),
-            ["wall_ns"],
-            made_by,
-        )
-        .unwrap_err();
-        let says = refused.to_string();
-        assert!(
-            says.starts_with("thread by pthread_create ") && says.contains(" was refused: "),
-            "{says}"
-        );
     }
 
     #[test]
