@@ -522,7 +522,12 @@ fn the_switch_among_yielding_threads_is_listed_where_ring_has_none() {
     let alone = as_published(7);
     assert_eq!(listed(&alone), 1);
     let hops = thread_switch();
-    let hop = |cell: &Cell| testing::case(cell.pattern.clone(), [(metric("ns_per_hop", "ns"), vec![2000.0; 7])]);
+    let hop = |cell: &Cell| {
+        testing::case(
+            cell.pattern.clone(),
+            [(metric("ns_per_hop", "ns"), vec![2000.0; 7])],
+        )
+    };
     let mut cases = alone.cases.clone();
     cases.insert("ring".to_owned(), hops.cells().into_iter().map(hop).collect());
     let beside = View {
