@@ -24,6 +24,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     id: "oversubscription",
     question: "What does it cost when up to 8,192 threads or processes share the CPUs and keep giving them up, and \
          what does a second CPU bring?",
+    first_run: true,
     sources: &["001"],
     primary: &[ELAPSED],
     how: "A fixed amount of work (`slices` slices of 1,250 dependent integer steps, about 1.6 µs each) is shared \
