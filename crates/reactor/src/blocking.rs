@@ -497,7 +497,7 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
         }
     }
 
-    /// Waits for the client, and beside it for the post's `WakeFd` or what the [`Halt`] wants to be watched. What came of
+    /// Waits for the client, and for the post's `WakeFd` or what the [`Halt`] wants to be watched. What came of
     /// the client.
     fn wait_for(&self, interest: PollFlags, until: Option<Instant>) -> PollFlags {
         let (watched, watched_until) = self.halt.watch();

@@ -180,8 +180,8 @@ impl Mail {
         }
     }
 
-    /// Forgets of these receivers those that hold up nobody any more. Of the others, `wake_fd` is notified again: each is
-    /// woken once, and another may have been quicker to fill the box.
+    /// Forgets of these receivers those that hold up nobody any more. Of the others, `wake_fd` is notified again: each
+    /// is woken once, and another may have been quicker to fill the box.
     pub fn forget_free(&self, held_up_by: &mut Vec<ConnectionId>, wake_fd: &Arc<WakeFd>) {
         held_up_by.retain(|&id| {
             let mut place = self.lock(id);

@@ -9,8 +9,8 @@
 //! - the loop sets `ASLEEP` before it waits, and does not wait if `TASKS` was set; after the wait it takes both bits
 //!   back, and empties the queue if `TASKS` was among them.
 //!
-//! Of "set `TASKS`" and "set `ASLEEP`" one comes second, and who comes second sees the other: the poster wakes the loop,
-//! or the loop does not sleep. Tasks of one poster stay in order, for the queue is one.
+//! Of "set `TASKS`" and "set `ASLEEP`" one comes second, and who comes second sees the other: the poster wakes the
+//! loop, or the loop does not sleep. Tasks of one poster stay in order, for the queue is one.
 
 use crate::sync::{AtomicU8, Mutex, Ordering};
 
