@@ -115,7 +115,7 @@ impl Case {
 
     /// Memory of both units, MiB.
     const fn mib(self) -> u64 {
-        (2 * self.burst + 2) * self.bytes >> 20
+        ((2 * self.burst + 2) * self.bytes) >> 20
     }
 
     fn planned(self, site: &Site) -> PlannedCase {

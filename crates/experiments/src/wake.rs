@@ -276,7 +276,10 @@ fn answer(view: &View<'_>) -> String {
     };
     let mut parts = Vec::new();
     let placed = [("the same CPU", THREAD), ("another", THREAD.across())];
-    let placed: Vec<String> = placed.into_iter().filter_map(|(on, case)| answers(on, case)).collect();
+    let placed: Vec<String> = placed
+        .into_iter()
+        .filter_map(|(on, case)| answers(on, case))
+        .collect();
     if !placed.is_empty() {
         parts.push(format!(
             "A thread that sleeps at a futex answers {}.",
@@ -447,7 +450,12 @@ fn costs(view: &View<'_>) -> Vec<Cost> {
             Unit::Thread => across.map(|cost| cost.named("wake a thread on another CPU, and be answered")),
             _ => across,
         });
-        costs.push(of("the same, 99th percentile", by, same.across(), P99));
+        costs.push(of(
+            "wake and be answered, another CPU, 99 of 100",
+            by,
+            same.across(),
+            P99,
+        ));
     }
     costs.into_iter().flatten().collect()
 }
