@@ -5,12 +5,14 @@
 pub mod calibration;
 pub mod create;
 pub mod foreground;
+pub mod handover;
 pub mod null;
 pub mod oversubscription;
 pub mod print;
 pub mod probes;
 pub mod ring;
 pub mod turnaround;
+pub mod wake;
 
 mod catalogue;
 mod channels;
