@@ -56,18 +56,21 @@ pub(crate) fn time_budget(
     samples: &[StoredSample],
 ) -> Diagnostic {
     let looks = rule.looks.iter().filter(|look| **look > rounds).count();
-    let open = findings
-        .iter()
-        .filter(|f| f.verdict == Some(Verdict::Inconclusive))
-        .count();
-    let says = format!(
-        "The time budget ended it after {rounds} rounds: {looks} of {} looks were not taken, {open} claims stay open, and {} \
+    let is_open = |f: &&Finding| f.verdict == Some(Verdict::Inconclusive);
+    let open = findings.iter().filter(is_open).filter_map(|f| f.claim.clone());
+    let open: Vec<String> = open.collect();
+    let mut says = format!(
+        "The time budget ended it after {rounds} rounds: {looks} of {} looks were not taken, {} claims stay open, and {} \
          disturbed samples were not repeated. A quieter machine, or --rounds {}, has the rest.",
         rule.looks.len(),
+        open.len(),
         not_repeated(samples),
         rule.rounds(),
     );
-    diagnostic("time-budget", open > 0, says)
+    if !open.is_empty() {
+        says += &format!(" Open: {}", shortened(&open));
+    }
+    diagnostic("time-budget", !open.is_empty(), says)
 }
 
 /// How many samples were disturbed, and by what.

@@ -151,17 +151,20 @@ pub fn run(
         whole: chosen.iter().map(planned).sum(),
         ..Pace::default()
     };
-    // Unused time budget passes to later experiments, which may need it if the machine slows down.
-    let mut spare = Duration::ZERO;
+    // The time of the experiments so far, and what they used. Unused time passes to later ones, which may need it if
+    // the machine slows down; an overrun is taken from them.
+    let (mut time, mut used) = (Duration::ZERO, Duration::ZERO);
     let mut surroundings = Surroundings::default();
     for (experiment, chosen) in chosen.iter().enumerate() {
         let id = chosen.experiment.id;
         pace.ceiling = pace.done + planned(chosen);
+        time = time.saturating_add(chosen.time());
         let history = History::new(store.samples(id)?);
         let mut session = Session {
             experiment,
             chosen,
-            budget: chosen.plan.budget + spare,
+            budget: time.saturating_sub(used),
+            limit: time.saturating_mul(2).saturating_sub(used),
             spent: history.spent,
             record: &record,
             rule: &rule,
@@ -185,7 +188,7 @@ pub fn run(
         let Some(because) = session.rounds()? else {
             return Ok(Ending::Interrupted);
         };
-        spare = session.budget.saturating_sub(session.spent);
+        used += session.spent;
         store.set_stopped(id, Some(because))?;
         pace.done = pace.ceiling;
         observer.experiment_ends(id, because, store);
@@ -280,8 +283,10 @@ struct Session<'a> {
     /// Its place in the run, from 0.
     experiment: usize,
     chosen: &'a Chosen,
-    /// How long its workers may take in all.
+    /// How long its workers may take in all. The fewest rounds that give an interval may exceed it.
     budget: Duration,
+    /// What even these may not exceed, so that all experiments together end within twice their time.
+    limit: Duration,
     /// How long they have taken so far.
     spent: Duration,
     record: &'a RunRecord,
@@ -365,6 +370,7 @@ impl<'a> Session<'a> {
         // The pending repeats belong to these rounds.
         while let Some(next) = self.repeats.front().filter(|_| !self.surroundings.is_loaded()) {
             let not_before = next.not_before;
+            self.spent += not_before.saturating_sub(self.machine.now());
             self.machine.wait_until(not_before);
             if !self.take_due_repeats()? {
                 return Ok(false);
@@ -389,7 +395,11 @@ impl<'a> Session<'a> {
         }
         let next = self.chosen.able().filter(|case| self.goes_on(case));
         let next = next.map(|case| case.estimate).sum::<Duration>() * self.chosen.plan.tries();
-        (rounds >= FEWEST_ROUNDS && !self.has_time(next)).then_some("time-budget")
+        let within = match rounds {
+            ..FEWEST_ROUNDS => self.limit,
+            _ => self.budget,
+        };
+        (!self.has_time(next, within)).then_some("time-budget")
     }
 
     /// The estimated time for what is missing of the rounds before the first look. They have priority over repeats.
@@ -405,16 +415,16 @@ impl<'a> Session<'a> {
         tries.filter_map(|tried| self.estimates.get(&tried.case)).sum()
     }
 
-    /// Whether what is estimated at `more` still fits the time budget, at the pace so far. A number of rounds that the
-    /// user chose has no budget.
-    fn has_time(&self, more: Duration) -> bool {
+    /// Whether what is estimated at `more` still fits `within` a time, at the pace so far. A number of rounds that the
+    /// user chose has no limit.
+    fn has_time(&self, more: Duration, within: Duration) -> bool {
         let done = self.estimated(|_| true).as_secs_f64();
         let pace = if done > 0.0 {
             self.spent.as_secs_f64() / done
         } else {
             1.0
         };
-        self.record.rounds.is_some() || self.spent + more.mul_f64(pace) <= self.budget
+        self.record.rounds.is_some() || self.spent + more.mul_f64(pace) <= within
     }
 
     fn goes_on(&self, case: &PlannedCase) -> bool {
@@ -480,7 +490,7 @@ impl<'a> Session<'a> {
             };
             let more = slot.case.estimate + self.to_first_look();
             let id = slot.case.params.case_id(self.chosen.experiment.id);
-            if self.has_time(more) && !self.try_once(slot, &id, turn)? {
+            if self.has_time(more, self.budget) && !self.try_once(slot, &id, turn)? {
                 return Ok(false);
             }
         }

@@ -117,11 +117,9 @@ impl<'a> View<'a> {
     }
 
     pub(crate) fn curve(&self, points: &[(f64, Statistic)], between: Between) -> Result<Curve, Lack> {
-        let points = points.iter().map(|(x, ratio)| Ok((*x, self.evidence(ratio)?)));
-        Ok(Curve {
-            points: points.collect::<Result<_, _>>()?,
-            between,
-        })
+        let point = |(x, ratio): &(f64, Statistic)| Ok((*x, self.evidence(ratio)?));
+        let points = points.iter().map(point).collect::<Result<_, Lack>>()?;
+        Ok(Curve { points, between })
     }
 
     /// Whether its cells were disturbed alike, where disturbed rounds count in [`by_round`](Self::by_round).

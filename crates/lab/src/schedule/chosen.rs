@@ -92,22 +92,26 @@ impl Chosen {
             .map(move |c| (c.params.case_id(self.experiment.id), tries))
     }
 
-    /// What so many rounds are expected to take: at most the time budget, but never less than the fewest rounds that
-    /// give an interval.
+    /// Its time budget, or what the fewest rounds that give an interval are expected to take, if that is more.
+    pub(super) fn time(&self) -> Duration {
+        self.of_rounds(FEWEST_ROUNDS).max(self.plan.budget)
+    }
+
+    fn of_rounds(&self, rounds: u32) -> Duration {
+        self.round_estimate().saturating_mul(rounds)
+    }
+
+    /// What so many rounds are expected to take, within its time.
     #[must_use]
     pub fn expected(&self, rounds: u32) -> Duration {
-        let of = |rounds| self.round_estimate().saturating_mul(rounds);
-        of(rounds)
-            .min(self.plan.budget)
-            .max(of(rounds.min(FEWEST_ROUNDS)))
+        self.of_rounds(rounds).min(self.time())
     }
 
     /// What one round is expected to take.
     #[must_use]
     pub fn round_estimate(&self) -> Duration {
-        let once = self
-            .able()
-            .fold(Duration::ZERO, |sum, c| sum.saturating_add(c.estimate));
+        let add = |sum: Duration, case: &PlannedCase| sum.saturating_add(case.estimate);
+        let once = self.able().fold(Duration::ZERO, add);
         once.saturating_mul(self.plan.tries())
     }
 }

@@ -679,6 +679,52 @@ fn unused_time_budget_passes_to_the_next_experiment() {
 }
 
 #[test]
+fn time_that_an_experiment_takes_more_is_taken_from_later_ones() {
+    let mut run = Run::new(Profile::Standard, 1);
+    run.chosen.push(chosen(&SECOND_ONE, 1));
+    // Seven rounds of four seconds.
+    run.chosen[0].plan.budget = 28 * SECOND;
+    run.chosen[1].plan.budget = 44 * SECOND;
+    // Those of the first take six, 14 s more in all; the second has time for seven rounds instead of eleven.
+    let came = run.go(|_, order| Fate {
+        takes: if order.experiment == "first" { 3 } else { 2 } * SECOND,
+        ..QUIET
+    });
+    let rounds = |id| {
+        let of = came.samples.iter().filter(|s| s.experiment == id);
+        of.map(|s| s.round).max()
+    };
+    assert_eq!((rounds("first"), rounds("second")), (Some(7), Some(7)));
+}
+
+#[test]
+fn a_run_ends_within_twice_its_time_however_slow_the_machine() {
+    for (times, rounds) in [(1, 7), (2, 7), (3, 4), (5, 2)] {
+        let mut run = Run::new(Profile::Quick, 1);
+        run.chosen[0].plan.budget = 28 * SECOND;
+        run.chosen.push(chosen(&SECOND_ONE, 1));
+        run.chosen[1].plan.budget = 28 * SECOND;
+        // The last try of every round is disturbed, and the look would wait for its repeat.
+        let mut fate = |worker: usize, _: &Order| Fate {
+            takes: times * 2 * SECOND,
+            foreign: if worker % 7 == 6 { 0.5 } else { 0.0 },
+            ..QUIET
+        };
+        let mut machine = SimulatedMachine::new(&mut fate);
+        let came = run.go_on(&mut machine);
+        assert!(machine.now() <= 2 * 56 * SECOND, "{times}: {:?}", machine.now());
+        let of_first = came.samples.iter().filter(|s| s.experiment == "first");
+        assert_eq!(
+            of_first.map(|s| s.round).max(),
+            Some(rounds),
+            "{times} times as slow"
+        );
+        let because: BTreeSet<&str> = came.heard.ended.iter().map(|(_, because)| &**because).collect();
+        assert_eq!(because, BTreeSet::from(["time-budget"]));
+    }
+}
+
+#[test]
 fn an_interrupted_run_keeps_what_it_has_and_goes_on_where_it_was() {
     let run = Run::rounds(3, 3);
     let whole = Run::rounds(3, 3).go(|_, _| QUIET);
