@@ -9,6 +9,7 @@ pub const CATALOGUE: Catalogue = Catalogue(&[
     &crate::oversubscription::EXPERIMENT,
     &crate::print::EXPERIMENT,
     &crate::turnaround::EXPERIMENT,
+    &crate::footprint::EXPERIMENT,
     &crate::calibration::EXPERIMENT,
     &crate::foreground::EXPERIMENT,
     &crate::probes::EXPERIMENT,

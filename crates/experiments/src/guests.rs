@@ -46,6 +46,8 @@ pub const EXIT: Guest = guest!("exit");
 pub const UNITS: Guest = guest!("units");
 /// `guests/c/print.c`.
 pub const PRINT: Guest = guest!("print");
+/// `guests/c/idle.c`.
+pub const IDLE: Guest = guest!("idle");
 /// `guests/c/empty_loop.c` without optimisation.
 pub const EMPTY_LOOP_PLAIN: Guest = guest!("empty_loop_plain");
 /// The same with optimisation.

@@ -4,6 +4,7 @@
 
 pub mod calibration;
 pub mod create;
+pub mod footprint;
 pub mod foreground;
 pub mod null;
 pub mod oversubscription;

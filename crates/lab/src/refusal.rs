@@ -14,6 +14,9 @@ use rustix::process::{Resource, getrlimit, getuid};
 
 use crate::worker::CaseError;
 
+/// The limit that each process has for itself.
+const MAPPINGS: &str = "max_map_count";
+
 /// A limit counts as reached when fewer than this many are left, since other processes take some meanwhile.
 const NEAR: u64 = 32;
 
@@ -34,12 +37,53 @@ pub fn refused_in(process: &str, what: impl fmt::Display, error: &io::Error) -> 
     CaseError::Failed(format!("{what} was refused: {error}{why}"))
 }
 
+/// How many units may be made without taking from others what they need.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Room {
+    /// This many.
+    pub units: u64,
+    /// The limit that leaves the least room.
+    limit: String,
+}
+
+/// Says which limit leaves the room, to follow "are more than".
+impl fmt::Display for Room {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the {} that fit four fifths of {}, with what others use; the rest is left to them",
+            self.units, self.limit
+        )
+    }
+}
+
+/// The room under the limits that this process shares with others: four fifths of each, less what is in use.
+#[must_use]
+pub fn room() -> Room {
+    least(&levels("self"))
+}
+
+fn least(levels: &[Level]) -> Room {
+    let shared = levels.iter().filter(|level| level.shared);
+    let room = |level: &Level| Room {
+        units: (level.limit / 5 * 4).saturating_sub(level.used),
+        limit: format!("{} ({})", level.name, level.limit),
+    };
+    let unknown = Room {
+        units: 0,
+        limit: "limits that cannot be read".to_owned(),
+    };
+    shared.map(room).min_by_key(|room| room.units).unwrap_or(unknown)
+}
+
 /// A limit and what is in use of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Level {
     name: String,
     limit: u64,
     used: u64,
+    /// Whether other processes have a part in it.
+    shared: bool,
     mend: String,
 }
 
@@ -78,6 +122,7 @@ fn levels(process: &str) -> Vec<Level> {
             name: name.to_owned(),
             limit: number(file)?,
             used: used?,
+            shared: name != MAPPINGS,
             mend: format!(
                 "raise it with `sysctl {}=N`",
                 file.trim_start_matches("/proc/sys/").replace('/', ".")
@@ -91,7 +136,7 @@ fn levels(process: &str) -> Vec<Level> {
         own_tasks(),
         system("threads-max", "/proc/sys/kernel/threads-max", tasks),
         system("pid_max", "/proc/sys/kernel/pid_max", tasks),
-        system("max_map_count", "/proc/sys/vm/max_map_count", mappings),
+        system(MAPPINGS, "/proc/sys/vm/max_map_count", mappings),
     ]
     .into_iter()
     .flatten()
@@ -110,6 +155,7 @@ fn own_tasks() -> Option<Level> {
         name: "nproc".to_owned(),
         limit,
         used: tasks_of(uid.as_raw())?,
+        shared: true,
         mend: "raise it with `ulimit -u N`".to_owned(),
     })
 }
@@ -138,6 +184,7 @@ fn cgroup_levels() -> Vec<Level> {
                 name: format!("pids.max of the control group {}", folder.display()),
                 limit,
                 used,
+                shared: true,
                 mend: "raise it there, or with TasksMax= where systemd set it".to_owned(),
             });
         }
@@ -173,8 +220,31 @@ mod tests {
             name: name.to_owned(),
             limit,
             used,
+            shared: true,
             mend: "raise it with `ulimit -u N`".to_owned(),
         }
+    }
+
+    #[test]
+    fn the_room_is_four_fifths_of_the_shared_limit_that_leaves_the_least() {
+        let own = Level {
+            shared: false,
+            ..level(MAPPINGS, 100, 99)
+        };
+        let levels = [
+            level("threads-max", 190_000, 700),
+            level("pid_max", 1_000, 300),
+            own,
+        ];
+        let room = least(&levels);
+        assert_eq!(room.units, 500);
+        assert_eq!(
+            format!("900 units are more than {room}"),
+            "900 units are more than the 500 that fit four fifths of pid_max (1000), with what others use; the rest is \
+             left to them"
+        );
+        assert_eq!(least(&levels[2..]).units, 0);
+        assert_eq!(least(&[level("nproc", 100, 99)]).units, 0);
     }
 
     #[test]
@@ -210,6 +280,7 @@ mod tests {
             let level = levels.iter().find(|l| l.name == name).expect(name);
             assert!(level.used > 0 && level.used < level.limit, "{level:?}");
         }
+        assert!(room().units > 0, "{:?}", room());
     }
 
     #[test]
