@@ -5,7 +5,6 @@
 //! the kernel it is started like any other program. Here is also the protocol of `guests/c/guest.h`: how a program is
 //! called and what it answers.
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -65,12 +64,12 @@ impl Guest {
         self.elf.is_empty().then(|| Lack::new(Need::Program, says()))
     }
 
-    /// Writes it to a file in memory.
+    /// Writes it to a file in memory, which can be the standard input of a program that starts it.
     ///
     /// # Errors
     ///
     /// Skipped where this build lacks the program or the system forbids running files in memory.
-    pub fn load(&self) -> Result<Program, CaseError> {
+    pub fn load(&self) -> Result<File, CaseError> {
         if let Some(lack) = self.missing() {
             return Err(CaseError::Skipped(lack.says));
         }
@@ -82,29 +81,71 @@ impl Guest {
         let mut file = File::from(file);
         file.write_all(self.elf)
             .map_err(|e| CaseError::failed("writing the program into memory", e))?;
-        Ok(Program { file })
+        Ok(file)
+    }
+
+    /// Starts it with `input` on its standard input, `arguments` and, last, its deadline. When it has ended, reads its
+    /// figures. `unit` is what it makes, to follow a number, e.g. `by fork`. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// Skipped as in [`Guest::load`], and where the program was compiled for another machine's C library. Failed when it
+    /// was refused a unit (the error names the limit), when something else went wrong in it, when it took longer than
+    /// the deadline, and when its answer cannot be read.
+    pub fn ask<F: Figures>(
+        &self,
+        worker: &Worker,
+        input: Stdio,
+        arguments: &[&dyn ToString],
+        deadline: Duration,
+        unit: &str,
+    ) -> Result<Found<F>, CaseError> {
+        let program = self.load()?;
+        let mut command = command(&program);
+        let deadline_s = deadline.as_secs().max(1);
+        command.args(arguments.iter().map(|argument| argument.to_string()));
+        command.arg(deadline_s.to_string());
+        command.stdin(input).stdout(Stdio::piped());
+        let broken = |e: io::Error| CaseError::failed("asking a program in C", e);
+        let watch = worker.stopwatch();
+        let begun_ns = clock::monotonic_ns();
+        let mut child = command.spawn().map_err(not_started)?;
+        let mut answer = BufReader::new(child.stdout.take().expect("standard output is piped"));
+        let mut said = String::new();
+        let told = answer.read_line(&mut said).map_err(broken);
+        let told = match told.and_then(|_| parse(&said).map_err(CaseError::Failed)) {
+            // It waits and keeps its units, so that the limit can be found from what is in use.
+            Ok(Said::Refused { number, error }) => {
+                let refused = refused_in(&child.id().to_string(), format!("{unit} {number}"), &error);
+                child.kill().map_err(broken)?;
+                Err(refused)
+            }
+            Ok(Said::Done(figures)) => Ok(figures),
+            Err(error) => Err(error),
+        };
+        let mut more = String::new();
+        answer.read_to_string(&mut more).map_err(broken)?;
+        let status = child.wait().map_err(broken)?;
+        if status.signal() == Some(libc::SIGALRM) {
+            let says = format!(
+                "the program in C took longer than {deadline_s} s and was ended; a smaller --set may fit"
+            );
+            return Err(CaseError::Failed(says));
+        }
+        let figures = told?;
+        if !status.success() || !more.is_empty() {
+            let says = format!("the program in C ended with {status} after its answer, and said {more:?}");
+            return Err(CaseError::Failed(says));
+        }
+        let ran_ns = clock::monotonic_ns() - begun_ns;
+        let stretch = watch.stop().wall_ns as f64 / ran_ns.max(1) as f64;
+        Ok(Found { figures, stretch })
     }
 }
 
-/// The program in memory.
-#[derive(Debug)]
-pub struct Program {
-    file: File,
-}
-
-impl Program {
-    /// A command that starts it, with nothing on its standard input, as long as this lives.
-    pub fn command(&self) -> Command {
-        let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-        let mut command = Command::new(OsStr::new(&path));
-        command.stdin(Stdio::null());
-        command
-    }
-
-    /// The program itself, as the standard input of one that starts it.
-    pub fn into_input(self) -> Stdio {
-        self.file.into()
-    }
+/// What starts the program in this file, which must be open until then.
+fn command(program: &File) -> Command {
+    Command::new(format!("/proc/self/fd/{}", program.as_raw_fd()))
 }
 
 fn executable_file() -> rustix::io::Result<OwnedFd> {
@@ -117,69 +158,43 @@ fn executable_file() -> rustix::io::Result<OwnedFd> {
 
 /// What a program found.
 #[derive(Debug)]
-pub struct Figures<const N: usize> {
-    /// Its figures, in the order of the names that were asked for.
-    pub values: [u64; N],
+pub struct Found<F> {
+    /// What it answered.
+    pub figures: F,
     /// The factor for a handicapped worker's figures, whose extra work is in proportion to the program's whole run.
     /// Otherwise 1, apart from the cost of starting a clock.
     pub stretch: f64,
 }
 
-/// Starts a program that uses `guests/c/guest.h`, with `arguments` and, last, its deadline. When it has ended, reads
-/// its figures, which have these `names`. `unit` is what it makes, to follow a number, e.g. `by fork`. Blocks.
-///
-/// # Errors
-///
-/// Skipped where the program was compiled for another machine's C library. Failed when it was refused a unit (the error
-/// names the limit), when something else went wrong in it, when it took longer than the deadline, and when its answer
-/// cannot be read.
-pub fn ask<const N: usize>(
-    worker: &Worker,
-    mut command: Command,
-    arguments: &[&dyn ToString],
-    deadline: Duration,
-    names: [&str; N],
-    unit: &str,
-) -> Result<Figures<N>, CaseError> {
-    let deadline_s = deadline.as_secs().max(1);
-    command.args(arguments.iter().map(|argument| argument.to_string()));
-    command.arg(deadline_s.to_string()).stdout(Stdio::piped());
-    let broken = |e: io::Error| CaseError::failed("asking a program in C", e);
-    let watch = worker.stopwatch();
-    let begun_ns = clock::monotonic_ns();
-    let mut child = command.spawn().map_err(not_started)?;
-    let mut answer = BufReader::new(child.stdout.take().expect("standard output is piped"));
-    let mut said = String::new();
-    let told = answer.read_line(&mut said).map(|_| parse(&said, names));
-    let told = match told {
-        // It waits and keeps its units, so that the limit can be found from what is in use.
-        Ok(Ok(Said::Refused { number, error })) => {
-            let refused = refused_in(&child.id().to_string(), format!("{unit} {number}"), &error);
-            child.kill().map_err(broken)?;
-            Err(refused)
-        }
-        Ok(Ok(Said::Done(values))) => Ok(values),
-        Ok(Err(wrong)) => Err(CaseError::Failed(wrong)),
-        Err(error) => Err(broken(error)),
-    };
-    let mut more = String::new();
-    answer.read_to_string(&mut more).map_err(broken)?;
-    let status = child.wait().map_err(broken)?;
-    if status.signal() == Some(libc::SIGALRM) {
-        let says = format!(
-            "the program in C took longer than {deadline_s} s and was ended; a smaller --set may fit"
-        );
-        return Err(CaseError::Failed(says));
-    }
-    let values = told?;
-    if !status.success() || !more.is_empty() {
-        let says = format!("the program in C ended with {status} after its answer, and said {more:?}");
-        return Err(CaseError::Failed(says));
-    }
-    let ran_ns = clock::monotonic_ns() - begun_ns;
-    let stretch = watch.stop().wall_ns as f64 / ran_ns.max(1) as f64;
-    Ok(Figures { values, stretch })
+/// The figures that a program answers, by name; [`figures!`] declares them.
+pub trait Figures: Sized {
+    /// Takes each figure under its name, in the order in which the program prints them.
+    ///
+    /// # Errors
+    ///
+    /// The first that `next` gives.
+    fn take(next: impl FnMut(&str) -> Result<u64, String>) -> Result<Self, String>;
 }
+
+/// Declares a struct of the figures that a program answers: their names, in the order in which it prints them.
+macro_rules! figures {
+    ($(#[$doc:meta])* struct $name:ident { $($figure:ident),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug)]
+        struct $name {
+            $($figure: u64,)+
+        }
+
+        impl $crate::guests::Figures for $name {
+            fn take(mut next: impl FnMut(&str) -> Result<u64, String>) -> Result<Self, String> {
+                Ok(Self {
+                    $($figure: next(stringify!($figure))?,)+
+                })
+            }
+        }
+    };
+}
+pub(crate) use figures;
 
 /// The kernel says "no such file" also where the program exists and the loader of its C library does not.
 fn not_started(error: io::Error) -> CaseError {
@@ -193,9 +208,17 @@ fn not_started(error: io::Error) -> CaseError {
 
 /// A program's one line.
 #[derive(Debug)]
-enum Said<const N: usize> {
-    Done([u64; N]),
+enum Said<F> {
+    Done(F),
     Refused { number: u64, error: io::Error },
+}
+
+figures! {
+    /// Which unit the system refused, and why.
+    struct Refusal {
+        unit,
+        errno,
+    }
 }
 
 /// Reads the line: the word, and every figure once, under its name, in its place.
@@ -203,38 +226,37 @@ enum Said<const N: usize> {
 /// # Errors
 ///
 /// The program's own words for what went wrong, or what is wrong with the line.
-fn parse<const N: usize>(line: &str, names: [&str; N]) -> Result<Said<N>, String> {
+fn parse<F: Figures>(line: &str) -> Result<Said<F>, String> {
     let wrong = |what: String| format!("the program in C answered {line:?}: {what}");
     let whole = line.strip_suffix('\n');
     let whole = whole.ok_or_else(|| wrong("the line has no end".to_owned()))?;
     let (word, rest) = whole.split_once(' ').unwrap_or((whole, ""));
     match word {
-        "done" => Ok(Said::Done(figures(rest, names).map_err(wrong)?)),
+        "done" => Ok(Said::Done(read(rest).map_err(wrong)?)),
         "refused" => {
-            let [number, errno] = figures(rest, ["unit", "errno"]).map_err(wrong)?;
+            let Refusal { unit, errno } = read(rest).map_err(wrong)?;
             let errno = i32::try_from(errno).map_err(|_| wrong(format!("{errno} is no error's number")))?;
             let error = io::Error::from_raw_os_error(errno);
-            Ok(Said::Refused { number, error })
+            Ok(Said::Refused { number: unit, error })
         }
         "error" => Err(rest.to_owned()),
         _ => Err(wrong("it begins with none of done, refused, error".to_owned())),
     }
 }
 
-fn figures<const N: usize>(text: &str, names: [&str; N]) -> Result<[u64; N], String> {
+fn read<F: Figures>(text: &str) -> Result<F, String> {
     let mut words = text.split(' ');
-    let mut values = [0; N];
-    for (value, name) in values.iter_mut().zip(names) {
+    let figures = F::take(|name| {
         let word = words.next().unwrap_or("");
         let digits = word.strip_prefix(name).and_then(|rest| rest.strip_prefix('='));
         // Rust's numbers may have a sign; these may not.
         let digits = digits.filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()));
-        let read = digits.and_then(|digits| digits.parse().ok());
-        *value = read.ok_or_else(|| format!("{name}=NUMBER is wanted where {word:?} stands"))?;
-    }
+        let value = digits.and_then(|digits| digits.parse().ok());
+        value.ok_or_else(|| format!("{name}=NUMBER is wanted where {word:?} stands"))
+    })?;
     match words.next() {
         Some(word) => Err(format!("nothing is wanted where {word:?} stands")),
-        None => Ok(values),
+        None => Ok(figures),
     }
 }
 
@@ -245,7 +267,12 @@ mod tests {
     use std::time::Instant;
     use threadgauge_lab::testing;
 
-    const NAMES: [&str; 2] = ["wall_ns", "made"];
+    figures! {
+        struct Made {
+            wall_ns,
+            made,
+        }
+    }
 
     fn worker() -> Worker {
         testing::worker(&crate::probes::EXPERIMENT, &threadgauge_results::Params::new())
@@ -253,17 +280,22 @@ mod tests {
 
     /// The figures of a shell script, whose `$0` is the deadline.
     fn asked(script: &str) -> Result<[u64; 2], String> {
-        let mut shell = Command::new("/bin/sh");
-        shell.args(["-c", script]).stdin(Stdio::null());
+        let shell = Guest {
+            name: "sh",
+            elf: std::fs::read("/bin/sh").unwrap().leak(),
+            why_missing: "",
+        };
         let deadline = Duration::from_secs(9);
-        let answer = ask(&worker(), shell, &[], deadline, NAMES, "process by fork");
-        answer.map(|figures| figures.values).map_err(|e| e.to_string())
+        let arguments: [&dyn ToString; 2] = [&"-c", &script];
+        let answer = shell.ask::<Made>(&worker(), Stdio::null(), &arguments, deadline, "process by fork");
+        let values = answer.map(|found| [found.figures.wall_ns, found.figures.made]);
+        values.map_err(|e| e.to_string())
     }
 
     #[test]
     fn a_line_is_read_strictly() {
-        let read = |line| match parse(line, NAMES) {
-            Ok(Said::Done(values)) => Ok(values),
+        let read = |line| match parse(line) {
+            Ok(Said::Done(Made { wall_ns, made })) => Ok([wall_ns, made]),
             other => Err(format!("{other:?}")),
         };
         assert_eq!(read("done wall_ns=12 made=3\n"), Ok([12, 3]));
@@ -299,7 +331,7 @@ mod tests {
             let error = read(line).unwrap_err();
             assert!(error.contains(says), "{line:?}: {error}");
         }
-        let refused = parse("refused unit=5 errno=11\n", NAMES).unwrap();
+        let refused = parse::<Made>("refused unit=5 errno=11\n").unwrap();
         assert!(matches!(refused, Said::Refused { number: 5, error } if error.raw_os_error() == Some(11)));
     }
 
@@ -329,10 +361,10 @@ mod tests {
     /// Units by fork, many at once or beside others that compute, with so many seconds for all.
     fn many([alive, busy]: [&str; 2], deadline_s: &str) -> Child {
         let program = UNITS.load().unwrap();
-        let mut guest = program.command();
+        let mut guest = command(&program);
         guest.args(["fork", "1000000000", alive, busy]);
         guest.args(["0", "0", "1000000000000", "0", deadline_s]);
-        guest.stdout(Stdio::null()).spawn().unwrap()
+        guest.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap()
     }
 
     #[test]
@@ -379,8 +411,8 @@ mod tests {
     #[test]
     fn the_smallest_program_runs_from_memory_and_tells_a_descriptor_it_cannot_read() {
         let program = EXIT.load().unwrap();
-        assert_eq!(program.command().status().unwrap().code(), Some(0));
-        assert_eq!(program.command().arg("999").status().unwrap().code(), Some(2));
+        assert_eq!(command(&program).status().unwrap().code(), Some(0));
+        assert_eq!(command(&program).arg("999").status().unwrap().code(), Some(2));
     }
 
     #[test]

@@ -5,13 +5,14 @@
 //! by cases of its own.
 
 use std::io;
+use std::process::Stdio;
 
 use threadgauge_lab::prelude::*;
 use threadgauge_lab::refusal::refused;
 use threadgauge_machine::usage_children;
 
 use crate::create::grid::{Case, Method, Program, Unit, WARM_UP, busy_limit};
-use crate::guests::{EXIT, UNITS, ask};
+use crate::guests::{EXIT, Found, UNITS, figures};
 use crate::sys::fork::fork;
 use crate::sys::reap::{Ending, reap};
 
@@ -53,49 +54,9 @@ pub fn measure(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
     }
 }
 
-/// By the program in C.
-fn in_c(case: &Case, worker: &mut Worker) -> Result<(), CaseError> {
-    const NAMES: [&str; 12] = [
-        "wall_ns",
-        "cpu_ns",
-        "create_ns",
-        "reap_ns",
-        "median_ns",
-        "made",
-        "refused",
-        "lives_ns",
-        "most_unreaped",
-        "huge_kib",
-        "alone_ns",
-        "alone_median_ns",
-    ];
-    let program = UNITS.load()?;
-    let mut command = program.command();
-    if case.method.runs_program() {
-        command.stdin(EXIT.load()?.into_input());
-    }
-    let (method, unit) = (case.method.name(), case.unit.name());
-    let give_up_ns = busy_limit(case.count).as_nanos();
-    let huge = u8::from(case.huge_pages);
-    let found = ask(
-        worker,
-        command,
-        &[
-            &method,
-            &case.count,
-            &case.alive,
-            &case.busy,
-            &case.parent_mib,
-            &huge,
-            &give_up_ns,
-            &WARM_UP,
-        ],
-        case.planned().deadline(),
-        NAMES,
-        &format!("{unit} by {method}"),
-    )?;
-    let figures = found.values.map(|figure| figure as f64);
-    let [
+figures! {
+    /// What `guests/c/units.c` answers.
+    struct Made {
         wall_ns,
         cpu_ns,
         create_ns,
@@ -104,13 +65,40 @@ fn in_c(case: &Case, worker: &mut Worker) -> Result<(), CaseError> {
         made,
         refused,
         lives_ns,
-        unreaped,
+        most_unreaped,
         huge_kib,
-        ..,
-    ] = figures;
-    let [.., alone_ns, alone_median_ns] = figures;
+        alone_ns,
+        alone_median_ns,
+    }
+}
+
+/// By the program in C.
+fn in_c(case: &Case, worker: &mut Worker) -> Result<(), CaseError> {
+    let (method, unit) = (case.method.name(), case.unit.name());
+    let input = if case.method.runs_program() {
+        EXIT.load()?.into()
+    } else {
+        Stdio::null()
+    };
+    let found: Found<Made> = UNITS.ask(
+        worker,
+        input,
+        &[
+            &method,
+            &case.count,
+            &case.alive,
+            &case.busy,
+            &case.parent_mib,
+            &u8::from(case.huge_pages),
+            &busy_limit(case.count).as_nanos(),
+            &WARM_UP,
+        ],
+        case.planned().deadline(),
+        &format!("{unit} by {method}"),
+    )?;
+    let figures = found.figures;
     if case.parent_mib > 0 {
-        let huge_mib = huge_kib / 1024.0;
+        let huge_mib = figures.huge_kib as f64 / 1024.0;
         worker.record(PARENT_HUGE_MIB, huge_mib);
         if case.huge_pages && huge_mib < 0.9 * case.parent_mib as f64 {
             return Err(CaseError::Skipped(format!(
@@ -120,30 +108,32 @@ fn in_c(case: &Case, worker: &mut Worker) -> Result<(), CaseError> {
             )));
         }
     }
-    let units = made.max(1.0);
-    worker.record(PER_UNIT, wall_ns * found.stretch / units);
-    worker.record(CPU_PER_UNIT, cpu_ns * found.stretch / units);
-    worker.record(CREATE_PER_UNIT, create_ns / units);
-    worker.record(REAP_PER_UNIT, reap_ns / units);
-    worker.record(CREATION, median_ns);
+    let made = figures.made as f64;
+    let per_unit = |ns: u64| ns as f64 / made.max(1.0);
+    worker.record(PER_UNIT, per_unit(figures.wall_ns) * found.stretch);
+    worker.record(CPU_PER_UNIT, per_unit(figures.cpu_ns) * found.stretch);
+    worker.record(CREATE_PER_UNIT, per_unit(figures.create_ns));
+    worker.record(REAP_PER_UNIT, per_unit(figures.reap_ns));
+    worker.record(CREATION, figures.median_ns as f64);
     worker.record(DONE, made);
-    worker.record(FAILED, refused);
+    worker.record(FAILED, figures.refused as f64);
     if case.busy > 0 {
-        worker.record(ALONE_PER_UNIT, alone_ns / units);
-        worker.record(ALONE_CREATION, alone_median_ns);
+        worker.record(ALONE_PER_UNIT, per_unit(figures.alone_ns));
+        worker.record(ALONE_CREATION, figures.alone_median_ns as f64);
     }
     if case.method == Method::ForkSigchld {
         worker.record(CREATED, made);
         // The loop ends when every created child was reaped: a smaller count would have hung.
         worker.record(REAPED, made);
-        worker.record(MOST_UNREAPED, unreaped);
+        worker.record(MOST_UNREAPED, figures.most_unreaped as f64);
     } else {
-        worker.noise("mean_alive", lives_ns / wall_ns.max(1.0));
+        let mean_alive = figures.lives_ns as f64 / figures.wall_ns.max(1) as f64;
+        worker.noise("mean_alive", mean_alive);
     }
-    if refused > 0.0 {
+    if figures.refused > 0 {
         worker.tag("refused");
     }
-    if made + refused < case.count as f64 {
+    if figures.made + figures.refused < case.count {
         worker.tag("time-limit");
     }
     Ok(())

@@ -13,7 +13,7 @@ use threadgauge_lab::worker::{CaseError, Worker};
 use super::case::{CPU, Case, ELAPSED, READER_CPU, Sink, TORN};
 use super::line::{FINAL_WORD, Received};
 use super::sink::Channel;
-use crate::guests::{Figures, PRINT, ask};
+use crate::guests::{Found, PRINT, figures};
 
 /// Runs a case as often as it is repeated; the figures are of one run on average.
 pub(super) fn measure(case: &Case, worker: &mut Worker) -> Result<(), CaseError> {
@@ -60,22 +60,13 @@ fn run(case: &Case, worker: &mut Worker) -> Result<[f64; FIGURES.len()], CaseErr
     let sink = sink.map_err(|e| CaseError::failed("cannot give the sink to the program", e))?;
     let printed = print_all(case, worker, sink.into());
     let arrived = channel.drain()?.settle()?;
-    let Figures { values, stretch } = printed?;
+    let (printed, stretch) = printed.map(|found| (found.figures, found.stretch))?;
     if let Some(received) = &arrived {
         check(case, received)?;
     }
-    let [
-        begun_ns,
-        ended_ns,
-        cpu_ns,
-        voluntary,
-        involuntary,
-        bytes,
-        alive_ns,
-    ] = values;
     // What is reported where nobody can read.
     let written = Received {
-        bytes: bytes + FINAL_WORD.len() as u64,
+        bytes: printed.bytes + FINAL_WORD.len() as u64,
         lines: case.lines(),
         ..Received::default()
     };
@@ -85,41 +76,41 @@ fn run(case: &Case, worker: &mut Worker) -> Result<[f64; FIGURES.len()], CaseErr
         return Err(CaseError::Failed(says));
     }
     let received = arrived.unwrap_or(written);
-    let elapsed_ns = received.ended_ns.max(ended_ns).saturating_sub(begun_ns);
+    let ended_ns = received.ended_ns.max(printed.ended_ns);
     Ok([
-        elapsed_ns as f64 * stretch,
-        cpu_ns as f64,
+        ended_ns.saturating_sub(printed.begun_ns) as f64 * stretch,
+        printed.cpu_ns as f64,
         received.cpu_ns as f64,
         received.bytes as f64,
         received.lines as f64,
         received.torn_lines as f64,
-        voluntary as f64,
-        involuntary as f64,
-        alive_ns as f64,
+        printed.voluntary as f64,
+        printed.involuntary as f64,
+        printed.alive_ns as f64,
     ])
 }
 
+figures! {
+    /// What `guests/c/print.c` answers.
+    struct Printed {
+        begun_ns,
+        ended_ns,
+        cpu_ns,
+        voluntary,
+        involuntary,
+        bytes,
+        alive_ns,
+    }
+}
+
 /// All units and the final word, by the program in C.
-fn print_all(case: &Case, worker: &Worker, sink: Stdio) -> Result<Figures<7>, CaseError> {
-    const NAMES: [&str; 7] = [
-        "begun_ns",
-        "ended_ns",
-        "cpu_ns",
-        "voluntary",
-        "involuntary",
-        "bytes",
-        "alive_ns",
-    ];
-    let program = PRINT.load()?;
-    let mut command = program.command();
-    command.stdin(sink);
+fn print_all(case: &Case, worker: &Worker, sink: Stdio) -> Result<Found<Printed>, CaseError> {
     let (unit, buffering) = (case.unit.name(), case.buffering.name());
-    ask(
+    PRINT.ask(
         worker,
-        command,
+        sink,
         &[&unit, &case.units, &case.prints, &case.payload_bytes, &buffering],
         case.planned().deadline(),
-        NAMES,
         unit,
     )
 }
