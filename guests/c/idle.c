@@ -18,7 +18,7 @@
 
 /* --- What /proc says. --- */
 
-/* The sum of the numbers that follow `name` on the lines of a file, times KiB of a unit of that number; 0 where there are none. */
+/* The sum of the numbers that follow `name` on the lines of a file; 0 where there are none, or no such file. */
 static uint64_t sum_of(const char *path, const char *name)
 {
     char line[256];
@@ -191,9 +191,7 @@ int main(int argc, char **argv)
     int error = pthread_attr_setstacksize(&attributes, stack_kib << 10);
     if (error != 0)
         fail("stacks of %llu KiB: %s", (unsigned long long)stack_kib, strerror(error));
-    struct rlimit address = {address_mib << 20, address_mib << 20};
-    if (address_mib > 0 && setrlimit(RLIMIT_AS, &address) != 0)
-        fail("limiting the address space: %s", strerror(errno));
+    limit_address_space(address_mib);
 
     /* The first unit is no steady cost. */
     end(kind, units, make(kind, units, 1, 0));
