@@ -34,10 +34,16 @@ pub fn claims_with_an_experiment() -> (usize, usize) {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use threadgauge_lab::analysis::metric_summary;
+    use threadgauge_lab::claim::Test;
     use threadgauge_lab::experiment::Experiment;
     use threadgauge_lab::testing;
+    use threadgauge_lab::view::View;
     use threadgauge_machine::CpuList;
-    use threadgauge_results::{Lack, Need, Verdict, claim, claims_of, decide};
+    use threadgauge_results::{Claim, Lack, Need, Verdict, claim, claims_of, decide};
+    use threadgauge_stats::summarise;
 
     use super::*;
     use threadgauge_lab::schedule::{Chosen, expected_rounds, stopping_rule};
@@ -158,6 +164,85 @@ mod tests {
                 );
             }
         }
+    }
+
+    /// An experiment's cases on a site, each with figures for these metrics, unless the machine lacks what it needs.
+    fn measured(experiment: &'static Experiment, site: &Site, metrics: &BTreeSet<String>) -> View<'static> {
+        let figures = |params| {
+            let mut case = testing::case(params, []);
+            for metric in metrics {
+                let rounds: BTreeMap<u32, f64> = (1..=7).map(|round| (round, 1.0)).collect();
+                let summary = summarise(&[1.0; 7], testing::ALPHA).expect("ones have a summary");
+                case.summaries.insert(metric.clone(), metric_summary("", summary));
+                case.values.insert(metric.clone(), rounds.clone());
+                case.all.insert(metric.clone(), rounds);
+            }
+            case
+        };
+        let cases = Chosen::all(experiment, site).plan.cases.into_iter();
+        let cases = cases.map(|case| match case.skip {
+            Some(lack) => testing::lacking(case.params, lack),
+            None => figures(case.params),
+        });
+        testing::view(experiment.id, site.profile, cases.collect())
+    }
+
+    /// The claims of an experiment that a run of `profile` on so many CPUs measures, whatever it finds.
+    fn measured_claims(
+        experiment: &'static Experiment,
+        profile: Profile,
+        cpus: usize,
+    ) -> BTreeSet<&'static str> {
+        let site = testing::site(profile, cpus);
+        let mut metrics: BTreeSet<String> = experiment.primary.iter().map(|m| m.name.to_owned()).collect();
+        // Some claims name the rest of their metrics only where there are figures.
+        loop {
+            let view = measured(experiment, &site, &metrics);
+            let claims = (experiment.read)(&view).claims;
+            let cells = claims.iter().flat_map(|(_, test)| test.statistics());
+            let cells = cells.flat_map(|statistic| statistic.cells());
+            let own = cells.filter(|cell| cell.experiment.is_none_or(|id| id == experiment.id));
+            let known = metrics.len();
+            metrics.extend(own.map(|cell| cell.metric.clone()));
+            if metrics.len() > known {
+                continue;
+            }
+            let is_measured = |(id, test): (&'static str, Test)| {
+                let claim = claim(id).expect("a published claim");
+                let verdict =
+                    decide(claim, &claim.unit, &test.evidence(&view, claim), testing::ALPHA).verdict;
+                (!matches!(verdict, Some(Verdict::NotMeasured | Verdict::NotTestable))).then_some(id)
+            };
+            return claims.into_iter().filter_map(is_measured).collect();
+        }
+    }
+
+    #[test]
+    fn the_list_of_claims_that_quick_measures_is_the_committed_one() {
+        let committed = include_str!("../../../docs/quick-claims.md");
+        let of = |experiment: &'static Experiment| {
+            let [one, two] = [1, 2].map(|cpus| measured_claims(experiment, Profile::Quick, cpus));
+            let all = claims_of(experiment.id).filter(|claim| one.union(&two).any(|id| *id == claim.id));
+            let yes = |of: &BTreeSet<&str>, id: &str| if of.contains(id) { "yes" } else { "no" };
+            let row = |claim: &Claim| {
+                let id = claim.id.as_str();
+                format!(
+                    "| `{id}` | `{}` | {} | {} |",
+                    experiment.id,
+                    yes(&one, id),
+                    yes(&two, id)
+                )
+            };
+            all.map(row).collect::<Vec<_>>()
+        };
+        let rows: Vec<String> = CATALOGUE.iter().flat_map(of).collect();
+        let listed: Vec<&str> = committed.lines().filter(|line| line.starts_with("| `")).collect();
+        assert_eq!(
+            listed,
+            rows,
+            "a claim may be added to docs/quick-claims.md and none may leave it; the rows now:\n{}",
+            rows.join("\n")
+        );
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub const EXPERIMENT: Experiment = Experiment {
              processes, beside threads threads of the same process.",
         "fork-sigchld is not one at a time: how many are made before the first is reaped is left to the scheduler \
              (most_unreaped).",
-        "A sample is one cold run after a warm-up of 50 units. What is soon made is made more often.",
+        "A sample is one cold run after a warm-up of 50 units. Cells that are compared make as many units.",
         "C libraries differ: the program uses that of the machine on which this laboratory was built and is run.",
     ],
     source: "Source 003 made 100,000 processes reaped in a SIGCHLD handler, whose loop was wrong and which could end \
