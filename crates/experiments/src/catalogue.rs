@@ -10,6 +10,7 @@ pub const CATALOGUE: Catalogue = Catalogue(&[
     &crate::print::EXPERIMENT,
     &crate::turnaround::EXPERIMENT,
     &crate::footprint::EXPERIMENT,
+    &crate::limits::EXPERIMENT,
     &crate::calibration::EXPERIMENT,
     &crate::foreground::EXPERIMENT,
     &crate::probes::EXPERIMENT,

@@ -10,6 +10,7 @@ use threadgauge_lab::prelude::*;
 use threadgauge_lab::refusal::room;
 use threadgauge_results::{Table, units};
 
+use crate::create::{self, Unit};
 use crate::guests::{IDLE, figures};
 
 /// Memory of an idle unit: the sum of the four parts.
@@ -36,16 +37,6 @@ const DEFAULT_KIB: u64 = 8 * 1024;
 const SMALL_KIB: u64 = 64;
 /// What a unit is planned with: above what was seen on any machine.
 const PLANNED_KIB: u64 = 192;
-
-words! {
-    /// What is made.
-    enum Unit {
-        /// A child by fork of the small C program.
-        Process = "process",
-        /// A POSIX thread of it.
-        Thread = "thread",
-    }
-}
 
 point! {
     struct Case { unit: Unit, stack_kib: u64 = 16..=1 << 20, count: u64 = 1..=1_000_000, cpus: u64 = 1.. }
@@ -144,7 +135,7 @@ fn takes(case: Case) -> Duration {
 
 figures! {
     /// What `guests/c/idle.c` answers.
-    struct Idle {
+    pub(crate) struct Idle {
         made,
         anonymous_before_kib,
         anonymous_kib,
@@ -264,7 +255,7 @@ fn costs_30(view: &View<'_>) -> Test {
 
 /// A process over a thread in `create`, on one CPU.
 fn creation() -> Statistic {
-    crate::create::process_to_thread().in_experiment(crate::create::EXPERIMENT.id)
+    create::process_to_thread().in_experiment(create::EXPERIMENT.id)
 }
 
 fn facts(view: &View<'_>) -> Vec<Finding> {

@@ -5,6 +5,7 @@
 pub mod calibration;
 pub mod create;
 pub mod footprint;
+pub mod limits;
 pub mod foreground;
 pub mod null;
 pub mod oversubscription;

@@ -8,33 +8,68 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use procfs::process::{Process, all_processes};
+use procfs::process::{LimitValue, Process, all_processes};
 use procfs::{Current, LoadAverage, ProcessCGroups};
 use rustix::process::{Resource, getrlimit, getuid};
 
 use crate::worker::CaseError;
 
-/// The limit that each process has for itself.
-const MAPPINGS: &str = "max_map_count";
-
 /// A limit counts as reached when fewer than this many are left, since other processes take some meanwhile.
 const NEAR: u64 = 32;
+
+/// What the system limits units by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// The processes and threads of a user.
+    Nproc,
+    /// The threads of the system.
+    ThreadsMax,
+    /// The ids of the system's processes and threads.
+    PidMax,
+    /// The processes and threads of a control group.
+    PidsMax,
+    /// The mappings of a process.
+    MaxMapCount,
+    /// The address space of a process.
+    AddressSpace,
+}
+
+impl Limit {
+    /// Whether others have a part in it.
+    const fn is_shared(self) -> bool {
+        !matches!(self, Self::MaxMapCount | Self::AddressSpace)
+    }
+}
+
+/// A unit that the system refused.
+#[derive(Debug)]
+pub struct Refusal {
+    /// The limit that was reached; `None` where none was, as when memory is short.
+    pub limit: Option<Limit>,
+    says: String,
+}
+
+impl From<Refusal> for CaseError {
+    fn from(refusal: Refusal) -> Self {
+        Self::Failed(refusal.says)
+    }
+}
 
 /// The failure of a case in which `what` (say "thread 501 by pthread") was refused with `error`. Call it
 /// before the units that were made are ended: it looks at what is in use.
 pub fn refused(what: impl fmt::Display, error: &io::Error) -> CaseError {
-    refused_in("self", what, error)
+    refused_in("self", what, error).into()
 }
 
 /// The same for a unit that another process was to make; `process` is its name in `/proc`.
-pub fn refused_in(process: &str, what: impl fmt::Display, error: &io::Error) -> CaseError {
+pub fn refused_in(process: &str, what: impl fmt::Display, error: &io::Error) -> Refusal {
     let about_units = matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOMEM));
-    let why = if about_units {
-        explain(&levels(process))
-    } else {
-        String::new()
-    };
-    CaseError::Failed(format!("{what} was refused: {error}{why}"))
+    let levels = about_units.then(|| levels(process));
+    let why = levels.as_deref().map(explain).unwrap_or_default();
+    Refusal {
+        limit: levels.and_then(|levels| Some(reached(&levels)?.of)),
+        says: format!("{what} was refused: {error}{why}"),
+    }
 }
 
 /// How many units may be made without taking from others what they need.
@@ -64,7 +99,7 @@ pub fn room() -> Room {
 }
 
 fn least(levels: &[Level]) -> Room {
-    let shared = levels.iter().filter(|level| level.shared);
+    let shared = levels.iter().filter(|level| level.of.is_shared());
     let room = |level: &Level| Room {
         units: (level.limit / 5 * 4).saturating_sub(level.used),
         limit: format!("{} ({})", level.name, level.limit),
@@ -79,11 +114,10 @@ fn least(levels: &[Level]) -> Room {
 /// A limit and what is in use of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Level {
+    of: Limit,
     name: String,
     limit: u64,
     used: u64,
-    /// Whether other processes have a part in it.
-    shared: bool,
     mend: String,
 }
 
@@ -93,12 +127,18 @@ impl Level {
     }
 }
 
+/// The limit with the least left, where that is little.
+fn reached(levels: &[Level]) -> Option<&Level> {
+    let fullest = levels.iter().min_by_key(|level| level.left());
+    fullest.filter(|level| level.left() < NEAR)
+}
+
 /// The limit that was reached, in words; otherwise all that are known.
 fn explain(levels: &[Level]) -> String {
-    let Some(fullest) = levels.iter().min_by_key(|l| l.left()) else {
+    if levels.is_empty() {
         return "; none of the limits behind it can be read here".to_owned();
-    };
-    if fullest.left() < NEAR {
+    }
+    if let Some(fullest) = reached(levels) {
         return format!(
             "; the limit {} is {} and {} are in use; {}",
             fullest.name, fullest.limit, fullest.used, fullest.mend
@@ -117,12 +157,12 @@ fn explain(levels: &[Level]) -> String {
 /// Every limit on processes, threads and mappings that can be read here, for this process.
 fn levels(process: &str) -> Vec<Level> {
     let tasks = LoadAverage::current().ok().map(|load| load.max.into());
-    let system = |name: &str, file: &str, used: Option<u64>| {
+    let system = |of: Limit, name: &str, file: &str, used: Option<u64>| {
         Some(Level {
+            of,
             name: name.to_owned(),
             limit: number(file)?,
             used: used?,
-            shared: name != MAPPINGS,
             mend: format!(
                 "raise it with `sysctl {}=N`",
                 file.trim_start_matches("/proc/sys/").replace('/', ".")
@@ -134,14 +174,30 @@ fn levels(process: &str) -> Vec<Level> {
         .map(|text| text.lines().count() as u64);
     [
         own_tasks(),
-        system("threads-max", "/proc/sys/kernel/threads-max", tasks),
-        system("pid_max", "/proc/sys/kernel/pid_max", tasks),
-        system(MAPPINGS, "/proc/sys/vm/max_map_count", mappings),
+        system(Limit::ThreadsMax, "threads-max", "/proc/sys/kernel/threads-max", tasks),
+        system(Limit::PidMax, "pid_max", "/proc/sys/kernel/pid_max", tasks),
+        system(Limit::MaxMapCount, "max_map_count", "/proc/sys/vm/max_map_count", mappings),
+        address_space(process),
     ]
     .into_iter()
     .flatten()
     .chain(cgroup_levels())
     .collect()
+}
+
+/// What a process may map, MiB, where that is limited.
+fn address_space(process: &str) -> Option<Level> {
+    let process = Process::new_with_root(Path::new("/proc").join(process)).ok()?;
+    let LimitValue::Value(bytes) = process.limits().ok()?.max_address_space.soft_limit else {
+        return None;
+    };
+    Some(Level {
+        of: Limit::AddressSpace,
+        name: "address space in MiB".to_owned(),
+        limit: bytes >> 20,
+        used: process.status().ok()?.vmsize? >> 10,
+        mend: "raise it with `ulimit -v N` (KiB)".to_owned(),
+    })
 }
 
 /// `nproc`, which counts this user's tasks. The kernel does not hold the superuser to it.
@@ -152,10 +208,10 @@ fn own_tasks() -> Option<Level> {
     }
     let limit = getrlimit(Resource::Nproc).current?;
     Some(Level {
+        of: Limit::Nproc,
         name: "nproc".to_owned(),
         limit,
         used: tasks_of(uid.as_raw())?,
-        shared: true,
         mend: "raise it with `ulimit -u N`".to_owned(),
     })
 }
@@ -181,10 +237,10 @@ fn cgroup_levels() -> Vec<Level> {
         let of_folder = |file: &str| number(folder.join(file));
         if let (Some(limit), Some(used)) = (of_folder("pids.max"), of_folder("pids.current")) {
             levels.push(Level {
+                of: Limit::PidsMax,
                 name: format!("pids.max of the control group {}", folder.display()),
                 limit,
                 used,
-                shared: true,
                 mend: "raise it there, or with TasksMax= where systemd set it".to_owned(),
             });
         }
@@ -217,10 +273,10 @@ mod tests {
 
     fn level(name: &str, limit: u64, used: u64) -> Level {
         Level {
+            of: Limit::PidMax,
             name: name.to_owned(),
             limit,
             used,
-            shared: true,
             mend: "raise it with `ulimit -u N`".to_owned(),
         }
     }
@@ -228,8 +284,8 @@ mod tests {
     #[test]
     fn the_room_is_four_fifths_of_the_shared_limit_that_leaves_the_least() {
         let own = Level {
-            shared: false,
-            ..level(MAPPINGS, 100, 99)
+            of: Limit::MaxMapCount,
+            ..level("max_map_count", 100, 99)
         };
         let levels = [
             level("threads-max", 190_000, 700),

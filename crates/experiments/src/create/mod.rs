@@ -12,6 +12,7 @@ mod read;
 
 use threadgauge_lab::prelude::*;
 
+pub use grid::Unit;
 pub use read::process_to_thread;
 
 /// What it asks, how it measures, and the functions that do.
