@@ -10,6 +10,7 @@ use threadgauge_lab::prelude::*;
 pub const EXPERIMENT: Experiment = Experiment {
     id: "yield",
     question: "What does giving up the CPU cost when nobody else wants it?",
+    first_run: false,
     sources: &["001"],
     primary: &[CALL],
     how: "A loop of sched_yield on one CPU, timed whole and divided by the number of calls.",

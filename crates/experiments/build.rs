@@ -26,12 +26,14 @@ const BARE: &[&str] = &[
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=../../guests/compile.rs");
-    println!("cargo:rerun-if-changed=../../guests/c/guest.h");
+    for header in ["guest.h", "channel.h"] {
+        println!("cargo:rerun-if-changed=../../guests/c/{header}");
+    }
     let compiler = compiler();
     carry(&compiler, "exit", "exit.c", BARE);
     // With the C library of the machine that they are built on, as the sources' programs were: inside each it would be fifty
     // times the program.
-    for name in ["units", "print", "idle", "limits"] {
+    for name in ["units", "print", "ring", "idle", "limits"] {
         carry(&compiler, name, &format!("{name}.c"), &["-O2", "-pthread", "-s"]);
     }
     carry(&compiler, "empty_loop_plain", "empty_loop.c", &["-O0", "-s"]);

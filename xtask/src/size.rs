@@ -26,7 +26,7 @@ use imports::{Crate, File, Imports};
 /// Where experiments lie: one file or one folder each.
 const EXPERIMENTS: &str = "crates/experiments/src";
 /// What lies beside them and is none.
-const NO_EXPERIMENT: [&str; 4] = ["catalogue", "guests", "lib", "sys"];
+const NO_EXPERIMENT: [&str; 5] = ["catalogue", "channels", "guests", "lib", "sys"];
 /// The crates that may have no circle.
 const WITHOUT_CIRCLES: [&str; 5] = ["experiments", "lab", "report", "results", "threadgauge"];
 

@@ -45,6 +45,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     id: "calibration",
     question: "How far apart are repeated calibrations of \"computes for so many milliseconds\", the source's way and \
          ours?",
+    first_run: true,
     sources: &["000"],
     primary: &[TAKEN],
     how: "One worker calibrates 20 times and after each computes for 2 ms by it. Way source: the mean wall time of \

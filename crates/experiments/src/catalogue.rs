@@ -6,6 +6,7 @@ use threadgauge_lab::experiment::Catalogue;
 pub const CATALOGUE: Catalogue = Catalogue(&[
     &crate::null::EXPERIMENT,
     &crate::create::EXPERIMENT,
+    &crate::ring::EXPERIMENT,
     &crate::oversubscription::EXPERIMENT,
     &crate::print::EXPERIMENT,
     &crate::turnaround::EXPERIMENT,
@@ -50,8 +51,10 @@ mod tests {
     use threadgauge_lab::schedule::{Chosen, expected_rounds, stopping_rule};
     use threadgauge_lab::site::{Profile, Site};
 
-    /// The large experiments: those of the sources' processes and threads, and `turnaround`. All others are small
-    /// checks.
+    /// The small checks, which share their time.
+    const SMALL: [&str; 3] = ["calibration", "foreground", "probes"];
+    /// The large experiments with which the laboratory began: those of the sources' processes and threads, and
+    /// `turnaround`.
     const LARGE: [&[&str]; 2] = [&["null", "create", "oversubscription", "print"], &["turnaround"]];
 
     /// What the experiments are expected to take, s, by name.
@@ -70,9 +73,9 @@ mod tests {
             .into_iter()
             .flat_map(|cpus| [500, 64_000].map(|free_memory_mib| (cpus, free_memory_mib)));
         for (cpus, free_memory_mib) in machines {
-            for (profile, core_s, turnaround_s, small_s) in [
-                (Profile::Quick, 120.0, 30.0, 10.0),
-                (Profile::Standard, 900.0, 600.0, 90.0),
+            for (profile, core_s, turnaround_s, small_s, each_other_s, all_s) in [
+                (Profile::Quick, 120.0, 30.0, 10.0, 25.0, 420.0),
+                (Profile::Standard, 900.0, 600.0, 90.0, 330.0, 3600.0),
             ] {
                 let expected = expected(&Site {
                     profile,
@@ -83,9 +86,8 @@ mod tests {
                     let of = expected.iter().filter(|(id, _)| part.contains(id));
                     of.map(|(_, seconds)| seconds).sum()
                 };
-                let all: Vec<&str> = expected.iter().map(|(id, _)| *id).collect();
                 let [core, turnaround] = LARGE.map(sum);
-                let small = sum(&all) - core - turnaround;
+                let small = sum(&SMALL);
                 let says = format!("{} on {cpus} CPUs, expected s: {expected:?}", profile.name());
                 assert!(
                     core > 10.0 && core <= core_s,
@@ -99,16 +101,29 @@ mod tests {
                     small > 1.0 && small <= small_s,
                     "{small} s for the small ones, of {small_s}: {says}"
                 );
+                let known = |id: &&str| SMALL.contains(id) || LARGE.concat().contains(id);
+                for (id, seconds) in expected.iter().filter(|(id, _)| !known(id)) {
+                    assert!(
+                        *seconds <= each_other_s,
+                        "{id} alone takes {seconds} s of {each_other_s}: {says}"
+                    );
+                }
+                let whole: f64 = expected.iter().map(|(_, seconds)| seconds).sum();
+                assert!(whole <= all_s, "{whole} s for all, of {all_s}: {says}");
             }
         }
     }
 
     #[test]
-    fn the_quick_profile_has_165_seconds_for_everything() {
+    fn a_first_run_has_four_minutes_and_what_runs_by_name_25_seconds_each() {
         let site = testing::site(Profile::Quick, 2);
-        let budget: std::time::Duration = CATALOGUE.iter().map(|e| (e.plan)(&site).budget).sum();
+        let budget = |e: &'static Experiment| (e.plan)(&site).budget.as_secs_f64();
+        let first: f64 = CATALOGUE.iter().filter(|e| e.first_run).map(budget).sum();
         // Some of it is for starting, looking and the report.
-        assert!(budget.as_secs_f64() <= 162.0, "{budget:?}");
+        assert!(first <= 225.0, "{first} s");
+        for e in CATALOGUE.iter().filter(|e| !e.first_run) {
+            assert!(budget(e) <= 25.0, "{} has {} s", e.id, budget(e));
+        }
     }
 
     #[test]

@@ -34,6 +34,7 @@ point! {
 pub const EXPERIMENT: Experiment = Experiment {
     id: "foreground",
     question: "Does moving a long computation to a background thread keep the foreground responsive?",
+    first_run: true,
     sources: &["000", "003"],
     primary: &[LATEST],
     how: "A foreground beats every 10 ms, 11 times; its third beat asks for a computation of 60 ms of CPU time, done on \

@@ -45,6 +45,8 @@ pub const EXIT: Guest = guest!("exit");
 pub const UNITS: Guest = guest!("units");
 /// `guests/c/print.c`.
 pub const PRINT: Guest = guest!("print");
+/// `guests/c/ring.c`.
+pub const RING: Guest = guest!("ring");
 /// `guests/c/idle.c`.
 pub const IDLE: Guest = guest!("idle");
 /// `guests/c/limits.c`.

@@ -11,9 +11,11 @@ pub mod null;
 pub mod oversubscription;
 pub mod print;
 pub mod probes;
+pub mod ring;
 pub mod turnaround;
 
 mod catalogue;
+mod channels;
 mod guests;
 mod sys;
 

@@ -15,6 +15,7 @@ use threadgauge_stats::median;
 pub const EXPERIMENT: Experiment = Experiment {
     id: "null",
     question: "What does the laboratory itself cost?",
+    first_run: true,
     sources: &[],
     primary: &[NS],
     how: "start: from just before the worker is started to its case's first instruction. clock: reading \

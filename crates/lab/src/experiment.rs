@@ -22,6 +22,8 @@ pub struct Experiment {
     pub id: &'static str,
     /// The question, as a reader would ask it.
     pub question: &'static str,
+    /// Whether a run that names no experiment has it. The others run only by name.
+    pub first_run: bool,
     /// The documents it re-tests, e.g. `["003", "004"]`; empty for a question of this project.
     pub sources: &'static [&'static str],
     /// At most three metrics whose precision decides when to stop; comparisons use the first. Lower is better.

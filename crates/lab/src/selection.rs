@@ -141,7 +141,7 @@ pub fn experiment(catalogue: Catalogue, name: &str) -> Result<&'static Experimen
     catalogue.get(name).ok_or_else(unknown)
 }
 
-/// The experiments of these names in the order of the catalogue; all of them where no name is given.
+/// The experiments of these names in the order of the catalogue; those of a first run where no name is given.
 ///
 /// # Errors
 ///
@@ -153,7 +153,10 @@ pub fn experiments(
     for name in names {
         experiment(catalogue, name)?;
     }
-    let wanted = |e: &&'static Experiment| names.is_empty() || names.iter().any(|n| n == e.id);
+    let wanted = |e: &&'static Experiment| match names {
+        [] => e.first_run,
+        _ => names.iter().any(|n| n == e.id),
+    };
     Ok(catalogue.iter().filter(wanted).collect())
 }
 
@@ -257,6 +260,7 @@ fn scaled(case: &PlannedCase, old: &Value, new: &Value) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::Answer;
 
     fn selector(text: &str) -> Selector {
         text.parse().unwrap()
@@ -282,6 +286,37 @@ mod tests {
         let picked = plan().cases.iter().filter(|c| only.picks(&c.params)).count();
         assert_eq!(picked, 2);
         assert!(!selector("unit=process,count=64").picks(&plan().cases[2].params));
+    }
+
+    #[test]
+    fn without_names_a_run_has_the_experiments_of_a_first_run_and_with_names_those() {
+        const fn experiment(id: &'static str, first_run: bool) -> Experiment {
+            Experiment {
+                id,
+                question: "",
+                first_run,
+                sources: &[],
+                primary: &[],
+                how: "",
+                control: "",
+                traps: &[],
+                source: "",
+                plan: |_| plan(),
+                run: |_, _| Ok(()),
+                read: |_| Answer::default(),
+            }
+        }
+        const FIRST: Experiment = experiment("first", true);
+        const LATER: Experiment = experiment("later", false);
+        const BOTH: Catalogue = Catalogue(&[&LATER, &FIRST]);
+        let chosen = |names: &[&str]| -> Vec<&str> {
+            let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+            let chosen = experiments(BOTH, &names).unwrap();
+            chosen.iter().map(|e| e.id).collect()
+        };
+        assert_eq!(chosen(&[]), ["first"]);
+        assert_eq!(chosen(&["later"]), ["later"]);
+        assert_eq!(chosen(&["first", "later"]), ["later", "first"]);
     }
 
     #[test]

@@ -6,9 +6,9 @@ use threadgauge_machine::CpuList;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
-    /// Three minutes for everything: 7 rounds of the cells that the claims name.
+    /// Four minutes for a first run: 7 rounds of the cells that the claims name.
     Quick,
-    /// Half an hour: up to 20 rounds.
+    /// Most of an hour for everything: up to 20 rounds.
     Standard,
     /// As the sources did, and more rounds: hours.
     Paper,

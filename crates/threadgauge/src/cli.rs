@@ -19,7 +19,7 @@ use crate::commands::serve::settings::Settings;
     max_term_width = 100,
     after_help = "\
 Examples:
-  threadgauge                           three minutes of measuring, then a report
+  threadgauge                           four minutes of measuring, then a report
   threadgauge run create --profile standard
   threadgauge doctor                    what on this machine can spoil a measurement
   threadgauge compare before/ after/ --fail-on slower:5%
@@ -110,10 +110,10 @@ impl Default for Command {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum ProfileName {
-    /// Three minutes for everything
+    /// Four minutes for a first run
     #[default]
     Quick,
-    /// Half an hour
+    /// Most of an hour, where all are named
     Standard,
     /// As the sources did, and more rounds: hours
     Paper,
@@ -131,7 +131,7 @@ impl From<ProfileName> for Profile {
 
 #[derive(Debug, Default, Args)]
 pub struct RunOptions {
-    /// Experiments to run; all of them if none is named
+    /// Experiments to run; those of a first run if none is named (`list` says which run by name only)
     #[arg(value_name = "EXPERIMENT")]
     pub experiments: Vec<String>,
     /// How much to run

@@ -19,6 +19,7 @@ pub use read::process_to_thread;
 pub const EXPERIMENT: Experiment = Experiment {
     id: "create",
     question: "What does it cost to make and end a process or a thread, and what makes it dearer?",
+    first_run: true,
     sources: &["003", "004", "000"],
     primary: &[measure::PER_UNIT, measure::CPU_PER_UNIT],
     how: "A small C program with the usual shared C library, as the sources' were, makes and reaps units, in batches of as many \

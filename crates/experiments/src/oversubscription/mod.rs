@@ -24,6 +24,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     id: "oversubscription",
     question: "What does it cost when up to 8,192 threads or processes share the CPUs and keep giving them up, and \
          what does a second CPU bring?",
+    first_run: true,
     sources: &["001"],
     primary: &[ELAPSED],
     how: "A fixed amount of work (`slices` slices of 1,250 dependent integer steps, about 1.6 µs each) is shared \
@@ -362,7 +363,7 @@ fn costs(view: &View<'_>) -> Vec<Cost> {
     let dear = dear.filter(|cost| cost.value <= COUNTS[13] as f64);
     let published = "85 % (source 001, Windows NT 4 and 2000, about 2001)";
     let listed = [
-        switch(ONE, 64).map(|cost| cost.named("switch to another thread")),
+        switch(ONE, 64),
         gain.map(|cost| cost.named("gain of a second CPU").published(published)),
         dear.map(|cost| cost.named("threads on a CPU before work takes 10 % longer")),
     ];

@@ -17,6 +17,7 @@ use threadgauge_lab::prelude::*;
 pub const EXPERIMENT: Experiment = Experiment {
     id: "print",
     question: "Do processes or threads finish first when each of them prints its lines, and from how many lines on?",
+    first_run: true,
     sources: &["003"],
     primary: &[case::ELAPSED],
     how: "A small C program makes a number of units (processes by fork without another program, threads by pthread_create \

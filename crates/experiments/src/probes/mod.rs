@@ -82,6 +82,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     id: "probes",
     question: "Do sleepers slow others, does slicing matrix work cost, does reading the clock give up the CPU, does a timer stop its \
          thread, does a compiler remove an empty loop?",
+    first_run: true,
     sources: &["000"],
     primary: &[NS],
     how: "Each on one CPU, in a worker of its own, timed as `ns`. neighbours: 10 ms of fixed work alone, beside 16 threads \

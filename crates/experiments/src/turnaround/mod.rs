@@ -33,6 +33,7 @@ mod work;
 pub const EXPERIMENT: Experiment = Experiment {
     id: "turnaround",
     question: "When do threads finish a set of computations sooner than one after the other, all together and each by itself?",
+    first_run: true,
     sources: &["000"],
     primary: &[ELAPSED, TURNAROUND],
     how: "So many independent computations are given to one executor (threadgauge-exec): one after the other \

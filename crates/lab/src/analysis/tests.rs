@@ -27,6 +27,7 @@ fn ratio(n: u64) -> Statistic {
 static TOY: Experiment = Experiment {
     id: "toy",
     question: "",
+    first_run: true,
     sources: &[],
     primary: const { &[TIME] },
     how: "",

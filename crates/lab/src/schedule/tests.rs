@@ -27,6 +27,7 @@ const fn simulated(id: &'static str) -> Experiment {
     Experiment {
         id,
         question: "What does the schedule do?",
+        first_run: true,
         sources: &[],
         primary: const { &[metric("ns", "ns")] },
         how: "",

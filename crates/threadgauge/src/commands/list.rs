@@ -32,6 +32,7 @@ pub fn list(options: &ListOptions) -> Done {
 struct Entry {
     id: &'static str,
     question: &'static str,
+    first_run: bool,
     sources: &'static [&'static str],
     cases: Vec<(String, Option<String>)>,
     rounds: u32,
@@ -45,6 +46,7 @@ impl Entry {
         Self {
             id: experiment.id,
             question: experiment.question,
+            first_run: experiment.first_run,
             sources: experiment.sources,
             cases: chosen
                 .plan
@@ -59,8 +61,8 @@ impl Entry {
 
     fn json(&self) -> serde_json::Value {
         serde_json::json!({
-            "id": self.id, "question": self.question, "sources": self.sources, "rounds": self.rounds,
-            "seconds": self.takes.as_secs_f64(),
+            "id": self.id, "question": self.question, "first_run": self.first_run, "sources": self.sources,
+            "rounds": self.rounds, "seconds": self.takes.as_secs_f64(),
             "cases": self.cases.iter().map(|(params, _)| params).collect::<Vec<_>>(),
         })
     }
@@ -74,9 +76,10 @@ fn text(entries: &[Entry], options: &ListOptions) -> String {
         } else {
             format!("; sources {}", entry.sources.join(", "))
         };
+        let by_name = if entry.first_run { "" } else { "; by name only" };
         let _ = writeln!(
             text,
-            "{}\n    {}\n    {} cases, {} rounds, about {}{sources}",
+            "{}\n    {}\n    {} cases, {} rounds, about {}{sources}{by_name}",
             entry.id,
             entry.question,
             entry.cases.len(),
@@ -91,11 +94,13 @@ fn text(entries: &[Entry], options: &ListOptions) -> String {
         }
     }
     let whole: Duration = entries.iter().map(|e| e.takes).sum();
+    let first: Duration = entries.iter().filter(|e| e.first_run).map(|e| e.takes).sum();
     let (with, all) = claims_with_an_experiment();
     let _ = write!(
         text,
-        "All of them: about {}\nThey decide {with} of the {all} published claims; the others wait for experiments to come",
-        minutes(whole)
+        "All of them: about {}; those that a run without names measures: about {}\nThey decide {with} of the {all} published claims; the others wait for experiments to come",
+        minutes(whole),
+        minutes(first)
     );
     text
 }

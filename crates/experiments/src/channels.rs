@@ -1,0 +1,103 @@
+//! What the experiments share in which units wake each other: the words for units, means and placement
+//! (`guests/c/channel.h`).
+
+use threadgauge_lab::point::refused;
+use threadgauge_lab::prelude::*;
+use threadgauge_machine::allowed_cpus;
+
+words! {
+    /// What is woken.
+    pub enum Unit {
+        /// By fork.
+        Process = "process",
+        /// By pthread_create.
+        Thread = "thread",
+        /// By clone with shared memory, but a process of its own: a thread as it was before NPTL.
+        SharedProcess = "shared-process",
+        /// A stack of its own in one thread, which the kernel knows nothing of.
+        Coroutine = "coroutine",
+    }
+}
+
+impl Unit {
+    /// One of them, and how it is made, to follow a number.
+    pub const fn made_by(self) -> &'static str {
+        match self {
+            Self::Process => "process by fork",
+            Self::Thread => "thread by pthread_create",
+            Self::SharedProcess => "process by clone with shared memory",
+            Self::Coroutine => "coroutine by makecontext",
+        }
+    }
+
+    /// Its column in the table of threads and processes.
+    pub const fn kind(self) -> &'static str {
+        match self {
+            Self::SharedProcess => "process in shared memory",
+            _ => self.name(),
+        }
+    }
+}
+
+words! {
+    /// By what one unit wakes another.
+    pub enum Means {
+        /// 8 bytes through a pipe.
+        Pipe = "pipe",
+        /// A counter in the kernel.
+        Eventfd = "eventfd",
+        /// A word in memory, and a system call only to sleep and to wake.
+        Futex = "futex",
+        /// A mutex and a condition variable of the C library.
+        Condvar = "condvar",
+        /// 8 bytes through a pair of Unix sockets.
+        Unix = "unix",
+        /// 8 bytes through a TCP connection over the loopback address.
+        Tcp = "tcp",
+        /// Nobody sleeps: whoever waits looks at a word in memory again and again.
+        Spin = "spin",
+        /// A jump to the other stack, by coroutines alone.
+        Jump = "jump",
+    }
+}
+
+words! {
+    /// On which CPUs units are that wake each other.
+    pub enum Placement {
+        /// All on one.
+        Same = "same",
+        /// In turns on two CPUs of different cores, where there are such: whoever wakes, wakes another CPU.
+        Across = "across",
+        /// Wherever the scheduler puts them, on all.
+        Free = "free",
+    }
+}
+
+impl Placement {
+    /// Whether a case is on as many CPUs as its placement is about.
+    ///
+    /// # Errors
+    ///
+    /// Says how many it must be.
+    pub fn check(self, params: &Params) -> Result<(), CaseError> {
+        match (self, params.int("cpus")) {
+            (Self::Same, Some(1)) | (Self::Across, Some(2)) | (Self::Free, _) => Ok(()),
+            (Self::Same, _) => Err(refused(params, "cpus", "1, where placement is same")),
+            (Self::Across, _) => Err(refused(params, "cpus", "2, where placement is across")),
+        }
+    }
+
+    /// The CPUs that units are pinned to one after the other, for the program in C: those that this worker may use.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be read.
+    pub fn pinned(self) -> Result<String, CaseError> {
+        if self != Self::Across {
+            return Ok("-".to_owned());
+        }
+        let cpus = allowed_cpus().map_err(|e| CaseError::failed("reading which CPUs may be used", e))?;
+        let numbers: Vec<String> = cpus.iter().map(|cpu| cpu.to_string()).collect();
+        Ok(numbers.join(","))
+    }
+}

@@ -1,0 +1,836 @@
+//! Question: what does a switch to another thread cost, and to another process?
+//!
+//! How it is measured is said in `EXPERIMENT`, which `explain` and the report print. `guests/c/ring.c` does it.
+
+use threadgauge_lab::point::refused;
+use threadgauge_lab::prelude::*;
+use threadgauge_results::{Figure, Table, units};
+
+use crate::channels::{Means, Placement, Unit};
+use crate::guests::{RING, ask};
+
+/// Time of a hop: of reading the array, and handing the token on.
+const HOP: Metric = metric("ns_per_hop", "ns");
+const SWITCHES: Metric = metric("switches_per_hop", "switches");
+
+words! {
+    /// Where the token goes.
+    enum Hop { ToOther = "to-other", ToItself = "to-itself" }
+}
+
+point! {
+    /// A point of the grid.
+    struct Case {
+        unit: Unit,
+        means: Means,
+        /// Units in the ring, and channels.
+        ring: u64 = 2..=16_384,
+        /// What a unit reads when the token comes, KiB.
+        kib: u64 = 0..=1_048_576,
+        hop: Hop,
+        placement: Placement,
+        cpus: u64 = 1..,
+    }
+}
+
+/// What it asks, how it measures, and the functions that do.
+pub const EXPERIMENT: Experiment = Experiment {
+    id: "ring",
+    question: "What does a switch to another thread cost, and to another process, with how many of them and how much memory?",
+    first_run: true,
+    sources: &["003", "004"],
+    primary: &[HOP],
+    how: "A token goes round a ring of threads or processes, from a small C program, which reads as lmbench's lat_ctx does: \
+          whoever gets the token reads all of a private array (`kib`) and writes 8 bytes into the pipe of the next. \
+          `ns_per_hop` is the time of the laps over the hops. Laps of 5 ms are the warm-up, laps of the 40 ms after \
+          them are timed. A switch is the hop less the hop of a unit of the same kind that sends \
+          itself the token through the same pipes (hop=to-itself), by round.",
+    control: "hop=to-itself: the same reads, writes and array without a switch, the array in its cache, which is what lmbench \
+              takes off. A switch therefore has in it what the caches lose. Coroutines that jump to each other are the \
+              floor: the kernel knows nothing of them.",
+    traps: &[
+        "Placement decides: on one CPU the next unit runs when the last sleeps. Across two, one CPU has to wake the other, \
+         which in a virtual machine takes ten times as long. Left to the scheduler (placement=free) it is either.",
+        "A hop may be more than one switch: a unit that wakes the next may lose the CPU to it before it sleeps itself, and \
+         then needs it once more (switches_per_hop, by getrusage).",
+        "What lmbench takes off is measured with one array in its cache, so that with large arrays most of a switch is \
+         reading memory again. Arrays are in small pages: the kernel would put those of threads, which lie side by side, \
+         into huge ones.",
+        "Threads have one table of descriptors, which the kernel counts users of at every read and write; a lone process \
+         goes without. The baseline is of the same kind for that reason, its main thread asleep.",
+        "There is one token, so that one unit runs at a time: this is the time of handing on, not what many CPUs can do.",
+    ],
+    source: "Source 004 made lmbench's lat_ctx pass its token among threads (lat_thread_ctx), on 1, 4 and 8 CPUs with \
+             placement left to the scheduler; its figures are missing (N-35). lmbench drops results of 0 and less; here \
+             what cannot be told from 0 is below resolution. Source 003 says both that threads switch faster and that \
+             processes do (N-08), and measured neither.",
+    plan,
+    run,
+    read,
+};
+
+/// How long the laps are repeated before they are timed, and then.
+const WARM: Duration = Duration::from_millis(5);
+const TIMED: Duration = Duration::from_millis(40);
+
+/// lmbench's, but for 24.
+const RINGS: [u64; 8] = [2, 4, 8, 16, 32, 64, 96, 1024];
+/// The largest ring of the sources.
+const MOST: u64 = 96;
+const KIB: [u64; 5] = [0, 4, 16, 64, 256];
+/// The sizes that a claim is about.
+const CLAIMED_KIB: [u64; 2] = [0, 16];
+const BOTH: [Unit; 2] = [Unit::Thread, Unit::Process];
+const OTHER_MEANS: [Means; 5] = [
+    Means::Eventfd,
+    Means::Futex,
+    Means::Condvar,
+    Means::Unix,
+    Means::Tcp,
+];
+
+/// Two threads that hand on nothing but the token, on one CPU.
+const THREADS: Case = Case {
+    unit: Unit::Thread,
+    means: Means::Pipe,
+    ring: 2,
+    kib: 0,
+    hop: Hop::ToOther,
+    placement: Placement::Same,
+    cpus: 1,
+};
+const PROCESSES: Case = THREADS.unit(Unit::Process);
+const COROUTINES: Case = THREADS.unit(Unit::Coroutine).means(Means::Jump);
+
+impl Case {
+    /// The same work without a switch. One unit is on one CPU, wherever the others were.
+    const fn alone(self) -> Self {
+        self.hop(Hop::ToItself).placement(Placement::Same).cpus(1)
+    }
+
+    const fn across(self) -> Self {
+        self.placement(Placement::Across).cpus(2)
+    }
+
+    const fn free(self, cpus: u64) -> Self {
+        self.placement(Placement::Free).cpus(cpus)
+    }
+
+    fn time(self) -> Statistic {
+        HOP.of(self)
+    }
+
+    /// A switch: the hop without what the token itself costs.
+    fn switch(self) -> Statistic {
+        match self.unit {
+            Unit::Coroutine => self.time(),
+            _ => self.time().less(self.alone().time()),
+        }
+    }
+
+    /// Reads parameters, which `--set` may have changed.
+    fn possible(params: &Params) -> Result<Self, CaseError> {
+        let case = Self::read(params)?;
+        let wants = |name, wanted: &str| Err(refused(params, name, wanted));
+        if (case.unit == Unit::Coroutine) != (case.means == Means::Jump) {
+            return wants("means", "jump for coroutines, and for them alone");
+        }
+        if case.means == Means::Spin {
+            return wants("means", "one that units sleep by; `wake` has units that spin");
+        }
+        if case.unit == Unit::Coroutine && case.placement != Placement::Same {
+            return wants("placement", "same: coroutines are on one CPU");
+        }
+        if case.hop == Hop::ToItself && (case.unit == Unit::Coroutine || case.placement != Placement::Same) {
+            return wants("hop", "to-other, but for units of the kernel with placement=same");
+        }
+        if case.placement == Placement::Across && case.ring % 2 != 0 {
+            return wants("ring", "even, where placement is across");
+        }
+        case.placement.check(params).map(|()| case)
+    }
+
+    fn planned(self, site: &Site) -> PlannedCase {
+        let mib = self.units() * self.kib / 1024;
+        let fits = mib <= site.free_memory_mib / 2;
+        let lack = || Lack::memory(2 * mib, site.free_memory_mib);
+        PlannedCase {
+            skip: RING.missing().or_else(|| (!fits).then(lack)),
+            ..PlannedCase::new(self, self.takes())
+        }
+    }
+
+    const fn units(self) -> u64 {
+        match self.hop {
+            Hop::ToOther => self.ring,
+            Hop::ToItself => 1,
+        }
+    }
+
+    /// On a virtual machine with two CPUs.
+    fn takes(self) -> Duration {
+        let each_us = match self.unit {
+            Unit::Process => 170,
+            Unit::Thread | Unit::SharedProcess => 40,
+            Unit::Coroutine => 1,
+        };
+        // Its pages, and reading them on the way of a lap or two.
+        let array_us = self.kib / 4 + self.kib / 16;
+        let work = WARM * 2 + TIMED * 5 / 4;
+        Duration::from_micros(10_000 + self.units() * (each_us + array_us)) + work
+    }
+}
+
+/// The sizes of rings of a profile.
+fn rings(profile: Profile) -> &'static [u64] {
+    profile.pick(&[2, 16, MOST], &RINGS[..7], &RINGS)
+}
+
+fn plan(site: &Site) -> Plan {
+    let profile = site.profile;
+    let all_cpus = (site.cpus.len() as u64).max(2);
+    let sizes = profile.pick(&CLAIMED_KIB[..], &KIB, &KIB);
+    let mut cases = Vec::new();
+    // With and without a switch.
+    let mut both_hops = |case: Case| cases.extend([case, case.alone()]);
+    for unit in BOTH {
+        for &kib in sizes {
+            for &ring in rings(profile) {
+                both_hops(THREADS.unit(unit).kib(kib).ring(ring));
+            }
+        }
+    }
+    for &ring in profile.pick(&[2][..], &[2, 16, MOST], &RINGS) {
+        both_hops(THREADS.unit(Unit::SharedProcess).ring(ring));
+    }
+    for unit in profile.pick(&BOTH[..1], &BOTH, &BOTH) {
+        let rings = profile.pick(&[2, MOST][..], rings(profile), rings(profile));
+        cases.extend(
+            rings
+                .iter()
+                .map(|&ring| THREADS.unit(*unit).ring(ring).free(all_cpus)),
+        );
+    }
+    cases.extend(BOTH.map(|unit| THREADS.unit(unit).across()));
+    for &ring in profile.pick(&[2][..], rings(profile), rings(profile)) {
+        cases.push(COROUTINES.ring(ring));
+    }
+    for means in profile.pick(&[][..], &OTHER_MEANS, &OTHER_MEANS) {
+        for unit in BOTH {
+            let case = THREADS.unit(unit).means(*means);
+            cases.extend([case, case.across()]);
+        }
+    }
+    Plan {
+        cases: cases.into_iter().map(|case| case.planned(site)).collect(),
+        reference: THREADS.params(),
+        budget: Duration::from_secs(profile.pick(20, 300, 2 * 3600)),
+    }
+}
+
+fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
+    const NAMES: [&str; 4] = ["wall_ns", "hops", "all_hops", "switches"];
+    let case = Case::possible(params)?;
+    let program = RING.load()?;
+    let found = ask(
+        worker,
+        program.command(),
+        &[
+            &case.unit.name(),
+            &case.means.name(),
+            &case.ring,
+            &(case.kib * 1024),
+            &case.hop.name(),
+            &case.placement.pinned()?,
+            &WARM.as_nanos(),
+            &TIMED.as_nanos(),
+        ],
+        PlannedCase::new(case, case.takes()).deadline(),
+        NAMES,
+        case.unit.made_by(),
+    )?;
+    let [wall_ns, hops, all_hops, switches] = found.values.map(|figure| figure as f64);
+    worker.record(HOP, wall_ns * found.stretch / hops.max(1.0));
+    worker.record(SWITCHES, switches / all_hops.max(1.0));
+    Ok(())
+}
+
+/// A switch among processes over one among threads, by pipe on one CPU: for claims about all that a process costs.
+pub fn process_over_thread() -> Statistic {
+    PROCESSES.switch().over(THREADS.switch())
+}
+
+/// The same of processes that share memory.
+pub fn shared_process_over_thread() -> Statistic {
+    let shared = THREADS.unit(Unit::SharedProcess);
+    shared.switch().over(THREADS.switch())
+}
+
+fn read(view: &View<'_>) -> Answer {
+    Answer {
+        answer: answer(view),
+        claims: claims(view),
+        facts: facts(view),
+        comparisons: comparisons(view),
+        figures: charts(view),
+        tables: vec![parts(view)],
+        costs: costs(view),
+        ..Answer::default()
+    }
+}
+
+/// By how much a switch among threads grows from the smallest ring to the largest of the sources.
+fn growth(placed: impl Fn(Case) -> Case) -> Statistic {
+    let of = |ring| placed(THREADS.ring(ring)).switch();
+    of(MOST).over(of(2))
+}
+
+fn claims(view: &View<'_>) -> Vec<Claim> {
+    const LIBRARIES: &str =
+        "needs LinuxThreads beside NPTL, and this system's C library has one thread library";
+    const SMT: &str =
+        "needs the same machine with SMT on and off: run once with each and compare the two result folders";
+    let cells: Vec<(u64, u64)> = CLAIMED_KIB
+        .into_iter()
+        .flat_map(|kib| rings(view.profile).iter().map(move |&ring| (ring, kib)))
+        .filter(|(ring, _)| *ring <= MOST)
+        .collect();
+    let of_each = |over: Unit, under: Unit| {
+        let cell = |&(ring, kib): &(u64, u64)| {
+            let of = |unit| THREADS.unit(unit).ring(ring).kib(kib).switch();
+            (format!("ring={ring},kib={kib}"), of(over).over(of(under)))
+        };
+        each(Quote::Smallest, cells.iter().map(cell))
+    };
+    vec![
+        (
+            "thread-switch-cheaper-than-process-switch",
+            of_each(Unit::Process, Unit::Thread),
+        ),
+        (
+            "process-switch-faster-than-thread-switch",
+            of_each(Unit::Thread, Unit::Process),
+        ),
+        (
+            "switch-cost-steep-on-one-cpu-gentle-on-smp",
+            on_all_cpus(view, |all| {
+                growth(|case| case).over(growth(|case| case.free(all))).into()
+            }),
+        ),
+        ("libraries-switch-alike", not_testable(LIBRARIES)),
+        ("smt-no-effect-on-switching", not_testable(SMT)),
+    ]
+}
+
+/// The figure of a switch where it can be told from 0.
+fn resolved(view: &View<'_>, case: Case) -> Option<Estimate> {
+    let switch = case.switch();
+    let is_difference = case.unit != Unit::Coroutine;
+    view.estimate(&switch)
+        .filter(|_| !is_difference || view.resolved(&switch))
+}
+
+/// The same as text.
+fn shown(view: &View<'_>, case: Case) -> String {
+    match resolved(view, case) {
+        Some(switch) => switch.show("ns"),
+        None if view.measured(&case.switch()) => "below resolution".to_owned(),
+        None => String::new(),
+    }
+}
+
+fn answer(view: &View<'_>) -> String {
+    let plain = |case: Case| Some(resolved(view, case)?.plain("ns"));
+    let (Some(thread), Some(process)) = (plain(THREADS), plain(PROCESSES)) else {
+        return "The cells that would answer this have no figures in this run, or none above the cost of the token itself."
+            .to_owned();
+    };
+    let times = view.estimate(&process_over_thread());
+    let times = times.map_or_else(String::new, |times| {
+        format!(", {} times as much", times.plain("ratio"))
+    });
+    let mut says =
+        format!("On one CPU a switch to another thread takes {thread}, to another process {process}{times}.");
+    if let Some(across) = view.estimate(&THREADS.across().time()) {
+        says += &format!(
+            " Handing the token to a thread on another CPU takes {}.",
+            across.plain("ns")
+        );
+    }
+    says
+}
+
+fn facts(view: &View<'_>) -> Vec<Finding> {
+    let fact = |of: &Statistic, unit: &str, says: &str| {
+        let figure = view.estimate(of)?;
+        Some(figure.fact(says.replace("{}", &figure.show(unit)), unit))
+    };
+    let of_token = THREADS.alone().time();
+    let whole = PROCESSES.time().over(THREADS.time());
+    let twice = THREADS.ring(16);
+    let floor = THREADS.switch().over(COROUTINES.time());
+    let shared = shared_process_over_thread();
+    let grows = growth(|case| case);
+    let few = [
+        fact(
+            &of_token,
+            "ns",
+            "Of a hop between threads on one CPU, {} is the token itself: the same read and write without a \
+                                switch. lmbench takes that off, and so do the claims.",
+        ),
+        fact(
+            &whole,
+            "ratio",
+            "With the token's own cost left in, a hop between two processes takes {} times as long as one \
+                               between two threads.",
+        ),
+        fact(
+            &SWITCHES.of(twice),
+            "ratio",
+            "In a ring of 16 threads on one CPU a hop is {} switches: a unit that is woken \
+                                            may run before the one that woke it sleeps.",
+        ),
+        fact(
+            &shared,
+            "ratio",
+            "A switch between processes that share their memory, as threads did before NPTL, takes {} \
+                                times as long as between threads.",
+        ),
+        fact(
+            &grows,
+            "ratio",
+            "From 2 threads to 96 on one CPU a switch becomes {} times as long.",
+        ),
+        fact(
+            &floor,
+            "ratio",
+            "A switch between threads on one CPU takes {} times as long as a jump between two coroutines, \
+                               which is the floor.",
+        ),
+    ];
+    let unresolved = BOTH
+        .into_iter()
+        .flat_map(|unit| KIB.map(|kib| THREADS.unit(unit).kib(kib)));
+    let unresolved =
+        unresolved.filter(|&case| view.measured(&case.switch()) && resolved(view, case).is_none());
+    let unresolved = unresolved.map(|case| {
+        let says = format!(
+            "A switch between two units of kind {} that read {} KiB each is below resolution: it cannot be told from 0.",
+            case.unit.name(),
+            case.kib
+        );
+        Finding::fact(says, None, None, "ns")
+    });
+    few.into_iter().flatten().chain(unresolved).collect()
+}
+
+fn comparisons(view: &View<'_>) -> Vec<Pair> {
+    let by_kind = KIB
+        .into_iter()
+        .flat_map(|kib| RINGS.map(|ring| THREADS.kib(kib).ring(ring)));
+    let by_kind = by_kind.map(|threads| (threads, threads.unit(Unit::Process)));
+    let by_means = BOTH.into_iter().flat_map(|unit| {
+        OTHER_MEANS.into_iter().flat_map(move |means| {
+            let pipe = THREADS.unit(unit);
+            [
+                (pipe, pipe.means(means)),
+                (pipe.across(), pipe.across().means(means)),
+            ]
+        })
+    });
+    let placed = BOTH.map(|unit| (THREADS.unit(unit), THREADS.unit(unit).across()));
+    let is_planned = |case: Case| view.planned(case).next().is_some();
+    by_kind
+        .chain(by_means)
+        .chain(placed)
+        .filter(|(a, b)| is_planned(*a) && is_planned(*b))
+        .map(|(a, b)| Pair::of(&a.time(), &b.time()))
+        .collect()
+}
+
+/// One CPU, and all where there are several: in words, and cases placed so.
+fn placements(view: &View<'_>) -> Vec<(String, Box<dyn Fn(Case) -> Case>)> {
+    let mut all: Vec<(String, Box<dyn Fn(Case) -> Case>)> =
+        vec![("one CPU".to_owned(), Box::new(|case| case))];
+    if let Some(cpus) = view.all_cpus() {
+        all.push((
+            format!("{cpus} CPUs"),
+            Box::new(move |case: Case| case.free(cpus)),
+        ));
+    }
+    all
+}
+
+fn charts(view: &View<'_>) -> Vec<Figure> {
+    let line = |case: Case| RINGS.map(move |ring| (ring, case.ring(ring).switch().times(1e-3)));
+    let over_ring = |id: &str, title: &str| {
+        Chart::new(view, id, title)
+            .x(Scale::Log, "units in the ring")
+            .y(Scale::Linear, "time of a switch, µs")
+    };
+    let by_size = BOTH.map(|unit| {
+        let title = format!("A switch to another {} on one CPU, by the memory each reads", unit.name());
+        let note = "A hop less the token's own cost. Source 004's figures, of lmbench's lat_ctx and its form for threads, \
+                    have these axes; their data are missing.";
+        KIB.into_iter().fold(
+            over_ring(&format!("sizes-{}", unit.name()), &title).note(note).at_least(2),
+            |chart, kib| chart.line(format!("{kib} KiB"), line(THREADS.unit(unit).kib(kib))),
+        )
+    });
+    let mut kinds = over_ring(
+        "kinds",
+        "A switch with nothing to read, on one CPU and on several",
+    )
+    .note("On several CPUs placement is left to the scheduler, as the sources left it.")
+    .at_least(2);
+    for (on, placed) in placements(view) {
+        for unit in BOTH {
+            kinds = kinds.line(
+                format!("{} on {on}", unit.name()),
+                line(placed(THREADS.unit(unit))),
+            );
+        }
+    }
+    kinds = kinds.line("coroutines", line(COROUTINES));
+    let mut means = Chart::new(
+        view,
+        "means",
+        "Handing a token to one other, by means and placement",
+    )
+    .note("The whole hop, with what the token itself costs; two units.")
+    .x(Scale::Category, "means")
+    .y(Scale::Log, "time of a hop, µs");
+    for unit in BOTH {
+        for (on, placed) in [
+            ("the same CPU", THREADS.unit(unit)),
+            ("two CPUs", THREADS.unit(unit).across()),
+        ] {
+            let of = |means: Means| (means.name(), placed.means(means).time().times(1e-3));
+            let all = [&[Means::Pipe][..], &OTHER_MEANS].concat();
+            means = means.line(format!("{} on {on}", unit.name()), all.into_iter().map(of));
+        }
+    }
+    let [threads, processes] = by_size;
+    [kinds, threads, processes, means]
+        .into_iter()
+        .filter_map(Chart::drawn)
+        .collect()
+}
+
+/// A hop with and without what lmbench takes off.
+fn parts(view: &View<'_>) -> Table {
+    let mut rows = Vec::new();
+    for unit in [Unit::Thread, Unit::Process, Unit::SharedProcess, Unit::Coroutine] {
+        let base = if unit == Unit::Coroutine {
+            COROUTINES
+        } else {
+            THREADS.unit(unit)
+        };
+        for kib in KIB {
+            for ring in [2, 16, MOST] {
+                let case = base.kib(kib).ring(ring);
+                if view.measured(&case.time()) {
+                    rows.push(vec![
+                        unit.name().to_owned(),
+                        ring.to_string(),
+                        kib.to_string(),
+                        view.shown(&case.time(), "ns"),
+                        view.shown(&case.alone().time(), "ns"),
+                        shown(view, case),
+                        view.value(&SWITCHES.of(case))
+                            .map_or_else(String::new, |n| units::figure(n, None, "ratio")),
+                    ]);
+                }
+            }
+        }
+    }
+    table(
+        "parts",
+        "A hop on one CPU, and what of it is the switch",
+        "The token's own cost is that of a unit which sends itself the token, its array in its cache, as lmbench has it.",
+        [
+            "unit",
+            "ring",
+            "KiB",
+            "hop",
+            "the token itself",
+            "switch",
+            "switches a hop",
+        ],
+        rows,
+    )
+}
+
+fn costs(view: &View<'_>) -> Vec<Cost> {
+    const SWITCH: &str = "switch, one CPU";
+    const HAND_OVER: &str = "hand over a token to another CPU";
+    let switch = |case: Case| {
+        resolved(view, case)?;
+        let how = "a ring of 2, less the token's own cost";
+        view.cost((SWITCH, case.unit.kind()), how, &case.switch(), "ns")
+    };
+    let across = |unit: Unit| {
+        let case = THREADS.unit(unit).across();
+        view.cost((HAND_OVER, unit.kind()), "by pipe", &case.time(), "ns")
+    };
+    let listed = |name: &str, cost: Option<Cost>| Some(cost?.named(name));
+    let costs = [
+        listed("switch to another thread", switch(THREADS)),
+        listed("switch to another process", switch(PROCESSES)),
+        switch(THREADS.unit(Unit::SharedProcess)),
+        switch(COROUTINES),
+        across(Unit::Thread),
+        across(Unit::Process),
+    ];
+    costs.into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+    use threadgauge_lab::testing;
+    use threadgauge_lab::view::ViewCase;
+    use threadgauge_results::{Need, Status, Verdict, claim, decide};
+
+    #[test]
+    fn the_token_goes_round_by_every_unit_and_means() {
+        let alone = [THREADS.alone(), PROCESSES.kib(4).alone()];
+        let by_means = BOTH
+            .into_iter()
+            .flat_map(|unit| OTHER_MEANS.map(|means| THREADS.unit(unit).means(means).ring(3)));
+        let others = [
+            THREADS.ring(5).kib(4),
+            PROCESSES.free(2),
+            THREADS.unit(Unit::SharedProcess),
+            COROUTINES.ring(7).kib(4),
+        ];
+        for case in by_means.chain(alone).chain(others) {
+            let sample = testing::sample(&EXPERIMENT, &case.params());
+            assert_eq!(sample.status, Status::Ok, "{case:?}: {:?}", sample.reason);
+            let value = |metric: Metric| sample.value(metric.name).unwrap();
+            assert!(value(HOP) > 0.0, "{case:?}");
+            let switches = case.hop == Hop::ToOther && case.unit != Unit::Coroutine;
+            assert_eq!(value(SWITCHES) > 0.2, switches, "{case:?}: {sample:?}");
+        }
+    }
+
+    #[test]
+    fn units_that_the_system_refuses_are_told_with_the_case() {
+        let program = RING.load().unwrap();
+        // Of this process: the shell has no such descriptor.
+        let path = program
+            .command()
+            .get_program()
+            .to_string_lossy()
+            .replace("self", &std::process::id().to_string());
+        let mut few = Command::new("/bin/sh");
+        // Stacks of 8 MiB, of which there is room for a dozen.
+        few.args([
+            "-c",
+            "ulimit -s 8192 && ulimit -v 120000 && exec \"$0\" \"$@\"",
+            &path,
+        ]);
+        let worker = testing::worker(&EXPERIMENT, &THREADS.params());
+        let arguments: [&dyn ToString; 8] = [&"thread", &"pipe", &64, &0, &"to-other", &"-", &1000, &1000];
+        let made_by = Unit::Thread.made_by();
+        let refused = ask(
+            &worker,
+            few,
+            &arguments,
+            Duration::from_secs(60),
+            ["wall_ns"],
+            made_by,
+        )
+        .unwrap_err();
+        let says = refused.to_string();
+        assert!(
+            says.starts_with("thread by pthread_create ") && says.contains(" was refused: "),
+            "{says}"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_in_words() {
+        for (params, says) in [
+            (
+                THREADS.means(Means::Jump).params(),
+                "means is jump; it must be jump for coroutines, and for them alone",
+            ),
+            (THREADS.means(Means::Spin).params(), "`wake` has units that spin"),
+            (
+                COROUTINES.across().params(),
+                "placement is across; it must be same: coroutines",
+            ),
+            (
+                COROUTINES.hop(Hop::ToItself).params(),
+                "hop is to-itself; it must be to-other",
+            ),
+            (
+                THREADS.across().hop(Hop::ToItself).params(),
+                "hop is to-itself; it must be to-other",
+            ),
+            (
+                THREADS.cpus(2).params(),
+                "cpus is 2; it must be 1, where placement is same",
+            ),
+            (
+                THREADS.across().cpus(4).params(),
+                "cpus is 4; it must be 2, where placement is across",
+            ),
+            (THREADS.across().ring(3).params(), "ring is 3; it must be even"),
+            (THREADS.ring(1).params(), "ring is 1; it must be a number from 2"),
+        ] {
+            let error = Case::possible(&params).unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
+        }
+    }
+
+    #[test]
+    fn every_case_is_there_once_and_can_be_read() {
+        for profile in [Profile::Quick, Profile::Standard, Profile::Paper] {
+            let cases = plan(&testing::site(profile, 4)).cases;
+            let mut ids: Vec<String> = cases.iter().map(|c| c.params.to_string()).collect();
+            assert!(
+                cases
+                    .iter()
+                    .all(|c| Case::possible(&c.params).is_ok() && c.skip.is_none())
+            );
+            ids.sort();
+            ids.dedup();
+            assert_eq!(ids.len(), cases.len(), "{} plans a case twice", profile.name());
+        }
+    }
+
+    #[test]
+    fn what_the_machine_lacks_is_said_and_the_rest_is_planned() {
+        let site = Site {
+            free_memory_mib: 300,
+            ..testing::site(Profile::Paper, 1)
+        };
+        let mut plan = plan(&site);
+        plan.fit(&site);
+        let lacks = |need| {
+            plan.cases
+                .iter()
+                .filter(|c| c.skip.as_ref().is_some_and(|l| l.of == need))
+                .count()
+        };
+        let elsewhere = |c: &&PlannedCase| c.params.int("cpus") != Some(1);
+        assert_eq!(lacks(Need::Cpus), plan.cases.iter().filter(elsewhere).count());
+        // 1,024 arrays of 256 KiB, of threads and of processes.
+        assert_eq!(lacks(Need::Memory), 2);
+        assert!(plan.cases.len() > 100);
+    }
+
+    const NOISE: [f64; 7] = [1.0, 1.01, 0.99, 1.02, 0.98, 1.005, 0.995];
+
+    /// A hop of so many ns, 1,000 of which are the token's, of both kinds, on one CPU and on two.
+    fn run_of(hop_ns: impl Fn(Case) -> f64) -> View<'static> {
+        let cases = plan(&testing::site(Profile::Quick, 2)).cases;
+        let of = |planned: PlannedCase| -> ViewCase {
+            let case = Case::possible(&planned.params).unwrap();
+            let ns = match case.hop {
+                Hop::ToItself => 1000.0,
+                Hop::ToOther => hop_ns(case),
+            };
+            testing::case(planned.params, [(HOP, NOISE.map(|n| n * ns).to_vec())])
+        };
+        testing::view("ring", Profile::Quick, cases.into_iter().map(of).collect())
+    }
+
+    fn verdict(view: &View<'_>, id: &str) -> Verdict {
+        let claims = claims(view);
+        let (_, test) = claims.iter().find(|(of, _)| *of == id).unwrap();
+        let claim = claim(id).expect("a published claim");
+        let found = decide(claim, &claim.unit, &test.evidence(view, claim), testing::ALPHA);
+        found.verdict.unwrap()
+    }
+
+    const CHEAPER: &str = "thread-switch-cheaper-than-process-switch";
+    const DEARER: &str = "process-switch-faster-than-thread-switch";
+    const STEEP: &str = "switch-cost-steep-on-one-cpu-gentle-on-smp";
+
+    #[test]
+    fn claims_compare_switches_and_not_hops() {
+        let hops = |process_ns: f64| {
+            run_of(move |case| {
+                if case.unit == Unit::Process {
+                    process_ns
+                } else {
+                    2000.0
+                }
+            })
+        };
+        // Switches of 2,500 and 1,000; hops of 3,500 and 2,000.
+        assert_eq!(verdict(&hops(3500.0), CHEAPER), Verdict::Holds);
+        assert_eq!(verdict(&hops(3500.0), DEARER), Verdict::DoesNotHold);
+        assert_eq!(verdict(&hops(2100.0), CHEAPER), Verdict::DoesNotHold);
+        assert_eq!(verdict(&hops(1700.0), DEARER), Verdict::Holds);
+    }
+
+    #[test]
+    fn one_cell_that_does_not_satisfy_it_refutes_a_claim_about_each() {
+        let view = run_of(|case| match (case.unit, case.ring) {
+            (Unit::Process, MOST) => 2100.0,
+            (Unit::Process, _) => 3500.0,
+            _ => 2000.0,
+        });
+        assert_eq!(verdict(&view, CHEAPER), Verdict::DoesNotHold);
+    }
+
+    #[test]
+    fn growth_is_set_against_growth_elsewhere_and_needs_several_cpus() {
+        let steep = run_of(|case| match (case.ring, case.cpus) {
+            (MOST, 1) => 5000.0,
+            _ => 2000.0,
+        });
+        assert_eq!(verdict(&steep, STEEP), Verdict::Holds);
+        let alike = run_of(|case| if case.ring == MOST { 5000.0 } else { 2000.0 });
+        assert_eq!(verdict(&alike, STEEP), Verdict::DoesNotHold);
+        let one = testing::changed(steep, |cases| {
+            for case in cases.iter_mut().filter(|c| c.params.int("cpus") == Some(2)) {
+                *case = testing::lacking(case.params.clone(), Lack::cpus(2, 1));
+            }
+        });
+        assert_eq!(verdict(&one, STEEP), Verdict::NotTestable);
+    }
+
+    #[test]
+    fn a_switch_that_cannot_be_told_from_0_is_below_resolution_and_no_cost() {
+        let view = run_of(|case| if case.unit == Unit::Thread { 1000.0 } else { 2000.0 });
+        let view = testing::changed(view, |cases| {
+            let own = THREADS.params();
+            let case = cases.iter_mut().find(|c| c.params == own).unwrap();
+            let around = NOISE.iter().rev().map(|n| n * 1000.0).collect();
+            *case = testing::case(own, [(HOP, around)]);
+        });
+        assert_eq!(shown(&view, THREADS), "below resolution");
+        assert!(
+            shown(&view, PROCESSES).contains("µs"),
+            "{}",
+            shown(&view, PROCESSES)
+        );
+        let costs = costs(&view);
+        let switches: Vec<&str> = costs
+            .iter()
+            .filter(|c| c.what == "switch, one CPU")
+            .map(|c| c.kind.as_str())
+            .collect();
+        assert_eq!(switches, ["process", "process in shared memory", "coroutine"]);
+        assert!(facts(&view).iter().any(|f| {
+            f.says
+                .contains("kind thread that read 0 KiB each is below resolution")
+        }));
+    }
+
+    #[test]
+    fn without_figures_every_claim_has_a_verdict_and_the_answer_says_so() {
+        let nothing = testing::view("ring", Profile::Quick, Vec::new());
+        for id in [CHEAPER, DEARER, STEEP] {
+            assert_eq!(verdict(&nothing, id), Verdict::NotMeasured, "{id}");
+        }
+        assert!(answer(&nothing).contains("no figures in this run"));
+        assert!(charts(&nothing).is_empty());
+    }
+}
