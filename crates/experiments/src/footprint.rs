@@ -12,6 +12,7 @@ use threadgauge_results::{Table, units};
 
 use crate::create::{self, Unit};
 use crate::guests::{IDLE, figures};
+use crate::ring;
 
 /// Memory of an idle unit: the sum of the four parts.
 const MEMORY: Metric = metric("bytes_per_unit", "B");
@@ -61,6 +62,7 @@ const KINDS: [(&str, Case); 3] = [
 pub const EXPERIMENT: Experiment = Experiment {
     id: "footprint",
     question: "What memory does a thread or a process take that does nothing?",
+    first_run: true,
     sources: &["003", "000"],
     primary: &[MEMORY],
     how: "A small C program makes units that wait on a futex: processes by fork, or threads with stacks of 8 MiB (the usual \
@@ -191,7 +193,7 @@ fn memory(case: Case) -> Statistic {
 }
 
 /// A process over a thread.
-fn process_to_thread() -> Statistic {
+fn process_over_thread() -> Statistic {
     memory(PROCESS).over(memory(THREAD))
 }
 
@@ -220,7 +222,7 @@ fn sentence(view: &View<'_>) -> String {
         return "Idle processes and threads were not both measured in this run.".to_owned();
     };
     let times = view
-        .estimate(&process_to_thread())
+        .estimate(&process_over_thread())
         .map(|times| times.plain("ratio"));
     let times = times.map_or_else(String::new, |times| format!(", {times} times as much"));
     let small = bytes(SMALL_THREAD).map_or_else(String::new, |small| {
@@ -232,30 +234,40 @@ fn sentence(view: &View<'_>) -> String {
 fn claims(view: &View<'_>) -> Vec<Claim> {
     vec![
         ("threads-are-not-free", memory(THREAD).times(1.0 / 1024.0).into()),
-        ("process-memory-heavier-than-thread", process_to_thread().into()),
-        ("process-costs-30-threads", costs_30(view)),
+        ("process-memory-heavier-than-thread", process_over_thread().into()),
+        ("process-costs-30-threads", cost(view)),
     ]
 }
 
-/// Source 003 says "cost" and means time and memory: creation, switching and memory, each as a ratio.
-fn costs_30(view: &View<'_>) -> Test {
-    let of_memory = process_to_thread();
-    let shown = |of: &str, ratio: &Statistic| {
-        let times = view
-            .estimate(ratio)
-            .map_or_else(|| "not measured".to_owned(), |e| e.show("ratio"));
-        format!("{of} {times}")
-    };
-    not_measured(format!(
-        "needs the experiment ring for switching, which is still to come; a process over a thread: {}, {}",
-        shown("creation", &creation()),
-        shown("memory", &of_memory)
-    ))
+/// What a process costs over a thread, in the three meanings of the source's "cost".
+fn costs_over_thread() -> [(&'static str, Statistic); 3] {
+    [
+        (
+            "making and ending",
+            create::process_over_thread().in_experiment(create::EXPERIMENT.id),
+        ),
+        (
+            "switching",
+            ring::process_over_thread().in_experiment(ring::EXPERIMENT.id),
+        ),
+        ("memory", process_over_thread()),
+    ]
 }
 
-/// A process over a thread in `create`, on one CPU.
-fn creation() -> Statistic {
-    create::process_to_thread().in_experiment(create::EXPERIMENT.id)
+/// The geometric mean of the three.
+fn cost_over_thread() -> Statistic {
+    Statistic::geometric_mean(costs_over_thread().map(|(_, ratio)| ratio))
+}
+
+/// Two of the three are of other experiments, which a run may leave out.
+fn cost(view: &View<'_>) -> Test {
+    let [making, switching, _] = costs_over_thread();
+    if [making, switching].iter().all(|(_, ratio)| view.measured(ratio)) {
+        return cost_over_thread().into();
+    }
+    not_measured(
+        "needs the costs of making and of switching as well: `threadgauge run create ring footprint` has them",
+    )
 }
 
 fn facts(view: &View<'_>) -> Vec<Finding> {
@@ -281,10 +293,23 @@ fn facts(view: &View<'_>) -> Vec<Finding> {
         );
         Some(lost.fact(says, "ratio"))
     };
+    let whole_cost = || {
+        let whole = view.estimate(&cost_over_thread())?;
+        let shown =
+            |(of, ratio): (&str, Statistic)| Some(format!("{of} {}", view.estimate(&ratio)?.show("ratio")));
+        let each: Vec<String> = costs_over_thread().into_iter().filter_map(shown).collect();
+        let says = format!(
+            "A process costs {} threads, as the geometric mean of three ratios: {}.",
+            whole.show("ratio"),
+            each.join(", ")
+        );
+        Some(whole.fact(says, "ratio"))
+    };
     KINDS
         .into_iter()
         .filter_map(made_of)
         .chain(KINDS.into_iter().filter_map(control))
+        .chain(whole_cost())
         .collect()
 }
 
@@ -453,6 +478,45 @@ mod tests {
         );
         let few = view(&[(PROCESS.count(100), 117.0), (THREAD.count(100), 35.0)]);
         assert_eq!(verdict(&few, "threads-are-not-free"), Some(Verdict::NotMeasured));
+    }
+
+    #[test]
+    fn what_a_process_costs_is_of_three_experiments() {
+        let id = "process-costs-30-threads";
+        let alone = view(&[(PROCESS, 117.0), (THREAD, 35.0)]);
+        assert_eq!(verdict(&alone, id), Some(Verdict::NotMeasured));
+        let cell = |statistic: Statistic, value: f64| {
+            let cells: Vec<(Params, String)> = statistic
+                .cells()
+                .into_iter()
+                .map(|cell| (cell.pattern.clone(), cell.metric.clone()))
+                .collect();
+            cells.into_iter().enumerate().map(move |(i, (params, name))| {
+                let metric = Metric {
+                    name: name.leak(),
+                    unit: "ns",
+                };
+                testing::case(params, [(metric, vec![if i == 0 { value } else { 1.0 }; 7])])
+            })
+        };
+        let mut cases = alone.cases.clone();
+        cases.insert(
+            "create".to_owned(),
+            cell(create::process_over_thread(), 8.0).collect(),
+        );
+        cases.insert(
+            "ring".to_owned(),
+            cell(ring::process_over_thread(), 1.0).collect(),
+        );
+        let whole = View {
+            cases: &cases,
+            ..alone
+        };
+        // The cube root of 8 by 1 by 117/35.
+        let says = "A process costs 2.99 [2.99, 2.99] threads, as the geometric mean of three ratios: making and ending 8.00 \
+                    [8.00, 8.00], switching 1.00 [1.00, 1.00], memory 3.34 [3.34, 3.34].";
+        assert_eq!(facts(&whole).last().unwrap().says, says);
+        assert_eq!(verdict(&whole, id), Some(Verdict::DoesNotHold));
     }
 
     #[test]

@@ -106,7 +106,7 @@ impl Guest {
     ) -> Result<Found<F>, CaseError> {
         match self.ask_or_refused(worker, input, arguments, deadline, unit)? {
             Ended::Done(found) => Ok(found),
-            Ended::Refused { refusal, .. } => Err(refusal.into()),
+            Ended::Refused { refusal, .. } => Err(refusal.failure()),
         }
     }
 
@@ -136,19 +136,20 @@ impl Guest {
         let mut answer = BufReader::new(child.stdout.take().expect("standard output is piped"));
         let mut said = String::new();
         let told = answer.read_line(&mut said).map_err(broken);
-        let told: Result<Result<F, Ended<F>>, CaseError> = match told.and_then(|_| parse(&said).map_err(CaseError::Failed)) {
-            // It waits and keeps its units, so that the limit can be found from what is in use.
-            Ok(Said::Refused { number, error }) => {
-                let refusal = refused_in(&child.id().to_string(), format!("{unit} {number}"), &error);
-                child.kill().map_err(broken)?;
-                Ok(Err(Ended::Refused {
-                    made: number.saturating_sub(1),
-                    refusal,
-                }))
-            }
-            Ok(Said::Done(figures)) => Ok(Ok(figures)),
-            Err(error) => Err(error),
-        };
+        let told: Result<Result<F, Ended<F>>, CaseError> =
+            match told.and_then(|_| parse(&said).map_err(CaseError::Failed)) {
+                // It waits and keeps its units, so that the limit can be found from what is in use.
+                Ok(Said::Refused { number, error }) => {
+                    let refusal = refused_in(&child.id().to_string(), format!("{unit} {number}"), &error);
+                    child.kill().map_err(broken)?;
+                    Ok(Err(Ended::Refused {
+                        made: number.saturating_sub(1),
+                        refusal,
+                    }))
+                }
+                Ok(Said::Done(figures)) => Ok(Ok(figures)),
+                Err(error) => Err(error),
+            };
         let mut more = String::new();
         answer.read_to_string(&mut more).map_err(broken)?;
         let status = child.wait().map_err(broken)?;

@@ -5,8 +5,8 @@
 pub mod calibration;
 pub mod create;
 pub mod footprint;
-pub mod limits;
 pub mod foreground;
+pub mod limits;
 pub mod null;
 pub mod oversubscription;
 pub mod print;

@@ -171,13 +171,27 @@ fn possible(params: &Params) -> Result<Case, CaseError> {
 
 fn plan(site: &Site) -> Plan {
     let count = site.profile.pick(CLAIMED, 4_000, 30_000);
-    let most = [THREADS, THREADS.stack_kib(SMALL_003_KIB), PROCESSES, THREADS.address_mib(0), PROCESSES.address_mib(0)];
-    let others = STACKS_KIB.map(|kib| [ADDRESS_003_MIB, 0].map(|mib| THREADS.stack_kib(kib).address_mib(mib)));
+    let most = [
+        THREADS,
+        THREADS.stack_kib(SMALL_003_KIB),
+        PROCESSES,
+        THREADS.address_mib(0),
+        PROCESSES.address_mib(0),
+    ];
+    let others =
+        STACKS_KIB.map(|kib| [ADDRESS_003_MIB, 0].map(|mib| THREADS.stack_kib(kib).address_mib(mib)));
     let others = others.concat().into_iter().filter(|case| !most.contains(case));
     let quick = site.profile == Profile::Quick;
-    let unchecked = CRASHED_003.into_iter().filter(|&count| !quick || count > BOUND_003);
-    let recursion = STACKS_KIB.into_iter().filter(|&kib| !quick || kib >= SMALL_003_KIB);
-    let cases = most.into_iter().chain(others.filter(|_| !quick)).map(|case| case.count(count));
+    let unchecked = CRASHED_003
+        .into_iter()
+        .filter(|&count| !quick || count > BOUND_003);
+    let recursion = STACKS_KIB
+        .into_iter()
+        .filter(|&kib| !quick || kib >= SMALL_003_KIB);
+    let cases = most
+        .into_iter()
+        .chain(others.filter(|_| !quick))
+        .map(|case| case.count(count));
     let cases = cases.chain(unchecked.map(|count| UNCHECKED.count(count)));
     let cases = cases.chain(recursion.map(|kib| RECURSION.stack_kib(kib)));
     let planned = |case: Case| PlannedCase {
@@ -235,7 +249,9 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
         Trial::Recursion => {
             let past = past(case, 1, worker)?;
             if past.segfaults != 1 {
-                return Err(CaseError::Failed("the recursion did not end by SIGSEGV".to_owned()));
+                return Err(CaseError::Failed(
+                    "the recursion did not end by SIGSEGV".to_owned(),
+                ));
             }
             worker.record(DEPTH, past.depth as f64);
         }
@@ -248,24 +264,28 @@ fn most(case: Case, worker: &Worker) -> Result<(u64, End), CaseError> {
     let count = case.count.min(room().units);
     let unit = case.unit.name();
     let arguments: [&dyn ToString; 4] = [&unit, &count, &case.stack_kib, &case.address_mib];
-    Ok(match IDLE.ask_or_refused::<Idle>(worker, Stdio::null(), &arguments, deadline(case), unit)? {
-        Ended::Refused { made, refusal } => (made, End::of(refusal.limit())),
-        Ended::Done(found) => {
-            let made = found.figures.made;
-            let end = match (made < count, count < case.count) {
-                (true, _) => End::HalfOfMemory,
-                (false, true) => End::OtherPrograms,
-                (false, false) => End::Count,
-            };
-            (made, end)
-        }
-    })
+    Ok(
+        match IDLE.ask_or_refused::<Idle>(worker, Stdio::null(), &arguments, deadline(case), unit)? {
+            Ended::Refused { made, refusal } => (made, End::of(refusal.limit)),
+            Ended::Done(found) => {
+                let made = found.figures.made;
+                let end = match (made < count, count < case.count) {
+                    (true, _) => End::HalfOfMemory,
+                    (false, true) => End::OtherPrograms,
+                    (false, false) => End::Count,
+                };
+                (made, end)
+            }
+        },
+    )
 }
 
 fn past(case: Case, trials: u64, worker: &Worker) -> Result<Past, CaseError> {
     let trial = case.trial.name();
     let arguments: [&dyn ToString; 5] = [&trial, &case.count, &case.stack_kib, &case.address_mib, &trials];
-    Ok(LIMITS.ask(worker, Stdio::null(), &arguments, deadline(case), trial)?.figures)
+    Ok(LIMITS
+        .ask(worker, Stdio::null(), &arguments, deadline(case), trial)?
+        .figures)
 }
 
 fn deadline(case: Case) -> Duration {
@@ -283,7 +303,8 @@ fn alive(case: Case) -> Statistic {
 
 /// Whether a guard ended it in this run, so that the number is a lower bound.
 fn is_censored(view: &View<'_>, case: Case) -> bool {
-    view.value(&CENSORED.of(pattern(case))).is_some_and(|censored| censored > 0.0)
+    view.value(&CENSORED.of(pattern(case)))
+        .is_some_and(|censored| censored > 0.0)
 }
 
 /// What ended it in most rounds.
@@ -306,13 +327,18 @@ fn read(view: &View<'_>) -> Answer {
 /// A number of units; a lower bound where a guard ended it.
 fn number(view: &View<'_>, case: Case) -> Option<String> {
     let alive = units::figure(view.value(&alive(case))?, None, "count");
-    Some(if is_censored(view, case) { format!("at least {alive}") } else { alive })
+    Some(if is_censored(view, case) {
+        format!("at least {alive}")
+    } else {
+        alive
+    })
 }
 
 fn sentence(view: &View<'_>) -> String {
     let (threads, processes) = (number(view, THREADS), number(view, PROCESSES));
     let (Some(threads), Some(processes)) = (threads, processes) else {
-        return "How many units can be alive in 3 GiB of address space was not measured in this run.".to_owned();
+        return "How many units can be alive in 3 GiB of address space was not measured in this run."
+            .to_owned();
     };
     let ended = end(view, THREADS).map_or_else(String::new, |end| format!(", where {} ends it", end.name()));
     let free = number(view, THREADS.address_mib(0));
@@ -325,26 +351,34 @@ fn sentence(view: &View<'_>) -> String {
 
 fn claims(view: &View<'_>) -> Vec<Claim> {
     let per = |case, count: u64| alive(case).times(1.0 / count as f64);
-    let past = CRASHED_003.into_iter().filter(|&count| count > BOUND_003).map(|count| {
-        (format!("{count} threads"), SEGFAULTS.of(UNCHECKED.count(count)))
-    });
+    let past = CRASHED_003
+        .into_iter()
+        .filter(|&count| count > BOUND_003)
+        .map(|count| (format!("{count} threads"), SEGFAULTS.of(UNCHECKED.count(count))));
     let depth = |kib| DEPTH.of(RECURSION.stack_kib(kib));
     vec![
         ("processes-scale-further-than-threads", further(view)),
-        ("stack-size-caps-thread-count", capped(view, per(THREADS, BOUND_003))),
+        (
+            "stack-size-caps-thread-count",
+            capped(view, per(THREADS, BOUND_003)),
+        ),
         (
             "smaller-stack-allows-1000-threads",
             per(THREADS.stack_kib(SMALL_003_KIB), CLAIMED).into(),
         ),
         ("exceeding-thread-limit-segfaults", each(Quote::Smallest, past)),
-        ("small-stack-overflows-sooner", depth(SMALL_003_KIB).over(depth(STACK_003_KIB)).into()),
+        (
+            "small-stack-overflows-sooner",
+            depth(SMALL_003_KIB).over(depth(STACK_003_KIB)).into(),
+        ),
     ]
 }
 
 /// A number that a guard ended is no bound of the system.
 fn capped(view: &View<'_>, of_bound: Statistic) -> Test {
     if is_censored(view, THREADS) {
-        let says = "a guard ended the number of threads; `threadgauge run limits --profile standard` asks for more";
+        let says =
+            "a guard ended the number of threads; `threadgauge run limits --profile standard` asks for more";
         return not_measured(says);
     }
     of_bound.into()
@@ -353,13 +387,21 @@ fn capped(view: &View<'_>, of_bound: Statistic) -> Test {
 /// Threads over processes, in the source's address space and in that of this machine.
 fn further(view: &View<'_>) -> Test {
     let most = claim("processes-scale-further-than-threads").map_or(1.0, |claim| claim.range().max);
-    let spaces = [("3 GiB of address space", ADDRESS_003_MIB), ("no limit on address space", 0)];
+    let spaces = [
+        ("3 GiB of address space", ADDRESS_003_MIB),
+        ("no limit on address space", 0),
+    ];
     let ratio = |mib| {
-        let cells = [THREADS, PROCESSES].map(|case| [ALIVE, CENSORED].map(|m| m.of(pattern(case.address_mib(mib)))));
-        Statistic::function(cells.concat(), move |v| known_ratio([v[0], v[2]], [v[1] > 0.0, v[3] > 0.0], most))
+        let cells =
+            [THREADS, PROCESSES].map(|case| [ALIVE, CENSORED].map(|m| m.of(pattern(case.address_mib(mib)))));
+        Statistic::function(cells.concat(), move |v| {
+            known_ratio([v[0], v[2]], [v[1] > 0.0, v[3] > 0.0], most)
+        })
     };
     let known = spaces.map(|(name, mib)| (name.to_owned(), ratio(mib)));
-    let (known, open): (Vec<_>, Vec<_>) = known.into_iter().partition(|(_, ratio)| view.rounds(ratio).is_ok());
+    let (known, open): (Vec<_>, Vec<_>) = known
+        .into_iter()
+        .partition(|(_, ratio)| view.rounds(ratio).is_ok());
     let open: Vec<String> = open.into_iter().map(|(name, _)| name).collect();
     let missing = format!("with {} the guard ended both numbers", open.join(" and with "));
     each(Quote::Largest, known).of_a_part(open.is_empty(), missing)
@@ -421,7 +463,10 @@ fn facts(view: &View<'_>) -> Vec<Finding> {
     });
     let deep = STACKS_KIB.into_iter().filter_map(|kib| {
         let depth = view.estimate(&DEPTH.of(RECURSION.stack_kib(kib)))?;
-        let says = format!("A stack of {kib} KiB has room for {} calls with 256 bytes of local data.", depth.plain("count"));
+        let says = format!(
+            "A stack of {kib} KiB has room for {} calls with 256 bytes of local data.",
+            depth.plain("count")
+        );
         Some(depth.fact(says, "calls"))
     });
     ended.chain(crashed).chain(deep).collect()
@@ -432,16 +477,29 @@ fn alive_chart<'v>(view: &'v View<'v>) -> Chart<'v> {
         .x(Scale::Log, "stack of a thread, KiB")
         .y(Scale::Log, "units alive")
         .note("Hollow: a guard ended it, and the system would allow more. The stack of a process grows as it is used.");
-    let lines = [Unit::Thread, Unit::Process].map(|unit| [ADDRESS_003_MIB, 0].map(|mib| THREADS.unit(unit).address_mib(mib)));
-    let of_space = |case: Case| if case.address_mib == 0 { "no limit" } else { "3 GiB" };
+    let lines = [Unit::Thread, Unit::Process]
+        .map(|unit| [ADDRESS_003_MIB, 0].map(|mib| THREADS.unit(unit).address_mib(mib)));
+    let of_space = |case: Case| {
+        if case.address_mib == 0 {
+            "no limit"
+        } else {
+            "3 GiB"
+        }
+    };
     let chart = lines.concat().into_iter().fold(chart, |chart, line| {
         let name = |kind: &str| format!("{}, {}{kind}", line.unit.name(), of_space(line));
         let points = |censored: bool| {
             let cases = STACKS_KIB.map(|kib| line.stack_kib(kib));
-            let cases = cases.into_iter().filter(move |case| is_censored(view, *case) == censored);
-            cases.map(|case| (case.stack_kib, alive(case))).collect::<Vec<_>>()
+            let cases = cases
+                .into_iter()
+                .filter(move |case| is_censored(view, *case) == censored);
+            cases
+                .map(|case| (case.stack_kib, alive(case)))
+                .collect::<Vec<_>>()
         };
-        chart.line(name(""), points(false)).line(name(", at least"), points(true))
+        chart
+            .line(name(""), points(false))
+            .line(name(", at least"), points(true))
     });
     let bound = STACKS_KIB.map(|kib| (kib, Some((ADDRESS_003_MIB * 1024 / kib) as f64)));
     chart.figures("3 GiB through the stack", Origin::Ideal, bound)
@@ -456,7 +514,12 @@ fn alive_table(view: &View<'_>) -> Table {
     };
     let row = |case: Case| {
         let end = end(view, case).map_or("", End::name);
-        Some(vec![words_of(case), number(view, case)?, end.to_owned(), published(case).to_owned()])
+        Some(vec![
+            words_of(case),
+            number(view, case)?,
+            end.to_owned(),
+            published(case).to_owned(),
+        ])
     };
     table(
         "alive",

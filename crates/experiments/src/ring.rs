@@ -7,7 +7,7 @@ use threadgauge_lab::prelude::*;
 use threadgauge_results::{Figure, Table, units};
 
 use crate::channels::{Means, Placement, Unit};
-use crate::guests::{RING, ask};
+use crate::guests::{Found, RING, figures};
 
 /// Time of a hop: of reading the array, and handing the token on.
 const HOP: Metric = metric("ns_per_hop", "ns");
@@ -228,13 +228,13 @@ fn plan(site: &Site) -> Plan {
     }
 }
 
+figures! { struct Turned { wall_ns, hops, all_hops, switches } }
+
 fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
-    const NAMES: [&str; 4] = ["wall_ns", "hops", "all_hops", "switches"];
     let case = Case::possible(params)?;
-    let program = RING.load()?;
-    let found = ask(
+    let found: Found<Turned> = RING.ask(
         worker,
-        program.command(),
+        std::process::Stdio::null(),
         &[
             &case.unit.name(),
             &case.means.name(),
@@ -246,10 +246,15 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
             &TIMED.as_nanos(),
         ],
         PlannedCase::new(case, case.takes()).deadline(),
-        NAMES,
         case.unit.made_by(),
     )?;
-    let [wall_ns, hops, all_hops, switches] = found.values.map(|figure| figure as f64);
+    let [wall_ns, hops, all_hops, switches] = [
+        found.figures.wall_ns,
+        found.figures.hops,
+        found.figures.all_hops,
+        found.figures.switches,
+    ]
+    .map(|figure| figure as f64);
     worker.record(HOP, wall_ns * found.stretch / hops.max(1.0));
     worker.record(SWITCHES, switches / all_hops.max(1.0));
     Ok(())
@@ -613,41 +618,6 @@ mod tests {
             let switches = case.hop == Hop::ToOther && case.unit != Unit::Coroutine;
             assert_eq!(value(SWITCHES) > 0.2, switches, "{case:?}: {sample:?}");
         }
-    }
-
-    #[test]
-    fn units_that_the_system_refuses_are_told_with_the_case() {
-        let program = RING.load().unwrap();
-        // Of this process: the shell has no such descriptor.
-        let path = program
-            .command()
-            .get_program()
-            .to_string_lossy()
-            .replace("self", &std::process::id().to_string());
-        let mut few = Command::new("/bin/sh");
-        // Stacks of 8 MiB, of which there is room for a dozen.
-        few.args([
-            "-c",
-            "ulimit -s 8192 && ulimit -v 120000 && exec \"$0\" \"$@\"",
-            &path,
-        ]);
-        let worker = testing::worker(&EXPERIMENT, &THREADS.params());
-        let arguments: [&dyn ToString; 8] = [&"thread", &"pipe", &64, &0, &"to-other", &"-", &1000, &1000];
-        let made_by = Unit::Thread.made_by();
-        let refused = ask(
-            &worker,
-            few,
-            &arguments,
-            Duration::from_secs(60),
-            ["wall_ns"],
-            made_by,
-        )
-        .unwrap_err();
-        let says = refused.to_string();
-        assert!(
-            says.starts_with("thread by pthread_create ") && says.contains(" was refused: "),
-            "{says}"
-        );
     }
 
     #[test]

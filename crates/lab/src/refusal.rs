@@ -49,16 +49,18 @@ pub struct Refusal {
     says: String,
 }
 
-impl From<Refusal> for CaseError {
-    fn from(refusal: Refusal) -> Self {
-        Self::Failed(refusal.says)
+impl Refusal {
+    /// The failure of the case that needs the unit.
+    #[must_use]
+    pub fn failure(self) -> CaseError {
+        CaseError::Failed(self.says)
     }
 }
 
 /// The failure of a case in which `what` (say "thread 501 by pthread") was refused with `error`. Call it
 /// before the units that were made are ended: it looks at what is in use.
 pub fn refused(what: impl fmt::Display, error: &io::Error) -> CaseError {
-    refused_in("self", what, error).into()
+    refused_in("self", what, error).failure()
 }
 
 /// The same for a unit that another process was to make; `process` is its name in `/proc`.
@@ -174,9 +176,19 @@ fn levels(process: &str) -> Vec<Level> {
         .map(|text| text.lines().count() as u64);
     [
         own_tasks(),
-        system(Limit::ThreadsMax, "threads-max", "/proc/sys/kernel/threads-max", tasks),
+        system(
+            Limit::ThreadsMax,
+            "threads-max",
+            "/proc/sys/kernel/threads-max",
+            tasks,
+        ),
         system(Limit::PidMax, "pid_max", "/proc/sys/kernel/pid_max", tasks),
-        system(Limit::MaxMapCount, "max_map_count", "/proc/sys/vm/max_map_count", mappings),
+        system(
+            Limit::MaxMapCount,
+            "max_map_count",
+            "/proc/sys/vm/max_map_count",
+            mappings,
+        ),
         address_space(process),
     ]
     .into_iter()

@@ -13,7 +13,7 @@ mod read;
 use threadgauge_lab::prelude::*;
 
 pub use grid::Unit;
-pub use read::process_to_thread;
+pub use read::process_over_thread;
 
 /// What it asks, how it measures, and the functions that do.
 pub const EXPERIMENT: Experiment = Experiment {

@@ -57,7 +57,7 @@ fn times(of: Case, to: Case) -> Statistic {
 }
 
 /// A process by fork over a thread, one at a time.
-pub fn process_to_thread() -> Statistic {
+pub fn process_over_thread() -> Statistic {
     times(FORK, THREAD)
 }
 
