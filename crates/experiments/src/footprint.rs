@@ -383,6 +383,7 @@ fn costs(view: &View<'_>) -> Vec<Cost> {
 
 #[cfg(test)]
 mod tests {
+    use threadgauge_lab::statistic::Cell;
     use threadgauge_lab::testing;
     use threadgauge_results::{Need, Status, Verdict, claim, decide};
 
@@ -485,29 +486,17 @@ mod tests {
         let id = "process-costs-30-threads";
         let alone = view(&[(PROCESS, 117.0), (THREAD, 35.0)]);
         assert_eq!(verdict(&alone, id), Some(Verdict::NotMeasured));
-        let cell = |statistic: Statistic, value: f64| {
-            let cells: Vec<(Params, String)> = statistic
-                .cells()
-                .into_iter()
-                .map(|cell| (cell.pattern.clone(), cell.metric.clone()))
-                .collect();
-            cells.into_iter().enumerate().map(move |(i, (params, name))| {
-                let metric = Metric {
-                    name: name.leak(),
-                    unit: "ns",
-                };
-                testing::case(params, [(metric, vec![if i == 0 { value } else { 1.0 }; 7])])
-            })
+        let cells = |ratio: Statistic, figures: &[f64]| {
+            let case = |(cell, figure): (&Cell, &f64)| {
+                let name = cell.metric.clone().leak();
+                testing::case(cell.pattern.clone(), [(metric(name, "ns"), vec![*figure; 7])])
+            };
+            ratio.cells().into_iter().zip(figures).map(case).collect::<Vec<_>>()
         };
         let mut cases = alone.cases.clone();
-        cases.insert(
-            "create".to_owned(),
-            cell(create::process_over_thread(), 8.0).collect(),
-        );
-        cases.insert(
-            "ring".to_owned(),
-            cell(ring::process_over_thread(), 1.0).collect(),
-        );
+        cases.insert("create".to_owned(), cells(create::process_over_thread(), &[8.0, 1.0]));
+        // A switch is a hop less what the token itself costs.
+        cases.insert("ring".to_owned(), cells(ring::process_over_thread(), &[3.0, 1.0, 3.0, 1.0]));
         let whole = View {
             cases: &cases,
             ..alone

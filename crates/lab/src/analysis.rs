@@ -1,7 +1,7 @@
-//! From stored samples to the results document: summaries, comparisons, rankings and findings.
+//! Makes the results document from stored samples: summaries, comparisons, rankings and findings.
 //!
-//! Pure: it reads the store and computes. It never measures, and it knows nothing of how a report looks. What the
-//! protocol says of its own figures is in `diagnosis`.
+//! It reads the store and computes. It never measures, and it does not know how a report looks. Diagnostics of the
+//! measurement itself are in `diagnosis`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +27,7 @@ use crate::view::{Cases, View, ViewCase, are_alike};
 #[cfg(test)]
 mod tests;
 
-/// Everything the store says.
+/// The results document of a stored run.
 ///
 /// # Errors
 ///
@@ -44,7 +44,7 @@ pub fn analyse(catalogue: Catalogue, store: &Store) -> Result<Results, StoreErro
         let looks = store.looks(&stored.id)?;
         measured.push(Measured::new(stored, samples, looks));
     }
-    // Looking several times costs certainty: each look has its share (METHOD rule 7).
+    // All looks share the error probability (METHOD rule 7).
     let alpha = rule.alpha_per_look();
     let cases: Cases = measured
         .iter()
@@ -87,8 +87,9 @@ pub fn analyse(catalogue: Catalogue, store: &Store) -> Result<Results, StoreErro
     })
 }
 
-/// Which cases of an experiment go on after its last look: those of claims that are open, and, where the profile wants
-/// precision, those with a primary metric whose interval is wide. `None` before the first look: all.
+/// The cases of an experiment that continue after its last look: those of claims that are not yet decided and, if the
+/// profile asks for precision, those whose primary metric has too wide an interval. `None`, for all cases, before the
+/// first look.
 ///
 /// # Errors
 ///
@@ -135,7 +136,7 @@ pub fn going_on(
     Ok(Some(going_on))
 }
 
-/// Whether more rounds could decide a claim: not where what it lacks is no figure.
+/// Whether more rounds could decide a claim. They cannot if it lacks something else than figures, such as a CPU.
 fn could_be_decided(view: &View<'_>, id: &str, test: &Test) -> bool {
     let evidence = claim(id).map(|claim| test.evidence(view, claim));
     match evidence {
@@ -144,7 +145,7 @@ fn could_be_decided(view: &View<'_>, id: &str, test: &Test) -> bool {
     }
 }
 
-/// Whether the rule wants a primary metric to be known better.
+/// Whether the interval of a case's metric is wider than the stopping rule allows.
 fn is_wide(case: &ViewCase, metric: &str, rule: &StoppingRule) -> bool {
     let values: Vec<f64> = case
         .values
@@ -168,10 +169,10 @@ fn view<'a>(experiment: &'a str, profile: Profile, rule: &StoppingRule, cases: &
     }
 }
 
-/// Why an experiment stopped that did not come to its end.
+/// The reason given for the end of an experiment that did not finish.
 const INTERRUPTED: &str = "interrupted";
 
-/// An experiment as planned, with the samples of its full rounds.
+/// A stored experiment, with the samples of its complete rounds.
 struct Measured {
     stored: StoredExperiment,
     samples: Vec<StoredSample>,
@@ -191,7 +192,7 @@ impl Measured {
         }
     }
 
-    /// The samples of a case, its second copy left out.
+    /// The samples of a case, without its second copy.
     fn samples_of(&self, case: &StoredCase) -> Vec<&StoredSample> {
         self.samples
             .iter()
@@ -199,7 +200,7 @@ impl Measured {
             .collect()
     }
 
-    /// Its cases, now or as they were at a look.
+    /// Its cases with their figures, now or at a look.
     fn cases(&self, alpha: f64, look: Option<Look>) -> Vec<ViewCase> {
         let of_case = |case: &StoredCase| {
             let until = look.map_or(self.samples.len(), |look| look.tries as usize);
@@ -211,7 +212,7 @@ impl Measured {
         self.stored.cases.iter().map(of_case).collect()
     }
 
-    /// What a look saw: this experiment alone, since others may not have run by then.
+    /// The figures at a look. They are of this experiment alone, since others may not have run by then.
     fn at(&self, rule: &StoppingRule, look: Look) -> Cases {
         Cases::from([(
             self.stored.id.clone(),
@@ -219,7 +220,7 @@ impl Measured {
         )])
     }
 
-    /// The claims that a look has decided, which later rounds do not change.
+    /// The claims that a look decided. Later rounds do not change these verdicts.
     fn decided(
         &self,
         experiment: &Experiment,
@@ -260,7 +261,7 @@ impl Measured {
                 experiment.primary,
             )
         } else {
-            // A store may hold an experiment that this version does not know; its figures are shown all the same.
+            // A store may hold an experiment that this version does not know. Its figures are shown without an answer.
             let id = &stored.id;
             let unknown =
                 format!("This version does not know the experiment {id}; here are its figures alone.");
@@ -312,7 +313,7 @@ impl Measured {
     }
 }
 
-/// The last round in which every case that can run was tried: an interrupted one is not paired.
+/// The last round in which every case that can run was tried. A later, interrupted round cannot be paired.
 fn last_full_round(stored: &StoredExperiment, samples: &[StoredSample]) -> u32 {
     let last = samples.iter().map(|s| s.round).max().unwrap_or(0);
     if stored.stopped_because.is_some() {
@@ -324,7 +325,7 @@ fn last_full_round(stored: &StoredExperiment, samples: &[StoredSample]) -> u32 {
         let of_round = samples.iter().filter(|s| s.round == round && s.copy == 0);
         of_round.map(|s| s.case.as_str()).collect()
     };
-    // After a look fewer cases go on.
+    // After a look fewer cases may continue, so the cases wanted are those of the round before.
     let wanted = if last > 1 {
         tried(last - 1)
     } else {
@@ -338,7 +339,7 @@ fn last_full_round(stored: &StoredExperiment, samples: &[StoredSample]) -> u32 {
     last - u32::from(!is_full && last > 0)
 }
 
-/// A case's figures: all rounds for its summaries, the undisturbed ones for whatever is paired.
+/// A case's figures. Summaries use all rounds; whatever is paired uses the undisturbed ones.
 fn view_case(case: &StoredCase, samples: &[&StoredSample], alpha: f64) -> ViewCase {
     let failure = samples.iter().find(|s| s.sample.status != Status::Ok);
     let failure = failure.and_then(|s| s.sample.reason.clone());
@@ -373,7 +374,7 @@ fn view_case(case: &StoredCase, samples: &[&StoredSample], alpha: f64) -> ViewCa
     view
 }
 
-/// A summary in the document's words.
+/// A summary as it stands in the results document.
 #[must_use]
 pub fn metric_summary(unit: &str, summary: Summary) -> MetricSummary {
     MetricSummary {
@@ -402,7 +403,7 @@ fn case_result(case: &StoredCase, view: &ViewCase, samples: &[&StoredSample]) ->
     } else {
         Status::Failed
     };
-    // A disturbed sample that was repeated well says nothing about the figures; one that stayed so does.
+    // The tags of an attempt that was repeated do not describe the figures; those of the last attempt do.
     let repeated = |s: &StoredSample| {
         samples
             .iter()
@@ -410,7 +411,7 @@ fn case_result(case: &StoredCase, view: &ViewCase, samples: &[&StoredSample]) ->
     };
     let kept: Vec<_> = samples.iter().filter(|s| !repeated(s)).collect();
     let mut tags: BTreeSet<String> = kept.iter().flat_map(|s| s.sample.tags.iter().cloned()).collect();
-    // What is so of a few samples is not so of the case.
+    // A case has the tags that at least half of its samples have.
     let with = |tag: &String| kept.iter().filter(|s| s.sample.tags.contains(tag)).count();
     tags.retain(|tag| 2 * with(tag) >= kept.len());
     let mut reason = view.lack.as_ref().map(|lack| lack.says.clone());
@@ -429,7 +430,7 @@ fn case_result(case: &StoredCase, view: &ViewCase, samples: &[&StoredSample]) ->
     }
 }
 
-/// The claims, those of an earlier look as they were decided then, and the facts.
+/// The findings on claims, as a look decided them where one did, then the facts.
 fn findings(view: &View<'_>, answer: &Answer, mut decided: BTreeMap<&str, Finding>) -> Vec<Finding> {
     let claims = answer.claims.iter();
     let claims = claims.filter_map(|(id, test)| decided.remove(id).or_else(|| finding(view, id, test)));
@@ -442,7 +443,7 @@ fn finding(view: &View<'_>, id: &str, test: &Test) -> Option<Finding> {
     Some(decide(claim, &claim.unit, &evidence, view.alpha))
 }
 
-/// The first case that `params` pick.
+/// The first case that matches `params`.
 fn picked<'v>(view: &View<'v>, params: &Params) -> Option<&'v ViewCase> {
     view.own().iter().find(|c| c.params.matches(params))
 }
@@ -450,7 +451,7 @@ fn picked<'v>(view: &View<'v>, params: &Params) -> Option<&'v ViewCase> {
 /// The values of two cases in the rounds that both have.
 type Pairs = (Vec<f64>, Vec<f64>);
 
-/// One look each; `misled` where the null control lies beyond the band.
+/// The comparisons that the experiment asks for. All are unknown if `misled`: the null control lies outside the band.
 fn comparisons(view: &View<'_>, pairs: &[Pair], metric: &str, misled: bool) -> Vec<ComparisonResult> {
     let of_pair = |pair: &Pair| {
         let (a, b) = (picked(view, &pair.a)?, picked(view, &pair.b)?);
@@ -461,7 +462,7 @@ fn comparisons(view: &View<'_>, pairs: &[Pair], metric: &str, misled: bool) -> V
             let is_disturbed = few.0.len() < view.fewest && few.0.len() < all.0.len();
             let (x, y) = if is_disturbed { all } else { few };
             let mut compared = compare_paired(&x, &y, Better::Lower).ok()?;
-            // Noise that others add may hide a difference, and make one where it is not the same on both sides.
+            // Load of other programs may hide a difference. Unequal on the two sides, it may also make one.
             if is_disturbed && (compared.outcome == Outcome::Same || !are_alike(&[a, b])) {
                 compared.outcome = Outcome::Unknown { rounds_needed: None };
             }

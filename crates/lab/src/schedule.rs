@@ -1,10 +1,12 @@
 //! The rounds: which case runs when, which sample is repeated, and when to stop (METHOD rules 3, 7, 10).
 //!
-//! Each round takes a sample of every case, two of the reference case, all in the same number of tries. The tries of
-//! all samples are shuffled together, from the run's seed: what disturbs this machine lasts for tenths of seconds, so
-//! tries behind each other would all be hit by it. Each try is stored at once, and what has been stored is never run
-//! again, so an interrupted run goes on where it stopped. What the tries of a sample make is not decided here, nor what
-//! a look at the claims says: the caller hands in which cases must go on after it.
+//! Each round takes one sample of every case and two of the reference case. Every sample takes the same number of tries.
+//! All tries of a round are shuffled together, with the run's seed. A disturbance lasts for tenths of a second: tries of
+//! one sample that ran back to back would all be hit by it. Each try is stored as soon as it ends, and never runs again,
+//! so an interrupted run resumes where it stopped.
+//!
+//! Two things are decided elsewhere: how the tries of a sample become one figure, and which cases continue after a look
+//! at the claims. The caller hands in a function for the latter.
 
 mod chosen;
 mod history;
@@ -28,44 +30,46 @@ use chosen::FEWEST_ROUNDS;
 use history::History;
 pub use machine::{Machine, ThisMachine};
 
-/// Beyond these a sample is disturbed and repeated (rule 10).
+/// A try is disturbed, and repeated, if the hypervisor took more than this share of its CPU time (rule 10).
 pub(crate) const STEAL_LIMIT: f64 = 0.01;
+/// A try is disturbed, and repeated, if other programs used more than this many CPUs beside it (rule 10).
 pub(crate) const FOREIGN_LIMIT_CPUS: f64 = 0.05;
-/// From this length on a sample is judged by its own span.
+/// A try at least this long is judged by the load while it ran.
 const LONG: Duration = Duration::from_secs(1);
-/// `/proc/stat` counts in steps of 10 ms, and a short sample may lie anywhere in them: it is judged by the time of this
-/// length that ends with it.
+/// A shorter try is judged by the load in the time of this length that ends with it: `/proc/stat` counts in steps of
+/// 10 ms, which are too coarse for the try alone.
 const WINDOW: Duration = Duration::from_secs(2);
-/// How often a disturbed try is repeated.
+/// How many times a disturbed try is repeated.
 pub(crate) const REPEATS: u32 = 2;
-/// Where half of so many tries in a row were disturbed, the load is the machine's state, and repeating is no remedy.
+/// If half of this many latest tries were disturbed, the machine is loaded throughout. Repeating does not help then.
 const RECENT: usize = 20;
 
-/// Which cases of an experiment go on after the looks that are stored; all, where there was none.
+/// Given the store and an experiment's id, the cases that continue after its latest look; `None`, for all of them,
+/// before the first look.
 pub type GoingOn<'a> = &'a dyn Fn(&Store, &str) -> Result<Option<BTreeSet<String>>, StoreError>;
 
-/// Why a run cannot go on.
+/// Why a run cannot continue.
 #[derive(Debug, thiserror::Error)]
 pub enum ScheduleError {
     /// The store refused.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The machine's own figures cannot be read.
+    /// The machine's load cannot be read.
     #[error("the machine's load cannot be read: {0}")]
     Machine(#[from] MachineError),
 }
 
-/// What happens, as it happens. Called between workers only, so that showing it disturbs no sample.
+/// Is told how the run goes. Called only while no worker runs, so that showing it disturbs no sample.
 pub trait Observer {
     /// A worker is about to start.
     fn case_begins(&mut self, progress: &Progress<'_>);
     /// An experiment has ended; `store` holds what it measured.
     fn experiment_ends(&mut self, id: &str, because: &str, store: &Store);
-    /// The run to take turns with went away before its end.
+    /// The run that this one takes turns with ended early; this one continues alone.
     fn left_alone(&mut self);
 }
 
-/// Where the run is.
+/// How far the run is.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress<'a> {
     /// The experiment.
@@ -76,26 +80,26 @@ pub struct Progress<'a> {
     pub round: u32,
     /// The most rounds it may take.
     pub rounds: u32,
-    /// Workers of this experiment's round that are done.
+    /// Workers of this round that are done.
     pub done: usize,
     /// All workers of this round: one for each try of each sample.
     pub total: usize,
-    /// What is left of the whole run by the estimates, scaled by how they did so far.
+    /// Estimated time until the whole run ends, at the pace so far.
     pub left: Duration,
-    /// What share of the whole run is done, by the same estimate.
+    /// Share of the whole run that is done, by the estimates: 0 to 1.
     pub share: f64,
 }
 
 /// How the run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// Every experiment reached its stopping rule.
+    /// Every experiment ended by its stopping rule.
     Complete,
     /// The user stopped it; what was measured is stored.
     Interrupted,
 }
 
-/// When each experiment may stop.
+/// The stopping rule of a profile, or for a number of rounds that the user chose.
 #[must_use]
 pub fn stopping_rule(profile: Profile, rounds: Option<u32>) -> StoppingRule {
     match (rounds, profile) {
@@ -106,7 +110,7 @@ pub fn stopping_rule(profile: Profile, rounds: Option<u32>) -> StoppingRule {
     }
 }
 
-/// The rule by which a stored run stops. Of schema 1, quick took seven rounds and one look.
+/// The stopping rule of a stored run. In stores of schema 1 the quick profile took seven rounds and one look.
 ///
 /// # Errors
 ///
@@ -119,13 +123,14 @@ pub fn rule_of(store: &Store) -> Result<StoppingRule, StoreError> {
     Ok(stopping_rule(profile, rounds))
 }
 
-/// The rounds an experiment is expected to take: the first look. What goes on after it depends on what it finds.
+/// The rounds an experiment is expected to take: those before the first look. Whether more follow depends on that look.
 #[must_use]
 pub fn expected_rounds(rule: &StoppingRule) -> u32 {
     rule.looks.first().copied().unwrap_or(1)
 }
 
-/// Measures everything that is not yet in the store, each try when it is its turn.
+/// Measures everything that is not yet in the store. Beside another run it waits for its turn before each try. Blocks
+/// until everything is measured or the user stops it.
 ///
 /// # Errors
 ///
@@ -146,7 +151,7 @@ pub fn run(
         whole: chosen.iter().map(planned).sum(),
         ..Pace::default()
     };
-    // What the experiments so far have left of their time: the next may need it in a slow hour.
+    // Unused time budget passes to later experiments, which may need it if the machine slows down.
     let mut spare = Duration::ZERO;
     let mut surroundings = Surroundings::default();
     for (experiment, chosen) in chosen.iter().enumerate() {
@@ -189,18 +194,18 @@ pub fn run(
     Ok(Ending::Complete)
 }
 
-/// How the estimates do, in seconds.
+/// The progress so far, in seconds.
 #[derive(Debug, Default)]
 struct Pace {
-    /// Of the whole run.
+    /// The estimate for the whole run.
     whole: f64,
-    /// Of the cases that are done, measured or not.
+    /// The estimates of the tries that are done, in this session or before.
     done: f64,
-    /// Where the experiment under way should end: more rounds than expected do not count beyond it.
+    /// The most that `done` may be in the current experiment: rounds beyond the expected number add nothing.
     ceiling: f64,
-    /// Of what this session has measured.
+    /// The estimates of the tries of this session.
     measured: f64,
-    /// What that really took.
+    /// The time that these really took.
     spent: f64,
 }
 
@@ -210,13 +215,13 @@ impl Pace {
         self.skip(estimate);
     }
 
-    /// What was measured before counts as done and says nothing about the pace.
+    /// Counts a try of an earlier session as done. It says nothing about the pace of this one.
     fn skip(&mut self, estimate: Duration) {
         self.done = (self.done + estimate.as_secs_f64()).min(self.ceiling);
     }
 
     fn share(&self) -> f64 {
-        // 1 also where there is nothing to do: the lesser of 1 and no number is 1.
+        // With nothing to do this is 0 / 0, which is NaN; `min` then gives 1.
         (self.done / self.whole).min(1.0)
     }
 
@@ -230,17 +235,17 @@ impl Pace {
     }
 }
 
-/// What the run has seen of the machine of late.
+/// The machine's recent load.
 #[derive(Debug, Default)]
 struct Surroundings {
-    /// Enough of them to look back over [`WINDOW`].
+    /// Readings of its counters, oldest first, over at least [`WINDOW`].
     readings: VecDeque<Reading>,
-    /// Whether the last [`RECENT`] tries were disturbed.
+    /// Whether each of the last [`RECENT`] tries was disturbed.
     disturbed: VecDeque<bool>,
 }
 
 impl Surroundings {
-    /// What others did beside a worker that ran from `before` to `after`.
+    /// The load beside a worker that ran from `before` to `after`, by which its try is judged.
     fn noise(&mut self, before: Reading, after: &Reading, cpus: &CpuList) -> Noise {
         let own = noise_between(&before, after, Some(cpus));
         self.readings.push_back(before);
@@ -264,34 +269,34 @@ impl Surroundings {
         }
     }
 
-    /// Whether the load is the machine's state.
+    /// Whether the machine is loaded throughout, so that repeating does not help.
     fn is_loaded(&self) -> bool {
         2 * self.disturbed.iter().filter(|disturbed| **disturbed).count() >= RECENT
     }
 }
 
-/// One experiment under way.
+/// An experiment while it is measured.
 struct Session<'a> {
-    /// Its place in the run.
+    /// Its place in the run, from 0.
     experiment: usize,
     chosen: &'a Chosen,
-    /// How long its workers may take together.
+    /// How long its workers may take in all.
     budget: Duration,
-    /// How long they have taken.
+    /// How long they have taken so far.
     spent: Duration,
     record: &'a RunRecord,
     rule: &'a StoppingRule,
-    /// The run's CPUs: what others do on the rest of the machine is not gated.
+    /// The run's CPUs. Load on other CPUs disturbs no try.
     cpus: CpuList,
     history: History,
     going_on: GoingOn<'a>,
-    /// What one try of each case is expected to take.
+    /// The estimate for one try of each case, by the case's id.
     estimates: BTreeMap<String, Duration>,
-    /// The rounds of the last look.
+    /// After how many rounds the last look was taken, 0 before the first.
     looked: u32,
-    /// The cases that go on, beside the reference; all before the first look.
+    /// The cases that continue, besides the reference case; `None`, for all of them, before the first look.
     active: Option<BTreeSet<String>>,
-    /// What is to be repeated, by when it may be.
+    /// The repeats to come, in the order in which they are due.
     repeats: VecDeque<Repeat<'a>>,
     surroundings: &'a mut Surroundings,
     machine: &'a mut dyn Machine,
@@ -301,16 +306,16 @@ struct Session<'a> {
     pace: &'a mut Pace,
 }
 
-/// A disturbed try that is to be taken again.
+/// A disturbed try that is to be repeated.
 #[derive(Debug, Clone, Copy)]
 struct Repeat<'a> {
     slot: Slot<'a>,
     turn: Turn,
-    /// When the window that marked it is over: what falls into it again would be marked again.
+    /// When it is due: before, the same load would still lie within [`WINDOW`] and mark the repeat too.
     not_before: Duration,
 }
 
-/// A case, which of its copies, and which try of the sample.
+/// What one worker measures: a case, which of the two copies where it is the reference case, and which try of the sample.
 #[derive(Debug, Clone, Copy)]
 struct Slot<'a> {
     case: &'a PlannedCase,
@@ -319,7 +324,7 @@ struct Slot<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Runs rounds until a rule says stop; `None` when the user did.
+    /// Runs rounds until the stopping rule ends the experiment, and gives the reason. `None` if the user stops it.
     fn rounds(&mut self) -> Result<Option<&'static str>, ScheduleError> {
         self.active = (self.going_on)(self.store, self.chosen.experiment.id)?;
         let most = self.rule.rounds();
@@ -328,12 +333,12 @@ impl<'a> Session<'a> {
             if self.machine.interrupts().count() > 0 {
                 return Ok(None);
             }
-            // A round that is half done already is finished first: what was decided before it stays decided.
+            // A round that an earlier session began is finished: it was decided then that there would be one.
             if round > 1 && !self.history.has_begun(round) {
                 if !self.look(round - 1)? {
                     return Ok(None);
                 }
-                // What was enough once stays so, though the other run may want more.
+                // Once this run has a reason to stop it keeps that reason, even if the other run needs more rounds.
                 stopped = stopped.or_else(|| self.enough(round - 1));
                 let first = self.turn(round, 0, 0);
                 let goes_on = self
@@ -350,13 +355,13 @@ impl<'a> Session<'a> {
         Ok(self.look(most)?.then_some(stopped.unwrap_or("rounds")))
     }
 
-    /// Looks at the claims, where a look is due and was not taken before; false when the user stopped it.
+    /// Takes a look at the claims if one is due after so many rounds. False if the user stops it.
     fn look(&mut self, rounds: u32) -> Result<bool, ScheduleError> {
         let id = self.chosen.experiment.id;
         if self.looked >= rounds || !self.rule.looks.contains(&rounds) {
             return Ok(true);
         }
-        // What is still to be repeated belongs to these rounds.
+        // The pending repeats belong to these rounds.
         while let Some(next) = self.repeats.front().filter(|_| !self.surroundings.is_loaded()) {
             let not_before = next.not_before;
             self.machine.wait_until(not_before);
@@ -372,7 +377,7 @@ impl<'a> Session<'a> {
         Ok(true)
     }
 
-    /// Why no round need follow these.
+    /// The reason to stop after so many rounds, if there is one.
     fn enough(&self, rounds: u32) -> Option<&'static str> {
         if self.active.as_ref().is_some_and(BTreeSet::is_empty) {
             return Some(if self.rule.epsilon > 0.0 {
@@ -386,20 +391,21 @@ impl<'a> Session<'a> {
         (rounds >= FEWEST_ROUNDS && !self.has_time(next)).then_some("time-budget")
     }
 
-    /// What is expected to be missing of the rounds up to the first look, which come before any repeat.
+    /// The estimated time for what is missing of the rounds before the first look. They have priority over repeats.
     fn to_first_look(&self) -> Duration {
         let first = expected_rounds(self.rule);
         let whole = self.chosen.round_estimate().saturating_mul(first);
         whole.saturating_sub(self.estimated(|tried| tried.attempt == 0 && tried.round <= first))
     }
 
-    /// What those of the stored tries were expected to take.
+    /// The sum of the estimates of those stored tries.
     fn estimated(&self, which: impl Fn(&StoredSample) -> bool) -> Duration {
         let tries = self.history.tries.iter().filter(|tried| which(tried));
         tries.filter_map(|tried| self.estimates.get(&tried.case)).sum()
     }
 
-    /// Whether so much more, by the estimates, fits the time budget at the pace so far.
+    /// Whether what is estimated at `more` still fits the time budget, at the pace so far. A number of rounds that the
+    /// user chose has no budget.
     fn has_time(&self, more: Duration) -> bool {
         let done = self.estimated(|_| true).as_secs_f64();
         let pace = if done > 0.0 {
@@ -426,8 +432,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Takes a sample of every case that goes on, and between them the repeats that are due; false when the user
-    /// stopped it.
+    /// Takes a sample of every case that continues, and in between the repeats that are due. False if the user stops it.
     fn round(&mut self, round: u32, most: u32) -> Result<bool, ScheduleError> {
         let order = shuffled(self.chosen, self.record.seed, round);
         for (place, slot) in order.iter().enumerate() {
@@ -462,8 +467,8 @@ impl<'a> Session<'a> {
         Ok(true)
     }
 
-    /// Takes the repeats whose time has come, unless the load is the machine's state, and drops those for which there
-    /// is no time; false when the user stopped it.
+    /// Takes the repeats that are due, unless the machine is loaded throughout. Drops those that no longer fit the time
+    /// budget. False if the user stops it.
     fn take_due_repeats(&mut self) -> Result<bool, ScheduleError> {
         while !self.surroundings.is_loaded() {
             let now = self.machine.now();
@@ -480,7 +485,7 @@ impl<'a> Session<'a> {
         Ok(true)
     }
 
-    /// Has a disturbed try repeated, unless that was its last attempt or a look has been at its round.
+    /// Notes a repeat of a disturbed try, unless that was its last attempt or a look has already used its round.
     fn repeat_later(&mut self, gated: bool, slot: Slot<'a>, turn: Turn, not_before: Duration) {
         if gated && turn.attempt < REPEATS && turn.round > self.looked {
             let turn = self.turn(turn.round, turn.attempt + 1, turn.place);
@@ -492,7 +497,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Runs one worker and stores its try; false when the user stopped it.
+    /// Runs one worker and stores its try. False if the user stops it.
     fn try_once(&mut self, slot: Slot<'a>, id: &str, turn: Turn) -> Result<bool, ScheduleError> {
         let asked = self.machine.now();
         if self.machine.interrupts().count() > 0 {
@@ -545,7 +550,7 @@ impl<'a> Session<'a> {
         Ok(true)
     }
 
-    /// The machine's counters; the run that this one takes turns with is no stranger.
+    /// The machine's counters. CPU time of the run that this one takes turns with counts as our own.
     fn reading(&mut self) -> Result<Reading, MachineError> {
         let mut reading = self.machine.read()?;
         reading.own_cpu += self.turns.cpu_of_the_other();
@@ -553,7 +558,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// This round's order: every case that can run, the reference twice, each as often as it is tried.
+/// The tries of a round in shuffled order: of every case that can run, and of the reference case twice.
 fn shuffled(chosen: &Chosen, seed: u64, round: u32) -> Vec<Slot<'_>> {
     let able = chosen.plan.cases.iter().filter(|c| c.skip.is_none());
     let copies = able

@@ -1,4 +1,5 @@
-//! What looks decide, what goes on after them, and what disturbed rounds say: on a stored run of a toy experiment.
+//! What a look decides, which cases continue after it, and what disturbed rounds say. All on stored runs of a toy
+//! experiment.
 
 use threadgauge_results::{Metric as Measured, RunRecord, Sample};
 
@@ -48,7 +49,7 @@ static TOY: Experiment = Experiment {
 };
 const CATALOGUE: Catalogue = Catalogue(&[&TOY]);
 
-/// What a case took in a round, and the CPUs' worth of foreign load beside it, which marks it from 0.05 on.
+/// What a case took in a round, and how many CPUs other programs used beside it, which disturbs it from 0.05 on.
 type Took = fn(case: u64, round: u32) -> (f64, f64);
 
 /// A stored run.
@@ -153,7 +154,7 @@ fn noise(n: u64, round: u32) -> f64 {
     1.0 + 0.001 * f64::from((round * 7 + u32::try_from(n).unwrap() * 3) % 5)
 }
 
-/// 1 takes 1.5 times as long as 0, 2 as long, and 4 scatters across the edge of its rule.
+/// Case 1 takes 1.5 times as long as case 0, case 2 as long, and case 4 scatters around the bound of its rule.
 fn took(n: u64, round: u32) -> (f64, f64) {
     let of_case = match n {
         1 => 150.0,
@@ -178,7 +179,7 @@ fn what_a_look_decides_stays_decided_and_its_cells_do_not_go_on() {
         [Some(Verdict::Holds); 2]
     );
     assert_eq!(run.going_on(), [0, 4], "the cells of the claim that is open");
-    // Taken all the same, e.g. for the other of two runs in turns: so many later rounds alone would refute it.
+    // Rounds may follow all the same, e.g. because the other of two runs needs them. These alone would refute the claim.
     run.take(8..=60, &[0, 1, 2, 4], |n, round| {
         if n == 1 { (5.0, 0.0) } else { took(n, round) }
     });
@@ -271,8 +272,8 @@ fn enough_undisturbed_rounds_count_alone() {
     assert!(!run.finding(BETWEEN).says.contains("Disturbed"));
 }
 
-/// Two cells whose ratio lies at the edge of a rule, in rounds of which each sample is disturbed by chance, by a load
-/// that takes the same of both.
+/// Two cells whose ratio lies at the bound of a rule. Each sample is disturbed by chance, by a load that slows down both
+/// cells alike.
 #[test]
 fn disturbed_rounds_of_cells_disturbed_alike_err_at_an_edge_in_at_most_five_per_cent() {
     const RUNS: u32 = 2_000;
@@ -290,7 +291,7 @@ fn disturbed_rounds_of_cells_disturbed_alike_err_at_an_edge_in_at_most_five_per_
             for round in 1..=7 {
                 let normal: f64 = (0..12).map(|_| rng.f64()).sum::<f64>() - 6.0;
                 let is_disturbed = rng.bool();
-                // What a neighbour takes is never given back: its noise has one side.
+                // Load only ever adds time, so this noise has one side.
                 let load = if is_disturbed {
                     -0.1 * (1.0 - rng.f64()).ln()
                 } else {

@@ -1,4 +1,4 @@
-//! An experiment and which of its cases run: as planned, as stored and read back, and what they are expected to take.
+//! An experiment and the cases of it that run: planned, stored, and read back; with the time they are expected to take.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use crate::experiment::Experiment;
 use crate::grid::{Plan, PlannedCase};
 use crate::site::Site;
 
-/// The time budget ends no experiment before it has the rounds that an interval needs at the level that several looks
-/// leave.
+/// The time budget ends no experiment before it has this many rounds. Several looks share the error probability, and at
+/// the level of one look an interval needs so many.
 pub(super) const FEWEST_ROUNDS: u32 = 7;
 
 /// An experiment and the cases chosen of it.
@@ -50,7 +50,7 @@ impl Chosen {
         Self { experiment, plan }
     }
 
-    /// The stored plan of this experiment again, to go on with.
+    /// This experiment with its stored plan, to resume a run.
     pub fn again(experiment: &'static Experiment, stored: &StoredExperiment, site: &Site) -> Self {
         let reference = stored
             .cases
@@ -79,7 +79,7 @@ impl Chosen {
             .or_else(|| able.next())
     }
 
-    /// Every case that is measured, then the reference case once more.
+    /// Every case that can run, then the reference case once more.
     pub(super) fn able(&self) -> impl Iterator<Item = &PlannedCase> {
         let able = self.plan.cases.iter().filter(|c| c.skip.is_none());
         able.chain(self.reference())
@@ -92,7 +92,8 @@ impl Chosen {
             .map(move |c| (c.params.case_id(self.experiment.id), tries))
     }
 
-    /// What so many rounds are expected to take: no more than the time budget, but the rounds of an interval at least.
+    /// What so many rounds are expected to take: at most the time budget, but never less than the fewest rounds that
+    /// give an interval.
     #[must_use]
     pub fn expected(&self, rounds: u32) -> Duration {
         let of = |rounds| self.round_estimate().saturating_mul(rounds);

@@ -1,22 +1,23 @@
-//! What the store already holds of an experiment, and what that means for what is still to be run.
+//! The stored tries of an experiment, and what they mean for those still to come.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use threadgauge_results::{Status, StoredSample};
 
-/// A case that failed this often, and never ran, is not tried again.
+/// A case that failed this often, and never succeeded, is not tried again.
 const FAILURES: usize = 2;
 
-/// What the store already holds of an experiment.
+/// The stored tries of an experiment.
 #[derive(Debug, Default)]
 pub(super) struct History {
-    /// In the order they were measured.
+    /// In the order in which they were measured.
     pub tries: Vec<StoredSample>,
-    /// Where in `tries` the last attempt of each is, by round, case, copy and try.
+    /// The place in `tries` of each try's last attempt, by round, case, copy and number of the try.
     last: BTreeMap<(u32, String, u32, u32), usize>,
     failures: BTreeMap<String, usize>,
     successes: HashSet<String>,
+    /// How long all of them took.
     pub spent: Duration,
 }
 
@@ -41,15 +42,18 @@ impl History {
         self.tries.push(tried);
     }
 
+    /// The last attempt of a try.
     pub fn last(&self, round: u32, case: &str, copy: u32, nth_try: u32) -> Option<&StoredSample> {
         let key = (round, case.to_owned(), copy, nth_try);
         self.last.get(&key).map(|&place| &self.tries[place])
     }
 
+    /// Whether any try of this round is stored.
     pub fn has_begun(&self, round: u32) -> bool {
         self.last.keys().any(|(begun, ..)| *begun == round)
     }
 
+    /// Whether the case is not tried again.
     pub fn gave_up(&self, case: &str) -> bool {
         !self.successes.contains(case) && self.failures.get(case).is_some_and(|&n| n >= FAILURES)
     }

@@ -1,7 +1,6 @@
-//! The machine that is measured, as the schedule sees it: it runs workers, has counters, and time passes on it.
+//! The machine as the schedule sees it: it runs workers, and has a clock and counters of its load.
 //!
-//! A trait, so that the schedule is tested on a machine where a round takes no time and every disturbance is written
-//! beforehand.
+//! It is a trait, so that tests can simulate one: its clock runs only while a worker does, and its load is scripted.
 
 use std::time::Duration;
 
@@ -10,12 +9,12 @@ use threadgauge_machine::{MachineError, Meter, Reading, clock};
 use crate::launch::{Interrupts, Launcher, Outcome};
 use crate::worker::Order;
 
-/// What the schedule asks of the world.
+/// What the schedule needs of a machine.
 pub trait Machine {
     /// Time since some fixed moment; it never goes back.
     fn now(&self) -> Duration;
 
-    /// The counters of this moment.
+    /// Reads the counters.
     ///
     /// # Errors
     ///
@@ -25,10 +24,10 @@ pub trait Machine {
     /// Runs one worker to its end, at most for `deadline`. Blocks.
     fn run(&mut self, order: &Order, deadline: Duration) -> Outcome;
 
-    /// Lets time pass until `then`, or until the user wants to stop. Blocks.
+    /// Waits until `then`, or until the user asks to stop. Blocks.
     fn wait_until(&mut self, then: Duration);
 
-    /// The user's wish to stop.
+    /// The user's requests to stop.
     fn interrupts(&mut self) -> &mut Interrupts;
 }
 

@@ -1,5 +1,5 @@
-//! The schedule on a simulated machine: time passes only while a worker runs, and each worker's value and what disturbs
-//! it are written beforehand.
+//! The schedule on a simulated machine. Its time passes only while a worker runs or a wait lasts, and what each worker
+//! measures, and what disturbs it, is scripted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -15,7 +15,7 @@ use crate::grid::Plan;
 use crate::launch::{Interrupts, Outcome};
 use crate::statistic::metric;
 
-/// Of the simulated `/proc/stat`: fine enough for a per mille of a short sample.
+/// The tick of the simulated `/proc/stat`: fine enough for a thousandth of a short sample.
 const TICKS_PER_SECOND: u64 = 100_000;
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -40,20 +40,20 @@ const fn simulated(id: &'static str) -> Experiment {
     }
 }
 
-/// What becomes of one worker.
+/// What happens to one worker.
 #[derive(Clone, Copy)]
 struct Fate {
     takes: Duration,
     /// What it measures; `None` where it fails.
     ns: Option<f64>,
-    /// Share of the time that the hypervisor takes.
+    /// Share of CPU time that the hypervisor takes.
     steal: f64,
-    /// CPUs' worth of work of other programs.
+    /// How many CPUs other programs use.
     foreign: f64,
     throttled: Duration,
 }
 
-/// A worker of two seconds, over which foreign load is judged, that nothing disturbs.
+/// An undisturbed worker of two seconds, the time over which foreign load is judged.
 const QUIET: Fate = Fate {
     takes: Duration::from_secs(2),
     ns: Some(100.0),
@@ -65,7 +65,7 @@ const QUIET: Fate = Fate {
 /// A machine with one CPU.
 struct SimulatedMachine<'a> {
     now: Reading,
-    /// The fate of the n-th worker, counted from 0.
+    /// What happens to the n-th worker, counted from 0.
     fate: &'a mut dyn FnMut(usize, &Order) -> Fate,
     /// The cases of the workers so far.
     ran: Vec<String>,
@@ -148,7 +148,7 @@ impl Machine for SimulatedMachine<'_> {
     }
 }
 
-/// What the schedule said while it ran.
+/// What the schedule told its observer.
 #[derive(Default)]
 struct Heard {
     /// Round, workers done of it, time left and share done, before each worker.
@@ -183,11 +183,11 @@ struct Run {
     rounds: Option<u32>,
     seed: u64,
     chosen: Vec<Chosen>,
-    /// Which cases go on after a look at so many rounds.
+    /// Which cases continue after a look at so many rounds.
     goes_on: fn(&PlannedCase, rounds: u32) -> bool,
 }
 
-/// What came of it.
+/// How it ended, and what it left.
 struct Came {
     ending: Ending,
     heard: Heard,
@@ -232,7 +232,7 @@ impl Run {
         self.go_on(&mut SimulatedMachine::new(&mut fate))
     }
 
-    /// Begins the run, or goes on with it.
+    /// Begins the run, or resumes it.
     fn go_on(&self, machine: &mut SimulatedMachine<'_>) -> Came {
         let record = RunRecord {
             id: "simulated".to_owned(),
@@ -302,7 +302,7 @@ fn chosen(experiment: &'static Experiment, cases: u64) -> Chosen {
     }
 }
 
-/// Attempt and gated, of the samples in the order stored.
+/// The attempt of each stored sample, in order, and whether it is gated.
 fn attempts(came: &Came) -> Vec<(u32, bool)> {
     came.samples.iter().map(|s| (s.attempt, s.gated)).collect()
 }
@@ -369,7 +369,7 @@ fn a_try_that_stays_disturbed_is_taken_three_times_and_no_more() {
     assert_eq!(came.samples.len(), 2 * (9 + 2));
 }
 
-/// When each try ended, by the simulated clock, where one worker takes so long.
+/// When each try ended, by the simulated clock, if a worker takes so long.
 fn ends(came: &Came, takes: Duration, attempt: u32) -> Vec<Duration> {
     let places = (1..)
         .zip(&came.samples)
@@ -379,7 +379,7 @@ fn ends(came: &Came, takes: Duration, attempt: u32) -> Vec<Duration> {
 
 #[test]
 fn a_repeat_comes_later_than_the_window_that_marked_it() {
-    // Half a second of foreign load marks all short samples of the two seconds after it.
+    // Half a second of foreign load marks all short samples in the two seconds after it.
     let short = Duration::from_millis(100);
     let came = Run::rounds(6, 14).go(|worker, _| Fate {
         takes: short,
@@ -429,7 +429,7 @@ fn when_half_of_the_last_twenty_are_disturbed_nothing_is_repeated() {
 
 #[test]
 fn foreign_load_in_a_short_sample_is_judged_over_the_two_seconds_that_end_with_it() {
-    // A tick of a stranger in 50 ms is a fifth of a CPU; over two seconds it is half a per cent.
+    // One tick of another program in 50 ms is a fifth of a CPU; over two seconds it is half a per cent.
     let came = Run::rounds(1, 1).go(|worker, _| match worker {
         0 => QUIET,
         _ => Fate {
@@ -692,7 +692,7 @@ fn an_interrupted_run_keeps_what_it_has_and_goes_on_where_it_was() {
         let mut machine = SimulatedMachine::new(&mut quiet);
         machine.stop_during = Some(stop_during);
         let first = run.go_on(&mut machine);
-        // The worker under way is let finish; what is stored is what ran.
+        // The running worker may finish; what ran is stored.
         assert_eq!(
             (first.ran.len(), first.samples.len()),
             (stop_during + 1, stop_during + 1)
@@ -721,7 +721,7 @@ fn an_interrupted_run_keeps_what_it_has_and_goes_on_where_it_was() {
 
 #[test]
 fn what_is_left_follows_the_pace_of_the_workers() {
-    // Expected to take two seconds each; they take six.
+    // They are estimated at two seconds each, and take six.
     let came = Run::rounds(3, 2).go(|_, _| Fate {
         takes: 6 * SECOND,
         ..QUIET
