@@ -491,12 +491,23 @@ mod tests {
                 let name = cell.metric.clone().leak();
                 testing::case(cell.pattern.clone(), [(metric(name, "ns"), vec![*figure; 7])])
             };
-            ratio.cells().into_iter().zip(figures).map(case).collect::<Vec<_>>()
+            ratio
+                .cells()
+                .into_iter()
+                .zip(figures)
+                .map(case)
+                .collect::<Vec<_>>()
         };
         let mut cases = alone.cases.clone();
-        cases.insert("create".to_owned(), cells(create::process_over_thread(), &[8.0, 1.0]));
+        cases.insert(
+            "create".to_owned(),
+            cells(create::process_over_thread(), &[8.0, 1.0]),
+        );
         // A switch is a hop less what the token itself costs.
-        cases.insert("ring".to_owned(), cells(ring::process_over_thread(), &[3.0, 1.0, 3.0, 1.0]));
+        cases.insert(
+            "ring".to_owned(),
+            cells(ring::process_over_thread(), &[3.0, 1.0, 3.0, 1.0]),
+        );
         let whole = View {
             cases: &cases,
             ..alone

@@ -259,9 +259,19 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
     Ok(())
 }
 
+/// As many as may be tried without taking from others, and what ends it where the system does not.
+fn guarded(case: Case) -> (u64, End) {
+    let room = room().units;
+    if room < case.count {
+        (room, End::OtherPrograms)
+    } else {
+        (case.count, End::Count)
+    }
+}
+
 /// How many can be alive, and what ended it.
 fn most(case: Case, worker: &Worker) -> Result<(u64, End), CaseError> {
-    let count = case.count.min(room().units);
+    let (count, guard) = guarded(case);
     let unit = case.unit.name();
     let arguments: [&dyn ToString; 4] = [&unit, &count, &case.stack_kib, &case.address_mib];
     Ok(
@@ -269,11 +279,7 @@ fn most(case: Case, worker: &Worker) -> Result<(u64, End), CaseError> {
             Ended::Refused { made, refusal } => (made, End::of(refusal.limit)),
             Ended::Done(found) => {
                 let made = found.figures.made;
-                let end = match (made < count, count < case.count) {
-                    (true, _) => End::HalfOfMemory,
-                    (false, true) => End::OtherPrograms,
-                    (false, false) => End::Count,
-                };
+                let end = if made < count { End::HalfOfMemory } else { guard };
                 (made, end)
             }
         },
@@ -431,8 +437,8 @@ fn planned(view: &View<'_>) -> Vec<Case> {
 /// A unit, its stack and its address space, in words.
 fn words_of(case: Case) -> String {
     let unit = match case.unit {
-        Unit::Thread => format!("threads, stack of {} KiB", case.stack_kib),
-        Unit::Process => "processes".to_owned(),
+        Unit::Thread => format!("Threads, stack of {} KiB", case.stack_kib),
+        Unit::Process => "Processes".to_owned(),
     };
     let space = match case.address_mib {
         0 => "no limit on address space".to_owned(),
@@ -476,7 +482,7 @@ fn alive_chart<'v>(view: &'v View<'v>) -> Chart<'v> {
     let chart = Chart::new(view, "alive", "The most units alive")
         .x(Scale::Log, "stack of a thread, KiB")
         .y(Scale::Log, "units alive")
-        .note("Hollow: a guard ended it, and the system would allow more. The stack of a process grows as it is used.");
+        .note("At least: a guard ended it, and the system would allow more. The stack of a process grows as it is used.");
     let lines = [Unit::Thread, Unit::Process]
         .map(|unit| [ADDRESS_003_MIB, 0].map(|mib| THREADS.unit(unit).address_mib(mib)));
     let of_space = |case: Case| {
@@ -542,4 +548,185 @@ fn past_table(view: &View<'_>) -> Table {
         ["threads asked for", "ended by SIGSEGV", "published"],
         CRASHED_003.map(row).to_vec(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use threadgauge_lab::testing;
+    use threadgauge_lab::view::ViewCase;
+    use threadgauge_results::{Sample, Status, Verdict, decide};
+
+    use super::*;
+
+    fn sample(case: Case) -> Sample {
+        let sample = testing::sample(&EXPERIMENT, &case.params());
+        assert_eq!(sample.status, Status::Ok, "{case:?}: {:?}", sample.reason);
+        sample
+    }
+
+    fn ended(sample: &Sample) -> Vec<End> {
+        let ended = |end: &End| sample.value(end.metric().name) == Some(1.0);
+        End::ALL.into_iter().filter(ended).collect()
+    }
+
+    #[test]
+    fn an_address_space_ends_threads_and_not_processes() {
+        let threads = sample(THREADS.address_mib(300));
+        // 300 MiB hold 37 stacks of 8 MiB and little else.
+        let alive = threads.value(ALIVE.name).unwrap();
+        assert!((20.0..=37.0).contains(&alive), "{threads:?}");
+        assert_eq!(ended(&threads), [End::AddressSpace]);
+        assert_eq!(threads.value(CENSORED.name), Some(0.0));
+        for case in [
+            PROCESSES.count(40).address_mib(300),
+            THREADS.count(40).address_mib(0),
+        ] {
+            let all = sample(case);
+            assert_eq!(
+                (all.value(ALIVE.name), all.value(CENSORED.name)),
+                (Some(40.0), Some(1.0))
+            );
+            assert_eq!(ended(&all), [End::Count]);
+        }
+    }
+
+    #[test]
+    fn the_guard_ends_what_would_take_from_others() {
+        let count = room().units + 1;
+        assert_eq!(guarded(THREADS.count(count)), (count - 1, End::OtherPrograms));
+        assert_eq!(guarded(THREADS.count(1)), (1, End::Count));
+    }
+
+    #[test]
+    fn programs_that_fail_past_a_limit_leave_no_core_file() {
+        let shallow = sample(RECURSION.stack_kib(64)).value(DEPTH.name).unwrap();
+        let deep = sample(RECURSION).value(DEPTH.name).unwrap();
+        assert!(
+            shallow > 100.0 && deep > 10.0 * shallow,
+            "{shallow} and {deep} calls"
+        );
+        let well = sample(UNCHECKED.count(20));
+        assert_eq!(
+            (well.value(SEGFAULTS.name), well.noise["ended_well"]),
+            (Some(0.0), TRIALS as f64)
+        );
+        let files = std::fs::read_dir(".")
+            .unwrap()
+            .map(|file| file.unwrap().file_name().into_string().unwrap());
+        let cores: Vec<String> = files.filter(|name| name.starts_with("core")).collect();
+        assert!(cores.is_empty(), "{cores:?}");
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_in_words() {
+        let sample = testing::sample(&EXPERIMENT, &RECURSION.unit(Unit::Process).params());
+        let reason = sample.reason.unwrap();
+        assert!(
+            reason.contains("unit is process; it must be thread, where trial is recursion"),
+            "{reason}"
+        );
+    }
+
+    #[test]
+    fn a_ratio_is_known_only_on_the_side_to_which_a_guard_leaves_room() {
+        let known = |counts, censored| {
+            let ratio = known_ratio(counts, censored, 0.95);
+            (!ratio.is_nan()).then_some(ratio)
+        };
+        assert_eq!(known([300.0, 1_000.0], [false, false]), Some(0.3));
+        assert_eq!(known([300.0, 1_000.0], [false, true]), Some(0.3));
+        assert_eq!(known([1_000.0, 1_000.0], [false, true]), None);
+        assert_eq!(known([300.0, 1_000.0], [true, false]), None);
+        assert_eq!(known([2_000.0, 1_000.0], [true, false]), Some(2.0));
+        assert_eq!(known([300.0, 1_000.0], [true, true]), None);
+    }
+
+    /// A case whose units were so many in seven rounds, until `end`.
+    fn cell(case: Case, alive: f64, end: End) -> ViewCase {
+        let of = |value: f64| vec![value; 7];
+        let ends = End::ALL.map(|possible| (possible.metric(), of(f64::from(u8::from(possible == end)))));
+        let censored = f64::from(u8::from(end.is_guard()));
+        testing::case(
+            case,
+            [(ALIVE, of(alive)), (CENSORED, of(censored))]
+                .into_iter()
+                .chain(ends),
+        )
+    }
+
+    fn view(cases: impl IntoIterator<Item = ViewCase>) -> View<'static> {
+        testing::view("limits", Profile::Quick, cases.into_iter().collect())
+    }
+
+    fn verdict(view: &View<'_>, id: &str) -> Option<Verdict> {
+        let (_, test) = claims(view).into_iter().find(|(of, _)| *of == id).unwrap();
+        let claim = claim(id).unwrap();
+        decide(claim, &claim.unit, &test.evidence(view, claim), testing::ALPHA).verdict
+    }
+
+    #[test]
+    fn what_the_guard_ended_decides_no_more_than_it_can() {
+        let id = "processes-scale-further-than-threads";
+        let in_3_gib = [
+            cell(THREADS, 383.0, End::AddressSpace),
+            cell(PROCESSES, 1_000.0, End::Count),
+        ];
+        let free = |threads, end, processes, other_end| {
+            let [of_threads, of_processes] = [THREADS, PROCESSES].map(|case| case.address_mib(0));
+            [
+                cell(of_threads, threads, end),
+                cell(of_processes, processes, other_end),
+            ]
+        };
+        let both_guarded = free(1_000.0, End::Count, 1_000.0, End::Count);
+        let fewer_threads = free(300.0, End::MaxMapCount, 1_000.0, End::Count);
+        let more_threads = free(1_000.0, End::Count, 300.0, End::Nproc);
+        for (other, expected) in [
+            (both_guarded, Verdict::Inconclusive),
+            (fewer_threads, Verdict::Holds),
+            (more_threads, Verdict::DoesNotHold),
+        ] {
+            let view = view(in_3_gib.clone().into_iter().chain(other));
+            assert_eq!(verdict(&view, id), Some(expected));
+        }
+    }
+
+    #[test]
+    fn the_claims_about_stacks_are_decided_from_the_sources_address_space() {
+        let (bound, small) = (
+            "stack-size-caps-thread-count",
+            "smaller-stack-allows-1000-threads",
+        );
+        let few = THREADS.stack_kib(SMALL_003_KIB);
+        let source = view([
+            cell(THREADS, 383.0, End::AddressSpace),
+            cell(few, 1_000.0, End::Count),
+        ]);
+        assert_eq!(verdict(&source, bound), Some(Verdict::Holds));
+        assert_eq!(verdict(&source, small), Some(Verdict::Holds));
+        let guarded = view([
+            cell(THREADS, 383.0, End::HalfOfMemory),
+            cell(few, 500.0, End::AddressSpace),
+        ]);
+        assert_eq!(verdict(&guarded, bound), Some(Verdict::NotMeasured));
+        assert_eq!(verdict(&guarded, small), Some(Verdict::DoesNotHold));
+    }
+
+    #[test]
+    fn the_answer_says_what_ended_it_and_what_is_a_lower_bound() {
+        let view = view([
+            cell(THREADS, 383.0, End::AddressSpace),
+            cell(PROCESSES, 1_000.0, End::Count),
+            cell(THREADS.address_mib(0), 1_000.0, End::Count),
+        ]);
+        assert_eq!(
+            sentence(&view),
+            "In 3 GiB of address space 383 threads with stacks of 8 MiB can be alive, where the address space (RLIMIT_AS) ends \
+             it, and at least 1000 processes; without that limit at least 1000 threads."
+        );
+        assert_eq!(
+            facts(&view)[0].says,
+            "Threads, stack of 8192 KiB, 3 GiB of address space: 383 alive, then the address space (RLIMIT_AS) ended it."
+        );
+    }
 }
