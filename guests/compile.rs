@@ -1,5 +1,5 @@
-//! Compiling the programs of this folder: one way for the build script that puts some into the laboratory and for the chores
-//! that measure beside the others. Included by path, and written with the standard library alone.
+//! Compiling the programs of this folder: one way for the build script that puts some into the laboratory and for the
+//! chores that measure beside the others. Included by path, and written with the standard library alone.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -31,8 +31,8 @@ fn main() {
     }
     let compiler = compiler();
     carry(&compiler, "exit", "exit.c", BARE);
-    // With the C library of the machine that they are built on, as the sources' programs were: inside each it would be fifty
-    // times the program.
+    // With the C library of the machine that they are built on, as the sources' programs were: inside each it would be
+    // fifty times the program.
     for name in ["units", "print", "ring", "idle", "limits"] {
         carry(&compiler, name, &format!("{name}.c"), &["-O2", "-pthread", "-s"]);
     }

@@ -1,5 +1,5 @@
-//! The protocol `bytes`: bytes from anywhere, cut at any places, do the same as whole, and nothing panics. The first byte
-//! says how many of the next are places to cut at.
+//! The protocol `bytes`: bytes from anywhere, cut at any places, do the same as whole, and nothing panics. The first
+//! byte says how many of the next are places to cut at.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

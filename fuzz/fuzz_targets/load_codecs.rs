@@ -1,5 +1,5 @@
-//! The client's side of every protocol that the load generator speaks: whatever a server sends, cut at any places, says the
-//! same as whole, and nothing panics. The first byte chooses the protocol, the second how long the pieces are.
+//! The client's side of every protocol that the load generator speaks: whatever a server sends, cut at any places, says
+//! the same as whole, and nothing panics. The first byte chooses the protocol, the second how long the pieces are.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

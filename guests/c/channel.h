@@ -1,4 +1,5 @@
-/* What the programs share in which units wake each other: starting and ending units, and the means by which one is woken.
+/* What the programs share in which units wake each other: starting and ending units, and the means by which one is
+ * woken.
  *
  * A channel holds one token at most. Whoever waits for it sleeps until it is there, except by SPIN.
  */
@@ -104,7 +105,8 @@ static inline int start(enum kind kind, struct unit *unit)
     return child < 0 ? errno : 0;
 }
 
-/* Starts `count` units, and lets them go when all have come to `start->here`. The units are in memory that they share. */
+/* Starts `count` units, and lets them go when all have come to `start->here`. The units are in memory that they
+ * share. */
 static inline struct unit *start_all(enum kind kind, uint64_t count, void (*body)(uint64_t), struct start *at)
 {
     struct unit *units = shared_memory(count * sizeof *units);
@@ -175,9 +177,9 @@ static inline uint64_t took_ns(void (*lap)(void *), void *of, uint64_t count)
     return now_ns() - started_ns;
 }
 
-/* Twice as many laps as before, until they have lasted `warm_ns`, which is the warm-up; then so many again and again, which are
- * timed, until they have lasted `timed_ns`. Their number is not found from that of the warm-up: another program may have come
- * between. */
+/* Twice as many laps as before, until they have lasted `warm_ns`, which is the warm-up; then so many again and again,
+ * which are timed, until they have lasted `timed_ns`. Their number is not found from that of the warm-up: another
+ * program may have come between. */
 static inline void time_laps(void (*lap)(void *), void *of, uint64_t warm_ns, uint64_t timed_ns, struct laps *laps)
 {
     uint64_t count = 1;

@@ -1,15 +1,15 @@
-/* What the programs share that make processes and threads for an experiment: the clock, arguments, how they answer, and a
- * gate that units wait at.
+/* What the programs share that make processes and threads for an experiment: the clock, arguments, how they answer, and
+ * a gate that units wait at.
  *
  * A program prints one line and ends:
  *
  *   done NAME=NUMBER …        its figures, in a fixed order; exit code 0
- *   refused unit=N errno=E    the system refused unit N. It then waits to be killed, so that whoever started it can still
- *                             see what is in use
+ *   refused unit=N errno=E    the system refused unit N. It then waits to be killed, so that whoever started it can
+ *                             still see what is in use
  *   error WORDS               anything else that went wrong; exit code 1
  *
- * It is killed when the thread that started it ends, and when its deadline is over. A child of its own that might outlive
- * it asks for the same.
+ * It is killed when the thread that started it ends, and when its deadline is over. A child of its own that might
+ * outlive it asks for the same.
  */
 
 #define _GNU_SOURCE

@@ -5,8 +5,9 @@
  *   plain clock READINGS                        readings of the clock
  *   plain matrix N PRODUCTS REPEATS             products of N × N matrices
  *   plain thread|process COUNT SLICES STEPS YIELD
- *                                               COUNT units share SLICES of STEPS dependent integer steps, and give up the CPU
- *                                               after each where YIELD is 1; from when all are ready to the last one's finish
+ *                                               COUNT units share SLICES of STEPS dependent integer steps, and give up
+ *                                               the CPU after each where YIELD is 1; from when all are ready to the
+ *                                               last one's finish
  *   plain fork|create COUNT                     a unit, made and waited for
  */
 
@@ -77,7 +78,8 @@ static uint64_t multiply_all(size_t n, size_t products, size_t repeats)
     return now_ns() - begun_ns;
 }
 
-/* What the units share: gates before the work and behind it, the start that all wait for ready to run, the latest finish. */
+/* What the units share: gates before the work and behind it, the start that all wait for ready to run, the latest
+ * finish. */
 static struct {
     _Atomic uint32_t start, exit;
     _Alignas(64) _Atomic uint64_t ready;

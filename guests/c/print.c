@@ -1,11 +1,13 @@
-/* Processes or threads that print lines, and what that took: the experiment `print`, after source 003's fork.c and thread.c.
+/* Processes or threads that print lines, and what that took: the experiment `print`, after source 003's fork.c and
+ * thread.c.
  *
  *   print process|thread UNITS PRINTS PAYLOAD_BYTES line|block DEADLINE_S
  *
- * All units are made, each prints PRINTS lines into what standard input is, all are waited for, and a final word is printed. A
- * line is PAYLOAD_BYTES of the source's text and a counter in brackets. `line` is one write a line, as stdio does on a terminal.
- * `block` fills 4,096 bytes to the last and writes these, as stdio does into anything else: a process has a buffer of its own,
- * threads share one under its lock. Lines are formatted by hand: stdio's formatting is none of the question.
+ * All units are made, each prints PRINTS lines into what standard input is, all are waited for, and a final word is
+ * printed. A line is PAYLOAD_BYTES of the source's text and a counter in brackets. `line` is one write a line, as stdio
+ * does on a terminal. `block` fills 4,096 bytes to the last and writes these, as stdio does into anything else: a
+ * process has a buffer of its own, threads share one under its lock. Lines are formatted by hand: stdio's formatting is
+ * none of the question.
  */
 
 #include "guest.h"

@@ -1,11 +1,12 @@
-/* Passes a token round a ring of units, and says what that took: the experiment `ring`. After lmbench's lat_ctx and source
- * 004's lat_thread_ctx.
+/* Passes a token round a ring of units, and says what that took: the experiment `ring`. After lmbench's lat_ctx and
+ * source 004's lat_thread_ctx.
  *
  *   ring UNIT MEANS RING BYTES HOP CPUS WARM_NS TIMED_NS DEADLINE_S
  *
- * RING units by UNIT, each of which reads a private array of BYTES when the token comes, and hands it on by MEANS. Where HOP is
- * to-itself there is one unit instead, which sends itself the token through the RING channels one after the other and reads one
- * array, in its cache: the same work without a switch. CPUS are those that the units are pinned to, one after the other.
+ * RING units by UNIT, each of which reads a private array of BYTES when the token comes, and hands it on by MEANS.
+ * Where HOP is to-itself there is one unit instead, which sends itself the token through the RING channels one after
+ * the other and reads one array, in its cache: the same work without a switch. CPUS are those that the units are pinned
+ * to, one after the other.
  *
  * Unit 0 has the clock: laps that last WARM_NS at least are the warm-up, and then as many as last TIMED_NS are timed.
  */
@@ -31,7 +32,8 @@ static int to_itself;
 
 /* --- The array of a unit. --- */
 
-/* In small pages, whoever asks: threads' arrays lie side by side, and would get huge ones where a process's would not. */
+/* In small pages, whoever asks: threads' arrays lie side by side, and would get huge ones where a process's would not.
+ * */
 static uint64_t *own_array(void)
 {
     if (words == 0)
@@ -95,8 +97,8 @@ static void member(uint64_t index)
     }
 }
 
-/* --- Coroutines: the token is the jump. Their contexts are made as the C library does it; it also switches the signal mask at
- * each swapcontext, a system call, which a jump does not. --- */
+/* --- Coroutines: the token is the jump. Their contexts are made as the C library does it; it also switches the signal
+ * mask at each swapcontext, a system call, which a jump does not. --- */
 
 static jmp_buf *places;
 static ucontext_t first;

@@ -3,12 +3,12 @@
  *   units METHOD COUNT ALIVE BUSY MIB HUGE GIVE_UP_NS WARM_UP DEADLINE_S
  *
  * COUNT units by METHOD, ALIVE of them together at the end of a batch. BUSY others compute meanwhile (beside processes,
- * processes; beside threads, threads); no new unit is made after GIVE_UP_NS. When the others have ended, as many units as were
- * made beside them are made once more: the same work alone. MIB of memory are written beforehand, in huge pages where HUGE is 1.
- * WARM_UP units are made before that. Programs to be started are what standard input is.
+ * processes; beside threads, threads); no new unit is made after GIVE_UP_NS. When the others have ended, as many units
+ * as were made beside them are made once more: the same work alone. MIB of memory are written beforehand, in huge pages
+ * where HUGE is 1. WARM_UP units are made before that. Programs to be started are what standard input is.
  *
- * One clock goes round the whole loop. Inside it the clock is read three times a unit, so that making and reaping can be told
- * apart and the single creation has a median.
+ * One clock goes round the whole loop. Inside it the clock is read three times a unit, so that making and reaping can
+ * be told apart and the single creation has a median.
  */
 
 #include "guest.h"
@@ -30,8 +30,8 @@ union unit {
     };
 };
 
-/* What is written while units are made, in one piece of shared memory: of a page of its own this process would have to write
- * another copy after every fork, and that would be measured. */
+/* What is written while units are made, in one piece of shared memory: of a page of its own this process would have to
+ * write another copy after every fork, and that would be measured. */
 static struct {
     /* What held units wait at. Where none is held nobody touches it: it would cost each child a page fault. */
     _Atomic uint32_t closed;
@@ -110,8 +110,8 @@ static int by_fork_exec(union unit *unit)
     return made(unit, child);
 }
 
-/* In this process's memory, as threads were before NPTL. Stacks are kept for the next, as the C library keeps those of its
- * threads; a free one holds the address of the next. */
+/* In this process's memory, as threads were before NPTL. Stacks are kept for the next, as the C library keeps those of
+ * its threads; a free one holds the address of the next. */
 static char *free_stacks;
 
 static int run_in_memory(void *nothing)
@@ -399,8 +399,8 @@ static void let_go(int is_program)
     close(writing);
 }
 
-/* Makes and reaps `count` units, `alive` of them together, until `give_up_ns` are over. `others` are the threads of this
- * process whose CPU time is not this loop's. */
+/* Makes and reaps `count` units, `alive` of them together, until `give_up_ns` are over. `others` are the threads of
+ * this process whose CPU time is not this loop's. */
 static struct work work(const struct method *by, union unit *units, uint64_t count, uint64_t alive, uint64_t give_up_ns,
                         uint64_t others)
 {

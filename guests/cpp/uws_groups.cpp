@@ -1,10 +1,11 @@
 /* Groups over uWebSockets, as short as its own examples: a peer that our servers are measured against.
  *
- * A room is a path. Who upgrades `GET /ROOM` to a WebSocket is a member, and each message of a member goes to the others:
- * `publish` of a WebSocket leaves itself out. One loop, no compression, no message dropped before 64 MiB wait for a member.
+ * A room is a path. Who upgrades `GET /ROOM` to a WebSocket is a member, and each message of a member goes to the
+ * others: `publish` of a WebSocket leaves itself out. One loop, no compression, no message dropped before 64 MiB wait
+ * for a member.
  *
- *   uws_groups PORT    on 127.0.0.1; port 0 takes a free one. Says `listening on 127.0.0.1:PORT` and serves until SIGTERM,
- *                      which ends it as it ends any program.
+ *   uws_groups PORT    on 127.0.0.1; port 0 takes a free one. Says `listening on 127.0.0.1:PORT` and serves until
+ *                      SIGTERM, which ends it as it ends any program.
  */
 
 #if __has_include(<uWebSockets/App.h>)

@@ -1,19 +1,20 @@
-//! `cargo xtask bench-groups`: group messaging by `threadgauge serve groups`, its peers, and a floor in C, side by side.
+//! `cargo xtask bench-groups`: group messaging by `threadgauge serve groups`, its peers, and a floor in C, side by
+//! side.
 //!
-//! Every server is started, driven, and stopped in turn, on a port of its own each time. A part is a panel of [`panels`], or
-//! a file: [`quiet`], [`churn`], [`nats_bench`]. What is compared is in [`contenders`], what one run is in [`talk`]; what measurements
-//! of servers share is in [`crate::rig`].
+//! Every server is started, driven, and stopped in turn, on a port of its own each time. A part is a panel of
+//! [`panels`], or a file: [`quiet`], [`churn`], [`nats_bench`]. What is compared is in [`contenders`], what one run is
+//! in [`talk`]; what measurements of servers share is in [`crate::rig`].
 //!
 //! One driver for all, `crates/load`, on a CPU of its own. In a closed loop its speed decides how much one turn of the
-//! server finds to do, so its share of its CPU is in the table. Under a fixed rate a run is invalid when less than 99 % of
-//! the rate was reached, or the driver used over 85 % of its CPU. Redis and MQTT 3.1.1 deliver a message to its sender
-//! too: that is work, and counts as a delivery. A message is outstanding until all its receivers have it.
+//! server finds to do, so its share of its CPU is in the table. Under a fixed rate a run is invalid when less than 99 %
+//! of the rate was reached, or the driver used over 85 % of its CPU. Redis and MQTT 3.1.1 deliver a message to its
+//! sender too: that is work, and counts as a delivery. A message is outstanding until all its receivers have it.
 //!
-//! uWebSockets is compiled where a C++ compiler finds its headers, `libuSockets` and zlib; `CXXFLAGS` and `LDFLAGS` may name
-//! source trees. In a clone with its submodules: `make -C uSockets && ln -s uSockets.a uSockets/libuSockets.a`, then
-//! `CXXFLAGS="-I $PWD/src -I $PWD/uSockets/src" LDFLAGS="-L $PWD/uSockets"`. It sends up to 32 messages of a turn at once;
-//! beyond, one by one, since the member that is being read holds its buffer: sixteen outstanding in rooms of ten cost it a
-//! system call a delivery. The driver's frames have a mask of zeroes.
+//! uWebSockets is compiled where a C++ compiler finds its headers, `libuSockets` and zlib; `CXXFLAGS` and `LDFLAGS` may
+//! name source trees. In a clone with its submodules: `make -C uSockets && ln -s uSockets.a uSockets/libuSockets.a`,
+//! then `CXXFLAGS="-I $PWD/src -I $PWD/uSockets/src" LDFLAGS="-L $PWD/uSockets"`. It sends up to 32 messages of a turn
+//! at once; beyond, one by one, since the member that is being read holds its buffer: sixteen outstanding in rooms of
+//! ten cost it a system call a delivery. The driver's frames have a mask of zeroes.
 
 mod changed;
 mod churn;
@@ -39,8 +40,8 @@ pub struct Options {
     /// Only these parts; all without it
     #[arg(long, value_name = "PART,…", value_delimiter = ',', conflicts_with = "before")]
     only: Vec<What>,
-    /// Only these servers (nats-server, redis-server, mosquitto, uwebsockets, floor, floor-by-calls), and only these of ours, as
-    /// the tables call them; all without it
+    /// Only these servers (nats-server, redis-server, mosquitto, uwebsockets, floor, floor-by-calls), and only these of
+    /// ours, as the tables call them; all without it
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     servers: Vec<String>,
     /// `nats-server`; on the path without it

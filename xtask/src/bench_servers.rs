@@ -1,15 +1,16 @@
 //! `cargo xtask bench-servers`: `threadgauge serve` beside plain C programs of the same designs.
 //!
-//! A part is a file: [`bytes`], [`echo`], [`idle`], [`chat`]; [`changed`] compares two builds. What measurements of servers share is in [`crate::rig`], the
-//! C programs in `guests/c/servers`: each does what its design needs and no more (no time-outs, counters or drain).
+//! A part is a file: [`bytes`], [`echo`], [`idle`], [`chat`]; [`changed`] compares two builds. What measurements of
+//! servers share is in [`crate::rig`], the C programs in `guests/c/servers`: each does what its design needs and no
+//! more (no time-outs, counters or drain).
 //!
-//! CPU time is the server's alone, all threads and processes. In `bytes` it is from start to end, children included, with
-//! the cost of starting and ending beside it; in `echo` and `chat` from the first message to the last, so connecting is
-//! left out. Clients count every byte, compare every message and check the order of every delivery. They have CPUs of
-//! their own where there are enough.
+//! CPU time is the server's alone, all threads and processes. In `bytes` it is from start to end, children included,
+//! with the cost of starting and ending beside it; in `echo` and `chat` from the first message to the last, so
+//! connecting is left out. Clients count every byte, compare every message and check the order of every delivery. They
+//! have CPUs of their own where there are enough.
 //!
-//! Ratios are Hodges–Lehmann estimates of pairs with exact signed-rank intervals, which need six rounds. A limit is met or
-//! missed when the whole interval says so, and open otherwise. System calls are counted by `strace` in two runs of
+//! Ratios are Hodges–Lehmann estimates of pairs with exact signed-rank intervals, which need six rounds. A limit is met
+//! or missed when the whole interval says so, and open otherwise. System calls are counted by `strace` in two runs of
 //! different length, not timed; their difference leaves out starting and connecting.
 //!
 //! How much one turn of a loop finds to do depends on the speed of the clients: compare figures of `echo` and `chat`

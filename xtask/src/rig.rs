@@ -116,8 +116,8 @@ impl Site {
     }
 }
 
-/// Starts the optimised build of this program with the same arguments, where this is not one: the clients are in it, and
-/// must not be what a server waits for. Whether it did.
+/// Starts the optimised build of this program with the same arguments, where this is not one: the clients are in it,
+/// and must not be what a server waits for. Whether it did.
 ///
 /// # Errors
 ///
@@ -134,8 +134,8 @@ pub fn ran_optimised(options: &Options) -> Result<bool> {
     Ok(true)
 }
 
-/// Measures the parts asked for, all where none is, prints their tables, and writes `NAME.md` and `NAME.json` anew after
-/// each.
+/// Measures the parts asked for, all where none is, prints their tables, and writes `NAME.md` and `NAME.json` anew
+/// after each.
 pub fn measure_parts<P: ValueEnum + PartialEq>(
     name: &str,
     title: &str,

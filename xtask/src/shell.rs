@@ -45,8 +45,8 @@ pub fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// As [`run`], several times with longer and longer pauses where it fails: what a server somewhere has refused once it may
-/// give later.
+/// As [`run`], several times with longer and longer pauses where it fails: what a server somewhere has refused once it
+/// may give later.
 pub fn run_patiently(command: &mut Command) -> Result<()> {
     const TRIES: u32 = 5;
     for tries in 1..TRIES {

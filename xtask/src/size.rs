@@ -3,8 +3,9 @@
 //! A *line of code* is a line, as rustfmt leaves it, that holds at least a part of a token. Blank lines are none, nor
 //! comments, nor documentation, nor what only a test build contains: `#[cfg(test)]`, and
 //! `#[cfg(any(test, feature = "testing"))]` for what tests of other crates use too, with the files of such modules.
-//! Attributes, `use`, closing brackets and the bodies of macros count; so does each line of a long string that is not blank.
-//! A crate is what its `lib.rs`, `main.rs` and `build.rs` declare: `tests`, `examples` and `benches` are left out.
+//! Attributes, `use`, closing brackets and the bodies of macros count; so does each line of a long string that is not
+//! blank. A crate is what its `lib.rs`, `main.rs` and `build.rs` declare: `tests`, `examples` and `benches` are left
+//! out.
 //!
 //! What an import is, [`imports`] says; what must hold, [`limits`]. Here are the tables.
 

@@ -34,8 +34,8 @@ use std::sync::OnceLock;
 ///   least time: give the number.
 /// - *A server breaks down beyond some load* (a lock, a database, a disk that seeks). Each look beyond costs what was
 ///   started by then. Where a request is half as slow again with as many waiting as are served, typically 5 to 20 % of
-///   500 objects; where it is three times as slow, 10 to 25 %; by bad luck two or three times. Give the load as the upper
-///   bound. On a machine of many CPUs the bound counts the more, as the call begins with as many.
+///   500 objects; where it is three times as slow, 10 to 25 %; by bad luck two or three times. Give the load as the
+///   upper bound. On a machine of many CPUs the bound counts the more, as the call begins with as many.
 /// - *Few objects.* It needs some ten rounds to find the degree; with fewer than a hundred objects it has hardly begun.
 /// - *Service times that vary very much*, or come in step with each other: it may take long to see what is better.
 ///

@@ -1,10 +1,11 @@
 //! A thread for each object, made when its turn comes or before any runs.
 //!
-//! One thread at a time *dispatches*: it claims objects as long as there are permits, and makes a thread for each, or releases
-//! one that was made up front. A thread that has ended its object leaves the result, gives its permit back,
-//! rings for the caller, and dispatches, unless somebody does or too many results wait for the finisher. So the caller is never held up by the iterator, and an object
-//! does not wait for the caller to wake. Where nobody is there to dispatch (at first, or when the caller has
-//! raised the degree or the horizon, or made up for what waited), the caller makes a thread that does nothing else.
+//! One thread at a time *dispatches*: it claims objects as long as there are permits, and makes a thread for each, or
+//! releases one that was made up front. A thread that has ended its object leaves the result, gives its permit back,
+//! rings for the caller, and dispatches, unless somebody does or too many results wait for the finisher. So the caller
+//! is never held up by the iterator, and an object does not wait for the caller to wake. Where nobody is there to
+//! dispatch (at first, or when the caller has raised the degree or the horizon, or made up for what waited), the caller
+//! makes a thread that does nothing else.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;

@@ -41,8 +41,8 @@ impl From<&ThreadPool> for Carrier {
     }
 }
 
-/// What the caller does while it waits for results. For [`Carrier::Pool`] and [`Carrier::Shared`]; with a thread for each object the
-/// caller is always free, and in a call with a deadline it is too: somebody has to watch the clock.
+/// What the caller does while it waits for results. For [`Carrier::Pool`] and [`Carrier::Shared`]; with a thread for
+/// each object the caller is always free, and in a call with a deadline it is too: somebody has to watch the clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Mode {
@@ -60,20 +60,22 @@ pub enum Mode {
     /// *another object's* processor or finisher needs [`FreeCaller`](Self::FreeCaller).
     #[default]
     Prompt,
-    /// The caller runs no processor: it finishes results and sleeps. Each result is finished as soon as the caller is on a
-    /// CPU, and may cost a wake-up. With as many short processors at work as there are CPUs that may take a scheduler's
-    /// slice (milliseconds): leave it a CPU by a lower degree.
+    /// The caller runs no processor: it finishes results and sleeps. Each result is finished as soon as the caller is
+    /// on a CPU, and may cost a wake-up. With as many short processors at work as there are CPUs that may take a
+    /// scheduler's slice (milliseconds): leave it a CPU by a lower degree.
     FreeCaller,
     /// The caller is one of the carriers from the first object to the last. Cheapest; but a result may wait for as
-    /// long as one processor takes, or 50 µs of short ones, or as the iterator blocks; and neither a processor nor the iterator
-    /// must wait for another object's processor or finisher: a worker whose results nobody takes waits for the caller.
+    /// long as one processor takes, or 50 µs of short ones, or as the iterator blocks; and neither a processor nor the
+    /// iterator must wait for another object's processor or finisher: a worker whose results nobody takes waits for the
+    /// caller.
     Throughput,
 }
 
 /// What [`try_for_each`](ConcurrentExecution::try_for_each) does when a processor returns an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnError {
-    /// Nothing more starts, the end is [announced](ConcurrentExecution::announce_stop), those that run are waited for and finished.
+    /// Nothing more starts, the end is [announced](ConcurrentExecution::announce_stop), those that run are waited for
+    /// and finished.
     #[default]
     StopAtFirst,
     /// The error is kept and the rest goes on.
@@ -123,14 +125,14 @@ impl Settings {
 /// # The contract
 ///
 /// - The **iterator** is asked for an object only when a carrier is free to run it; so it may be endless. Threads ask,
-///   hence `Send`, one at a time. Several objects are taken at once only if they are short and the iterator's lower size bound
-///   promises them, and while the caller works beside others, some for it.
-/// - An iterator that **blocks** stops nothing else: results are finished as soon as they are done, the deadline is kept, and what
-///   it waits for may be a finisher's doing, for every degree. What it brings after the end comes back. (Objects that
-///   were taken together with the one that it blocks at may start up to 200 ms later.) Where the **caller asks** it, nothing
-///   is finished meanwhile, and it must not wait for a finisher: in [`Mode::Throughput`] with a degree above 1, with helper
-///   processes, and with futures. A caller that is the only carrier asks when all before is finished. The call
-///   returns when the iterator has answered: like a processor, it cannot be ended.
+///   hence `Send`, one at a time. Several objects are taken at once only if they are short and the iterator's lower
+///   size bound promises them, and while the caller works beside others, some for it.
+/// - An iterator that **blocks** stops nothing else: results are finished as soon as they are done, the deadline is
+///   kept, and what it waits for may be a finisher's doing, for every degree. What it brings after the end comes back.
+///   (Objects that were taken together with the one that it blocks at may start up to 200 ms later.) Where the **caller
+///   asks** it, nothing is finished meanwhile, and it must not wait for a finisher: in [`Mode::Throughput`] with a
+///   degree above 1, with helper processes, and with futures. A caller that is the only carrier asks when all before is
+///   finished. The call returns when the iterator has answered: like a processor, it cannot be ended.
 /// - At no time do more than *k* **processors** run. They run on any thread, in any order, started in
 ///   the order of the objects.
 /// - The **finisher** runs on the caller's thread, one at a time, for each object exactly once, as soon as the
@@ -140,8 +142,8 @@ impl Settings {
 ///   [`ThreadPool`] have let go of all that belongs to the call.
 /// - A call **ends early** when its token is set, its deadline passes, its finisher breaks, a processor fails under
 ///   [`OnError::StopAtFirst`], or something panics. Then nothing more starts, the end is
-///   [announced](Self::announce_stop), running processors are waited for and, unless the finisher itself broke or panicked, finished. What was never started comes back
-///   in [`Report::rest`].
+///   [announced](Self::announce_stop), running processors are waited for and, unless the finisher itself broke or
+///   panicked, finished. What was never started comes back in [`Report::rest`].
 /// - A **panic** in a processor or in the iterator ends the call early and then goes on in the caller; of several,
 ///   the first. A panic in the finisher goes on at once when the running processors have ended.
 /// - A thread cannot be ended while it borrows from the caller. So a **processor that never returns** keeps
@@ -164,8 +166,8 @@ impl Settings {
 ///
 /// # One processor for all, or one each
 ///
-/// Where each object has a processor of its own, the objects are pairs, on every carrier that takes closures, with errors
-/// or without:
+/// Where each object has a processor of its own, the objects are pairs, on every carrier that takes closures, with
+/// errors or without:
 ///
 /// ```
 /// use std::num::NonZeroUsize;
@@ -365,9 +367,9 @@ impl ConcurrentExecution {
     }
 
     /// Calls `tell` on the caller's thread when objects are finished: after the first, then after one that ended at
-    /// least `every` later than the last one told of ([`Duration::ZERO`]: after each), and at the end of the call. While
-    /// nothing is finished nothing is told. It holds the call up as the finisher does, and a panic in it is one in the
-    /// finisher.
+    /// least `every` later than the last one told of ([`Duration::ZERO`]: after each), and at the end of the call.
+    /// While nothing is finished nothing is told. It holds the call up as the finisher does, and a panic in it is one
+    /// in the finisher.
     ///
     /// A progress bar that only counts finished objects needs no more than a line in the finisher; this is for
     /// calls that may fail, for the total, and for not drawing a million times.

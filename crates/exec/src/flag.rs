@@ -1,4 +1,5 @@
-//! A flag for a sleeper at a [`Bell`](crate::bell::Bell): raised before the bell is rung, looked at by what the sleeper waits for.
+//! A flag for a sleeper at a [`Bell`](crate::bell::Bell): raised before the bell is rung, looked at by what the sleeper
+//! waits for.
 //!
 //! The bell loses no ring as long as the news is published by a sequentially consistent exchange; this type is that
 //! exchange. Who takes a flag down has seen all that was written before it was raised.
@@ -87,8 +88,9 @@ mod loom_models {
         });
     }
 
-    /// `recalled`: two workers that found nothing to claim, or somebody else at the iterator, put their names down under the lock and sleep; who changes what
-    /// they may claim takes the names under the same lock, raises their flags and rings.
+    /// `recalled`: two workers that found nothing to claim, or somebody else at the iterator, put their names down
+    /// under the lock and sleep; who changes what they may claim takes the names under the same lock, raises their
+    /// flags and rings.
     #[test]
     fn loom_whoever_is_benched_is_recalled() {
         #[derive(Default)]
@@ -140,8 +142,8 @@ mod loom_models {
         });
     }
 
-    /// `abandoned`: the caller leaves without looking into a full ring again; one worker that waits for room and one on the
-    /// bench both end.
+    /// `abandoned`: the caller leaves without looking into a full ring again; one worker that waits for room and one on
+    /// the bench both end.
     #[test]
     fn loom_a_caller_that_leaves_leaves_nobody_asleep() {
         struct Side {

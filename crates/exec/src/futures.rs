@@ -1,7 +1,7 @@
 //! Futures as what processors are: at most *k* of them at once, finished by whoever polls the call.
 //!
-//! Knows no runtime. Each of the *k* slots has a waker of its own, which puts the slot's number into a queue and wakes the
-//! call's task; a turn polls each future in the queue once, so that none is passed over for another that always has
+//! Knows no runtime. Each of the *k* slots has a waker of its own, which puts the slot's number into a queue and wakes
+//! the call's task; a turn polls each future in the queue once, so that none is passed over for another that always has
 //! something to do, and after some turns the call gives way to the other tasks of its thread. A slot, its waker and
 //! its memory serve object after object.
 
@@ -41,15 +41,15 @@ pub(crate) struct Processed<O, R> {
 /// [contract](#the-contract) holds, with these differences:
 ///
 /// - The **caller** is the task that awaits the call. The finisher runs on it, and so do futures that are not spawned.
-/// - **Cancelling** is dropping the call: its end is announced, its futures are dropped, and spawned ones are dropped as soon
-///   as their runtime polls them again.
-/// - Nothing here has a clock. At the **deadline** nothing more starts, but its announcement and warnings wait until the call is
-///   polled; the same goes for a **token** that somebody else sets.
+/// - **Cancelling** is dropping the call: its end is announced, its futures are dropped, and spawned ones are dropped
+///   as soon as their runtime polls them again.
+/// - Nothing here has a clock. At the **deadline** nothing more starts, but its announcement and warnings wait until
+///   the call is polled; the same goes for a **token** that somebody else sets.
 /// - After a **panic** in the finisher, running futures are not waited for but dropped.
 /// - The carrier and the mode mean nothing.
 impl ConcurrentExecution {
-    /// As [`for_each`](Self::for_each), with an asynchronous processor. Its futures are polled by the caller's task, need
-    /// no `Send`, and may borrow from the caller and from their object.
+    /// As [`for_each`](Self::for_each), with an asynchronous processor. Its futures are polled by the caller's task,
+    /// need no `Send`, and may borrow from the caller and from their object.
     ///
     /// ```
     /// use std::num::NonZeroUsize;

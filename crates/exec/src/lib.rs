@@ -104,21 +104,21 @@
 //!
 //! # What one sees of it
 //!
-//! Each [`Done`] has its [`Times`]: queue wait, service, completion, turnaround. The [`Report`] says how many were at work
-//! at most, how long it took and why it ended. [`on_progress`](ConcurrentExecution::on_progress) tells how far it
+//! Each [`Done`] has its [`Times`]: queue wait, service, completion, turnaround. The [`Report`] says how many were at
+//! work at most, how long it took and why it ended. [`on_progress`](ConcurrentExecution::on_progress) tells how far it
 //! is while it runs. With the cargo feature `tracing` each call is a span and each finished object an event in it,
 //! both with the target `threadgauge_exec`; for futures there are the events alone, in the caller's own span.
 //!
 //! # Programs to start from
 //!
-//! In the folder `examples`, each without an `Arc`, a `Mutex` or a channel of its own: `word_count` and `parse_files` (files,
-//! with the first error or all), `call_service` (a slow service, adaptive), `children` (a child process an object),
-//! `progress_bar`, `cancel` (Ctrl-C and a deadline). `overhead` and `adaptive` measure.
+//! In the folder `examples`, each without an `Arc`, a `Mutex` or a channel of its own: `word_count` and `parse_files`
+//! (files, with the first error or all), `call_service` (a slow service, adaptive), `children` (a child process an
+//! object), `progress_bar`, `cancel` (Ctrl-C and a deadline). `overhead` and `adaptive` measure.
 //!
 //! # What it is not
 //!
-//! It does not split one object's work (that is rayon's), is no runtime for futures, and does not end threads: nobody can,
-//! while they borrow. Unless a [`ThreadPool`] is given, a call makes its threads and ends them, about 35 µs each.
+//! It does not split one object's work (that is rayon's), is no runtime for futures, and does not end threads: nobody
+//! can, while they borrow. Unless a [`ThreadPool`] is given, a call makes its threads and ends them, about 35 µs each.
 
 mod adaptive;
 mod bell;

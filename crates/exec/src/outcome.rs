@@ -38,10 +38,11 @@ impl<O, R> Done<O, R> {
 
 /// When an object was processed, counted from the start of the call.
 ///
-/// Right to some nanoseconds; for processors shorter than 10 µs on [`Carrier::Pool`](crate::Carrier::Pool) they may come
-/// from the CPU's counter between two readings of the clock, and are then right to 10 µs whatever that counter does.
-/// Where the caller runs them one after the other by itself, a processor that follows 256 brief ones (1 µs with all that lies between
-/// them) is shown to start when the one before it ended: if iterator or finisher took long just then, as part of its service.
+/// Right to some nanoseconds; for processors shorter than 10 µs on [`Carrier::Pool`](crate::Carrier::Pool) they may
+/// come from the CPU's counter between two readings of the clock, and are then right to 10 µs whatever that counter
+/// does. Where the caller runs them one after the other by itself, a processor that follows 256 brief ones (1 µs with
+/// all that lies between them) is shown to start when the one before it ended: if iterator or finisher took long just
+/// then, as part of its service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
     pub(crate) epoch: Instant,
@@ -205,8 +206,8 @@ impl<I: Iterator, T, E, B> Tried<I, T, E, B> {
     ///
     /// # Errors
     ///
-    /// The first of [`failed`](Self::failed), if any; else why the call ended early. What was not started goes with it: look at
-    /// the report where that matters.
+    /// The first of [`failed`](Self::failed), if any; else why the call ended early. What was not started goes with it:
+    /// look at the report where that matters.
     ///
     /// ```
     /// use std::num::NonZeroUsize;

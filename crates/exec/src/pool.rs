@@ -19,12 +19,12 @@
 //! a CPU, the rest is benched: more could only take CPUs from those. A worker that sees long service times recalls the
 //! others by itself.
 //!
-//! A worker whose turn it is at the iterator may be held up there. The caller is not: while it works beside others it takes what
-//! they have pulled, and it asks the iterator itself only where nobody else is at work, one object after the other, each
-//! finished before the next is asked for; or as one of the carriers of the throughput mode. So it works alone until its first
-//! worker has come, for a while where the workers bring it nothing, and where objects are so brief that sharing them costs
-//! as much as they take. A worker held up with objects in the stock that nobody runs is relieved after [`STALL`]: another
-//! gets its permit, one more thread if there is none.
+//! A worker whose turn it is at the iterator may be held up there. The caller is not: while it works beside others it
+//! takes what they have pulled, and it asks the iterator itself only where nobody else is at work, one object after the
+//! other, each finished before the next is asked for; or as one of the carriers of the throughput mode. So it works
+//! alone until its first worker has come, for a while where the workers bring it nothing, and where objects are so
+//! brief that sharing them costs as much as they take. A worker held up with objects in the stock that nobody runs is
+//! relieved after [`STALL`]: another gets its permit, one more thread if there is none.
 //!
 //! Batches: a claim costs a lock, so short objects are claimed together, as many as make up 4 µs
 //! (50 µs in the throughput mode); the count doubles only while every object is short and falls to one at the
@@ -249,8 +249,8 @@ where
         }
     }
 
-    /// Says which object a worker is about to start. It looks whether it must stop only after that, and the caller looks
-    /// who is at work only after it has stopped them: so at a deadline, whoever starts is named.
+    /// Says which object a worker is about to start. It looks whether it must stop only after that, and the caller
+    /// looks who is at work only after it has stopped them: so at a deadline, whoever starts is named.
     #[inline]
     fn names(&self, lane: &Lane<I::Item, W::Output>, index: usize) {
         lane.current.store(index, Ordering::Relaxed);

@@ -32,18 +32,19 @@ const LARGEST_FRAME: usize = 64 << 20;
 ///   first thing in `main`. It gets the object by value, read from its encoded form (serde, postcard), and so
 ///   does the caller with the result. What is not serialisable does not compile, nor does a closure that borrows.
 ///   Objects need no `Send`; the finisher gets the caller's own, as it was.
-/// - At most *k* **helpers** are alive, each for object after object. They are started by running the program's file anew,
-///   never by a bare fork, and only while there are objects for them.
+/// - At most *k* **helpers** are alive, each for object after object. They are started by running the program's file
+///   anew, never by a bare fork, and only while there are objects for them.
 /// - What ends a helper (a signal, an exit, an abort, a panic) is its **object's error**, a [`Crash`]; the helper is
 ///   replaced and the rest goes on.
 /// - A processor that does not return is **ended**: at its [time limit](Self::time_limit), and at the call's
-///   [deadline](ConcurrentExecution::deadline). Both are looked at between two finishers, so a slow finisher delays them.
+///   [deadline](ConcurrentExecution::deadline). Both are looked at between two finishers, so a slow finisher delays
+///   them.
 /// - A helper that **cannot be started** lowers their number by one; [`Report::shortage`] says why. If none is
 ///   left, the call ends with [`Ended::NoCarrier`](crate::Ended::NoCarrier), and what was never started comes back.
 /// - **No helper is left behind**, alive or as a zombie, however the call ends; on Linux also if the caller is killed.
 ///   What a processor starts of its own is its own affair.
-/// - Helpers are in **process groups of their own**: a Ctrl-C at the terminal is the caller's, whose stop token lets them
-///   end in peace.
+/// - Helpers are in **process groups of their own**: a Ctrl-C at the terminal is the caller's, whose stop token lets
+///   them end in peace.
 /// - Helpers have the caller's standard output and error, which the channel does not use, and an empty standard input.
 /// - The [stop token](ConcurrentExecution::stop) is not seen in helpers, and the carrier and the mode mean nothing.
 ///
@@ -200,8 +201,8 @@ impl Processes {
     ///
     /// # Panics
     ///
-    /// As there; the running processors are ended. And in a process that was started as a helper whose `main` did not call
-    /// [`helper`](fn@helper).
+    /// As there; the running processors are ended. And in a process that was started as a helper whose `main` did not
+    /// call [`helper`](fn@helper).
     pub fn for_each<I, R, F, V>(
         &self,
         objects: I,

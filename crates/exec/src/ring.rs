@@ -184,8 +184,8 @@ impl<T> Ring<T> {
         into.reserve(count);
         into.extend(sooner.iter().chain(later).map(|slot| {
             slot.with(|slot| {
-                // SAFETY: these slots lie from `head` on and before `tail`, so they were written before `tail` was published
-                // (acquired above) and nobody reads them but us; each once, as `head` moves on below.
+                // SAFETY: these slots lie from `head` on and before `tail`, so they were written before `tail` was
+                // published (acquired above) and nobody reads them but us; each once, as `head` moves on below.
                 unsafe { (*slot).assume_init_read() }
             })
         }));

@@ -5,12 +5,12 @@
 //! would exceed the degree is refused. A carrier gives its permit back at its next claim.
 //!
 //! **The iterator is asked outside the lock**, since it may block. One carrier at a time does so, the *puller*: it sets
-//! `pulling` under the lock, keeps a permit meanwhile, and lays what it gets into a ring of its own, whose memory stays with
-//! its CPU. When it is done it takes its share; what is left, for the caller, goes into the *stock*, from which all claim, oldest
-//! first. Who finds nothing there and somebody pulling looks a while, then takes what lies in the puller's ring, and
-//! where that is empty waits *queued*; the puller wakes one of them when it is done, and that one the next. A puller
-//! that takes long over more than one object is *relieved* (`pool::caller`): what it has pulled goes into the stock, and its permit
-//! to another carrier, which runs that.
+//! `pulling` under the lock, keeps a permit meanwhile, and lays what it gets into a ring of its own, whose memory stays
+//! with its CPU. When it is done it takes its share; what is left, for the caller, goes into the *stock*, from which
+//! all claim, oldest first. Who finds nothing there and somebody pulling looks a while, then takes what lies in the
+//! puller's ring, and where that is empty waits *queued*; the puller wakes one of them when it is done, and that one
+//! the next. A puller that takes long over more than one object is *relieved* (`pool::caller`): what it has pulled goes
+//! into the stock, and its permit to another carrier, which runs that.
 //!
 //! Lock order: no lock is held while foreign code runs. (The iterator lies in a mutex, as the safe way to reach it from
 //! the one thread that `pulling` names: it is free whenever it is locked.) Bells are rung after the lock is released.
@@ -517,8 +517,8 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
         }
     }
 
-    /// Asks the iterator, without the lock, for so many that the stock, in which some are, has `want` and what it is to have
-    /// for the caller.
+    /// Asks the iterator, without the lock, for so many that the stock, in which some are, has `want` and what it is to
+    /// have for the caller.
     fn pull<'s>(
         &'s self,
         mut source: MutexGuard<'s, Source<I>>,
@@ -607,8 +607,8 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
         }
     }
 
-    /// Looks after the puller, for a caller that has seen `before` the last time. If it has been at it since then, with objects
-    /// in the stock, its permit is free, and the number of a worker that waits is returned, if there is one.
+    /// Looks after the puller, for a caller that has seen `before` the last time. If it has been at it since then, with
+    /// objects in the stock, its permit is free, and the number of a worker that waits is returned, if there is one.
     pub(crate) fn relieve(&self, before: &mut Option<u64>) -> Option<Option<usize>> {
         let mut source = self.source();
         if !source.pulling {
@@ -648,7 +648,8 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
         self.watched.load(Ordering::Relaxed)
     }
 
-    /// The source for a caller that is the only carrier, if nothing is at work, nor pulled; with a permit, until it is dropped.
+    /// The source for a caller that is the only carrier, if nothing is at work, nor pulled; with a permit, until it is
+    /// dropped.
     pub(crate) fn alone(&self, held: &mut bool) -> Option<Alone<'_, 'c, I, W>> {
         let mut source = self.source();
         if std::mem::take(held) {
@@ -701,8 +702,8 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
     }
 }
 
-/// The iterator in the hands of a caller that is the only carrier: one object at a time, with nothing unfinished while it is
-/// asked. So it costs no lock an object, and nobody is held up by an iterator that blocks.
+/// The iterator in the hands of a caller that is the only carrier: one object at a time, with nothing unfinished while
+/// it is asked. So it costs no lock an object, and nobody is held up by an iterator that blocks.
 pub(crate) struct Alone<'s, 'c, I: Iterator, W> {
     shared: &'s Shared<'c, I, W>,
     /// None when it is dropped.

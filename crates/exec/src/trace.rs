@@ -1,7 +1,7 @@
 //! What `tracing` gets to know of a call, with the feature of that name; without it all of this is nothing.
 //!
-//! A span `call` for each call, entered on the caller's thread and on every thread that runs a processor, and in it an event
-//! `finished` for each object, on the caller's thread. Helper processes know nothing of it.
+//! A span `call` for each call, entered on the caller's thread and on every thread that runs a processor, and in it an
+//! event `finished` for each object, on the caller's thread. Helper processes know nothing of it.
 
 #[cfg(feature = "tracing")]
 pub(crate) use on::{Traced, finished, overrun};

@@ -7,7 +7,8 @@ use crate::shared::Work;
 use crate::trying::{Sorter, Trying};
 use std::ops::ControlFlow;
 
-/// A thread for each object, all of them made, suspended, before any runs; each is released when its object's turn comes.
+/// A thread for each object, all of them made, suspended, before any runs; each is released when its object's turn
+/// comes.
 ///
 /// Threads are not made while others work, which is dear where each takes a CPU from one that works. In exchange,
 /// memory grows with the number of objects, and this number must be known: the iterator is an
@@ -16,7 +17,8 @@ use std::ops::ControlFlow;
 /// Made by [`ConcurrentExecution::up_front`]; the [contract](ConcurrentExecution#the-contract) and all settings hold,
 /// but the carrier and the mode mean nothing: the caller is always free. If a thread cannot be made,
 /// [`Report::shortage`] says why, no more are tried up front, and each object without one gets its own
-/// when its turn comes, as with [`Carrier::ThreadPerObject`](crate::Carrier::ThreadPerObject); if that fails too, the caller runs it.
+/// when its turn comes, as with [`Carrier::ThreadPerObject`](crate::Carrier::ThreadPerObject); if that fails too, the
+/// caller runs it.
 ///
 /// ```
 /// use std::num::NonZeroUsize;

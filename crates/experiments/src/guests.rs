@@ -93,9 +93,9 @@ impl Guest {
     ///
     /// # Errors
     ///
-    /// Skipped as in [`Guest::load`], and where the program was compiled for another machine's C library. Failed when it
-    /// was refused a unit (the error names the limit), when something else went wrong in it, when it took longer than
-    /// the deadline, and when its answer cannot be read.
+    /// Skipped as in [`Guest::load`], and where the program was compiled for another machine's C library. Failed when
+    /// it was refused a unit (the error names the limit), when something else went wrong in it, when it took longer
+    /// than the deadline, and when its answer cannot be read.
     pub fn ask<F: Figures>(
         &self,
         worker: &Worker,
@@ -324,6 +324,10 @@ mod tests {
 
     /// The figures of a shell script, whose `$0` is the deadline.
     fn asked(script: &str) -> Result<[u64; 2], String> {
+        asked_of(script, Stdio::null())
+    }
+
+    fn asked_of(script: &str, input: Stdio) -> Result<[u64; 2], String> {
         let shell = Guest {
             name: "sh",
             elf: std::fs::read("/bin/sh").unwrap().leak(),
@@ -331,7 +335,7 @@ mod tests {
         };
         let deadline = Duration::from_secs(9);
         let arguments: [&dyn ToString; 2] = [&"-c", &script];
-        let answer = shell.ask::<Made>(&worker(), Stdio::null(), &arguments, deadline, "process by fork");
+        let answer = shell.ask::<Made>(&worker(), input, &arguments, deadline, "process by fork");
         let values = answer.map(|found| [found.figures.wall_ns, found.figures.made]);
         values.map_err(|e| e.to_string())
     }
@@ -402,20 +406,42 @@ mod tests {
         }
     }
 
+    #[test]
+    fn units_that_the_system_refuses_are_told_by_their_number() {
+        // Stacks of 8 MiB, of which there is room for a dozen.
+        let script = "ulimit -s 8192 && ulimit -v 120000 && \
+                      exec /proc/self/fd/0 thread pipe 64 0 to-other - 1000 1000 $0";
+        let error = asked_of(script, RING.load().unwrap().into()).unwrap_err();
+        let says = error.strip_prefix("process by fork ").expect(&error);
+        let (number, says) = says.split_once(' ').expect(&error);
+        assert!((2..=32).contains(&number.parse::<u64>().unwrap()), "{error}");
+        assert!(says.starts_with("was refused: "), "{error}");
+    }
+
+    fn started(guest: &Guest, arguments: &str) -> Child {
+        let program = guest.load().unwrap();
+        let mut guest = command(&program);
+        guest.args(arguments.split(' '));
+        guest.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap()
+    }
+
     /// Units by fork, many at once or beside others that compute, with so many seconds for all.
     fn many([alive, busy]: [&str; 2], deadline_s: &str) -> Child {
-        let program = UNITS.load().unwrap();
-        let mut guest = command(&program);
-        guest.args(["fork", "1000000000", alive, busy]);
-        guest.args(["0", "0", "1000000000000", "0", deadline_s]);
-        guest.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap()
+        let arguments = format!("fork 1000000000 {alive} {busy} 0 0 1000000000000 0 {deadline_s}");
+        started(&UNITS, &arguments)
     }
 
     #[test]
     fn a_program_that_is_killed_leaves_no_child_behind() {
-        // Where units are held, and where others compute.
-        for of_each in [["300", "0"], ["1", "3"]] {
-            let mut guest = many(of_each, "60");
+        let ring = |unit: &str| started(&RING, &format!("{unit} pipe 8 0 to-other - 1000 60000000000 60"));
+        // Where units are held, where others compute, and where they wake each other.
+        let of_each = [
+            many(["300", "0"], "60"),
+            many(["1", "3"], "60"),
+            ring("process"),
+            ring("shared-process"),
+        ];
+        for mut guest in of_each {
             let listed = format!("/proc/{0}/task/{0}/children", guest.id());
             let mut children = Vec::new();
             while children.len() < 3 {
@@ -432,7 +458,7 @@ mod tests {
             };
             let deadline = Instant::now() + Duration::from_secs(60);
             while children.iter().any(running) {
-                assert!(Instant::now() < deadline, "{of_each:?} left {children:?}");
+                assert!(Instant::now() < deadline, "{guest:?} left {children:?}");
                 std::thread::yield_now();
             }
         }

@@ -2,6 +2,8 @@
 //!
 //! How it is measured is said in `EXPERIMENT`, which `explain` and the report print. `guests/c/ring.c` does it.
 
+use std::process::Stdio;
+
 use threadgauge_lab::point::refused;
 use threadgauge_lab::prelude::*;
 use threadgauge_results::{Figure, Table, units};
@@ -228,13 +230,21 @@ fn plan(site: &Site) -> Plan {
     }
 }
 
-figures! { struct Turned { wall_ns, hops, all_hops, switches } }
+figures! {
+    /// What `guests/c/ring.c` answers.
+    struct Laps {
+        wall_ns,
+        hops,
+        all_hops,
+        switches,
+    }
+}
 
 fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
     let case = Case::possible(params)?;
-    let found: Found<Turned> = RING.ask(
+    let found: Found<Laps> = RING.ask(
         worker,
-        std::process::Stdio::null(),
+        Stdio::null(),
         &[
             &case.unit.name(),
             &case.means.name(),
@@ -248,15 +258,9 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
         PlannedCase::new(case, case.takes()).deadline(),
         case.unit.made_by(),
     )?;
-    let [wall_ns, hops, all_hops, switches] = [
-        found.figures.wall_ns,
-        found.figures.hops,
-        found.figures.all_hops,
-        found.figures.switches,
-    ]
-    .map(|figure| figure as f64);
-    worker.record(HOP, wall_ns * found.stretch / hops.max(1.0));
-    worker.record(SWITCHES, switches / all_hops.max(1.0));
+    let laps = found.figures;
+    worker.record(HOP, laps.wall_ns as f64 * found.stretch / laps.hops as f64);
+    worker.record(SWITCHES, laps.switches as f64 / laps.all_hops as f64);
     Ok(())
 }
 
@@ -593,7 +597,6 @@ fn costs(view: &View<'_>) -> Vec<Cost> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::Command;
     use threadgauge_lab::testing;
     use threadgauge_lab::view::ViewCase;
     use threadgauge_results::{Need, Status, Verdict, claim, decide};

@@ -1,9 +1,9 @@
 //! The rounds: which case runs when, which sample is repeated, and when to stop (METHOD rules 3, 7, 10).
 //!
-//! Each round takes one sample of every case and two of the reference case. Every sample takes the same number of tries.
-//! All tries of a round are shuffled together, with the run's seed. A disturbance lasts for tenths of a second: tries of
-//! one sample that ran back to back would all be hit by it. Each try is stored as soon as it ends, and never runs again,
-//! so an interrupted run resumes where it stopped.
+//! Each round takes one sample of every case and two of the reference case. Every sample takes the same number of
+//! tries. All tries of a round are shuffled together, with the run's seed. A disturbance lasts for tenths of a second:
+//! tries of one sample that ran back to back would all be hit by it. Each try is stored as soon as it ends, and never
+//! runs again, so an interrupted run resumes where it stopped.
 //!
 //! Two things are decided elsewhere: how the tries of a sample become one figure, and which cases continue after a look
 //! at the claims. The caller hands in a function for the latter.
@@ -315,7 +315,8 @@ struct Repeat<'a> {
     not_before: Duration,
 }
 
-/// What one worker measures: a case, which of the two copies where it is the reference case, and which try of the sample.
+/// What one worker measures: a case, which of the two copies where it is the reference case, and which try of the
+/// sample.
 #[derive(Debug, Clone, Copy)]
 struct Slot<'a> {
     case: &'a PlannedCase,
@@ -432,7 +433,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Takes a sample of every case that continues, and in between the repeats that are due. False if the user stops it.
+    /// Takes a sample of every case that continues, and in between the repeats that are due. False if the user stops
+    /// it.
     fn round(&mut self, round: u32, most: u32) -> Result<bool, ScheduleError> {
         let order = shuffled(self.chosen, self.record.seed, round);
         for (place, slot) in order.iter().enumerate() {

@@ -5,8 +5,8 @@
 //! cargo run --release -p threadgauge-load --example groups -- 127.0.0.1:4222 nats 1000 128 open 20000 3
 //! ```
 //!
-//! Server, protocol (`nats`, `resp`, `mqtt`, `chat`, `websocket`), connections, bytes of a message, `closed` with the messages
-//! that each has on their way or `open` with the deliveries a second, seconds.
+//! Server, protocol (`nats`, `resp`, `mqtt`, `chat`, `websocket`), connections, bytes of a message, `closed` with the
+//! messages that each has on their way or `open` with the deliveries a second, seconds.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use std::error::Error;

@@ -1,7 +1,7 @@
 //! How the client's side of a protocol is written and read: one file a protocol, no client library.
 //!
-//! A codec has no state: what belongs to a connection (unused input, who is in which group) is kept outside. So it can be
-//! cut at any byte, and a million connections share one.
+//! A codec has no state: what belongs to a connection (unused input, who is in which group) is kept outside. So it can
+//! be cut at any byte, and a million connections share one.
 
 mod chat;
 mod mqtt;
@@ -23,8 +23,8 @@ pub trait Codec: std::fmt::Debug + Sync {
     /// Whether the server also delivers a message to who sent it.
     fn echoes(&self) -> bool;
 
-    /// Appends what connection `connection` says first: who it is, and that it will receive what is published to `group`.
-    /// It ends with something that the server answers, which [`next`](Self::next) tells as [`Event::Ready`].
+    /// Appends what connection `connection` says first: who it is, and that it will receive what is published to
+    /// `group`. It ends with something that the server answers, which [`next`](Self::next) tells as [`Event::Ready`].
     fn greet(&self, connection: usize, group: usize, into: &mut Vec<u8>);
 
     /// Appends a message to `group`.

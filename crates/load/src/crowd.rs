@@ -142,8 +142,8 @@ impl Crowd {
     }
 
     /// Waits at most `limit` for bytes, and gives `take` what each connection has received and not used yet; `take`
-    /// answers how many bytes from the front it has used. Returns how many connections had something; none, too, where a
-    /// signal ended the waiting early.
+    /// answers how many bytes from the front it has used. Returns how many connections had something; none, too, where
+    /// a signal ended the waiting early.
     ///
     /// # Errors
     ///

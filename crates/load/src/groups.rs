@@ -70,8 +70,8 @@ pub struct Tally {
     pub latency: Latency,
     /// How late messages were sent, after their intended start; empty in a closed loop.
     pub lateness: Latency,
-    /// How fast deliveries came over how fast they were to come, each from the first to the last: under 1 where the server
-    /// fell behind. `None` in a closed loop.
+    /// How fast deliveries came over how fast they were to come, each from the first to the last: under 1 where the
+    /// server fell behind. `None` in a closed loop.
     pub pace: Option<f64>,
 }
 
@@ -286,7 +286,8 @@ impl Groups {
             };
             let latency = &mut tally.latency;
             self.listen(limit, |heard| {
-                // One look at the clock a turn would call early what came while a turn went on; one a delivery is cheap.
+                // One look at the clock a turn would call early what came while a turn went on; one a delivery is
+                // cheap.
                 let now_ns = monotonic_ns();
                 latency.record(now_ns.saturating_sub(heard.intended_ns));
                 delivered.reach(now_ns);
@@ -332,8 +333,8 @@ impl Groups {
         }
     }
 
-    /// Waits at most `limit`, checks what came and tells `hear` of every delivery; counts greetings that were answered in
-    /// `ready`. Whether nothing has come for as long as the plan's patience.
+    /// Waits at most `limit`, checks what came and tells `hear` of every delivery; counts greetings that were answered
+    /// in `ready`. Whether nothing has come for as long as the plan's patience.
     fn turn(
         &mut self,
         limit: Duration,

@@ -1,7 +1,7 @@
 //! Who has sent what, and who has received it: no delivery is lost, doubled, changed, misled or out of order.
 //!
-//! All members of all groups are in this program, so it is known of each message who has it. What arrives must be the next
-//! message of a member of the same group, whole.
+//! All members of all groups are in this program, so it is known of each message who has it. What arrives must be the
+//! next message of a member of the same group, whole.
 
 use std::collections::VecDeque;
 

@@ -1,8 +1,8 @@
 //! Load for servers: many connections in one thread, each speaking by its own codec.
 //!
-//! **Owns** the client's side of a measurement: connections ([`Crowd`]), codecs ([`codec`]), what is said and who must hear
-//! it ([`Ledger`]), when something is said ([`Load`], [`Arrivals`]), and how long it took ([`Latency`]). **Leaves out** the
-//! server, what it used, intervals, tables.
+//! **Owns** the client's side of a measurement: connections ([`Crowd`]), codecs ([`codec`]), what is said and who must
+//! hear it ([`Ledger`]), when something is said ([`Load`], [`Arrivals`]), and how long it took ([`Latency`]). **Leaves
+//! out** the server, what it used, intervals, tables.
 //!
 //! ```text
 //!   Load ── when to speak ──▶ Groups ── Ledger: what, and who must hear it
@@ -34,8 +34,8 @@
 //!
 //! Three promises hold throughout:
 //!
-//! - **every delivery is checked**: sender, number, every byte. Lost, doubled, reordered, changed or misled: the run fails
-//!   and says which connection expected what of whom, and what came;
+//! - **every delivery is checked**: sender, number, every byte. Lost, doubled, reordered, changed or misled: the run
+//!   fails and says which connection expected what of whom, and what came;
 //! - **latency under a rate counts from the intended start**, never from when the driver got round to it;
 //! - **a codec is the project's own**: no client library's batching is measured with the server.
 //!

@@ -36,8 +36,8 @@ impl Outlet {
     ///
     /// # Errors
     ///
-    /// If the submission itself fails. The ring is gone then, with what the kernel has not seen of it: there is a call for
-    /// each from then on.
+    /// If the submission itself fails. The ring is gone then, with what the kernel has not seen of it: there is a call
+    /// for each from then on.
     pub(crate) fn send(
         &mut self,
         streams: &[TcpStream],
@@ -79,10 +79,10 @@ impl Outlet {
                 .flags(flags.bits().cast_signed())
                 .build()
                 .user_data(i as u64);
-            // SAFETY: `bytes` is borrowed until this function returns, and `length` is at most what the vector holds. The
-            // loop below returns once all have completed; where it returns before, because submitting failed, those that
-            // the kernel has were executed while they were submitted, since MSG_DONTWAIT never leaves one for later; and
-            // those that it has not seen it never sees, since the caller drops the ring.
+            // SAFETY: `bytes` is borrowed until this function returns, and `length` is at most what the vector holds.
+            // The loop below returns once all have completed; where it returns before, because submitting failed, those
+            // that the kernel has were executed while they were submitted, since MSG_DONTWAIT never leaves one for
+            // later; and those that it has not seen it never sees, since the caller drops the ring.
             unsafe { queue.push(&entry) }.map_err(io::Error::other)?;
         }
         drop(queue);

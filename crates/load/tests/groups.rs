@@ -1,4 +1,5 @@
-//! The driver against a NATS server of a few lines that can lie: what is right passes, and every lie is found and named.
+//! The driver against a NATS server of a few lines that can lie: what is right passes, and every lie is found and
+//! named.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};

@@ -5,8 +5,8 @@
 //! rate is found against the thread's CPU clock, in the process that uses it.
 //!
 //! On a crowded machine the same chain takes 2 to 6 % more CPU time than its minimum, because the clock
-//! counts interrupts, a cache that others emptied and a core that others share. So a long burn looks at the thread's CPU clock a few
-//! times on its way and corrects itself. A fixed amount of *work* is another thing: see
+//! counts interrupts, a cache that others emptied and a core that others share. So a long burn looks at the thread's
+//! CPU clock a few times on its way and corrects itself. A fixed amount of *work* is another thing: see
 //! [`Burner::burn_units`]. Neither is moved by the time that others get meanwhile.
 
 use crate::clock::{least_call_ns, thread_cpu_ns};

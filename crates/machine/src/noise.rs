@@ -10,9 +10,10 @@ use crate::procstat::CpuTimes;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Of each thread's time the kernel charges to its process only what it had used when it last went to sleep or a tick came: what it
-/// does from then to its end is in nobody's figures and would pass for a stranger's. 5 µs were found with 8,192 threads
-/// (`runs/2026-11-21-harness.md`), and slower machines exist; a program that somebody starts takes a hundred times as much.
+/// Of each thread's time the kernel charges to its process only what it had used when it last went to sleep or a tick
+/// came: what it does from then to its end is in nobody's figures and would pass for a stranger's. 5 µs were found with
+/// 8,192 threads (`runs/2026-11-21-harness.md`), and slower machines exist; a program that somebody starts takes a
+/// hundred times as much.
 const UNCHARGED: Duration = Duration::from_micros(10);
 
 /// The counters of one moment. Taken by [`Meter::read`](crate::Meter::read).

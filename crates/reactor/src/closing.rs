@@ -1,5 +1,5 @@
-//! When and how the socket of a connection is closed: so that the client gets to read what it was sent, and the kernel keeps
-//! nothing for one who reads no more.
+//! When and how the socket of a connection is closed: so that the client gets to read what it was sent, and the kernel
+//! keeps nothing for one who reads no more.
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -10,16 +10,16 @@ use rustix::net::{RecvFlags, recv, sockopt};
 use crate::counters::{CloseReason, Counters};
 
 /// How long a client may go on sending to a connection that has ended: closing a socket with unread input resets the
-/// connection, and the client might lose what it was sent. While the server stops it is not waited for: what has come until
-/// then is [thrown away](discard), and the socket closed.
+/// connection, and the client might lose what it was sent. While the server stops it is not waited for: what has come
+/// until then is [thrown away](discard), and the socket closed.
 pub(crate) const LINGER: Duration = Duration::from_secs(1);
 
 /// The most that is thrown away of a client that sends faster than that, in receives of so many bytes.
 const MOST_RECEIVES: usize = 64;
 const RECEIVE_BYTES: usize = 16 * 1024;
 
-/// Whether nothing has come that was not received: asked before a client is called idle, since a busy server may have had no
-/// time to look.
+/// Whether nothing has come that was not received: asked before a client is called idle, since a busy server may have
+/// had no time to look.
 pub(crate) fn is_silent(socket: impl AsFd, counters: &Counters) -> bool {
     counters.receives.add(1);
     let peeked = recv(socket, &mut [0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
@@ -27,7 +27,8 @@ pub(crate) fn is_silent(socket: impl AsFd, counters: &Counters) -> bool {
 }
 
 /// Throws away what has come. Does not wait for more.
-// Not inlined: its buffer would be in the frame of every conversation, and a forked child pays a fault for each page of that.
+// Not inlined: its buffer would be in the frame of every conversation, and a forked child pays a fault for each page of
+// that.
 #[inline(never)]
 pub(crate) fn discard(socket: impl AsFd, counters: &Counters) {
     let mut room = [0; RECEIVE_BYTES];
@@ -40,8 +41,8 @@ pub(crate) fn discard(socket: impl AsFd, counters: &Counters) {
     }
 }
 
-/// The socket is about to be closed for this reason. Of a client that takes nothing the kernel would keep what it has taken
-/// to send, for minutes; so that is dropped too, with a reset.
+/// The socket is about to be closed for this reason. Of a client that takes nothing the kernel would keep what it has
+/// taken to send, for minutes; so that is dropped too, with a reset.
 pub(crate) fn prepare(socket: impl AsFd, reason: CloseReason, counters: &Counters) {
     if reason == CloseReason::WriteTimeout {
         counters.other_calls.add(1);

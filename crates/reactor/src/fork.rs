@@ -63,11 +63,12 @@ impl Ended {
     }
 }
 
-/// How long a thread that was joined may still be counted by the kernel: it is told that the memory is free before it goes.
+/// How long a thread that was joined may still be counted by the kernel: it is told that the memory is free before it
+/// goes.
 const JOINED: Duration = Duration::from_millis(100);
 
-/// How many threads this process has, when those that were just joined are gone. Blocks for a tenth of a second where there
-/// are others.
+/// How many threads this process has, when those that were just joined are gone. Blocks for a tenth of a second where
+/// there are others.
 ///
 /// # Errors
 ///

@@ -63,8 +63,8 @@ pub(crate) enum Accepted {
     Connection(OwnedFd),
     /// Nobody is there, or is there no more: try again when somebody is.
     Nobody,
-    /// No descriptors or memory for it, or it failed otherwise: the client waits in the backlog, and trying again at once
-    /// would spin.
+    /// No descriptors or memory for it, or it failed otherwise: the client waits in the backlog, and trying again at
+    /// once would spin.
     Exhausted,
     /// [`Listener::close_for_all`] was called.
     Closed,

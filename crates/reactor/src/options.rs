@@ -133,9 +133,10 @@ pub enum Overflow {
     /// its own requests is waited for.
     ///
     /// Before that, those who send to a client for which three quarters of the limit wait are held up: nothing is read
-    /// from them until it has taken half of the limit, for ten milliseconds at most; then one receive of 64 KiB, and so on.
-    /// So one who takes as much as that from each of its senders, 6 MiB a second, is never dropped and sets their pace; one
-    /// who takes less, or nothing, is once its senders have used up the last quarter. The quarter should have room for that from each sender, and for the 2 MiB on its way to each thread that writes.
+    /// from them until it has taken half of the limit, for ten milliseconds at most; then one receive of 64 KiB, and so
+    /// on. So one who takes as much as that from each of its senders, 6 MiB a second, is never dropped and sets their
+    /// pace; one who takes less, or nothing, is once its senders have used up the last quarter. The quarter should have
+    /// room for that from each sender, and for the 2 MiB on its way to each thread that writes.
     Drop,
 }
 

@@ -68,7 +68,8 @@ impl Outbox {
         });
     }
 
-    /// Whether it lies in several pieces: then [`gather`](Self::gather) has all of it, and [`waiting`](Self::waiting) has not.
+    /// Whether it lies in several pieces: then [`gather`](Self::gather) has all of it, and [`waiting`](Self::waiting)
+    /// has not.
     pub fn is_scattered(&self) -> bool {
         self.shared.is_some()
     }
@@ -152,8 +153,8 @@ impl Outbox {
         }
     }
 
-    /// Notes when the client was offered what waits, and has not taken all of it: `now` is asked for if it took anything
-    /// since this was called last.
+    /// Notes when the client was offered what waits, and has not taken all of it: `now` is asked for if it took
+    /// anything since this was called last.
     pub fn offered(&mut self, now: impl FnOnce() -> Instant) {
         if self.stuck_since.is_none() && !self.is_empty() {
             self.stuck_since = Some(now());
@@ -174,8 +175,8 @@ impl Outbox {
 }
 
 impl Shared {
-    /// So many bytes more are with the client, of the outbox's own from `own_sent` on and of the pieces between them: how many
-    /// of the own.
+    /// So many bytes more are with the client, of the outbox's own from `own_sent` on and of the pieces between them:
+    /// how many of the own.
     fn sent(&mut self, mut count: usize, own_sent: usize) -> usize {
         let mut own = 0;
         while let Some(piece) = self.pieces.front_mut() {
@@ -195,8 +196,8 @@ impl Shared {
     }
 }
 
-/// Memory for the outboxes of one loop: an idle connection holds none, and a busy one gets what was in use a moment ago,
-/// large enough and still in the cache.
+/// Memory for the outboxes of one loop: an idle connection holds none, and a busy one gets what was in use a moment
+/// ago, large enough and still in the cache.
 #[derive(Debug, Default)]
 pub(crate) struct Spares {
     buffers: Vec<Vec<u8>>,

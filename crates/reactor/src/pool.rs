@@ -237,7 +237,8 @@ mod tests {
             }
         }
 
-        /// Asks until there is nothing to do, with so many busy, and says how many there are then and what it waits for.
+        /// Asks until there is nothing to do, with so many busy, and says how many there are then and what it waits
+        /// for.
         fn settle(&mut self, busy: usize) -> (usize, Option<Duration>) {
             loop {
                 let busy = busy.min(self.all);

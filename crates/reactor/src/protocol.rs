@@ -1,8 +1,8 @@
 //! What a server says: state machines without I/O.
 //!
 //! A protocol is written once, as bytes in and bytes out, and runs on every design. It knows no socket, no thread, no
-//! process and no clock: what it wants done, or wants to know, it asks of its [`Io`]. So it is tested without a network, fuzzed, and
-//! compared on designs as different as a process per connection and a pool of reactors.
+//! process and no clock: what it wants done, or wants to know, it asks of its [`Io`]. So it is tested without a
+//! network, fuzzed, and compared on designs as different as a process per connection and a pool of reactors.
 //!
 //! ```
 //! use threadgauge_reactor::{ConnectionId, Io, Protocol, Session};
@@ -94,8 +94,8 @@ pub trait Session: Send + 'static {
     /// more, and sees the same bytes again then. `input` is never empty.
     fn received(&mut self, input: &[u8], io: &mut Io<'_>) -> usize;
 
-    /// Nothing more of what has come is used now: all of it is, or the rest is no whole message, or must wait. Called once
-    /// after [`received`](Self::received) was, perhaps many times, and before anything else is: the place to send
+    /// Nothing more of what has come is used now: all of it is, or the rest is no whole message, or must wait. Called
+    /// once after [`received`](Self::received) was, perhaps many times, and before anything else is: the place to send
     /// what was collected meanwhile.
     fn rested(&mut self, io: &mut Io<'_>) {
         let _ = io;
@@ -119,8 +119,8 @@ pub trait Session: Send + 'static {
         io.close();
     }
 
-    /// The connection is gone, for this reason. Sending to others is still possible; the own client hears nothing. After a
-    /// panic this is not called.
+    /// The connection is gone, for this reason. Sending to others is still possible; the own client hears nothing.
+    /// After a panic this is not called.
     fn closed(&mut self, reason: CloseReason, io: &mut Io<'_>) {
         let _ = (reason, io);
     }
@@ -184,8 +184,8 @@ impl Io<'_> {
         Letter(self.effects.letters.compose(head, tail))
     }
 
-    /// Puts another message, given in pieces, behind one that was composed and that nobody was sent: receivers get both, and
-    /// each counts.
+    /// Puts another message, given in pieces, behind one that was composed and that nobody was sent: receivers get
+    /// both, and each counts.
     ///
     /// # Panics
     ///

@@ -122,8 +122,8 @@ impl<P: Protocol> Server<P> {
     }
 
     /// Closes a connection from which nothing has come for so long, while the server would have received it: time in
-    /// which the server does not read from the client, since that has too much waiting or is held up by others, does not
-    /// count. By default never.
+    /// which the server does not read from the client, since that has too much waiting or is held up by others, does
+    /// not count. By default never.
     #[must_use]
     pub fn idle(mut self, limit: Duration) -> Self {
         self.options.idle = Some(measurable(limit));
@@ -137,8 +137,8 @@ impl<P: Protocol> Server<P> {
         self
     }
 
-    /// Closes a connection whose client has taken nothing for so long of what waits for it, 10 s by default; what waits is
-    /// dropped.
+    /// Closes a connection whose client has taken nothing for so long of what waits for it, 10 s by default; what waits
+    /// is dropped.
     #[must_use]
     pub fn write_timeout(mut self, limit: Duration) -> Self {
         self.options.write_timeout = measurable(limit);
@@ -152,9 +152,9 @@ impl<P: Protocol> Server<P> {
         self
     }
 
-    /// Takes the address; with port 0, one that is free. From now on clients can connect. `0.0.0.0` and `[::]` stand for all
-    /// addresses of both families, where the machine has both. Of several addresses, as a name can stand for, it takes the
-    /// first of each family that can be had.
+    /// Takes the address; with port 0, one that is free. From now on clients can connect. `0.0.0.0` and `[::]` stand
+    /// for all addresses of both families, where the machine has both. Of several addresses, as a name can stand for,
+    /// it takes the first of each family that can be had.
     ///
     /// # Errors
     ///

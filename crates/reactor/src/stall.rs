@@ -1,13 +1,14 @@
 //! How long a sender is held up at a time by receivers that will be dropped if they go on taking nothing.
 //!
-//! A receiver with too much waiting ([`Options::holds_up_above`](crate::options::Options::holds_up_above)) holds up those
-//! who send to it: nothing is read from them until it has taken half of its limit, or is gone. With [`Overflow::Wait`] that
-//! is all. With [`Overflow::Drop`] nobody shall be stopped by one who takes nothing: so a sender is held up for [`LONGEST`]
-//! at most; then it has a turn, which is what one receive brings, and is held up again if anybody still takes too little.
+//! A receiver with too much waiting ([`Options::holds_up_above`](crate::options::Options::holds_up_above)) holds up
+//! those who send to it: nothing is read from them until it has taken half of its limit, or is gone. With
+//! [`Overflow::Wait`] that is all. With [`Overflow::Drop`] nobody shall be stopped by one who takes nothing: so a
+//! sender is held up for [`LONGEST`] at most; then it has a turn, which is what one receive brings, and is held up
+//! again if anybody still takes too little.
 //!
-//! The time is the sender's, whoever holds it up: several receivers that are stuck cost it no more than one. While one is, a
-//! sender gets 64 KiB in ten milliseconds from its client, until what is left of the receiver's limit is used up and it is
-//! dropped: with 64 MiB, of which a quarter is left, that takes a fast sender 2.6 s.
+//! The time is the sender's, whoever holds it up: several receivers that are stuck cost it no more than one. While one
+//! is, a sender gets 64 KiB in ten milliseconds from its client, until what is left of the receiver's limit is used up
+//! and it is dropped: with 64 MiB, of which a quarter is left, that takes a fast sender 2.6 s.
 //!
 //! [`Overflow::Wait`]: crate::Overflow::Wait
 //! [`Overflow::Drop`]: crate::Overflow::Drop

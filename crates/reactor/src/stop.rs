@@ -56,9 +56,9 @@ impl Stop {
         let _ = retry_on_intr(|| rustix::io::write(&self.0.writer, b"."));
     }
 
-    /// Sets it, where connections may go on for so long, whatever the server's [drain time](crate::Server::drain) is. Who says
-    /// so first decides; once the server drains it is too late. Processes of a design that forks do not hear of it. Does not
-    /// block.
+    /// Sets it, where connections may go on for so long, whatever the server's [drain time](crate::Server::drain) is.
+    /// Who says so first decides; once the server drains it is too late. Processes of a design that forks do not hear
+    /// of it. Does not block.
     pub fn stop_within(&self, drain: Duration) {
         let _ = self.0.drain.set(measurable(drain));
         self.stop();

@@ -263,8 +263,8 @@ pub fn split_anywhere<P: Protocol>(make: impl Fn() -> P, other: &[u8], input: &[
     );
 }
 
-/// [`split_anywhere`], told by a fuzzer: the first byte of `told` says how many of the next (up to 15) are cuts, and the
-/// rest is what the client sends.
+/// [`split_anywhere`], told by a fuzzer: the first byte of `told` says how many of the next (up to 15) are cuts, and
+/// the rest is what the client sends.
 ///
 /// # Panics
 ///

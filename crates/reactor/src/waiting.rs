@@ -1,7 +1,7 @@
 //! How much waits for each client, for whoever asks while the server runs.
 //!
-//! What waits is known where it is sent from: on a loop, or behind a lock. Nobody keeps a second account of it, which each
-//! message would have to pay for; a design says how it can be asked, and is asked when somebody wants to know.
+//! What waits is known where it is sent from: on a loop, or behind a lock. Nobody keeps a second account of it, which
+//! each message would have to pay for; a design says how it can be asked, and is asked when somebody wants to know.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,5 +1,5 @@
-//! A message costs no allocation once a server has served a while, and a look at a client not more where there are many: counted by an allocator that stands before the
-//! system's.
+//! A message costs no allocation once a server has served a while, and a look at a client not more where there are
+//! many: counted by an allocator that stands before the system's.
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -86,8 +86,8 @@ fn server<P: Protocol>(protocol: P, design: Design) -> Server<P> {
     }
 }
 
-/// What a client says to begin with and in each round, how the answer to the first ends, and how many bytes it hears in a
-/// round.
+/// What a client says to begin with and in each round, how the answer to the first ends, and how many bytes it hears in
+/// a round.
 struct Talk {
     hello: &'static [u8],
     welcome: &'static [u8],

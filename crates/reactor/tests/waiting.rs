@@ -1,5 +1,5 @@
-//! What waits for a client that does not read, on every design whose connections send to each other: it is told, and who
-//! makes it wait is held up before the client is dropped.
+//! What waits for a client that does not read, on every design whose connections send to each other: it is told, and
+//! who makes it wait is held up before the client is dropped.
 
 #[path = "common/flood.rs"]
 mod flood;

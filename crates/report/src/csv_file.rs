@@ -14,7 +14,8 @@ const AFTER: [&str; 10] = [
 ];
 
 /// Writes every raw value as a row of CSV, with a head: `experiment, case`, a column for each parameter
-/// (`param_cpus`, …), `round, copy, try, attempt, status, reason, tags, metric, unit, value`. Tags are joined by spaces.
+/// (`param_cpus`, …), `round, copy, try, attempt, status, reason, tags, metric, unit, value`. Tags are joined by
+/// spaces.
 ///
 /// ```
 /// use threadgauge_report::{SampleRow, samples_csv};

@@ -1,7 +1,7 @@
 //! The workbook: findings, the machine, and a sheet an experiment, with real numbers and native charts.
 //!
-//! Owns which sheets there are and their first two; [`sheet`] is an experiment's, [`cells`] writes into any. Numbers are in the stored
-//! units and in full, because a spreadsheet calculates with them.
+//! Owns which sheets there are and their first two; [`sheet`] is an experiment's, [`cells`] writes into any. Numbers
+//! are in the stored units and in full, because a spreadsheet calculates with them.
 
 mod cells;
 mod sheet;

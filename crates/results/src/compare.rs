@@ -1,8 +1,9 @@
 //! Two result folders: what changed, by how much, how sure.
 //!
-//! Runs that took turns are compared as cases of one run are: paired by round, where neither was disturbed. The rounds of two other
-//! runs cannot be paired, so their cases are compared, disturbed samples included, by the Hodges–Lehmann shift of their logarithms
-//! with the Mann–Whitney interval, and a case is judged by its departure from the median of all (METHOD rules 5, 6).
+//! Runs that took turns are compared as cases of one run are: paired by round, where neither was disturbed. The rounds
+//! of two other runs cannot be paired, so their cases are compared, disturbed samples included, by the Hodges–Lehmann
+//! shift of their logarithms with the Mann–Whitney interval, and a case is judged by its departure from the median of
+//! all (METHOD rules 5, 6).
 
 use std::collections::BTreeMap;
 
@@ -37,8 +38,8 @@ pub struct Compared {
     pub paired: bool,
     /// What all cases of two runs that took no turns have in common; none for runs in turns, and for too few cases.
     pub level: Option<Level>,
-    /// One row a case that both have: `b` against `a` by the experiment's first primary metric, over the level where there is
-    /// one.
+    /// One row a case that both have: `b` against `a` by the experiment's first primary metric, over the level where
+    /// there is one.
     pub rows: Vec<ComparisonResult>,
 }
 
@@ -230,7 +231,8 @@ impl ComparisonResult {
     }
 }
 
-/// Of comparisons with an interval, at most so many would be called faster or slower where nothing differs by more than 3 %.
+/// Of comparisons with an interval, at most so many would be called faster or slower where nothing differs by more than
+/// 3 %.
 ///
 /// ```
 /// # use threadgauge_results::false_alarms;

@@ -1,7 +1,7 @@
 //! What one worker measured: the unit of every analysis.
 //!
-//! A [`Sample`] is one run of one case; a [`StoredSample`] says which case, round, try and attempt it was. What the tries of a
-//! round make is decided here, in [`by_round`], and nowhere else.
+//! A [`Sample`] is one run of one case; a [`StoredSample`] says which case, round, try and attempt it was. What the
+//! tries of a round make is decided here, in [`by_round`], and nowhere else.
 
 use std::collections::BTreeMap;
 
@@ -100,9 +100,9 @@ pub enum Take {
 
 /// The figures of one copy of a case: one value a round, whatever its number of tries.
 ///
-/// Of a try its last undisturbed attempt counts, of a sample its undisturbed tries; where there are none, the disturbed ones
-/// for [`Take::All`]. Of several tries a time is the geometric mean, which has no bias where one cell is noisier than
-/// another; what may be zero or less, which is anything else, the arithmetic mean.
+/// Of a try its last undisturbed attempt counts, of a sample its undisturbed tries; where there are none, the disturbed
+/// ones for [`Take::All`]. Of several tries a time is the geometric mean, which has no bias where one cell is noisier
+/// than another; what may be zero or less, which is anything else, the arithmetic mean.
 ///
 /// ```
 /// # use std::collections::BTreeMap;

@@ -168,7 +168,8 @@ pub struct StoredCase {
     pub skip: Option<Lack>,
 }
 
-/// A look at an experiment's claims between two rounds. What was decided at it stays decided, so it is kept what it was based on.
+/// A look at an experiment's claims between two rounds. What was decided at it stays decided, so it is kept what it was
+/// based on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Look {
     /// How many rounds were done.
@@ -340,7 +341,8 @@ impl Store {
             .collect()
     }
 
-    /// The tries of an experiment in the order they were measured, gated ones included. A store of schema 1 has one a sample.
+    /// The tries of an experiment in the order they were measured, gated ones included. A store of schema 1 has one a
+    /// sample.
     ///
     /// # Errors
     ///

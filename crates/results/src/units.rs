@@ -90,8 +90,8 @@ impl<'a> Scale<'a> {
         self.named(self.number(value))
     }
 
-    /// Bounds that somebody set, joined by "to", with no more digits than they need: `0 to 180 µs`, `−0.05 to 0.12`. The name of a
-    /// plain number, such as `overhead`, is left out.
+    /// Bounds that somebody set, joined by "to", with no more digits than they need: `0 to 180 µs`, `−0.05 to 0.12`.
+    /// The name of a plain number, such as `overhead`, is left out.
     pub fn bounds(unit: &str, bounds: &[f64]) -> String {
         let scale = Scale::of_column(unit, bounds.iter().copied());
         let numbers: Vec<String> = bounds.iter().map(|bound| trimmed(bound / scale.per)).collect();

@@ -10,8 +10,8 @@ use crate::summary::median;
 pub enum Estimator {
     /// Anything: the median and its sign interval (METHOD rule 4).
     Median,
-    /// `scale · ratio + shift` of a paired ratio: Hodges–Lehmann on logarithms with the exact signed-rank interval (rule 5).
-    /// An overhead is a ratio with a shift of −1; in per cent it has a scale of 100.
+    /// `scale · ratio + shift` of a paired ratio: Hodges–Lehmann on logarithms with the exact signed-rank interval
+    /// (rule 5). An overhead is a ratio with a shift of −1; in per cent it has a scale of 100.
     Ratio {
         /// Not 0; below 0 for what falls with the ratio, such as a gain of 1 less the ratio.
         scale: f64,
@@ -70,8 +70,8 @@ impl Estimator {
         }
     }
 
-    /// The value on the scale on which rounds spread alike to both sides, rising with it: the logarithm of the ratio, or
-    /// the difference itself. `None` for what has no such scale: anything that is neither, and a ratio that is not
+    /// The value on the scale on which rounds spread alike to both sides, rising with it: the logarithm of the ratio,
+    /// or the difference itself. `None` for what has no such scale: anything that is neither, and a ratio that is not
     /// above 0.
     ///
     /// ```
@@ -92,8 +92,8 @@ impl Estimator {
         value.filter(|v| v.is_finite())
     }
 
-    /// How surprising these values would be if the statistic were `bound`: the two-sided p value of the test that belongs to
-    /// the interval. No values give 1.
+    /// How surprising these values would be if the statistic were `bound`: the two-sided p value of the test that
+    /// belongs to the interval. No values give 1.
     #[must_use]
     pub fn p_value(self, values: &[f64], bound: f64) -> f64 {
         match self {

@@ -27,9 +27,9 @@ const LEAST_SKEWNESS: f64 = -0.3;
 /// other in any way and differ in noise. Up to 14 rounds all flips are taken, above 10,000 of them, always the same.
 ///
 /// `None` where this cannot be said: no cell, a cell of fewer than 7 rounds, a value that is not finite, or noise with
-/// a tail on the inner side (mean skewness of the cells below −0.3), under which this test errs too often: then only cells
-/// count whose every round lies farther beyond the edge than its rounds lie apart, and where there is none [`holm`]
-/// remains.
+/// a tail on the inner side (mean skewness of the cells below −0.3), under which this test errs too often: then only
+/// cells count whose every round lies farther beyond the edge than its rounds lie apart, and where there is none
+/// [`holm`] remains.
 ///
 /// ```
 /// use std::collections::BTreeMap;

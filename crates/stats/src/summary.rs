@@ -90,8 +90,8 @@ pub fn median(values: &[f64]) -> Result<f64, StatsError> {
     Ok(middle(&sorted(values)))
 }
 
-/// The smallest value that at least a share `q` of the values does not exceed, in the values' unit: a percentile without
-/// interpolation. Quote it only with at least 10 / (1 − q) values.
+/// The smallest value that at least a share `q` of the values does not exceed, in the values' unit: a percentile
+/// without interpolation. Quote it only with at least 10 / (1 − q) values.
 ///
 /// # Errors
 ///

@@ -1,8 +1,8 @@
 //! Cells judged at once, tried on noise whose truth is known: how often are they said to lie beyond an edge on which
 //! all of them lie?
 //!
-//! `docs/method.md` quotes the table from here, in whole per cent, so that the last bit of a logarithm on another machine
-//! does not change it.
+//! `docs/method.md` quotes the table from here, in whole per cent, so that the last bit of a logarithm on another
+//! machine does not change it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -309,7 +309,8 @@ fn record(id: &str) -> RunRecord {
     }
 }
 
-/// A stored run of seven rounds, whose one case took what `value` says of a round and copy, and whether it was disturbed.
+/// A stored run of seven rounds, whose one case took what `value` says of a round and copy, and whether it was
+/// disturbed.
 fn stored_run(dir: &Path, record: &RunRecord, value: impl Fn(u32, u32) -> (f64, bool)) {
     let case = StoredCase {
         id: "null/what=clock".to_owned(),

@@ -1,10 +1,10 @@
 /* The least an echo server on epoll can do: one loop, a large batch, a recv and a send for each message.
  *
- * It is what threadgauge's `echo` is held against. What a peer is too slow to take is kept and the connection is not read
- * until it is gone; nothing else is looked after.
+ * It is what threadgauge's `echo` is held against. What a peer is too slow to take is kept and the connection is not
+ * read until it is gone; nothing else is looked after.
  *
- *   echo_floor PORT    on 127.0.0.1; port 0 takes a free one. Says `listening on 127.0.0.1:PORT`, serves until SIGTERM or
- *                      SIGINT and exits with 0.
+ *   echo_floor PORT    on 127.0.0.1; port 0 takes a free one. Says `listening on 127.0.0.1:PORT`, serves until SIGTERM
+ *                      or SIGINT and exits with 0.
  */
 
 #include "server.h"

@@ -1,8 +1,8 @@
 /* The least a server for groups can do: one loop, a large batch, every member's output joined and sent once a turn.
  *
- * It is what threadgauge's `groups` is held against. Of core NATS it speaks what a benchmark needs: INFO, CONNECT (whose
- * options it takes no notice of: it never echoes), SUB without queue groups, PUB, MSG, PING, PONG. No wildcards, no limits,
- * no time-outs, no slow consumers; whatever else a client says ends its connection.
+ * It is what threadgauge's `groups` is held against. Of core NATS it speaks what a benchmark needs: INFO, CONNECT
+ * (whose options it takes no notice of: it never echoes), SUB without queue groups, PUB, MSG, PING, PONG. No wildcards,
+ * no limits, no time-outs, no slow consumers; whatever else a client says ends its connection.
  *
  *   groups_floor SENDS PORT    SENDS is `uring`, all sends of a turn in one submission, or `calls`, one call each.
  *                              On 127.0.0.1; port 0 takes a free one. Says `listening on 127.0.0.1:PORT`, serves until

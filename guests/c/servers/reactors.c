@@ -1,9 +1,9 @@
 /* Designs around event loops: reactor, split-reactor, reactor-pool, reactor-per-core, leader-followers and
  * half-sync-half-async.
  *
- * Sockets stay in blocking mode: each call says with MSG_DONTWAIT whether it may wait. Where several threads could meet on
- * a connection its interest is EPOLLONESHOT, so it belongs to the one thread that got its event, which ends by giving
- * it to the next: epoll is the only hand-over there is.
+ * Sockets stay in blocking mode: each call says with MSG_DONTWAIT whether it may wait. Where several threads could meet
+ * on a connection its interest is EPOLLONESHOT, so it belongs to the one thread that got its event, which ends by
+ * giving it to the next: epoll is the only hand-over there is.
  *
  *   reactors reactor PORT
  *   reactors reactor-pool PORT 1 3

@@ -4,10 +4,11 @@
  * held against. It does what the design needs and no more, so it has no time-outs and no counters.
  *
  * The protocol is that of Stevens' server: a line with a number from 1 to 16,384 is answered with that many bytes, and
- * the connection is closed. ` keep` after the number leaves it open for the next line. Any other line closes it at once.
+ * the connection is closed. ` keep` after the number leaves it open for the next line. Any other line closes it at
+ * once.
  *
- *   PROGRAM DESIGN PORT [UNITS]    on 127.0.0.1; port 0 takes a free one. Says `listening on 127.0.0.1:PORT`, serves until
- *                                  SIGTERM or SIGINT, ends what it started, waits for it and exits with 0.
+ *   PROGRAM DESIGN PORT [UNITS]    on 127.0.0.1; port 0 takes a free one. Says `listening on 127.0.0.1:PORT`, serves
+ *                                  until SIGTERM or SIGINT, ends what it started, waits for it and exits with 0.
  */
 
 #ifndef SERVER_H

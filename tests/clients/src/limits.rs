@@ -1,5 +1,5 @@
-//! What a client is told that asks for too much, or is not there: the same words as by `nats-server`, to which each case is
-//! played as well.
+//! What a client is told that asks for too much, or is not there: the same words as by `nats-server`, to which each
+//! case is played as well.
 
 use anyhow::{Result, ensure};
 

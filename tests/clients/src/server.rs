@@ -79,7 +79,8 @@ impl Settings {
         self.auth_timeout_s.unwrap_or(DEADLINE.as_secs())
     }
 
-    /// What is a number for both: its name on our command line, its name in the file of `nats-server`, the number there.
+    /// What is a number for both: its name on our command line, its name in the file of `nats-server`, the number
+    /// there.
     fn numbers(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
         let numbers = [
             ("--max-payload", "max_payload", self.max_payload.map(|n| n as u64)),

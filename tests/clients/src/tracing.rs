@@ -1,4 +1,5 @@
-//! Message tracing: who asks where a message goes is told the same as by `nats-server`, to which each case is played too.
+//! Message tracing: who asks where a message goes is told the same as by `nats-server`, to which each case is played
+//! too.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};

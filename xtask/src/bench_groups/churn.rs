@@ -1,10 +1,10 @@
-//! `churn`: what it costs that members come and go: one room that all enter, speak in once and leave, and subscriptions that
-//! change beside full load.
+//! `churn`: what it costs that members come and go: one room that all enter, speak in once and leave, and subscriptions
+//! that change beside full load.
 //!
-//! Into the room they come fifty at a time, when all before them have heard the fifty before; each speaks once. So a server
-//! that keeps for each what it knew of the room when it spoke has the square of their number in memory. Beside full load, one more client subscribes and unsubscribes
-//! a thousand times a second, to subjects that nobody uses, every other one with a wildcard; what that takes of the deliveries is seen in
-//! each round.
+//! Into the room they come fifty at a time, when all before them have heard the fifty before; each speaks once. So a
+//! server that keeps for each what it knew of the room when it spoke has the square of their number in memory. Beside
+//! full load, one more client subscribes and unsubscribes a thousand times a second, to subjects that nobody uses,
+//! every other one with a wildcard; what that takes of the deliveries is seen in each round.
 
 use std::fmt::{self, Write as _};
 use std::io::{Read as _, Write as _};

@@ -15,8 +15,8 @@ use crate::rig::{Part, Site};
 use crate::shell;
 
 const SUBSCRIBERS: usize = 9;
-/// More than may wait for a slow subscriber (64 MiB, at every NATS server): a publisher is faster than nine programs in one
-/// Go process, and is held up for them, by nats-server and by ours.
+/// More than may wait for a slow subscriber (64 MiB, at every NATS server): a publisher is faster than nine programs in
+/// one Go process, and is held up for them, by nats-server and by ours.
 const MESSAGES: u64 = 500_000;
 const SUBJECT: &str = "bench";
 const BYTES: [usize; 2] = [128, 16];

@@ -1,4 +1,5 @@
-//! What experiments do in the command itself, and what their programs in C do, beside a plain C program of the same work.
+//! What experiments do in the command itself, and what their programs in C do, beside a plain C program of the same
+//! work.
 //!
 //! Owns the list of works and the limit: 10 % to either side. Ours is a worker, as `run` starts it.
 

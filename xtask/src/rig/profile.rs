@@ -1,9 +1,9 @@
 //! The system calls that a server makes for each connection, message or delivery: the profile that explains a figure.
 //!
 //! Counted by `strace -c -f` in runs that are not timed, since being traced changes what it costs: one with little work
-//! and one with more, so that what a server's start, connections and end take falls out of the difference. Tracing slows
-//! the server down against its clients, and a turn of its loop finds more to do: of calls that a turn makes once, there are
-//! fewer here than in a timed run.
+//! and one with more, so that what a server's start, connections and end take falls out of the difference. Tracing
+//! slows the server down against its clients, and a turn of its loop finds more to do: of calls that a turn makes once,
+//! there are fewer here than in a timed run.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

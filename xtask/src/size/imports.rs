@@ -4,8 +4,8 @@
 //! through a re-export leads to the file that defines the item. `mod` declarations are none, nor is a re-export of
 //! what lies below (`pub use child::Item`), unless the file uses the name itself.
 //!
-//! Names are looked up as the compiler does, with two simplifications: a `use` in a function counts for its module, and a
-//! name that a macro defines belongs to the file where it is looked up.
+//! Names are looked up as the compiler does, with two simplifications: a `use` in a function counts for its module, and
+//! a name that a macro defines belongs to the file where it is looked up.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;

@@ -3,9 +3,9 @@
 //! A circle is mended by moving what its files share into a file of its own, which both import. A limit on lines is met
 //! by saying once what is said several times, not by longer lines.
 //!
-//! The limit on the laboratory holds for `lab`, what experiments share, and the experiments for which it was set. A newer
-//! experiment is bounded by itself: by its largest file, and all of them by their median. What it alone uses lies in its
-//! own file or folder.
+//! The limit on the laboratory holds for `lab`, what experiments share, and the experiments for which it was set. A
+//! newer experiment is bounded by itself: by its largest file, and all of them by their median. What it alone uses lies
+//! in its own file or folder.
 
 use anyhow::{Result, bail};
 

@@ -11,13 +11,14 @@
 //! Degrees stand on a ladder of quarters of a doubling; each rung remembers what it brought and from how many objects,
 //! and with that and the variation of the service times, how sure it is.
 //!
-//! At first the degree **grows** by factors, a round of objects each, until one has clearly not paid. Such a round counts
-//! from the moment of the rise: in the time that one object takes, those at work and those just started end, so many as the
-//! new degree, if nothing holds them up. Then it **climbs**: it stays on the *home* rung, the lowest of those within [`EQUAL`]
-//! of the best, and tries others that may be better: below, where proportion allows as much; between, if the next known one
-//! above is far; and neighbours, a known one when some time has passed. Throughput over the degree has one hump (it rises,
-//! flattens at a bottleneck, may fall beyond), so neighbours are enough (Combes and Proutière 2014, *Unimodal bandits*). If
-//! the home rung itself changes, the work has changed, and all other rungs are forgotten.
+//! At first the degree **grows** by factors, a round of objects each, until one has clearly not paid. Such a round
+//! counts from the moment of the rise: in the time that one object takes, those at work and those just started end, so
+//! many as the new degree, if nothing holds them up. Then it **climbs**: it stays on the *home* rung, the lowest of
+//! those within [`EQUAL`] of the best, and tries others that may be better: below, where proportion allows as much;
+//! between, if the next known one above is far; and neighbours, a known one when some time has passed. Throughput over
+//! the degree has one hump (it rises, flattens at a bottleneck, may fall beyond), so neighbours are enough (Combes and
+//! Proutière 2014, *Unimodal bandits*). If the home rung itself changes, the work has changed, and all other rungs are
+//! forgotten.
 //!
 //! A degree too high can cost more than it could ever bring, where a server thrashes. So a **rise is watched from the
 //! moment it is made**, not only in the window that follows its change: as soon as clearly fewer objects have ended
@@ -28,9 +29,9 @@
 //! Options not taken. A gradient of service times over their least (TCP Vegas; Netflix's concurrency limits) takes any
 //! rise of the service time for queueing: here objects differ in size, and the least service time is that of
 //! the smallest. A wave in the degree that is looked for in the throughput (.NET's pool) never rests, and takes seconds
-//! to see anything; calls here may last for thirty rounds of objects. One object alone first is a baseline, but of a single
-//! object: it misleads more often than it helps. A degree that rises by one for each object that ends (TCP's slow start)
-//! is twice what it can judge when it has to stop.
+//! to see anything; calls here may last for thirty rounds of objects. One object alone first is a baseline, but of a
+//! single object: it misleads more often than it helps. A degree that rises by one for each object that ends (TCP's
+//! slow start) is twice what it can judge when it has to stop.
 
 use std::ops::RangeInclusive;
 
@@ -200,8 +201,8 @@ impl Controller {
         }
     }
 
-    /// Objects and nanoseconds that the window is to have: a round of the degree, or on a well known rung enough to keep
-    /// the precision.
+    /// Objects and nanoseconds that the window is to have: a round of the degree, or on a well known rung enough to
+    /// keep the precision.
     fn wanted(&self) -> (usize, u64) {
         let degree = self.degree();
         let samples = (self.variation() / (PRECISE * PRECISE)).min(MOST_SAMPLES);

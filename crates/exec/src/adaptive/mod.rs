@@ -1,7 +1,7 @@
 //! The degree that a call finds by itself: [`controller`] decides, this file brings it what it needs.
 //!
-//! Every thread that carries meters its CPU time (processes and futures do not); the caller tells the [`Governor`] of each result, and where the
-//! degree has changed, those who give out permits.
+//! Every thread that carries meters its CPU time (processes and futures do not); the caller tells the [`Governor`] of
+//! each result, and where the degree has changed, those who give out permits.
 
 mod controller;
 #[cfg(all(test, not(loom)))]

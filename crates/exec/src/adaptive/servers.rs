@@ -66,7 +66,8 @@ fn servers_of_any_size_cost_little_and_thrashing_ones_what_looking_costs() {
             print!(" {medians} ({worst:.0}) |");
             for (median, _) in cells {
                 within_10 += usize::from(median <= 10.0);
-                // What thrashes costs what is started before that shows, and every look at a degree that is not its size.
+                // What thrashes costs what is started before that shows, and every look at a degree that is not its
+                // size.
                 if median > 20.0 + 10.0 * thrashing {
                     failed.push(format!("{capacity} slots, thrashing {thrashing}: {median:.1} %"));
                 }

@@ -1,7 +1,7 @@
 //! A machine on which objects are processed in simulated time.
 //!
-//! An object is a chain of steps: it computes (runnable ones share the CPUs alike), waits, or is served by a server with
-//! some slots and a queue, which may slow down when many wait. Always objects enough: as many are at work as the
+//! An object is a chain of steps: it computes (runnable ones share the CPUs alike), waits, or is served by a server
+//! with some slots and a queue, which may slow down when many wait. Always objects enough: as many are at work as the
 //! degree says.
 
 use std::cmp::Reverse;

@@ -24,18 +24,19 @@ use crate::ring::Ring;
 use crate::shared::{Claim, Halt, Hand, Raw, Who, Work, ring_capacity};
 use crate::watch::Watch;
 
-/// How long the caller works without its workers when they bring it nothing, at first and at last; and how often they have
-/// to feed it before the first is enough again.
+/// How long the caller works without its workers when they bring it nothing, at first and at last; and how often they
+/// have to feed it before the first is enough again.
 const SOLO_NS: u64 = 1_000_000;
 const LONGEST_SOLO_NS: u64 = 64_000_000;
 const FED_WELL: u32 = 64;
-/// It works without them, too, where so many objects in a row take less than this each, with their readings of the clock.
+/// It works without them, too, where so many objects in a row take less than this each, with their readings of the
+/// clock.
 const LONE_COUNT: usize = 64;
 const LONE_NS: u64 = 30;
 /// For how long it runs one object after the other as the only carrier before it looks for other news.
 const ALONE_NS: u64 = 50_000;
-/// An object up to this, with what came before it, is not worth a second reading of the clock; after a longer one so many
-/// objects are timed from their own start.
+/// An object up to this, with what came before it, is not worth a second reading of the clock; after a longer one so
+/// many objects are timed from their own start.
 const BRIEF_NS: u64 = 1_000;
 const TIMED: u32 = 256;
 
@@ -242,8 +243,8 @@ where
             .claim(who, &mut self.held, self.batch.want, &mut self.hand, wake)
     }
 
-    /// The workers bring nothing to work on: for as long as a wake-up costs it looks again. Then they are not on a CPU, or held up
-    /// in the source: for a while it works without them.
+    /// The workers bring nothing to work on: for as long as a wake-up costs it looks again. Then they are not on a CPU,
+    /// or held up in the source: for a while it works without them.
     fn starve(&mut self) {
         let now_ns = self.watch.now_ns();
         if now_ns - *self.starving_ns.get_or_insert(now_ns) <= SMALL_NS {
@@ -255,8 +256,8 @@ where
         self.fed = 0;
     }
 
-    /// Somebody else runs what lies in the stock while its puller is held up: a worker that waits, or one more, or where there is
-    /// none to be had, the caller.
+    /// Somebody else runs what lies in the stock while its puller is held up: a worker that waits, or one more, or
+    /// where there is none to be had, the caller.
     fn look_after_the_puller(&mut self) {
         let pool = self.pool;
         match pool.shared.relieve(&mut self.seen) {
@@ -409,10 +410,11 @@ where
         }
     }
 
-    /// As the only carrier: pulls, runs and finishes one object after the other, for a while. `false` if others are at work.
+    /// As the only carrier: pulls, runs and finishes one object after the other, for a while. `false` if others are at
+    /// work.
     ///
-    /// A reading of the clock costs more than all else here. So after brief objects it is read at their ends alone, and one
-    /// starts when the one before it ended.
+    /// A reading of the clock costs more than all else here. So after brief objects it is read at their ends alone, and
+    /// one starts when the one before it ended.
     fn work_alone(&mut self) -> bool {
         let pool = self.pool;
         let shared = &pool.shared;
@@ -455,7 +457,8 @@ where
         true
     }
 
-    /// Where so many took so little, sharing them costs as much as it brings: for a while the caller works without its workers.
+    /// Where so many took so little, sharing them costs as much as it brings: for a while the caller works without its
+    /// workers.
     fn go_alone_if_brief(&mut self, count: usize, took_ns: u64) {
         if count >= LONE_COUNT && took_ns < LONE_NS * count as u64 {
             self.solo_until_ns = self.watch.now_ns() + SOLO_NS;
@@ -558,8 +561,8 @@ where
         pool.shared.caller.wait(news, until)
     }
 
-    /// Until a result or other news comes; at the deadline, names whoever still runs. Whether it is time to look after who
-    /// pulls.
+    /// Until a result or other news comes; at the deadline, names whoever still runs. Whether it is time to look after
+    /// who pulls.
     fn sleep(&mut self) -> bool {
         let pool = self.pool;
         let shared = &pool.shared;

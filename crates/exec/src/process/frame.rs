@@ -61,8 +61,8 @@ pub(super) fn decode<T: DeserializeOwned>(content: &[u8]) -> Result<T, String> {
     }
 }
 
-/// The content of the next frame from a reader that blocks; none at its end. Memory is taken for what comes, not for what
-/// is announced.
+/// The content of the next frame from a reader that blocks; none at its end. Memory is taken for what comes, not for
+/// what is announced.
 pub(super) fn read(from: &mut impl Read, largest: usize) -> io::Result<Option<Vec<u8>>> {
     let mut header = [0; HEADER];
     match from.read_exact(&mut header) {

@@ -93,8 +93,8 @@ fn too_few_threads(carrier: &str) {
     let caller = std::thread::current().id();
     let (at_work, all_made) = (AtomicUsize::new(0), AtomicBool::new(false));
     let work = |n: &mut usize| {
-        // Until all the threads are made that can be: then the caller sleeps, or works itself, and a thread that makes those
-        // of other objects is gone. Not at the first look: who waits for a lock sleeps, too.
+        // Until all the threads are made that can be: then the caller sleeps, or works itself, and a thread that makes
+        // those of other objects is gone. Not at the first look: who waits for a lock sleeps, too.
         if std::thread::current().id() != caller {
             at_work.fetch_add(1, SeqCst);
             let looks = Cell::new(0);
@@ -127,8 +127,8 @@ fn too_few_threads(carrier: &str) {
     assert!(report.shortage.is_some(), "there were threads enough");
 }
 
-/// Whether the main thread sleeps, which is this child's caller; and how many threads there are. Without memory of its own:
-/// there may be none.
+/// Whether the main thread sleeps, which is this child's caller; and how many threads there are. Without memory of its
+/// own: there may be none.
 fn main_thread_sleeps() -> (bool, usize) {
     let mut stat = [0; 512];
     let mut file = std::fs::File::open("/proc/self/stat").unwrap();

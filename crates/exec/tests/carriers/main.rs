@@ -1,8 +1,8 @@
 //! What every carrier promises, tested on every carrier; what helper processes promise beyond it; and what happens
 //! when threads, helpers or memory run out.
 //!
-//! The processors are scripts ([`script`]), so that they mean the same in a thread, in another process and in a future. The program
-//! re-executes itself, as helper and as the child in which limits are low; so its `main` is its own.
+//! The processors are scripts ([`script`]), so that they mean the same in a thread, in another process and in a future.
+//! The program re-executes itself, as helper and as the child in which limits are low; so its `main` is its own.
 //! `cargo test --test carriers -- WORDS` runs the tests whose names contain one of the words.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 

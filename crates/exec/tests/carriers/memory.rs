@@ -1,7 +1,7 @@
 //! Memory does not grow with the number of objects, on every carrier that pulls them when their turn comes.
 //!
-//! The allocator counts what is alive; the peak of a call over many objects is held against that over few. What a helper
-//! process uses is its own, and it gets one object after the other.
+//! The allocator counts what is alive; the peak of a call over many objects is held against that over few. What a
+//! helper process uses is its own, and it gets one object after the other.
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};

@@ -51,7 +51,8 @@ fn until_a_deadline_is_late_enough(call: impl FnMut(Duration) -> Option<()>) {
     assert!(deadlines.find_map(call).is_some(), "nothing was started in 40 s");
 }
 
-/// Runs tests on the carriers named: settings for a degree, in groups by what runs them. A test's body is compiled once a group.
+/// Runs tests on the carriers named: settings for a degree, in groups by what runs them. A test's body is compiled once
+/// a group.
 macro_rules! on_carriers {
     ([$($group:ident($on:expr) { $($module:ident: $settings:expr;)+ })+] $tests:tt) => {
         $(mod $group {

@@ -30,7 +30,8 @@ mod fed {
             all_up_front: |k, _: &Pools| at_most(k);
         }
     ] {
-        /// Each object comes only after all before it are finished; short ones, so that several would be pulled at once.
+        /// Each object comes only after all before it are finished; short ones, so that several would be pulled at
+        /// once.
         fn a_source_may_wait_for_the_finisher(with, on) {
             for (k, n) in [(1, 20), (3, 20), (1, 300), (2, 300)] {
                 let finished = AtomicUsize::new(0);
@@ -133,8 +134,8 @@ fn the_throughput_mode_finishes_what_is_done_while_a_worker_is_at_the_source() {
     });
 }
 
-/// A worker is held up in the source, with objects before it that the caller takes over as there is no other thread. It comes back
-/// while the caller has the only permit, and sleeps; the rest is its, when the caller is done.
+/// A worker is held up in the source, with objects before it that the caller takes over as there is no other thread. It
+/// comes back while the caller has the only permit, and sleeps; the rest is its, when the caller is done.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_caller_that_has_stood_in_leaves_the_permit_to_who_waits_for_it() {

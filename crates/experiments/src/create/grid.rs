@@ -268,10 +268,10 @@ pub fn busy_limit(count: u64) -> Duration {
 
 /// The cases for a site.
 ///
-/// Cells that are set against each other make as many units, whatever makes them and however many are alive. Exceptions:
-/// a batch is made whole, so quick makes 1,000 where so many are alive; a fork that copies page tables takes milliseconds
-/// and is made less often; beside others, a process makes its own units to compare with; paper makes the 100,000 of the
-/// source from the base only.
+/// Cells that are set against each other make as many units, whatever makes them and however many are alive.
+/// Exceptions: a batch is made whole, so quick makes 1,000 where so many are alive; a fork that copies page tables
+/// takes milliseconds and is made less often; beside others, a process makes its own units to compare with; paper makes
+/// the 100,000 of the source from the base only.
 pub fn plan(site: &Site) -> Plan {
     let profile = site.profile;
     let base = |method: Method| Case::base(method, profile.pick(600, 1_200, 100_000));

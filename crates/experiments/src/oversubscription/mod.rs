@@ -217,8 +217,8 @@ impl Case {
         })
     }
 
-    /// The overhead in CPU time of threads that sleep over that of those that yield, the base of both being as many yielding
-    /// threads as CPUs.
+    /// The overhead in CPU time of threads that sleep over that of those that yield, the base of both being as many
+    /// yielding threads as CPUs.
     fn sleep_over_yield(self, count: u64) -> Statistic {
         let base = threads(Mode::Yield, self.cpus).of(CPU, self.cpus);
         let over_work = |mode| threads(mode, self.cpus).of(CPU, count).over(base.clone());

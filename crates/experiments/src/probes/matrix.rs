@@ -33,7 +33,8 @@ impl Matrices {
         (0..REPEATS).for_each(|_| self.multiply());
     }
 
-    /// By whole rows, whose length the compiler knows: with slices of any length it is a tenth behind a plain program in C.
+    /// By whole rows, whose length the compiler knows: with slices of any length it is a tenth behind a plain program
+    /// in C.
     fn multiply(&mut self) {
         let [(a, _), (b, _)] = [self.a.as_chunks::<N>(), self.b.as_chunks::<N>()];
         for (row, factors) in self.product.as_chunks_mut::<N>().0.iter_mut().zip(a) {

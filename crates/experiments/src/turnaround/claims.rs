@@ -180,7 +180,8 @@ pub(super) fn mean_ratio(pairs: impl IntoIterator<Item = Pair>, metric: Metric) 
     Statistic::geometric_mean(pairs.into_iter().map(|pair| pair.ratio(metric)))
 }
 
-/// A claim about CPU-bound work on one CPU, the base length it is about, and its statistic at one count and number of CPUs.
+/// A claim about CPU-bound work on one CPU, the base length it is about, and its statistic at one count and number of
+/// CPUs.
 type Conclusion = (&'static str, u64, fn(Pair) -> Statistic);
 
 /// Those decided by one statistic. The last two are about long computations, and count where they were measured.
@@ -420,8 +421,8 @@ fn faster_on(view: &View<'_>, all: u64) -> Test {
     each_pair(view, Quote::Largest, &pairs, elapsed)
 }
 
-/// Of the conclusions that hold on one CPU the share reversed on all: from those definitely reversed to those with the open
-/// ones.
+/// Of the conclusions that hold on one CPU the share reversed on all: from those definitely reversed to those with the
+/// open ones.
 fn share_that_changes(view: &View<'_>, all: u64) -> Test {
     let Some(held) = held_on_one(view, all) else {
         return not_measured(format!(

@@ -179,7 +179,8 @@ fn what_a_look_decides_stays_decided_and_its_cells_do_not_go_on() {
         [Some(Verdict::Holds); 2]
     );
     assert_eq!(run.going_on(), [0, 4], "the cells of the claim that is open");
-    // Rounds may follow all the same, e.g. because the other of two runs needs them. These alone would refute the claim.
+    // Rounds may follow all the same, e.g. because the other of two runs needs them. These alone would refute the
+    // claim.
     run.take(8..=60, &[0, 1, 2, 4], |n, round| {
         if n == 1 { (5.0, 0.0) } else { took(n, round) }
     });
@@ -272,8 +273,8 @@ fn enough_undisturbed_rounds_count_alone() {
     assert!(!run.finding(BETWEEN).says.contains("Disturbed"));
 }
 
-/// Two cells whose ratio lies at the bound of a rule. Each sample is disturbed by chance, by a load that slows down both
-/// cells alike.
+/// Two cells whose ratio lies at the bound of a rule. Each sample is disturbed by chance, by a load that slows down
+/// both cells alike.
 #[test]
 fn disturbed_rounds_of_cells_disturbed_alike_err_at_an_edge_in_at_most_five_per_cent() {
     const RUNS: u32 = 2_000;

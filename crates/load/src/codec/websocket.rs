@@ -19,13 +19,14 @@ const PONG: u8 = 0x8a;
 /// Of the second byte, the rest of which is the length: four bytes of mask follow.
 const MASKED: u8 = 0x80;
 
-/// WebSocket: group *N* is the path `/gN`, and a message is a binary frame. The server is one that sends it to the others.
+/// WebSocket: group *N* is the path `/gN`, and a message is a binary frame. The server is one that sends it to the
+/// others.
 ///
-/// The mask that a client must have is four zeroes. To the server it is one like any other; what it is there for, that a page
-/// in a browser cannot choose the bytes on the wire, is no matter here, and the driver stays cheap.
+/// The mask that a client must have is four zeroes. To the server it is one like any other; what it is there for, that
+/// a page in a browser cannot choose the bytes on the wire, is no matter here, and the driver stays cheap.
 ///
-/// Messages in several frames are refused: who has no state cannot join them. A ping is answered where it has no words of its
-/// own, which the answer would have to repeat.
+/// Messages in several frames are refused: who has no state cannot join them. A ping is answered where it has no words
+/// of its own, which the answer would have to repeat.
 #[derive(Clone, Copy, Debug)]
 pub struct WebSocket;
 

@@ -12,8 +12,8 @@
 //! [`Overflow::Drop`](crate::Overflow::Drop) they are closed, as the NATS server does it.
 //!
 //! A server that is told to stop can be a [lame duck](Options::lame_duck) first: it tells its clients, serves them on
-//! while they go elsewhere, and then closes those that are left one after the other, so that they do not all come to another server at
-//! once.
+//! while they go elsewhere, and then closes those that are left one after the other, so that they do not all come to
+//! another server at once.
 //!
 //! ```
 //! use threadgauge_reactor::protocol::groups::{Groups, Options};
@@ -76,9 +76,9 @@ impl Groups {
         })
     }
 
-    /// Changes options while it serves, from now on and for clients that are there as well, but for who may connect, which they
-    /// have said already, and alarms that are set. The server's name and id, `max_payload` and `max_control_line` stay as
-    /// they are.
+    /// Changes options while it serves, from now on and for clients that are there as well, but for who may connect,
+    /// which they have said already, and alarms that are set. The server's name and id, `max_payload` and
+    /// `max_control_line` stay as they are.
     pub fn change(&self, change: impl FnOnce(&mut Options)) {
         self.0.change(change);
     }

@@ -68,9 +68,9 @@ impl Interest {
 
     /// Reports every turn as long as it is so. Without this only a *change* is reported, and anything that was so
     /// when the handle was registered: a handler reads until a read is short (or fails with `WouldBlock`, or the end
-    /// has come after [`Readiness::End`]), and remembers what it left. That needs no system call to pause and resume, and
-    /// the kernel does not look again at what it has reported. An echoed message costs the same calls either way, and
-    /// measured CPU time does not tell the two apart.
+    /// has come after [`Readiness::End`]), and remembers what it left. That needs no system call to pause and resume,
+    /// and the kernel does not look again at what it has reported. An echoed message costs the same calls either way,
+    /// and measured CPU time does not tell the two apart.
     #[must_use]
     pub const fn level(mut self) -> Self {
         self.flags = self.flags.difference(epoll::EventFlags::ET);
@@ -340,9 +340,9 @@ impl<T> Reactor<T> {
         }
     }
 
-    /// Calls [`Handler::timer`] with this token at `at`, at most a millisecond late if the handler is not busy; unless a time
-    /// is set for the token that comes before: a token has one, the earliest. It cannot be taken back: a handler that does
-    /// not want it any more ignores it, and sets the next.
+    /// Calls [`Handler::timer`] with this token at `at`, at most a millisecond late if the handler is not busy; unless
+    /// a time is set for the token that comes before: a token has one, the earliest. It cannot be taken back: a handler
+    /// that does not want it any more ignores it, and sets the next.
     pub fn set_timer(&mut self, at: Instant, token: Token) {
         self.timers.set(at, token);
     }

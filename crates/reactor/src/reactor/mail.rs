@@ -135,7 +135,8 @@ impl Batch {
         self.letters.send(letter, (to, Some(sender)), parts.own);
     }
 
-    /// Receivers and bytes for each of them, in order; with every receiver the sender, none where it is its own session.
+    /// Receivers and bytes for each of them, in order; with every receiver the sender, none where it is its own
+    /// session.
     pub fn entries(&self) -> impl Iterator<Item = (&[(ConnectionId, Option<ConnectionId>)], Parts<'_>)> {
         self.letters
             .iter()
@@ -158,7 +159,8 @@ impl Batch {
     }
 }
 
-/// After so many bytes another loop is asked whether it has caught up. Until it has, nobody says more than as many again.
+/// After so many bytes another loop is asked whether it has caught up. Until it has, nobody says more than as many
+/// again.
 const MOST_UNHEARD: usize = 1024 * 1024;
 
 /// What one loop has for another at the end of the turn.

@@ -9,8 +9,8 @@
 //!
 //! **A write half** moves from A to B:
 //!
-//! 1. A tells every loop, itself too: *this connection's write half will be at B*. None acts on it before all have it, so
-//!    that a session that moves meanwhile does not come from a loop that knows to one that does not.
+//! 1. A tells every loop, itself too: *this connection's write half will be at B*. None acts on it before all have it,
+//!    so that a session that moves meanwhile does not come from a loop that knows to one that does not.
 //! 2. Each loop, A too, sends to B from then on, and tells A so, after everything that it has sent to A before. B keeps
 //!    what arrives for the half.
 //! 3. When all have told A, nothing more can come there. A posts the half to B.

@@ -22,8 +22,8 @@ pub(crate) struct Link {
     pub waiting: AtomicUsize,
 }
 
-/// A connection on one loop. Small, so that who is sent something is found in a line or two of the cache: the session and
-/// what belongs to it are apart.
+/// A connection on one loop. Small, so that who is sent something is found in a line or two of the cache: the session
+/// and what belongs to it are apart.
 #[derive(Debug)]
 pub(crate) struct Peer<S> {
     pub id: ConnectionId,
@@ -168,8 +168,8 @@ impl<S: Session> ReadHalf<S> {
         }
     }
 
-    /// Where receivers are dropped in the end, one who is held up by them waits no longer than [`stall::LONGEST`], which
-    /// begins now if it has not.
+    /// Where receivers are dropped in the end, one who is held up by them waits no longer than [`stall::LONGEST`],
+    /// which begins now if it has not.
     ///
     /// [`stall::LONGEST`]: crate::stall::LONGEST
     pub fn begin_stall(&mut self, now: Instant, options: &Options) {
@@ -313,8 +313,8 @@ impl WriteHalf {
         self.timed = false;
     }
 
-    /// The timer has gone off, perhaps earlier than is wanted now, and none is set any more. Whether the client has taken
-    /// nothing for too long.
+    /// The timer has gone off, perhaps earlier than is wanted now, and none is set any more. Whether the client has
+    /// taken nothing for too long.
     pub fn is_overdue(&mut self, now: Instant, options: &Options) -> bool {
         self.timed = false;
         self.stuck_until(options).is_some_and(|at| at <= now)

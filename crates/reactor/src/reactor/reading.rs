@@ -308,8 +308,8 @@ impl<P: Protocol> ServingLoop<'_, P> {
         }
     }
 
-    /// Has those who are held up go on for a turn after a while, where they are not to wait to the end; and those who are
-    /// not, any more, be idle from now on.
+    /// Has those who are held up go on for a turn after a while, where they are not to wait to the end; and those who
+    /// are not, any more, be idle from now on.
     pub fn look_at_held(&mut self, reactor: &mut Loop<P::Session>) {
         while let Some(slot) = self.looked_at.pop() {
             if let Some(read) = self.peers.at(slot).and_then(|peer| peer.read.as_mut()) {

@@ -1,8 +1,9 @@
 //! The times of one loop: at most one for each token, which is of whom it concerns.
 //!
-//! Nothing is taken out before its time. Who sets a time again for every message (an idle time-out) leaves the one that is
-//! set, looks when it goes off how much is left, and sets it anew: that costs nothing a message. The time of a connection that
-//! is closed goes off for the next in its slot, which does the same: so there are never more times than slots.
+//! Nothing is taken out before its time. Who sets a time again for every message (an idle time-out) leaves the one that
+//! is set, looks when it goes off how much is left, and sets it anew: that costs nothing a message. The time of a
+//! connection that is closed goes off for the next in its slot, which does the same: so there are never more times than
+//! slots.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};

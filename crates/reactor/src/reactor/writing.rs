@@ -21,15 +21,15 @@ use crate::outbox::{MOST_SLICES, Outbox};
 use crate::protocol::Protocol;
 use crate::ring::JointSends;
 
-/// When so many bytes wait in outboxes, they are sent before the turn ends, even if each is little: a small message to many
-/// is much.
+/// When so many bytes wait in outboxes, they are sent before the turn ends, even if each is little: a small message to
+/// many is much.
 const MOST_UNSENT: usize = 8 * 1024 * 1024;
 /// The same if they are this much for each receiver: to wait for more would hardly save calls,
 const MUCH_FOR_ONE: usize = 16 * 1024;
 /// and so many do not stay in the cache until they are sent.
 const MUCH_FOR_ALL: usize = 256 * 1024;
-/// So many bytes for several receivers are kept once for all of them. With fewer, counting who has them and gathering them
-/// costs more than copies do.
+/// So many bytes for several receivers are kept once for all of them. With fewer, counting who has them and gathering
+/// them costs more than copies do.
 const MUCH_TO_COPY: usize = 8 * 1024;
 
 impl<P: Protocol> ServingLoop<'_, P> {
@@ -83,8 +83,9 @@ impl<P: Protocol> ServingLoop<'_, P> {
         }
     }
 
-    /// Sends what is in half of the outboxes before the turn ends: those that got something first, since what is said in
-    /// groups comes group by group, and the last may get more at once. What that makes possible is seen at the turn's end.
+    /// Sends what is in half of the outboxes before the turn ends: those that got something first, since what is said
+    /// in groups comes group by group, and the last may get more at once. What that makes possible is seen at the
+    /// turn's end.
     #[cold]
     fn send_early(&mut self) {
         let mut dirty = self.take_dirty();
@@ -138,8 +139,8 @@ impl<P: Protocol> ServingLoop<'_, P> {
         }
     }
 
-    /// Messages of a session on loop `from`, whose tail may be kept for all who get them. Whether they are in the outbox now:
-    /// then they are [counted](Self::count).
+    /// Messages of a session on loop `from`, whose tail may be kept for all who get them. Whether they are in the
+    /// outbox now: then they are [counted](Self::count).
     #[inline]
     pub fn put(
         &mut self,

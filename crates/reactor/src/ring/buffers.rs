@@ -1,7 +1,7 @@
 //! Buffers that the kernel chooses from when something has come: so a connection that waits needs none. An unsafe leaf.
 //!
-//! Where the kernel can (Linux 6.12), it uses a buffer bit by bit: one receive begins where the one before has ended. So
-//! as many receives as come at once find room, if they are small, and one that is large lies in one piece.
+//! Where the kernel can (Linux 6.12), it uses a buffer bit by bit: one receive begins where the one before has ended.
+//! So as many receives as come at once find room, if they are small, and one that is large lies in one piece.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -98,8 +98,8 @@ impl Buffers {
         Ok(buffers)
     }
 
-    /// As the kernel has answered: `count` bytes more are in a buffer, and others may follow (`more`). In the order of its
-    /// answers: they do not say where in the buffer the bytes are.
+    /// As the kernel has answered: `count` bytes more are in a buffer, and others may follow (`more`). In the order of
+    /// its answers: they do not say where in the buffer the bytes are.
     pub fn filled(&mut self, number: u16, count: usize, more: bool) -> Filled {
         let size = self.size();
         let state = &mut self.states[usize::from(number)];
@@ -119,9 +119,9 @@ impl Buffers {
     #[expect(clippy::needless_pass_by_value, reason = "it is taken once")]
     pub fn take(&mut self, filled: Filled, into: &mut [u8]) -> usize {
         let Filled { number, start, count } = filled;
-        // SAFETY: the bytes lie in the mapping, for `filled` has seen to it that they lie in their buffer; the kernel has
-        // handed them over and does not write to them before the buffer is given back, which it is not before all of
-        // its fillings are taken, this one too.
+        // SAFETY: the bytes lie in the mapping, for `filled` has seen to it that they lie in their buffer; the kernel
+        // has handed them over and does not write to them before the buffer is given back, which it is not before all
+        // of its fillings are taken, this one too.
         let bytes = unsafe { std::slice::from_raw_parts(self.buffer(number).add(start), count) };
         into[..count].copy_from_slice(bytes);
         let state = &mut self.states[usize::from(number)];

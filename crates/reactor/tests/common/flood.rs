@@ -1,4 +1,5 @@
-//! One who says numbered lines without a pause, and others who hear them: all by one thread, on sockets that do not block.
+//! One who says numbered lines without a pause, and others who hear them: all by one thread, on sockets that do not
+//! block.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -10,8 +11,8 @@ const LINE_BYTES: usize = 16_000;
 /// Then they are said again.
 const LINES: usize = 1_024;
 const DEADLINE: Duration = Duration::from_secs(120);
-/// How much the speaker's socket holds. With little, the server stops being told soon after this thread has lost its CPU, and
-/// what waits for those who should hear does not grow meanwhile.
+/// How much the speaker's socket holds. With little, the server stops being told soon after this thread has lost its
+/// CPU, and what waits for those who should hear does not grow meanwhile.
 const AHEAD_BYTES: usize = 64 << 10;
 
 /// What those who hear do.

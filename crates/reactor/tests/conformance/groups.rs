@@ -1,5 +1,5 @@
-//! `groups`: core NATS. A message goes to those who are subscribed, once, in order per sender, and to nobody beyond; and
-//! no client, however it behaves, reaches or holds up what is not its own.
+//! `groups`: core NATS. A message goes to those who are subscribed, once, in order per sender, and to nobody beyond;
+//! and no client, however it behaves, reaches or holds up what is not its own.
 
 use crate::client::Client;
 use crate::server::{LONG_DRAIN, Running};

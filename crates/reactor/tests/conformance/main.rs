@@ -1,8 +1,8 @@
 //! What every protocol promises, on every design that accepts it, over real sockets.
 //!
 //! The server side of each case is a process of its own (this program, executed again), so that designs which fork can,
-//! and so that what is left over can be read from `/proc`. A case is `DESIGN::PROTOCOL::what_is_true` (`DESIGN+io_uring`
-//! where it sends by io_uring); there is one
+//! and so that what is left over can be read from `/proc`. A case is `DESIGN::PROTOCOL::what_is_true`
+//! (`DESIGN+io_uring` where it sends by io_uring); there is one
 //! suite a protocol, and [`any`] has the cases that ask little of the protocol.
 //! `cargo test -p threadgauge-reactor --test conformance -- WORDS` runs the cases whose names contain all of the words.
 #![allow(clippy::print_stdout, clippy::print_stderr)]

@@ -101,8 +101,8 @@ impl Served {
         proc::number(self.pid(), "Threads").expect("it runs") as usize
     }
 
-    /// How often each thread of its first process has given up a CPU, if they all sleep. Twice the same means that all of
-    /// them slept at the same time, with nothing that could wake them, and that none has run in between.
+    /// How often each thread of its first process has given up a CPU, if they all sleep. Twice the same means that all
+    /// of them slept at the same time, with nothing that could wake them, and that none has run in between.
     pub fn asleep(&self) -> Option<Vec<(u32, u64)>> {
         let threads = std::iter::once(self.pid()).chain(self.other_threads());
         let asleep = |thread| {

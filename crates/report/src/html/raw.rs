@@ -38,7 +38,8 @@ pub(super) fn section(e: &ExperimentResult, columns: &Cases<'_>, samples: &[Samp
     }
 }
 
-/// `{"metrics": ["name, unit"], "cases": [[[round, copy, try, attempt, "status", "remark", values…]]]}` and the cases' ids.
+/// `{"metrics": ["name, unit"], "cases": [[[round, copy, try, attempt, "status", "remark", values…]]]}` and the cases'
+/// ids.
 fn pack<'a>(rows: &[&SampleRow<'a>]) -> (String, Vec<&'a str>) {
     let mut metrics: Vec<String> = Vec::new();
     let mut index: BTreeMap<(&str, &str), usize> = BTreeMap::new();

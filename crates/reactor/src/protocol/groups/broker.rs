@@ -81,8 +81,8 @@ pub(super) struct Subscription {
     messages: AtomicU64,
     /// The size of the first; [`UNSET`] before.
     usual_bytes: AtomicU64,
-    /// What all had more than as many of the usual size; wraps if it is less. Most messages of a subject have one size, so
-    /// that a delivery changes one number, not two.
+    /// What all had more than as many of the usual size; wraps if it is less. Most messages of a subject have one size,
+    /// so that a delivery changes one number, not two.
     unusual_bytes: AtomicU64,
     /// It is over after so many.
     most: AtomicU64,
@@ -109,8 +109,8 @@ impl Subscription {
         self.take_all(1, bytes)
     }
 
-    /// The same for several messages of so many bytes together. It is not over between them: they were said before it was
-    /// told to end.
+    /// The same for several messages of so many bytes together. It is not over between them: they were said before it
+    /// was told to end.
     #[inline]
     pub fn take_all(&self, messages: u32, bytes: usize) -> Taken {
         let (messages, bytes) = (u64::from(messages), bytes as u64);

@@ -1,14 +1,14 @@
 //! Who is subscribed to what, and what publishers know of that.
 //!
-//! Publishing asks far more often than subscriptions change, and mostly for the same few subjects. So what was found for a
-//! subject, its *route*, is kept: by the index for all, and by each publisher for the subjects that it used last. Whoever changes a
-//! subscription revokes the routes of the subjects that it is for, and no others: who publishes looks at a flag of the route, and
-//! takes no lock while it is set.
+//! Publishing asks far more often than subscriptions change, and mostly for the same few subjects. So what was found
+//! for a subject, its *route*, is kept: by the index for all, and by each publisher for the subjects that it used last.
+//! Whoever changes a subscription revokes the routes of the subjects that it is for, and no others: who publishes looks
+//! at a flag of the route, and takes no lock while it is set.
 //!
-//! What is kept is bounded. The index keeps so many routes and bytes and then forgets the oldest. A publisher keeps a few small
-//! routes, which may be revoked and are held until it publishes again or is [asked to let go](Found::forget_revoked); a large
-//! one it only knows by name, so that it goes once it is revoked: else a room in which each joins, speaks once and listens would
-//! cost a list of all for each.
+//! What is kept is bounded. The index keeps so many routes and bytes and then forgets the oldest. A publisher keeps a
+//! few small routes, which may be revoked and are held until it publishes again or is [asked to let
+//! go](Found::forget_revoked); a large one it only knows by name, so that it goes once it is revoked: else a room in
+//! which each joins, speaks once and listens would cost a list of all for each.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};

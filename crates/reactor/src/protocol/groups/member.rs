@@ -52,8 +52,8 @@ pub struct Member {
     row: Option<Row>,
 }
 
-/// Messages that it has published one after the other to one subject, on their way together: those who get them get them
-/// alike, and are looked at once for all.
+/// Messages that it has published one after the other to one subject, on their way together: those who get them get
+/// them alike, and are looked at once for all.
 #[derive(Debug)]
 struct Row {
     route: Arc<Route<Subscription>>,
@@ -243,8 +243,8 @@ impl Member {
         self.confirm(io);
     }
 
-    /// Keeps a message to be sent with others of its row, if it can be: those who get it want it in the same words, all of
-    /// them, and its sender wants no answer.
+    /// Keeps a message to be sent with others of its row, if it can be: those who get it want it in the same words, all
+    /// of them, and its sender wants no answer.
     fn put_in_row(&mut self, message: &Publish<'_>, io: &mut Io<'_>) -> bool {
         let Some(as_sent) = message
             .as_sent
@@ -350,7 +350,8 @@ impl Member {
         }
     }
 
-    /// Sends where a message was traced to who wanted to know; to its sender too, whatever that says of its own messages.
+    /// Sends where a message was traced to who wanted to know; to its sender too, whatever that says of its own
+    /// messages.
     fn report(&mut self, trace: &Trace<'_>, io: &mut Io<'_>) {
         let (headers, body) = trace.report(&self.broker);
         let [written, size] = [headers, body.len() - 2].map(|length| length.to_string());

@@ -1,7 +1,7 @@
 //! Message tracing, as the NATS server does it: who asks for it in a message's headers is told where the message went.
 //!
-//! `Nats-Trace-Dest` names the subject on which that comes, as one JSON object. With `Nats-Trace-Only: true` the message
-//! itself goes nowhere. What comes is not compressed, whatever `Accept-Encoding` says.
+//! `Nats-Trace-Dest` names the subject on which that comes, as one JSON object. With `Nats-Trace-Only: true` the
+//! message itself goes nowhere. What comes is not compressed, whatever `Accept-Encoding` says.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

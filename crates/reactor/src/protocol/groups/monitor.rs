@@ -157,8 +157,8 @@ impl Monitor {
         clients.iter().map(|client| figures(client, now)).collect()
     }
 
-    /// The last clients that are gone, [as many as are kept](Options::max_closed_clients), in the order in which they went. One
-    /// whose session panicked is not among them.
+    /// The last clients that are gone, [as many as are kept](Options::max_closed_clients), in the order in which they
+    /// went. One whose session panicked is not among them.
     pub fn closed(&self) -> Vec<Arc<ClosedFigures>> {
         self.0.closed()
     }

@@ -28,9 +28,9 @@ pub struct Options {
     pub max_closed_clients: usize,
     /// The most subscriptions of one client: 100,000, where the NATS server has no limit.
     pub max_subscriptions: usize,
-    /// When a client that has connected is asked for the first time whether it is there, which says how long the way to it is,
-    /// whatever came from it: 2 s; the [ping interval](Self::ping_interval), if that is shorter. Up to a fifth longer, so that
-    /// clients that come together are not all asked at once.
+    /// When a client that has connected is asked for the first time whether it is there, which says how long the way to
+    /// it is, whatever came from it: 2 s; the [ping interval](Self::ping_interval), if that is shorter. Up to a fifth
+    /// longer, so that clients that come together are not all asked at once.
     pub first_ping: Duration,
     /// How long a client is silent before it is asked whether it is there: 2 minutes.
     pub ping_interval: Duration,

@@ -1,15 +1,17 @@
-//! A map by subjects that is asked both ways: which of its patterns a subject fits, and which of its subjects fit a pattern.
+//! A map by subjects that is asked both ways: which of its patterns a subject fits, and which of its subjects fit a
+//! pattern.
 //!
-//! It is a tree of tokens in which a node stands for all tokens up to where the ways part, so that a key costs two nodes at
-//! most, however many tokens it has. A subject is looked up by its own token and by the wildcards at each node that it comes
-//! to: patterns that differ elsewhere cost it nothing. At worst, where many patterns begin with what it fits and end otherwise, it
-//! comes to all of them.
+//! It is a tree of tokens in which a node stands for all tokens up to where the ways part, so that a key costs two
+//! nodes at most, however many tokens it has. A subject is looked up by its own token and by the wildcards at each node
+//! that it comes to: patterns that differ elsewhere cost it nothing. At worst, where many patterns begin with what it
+//! fits and end otherwise, it comes to all of them.
 
 use std::collections::HashMap;
 
 use super::subject::{ANY, REST};
 
-/// Values by subjects of [`MOST_TOKENS`](super::subject::MOST_TOKENS) at most, since a walk goes as deep; no token is empty.
+/// Values by subjects of [`MOST_TOKENS`](super::subject::MOST_TOKENS) at most, since a walk goes as deep; no token is
+/// empty.
 #[derive(Debug)]
 pub(super) struct Tree<V>(Node<V>);
 

@@ -269,8 +269,8 @@ fn publish<'a>(
     }))
 }
 
-/// Of a message that is refused for its length, what it says of itself: its subject, its headers as far as they have come,
-/// and how long it is.
+/// Of a message that is refused for its length, what it says of itself: its subject, its headers as far as they have
+/// come, and how long it is.
 pub(super) fn refused_for_length(input: &[u8]) -> Option<(&[u8], &[u8], usize)> {
     let (Name::HPub, name_bytes) = name(input).ok()?? else {
         return None;

@@ -1,8 +1,8 @@
 //! What `groups` is served on where nobody says it: the design that was measured best, as far as the kernel allows it.
 //!
 //! Of all designs the reactor that sends by io_uring delivered most for a CPU second in groups of ten with one message
-//! outstanding, on one CPU and on two (`runs/2026-11-21-groups.md`). `proactor` is as good on one CPU, and on two behind
-//! even the plain reactor, since most of its deliveries go from one loop to another.
+//! outstanding, on one CPU and on two (`runs/2026-11-21-groups.md`). `proactor` is as good on one CPU, and on two
+//! behind even the plain reactor, since most of its deliveries go from one loop to another.
 
 use threadgauge_reactor::{Design, Error, Sends};
 

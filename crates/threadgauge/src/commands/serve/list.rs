@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value, json};
 use threadgauge_reactor::{AtOnce, BuiltIn, Design, Memory};
 
-/// What each design serves, and the reasons where it does not; then what each protocol and design is. It reads well on a
-/// narrow terminal too, where columns are lost.
+/// What each design serves, and the reasons where it does not; then what each protocol and design is. It reads well on
+/// a narrow terminal too, where columns are lost.
 pub fn text() -> String {
     let width = Design::ALL.iter().map(|it| it.name().len()).max().unwrap_or(0);
     let mut text = String::new();

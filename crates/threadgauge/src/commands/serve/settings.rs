@@ -18,7 +18,8 @@ use crate::commands::serve::choice;
 use crate::commands::serve::groups::Groups;
 use crate::commands::serve::values::{Drain, Listen, Seconds, Whole, Workers, as_typed};
 
-/// How many clients of `groups` may be on their way out at once because there were too many: beyond them, who comes waits.
+/// How many clients of `groups` may be on their way out at once because there were too many: beyond them, who comes
+/// waits.
 const TOLD_AT_ONCE: usize = 64;
 
 /// How long connections may go on after the stop, if nothing else is said.
@@ -67,7 +68,8 @@ pub struct Settings {
     #[arg(long, value_parser = sends())]
     #[serde(deserialize_with = "as_typed")]
     pub sends: Option<Sends>,
-    /// The most connections at once (16384 if not given); others wait to be accepted, or with groups are refused with a message
+    /// The most connections at once (16384 if not given); others wait to be accepted, or with groups are refused with a
+    /// message
     #[arg(long, value_name = "N")]
     #[serde(deserialize_with = "as_typed")]
     pub max_connections: Option<Whole>,
@@ -83,7 +85,8 @@ pub struct Settings {
     #[arg(long, value_name = "SECONDS")]
     #[serde(deserialize_with = "as_typed")]
     pub write_timeout: Option<Seconds>,
-    /// How long connections may continue after the stop (5 if not given, added to any --lame-duck); 0 closes them at once
+    /// How long connections may continue after the stop (5 if not given, added to any --lame-duck); 0 closes them at
+    /// once
     #[arg(long, value_name = "SECONDS")]
     #[serde(deserialize_with = "as_typed")]
     pub drain: Option<Drain>,
@@ -230,8 +233,8 @@ impl Settings {
         server.output_limit(limit, overflow)
     }
 
-    /// How long connections may go on after the stop, unless that is the usual time. What is left of it when a lame duck
-    /// has closed its clients is for what still waits for them.
+    /// How long connections may go on after the stop, unless that is the usual time. What is left of it when a lame
+    /// duck has closed its clients is for what still waits for them.
     fn drain(&self) -> Option<Duration> {
         let lame_duck = self.groups.lame_duck.map(|Seconds(time)| time + DRAIN);
         self.drain.map(|Drain(drain)| drain).or(lame_duck)

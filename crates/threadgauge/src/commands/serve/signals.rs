@@ -1,8 +1,9 @@
 //! What signals tell a server.
 //!
-//! SIGINT and SIGTERM stop it, and the second of them ends the process at once. Two more are for `groups`, as for the NATS server:
-//! SIGHUP has it read its settings again, SIGUSR2 has it leave as a lame duck; a thread waits for them, which only a protocol has
-//! that no forking design serves. Any other server stops by these as well, rather than being killed by them.
+//! SIGINT and SIGTERM stop it, and the second of them ends the process at once. Two more are for `groups`, as for the
+//! NATS server: SIGHUP has it read its settings again, SIGUSR2 has it leave as a lame duck; a thread waits for them,
+//! which only a protocol has that no forking design serves. Any other server stops by these as well, rather than being
+//! killed by them.
 
 use std::io;
 use std::path::PathBuf;
@@ -138,8 +139,8 @@ impl Told {
         }
     }
 
-    /// As a lame duck, unless it stops already. As with the NATS server SIGTERM does not cut that short: who sends both,
-    /// one after the other, wants clients to have their time.
+    /// As a lame duck, unless it stops already. As with the NATS server SIGTERM does not cut that short: who sends
+    /// both, one after the other, wants clients to have their time.
     fn leave(&self, two: &Two) {
         if self.stop.is_stopped() {
             return;

@@ -21,7 +21,8 @@ impl Listen {
         Self(format!("127.0.0.1:{port}"))
     }
 
-    /// Of the name `localhost`: the first address that it stands for, and 127.0.0.1, where clients look that know no other.
+    /// Of the name `localhost`: the first address that it stands for, and 127.0.0.1, where clients look that know no
+    /// other.
     pub fn localhost(&self) -> Option<Vec<SocketAddr>> {
         let (name, port) = self.0.rsplit_once(':')?;
         if !name.eq_ignore_ascii_case("localhost") {

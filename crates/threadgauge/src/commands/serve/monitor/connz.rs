@@ -1,8 +1,8 @@
 //! `/connz`: the clients, under NATS' own names.
 //!
-//! As there: `limit` and `offset`, `sort`, `cid` for one client, `user` and `state`, `subs=1` for what each is subscribed
-//! to and `subs=detail` for what came by that. Of the clients that are gone, the last are there with `state=closed` or `all`, without
-//! what they were subscribed to.
+//! As there: `limit` and `offset`, `sort`, `cid` for one client, `user` and `state`, `subs=1` for what each is
+//! subscribed to and `subs=detail` for what came by that. Of the clients that are gone, the last are there with
+//! `state=closed` or `all`, without what they were subscribed to.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -282,7 +282,8 @@ fn short(time: Duration) -> String {
     format!("{}{name}", ns as f64 / unit)
 }
 
-/// The most first, as NATS has it, but for numbers, for reasons and for how long they are there; those with as many by their number.
+/// The most first, as NATS has it, but for numbers, for reasons and for how long they are there; those with as many by
+/// their number.
 fn sort(clients: &mut [Client], by: Sort, now: Instant) {
     clients.sort_by_cached_key(|client| {
         let Client {
