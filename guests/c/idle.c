@@ -1,17 +1,17 @@
-/* Makes processes or threads that do nothing, keeps them all, and says what memory they take: the experiments `footprint` and
- * `limits`.
+/* Makes processes or threads that do nothing, keeps them all, and says what memory they take: the experiments
+ * `footprint` and `limits`.
  *
  *   idle UNIT COUNT STACK_KIB ADDRESS_MIB DEADLINE_S
  *
- * COUNT units, UNIT being process (by fork) or thread (with stacks of STACK_KIB). With an ADDRESS_MIB that is not 0 this
- * process may map no more than that (RLIMIT_AS), as the sources' 32-bit processes.
+ * COUNT units, UNIT being process (by fork) or thread (with stacks of STACK_KIB). With an ADDRESS_MIB that is not 0
+ * this process may map no more than that (RLIMIT_AS), as the sources' 32-bit processes.
  *
- * No unit is made when less than half is left of the memory that was available at first: others live on this machine. Then
- * `made` is less than COUNT.
+ * No unit is made when less than half is left of the memory that was available at first: others live on this machine.
+ * Then `made` is less than COUNT.
  *
  * Memory, in KiB, is read before the first unit and when all wait. `anonymous` is what belongs to the units and to this
- * process, by its proportional share (PSS) where processes have a page in common. The program's and the C library's files are
- * left out: all processes of the machine share them. The rest is of the whole machine.
+ * process, by its proportional share (PSS) where processes have a page in common. The program's and the C library's
+ * files are left out: all processes of the machine share them. The rest is of the whole machine.
  */
 
 #include "guest.h"
@@ -47,7 +47,8 @@ static uint64_t anonymous_kib(pid_t process)
     return sum_of(path, "Pss_Anon:");
 }
 
-/* Free pages that a CPU keeps for itself are available, and the kernel does not count them. They may be hundreds of MiB. */
+/* Free pages that a CPU keeps for itself are available, and the kernel does not count them. They may be hundreds of
+ * MiB. */
 static uint64_t available_kib(void)
 {
     uint64_t page_kib = (uint64_t)sysconf(_SC_PAGESIZE) / 1024;
@@ -145,7 +146,8 @@ struct kind {
 
 static const struct kind kinds[] = {{"process", make_process, end_process}, {"thread", make_thread, end_thread}};
 
-/* Makes units until they are `count` or there is less than `floor_kib` of memory, and returns their number when all wait. */
+/* Makes units until they are `count` or there is less than `floor_kib` of memory, and returns their number when all
+ * wait. */
 static uint64_t make(const struct kind *kind, union unit *units, uint64_t count, uint64_t floor_kib)
 {
     enum { LOOK_AFTER = 64 };

@@ -2,9 +2,10 @@
  *
  *   ids UNIT COUNT DEADLINE_S
  *
- * COUNT units, processes by fork or threads, each ask for the ids of their process and of their thread, and wait until all have.
- * `process_ids` and `thread_ids` say how many of each are different among them, `own_process` how many units have the process id
- * of this program. `tasks` is how many the kernel lists of this process meanwhile, its own first one with them.
+ * COUNT units, processes by fork or threads, each ask for the ids of their process and of their thread, and wait until
+ * all have. `process_ids` and `thread_ids` say how many of each are different among them, `own_process` how many units
+ * have the process id of this program. `tasks` is how many the kernel lists of this process meanwhile, its own first
+ * one with them.
  */
 
 #include "guest.h"

@@ -5,8 +5,9 @@
  *
  * TRIALS processes, one after the other, each with ADDRESS_MIB of address space (all there is, where that is 0).
  *
- * unchecked: starts COUNT threads with stacks of STACK_KIB and joins them all, without looking at whether they were made, as
- * source 003's program does. recursion: a thread calls itself until its stack is used up; `depth` is its number of calls.
+ * unchecked: starts COUNT threads with stacks of STACK_KIB and joins them all, without looking at whether they were
+ * made, as source 003's program does. recursion: a thread calls itself until its stack is used up; `depth` is its
+ * number of calls.
  *
  * `ended_well` of them ended with 0, `segfaults` by SIGSEGV.
  */

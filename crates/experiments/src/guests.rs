@@ -51,6 +51,10 @@ pub const RING: Guest = guest!("ring");
 pub const IDLE: Guest = guest!("idle");
 /// `guests/c/limits.c`.
 pub const LIMITS: Guest = guest!("limits");
+/// `guests/c/crash.c`.
+pub const CRASH: Guest = guest!("crash");
+/// `guests/c/ids.c`.
+pub const IDS: Guest = guest!("ids");
 /// `guests/c/empty_loop.c` without optimisation.
 pub const EMPTY_LOOP_PLAIN: Guest = guest!("empty_loop_plain");
 /// The same with optimisation.
