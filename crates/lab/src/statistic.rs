@@ -259,7 +259,7 @@ impl Statistic {
 pub struct Estimate {
     /// In the statistic's unit.
     pub value: f64,
-    /// Its interval, from 6 rounds on.
+    /// Its interval, where there are as many rounds as its level needs.
     pub ci95: Option<[f64; 2]>,
 }
 

@@ -215,7 +215,7 @@ pub struct MetricSummary {
     pub n: usize,
     /// The figure to quote.
     pub median: f64,
-    /// The exact interval of the median; null below 6 rounds.
+    /// The exact interval of the median; null below 6 rounds, or 7 at the level that several looks leave.
     pub ci95: Option<[f64; 2]>,
     /// The exact level of `ci95`, e.g. 0.984 for 7 rounds.
     pub ci_level: Option<f64>,

@@ -211,7 +211,8 @@ fn of_rounds(rounds: &Rounds, range: Range, error: Error) -> Judgement {
         return Judgement {
             measured: Some(measured),
             ..inconclusive(format!(
-                "6 rounds are needed for an interval, and there {}",
+                "{} rounds are needed for an interval, and there {}",
+                rounds_for(1, error.interval),
                 are(rounds.by_round.len())
             ))
         };
@@ -285,7 +286,10 @@ fn of_cells(quote: Quote, cells: &[(String, Rounds)], unit: &str, range: Range, 
         return judgement(
             Verdict::Inconclusive,
             quoted,
-            Some("a cell has fewer than 6 rounds and so no interval".to_owned()),
+            Some(format!(
+                "a cell has fewer than {} rounds and so no interval",
+                rounds_for(1, error.interval)
+            )),
         );
     };
     if intervals_of_all.iter().all(|&ci| inside(ci, range)) {
@@ -527,16 +531,29 @@ mod tests {
     }
 
     #[test]
-    fn five_rounds_give_a_figure_and_no_verdict() {
-        let judgement = judge(
-            &Evidence::Rounds(around(0.3, 5)),
-            "ratio",
-            AT_MOST_60_PERCENT,
-            ALPHA,
-        );
-        assert_eq!(judgement.verdict, Verdict::Inconclusive);
-        assert!(judgement.measured.is_some());
-        assert!(judgement.reason.unwrap().contains("6 rounds are needed"));
+    fn too_few_rounds_give_a_figure_no_verdict_and_the_number_that_the_level_needs() {
+        // One look, three and four.
+        for (alpha, needed) in [(0.05, 6), (0.0221, 7), (0.0182, 7)] {
+            for rounds in [needed - 1, needed] {
+                let error = Error::of_a_look(alpha);
+                let one = Evidence::Rounds(around(0.3, rounds));
+                let cells = Evidence::Each {
+                    quote: Quote::Largest,
+                    cells: vec![("a cell".to_owned(), around(0.3, rounds))],
+                };
+                let says = [
+                    format!("{needed} rounds are needed for an interval, and there are {rounds}"),
+                    format!("a cell has fewer than {needed} rounds and so no interval"),
+                ];
+                for (evidence, says) in [one, cells].into_iter().zip(says) {
+                    let judgement = judge(&evidence, "ratio", AT_MOST_60_PERCENT, error);
+                    assert!(judgement.measured.is_some());
+                    let lacks = judgement.reason.as_ref() == Some(&says);
+                    assert_eq!(lacks, rounds < needed, "{alpha}, {rounds}: {judgement:?}");
+                    assert_eq!(judgement.verdict == Verdict::Inconclusive, lacks);
+                }
+            }
+        }
     }
 
     #[test]
