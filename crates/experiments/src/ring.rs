@@ -264,15 +264,20 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
     Ok(())
 }
 
-/// A switch among processes over one among threads, by pipe on one CPU: for claims about all that a process costs.
+/// A switch to another thread, by pipe on one CPU, ns.
+pub fn thread_switch() -> Statistic {
+    THREADS.switch()
+}
+
+/// A switch to another process over one to another thread: for claims about all that a process costs.
 pub fn process_over_thread() -> Statistic {
-    PROCESSES.switch().over(THREADS.switch())
+    PROCESSES.switch().over(thread_switch())
 }
 
 /// The same of processes that share memory.
 pub fn shared_process_over_thread() -> Statistic {
     let shared = THREADS.unit(Unit::SharedProcess);
-    shared.switch().over(THREADS.switch())
+    shared.switch().over(thread_switch())
 }
 
 fn read(view: &View<'_>) -> Answer {
