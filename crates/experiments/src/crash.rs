@@ -333,15 +333,14 @@ fn read(view: &View<'_>) -> Answer {
 }
 
 fn claims() -> Vec<Claim> {
-    let of_each = |unit, share: Metric| {
-        each(
-            Quote::Smallest,
-            CRASHES.map(|cause| (cause.name().to_owned(), share.of(case(unit, cause)))),
-        )
+    // "All" needs all: of the ways to crash, the one with the smallest share decides.
+    let least = |unit, share: Metric| {
+        let of_each = CRASHES.map(|cause| share.of(case(unit, cause)));
+        Statistic::function(of_each, smallest).into()
     };
     vec![
-        ("crashing-thread-kills-process", of_each(Unit::Thread, LOST)),
-        ("crashing-process-spares-others", of_each(Unit::Process, SPARED)),
+        ("crashing-thread-kills-process", least(Unit::Thread, LOST)),
+        ("crashing-process-spares-others", least(Unit::Process, SPARED)),
     ]
 }
 
