@@ -165,6 +165,15 @@ pub(crate) fn measured(finding: &Finding) -> Option<String> {
     Some(Scale::of(&finding.unit, value).estimate(value, finding.ci95))
 }
 
+/// Where disturbed rounds count in a finding, so, behind its figure.
+pub(crate) fn noise(finding: &Finding) -> &'static str {
+    if finding.disturbed {
+        " in disturbed rounds"
+    } else {
+        ""
+    }
+}
+
 /// The source's figure of a finding: as the source says it, else the number, in the unit of ours.
 pub(crate) fn published(finding: &Finding) -> Option<String> {
     if let Some(text) = finding.published_text.as_deref().filter(|t| !t.is_empty()) {

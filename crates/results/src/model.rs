@@ -336,6 +336,9 @@ pub struct Finding {
     pub unit: String,
     /// Why it is inconclusive, not measured or not testable.
     pub reason: Option<String>,
+    /// Disturbed rounds count in it, since too few were free of other load.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub disturbed: bool,
 }
 
 impl Finding {
@@ -352,6 +355,7 @@ impl Finding {
             ci95,
             unit: unit.to_owned(),
             reason: None,
+            disturbed: false,
         }
     }
 }

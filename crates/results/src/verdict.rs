@@ -32,6 +32,7 @@ pub fn decide(claim: &Claim, unit: &str, evidence: &Evidence, alpha: f64) -> Fin
         ci95,
         unit: unit.to_owned(),
         reason,
+        disturbed: evidence.is_disturbed(),
     }
 }
 

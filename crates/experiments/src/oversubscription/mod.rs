@@ -372,7 +372,7 @@ fn costs(view: &View<'_>) -> Vec<Cost> {
             false => cost.named("switch to another thread"),
         }),
         gain.map(|cost| cost.named("gain of a second CPU").published(published)),
-        dear.map(|cost| cost.named("threads on a CPU before work takes 10 % longer")),
+        dear.map(|cost| cost.named("computing threads until work takes 10 % longer")),
     ];
     let processes = yielding_processes(1);
     let others = [(ONE, 1024), (ONE, 8192), (processes, 64), (processes, 1024)];

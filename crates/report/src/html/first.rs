@@ -116,7 +116,7 @@ fn held(claim: &Claim, verdict: Verdict, finding: &Finding) -> Markup {
                     }
                     span.ours {
                         "here " b { (words::measured(finding).unwrap_or_default()) }
-                        ", the rule: " (rule(claim))
+                        (words::noise(finding)) ", the rule: " (rule(claim))
                         @if let Some(why) = words::why(claim, finding) { "; but " (clean(why)) }
                     }
                 }

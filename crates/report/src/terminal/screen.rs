@@ -151,7 +151,8 @@ fn claims(results: &Results, style: &Style, room: usize) -> Vec<String> {
     let mut shown = 0;
     for (claim, verdict, finding) in &decided {
         let figure = words::measured(finding).unwrap_or_default();
-        let mut text = format!("{} Here {figure}, the rule: {}.", claim.claim, rule(claim));
+        let noise = words::noise(finding);
+        let mut text = format!("{} Here {figure}{noise}, the rule: {}.", claim.claim, rule(claim));
         if let Some(why) = words::why(claim, finding) {
             let _ = write!(text, " But {}.", why.trim_end_matches('.'));
         }
