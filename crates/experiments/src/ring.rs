@@ -462,16 +462,13 @@ fn comparisons(view: &View<'_>) -> Vec<Pair> {
         .collect()
 }
 
-/// One CPU, and all where there are several: in words, and cases placed so.
-fn placements(view: &View<'_>) -> Vec<(String, Box<dyn Fn(Case) -> Case>)> {
-    let mut all: Vec<(String, Box<dyn Fn(Case) -> Case>)> =
-        vec![("one CPU".to_owned(), Box::new(|case| case))];
-    if let Some(cpus) = view.all_cpus() {
-        all.push((
-            format!("{cpus} CPUs"),
-            Box::new(move |case: Case| case.free(cpus)),
-        ));
-    }
+/// The same on one CPU, and on all where there are several; and where that is, in words.
+fn placed(view: &View<'_>, case: Case) -> Vec<(String, Case)> {
+    let mut all = vec![("one CPU".to_owned(), case)];
+    all.extend(
+        view.all_cpus()
+            .map(|cpus| (format!("{cpus} CPUs"), case.free(cpus))),
+    );
     all
 }
 
@@ -497,12 +494,9 @@ fn charts(view: &View<'_>) -> Vec<Figure> {
     )
     .note("On several CPUs placement is left to the scheduler, as the sources left it.")
     .at_least(2);
-    for (on, placed) in placements(view) {
-        for unit in BOTH {
-            kinds = kinds.line(
-                format!("{} on {on}", unit.name()),
-                line(placed(THREADS.unit(unit))),
-            );
+    for unit in BOTH {
+        for (on, case) in placed(view, THREADS.unit(unit)) {
+            kinds = kinds.line(format!("{} on {on}", unit.name()), line(case));
         }
     }
     kinds = kinds.line("coroutines", line(COROUTINES));
