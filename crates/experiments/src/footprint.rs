@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use threadgauge_lab::point::refused;
 use threadgauge_lab::prelude::*;
-use threadgauge_lab::refusal::room;
+use threadgauge_lab::refusal::{Level, levels};
 use threadgauge_results::{Table, units};
 
 use crate::create::{self, Unit};
@@ -99,6 +99,24 @@ fn possible(params: &Params) -> Result<Case, CaseError> {
     Ok(case)
 }
 
+/// How many units may be made without taking from others what they need, and what bounds it.
+pub(crate) fn room() -> (u64, String) {
+    least(&levels("self"))
+}
+
+/// Four fifths of each limit that others have a part in, less what is in use.
+fn least(levels: &[Level]) -> (u64, String) {
+    let shared = levels.iter().filter(|level| level.shared);
+    let room = |level: &Level| {
+        let units = (level.limit / 5 * 4).saturating_sub(level.used);
+        (units, format!("{} of {}", level.name, level.limit))
+    };
+    shared
+        .map(room)
+        .min()
+        .unwrap_or((0, "limits, which cannot be read here".to_owned()))
+}
+
 fn plan(site: &Site) -> Plan {
     let quick = vec![PROCESS, THREAD];
     let all = COUNTS
@@ -154,12 +172,13 @@ figures! {
 
 fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
     let case = possible(params)?;
-    let room = room();
-    if case.count > room.units {
-        return Err(CaseError::Skipped(format!(
-            "{} units are more than {room}",
+    let (room, limit) = room();
+    if case.count > room {
+        let says = format!(
+            "{} units are too many: {room} fit four fifths of the {limit}, and the rest is left to others",
             case.count
-        )));
+        );
+        return Err(CaseError::Skipped(says));
     }
     let deadline = PlannedCase::new(case, takes(case)).deadline();
     let no_address_limit = 0;
@@ -418,13 +437,34 @@ mod tests {
             (
                 THREAD.count(1_000_000),
                 Status::Skipped,
-                "1000000 units are more than the",
+                "1000000 units are too many",
             ),
         ] {
             let sample = testing::sample(&EXPERIMENT, &case.params());
             let reason = sample.reason.unwrap();
             assert!(sample.status == status && reason.contains(says), "{reason}");
         }
+    }
+
+    #[test]
+    fn the_room_is_four_fifths_of_the_shared_limit_that_leaves_the_least() {
+        let here = levels("self");
+        let level = |name: &str, limit, used, shared| Level {
+            name: name.to_owned(),
+            limit,
+            used,
+            shared,
+            ..here[0].clone()
+        };
+        let of = [
+            level("threads-max", 190_000, 700, true),
+            level("pid_max", 1_000, 300, true),
+            level("max_map_count", 100, 99, false),
+        ];
+        assert_eq!(least(&of), (500, "pid_max of 1000".to_owned()));
+        assert_eq!(least(&of[2..]).0, 0);
+        assert_eq!(least(&[level("nproc", 100, 99, true)]).0, 0);
+        assert!(room().0 > 0, "{here:?}");
     }
 
     #[test]

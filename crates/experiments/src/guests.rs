@@ -15,7 +15,7 @@ use std::time::Duration;
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::Errno;
 
-use threadgauge_lab::refusal::{Refusal, refused_in};
+use threadgauge_lab::refusal::refused_in;
 use threadgauge_lab::worker::{CaseError, Worker};
 use threadgauge_machine::clock;
 use threadgauge_results::{Lack, Need};
@@ -108,25 +108,6 @@ impl Guest {
         deadline: Duration,
         unit: &str,
     ) -> Result<Found<F>, CaseError> {
-        match self.ask_or_refused(worker, input, arguments, deadline, unit)? {
-            Ended::Done(found) => Ok(found),
-            Ended::Refused { refusal, .. } => Err(refusal.failure()),
-        }
-    }
-
-    /// The same where the refusal of a unit is an answer.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Guest::ask`], without the refusal.
-    pub fn ask_or_refused<F: Figures>(
-        &self,
-        worker: &Worker,
-        input: Stdio,
-        arguments: &[&dyn ToString],
-        deadline: Duration,
-        unit: &str,
-    ) -> Result<Ended<F>, CaseError> {
         let program = self.load()?;
         let mut command = command(&program);
         let deadline_s = deadline.as_secs().max(1);
@@ -140,20 +121,16 @@ impl Guest {
         let mut answer = BufReader::new(child.stdout.take().expect("standard output is piped"));
         let mut said = String::new();
         let told = answer.read_line(&mut said).map_err(broken);
-        let told: Result<Result<F, Ended<F>>, CaseError> =
-            match told.and_then(|_| parse(&said).map_err(CaseError::Failed)) {
-                // It waits and keeps its units, so that the limit can be found from what is in use.
-                Ok(Said::Refused { number, error }) => {
-                    let refusal = refused_in(&child.id().to_string(), format!("{unit} {number}"), &error);
-                    child.kill().map_err(broken)?;
-                    Ok(Err(Ended::Refused {
-                        made: number.saturating_sub(1),
-                        refusal,
-                    }))
-                }
-                Ok(Said::Done(figures)) => Ok(Ok(figures)),
-                Err(error) => Err(error),
-            };
+        let told = match told.and_then(|_| parse(&said).map_err(CaseError::Failed)) {
+            // It waits and keeps its units, so that the limit can be found from what is in use.
+            Ok(Said::Refused { number, error }) => {
+                let refused = refused_in(&child.id().to_string(), unit, number, &error);
+                child.kill().map_err(broken)?;
+                Err(refused)
+            }
+            Ok(Said::Done(figures)) => Ok(figures),
+            Err(error) => Err(error),
+        };
         let mut more = String::new();
         answer.read_to_string(&mut more).map_err(broken)?;
         let status = child.wait().map_err(broken)?;
@@ -163,32 +140,15 @@ impl Guest {
             );
             return Err(CaseError::Failed(says));
         }
-        let figures = match told? {
-            Ok(figures) => figures,
-            Err(refused) => return Ok(refused),
-        };
+        let figures = told?;
         if !status.success() || !more.is_empty() {
             let says = format!("the program in C ended with {status} after its answer, and said {more:?}");
             return Err(CaseError::Failed(says));
         }
         let ran_ns = clock::monotonic_ns() - begun_ns;
         let stretch = watch.stop().wall_ns as f64 / ran_ns.max(1) as f64;
-        Ok(Ended::Done(Found { figures, stretch }))
+        Ok(Found { figures, stretch })
     }
-}
-
-/// How a program ended that makes units.
-#[derive(Debug)]
-pub enum Ended<F> {
-    /// With its figures.
-    Done(Found<F>),
-    /// The system refused it a unit.
-    Refused {
-        /// How many units there were.
-        made: u64,
-        /// What was refused, and which limit was reached.
-        refusal: Refusal,
-    },
 }
 
 /// What starts the program in this file, which must be open until then.
@@ -263,7 +223,7 @@ enum Said<F> {
 
 figures! {
     /// Which unit the system refused, and why.
-    struct RefusedUnit {
+    struct Refusal {
         unit,
         errno,
     }
@@ -282,7 +242,7 @@ fn parse<F: Figures>(line: &str) -> Result<Said<F>, String> {
     match word {
         "done" => Ok(Said::Done(read(rest).map_err(wrong)?)),
         "refused" => {
-            let RefusedUnit { unit, errno } = read(rest).map_err(wrong)?;
+            let Refusal { unit, errno } = read(rest).map_err(wrong)?;
             let errno = i32::try_from(errno).map_err(|_| wrong(format!("{errno} is no error's number")))?;
             let error = io::Error::from_raw_os_error(errno);
             Ok(Said::Refused { number: unit, error })

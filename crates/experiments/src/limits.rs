@@ -7,12 +7,11 @@ use std::process::Stdio;
 
 use threadgauge_lab::point::refused;
 use threadgauge_lab::prelude::*;
-use threadgauge_lab::refusal::{Limit, room};
 use threadgauge_results::{Table, claim, units};
 
 use crate::create::Unit;
-use crate::footprint::Idle;
-use crate::guests::{Ended, IDLE, LIMITS, figures};
+use crate::footprint::{Idle, room};
+use crate::guests::{Found, IDLE, LIMITS, figures};
 
 /// The most units that were alive together.
 const ALIVE: Metric = metric("alive", "units");
@@ -51,12 +50,12 @@ words! {
 }
 
 words! {
-    /// What ended the making of units.
+    /// What ended the making of units: a guard, or a limit as the system calls it.
     enum End {
         Count = "the number asked for",
-        OtherPrograms = "the guard for limits that others share",
+        Others = "the guard for limits that others share",
         HalfOfMemory = "the guard for memory",
-        AddressSpace = "the address space (RLIMIT_AS)",
+        AddressSpace = "address space (RLIMIT_AS)",
         MaxMapCount = "max_map_count",
         Nproc = "nproc",
         ThreadsMax = "threads-max",
@@ -68,40 +67,19 @@ words! {
 
 impl End {
     /// By the limit that was reached; where none was, memory was short.
-    const fn of(limit: Option<Limit>) -> Self {
-        match limit {
-            Some(Limit::AddressSpace) => Self::AddressSpace,
-            Some(Limit::MaxMapCount) => Self::MaxMapCount,
-            Some(Limit::Nproc) => Self::Nproc,
-            Some(Limit::ThreadsMax) => Self::ThreadsMax,
-            Some(Limit::PidMax) => Self::PidMax,
-            Some(Limit::PidsMax) => Self::PidsMax,
-            None => Self::Memory,
-        }
+    fn of(limit: Option<&str>) -> Self {
+        let named = |end: &Self| limit.is_some_and(|limit| limit.starts_with(end.name()));
+        Self::ALL.into_iter().find(named).unwrap_or(Self::Memory)
     }
 
     /// Whether it was no limit of the system.
     const fn is_guard(self) -> bool {
-        matches!(self, Self::Count | Self::OtherPrograms | Self::HalfOfMemory)
+        matches!(self, Self::Count | Self::Others | Self::HalfOfMemory)
     }
 
-    /// 1 where this ended it, else 0.
+    /// 1 where this ended it; otherwise there is none.
     const fn metric(self) -> Metric {
-        metric(
-            match self {
-                Self::Count => "ended_by_count",
-                Self::OtherPrograms => "ended_by_shared_limit",
-                Self::HalfOfMemory => "ended_by_half_of_memory",
-                Self::AddressSpace => "ended_by_address_space",
-                Self::MaxMapCount => "ended_by_max_map_count",
-                Self::Nproc => "ended_by_nproc",
-                Self::ThreadsMax => "ended_by_threads_max",
-                Self::PidMax => "ended_by_pid_max",
-                Self::PidsMax => "ended_by_pids_max",
-                Self::Memory => "ended_by_memory",
-            },
-            "count",
-        )
+        metric(self.name(), "ends")
     }
 }
 
@@ -237,9 +215,7 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
             let (alive, end) = most(case, worker)?;
             worker.record(ALIVE, alive as f64);
             worker.record(CENSORED, f64::from(u8::from(end.is_guard())));
-            for possible in End::ALL {
-                worker.record(possible.metric(), f64::from(u8::from(possible == end)));
-            }
+            worker.record(end.metric(), 1.0);
         }
         Trial::Unchecked => {
             let past = past(case, TRIALS, worker)?;
@@ -261,11 +237,9 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
 
 /// As many as may be tried without taking from others, and what ends it where the system does not.
 fn guarded(case: Case) -> (u64, End) {
-    let room = room().units;
-    if room < case.count {
-        (room, End::OtherPrograms)
-    } else {
-        (case.count, End::Count)
+    match room() {
+        (room, _) if room < case.count => (room, End::Others),
+        _ => (case.count, End::Count),
     }
 }
 
@@ -274,16 +248,13 @@ fn most(case: Case, worker: &Worker) -> Result<(u64, End), CaseError> {
     let (count, guard) = guarded(case);
     let unit = case.unit.name();
     let arguments: [&dyn ToString; 4] = [&unit, &count, &case.stack_kib, &case.address_mib];
-    Ok(
-        match IDLE.ask_or_refused::<Idle>(worker, Stdio::null(), &arguments, deadline(case), unit)? {
-            Ended::Refused { made, refusal } => (made, End::of(refusal.limit)),
-            Ended::Done(found) => {
-                let made = found.figures.made;
-                let end = if made < count { End::HalfOfMemory } else { guard };
-                (made, end)
-            }
-        },
-    )
+    let found: Result<Found<Idle>, _> = IDLE.ask(worker, Stdio::null(), &arguments, deadline(case), unit);
+    match found {
+        Ok(Found { figures, .. }) if figures.made < count => Ok((figures.made, End::HalfOfMemory)),
+        Ok(Found { figures, .. }) => Ok((figures.made, guard)),
+        Err(CaseError::Refused { made, limit, .. }) => Ok((made, End::of(limit.as_deref()))),
+        Err(error) => Err(error),
+    }
 }
 
 fn past(case: Case, trials: u64, worker: &Worker) -> Result<Past, CaseError> {
@@ -592,8 +563,8 @@ mod tests {
 
     #[test]
     fn the_guard_ends_what_would_take_from_others() {
-        let count = room().units + 1;
-        assert_eq!(guarded(THREADS.count(count)), (count - 1, End::OtherPrograms));
+        let count = room().0 + 1;
+        assert_eq!(guarded(THREADS.count(count)), (count - 1, End::Others));
         assert_eq!(guarded(THREADS.count(1)), (1, End::Count));
     }
 
@@ -644,13 +615,14 @@ mod tests {
     /// A case whose units were so many in seven rounds, until `end`.
     fn cell(case: Case, alive: f64, end: End) -> ViewCase {
         let of = |value: f64| vec![value; 7];
-        let ends = End::ALL.map(|possible| (possible.metric(), of(f64::from(u8::from(possible == end)))));
         let censored = f64::from(u8::from(end.is_guard()));
         testing::case(
             case,
-            [(ALIVE, of(alive)), (CENSORED, of(censored))]
-                .into_iter()
-                .chain(ends),
+            [
+                (ALIVE, of(alive)),
+                (CENSORED, of(censored)),
+                (end.metric(), of(1.0)),
+            ],
         )
     }
 
@@ -721,12 +693,12 @@ mod tests {
         ]);
         assert_eq!(
             sentence(&view),
-            "In 3 GiB of address space 383 threads with stacks of 8 MiB can be alive, where the address space (RLIMIT_AS) ends \
+            "In 3 GiB of address space 383 threads with stacks of 8 MiB can be alive, where address space (RLIMIT_AS) ends \
              it, and at least 1000 processes; without that limit at least 1000 threads."
         );
         assert_eq!(
             facts(&view)[0].says,
-            "Threads, stack of 8192 KiB, 3 GiB of address space: 383 alive, then the address space (RLIMIT_AS) ended it."
+            "Threads, stack of 8192 KiB, 3 GiB of address space: 383 alive, then address space (RLIMIT_AS) ended it."
         );
     }
 }

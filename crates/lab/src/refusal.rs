@@ -17,110 +17,44 @@ use crate::worker::CaseError;
 /// A limit counts as reached when fewer than this many are left, since other processes take some meanwhile.
 const NEAR: u64 = 32;
 
-/// What the system limits units by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Limit {
-    /// The processes and threads of a user.
-    Nproc,
-    /// The threads of the system.
-    ThreadsMax,
-    /// The ids of the system's processes and threads.
-    PidMax,
-    /// The processes and threads of a control group.
-    PidsMax,
-    /// The mappings of a process.
-    MaxMapCount,
-    /// The address space of a process.
-    AddressSpace,
-}
-
-impl Limit {
-    /// Whether others have a part in it.
-    const fn is_shared(self) -> bool {
-        !matches!(self, Self::MaxMapCount | Self::AddressSpace)
-    }
-}
-
-/// A unit that the system refused.
-#[derive(Debug)]
-pub struct Refusal {
-    /// The limit that was reached; `None` where none was, as when memory is short.
-    pub limit: Option<Limit>,
-    says: String,
-}
-
-impl Refusal {
-    /// The failure of the case that needs the unit.
-    #[must_use]
-    pub fn failure(self) -> CaseError {
-        CaseError::Failed(self.says)
-    }
-}
-
 /// The failure of a case in which `what` (say "thread 501 by pthread") was refused with `error`. Call it
 /// before the units that were made are ended: it looks at what is in use.
 pub fn refused(what: impl fmt::Display, error: &io::Error) -> CaseError {
-    refused_in("self", what, error).failure()
+    CaseError::Failed(told("self", what, error).0)
 }
 
-/// The same for a unit that another process was to make; `process` is its name in `/proc`.
-pub fn refused_in(process: &str, what: impl fmt::Display, error: &io::Error) -> Refusal {
+/// The same for the `number`th unit, counted from 1, of another process; `process` is its name in `/proc`.
+pub fn refused_in(process: &str, unit: &str, number: u64, error: &io::Error) -> CaseError {
+    let (says, limit) = told(process, format_args!("{unit} {number}"), error);
+    CaseError::Refused {
+        says,
+        made: number.saturating_sub(1),
+        limit,
+    }
+}
+
+/// What to say of a refusal, and the limit that was reached.
+fn told(process: &str, what: impl fmt::Display, error: &io::Error) -> (String, Option<String>) {
     let about_units = matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOMEM));
     let levels = about_units.then(|| levels(process));
     let why = levels.as_deref().map(explain).unwrap_or_default();
-    Refusal {
-        limit: levels.and_then(|levels| Some(reached(&levels)?.of)),
-        says: format!("{what} was refused: {error}{why}"),
-    }
-}
-
-/// How many units may be made without taking from others what they need.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Room {
-    /// This many.
-    pub units: u64,
-    /// The limit that leaves the least room.
-    limit: String,
-}
-
-/// Says which limit leaves the room, to follow "are more than".
-impl fmt::Display for Room {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "the {} that fit four fifths of {}, with what others use; the rest is left to them",
-            self.units, self.limit
-        )
-    }
-}
-
-/// The room under the limits that this process shares with others: four fifths of each, less what is in use.
-#[must_use]
-pub fn room() -> Room {
-    least(&levels("self"))
-}
-
-fn least(levels: &[Level]) -> Room {
-    let shared = levels.iter().filter(|level| level.of.is_shared());
-    let room = |level: &Level| Room {
-        units: (level.limit / 5 * 4).saturating_sub(level.used),
-        limit: format!("{} ({})", level.name, level.limit),
-    };
-    let unknown = Room {
-        units: 0,
-        limit: "limits that cannot be read".to_owned(),
-    };
-    shared.map(room).min_by_key(|room| room.units).unwrap_or(unknown)
+    let limit = levels.and_then(|levels| Some(reached(&levels)?.name.clone()));
+    (format!("{what} was refused: {error}{why}"), limit)
 }
 
 /// A limit and what is in use of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Level {
-    of: Limit,
-    name: String,
-    limit: u64,
-    used: u64,
-    mend: String,
+pub struct Level {
+    /// As the system calls it.
+    pub name: String,
+    /// Units, or what units take.
+    pub limit: u64,
+    /// Of those.
+    pub used: u64,
+    /// Whether other processes have a part in it.
+    pub shared: bool,
+    /// How it is raised.
+    pub mend: String,
 }
 
 impl Level {
@@ -137,9 +71,6 @@ fn reached(levels: &[Level]) -> Option<&Level> {
 
 /// The limit that was reached, in words; otherwise all that are known.
 fn explain(levels: &[Level]) -> String {
-    if levels.is_empty() {
-        return "; none of the limits behind it can be read here".to_owned();
-    }
     if let Some(fullest) = reached(levels) {
         return format!(
             "; the limit {} is {} and {} are in use; {}",
@@ -150,21 +81,26 @@ fn explain(levels: &[Level]) -> String {
         .iter()
         .map(|l| format!("{} {} of {}", l.name, l.used, l.limit))
         .collect();
+    if known.is_empty() {
+        return "; none of the limits behind it can be read here".to_owned();
+    }
     format!(
         "; no limit is reached ({}), so memory may have been short",
         known.join(", ")
     )
 }
 
-/// Every limit on processes, threads and mappings that can be read here, for this process.
-fn levels(process: &str) -> Vec<Level> {
+/// Every limit on processes, threads and memory mappings that can be read here, for the process of this name in
+/// `/proc`.
+#[must_use]
+pub fn levels(process: &str) -> Vec<Level> {
     let tasks = LoadAverage::current().ok().map(|load| load.max.into());
-    let system = |of: Limit, name: &str, file: &str, used: Option<u64>| {
+    let system = |name: &str, file: &str, used: Option<u64>| {
         Some(Level {
-            of,
             name: name.to_owned(),
             limit: number(file)?,
             used: used?,
+            shared: name != "max_map_count",
             mend: format!(
                 "raise it with `sysctl {}=N`",
                 file.trim_start_matches("/proc/sys/").replace('/', ".")
@@ -176,19 +112,9 @@ fn levels(process: &str) -> Vec<Level> {
         .map(|text| text.lines().count() as u64);
     [
         own_tasks(),
-        system(
-            Limit::ThreadsMax,
-            "threads-max",
-            "/proc/sys/kernel/threads-max",
-            tasks,
-        ),
-        system(Limit::PidMax, "pid_max", "/proc/sys/kernel/pid_max", tasks),
-        system(
-            Limit::MaxMapCount,
-            "max_map_count",
-            "/proc/sys/vm/max_map_count",
-            mappings,
-        ),
+        system("threads-max", "/proc/sys/kernel/threads-max", tasks),
+        system("pid_max", "/proc/sys/kernel/pid_max", tasks),
+        system("max_map_count", "/proc/sys/vm/max_map_count", mappings),
         address_space(process),
     ]
     .into_iter()
@@ -197,18 +123,18 @@ fn levels(process: &str) -> Vec<Level> {
     .collect()
 }
 
-/// What a process may map, MiB, where that is limited.
+/// What a process may map, where that is limited.
 fn address_space(process: &str) -> Option<Level> {
     let process = Process::new_with_root(Path::new("/proc").join(process)).ok()?;
     let LimitValue::Value(bytes) = process.limits().ok()?.max_address_space.soft_limit else {
         return None;
     };
     Some(Level {
-        of: Limit::AddressSpace,
-        name: "address space in MiB".to_owned(),
+        name: "address space (RLIMIT_AS) in MiB".to_owned(),
         limit: bytes >> 20,
         used: process.status().ok()?.vmsize? >> 10,
-        mend: "raise it with `ulimit -v N` (KiB)".to_owned(),
+        shared: false,
+        mend: "raise it with `ulimit -v N`, in KiB".to_owned(),
     })
 }
 
@@ -220,10 +146,10 @@ fn own_tasks() -> Option<Level> {
     }
     let limit = getrlimit(Resource::Nproc).current?;
     Some(Level {
-        of: Limit::Nproc,
         name: "nproc".to_owned(),
         limit,
         used: tasks_of(uid.as_raw())?,
+        shared: true,
         mend: "raise it with `ulimit -u N`".to_owned(),
     })
 }
@@ -249,10 +175,10 @@ fn cgroup_levels() -> Vec<Level> {
         let of_folder = |file: &str| number(folder.join(file));
         if let (Some(limit), Some(used)) = (of_folder("pids.max"), of_folder("pids.current")) {
             levels.push(Level {
-                of: Limit::PidsMax,
                 name: format!("pids.max of the control group {}", folder.display()),
                 limit,
                 used,
+                shared: true,
                 mend: "raise it there, or with TasksMax= where systemd set it".to_owned(),
             });
         }
@@ -285,34 +211,12 @@ mod tests {
 
     fn level(name: &str, limit: u64, used: u64) -> Level {
         Level {
-            of: Limit::PidMax,
             name: name.to_owned(),
             limit,
             used,
+            shared: true,
             mend: "raise it with `ulimit -u N`".to_owned(),
         }
-    }
-
-    #[test]
-    fn the_room_is_four_fifths_of_the_shared_limit_that_leaves_the_least() {
-        let own = Level {
-            of: Limit::MaxMapCount,
-            ..level("max_map_count", 100, 99)
-        };
-        let levels = [
-            level("threads-max", 190_000, 700),
-            level("pid_max", 1_000, 300),
-            own,
-        ];
-        let room = least(&levels);
-        assert_eq!(room.units, 500);
-        assert_eq!(
-            format!("900 units are more than {room}"),
-            "900 units are more than the 500 that fit four fifths of pid_max (1000), with what others use; the rest is \
-             left to them"
-        );
-        assert_eq!(least(&levels[2..]).units, 0);
-        assert_eq!(least(&[level("nproc", 100, 99)]).units, 0);
     }
 
     #[test]
@@ -348,7 +252,6 @@ mod tests {
             let level = levels.iter().find(|l| l.name == name).expect(name);
             assert!(level.used > 0 && level.used < level.limit, "{level:?}");
         }
-        assert!(room().units > 0, "{:?}", room());
     }
 
     #[test]
