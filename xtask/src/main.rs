@@ -27,6 +27,7 @@ mod guests;
 mod licences;
 mod man;
 mod pairs;
+mod prose;
 mod rig;
 mod shell;
 mod size;
@@ -55,6 +56,8 @@ enum Chore {
     Folders,
     /// May every dependency be shipped under its licence?
     Licences,
+    /// Is any line of a comment or of Markdown too long to read?
+    Prose,
     /// The report of the newest run under runs/, or of a tiny one, in a headless Chromium
     Browser {
         /// Test this page instead of making one
@@ -115,6 +118,7 @@ fn run() -> Result<()> {
         Chore::Deps { deep } => deps::install(if deep { deps::Need::Deep } else { deps::Need::Tests }),
         Chore::Folders => folders::check(),
         Chore::Licences => licences::check(),
+        Chore::Prose => prose::check(),
         Chore::Browser { page, pictures } => browser::run(page.as_deref(), pictures.as_deref()),
         Chore::Clients(options) => clients::run(&options),
         Chore::Man { dir } => man::write(&dir),

@@ -114,6 +114,7 @@ fn sizes(crates: &[(String, Crate)]) -> String {
     for (kind, experiments) in ["first experiment", "newer experiment"]
         .into_iter()
         .zip(first_and_newer(crates))
+        .filter(|(_, experiments)| !experiments.is_empty())
     {
         out.push_str(&format!(
             "\n| {kind} | lines | files | largest file | its lines |\n"

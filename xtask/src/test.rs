@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use crate::{browser, clients, deps, folders, licences, shell, size};
+use crate::{browser, clients, deps, folders, licences, prose, shell, size};
 
 /// One thing to pass.
 struct Step {
@@ -29,7 +29,12 @@ const STEPS: &[Step] = &[
         run: folders::check,
     },
     Step {
-        name: "circles of files",
+        name: "lines of prose",
+        alone: "cargo xtask prose",
+        run: prose::check,
+    },
+    Step {
+        name: "circles and lengths of files",
         alone: "cargo xtask size --check",
         run: size::check,
     },

@@ -22,7 +22,7 @@ mod trust;
 mod words;
 mod xlsx;
 
-pub use compare::{CompareReport, Counts, comparison_json, comparison_markdown, comparison_text};
+pub use compare::{comparison_json, comparison_markdown, comparison_text};
 pub use csv_file::samples_csv;
 pub use error::ReportError;
 pub use files::write_all;

@@ -13,7 +13,7 @@ use threadgauge_results::{ExperimentResult, Finding, Results, Verdict};
 
 use crate::words;
 pub use screen::{short_answer, terminal_screen};
-use text::{Ink, clean, paint, paragraph};
+use text::{Ink, clean, paint, painted, paragraph};
 pub use text::{Style, fitted};
 
 /// One claim, as `threadgauge claims` lists it.
@@ -50,12 +50,8 @@ pub fn terminal(experiment: &ExperimentResult, style: &Style) -> String {
     out.push('\n');
     out.push_str(&grid::cases(e, style));
     for d in e.diagnostics.iter().filter(|d| d.warning) {
-        out.push_str(&paint(
-            style,
-            Ink::Doubt,
-            paragraph(&format!("{}: {}", d.name, d.says), style.width, "  ! ").trim_end(),
-        ));
-        out.push('\n');
+        let says = format!("{}: {}", d.name, d.says);
+        out.push_str(&painted(style, Ink::Doubt, &says, "  ! "));
     }
     out
 }
@@ -65,12 +61,7 @@ pub fn terminal(experiment: &ExperimentResult, style: &Style) -> String {
 pub fn terminal_summary(results: &Results, style: &Style) -> String {
     let mut out = String::new();
     for warning in &results.warnings {
-        out.push_str(&paint(
-            style,
-            Ink::Doubt,
-            paragraph(warning, style.width, "! ").trim_end(),
-        ));
-        out.push('\n');
+        out.push_str(&painted(style, Ink::Doubt, warning, "! "));
     }
     if !results.run.complete {
         out.push_str(&paragraph(

@@ -7,11 +7,10 @@ use std::fs;
 
 use fixture::{claim_rows, compared, results, samples};
 use threadgauge_report::{
-    CompareReport, Style, claims_table, comparison_json, comparison_markdown, comparison_text, html,
-    markdown, picture, samples_csv, terminal, terminal_screen, terminal_summary, write_all, xlsx,
-    xlsx_buffer,
+    Style, claims_table, comparison_json, comparison_markdown, comparison_text, html, markdown, picture,
+    samples_csv, terminal, terminal_screen, terminal_summary, write_all, xlsx, xlsx_buffer,
 };
-use threadgauge_results::{Finding, Level, Results};
+use threadgauge_results::{Compared, Finding, Level, Results};
 
 const WIDE: Style = Style {
     width: 80,
@@ -133,7 +132,7 @@ fn claims_and_comparisons_read_as_agreed() {
         insta::assert_snapshot!(format!("comparison_{name}"), comparison_text(&compared(), &style));
     }
     insta::assert_snapshot!("comparison_markdown", comparison_markdown(&compared()));
-    let apart = |level| CompareReport {
+    let apart = |level| Compared {
         paired: false,
         level,
         ..compared()

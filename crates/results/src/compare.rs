@@ -32,6 +32,10 @@ pub struct RunData {
 /// What differs between two runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compared {
+    /// What the first run is called.
+    pub a_name: String,
+    /// What the second is called.
+    pub b_name: String,
     /// What makes the comparison doubtful: another machine, kernel, version; cases that only one has.
     pub warnings: Vec<String>,
     /// Whether the two took turns, so that their rounds are pairs.
@@ -95,6 +99,8 @@ pub fn compare(a: &RunData, b: &RunData) -> Compared {
         }
     };
     Compared {
+        a_name: a.name.clone(),
+        b_name: b.name.clone(),
         warnings,
         paired,
         level,

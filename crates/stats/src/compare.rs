@@ -12,7 +12,6 @@
 use std::fmt;
 
 use crate::StatsError;
-use crate::error::rate;
 use crate::interval::{Estimate, Interval};
 use crate::mann_whitney::log_differences;
 use crate::signed_rank::{WalshAverages, log_ratios};
@@ -24,6 +23,9 @@ use crate::signed_rank::{WalshAverages, log_ratios};
 /// assert_eq!(threadgauge_stats::BAND, 0.03);
 /// ```
 pub const BAND: f64 = 0.03;
+
+/// Error rate of the interval that decides on *faster* and *slower*; twice it decides on *same*.
+const ALPHA: f64 = 0.05;
 
 /// From so many pairs on two cases may be called the same. The 90 % interval of five would exist.
 const FEWEST_PAIRS: usize = 6;
@@ -102,8 +104,7 @@ impl fmt::Display for Outcome {
 pub struct Comparison {
     /// The estimate of `b / a`, no unit.
     pub ratio: f64,
-    /// Its interval at 95 %, or at the level of the look it was made at; `None` where n is too
-    /// small.
+    /// Its interval at 95 %; `None` where n is too small.
     pub ci95: Option<Interval>,
     /// Its interval at twice the error rate, which decides on *same*.
     pub ci90: Option<Interval>,
@@ -111,68 +112,6 @@ pub struct Comparison {
     pub n: usize,
     /// The word for it.
     pub outcome: Outcome,
-}
-
-/// Whether the values have rounds in common.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Pairing {
-    /// The i-th values of both sides come from one round.
-    Paired,
-    /// The sides come from different runs.
-    Unpaired,
-}
-
-/// The terms of a comparison, fixed before it is made.
-///
-/// ```
-/// use threadgauge_stats::{Better, Pairing, StoppingRule, Terms, compare_with};
-///
-/// // At one of several looks the error rate is that of the look, not 5 %.
-/// let terms = Terms { alpha: StoppingRule::standard().alpha_per_look(), ..Terms::paired(Better::Lower) };
-/// let a = [10.0; 15];
-/// assert!(compare_with(&a, &a, terms)?.ci95.unwrap().level >= 0.977);
-/// # Ok::<(), threadgauge_stats::StatsError>(())
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Terms {
-    /// Whether the values have rounds in common.
-    pub pairing: Pairing,
-    /// Which direction is the good one.
-    pub better: Better,
-    /// Error rate of the interval that decides on *faster* and *slower*; twice it decides on
-    /// *same*.
-    pub alpha: f64,
-}
-
-impl Terms {
-    /// Paired by round, at 95 %.
-    ///
-    /// ```
-    /// # use threadgauge_stats::{Better, Terms};
-    /// assert_eq!(Terms::paired(Better::Lower).alpha, 0.05);
-    /// ```
-    #[must_use]
-    pub const fn paired(better: Better) -> Self {
-        Self {
-            pairing: Pairing::Paired,
-            better,
-            alpha: 0.05,
-        }
-    }
-
-    /// Without rounds in common, at 95 %.
-    ///
-    /// ```
-    /// # use threadgauge_stats::{Better, Pairing, Terms};
-    /// assert_eq!(Terms::unpaired(Better::Lower).pairing, Pairing::Unpaired);
-    /// ```
-    #[must_use]
-    pub const fn unpaired(better: Better) -> Self {
-        Self {
-            pairing: Pairing::Unpaired,
-            ..Self::paired(better)
-        }
-    }
 }
 
 /// Whether A′/A, two copies of one case, lies wholly beyond ±3 %: then something disturbs the order, and no comparison
@@ -213,7 +152,15 @@ fn beyond_band(ci: &Interval) -> bool {
 /// # Ok::<(), threadgauge_stats::StatsError>(())
 /// ```
 pub fn compare_paired(a: &[f64], b: &[f64], better: Better) -> Result<Comparison, StatsError> {
-    compare_with(a, b, Terms::paired(better))
+    let logs = log_ratios(a, b)?;
+    let averages = WalshAverages::of(&logs);
+    let interval = |alpha| averages.interval(alpha);
+    Ok(Comparison::of_logs(
+        averages.median(),
+        interval,
+        logs.len(),
+        better,
+    ))
 }
 
 /// Compares `b` with `a`, which have no rounds in common, at 95 % (METHOD rules 5 and 6).
@@ -231,64 +178,23 @@ pub fn compare_paired(a: &[f64], b: &[f64], better: Better) -> Result<Comparison
 /// # Ok::<(), threadgauge_stats::StatsError>(())
 /// ```
 pub fn compare_unpaired(a: &[f64], b: &[f64], better: Better) -> Result<Comparison, StatsError> {
-    compare_with(a, b, Terms::unpaired(better))
-}
-
-/// Compares `b` with `a` on the terms given, such as the error rate of one look of several.
-///
-/// # Errors
-///
-/// Those of [`compare_paired`] or [`compare_unpaired`], and an `alpha` outside (0, ½), since twice
-/// of it must still be an error rate.
-///
-/// ```
-/// use threadgauge_stats::{Better, Terms, compare_paired, compare_with};
-///
-/// let (a, b) = ([1.0, 2.0, 3.0], [2.0, 4.0, 6.0]);
-/// assert_eq!(
-///     compare_with(&a, &b, Terms::paired(Better::Lower))?,
-///     compare_paired(&a, &b, Better::Lower)?
-/// );
-/// # Ok::<(), threadgauge_stats::StatsError>(())
-/// ```
-pub fn compare_with(a: &[f64], b: &[f64], terms: Terms) -> Result<Comparison, StatsError> {
-    let Terms {
-        pairing,
+    let shift = log_differences(a, b)?;
+    let interval = |alpha| shift.interval(alpha);
+    Ok(Comparison::of_logs(
+        shift.median(),
+        interval,
+        shift.smaller(),
         better,
-        alpha,
-    } = terms;
-    rate(alpha)?;
-    if alpha >= 0.5 {
-        return Err(StatsError::BadAlpha { alpha });
-    }
-    let (log_ratio, narrow, wide, n) = match pairing {
-        Pairing::Paired => {
-            let logs = log_ratios(a, b)?;
-            let averages = WalshAverages::of(&logs);
-            (
-                averages.median(),
-                averages.interval(2.0 * alpha),
-                averages.interval(alpha),
-                logs.len(),
-            )
-        }
-        Pairing::Unpaired => {
-            let shift = log_differences(a, b)?;
-            (
-                shift.median(),
-                shift.interval(2.0 * alpha),
-                shift.interval(alpha),
-                shift.smaller(),
-            )
-        }
-    };
-    let ratio = log_ratio.exp();
-    let ci95 = wide.map(|ci| ci.map(f64::exp));
-    let ci90 = narrow.map(|ci| ci.map(f64::exp));
-    Ok(Comparison::new(ratio, ci95, ci90, n, better))
+    ))
 }
 
 impl Comparison {
+    /// Of the logarithm of the ratio, and its interval at an error rate.
+    fn of_logs(log_ratio: f64, interval: impl Fn(f64) -> Option<Interval>, n: usize, better: Better) -> Self {
+        let [ci95, ci90] = [ALPHA, 2.0 * ALPHA].map(|alpha| Some(interval(alpha)?.map(f64::exp)));
+        Self::new(log_ratio.exp(), ci95, ci90, n, better)
+    }
+
     /// With the word for it.
     pub(crate) fn new(
         ratio: f64,
@@ -425,15 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_rate_that_is_none_is_refused() {
-        let half = Terms {
-            alpha: 0.5,
-            ..Terms::paired(Better::Lower)
-        };
-        assert!(matches!(
-            compare_with(&[1.0], &[1.0], half),
-            Err(StatsError::BadAlpha { .. })
-        ));
+    fn what_is_no_number_is_refused() {
         assert!(compare_paired(&[1.0], &[f64::NAN], Better::Lower).is_err());
     }
 

@@ -1,5 +1,4 @@
-//! Lines and crossings: how a cost grows, where two designs change places, and whether two
-//! quantities rise together.
+//! Lines and crossings: how a cost grows, where two designs change places, and how two orders agree.
 
 use crate::StatsError;
 use crate::error::{finite, paired};
@@ -77,48 +76,10 @@ pub fn crossing(x: &[f64], ratio: &[f64]) -> Option<f64> {
     None
 }
 
-/// Kendall's tau-b between `a` and `b`, paired by position: 1 when they rise together, -1 when one
-/// falls as the other rises, no unit. Ties are corrected for. Takes n log n time.
-///
-/// NaN when either side is constant, for then there is no order to agree with.
-///
-/// Source: Kendall, *Biometrika* 33 (1945); Knight, *JASA* 61 (1966) for the algorithm.
-///
-/// # Errors
-///
-/// Different lengths, fewer than two points, or a value that is not finite.
-///
-/// ```
-/// use threadgauge_stats::kendall_tau;
-///
-/// assert_eq!(kendall_tau(&[1.0, 2.0, 3.0], &[10.0, 20.0, 30.0])?, 1.0);
-/// assert_eq!(kendall_tau(&[1.0, 2.0, 3.0], &[3.0, 2.0, 1.0])?, -1.0);
-/// # Ok::<(), threadgauge_stats::StatsError>(())
-/// ```
-pub fn kendall_tau(a: &[f64], b: &[f64]) -> Result<f64, StatsError> {
-    paired(a, b)?;
-    finite(a)?;
-    finite(b)?;
-    if a.len() < 2 {
-        return Err(StatsError::TooFew {
-            n: a.len(),
-            needed: 2,
-        });
-    }
-    let agreement = Agreement::of(a, b);
-    let (of_a, of_b) = (
-        agreement.pairs - agreement.tied_a,
-        agreement.pairs - agreement.tied_b,
-    );
-    Ok(agreement.score as f64 / (of_a as f64 * of_b as f64).sqrt())
-}
-
 /// How the pairs of positions agree.
 pub(crate) struct Agreement {
     /// All pairs of positions.
     pub(crate) pairs: i64,
-    /// Those with equal `a`.
-    pub(crate) tied_a: i64,
     /// Those with equal `b`.
     pub(crate) tied_b: i64,
     /// Concordant pairs minus discordant ones: Kendall's S.
@@ -140,7 +101,6 @@ impl Agreement {
         let pairs = n * (n - 1) / 2;
         Self {
             pairs,
-            tied_a,
             tied_b,
             score: pairs - tied_a - tied_b + tied_both - 2 * discordant,
         }
@@ -224,11 +184,6 @@ mod tests {
         );
     }
 
-    #[test]
-    fn a_constant_side_has_no_order_to_agree_with() {
-        assert!(kendall_tau(&[1.0, 1.0], &[1.0, 2.0]).expect("finite").is_nan());
-    }
-
     proptest! {
         #[test]
         fn counting_by_merging_is_counting_by_hand(
@@ -244,8 +199,6 @@ mod tests {
                 }
             }
             prop_assert_eq!(Agreement::of(&a, &b).score, by_hand);
-            let tau = kendall_tau(&a, &b).unwrap();
-            prop_assert!(tau.is_nan() || tau.abs() <= 1.0 + 1e-12);
         }
 
         #[test]

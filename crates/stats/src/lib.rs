@@ -23,7 +23,7 @@
 //! | when is it enough? | [`StoppingRule`] |
 //! | what is left once a cost is taken away? | [`paired_difference`] |
 //! | may I believe it? | [`diagnostics`] |
-//! | where do two curves meet? | [`crossing`], [`slope`], [`kendall_tau`] |
+//! | where do two curves meet? | [`crossing`], [`slope`] |
 //! | an interval for anything else | [`bca`], at 20 values or more |
 //!
 //! ```
@@ -61,13 +61,10 @@ mod stopping;
 mod summary;
 
 pub use bootstrap::bca;
-pub use compare::{
-    BAND, Better, Comparison, Outcome, Pairing, Terms, compare_paired, compare_unpaired, compare_with,
-    null_misleads,
-};
+pub use compare::{BAND, Better, Comparison, Outcome, compare_paired, compare_unpaired, null_misleads};
 pub use error::StatsError;
 pub use estimator::Estimator;
-pub use fit::{crossing, kendall_tau, slope};
+pub use fit::{crossing, slope};
 pub use interval::{Estimate, Interval, sign_interval, sign_test};
 pub use joint::jointly_beyond;
 pub use level::Level;
@@ -76,5 +73,5 @@ pub use overhead::{Difference, paired_difference};
 pub use pocock::pocock_alpha;
 pub use ranking::{Ranked, holm, rank};
 pub use signed_rank::{hodges_lehmann, paired_ratio, signed_rank_p};
-pub use stopping::{Reason, Step, StoppingRule};
+pub use stopping::StoppingRule;
 pub use summary::{Summary, geometric_mean, largest, median, nearest_rank, smallest, summarise};

@@ -10,7 +10,7 @@ use comfy_table::{Cell, CellAlignment, Color, Table, presets};
 use threadgauge_results::units::Scale;
 use threadgauge_results::{CaseResult, ExperimentResult, Status};
 
-use super::text::{Ink, Style, clean, paint, paragraph};
+use super::text::{Ink, Style, clean, painted, paragraph};
 use crate::cases::{Cases, Metric};
 use crate::words;
 
@@ -239,12 +239,7 @@ fn blocks(e: &ExperimentResult, columns: &Cases<'_>, style: &Style) -> String {
             } else {
                 Ink::Bad
             };
-            out.push_str(&paint(
-                style,
-                ink,
-                paragraph(&note, style.width, "   ").trim_end(),
-            ));
-            out.push('\n');
+            out.push_str(&painted(style, ink, &note, "   "));
         }
     }
     out.push('\n');

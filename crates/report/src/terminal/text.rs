@@ -52,6 +52,12 @@ pub(crate) fn paint(style: &Style, ink: Ink, text: &str) -> String {
     }
 }
 
+/// A paragraph with these codes.
+pub(crate) fn painted(style: &Style, ink: Ink, text: &str, first: &str) -> String {
+    let text = paragraph(text, style.width, first);
+    format!("{}\n", paint(style, ink, text.trim_end()))
+}
+
 /// `text` without control characters; line ends become spaces.
 pub(crate) fn clean(text: &str) -> String {
     let kept = text.chars().map(|c| {

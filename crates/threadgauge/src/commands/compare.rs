@@ -1,6 +1,6 @@
 //! Two result folders side by side.
 
-use threadgauge_report::{CompareReport, comparison_json, comparison_markdown, comparison_text};
+use threadgauge_report::{comparison_json, comparison_markdown, comparison_text};
 use threadgauge_results::{ComparisonResult, Results, Status, compare as compare_runs};
 
 use crate::cli::{CompareOptions, Format, Threshold};
@@ -17,23 +17,15 @@ pub fn compare(options: &CompareOptions) -> Done {
                 .context("nothing can be compared"),
         );
     }
-    let report = CompareReport {
-        a_name: a.name.clone(),
-        b_name: b.name.clone(),
-        warnings: compared.warnings,
-        paired: compared.paired,
-        level: compared.level,
-        rows: compared.rows,
-    };
     let format = if options.json {
         Format::Json
     } else {
         options.format
     };
     print(&match format {
-        Format::Text => comparison_text(&report, &style()),
-        Format::Markdown => comparison_markdown(&report),
-        Format::Json => comparison_json(&report),
+        Format::Text => comparison_text(&compared, &style()),
+        Format::Markdown => comparison_markdown(&compared),
+        Format::Json => comparison_json(&compared),
     })?;
     let Some(threshold) = options.fail_on else {
         return Ok(Verdict::Done);
@@ -42,15 +34,15 @@ pub fn compare(options: &CompareOptions) -> Done {
     for case in &lost {
         say(&format!("B has no figures of a case that A has: {case}"));
     }
-    let open = report.rows.iter().filter(|r| r.ci95.is_none()).count();
+    let open = compared.rows.iter().filter(|r| r.ci95.is_none()).count();
     if open > 0 {
         say(&format!(
             "{open} of {} cases have no interval and could not be judged",
-            report.rows.len()
+            compared.rows.len()
         ));
     }
-    let none_judged = open == report.rows.len();
-    let beyond: Vec<&ComparisonResult> = report.rows.iter().filter(|r| is_beyond(r, threshold)).collect();
+    let none_judged = open == compared.rows.len();
+    let beyond: Vec<&ComparisonResult> = compared.rows.iter().filter(|r| is_beyond(r, threshold)).collect();
     for row in &beyond {
         say(&format!(
             "slower than --fail-on allows: {} ({:.3})",
@@ -59,7 +51,7 @@ pub fn compare(options: &CompareOptions) -> Done {
         ));
     }
     // What all cases share may be the machine's level, but a check that cannot be made is not passed.
-    let level = report
+    let level = compared
         .level
         .map(|level| level.ratio)
         .filter(|ratio| *ratio > threshold.ratio);
