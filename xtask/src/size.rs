@@ -28,6 +28,8 @@ use imports::{Crate, File, Imports};
 const EXPERIMENTS: &str = "crates/experiments/src";
 /// What lies beside them and is none.
 const NO_EXPERIMENT: [&str; 5] = ["catalogue", "channels", "guests", "lib", "sys"];
+/// What newer experiments alone share: neither an experiment nor a part of the laboratory.
+const SHARED_BY_NEWER: [&str; 1] = ["channels"];
 /// The experiments for which the laboratory's limit was set. What came later is newer, and has limits of its own.
 const FIRST_EXPERIMENTS: [&str; 8] = [
     "calibration",
@@ -175,16 +177,24 @@ fn laboratory(crates: &[(String, Crate)]) -> Vec<&File> {
         .filter(|(name, _)| ["lab", "experiments"].contains(&name.as_str()));
     let files = counted.flat_map(|(_, whole)| &whole.files);
     files
-        .filter(|file| experiment_of(&file.path).is_none_or(|name| is_first(&name)))
+        .filter(|file| match name_inside(&file.path) {
+            Some(name) if SHARED_BY_NEWER.contains(&name.as_str()) => false,
+            Some(name) => NO_EXPERIMENT.contains(&name.as_str()) || is_first(&name),
+            None => true,
+        })
         .collect()
 }
 
 /// The experiment that a file belongs to.
 fn experiment_of(path: &Path) -> Option<String> {
+    name_inside(path).filter(|name| !NO_EXPERIMENT.contains(&name.as_str()))
+}
+
+/// The file or folder among the experiments in which a file lies.
+fn name_inside(path: &Path) -> Option<String> {
     let inside = path.strip_prefix(EXPERIMENTS).ok()?;
     let first = Path::new(inside.components().next()?.as_os_str());
-    let name = first.file_stem()?.to_str()?;
-    (!NO_EXPERIMENT.contains(&name)).then(|| name.to_owned())
+    Some(first.file_stem()?.to_str()?.to_owned())
 }
 
 fn circles(crates: &[(String, Crate)], with_imports: bool) -> String {

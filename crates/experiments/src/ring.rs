@@ -8,7 +8,8 @@ use threadgauge_lab::point::refused;
 use threadgauge_lab::prelude::*;
 use threadgauge_results::{Figure, Table, units};
 
-use crate::channels::{Means, Placement, Unit};
+use crate::channels::Means::{self, Condvar, Eventfd, Futex, Tcp, Unix};
+use crate::channels::{Placement, Unit};
 use crate::guests::{Found, RING, figures};
 
 /// Time of a hop: of reading the array, and handing the token on.
@@ -83,13 +84,7 @@ const KIB: [u64; 5] = [0, 4, 16, 64, 256];
 /// The sizes that a claim is about.
 const CLAIMED_KIB: [u64; 2] = [0, 16];
 const BOTH: [Unit; 2] = [Unit::Thread, Unit::Process];
-const OTHER_MEANS: [Means; 5] = [
-    Means::Eventfd,
-    Means::Futex,
-    Means::Condvar,
-    Means::Unix,
-    Means::Tcp,
-];
+const OTHER_MEANS: [Means; 5] = [Eventfd, Futex, Condvar, Unix, Tcp];
 
 /// Two threads that hand on nothing but the token, on one CPU.
 const THREADS: Case = Case {
@@ -375,51 +370,39 @@ fn answer(view: &View<'_>) -> String {
 }
 
 fn facts(view: &View<'_>) -> Vec<Finding> {
-    let fact = |of: &Statistic, unit: &str, says: &str| {
-        let figure = view.estimate(of)?;
+    let fact = |of: Statistic, unit: &str, says: &str| {
+        let figure = view.estimate(&of)?;
         Some(figure.fact(says.replace("{}", &figure.show(unit)), unit))
     };
-    let of_token = THREADS.alone().time();
-    let whole = PROCESSES.time().over(THREADS.time());
-    let twice = THREADS.ring(16);
-    let floor = THREADS.switch().over(COROUTINES.time());
-    let shared = shared_process_over_thread();
-    let grows = growth(|case| case);
     let few = [
         fact(
-            &of_token,
+            THREADS.alone().time(),
             "ns",
-            "Of a hop between threads on one CPU, {} is the token itself: the same read and write without a \
-                                switch. lmbench takes that off, and so do the claims.",
+            "Of a hop between threads on one CPU, {} is the token itself: the same read and write without a switch. lmbench \
+             takes that off, and so do the claims.",
         ),
         fact(
-            &whole,
+            PROCESSES.time().over(THREADS.time()),
             "ratio",
-            "With the token's own cost left in, a hop between two processes takes {} times as long as one \
-                               between two threads.",
+            "With the token's own cost left in, a hop between two processes takes {} times as long as one between two \
+             threads.",
         ),
         fact(
-            &SWITCHES.of(twice),
+            SWITCHES.of(THREADS.ring(16)),
             "ratio",
-            "In a ring of 16 threads on one CPU a hop is {} switches: a unit that is woken \
-                                            may run before the one that woke it sleeps.",
+            "In a ring of 16 threads on one CPU a hop is {} switches: a unit that is woken may run before the one that woke \
+             it sleeps.",
         ),
         fact(
-            &shared,
+            shared_process_over_thread(),
             "ratio",
-            "A switch between processes that share their memory, as threads did before NPTL, takes {} \
-                                times as long as between threads.",
+            "A switch between processes that share their memory, as threads did before NPTL, takes {} times as long as \
+             between threads.",
         ),
         fact(
-            &grows,
+            thread_switch().over(COROUTINES.time()),
             "ratio",
-            "From 2 threads to 96 on one CPU a switch becomes {} times as long.",
-        ),
-        fact(
-            &floor,
-            "ratio",
-            "A switch between threads on one CPU takes {} times as long as a jump between two coroutines, \
-                               which is the floor.",
+            "A switch between threads on one CPU takes {} times as long as a jump between two coroutines, the floor.",
         ),
     ];
     let unresolved = BOTH
@@ -439,27 +422,19 @@ fn facts(view: &View<'_>) -> Vec<Finding> {
 }
 
 fn comparisons(view: &View<'_>) -> Vec<Pair> {
-    let by_kind = KIB
-        .into_iter()
-        .flat_map(|kib| RINGS.map(|ring| THREADS.kib(kib).ring(ring)));
-    let by_kind = by_kind.map(|threads| (threads, threads.unit(Unit::Process)));
-    let by_means = BOTH.into_iter().flat_map(|unit| {
-        OTHER_MEANS.into_iter().flat_map(move |means| {
-            let pipe = THREADS.unit(unit);
-            [
-                (pipe, pipe.means(means)),
-                (pipe.across(), pipe.across().means(means)),
-            ]
-        })
-    });
-    let placed = BOTH.map(|unit| (THREADS.unit(unit), THREADS.unit(unit).across()));
+    let mut pairs = Vec::from(BOTH.map(|unit| (THREADS.unit(unit), THREADS.unit(unit).across())));
+    for kib in KIB {
+        let by_kind = |ring| {
+            let threads = THREADS.kib(kib).ring(ring);
+            (threads, threads.unit(Unit::Process))
+        };
+        pairs.extend(RINGS.map(by_kind));
+    }
+    pairs.extend(OTHER_MEANS.map(|means| (THREADS, THREADS.means(means))));
     let is_planned = |case: Case| view.planned(case).next().is_some();
-    by_kind
-        .chain(by_means)
-        .chain(placed)
-        .filter(|(a, b)| is_planned(*a) && is_planned(*b))
-        .map(|(a, b)| Pair::of(&a.time(), &b.time()))
-        .collect()
+    pairs.retain(|(a, b)| is_planned(*a) && is_planned(*b));
+    let pair = |(a, b): (Case, Case)| Pair::of(&a.time(), &b.time());
+    pairs.into_iter().map(pair).collect()
 }
 
 /// The same on one CPU, and on all where there are several; and where that is, in words.
@@ -528,18 +503,14 @@ fn charts(view: &View<'_>) -> Vec<Figure> {
 /// A hop with and without what lmbench takes off.
 fn parts(view: &View<'_>) -> Table {
     let mut rows = Vec::new();
-    for unit in [Unit::Thread, Unit::Process, Unit::SharedProcess, Unit::Coroutine] {
-        let base = if unit == Unit::Coroutine {
-            COROUTINES
-        } else {
-            THREADS.unit(unit)
-        };
+    let shared = THREADS.unit(Unit::SharedProcess);
+    for base in [THREADS, PROCESSES, shared, COROUTINES] {
         for kib in KIB {
             for ring in [2, 16, MOST] {
                 let case = base.kib(kib).ring(ring);
                 if view.measured(&case.time()) {
                     rows.push(vec![
-                        unit.name().to_owned(),
+                        base.unit.name().to_owned(),
                         ring.to_string(),
                         kib.to_string(),
                         view.shown(&case.time(), "ns"),
@@ -555,16 +526,9 @@ fn parts(view: &View<'_>) -> Table {
     table(
         "parts",
         "A hop on one CPU, and what of it is the switch",
-        "The token's own cost is that of a unit which sends itself the token, its array in its cache, as lmbench has it.",
-        [
-            "unit",
-            "ring",
-            "KiB",
-            "hop",
-            "the token itself",
-            "switch",
-            "switches a hop",
-        ],
+        "alone: the hop of a unit that sends itself the token, its array in its cache, which lmbench takes off. times: \
+         switches for each hop.",
+        ["unit", "ring", "KiB", "hop", "alone", "switch", "times"],
         rows,
     )
 }

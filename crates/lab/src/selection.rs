@@ -153,10 +153,8 @@ pub fn experiments(
     for name in names {
         experiment(catalogue, name)?;
     }
-    let wanted = |e: &&'static Experiment| match names {
-        [] => e.first_run,
-        _ => names.iter().any(|n| n == e.id),
-    };
+    let named = |e: &Experiment| names.iter().any(|name| name == e.id);
+    let wanted = |e: &&'static Experiment| named(e) || (names.is_empty() && e.first_run);
     Ok(catalogue.iter().filter(wanted).collect())
 }
 

@@ -3,6 +3,8 @@
 //! The page, the picture and the terminal draw this list; it decides what they show. Costs of one dimension, such as
 //! times, stand on one logarithmic scale; a cost that is alone in its dimension has no scale.
 
+use std::collections::BTreeSet;
+
 use threadgauge_results::units::{self, Scale as Print};
 use threadgauge_results::{Axis as Named, Cost, Figure, Origin, Point, Results, Scale, Series};
 
@@ -36,10 +38,13 @@ pub(crate) fn all(results: &Results) -> impl Iterator<Item = &Cost> {
     results.experiments.iter().flat_map(|e| &e.costs)
 }
 
-/// The list, by dimension in the order in which they first come.
+/// The list, by dimension in the order in which they first come. Where two experiments have a cost of the same name, it
+/// is that of the first.
 pub(crate) fn listed(results: &Results) -> Vec<Group<'_>> {
     let mut dimensions: Vec<(&str, Vec<(&Cost, &str)>)> = Vec::new();
+    let mut names = BTreeSet::new();
     let named = all(results).filter_map(|cost| Some((cost, cost.name.as_deref()?)));
+    let named = named.filter(|(_, name)| names.insert(*name));
     for (cost, name) in named.take(MOST) {
         let of = dimension(&cost.unit);
         match dimensions.iter_mut().find(|(dimension, _)| *dimension == of) {

@@ -120,6 +120,18 @@ fn the_picture_is_whole_and_names_every_listed_cost_the_machine_and_the_day() {
 }
 
 #[test]
+fn of_two_costs_of_the_same_name_the_first_experiments_is_listed() {
+    let mut results = results();
+    let mut again = results.experiments[0].costs[0].clone();
+    again.name = Some("make and end a thread".to_owned());
+    again.value *= 1000.0;
+    results.experiments.last_mut().unwrap().costs.push(again);
+    let picture = picture(&results);
+    assert_eq!(picture.matches("make and end a thread").count(), 1, "{picture}");
+    assert_eq!(picture.matches("<circle").count(), 4, "a mark for each time, and no other");
+}
+
+#[test]
 fn what_to_know_before_quoting_stands_with_the_published_value() {
     let note = "Before quoting: published process run reaps in a signal handler";
     assert!(page().contains(note));

@@ -177,22 +177,15 @@ fn as_many(view: &View<'_>, of_100_000: Statistic) -> Test {
 
 /// The claim is about creation, which is measured here, and about switching, which `ring` measures.
 fn as_processes(view: &View<'_>) -> Test {
+    let creating = times(base(CloneVm), THREAD);
     let switching = shared_process_over_thread().in_experiment("ring");
-    if view.measured(&switching) {
-        let creating = times(base(CloneVm), THREAD);
-        let both = [("creation", creating), ("switching", switching)];
-        return each(Quote::Smallest, both.map(|(name, of)| (name.to_owned(), of)));
+    if !view.measured(&switching) {
+        return not_measured(
+            "needs the experiment ring as well, for switching: `threadgauge run create ring` has both",
+        );
     }
-    let half = match view.estimated(&times(base(CloneVm), THREAD)) {
-        Ok(ours) => format!(
-            "creation's half alone: a process in shared memory (clone-vm) takes {} times a thread",
-            ours.show("ratio")
-        ),
-        Err(lack) => lack.says,
-    };
-    not_measured(format!(
-        "needs the experiment ring as well, for switching: `threadgauge run create ring` has both; {half}"
-    ))
+    let both = [("creation", creating), ("switching", switching)];
+    each(Quote::Smallest, both.map(|(name, of)| (name.to_owned(), of)))
 }
 
 fn facts(view: &View<'_>) -> Vec<Finding> {
@@ -572,6 +565,7 @@ fn table_003(view: &View<'_>) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use threadgauge_lab::statistic::Cell;
     use threadgauge_lab::testing;
     use threadgauge_lab::view::ViewCase;
     use threadgauge_results::{Lack, Need, Verdict, claim, decide};
@@ -676,12 +670,42 @@ mod tests {
         assert_eq!(verdict(cell(two, 36_000.0)), Some(Verdict::Holds));
     }
 
+    /// Beside it, a run of `ring` in which a switch between processes that share memory takes so many of one between
+    /// threads.
+    fn beside_ring(view: View<'static>, times: f64) -> View<'static> {
+        let hops = [1000.0 + 2000.0 * times, 1000.0, 3000.0, 1000.0];
+        let switching = shared_process_over_thread();
+        let hop = |(cell, ns): (&Cell, f64)| {
+            let rounds = NOISE.map(|n| n * ns).to_vec();
+            testing::case(cell.pattern.clone(), [(metric("ns_per_hop", "ns"), rounds)])
+        };
+        let mut cases = view.cases.clone();
+        let cells = switching.cells().into_iter().zip(hops);
+        cases.insert("ring".to_owned(), cells.map(hop).collect());
+        View {
+            cases: Box::leak(Box::new(cases)),
+            ..view
+        }
+    }
+
     #[test]
-    fn the_half_of_a_claim_is_given_but_does_not_decide_it() {
-        let view = view([cell(of(Pthread), 20_000.0), cell(of(CloneVm), 30_000.0)]);
-        let found = decided(&view, "threads-as-processes-less-efficient");
-        assert_eq!(found.verdict, Some(Verdict::NotMeasured));
-        assert!(found.reason.unwrap().contains("1.50"), "the ratio is given");
+    fn threads_as_processes_are_judged_by_creation_and_by_switching() {
+        let claim = "threads-as-processes-less-efficient";
+        let created = |ns| view([cell(of(Pthread), 20_000.0), cell(of(CloneVm), ns)]);
+        let half = decided(&created(30_000.0), claim);
+        assert_eq!(half.verdict, Some(Verdict::NotMeasured));
+        for (creation_ns, switching, verdict) in [
+            (30_000.0, 1.5, Verdict::Holds),
+            (30_000.0, 0.9, Verdict::DoesNotHold),
+            (15_000.0, 1.5, Verdict::DoesNotHold),
+        ] {
+            let both = beside_ring(created(creation_ns), switching);
+            assert_eq!(
+                decided(&both, claim).verdict,
+                Some(verdict),
+                "{creation_ns} {switching}"
+            );
+        }
     }
 
     #[test]
@@ -689,9 +713,10 @@ mod tests {
         let lack = Lack::new(Need::Figures, "the limit nproc is 5");
         let missing = testing::lacking(of(Pthread), lack);
         let view = view([cell(of(CloneVm), 30_000.0), missing]);
-        let reason = decided(&view, "threads-as-processes-less-efficient")
-            .reason
-            .unwrap();
+        let test = Test::from(times(base(CloneVm), THREAD));
+        let claim = claim("threads-as-processes-less-efficient").expect("a published claim");
+        let found = decide(claim, &claim.unit, &test.evidence(&view, claim), testing::ALPHA);
+        let reason = found.reason.unwrap();
         assert!(
             reason.contains("method=pthread") && reason.contains("the limit nproc is 5"),
             "{reason}"

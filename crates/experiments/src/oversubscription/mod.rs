@@ -15,8 +15,6 @@ use self::units::{
     VOLUNTARY_SWITCHES,
 };
 
-use crate::ring::thread_switch;
-
 #[cfg(test)]
 mod tests;
 mod units;
@@ -364,13 +362,8 @@ fn costs(view: &View<'_>) -> Vec<Cost> {
     let dear = view.cost(dear, "on one CPU", &first_dear(0.1), "threads");
     let dear = dear.filter(|cost| cost.value <= COUNTS[13] as f64);
     let published = "85 % (source 001, Windows NT 4 and 2000, about 2001)";
-    // `ring` measures a switch by itself; where it ran, that one is in the list.
-    let by_ring = view.measured(&thread_switch().in_experiment("ring"));
     let listed = [
-        switch(ONE, 64).map(|cost| match by_ring {
-            true => cost,
-            false => cost.named("switch to another thread"),
-        }),
+        switch(ONE, 64).map(|cost| cost.named("switch to another thread")),
         gain.map(|cost| cost.named("gain of a second CPU").published(published)),
         dear.map(|cost| cost.named("computing threads until work takes 10 % longer")),
     ];

@@ -1,6 +1,5 @@
 //! The plan, and what is read off runs made by hand and off the source's own tables.
 
-use threadgauge_lab::statistic::Cell;
 use threadgauge_lab::testing::{self, site};
 use threadgauge_results::{Series, Verdict, claim, claims as published_claims, decide};
 
@@ -509,30 +508,4 @@ fn threads_are_dear_from_the_last_count_on_that_was_not() {
     assert_eq!(named(&view), 1);
     let never = run(7, 1, |_| Some((1.0, 0.0)));
     assert_eq!(named(&never), 0, "what no count reaches has no figure");
-}
-
-#[test]
-fn the_switch_among_yielding_threads_is_listed_where_ring_has_none() {
-    let listed = |view: &View<'_>| {
-        let costs = costs(view).into_iter();
-        costs
-            .filter(|cost| cost.name.as_deref() == Some("switch to another thread"))
-            .count()
-    };
-    let alone = as_published(7);
-    assert_eq!(listed(&alone), 1);
-    let hops = thread_switch();
-    let hop = |cell: &Cell| {
-        testing::case(
-            cell.pattern.clone(),
-            [(metric("ns_per_hop", "ns"), vec![2000.0; 7])],
-        )
-    };
-    let mut cases = alone.cases.clone();
-    cases.insert("ring".to_owned(), hops.cells().into_iter().map(hop).collect());
-    let beside = View {
-        cases: &cases,
-        ..alone
-    };
-    assert_eq!(listed(&beside), 0);
 }
