@@ -128,7 +128,11 @@ fn of_two_costs_of_the_same_name_the_first_experiments_is_listed() {
     results.experiments.last_mut().unwrap().costs.push(again);
     let picture = picture(&results);
     assert_eq!(picture.matches("make and end a thread").count(), 1, "{picture}");
-    assert_eq!(picture.matches("<circle").count(), 4, "a mark for each time, and no other");
+    assert_eq!(
+        picture.matches("<circle").count(),
+        4,
+        "a mark for each time, and no other"
+    );
 }
 
 #[test]
