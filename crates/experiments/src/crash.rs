@@ -1,7 +1,7 @@
 //! Question: when one of eight threads or processes fails, who survives, and how soon does work go on?
 //!
-//! How it is measured is said in `EXPERIMENT`, which `explain` and the report print. A program in C (`guests/c/crash.c`)
-//! supervises the units. Threads that panic are Rust's own, so this program supervises those.
+//! How it is measured is said in `EXPERIMENT`, which `explain` and the report print. A program in C
+//! (`guests/c/crash.c`) supervises the units. Threads that panic are Rust's own, so this program supervises those.
 
 use std::panic::resume_unwind;
 use std::process::Stdio;

@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use threadgauge_lab::point::refused;
 use threadgauge_lab::prelude::*;
-use threadgauge_lab::refusal::{Level, levels};
+use threadgauge_lab::refusal::{Level, shared_levels};
 use threadgauge_results::{Table, units};
 
 use crate::create::{self, Unit};
@@ -101,20 +101,17 @@ fn possible(params: &Params) -> Result<Case, CaseError> {
 
 /// How many units may be made without taking from others what they need, and what bounds it.
 pub(crate) fn room() -> (u64, String) {
-    least(&levels("self"))
+    least(&shared_levels())
 }
 
-/// Four fifths of each limit that others have a part in, less what is in use.
-fn least(levels: &[Level]) -> (u64, String) {
-    let shared = levels.iter().filter(|level| level.shared);
+/// Four fifths of each limit, less what is in use.
+fn least(shared: &[Level]) -> (u64, String) {
     let room = |level: &Level| {
         let units = (level.limit / 5 * 4).saturating_sub(level.used);
         (units, format!("{} of {}", level.name, level.limit))
     };
-    shared
-        .map(room)
-        .min()
-        .unwrap_or((0, "limits, which cannot be read here".to_owned()))
+    let unknown = || (0, "limits, which cannot be read here".to_owned());
+    shared.iter().map(room).min().unwrap_or_else(unknown)
 }
 
 fn plan(site: &Site) -> Plan {
@@ -448,23 +445,12 @@ mod tests {
 
     #[test]
     fn the_room_is_four_fifths_of_the_shared_limit_that_leaves_the_least() {
-        let here = levels("self");
-        let level = |name: &str, limit, used, shared| Level {
-            name: name.to_owned(),
-            limit,
-            used,
-            shared,
-            ..here[0].clone()
-        };
-        let of = [
-            level("threads-max", 190_000, 700, true),
-            level("pid_max", 1_000, 300, true),
-            level("max_map_count", 100, 99, false),
-        ];
+        let level = |name: &str, used, limit| Level::new(name, [used, limit], "");
+        let of = [level("threads-max", 700, 190_000), level("pid_max", 300, 1_000)];
         assert_eq!(least(&of), (500, "pid_max of 1000".to_owned()));
-        assert_eq!(least(&of[2..]).0, 0);
-        assert_eq!(least(&[level("nproc", 100, 99, true)]).0, 0);
-        assert!(room().0 > 0, "{here:?}");
+        assert_eq!(least(&[level("nproc", 99, 100)]).0, 0);
+        assert_eq!(least(&[]).0, 0);
+        assert!(room().0 > 0, "{:?}", shared_levels());
     }
 
     #[test]

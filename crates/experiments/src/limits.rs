@@ -37,6 +37,9 @@ const CLAIMED: u64 = 1_000;
 /// How many programs go past a limit in a sample.
 const TRIALS: u64 = 5;
 
+/// What the program itself maps at most, with guard pages and what the C library keeps for threads, KiB.
+const PROGRAM_KIB: u64 = 96 * 1024;
+
 words! {
     /// What is tried.
     enum Trial {
@@ -66,10 +69,13 @@ words! {
 }
 
 impl End {
-    /// By the limit that was reached; where none was, memory was short.
-    fn of(limit: Option<&str>) -> Self {
+    /// The limit that was reached. Where none was, the last unit found no room for its stack, or memory was short.
+    fn of(limit: Option<&str>, case: Case, made: u64) -> Self {
         let named = |end: &Self| limit.is_some_and(|limit| limit.starts_with(end.name()));
-        Self::ALL.into_iter().find(named).unwrap_or(Self::Memory)
+        let left_kib = (case.address_mib * 1024).saturating_sub(made * case.stack_kib);
+        let is_full = case.address_mib > 0 && left_kib < case.stack_kib + PROGRAM_KIB;
+        let without = if is_full { Self::AddressSpace } else { Self::Memory };
+        Self::ALL.into_iter().find(named).unwrap_or(without)
     }
 
     /// Whether it was no limit of the system.
@@ -125,7 +131,8 @@ pub const EXPERIMENT: Experiment = Experiment {
         "This machine is shared: no case makes more than `count` units, takes more than four fifths of a limit that others \
          share, or half of the free memory. A number that such a guard ended is *censored*: the system allows at least so many. \
          A ratio of two censored numbers says nothing.",
-        "A limit counts as the end when fewer than 32 of it are left (of address space: 32 MiB). Where none is, memory was short.",
+        "A limit counts as the end when fewer than 32 of it are left, and address space when it has no room for a stack. \
+         Where nothing does, memory was short.",
         "What joining a thread that was never made does is up to the C library and to what the handle happens to hold; here it \
          holds 0.",
         "The kernel's log gets a line for each program that SIGSEGV ends. No core file is written.",
@@ -252,7 +259,7 @@ fn most(case: Case, worker: &Worker) -> Result<(u64, End), CaseError> {
     match found {
         Ok(Found { figures, .. }) if figures.made < count => Ok((figures.made, End::HalfOfMemory)),
         Ok(Found { figures, .. }) => Ok((figures.made, guard)),
-        Err(CaseError::Refused { made, limit, .. }) => Ok((made, End::of(limit.as_deref()))),
+        Err(CaseError::Refused { made, limit, .. }) => Ok((made, End::of(limit.as_deref(), case, made))),
         Err(error) => Err(error),
     }
 }

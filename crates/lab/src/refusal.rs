@@ -3,12 +3,10 @@
 //! The kernel says "try again" whichever limit was reached. So every limit that can be the cause is read together with
 //! its use, *while the units that were made still exist*. The one with the least left is named.
 
-use std::fmt;
-use std::fs;
-use std::io;
 use std::path::Path;
+use std::{fmt, fs, io};
 
-use procfs::process::{LimitValue, Process, all_processes};
+use procfs::process::{Process, all_processes};
 use procfs::{Current, LoadAverage, ProcessCGroups};
 use rustix::process::{Resource, getrlimit, getuid};
 
@@ -26,11 +24,8 @@ pub fn refused(what: impl fmt::Display, error: &io::Error) -> CaseError {
 /// The same for the `number`th unit, counted from 1, of another process; `process` is its name in `/proc`.
 pub fn refused_in(process: &str, unit: &str, number: u64, error: &io::Error) -> CaseError {
     let (says, limit) = told(process, format_args!("{unit} {number}"), error);
-    CaseError::Refused {
-        says,
-        made: number.saturating_sub(1),
-        limit,
-    }
+    let made = number.saturating_sub(1);
+    CaseError::Refused { says, made, limit }
 }
 
 /// What to say of a refusal, and the limit that was reached.
@@ -47,118 +42,84 @@ fn told(process: &str, what: impl fmt::Display, error: &io::Error) -> (String, O
 pub struct Level {
     /// As the system calls it.
     pub name: String,
-    /// Units, or what units take.
+    /// How many units there may be, or of what they take.
     pub limit: u64,
     /// Of those.
     pub used: u64,
-    /// Whether other processes have a part in it.
-    pub shared: bool,
-    /// How it is raised.
-    pub mend: String,
+    mend: String,
 }
 
 impl Level {
-    const fn left(&self) -> u64 {
-        self.limit.saturating_sub(self.used)
+    /// A limit of which so much is used; `mend` says how it is raised.
+    #[must_use]
+    pub fn new(name: impl Into<String>, [used, limit]: [u64; 2], mend: impl Into<String>) -> Self {
+        let (name, mend) = (name.into(), mend.into());
+        Self {
+            name,
+            limit,
+            used,
+            mend,
+        }
     }
 }
 
 /// The limit with the least left, where that is little.
 fn reached(levels: &[Level]) -> Option<&Level> {
-    let fullest = levels.iter().min_by_key(|level| level.left());
-    fullest.filter(|level| level.left() < NEAR)
+    let left = |level: &&Level| level.limit.saturating_sub(level.used);
+    let fullest = levels.iter().min_by_key(left);
+    fullest.filter(|fullest| left(fullest) < NEAR)
 }
 
 /// The limit that was reached, in words; otherwise all that are known.
 fn explain(levels: &[Level]) -> String {
-    if let Some(fullest) = reached(levels) {
-        return format!(
-            "; the limit {} is {} and {} are in use; {}",
-            fullest.name, fullest.limit, fullest.used, fullest.mend
-        );
+    if let Some(full) = reached(levels) {
+        let in_use = format!("{} and {} are in use", full.limit, full.used);
+        return format!("; the limit {} is {in_use}; {}", full.name, full.mend);
     }
-    let known: Vec<String> = levels
-        .iter()
-        .map(|l| format!("{} {} of {}", l.name, l.used, l.limit))
-        .collect();
-    if known.is_empty() {
+    if levels.is_empty() {
         return "; none of the limits behind it can be read here".to_owned();
     }
-    format!(
-        "; no limit is reached ({}), so memory may have been short",
-        known.join(", ")
-    )
+    let shown = |level: &Level| format!("{} {} of {}", level.name, level.used, level.limit);
+    let known = levels.iter().map(shown).collect::<Vec<_>>().join(", ");
+    format!("; no limit is reached ({known}), so memory may have been short")
 }
 
-/// Every limit on processes, threads and memory mappings that can be read here, for the process of this name in
-/// `/proc`.
+/// Every limit on units that can be read here and that other processes have a part in.
 #[must_use]
-pub fn levels(process: &str) -> Vec<Level> {
+pub fn shared_levels() -> Vec<Level> {
     let tasks = LoadAverage::current().ok().map(|load| load.max.into());
-    let system = |name: &str, file: &str, used: Option<u64>| {
-        Some(Level {
-            name: name.to_owned(),
-            limit: number(file)?,
-            used: used?,
-            shared: name != "max_map_count",
-            mend: format!(
-                "raise it with `sysctl {}=N`",
-                file.trim_start_matches("/proc/sys/").replace('/', ".")
-            ),
-        })
-    };
-    let mappings = fs::read_to_string(format!("/proc/{process}/maps"))
-        .ok()
-        .map(|text| text.lines().count() as u64);
-    [
-        own_tasks(),
-        system("threads-max", "/proc/sys/kernel/threads-max", tasks),
-        system("pid_max", "/proc/sys/kernel/pid_max", tasks),
-        system("max_map_count", "/proc/sys/vm/max_map_count", mappings),
-        address_space(process),
-    ]
-    .into_iter()
-    .flatten()
-    .chain(cgroup_levels())
-    .collect()
+    let of_tasks = ["threads-max", "pid_max"].map(|name| system(name, &format!("kernel/{name}"), tasks));
+    let own = own_tasks().into_iter().chain(of_tasks.into_iter().flatten());
+    own.chain(cgroup_levels()).collect()
 }
 
-/// What a process may map, where that is limited.
-fn address_space(process: &str) -> Option<Level> {
-    let process = Process::new_with_root(Path::new("/proc").join(process)).ok()?;
-    let LimitValue::Value(bytes) = process.limits().ok()?.max_address_space.soft_limit else {
-        return None;
-    };
-    Some(Level {
-        name: "address space (RLIMIT_AS) in MiB".to_owned(),
-        limit: bytes >> 20,
-        used: process.status().ok()?.vmsize? >> 10,
-        shared: false,
-        mend: "raise it with `ulimit -v N`, in KiB".to_owned(),
-    })
+/// These, and the limit on the memory mappings of the process of this name in `/proc`.
+fn levels(process: &str) -> Vec<Level> {
+    let maps = fs::read_to_string(format!("/proc/{process}/maps")).ok();
+    let mappings = maps.map(|text| text.lines().count() as u64);
+    let of_process = system("max_map_count", "vm/max_map_count", mappings);
+    shared_levels().into_iter().chain(of_process).collect()
+}
+
+/// The limit that is the setting `file` below `/proc/sys`.
+fn system(name: &str, file: &str, used: Option<u64>) -> Option<Level> {
+    let mend = format!("raise it with `sysctl {}=N`", file.replace('/', "."));
+    let limit = number(format!("/proc/sys/{file}"))?;
+    Some(Level::new(name, [used?, limit], mend))
 }
 
 /// `nproc`, which counts this user's tasks. The kernel does not hold the superuser to it.
 fn own_tasks() -> Option<Level> {
-    let uid = getuid();
-    if uid.is_root() {
-        return None;
-    }
+    let uid = Some(getuid()).filter(|uid| !uid.is_root())?;
     let limit = getrlimit(Resource::Nproc).current?;
-    Some(Level {
-        name: "nproc".to_owned(),
-        limit,
-        used: tasks_of(uid.as_raw())?,
-        shared: true,
-        mend: "raise it with `ulimit -u N`".to_owned(),
-    })
+    let used = tasks_of(uid.as_raw())?;
+    Some(Level::new("nproc", [used, limit], "raise it with `ulimit -u N`"))
 }
 
 /// The threads of all processes of a user.
 fn tasks_of(uid: u32) -> Option<u64> {
-    let status = all_processes()
-        .ok()?
-        .filter_map(|process| process.ok()?.status().ok());
+    let processes = all_processes().ok()?;
+    let status = processes.filter_map(|process| process.ok()?.status().ok());
     Some(status.filter(|s| s.ruid == uid).map(|s| s.threads).sum())
 }
 
@@ -174,13 +135,9 @@ fn cgroup_levels() -> Vec<Level> {
     loop {
         let of_folder = |file: &str| number(folder.join(file));
         if let (Some(limit), Some(used)) = (of_folder("pids.max"), of_folder("pids.current")) {
-            levels.push(Level {
-                name: format!("pids.max of the control group {}", folder.display()),
-                limit,
-                used,
-                shared: true,
-                mend: "raise it there, or with TasksMax= where systemd set it".to_owned(),
-            });
+            let name = format!("pids.max of the control group {}", folder.display());
+            let mend = "raise it there, or with TasksMax= where systemd set it";
+            levels.push(Level::new(name, [used, limit], mend));
         }
         if folder == root || !folder.pop() {
             return levels;
@@ -210,13 +167,7 @@ mod tests {
     use super::*;
 
     fn level(name: &str, limit: u64, used: u64) -> Level {
-        Level {
-            name: name.to_owned(),
-            limit,
-            used,
-            shared: true,
-            mend: "raise it with `ulimit -u N`".to_owned(),
-        }
+        Level::new(name, [used, limit], "raise it with `ulimit -u N`")
     }
 
     #[test]

@@ -97,10 +97,8 @@ impl Worker {
                 self.noise("involuntary_switches", involuntary as f64);
                 self.sample
             }
-            Err(CaseError::Failed(reason) | CaseError::Refused { says: reason, .. }) => {
-                Sample::without_figures(Status::Failed, reason)
-            }
             Err(CaseError::Skipped(reason)) => Sample::without_figures(Status::Skipped, reason),
+            Err(failed) => Sample::without_figures(Status::Failed, failed.to_string()),
         }
     }
 

@@ -12,8 +12,7 @@ mod read;
 
 use threadgauge_lab::prelude::*;
 
-pub use grid::Unit;
-pub use read::process_over_thread;
+pub use self::{grid::Unit, read::process_over_thread};
 
 /// What it asks, how it measures, and the functions that do.
 pub const EXPERIMENT: Experiment = Experiment {
