@@ -2,7 +2,7 @@
 //!
 //! One thread at a time *dispatches*: it claims objects as long as there are permits, and makes a thread for each, or
 //! releases one that was made up front. A thread that has ended its object leaves the result, gives its permit back,
-//! rings for the caller, and dispatches, unless somebody does or too many results wait for the finisher. So the caller
+//! notifies the caller, and dispatches, unless somebody does or too many results wait for the finisher. So the caller
 //! is never held up by the iterator, and an object does not wait for the caller to wake. Where nobody is there to
 //! dispatch (at first, or when the caller has raised the degree or the horizon, or made up for what waited), the caller
 //! makes a thread that does nothing else.
@@ -16,12 +16,12 @@ use std::thread::{Builder, Scope};
 use std::{io, mem};
 
 use crate::adaptive::Governor;
-use crate::desk::Desk;
 use crate::discard::discard;
 use crate::execution::Settings;
 use crate::outcome::{Done, Warning};
 use crate::pool::Ran;
-use crate::shared::{Claim, Halt, Hand, Raw, Shared, Who, Work};
+use crate::result_sink::ResultSink;
+use crate::shared::{Claim, Claimed, Halt, Raw, Shared, Who, Work};
 
 /// An object for a thread that is being made, and would be lost with it.
 type Given<O> = Arc<Mutex<Option<(usize, O)>>>;
@@ -30,7 +30,7 @@ type Given<O> = Arc<Mutex<Option<(usize, O)>>>;
 type Suspended<O> = Sender<Given<O>>;
 
 /// What the threads and the caller tell each other.
-struct Board<O, R> {
+struct State<O, R> {
     ended: Vec<Raw<O, R>>,
     /// Results that are not finished: these, and those that the caller is at.
     unfinished: usize,
@@ -46,7 +46,7 @@ struct Board<O, R> {
 
 struct Threads<'c, I: Iterator, W: Work<I::Item>> {
     shared: Shared<'c, I, W>,
-    board: Mutex<Board<I::Item, W::Output>>,
+    state: Mutex<State<I::Item, W::Output>>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -59,8 +59,8 @@ where
     I::Item: Send,
     W: Work<I::Item>,
 {
-    fn board(&self) -> MutexGuard<'_, Board<I::Item, W::Output>> {
-        locked(&self.board)
+    fn state(&self) -> MutexGuard<'_, State<I::Item, W::Output>> {
+        locked(&self.state)
     }
 
     /// The thread of one object.
@@ -68,7 +68,7 @@ where
         let given = locked(given).take();
         if let Some((index, object)) = given {
             self.run(index, object);
-            if !mem::replace(&mut self.board().dispatching, true) {
+            if !mem::replace(&mut self.state().dispatching, true) {
                 self.dispatch(scope);
             }
         }
@@ -107,10 +107,10 @@ where
             }
         }
         {
-            let mut board = self.board();
-            board.at_work.retain(|other| *other != index);
-            board.unfinished += usize::from(ended.is_some());
-            board.ended.extend(ended);
+            let mut state = self.state();
+            state.at_work.retain(|other| *other != index);
+            state.unfinished += usize::from(ended.is_some());
+            state.ended.extend(ended);
         }
         shared.source().running -= 1;
         shared.nudge();
@@ -120,10 +120,10 @@ where
     fn fresh<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) {
         while let Some((index, object)) = self.claim_next() {
             if !self.may_start() {
-                self.board().at_work.push(index);
-                self.board().dispatching = false;
+                self.state().at_work.push(index);
+                self.state().dispatching = false;
                 self.run(index, object);
-                if mem::replace(&mut self.board().dispatching, true) {
+                if mem::replace(&mut self.state().dispatching, true) {
                     return;
                 }
                 break;
@@ -143,12 +143,12 @@ where
                 }
             }
             let stranded = {
-                let mut board = self.board();
-                board.dispatching = false;
-                !board.stranded.is_empty()
+                let mut state = self.state();
+                state.dispatching = false;
+                !state.stranded.is_empty()
             };
             // What has become possible meanwhile was left to this thread.
-            if stranded || !self.may_start() || mem::replace(&mut self.board().dispatching, true) {
+            if stranded || !self.may_start() || mem::replace(&mut self.state().dispatching, true) {
                 break;
             }
         }
@@ -159,7 +159,7 @@ where
     /// Whether there may be an object to start, and not too much waits for the finisher.
     fn may_start(&self) -> bool {
         let degree = self.shared.source().degree;
-        self.board().unfinished <= degree && self.shared.is_claimable()
+        self.state().unfinished <= degree && self.shared.is_claimable()
     }
 
     /// Claims the next object, if there is one now.
@@ -167,10 +167,13 @@ where
         if !self.may_start() {
             return None;
         }
-        let mut hand = Hand::default();
+        let mut claimed = Claimed::default();
         // The permit is the thread's, which gives it back itself.
-        match self.shared.claim(Who::Caller, &mut false, 1, &mut hand, |_| ()) {
-            Claim::Got => hand.objects.pop(),
+        match self
+            .shared
+            .claim(Who::Caller, &mut false, 1, &mut claimed, |_| ())
+        {
+            Claim::Got => claimed.objects.pop(),
             Claim::Wait | Claim::Busy | Claim::Over => None,
         }
     }
@@ -179,9 +182,9 @@ where
     fn start<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>, index: usize, object: I::Item) -> bool {
         let given = Arc::new(Mutex::new(Some((index, object))));
         let suspended = {
-            let mut board = self.board();
-            board.at_work.push(index);
-            board.suspended.pop_front()
+            let mut state = self.state();
+            state.at_work.push(index);
+            state.suspended.pop_front()
         };
         if suspended.is_some_and(|thread| thread.send(Arc::clone(&given)).is_ok()) {
             return true;
@@ -192,9 +195,9 @@ where
             .spawn_scoped(scope, move || self.thread(scope, &theirs));
         let Err(error) = made else { return true };
         let object = locked(&given).take();
-        let mut board = self.board();
-        board.shortage.get_or_insert(error);
-        board.stranded.extend(object);
+        let mut state = self.state();
+        state.shortage.get_or_insert(error);
+        state.stranded.extend(object);
         false
     }
 
@@ -204,20 +207,20 @@ where
             return;
         }
         {
-            let mut board = self.board();
-            if board.dispatching {
+            let mut state = self.state();
+            if state.dispatching {
                 return;
             }
-            if board.shortage.is_none() {
-                board.dispatching = true;
-                drop(board);
+            if state.shortage.is_none() {
+                state.dispatching = true;
+                drop(state);
                 let made = Builder::new()
                     .name("exec-source".into())
                     .spawn_scoped(scope, || self.fresh(scope));
                 let Err(error) = made else { return };
-                let mut board = self.board();
-                board.dispatching = false;
-                board.shortage.get_or_insert(error);
+                let mut state = self.state();
+                state.dispatching = false;
+                state.shortage.get_or_insert(error);
             }
         }
         // Threads are short: those at work go on, and where there are none, the caller does.
@@ -237,7 +240,7 @@ impl<I: Iterator, W: Work<I::Item>> Drop for Leaving<'_, '_, I, W> {
         if std::thread::panicking() {
             self.0.shared.halt(Halt::Panicked);
         }
-        let suspended = mem::take(&mut locked(&self.0.board).suspended);
+        let suspended = mem::take(&mut locked(&self.0.state).suspended);
         drop(suspended);
     }
 }
@@ -268,7 +271,7 @@ pub(crate) fn run<I, W, F, B>(
     shared: Shared<'_, I, W>,
     settings: &Settings,
     up_front: usize,
-    desk: &mut Desk<I::Item, W::Output, F, B>,
+    sink: &mut ResultSink<I::Item, W::Output, F, B>,
 ) -> Ran<I>
 where
     I: Iterator + Send,
@@ -280,7 +283,7 @@ where
     shared.source().degree = governor.degree();
     let threads = Threads {
         shared,
-        board: Mutex::new(Board {
+        state: Mutex::new(State {
             ended: Vec::new(),
             unfinished: 0,
             at_work: Vec::new(),
@@ -299,9 +302,9 @@ where
                 break;
             }
             match suspended(scope, threads) {
-                Ok(thread) => threads.board().suspended.push_back(thread),
+                Ok(thread) => threads.state().suspended.push_back(thread),
                 Err(error) => {
-                    threads.board().shortage = Some(error);
+                    threads.state().shortage = Some(error);
                     break;
                 }
             }
@@ -310,23 +313,23 @@ where
         let mut warned = false;
         loop {
             let (stranded, dispatching) = {
-                let mut board = threads.board();
-                mem::swap(&mut ended, &mut board.ended);
-                (board.stranded.pop(), board.dispatching)
+                let mut state = threads.state();
+                mem::swap(&mut ended, &mut state.ended);
+                (state.stranded.pop(), state.dispatching)
             };
             for raw in ended.drain(..) {
                 governor.observe(raw.started_ns, raw.ended_ns, &shared.cpu);
-                desk.deliver(raw);
-                threads.board().unfinished -= 1;
-                if desk.broken.is_some() {
+                sink.deliver(raw);
+                threads.state().unfinished -= 1;
+                if sink.broken.is_some() {
                     shared.halt(Halt::Broken);
                 }
             }
             {
                 let mut source = shared.source();
                 source.degree = governor.degree();
-                if let (true, Some(look_ahead)) = (desk.in_order(), settings.look_ahead) {
-                    source.horizon = desk.next.saturating_add(look_ahead.get());
+                if let (true, Some(look_ahead)) = (sink.in_order(), settings.look_ahead) {
+                    source.horizon = sink.next.saturating_add(look_ahead.get());
                 }
             }
             if let Some((index, object)) = stranded {
@@ -337,7 +340,7 @@ where
                 let source = shared.source();
                 source.over() && source.running == 0
             };
-            if !dispatching && is_over() && threads.board().ended.is_empty() {
+            if !dispatching && is_over() && threads.state().ended.is_empty() {
                 return;
             }
             threads.see_to_it_that_somebody_dispatches(scope);
@@ -345,13 +348,13 @@ where
             if !shared.caller.wait(|| shared.nudged.take(), until) {
                 warned = true;
                 shared.halt(Halt::Deadline);
-                let at_work = threads.board().at_work.clone();
+                let at_work = threads.state().at_work.clone();
                 for index in at_work {
                     settings.warn(Warning::Overrun { index });
                 }
             }
         }
     });
-    let shortage = threads.board().shortage.take();
+    let shortage = threads.state().shortage.take();
     Ran::of(threads.shared, shortage)
 }

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::degree::Degree;
-use crate::desk::Desk;
 use crate::discard::discard;
 use crate::outcome::{Done, Ended, Report, Rest, Tried, Verdict, Warning};
 use crate::pool::Ran;
 use crate::progress::{Listener, Progress, Reporter};
+use crate::result_sink::ResultSink;
 use crate::shared::{Halt, Raw, Shared, Source, Work};
 use crate::stop::StopToken;
 use crate::thread_pool::ThreadPool;
@@ -560,10 +560,10 @@ impl ConcurrentExecution {
             objects,
             &work,
             finisher,
-            |shared, settings, desk| match &settings.carrier {
-                Carrier::Pool => pool::run(shared, settings, None, desk),
-                Carrier::Shared(threads) => pool::run(shared, settings, Some(threads), desk),
-                Carrier::ThreadPerObject => each::run(shared, settings, 0, desk),
+            |shared, settings, sink| match &settings.carrier {
+                Carrier::Pool => pool::run(shared, settings, None, sink),
+                Carrier::Shared(threads) => pool::run(shared, settings, Some(threads), sink),
+                Carrier::ThreadPerObject => each::run(shared, settings, 0, sink),
             },
         )
     }
@@ -574,7 +574,7 @@ impl ConcurrentExecution {
         objects: I,
         work: &W,
         finisher: F,
-        run: impl FnOnce(Shared<'_, I, W>, &Settings, &mut Desk<I::Item, R, F, B>) -> Ran<I>,
+        run: impl FnOnce(Shared<'_, I, W>, &Settings, &mut ResultSink<I::Item, R, F, B>) -> Ran<I>,
     ) -> Report<I, R, B>
     where
         I: Iterator,
@@ -584,10 +584,10 @@ impl ConcurrentExecution {
         let epoch = Instant::now();
         let reporter = settings.reporter(objects.size_hint(), epoch);
         let shared = Shared::new(objects, work, &settings, epoch);
-        let mut desk = Desk::new(finisher, epoch, settings.look_ahead.is_some(), reporter);
-        let ran = run(shared, &settings, &mut desk);
-        desk.flush();
-        report(ran, desk, epoch)
+        let mut sink = ResultSink::new(finisher, epoch, settings.look_ahead.is_some(), reporter);
+        let ran = run(shared, &settings, &mut sink);
+        sink.flush();
+        report(ran, sink, epoch)
     }
 
     fn one_by_one<I: Iterator, R, F, B>(
@@ -607,7 +607,7 @@ impl ConcurrentExecution {
         let reporter = settings.reporter(objects.size_hint(), epoch);
         let shared = Shared::new(objects, &(), &settings, epoch);
         shared.source().degree = 1;
-        let mut desk = Desk::new(finisher, epoch, false, reporter);
+        let mut sink = ResultSink::new(finisher, epoch, false, reporter);
         if let Some(mut source) = shared.alone(&mut false) {
             while let Some((index, mut object)) = source.pull() {
                 let started_ns = shared.now_ns();
@@ -621,7 +621,7 @@ impl ConcurrentExecution {
                         if halts(&result) {
                             shared.halt(Halt::Failed);
                         }
-                        desk.deliver(Raw {
+                        sink.deliver(Raw {
                             index,
                             started_ns,
                             ended_ns,
@@ -634,7 +634,7 @@ impl ConcurrentExecution {
                         discard(object);
                     }
                 }
-                if desk.broken.is_some() {
+                if sink.broken.is_some() {
                     shared.halt(Halt::Broken);
                 }
                 if shared.stops() {
@@ -642,15 +642,15 @@ impl ConcurrentExecution {
                 }
             }
         }
-        desk.flush();
-        report(Ran::of(shared, None), desk, epoch)
+        sink.flush();
+        report(Ran::of(shared, None), sink, epoch)
     }
 }
 
 /// What became of it; goes on with a panic if there was one.
 pub(crate) fn report<I: Iterator, R, F, B>(
     ran: Ran<I>,
-    desk: Desk<I::Item, R, F, B>,
+    sink: ResultSink<I::Item, R, F, B>,
     epoch: Instant,
 ) -> Report<I, R, B> {
     let Ran {
@@ -668,11 +668,11 @@ pub(crate) fn report<I: Iterator, R, F, B>(
         ..
     } = source;
     if let Some(panic) = panic {
-        discard((iterator, returned, desk));
+        discard((iterator, returned, sink));
         resume_unwind(panic);
     }
     let all_started = exhausted && returned.is_empty();
-    let ended = match (desk.broken, halt) {
+    let ended = match (sink.broken, halt) {
         (Some(with), _) => Ended::Broken(with),
         (None, Some(Halt::Failed)) => Ended::Failed,
         (None, Some(Halt::Deadline)) if !all_started => Ended::Deadline,
@@ -683,9 +683,9 @@ pub(crate) fn report<I: Iterator, R, F, B>(
     };
     Report {
         ended,
-        finished: desk.finished,
+        finished: sink.finished,
         rest: Rest::new(returned, (!exhausted).then_some(iterator)),
-        unfinished: desk.unfinished,
+        unfinished: sink.unfinished,
         most_running,
         last_degree: degree,
         elapsed: epoch.elapsed(),

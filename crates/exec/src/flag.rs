@@ -1,7 +1,6 @@
-//! A flag for a sleeper at a [`Bell`](crate::bell::Bell): raised before the bell is rung, looked at by what the sleeper
-//! waits for.
+//! A flag that a sleeper at a [`Notify`](crate::notify::Notify) waits for: raised before the sleeper is notified.
 //!
-//! The bell loses no ring as long as the news is published by a sequentially consistent exchange; this type is that
+//! No notification is lost as long as the news is published by a sequentially consistent exchange; this type is that
 //! exchange. Who takes a flag down has seen all that was written before it was raised.
 
 use crate::sync::{AtomicBool, Ordering, publish_flag};
@@ -10,14 +9,14 @@ use crate::sync::{AtomicBool, Ordering, publish_flag};
 pub(crate) struct Flag(AtomicBool);
 
 impl Flag {
-    /// Raises it; ring the bell next.
+    /// Raises it; notify the sleeper next.
     pub(crate) fn raise(&self) {
         publish_flag(&self.0, true);
     }
 
     /// Takes it down: whether it was up.
     pub(crate) fn take(&self) -> bool {
-        // SeqCst: the sleeper's second look comes after its own flag (`Bell::wait`). Acquire, as part of it, pairs
+        // SeqCst: the sleeper's second look comes after its own flag (`Notify::wait`). Acquire, as part of it, pairs
         // with `raise`.
         self.0.swap(false, Ordering::SeqCst)
     }
@@ -33,7 +32,7 @@ impl Flag {
 #[cfg(all(test, loom))]
 mod loom_models {
     use super::Flag;
-    use crate::bell::Bell;
+    use crate::notify::Notify;
     use crate::ring::Ring;
     use loom::sync::{Arc, Mutex};
 
@@ -43,7 +42,7 @@ mod loom_models {
         struct Side {
             ring: Ring<u32>,
             nudged: Flag,
-            caller: Bell,
+            caller: Notify,
             running: Mutex<u32>,
         }
         let mut bounded = loom::model::Builder::new();
@@ -52,7 +51,7 @@ mod loom_models {
             let shared = Arc::new(Side {
                 ring: Ring::new(1),
                 nudged: Flag::default(),
-                caller: Bell::new(),
+                caller: Notify::new(),
                 running: Mutex::new(1),
             });
             shared.caller.attach();
@@ -62,10 +61,10 @@ mod loom_models {
                 #[allow(unsafe_code)]
                 let pushed = unsafe { theirs.ring.push(7, 1) };
                 assert!(pushed.is_ok());
-                theirs.caller.ring();
+                theirs.caller.notify();
                 *theirs.running.lock().unwrap() -= 1;
                 theirs.nudged.raise();
-                theirs.caller.ring();
+                theirs.caller.notify();
             });
             let mut results = 0;
             loop {
@@ -90,51 +89,51 @@ mod loom_models {
 
     /// `recalled`: two workers that found nothing to claim, or somebody else at the iterator, put their names down
     /// under the lock and sleep; who changes what they may claim takes the names under the same lock, raises their
-    /// flags and rings.
+    /// flags and notifies them.
     #[test]
-    fn loom_whoever_is_benched_is_recalled() {
+    fn loom_whoever_is_parked_is_recalled() {
         #[derive(Default)]
         struct Source {
             allowed: bool,
-            benched: Vec<usize>,
+            parked: Vec<usize>,
         }
         struct Side {
             source: Mutex<Source>,
-            lanes: [(Flag, Bell); 2],
+            slots: [(Flag, Notify); 2],
         }
         let mut bounded = loom::model::Builder::new();
         bounded.preemption_bound = Some(3);
         bounded.check(|| {
             let shared = Arc::new(Side {
                 source: Mutex::new(Source::default()),
-                lanes: [(Flag::default(), Bell::new()), (Flag::default(), Bell::new())],
+                slots: [(Flag::default(), Notify::new()), (Flag::default(), Notify::new())],
             });
             let workers = [0, 1].map(|number| {
                 let theirs = Arc::clone(&shared);
                 loom::thread::spawn(move || {
-                    let (recalled, bell) = &theirs.lanes[number];
-                    bell.attach();
+                    let (recalled, worker) = &theirs.slots[number];
+                    worker.attach();
                     loop {
                         {
                             let mut source = theirs.source.lock().unwrap();
                             if source.allowed {
                                 return;
                             }
-                            source.benched.push(number);
+                            source.parked.push(number);
                         }
-                        bell.wait(|| recalled.take(), None);
+                        worker.wait(|| recalled.take(), None);
                     }
                 })
             });
-            let benched = {
+            let parked = {
                 let mut source = shared.source.lock().unwrap();
                 source.allowed = true;
-                std::mem::take(&mut source.benched)
+                std::mem::take(&mut source.parked)
             };
-            for number in benched {
-                let (recalled, bell) = &shared.lanes[number];
+            for number in parked {
+                let (recalled, worker) = &shared.slots[number];
                 recalled.raise();
-                bell.ring();
+                worker.notify();
             }
             for worker in workers {
                 worker.join().unwrap();
@@ -142,16 +141,16 @@ mod loom_models {
         });
     }
 
-    /// `abandoned`: the caller leaves without looking into a full ring again; one worker that waits for room and one on
-    /// the bench both end.
+    /// `abandoned`: the caller leaves without looking into a full ring again; one worker that waits for room and one
+    /// that is parked both end.
     #[test]
     fn loom_a_caller_that_leaves_leaves_nobody_asleep() {
         struct Side {
             ring: Ring<u32>,
             abandoned: Flag,
             recalled: Flag,
-            full: Bell,
-            benched: Bell,
+            full: Notify,
+            parked: Notify,
         }
         let mut bounded = loom::model::Builder::new();
         bounded.preemption_bound = Some(3);
@@ -160,8 +159,8 @@ mod loom_models {
                 ring: Ring::new(1),
                 abandoned: Flag::default(),
                 recalled: Flag::default(),
-                full: Bell::new(),
-                benched: Bell::new(),
+                full: Notify::new(),
+                parked: Notify::new(),
             });
             let theirs = Arc::clone(&shared);
             let full = loom::thread::spawn(move || {
@@ -180,18 +179,18 @@ mod loom_models {
                 }
             });
             let theirs = Arc::clone(&shared);
-            let benched = loom::thread::spawn(move || {
-                theirs.benched.attach();
+            let parked = loom::thread::spawn(move || {
+                theirs.parked.attach();
                 theirs
-                    .benched
+                    .parked
                     .wait(|| theirs.recalled.take() || theirs.abandoned.is_up(), None);
             });
             shared.abandoned.raise();
-            for bell in [&shared.full, &shared.benched] {
-                bell.ring();
+            for worker in [&shared.full, &shared.parked] {
+                worker.notify();
             }
             full.join().unwrap();
-            benched.join().unwrap();
+            parked.join().unwrap();
         });
     }
 }

@@ -16,11 +16,11 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 
 use crate::adaptive::Governor;
-use crate::desk::Desk;
 use crate::execution::{ConcurrentExecution, Settings, report};
 use crate::outcome::{Done, Report, Tried, Verdict, Warning};
 use crate::pool::Ran;
-use crate::shared::{Claim, Halt, Hand, Raw, Shared, Who};
+use crate::result_sink::ResultSink;
+use crate::shared::{Claim, Claimed, Halt, Raw, Shared, Who};
 use crate::spawned;
 pub use crate::spawned::Task;
 use crate::trying::Sorter;
@@ -251,25 +251,25 @@ impl ConcurrentExecution {
         let shared = Shared::new(objects, &(), &settings, epoch);
         let governor = Governor::new(settings.degree, false);
         shared.source().degree = governor.degree();
-        let mut desk = Desk::new(finisher, epoch, settings.look_ahead.is_some(), reporter);
-        let mut crew = Crew {
+        let mut sink = ResultSink::new(finisher, epoch, settings.look_ahead.is_some(), reporter);
+        let mut driver = Driver {
             governor,
             settings: &settings,
             shared: &shared,
-            desk: &mut desk,
+            sink: &mut sink,
             start,
             halts,
             slots: Vec::new(),
             free: Vec::new(),
             woken: Arc::default(),
-            hand: Hand::default(),
+            claimed: Claimed::default(),
             warned: false,
             over: false,
         };
-        poll_fn(|cx| crew.poll(cx)).await;
-        drop(crew);
-        desk.flush();
-        report(Ran::of(shared, None), desk, epoch)
+        poll_fn(|cx| driver.poll(cx)).await;
+        drop(driver);
+        sink.flush();
+        report(Ran::of(shared, None), sink, epoch)
     }
 }
 
@@ -370,24 +370,25 @@ struct Slot<N> {
     started_ns: u64,
 }
 
-struct Crew<'c, 'd, I: Iterator, R, F, B, N, S, H> {
+/// Drives the futures of a call: claims objects, polls what is woken, finishes what is ready.
+struct Driver<'c, 'd, I: Iterator, R, F, B, N, S, H> {
     governor: Governor,
     settings: &'c Settings,
     shared: &'c Shared<'c, I, ()>,
-    desk: &'d mut Desk<I::Item, R, F, B>,
+    sink: &'d mut ResultSink<I::Item, R, F, B>,
     start: S,
     halts: H,
     slots: Vec<Slot<N>>,
     /// Slots without a future.
     free: Vec<usize>,
     woken: Arc<Woken>,
-    hand: Hand<I::Item>,
+    claimed: Claimed<I::Item>,
     warned: bool,
     over: bool,
 }
 
 /// A call that is dropped, or whose finisher panics, says so by its token.
-impl<I: Iterator, R, F, B, N, S, H> Drop for Crew<'_, '_, I, R, F, B, N, S, H> {
+impl<I: Iterator, R, F, B, N, S, H> Drop for Driver<'_, '_, I, R, F, B, N, S, H> {
     fn drop(&mut self) {
         if !self.over {
             self.shared.halt(Halt::Stopped);
@@ -395,7 +396,7 @@ impl<I: Iterator, R, F, B, N, S, H> Drop for Crew<'_, '_, I, R, F, B, N, S, H> {
     }
 }
 
-impl<I, R, F, B, N, S, H> Crew<'_, '_, I, R, F, B, N, S, H>
+impl<I, R, F, B, N, S, H> Driver<'_, '_, I, R, F, B, N, S, H>
 where
     I: Iterator,
     N: Future<Output = Processed<I::Item, R>>,
@@ -430,8 +431,8 @@ where
             }
             let claim = self
                 .shared
-                .claim(Who::Caller, &mut false, 1, &mut self.hand, |_| ());
-            let (Claim::Got, Some((index, object))) = (claim, self.hand.objects.pop()) else {
+                .claim(Who::Caller, &mut false, 1, &mut self.claimed, |_| ());
+            let (Claim::Got, Some((index, object))) = (claim, self.claimed.objects.pop()) else {
                 return claim;
             };
             let started_ns = self.shared.now_ns();
@@ -511,18 +512,18 @@ where
         let ended_ns = ended_ns.max(started_ns);
         self.governor.observe(started_ns, ended_ns, &self.shared.cpu);
         self.shared.source().degree = self.governor.degree();
-        self.desk.deliver(Raw {
+        self.sink.deliver(Raw {
             index,
             started_ns,
             ended_ns,
             object,
             result,
         });
-        if self.desk.broken.is_some() {
+        if self.sink.broken.is_some() {
             self.shared.halt(Halt::Broken);
         }
-        if let (true, Some(look_ahead)) = (self.desk.in_order(), self.settings.look_ahead) {
-            self.shared.source().horizon = self.desk.next.saturating_add(look_ahead.get());
+        if let (true, Some(look_ahead)) = (self.sink.in_order(), self.settings.look_ahead) {
+            self.shared.source().horizon = self.sink.next.saturating_add(look_ahead.get());
         }
     }
 

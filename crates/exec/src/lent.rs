@@ -14,11 +14,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use crate::discard::discard;
-use crate::hands::Hands;
-use crate::thread_pool::{Crew, ThreadPool};
+use crate::thread_pool::{PoolShared, ThreadPool};
+use crate::thread_source::ThreadSource;
 
 /// What a thread of a pool runs.
-pub(crate) type Job = Box<dyn FnOnce(&Crew) + Send + 'static>;
+pub(crate) type Job = Box<dyn FnOnce(&PoolShared) + Send + 'static>;
 
 /// Counts the leases of a scope.
 #[derive(Default)]
@@ -61,7 +61,7 @@ struct Lent<W> {
 }
 
 impl<W: FnOnce()> Lent<W> {
-    fn run(self, crew: &Crew) {
+    fn run(self, shared: &PoolShared) {
         let Self { work, lease } = self;
         // The work, and with it all that it borrows, is gone when this returns.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
@@ -75,7 +75,7 @@ impl<W: FnOnce()> Lent<W> {
             discard(panic);
         }
         // First free, then gone: the next call finds this thread.
-        crew.one_is_free();
+        shared.one_is_free();
         drop(lease);
     }
 }
@@ -88,7 +88,7 @@ pub(crate) struct Scope<'scope, 'env: 'scope> {
     scope: PhantomData<&'scope mut &'scope ()>,
 }
 
-impl<'scope> Hands<'scope> for Scope<'scope, '_> {
+impl<'scope> ThreadSource<'scope> for Scope<'scope, '_> {
     fn any_free(&self) -> bool {
         self.pool.any_free()
     }
@@ -98,13 +98,14 @@ impl<'scope> Hands<'scope> for Scope<'scope, '_> {
             work,
             lease: Lease::new(&self.latch),
         };
-        let job: Box<dyn FnOnce(&Crew) + Send + 'scope> = Box::new(move |crew: &Crew| lent.run(crew));
+        let job: Box<dyn FnOnce(&PoolShared) + Send + 'scope> =
+            Box::new(move |shared: &PoolShared| lent.run(shared));
         // SAFETY: only the lifetime changes. `scope` below returns, or lets a panic through, only when no lease is
         // left, and a lease is dropped after its work: whoever holds the job, running, queued or about to drop it,
         // holds it while everything that outlives `'scope` is still there. `'scope` is invariant and
         // chosen by `scope`, so that the work cannot borrow from the body's own frame. The box's memory itself, freed
         // after the lease, is nobody's loan.
-        let job = unsafe { transmute::<Box<dyn FnOnce(&Crew) + Send + 'scope>, Job>(job) };
+        let job = unsafe { transmute::<Box<dyn FnOnce(&PoolShared) + Send + 'scope>, Job>(job) };
         self.pool.start(job)
     }
 }

@@ -121,23 +121,23 @@
 //! can, while they borrow. Unless a [`ThreadPool`] is given, a call makes its threads and ends them, about 35 µs each.
 
 mod adaptive;
-mod bell;
+mod clock;
 mod degree;
-mod desk;
 mod discard;
 mod each;
 mod execution;
 mod flag;
 #[cfg(feature = "async")]
 mod futures;
-mod hands;
 mod lent;
+mod notify;
 mod order;
 mod outcome;
 mod pool;
 #[cfg(all(feature = "process", unix))]
 pub mod process;
 mod progress;
+mod result_sink;
 mod ring;
 mod shared;
 #[cfg(feature = "async")]
@@ -145,10 +145,10 @@ mod spawned;
 mod stop;
 mod sync;
 mod thread_pool;
+mod thread_source;
 mod trace;
 mod trying;
 mod up_front;
-mod watch;
 
 pub use degree::Degree;
 pub use execution::{Carrier, ConcurrentExecution, Mode, OnError};

@@ -1,22 +1,22 @@
 //! The pool for one call: who runs where, when to wake, and whether the caller works too.
 //!
-//! A **worker** claims objects, runs them and puts each result into the ring of its **lane**; the caller empties
+//! A **worker** claims objects, runs them and puts each result into the ring of its **slot**; the caller empties
 //! the rings. Waking a sleeper on another CPU costs 20 µs where handing over an item costs 10 ns, so everything here
 //! is about not waking. A worker is in one of these states:
 //!
 //! - *running*: it holds a permit, taken together with its objects;
 //! - *full*: its ring has no room; it sleeps until the caller has made some (so a finisher that blocks is
 //!   back-pressure, not memory);
-//! - *benched*: there is nothing for it to claim now: its number is not `allowed`, all permits are out, or the
+//! - *parked*: there is nothing for it to claim now: its number is not `allowed`, all permits are out, or the
 //!   objects are too far ahead of the finisher. It sleeps until it is recalled.
 //!
-//! The caller is *idle* (asleep until a bell rings), *finishing*, *listening* (idle, with workers on all CPUs but
+//! The caller is *idle* (asleep until it is notified), *finishing*, *listening* (idle, with workers on all CPUs but
 //! one, to see how short the work is), or *working*: it holds one of the *k* permits and runs processors itself
 //! between two looks at the rings. Working saves the wake-up for each result, but while the caller runs a processor,
 //! results of others wait. So it works only after a streak of service times that are small against a wake-up
 //! ([`SMALL_NS`]) and stops at a long one, unless enough short ones ([`PARDON`]) outweigh it; each time that it had to
 //! stop it asks for a longer streak. While it works in the default mode there are as many workers beside it as leave it
-//! a CPU, the rest is benched: more could only take CPUs from those. A worker that sees long service times recalls the
+//! a CPU, the rest is parked: more could only take CPUs from those. A worker that sees long service times recalls the
 //! others by itself.
 //!
 //! A worker whose turn it is at the iterator may be held up there. The caller is not: while it works beside others it
@@ -42,15 +42,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::adaptive::Governor;
-use crate::bell::Bell;
-use crate::desk::Desk;
 use crate::discard::discard;
 use crate::execution::{Mode, Settings};
 use crate::flag::Flag;
 use crate::lent;
+use crate::notify::Notify;
 use crate::outcome::Done;
+use crate::result_sink::ResultSink;
 use crate::ring::Ring;
-use crate::shared::{Claim, FEW_RESULTS, Halt, Hand, Raw, Shared, Source, Who, Work};
+use crate::shared::{Claim, Claimed, FEW_RESULTS, Halt, Raw, Shared, Source, Who, Work};
 use crate::thread_pool::ThreadPool;
 use batch::Batch;
 use caller::Caller;
@@ -66,24 +66,24 @@ const STALL: Duration = Duration::from_millis(10);
 const LONGEST_STALL: Duration = Duration::from_millis(100);
 const NO_OBJECT: usize = usize::MAX;
 
-struct Lane<O, R> {
+/// What a worker and the caller share.
+struct WorkerSlot<O, R> {
     /// Worker to caller.
     ring: Ring<Raw<O, R>>,
-    /// The worker sleeps here, full or benched.
-    bell: Bell,
+    /// Where the worker sleeps, full or parked.
+    worker: Notify,
     recalled: Flag,
     /// The index of the object at work, for the warning at a deadline.
     current: AtomicUsize,
 }
 
-/// A lane, shared by the caller and its worker.
-type SharedLane<O, R> = Arc<Lane<O, R>>;
+type SharedSlot<O, R> = Arc<WorkerSlot<O, R>>;
 
 struct Pool<'c, I: Iterator, W: Work<I::Item>> {
     shared: Shared<'c, I, W>,
     mode: Mode,
-    lanes: Mutex<Vec<SharedLane<I::Item, W::Output>>>,
-    /// The caller works and workers are benched for it.
+    slots: Mutex<Vec<SharedSlot<I::Item, W::Output>>>,
+    /// The caller works and workers are parked for it.
     narrowed: AtomicBool,
     /// The caller is gone: results have nowhere to go.
     abandoned: Flag,
@@ -112,7 +112,7 @@ pub(crate) fn run<I, W, F, B>(
     shared: Shared<'_, I, W>,
     settings: &Settings,
     threads: Option<&ThreadPool>,
-    desk: &mut Desk<I::Item, W::Output, F, B>,
+    sink: &mut ResultSink<I::Item, W::Output, F, B>,
 ) -> Ran<I>
 where
     I: Iterator + Send,
@@ -125,18 +125,18 @@ where
     let pool = Pool {
         shared,
         mode: settings.mode,
-        lanes: Mutex::new(Vec::new()),
+        slots: Mutex::new(Vec::new()),
         narrowed: AtomicBool::new(false),
         abandoned: Flag::default(),
     };
     let thread_shortage = match threads {
         None => std::thread::scope(|scope| {
             let _leaving = Leaving(&pool);
-            Caller::new(&pool, settings, governor, desk).drive(scope)
+            Caller::new(&pool, settings, governor, sink).drive(scope)
         }),
         Some(threads) => lent::scope(threads, |scope| {
             let _leaving = Leaving(&pool);
-            Caller::new(&pool, settings, governor, desk).drive(scope)
+            Caller::new(&pool, settings, governor, sink).drive(scope)
         }),
     };
     Ran::of(pool.shared, thread_shortage)
@@ -152,8 +152,8 @@ impl<I: Iterator, W: Work<I::Item>> Drop for Leaving<'_, '_, I, W> {
             pool.shared.halt(Halt::Panicked);
         }
         pool.abandoned.raise();
-        for lane in pool.lanes.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            lane.bell.ring();
+        for slot in pool.slots.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            slot.worker.notify();
         }
     }
 }
@@ -164,24 +164,24 @@ where
     I::Item: Send,
     W: Work<I::Item>,
 {
-    fn worker(&self, number: usize, lane: &Lane<I::Item, W::Output>) {
-        lane.bell.attach();
+    fn worker(&self, number: usize, slot: &WorkerSlot<I::Item, W::Output>) {
+        slot.worker.attach();
         let shared = &self.shared;
         let mut held = false;
         let mut batch = Batch::new::<Raw<I::Item, W::Output>>(self.mode);
         // Whether a long one is the second in short time; one alone is taken for the scheduler's doing.
         let mut suspicion = 0_u32;
-        let mut hand = Hand::default();
-        let mut watch = shared.watch();
+        let mut claimed = Claimed::default();
+        let mut clock = shared.clock();
         let mut meter = shared.cpu.meter();
         loop {
             let who = Who::Worker(number);
-            match shared.claim(who, &mut held, batch.want, &mut hand, |next| self.wake(next)) {
+            match shared.claim(who, &mut held, batch.want, &mut claimed, |next| self.wake(next)) {
                 Claim::Got => {}
                 Claim::Wait | Claim::Busy => {
                     shared.nudge();
-                    lane.bell
-                        .wait(|| lane.recalled.take() || self.abandoned.is_up(), None);
+                    slot.worker
+                        .wait(|| slot.recalled.take() || self.abandoned.is_up(), None);
                     continue;
                 }
                 Claim::Over => {
@@ -189,21 +189,21 @@ where
                     return;
                 }
             }
-            let begun_ns = watch.now_ns();
+            let begun_ns = clock.now_ns();
             let mut started_ns = begun_ns;
             let mut longest_ns = 0;
-            let count = hand.objects.len() as u32;
-            let mut left = hand.objects.drain(..);
+            let count = claimed.objects.len() as u32;
+            let mut left = claimed.objects.drain(..);
             while let Some((index, mut object)) = left.next() {
-                self.names(lane, index);
+                self.names(slot, index);
                 if shared.must_stop(started_ns) {
-                    lane.current.store(NO_OBJECT, Ordering::Relaxed);
+                    slot.current.store(NO_OBJECT, Ordering::Relaxed);
                     shared.give_back(std::iter::once((index, object)).chain(left.by_ref()), started_ns);
                     break;
                 }
                 let output = catch_unwind(AssertUnwindSafe(|| shared.work.run(&mut object)));
-                lane.current.store(NO_OBJECT, Ordering::Relaxed);
-                let ended_ns = watch.now_ns();
+                slot.current.store(NO_OBJECT, Ordering::Relaxed);
+                let ended_ns = clock.now_ns();
                 meter.tick(ended_ns);
                 longest_ns = longest_ns.max(ended_ns - started_ns);
                 match output {
@@ -217,7 +217,7 @@ where
                             usize::MAX
                         };
                         self.hand_over(
-                            lane,
+                            slot,
                             limit,
                             Raw {
                                 index,
@@ -252,8 +252,8 @@ where
     /// Says which object a worker is about to start. It looks whether it must stop only after that, and the caller
     /// looks who is at work only after it has stopped them: so at a deadline, whoever starts is named.
     #[inline]
-    fn names(&self, lane: &Lane<I::Item, W::Output>, index: usize) {
-        lane.current.store(index, Ordering::Relaxed);
+    fn names(&self, slot: &WorkerSlot<I::Item, W::Output>, index: usize) {
+        slot.current.store(index, Ordering::Relaxed);
         if self.shared.deadline().is_some() {
             // SeqCst: pairs with the fence in `Caller::sleep`.
             fence(Ordering::SeqCst);
@@ -261,13 +261,18 @@ where
     }
 
     #[inline]
-    fn hand_over(&self, lane: &Lane<I::Item, W::Output>, limit: usize, result: Raw<I::Item, W::Output>) {
-        let limit = limit.min(lane.ring.capacity());
+    fn hand_over(
+        &self,
+        slot: &WorkerSlot<I::Item, W::Output>,
+        limit: usize,
+        result: Raw<I::Item, W::Output>,
+    ) {
+        let limit = limit.min(slot.ring.capacity());
         let mut result = result;
         let mut looks = 0;
-        // SAFETY: a lane belongs to one worker, which runs this.
+        // SAFETY: a slot belongs to one worker, which runs this.
         #[allow(unsafe_code)]
-        while let Err(back) = unsafe { lane.ring.push(result, limit) } {
+        while let Err(back) = unsafe { slot.ring.push(result, limit) } {
             result = back;
             if self.abandoned.is_up() {
                 return discard(result);
@@ -277,10 +282,10 @@ where
                 std::hint::spin_loop();
                 continue;
             }
-            let room = || lane.ring.len() <= limit / 2 || self.abandoned.is_up();
-            lane.bell.wait(room, None);
+            let room = || slot.ring.len() <= limit / 2 || self.abandoned.is_up();
+            slot.worker.wait(room, None);
         }
-        self.shared.caller.ring();
+        self.shared.caller.notify();
     }
 
     /// Lets every worker claim again.
@@ -302,14 +307,14 @@ where
             let mut source = self.shared.source();
             let more = degree.saturating_sub(source.degree);
             source.degree = degree;
-            // While workers are benched for the caller's sake any of them may have to stay there.
+            // While workers are parked for the caller's sake any of them may have to stay there.
             let some = if source.allowed == usize::MAX {
                 more
             } else {
                 usize::MAX
             };
-            let left = source.benched.len().saturating_sub(some);
-            source.benched.split_off(left)
+            let left = source.parked.len().saturating_sub(some);
+            source.parked.split_off(left)
         };
         self.wake_all(recalled);
     }
@@ -319,11 +324,11 @@ where
     }
 
     fn wake(&self, number: usize) {
-        let lane = {
-            let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(&lanes[number])
+        let slot = {
+            let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(&slots[number])
         };
-        lane.recalled.raise();
-        lane.bell.ring();
+        slot.recalled.raise();
+        slot.worker.notify();
     }
 }

@@ -1,12 +1,12 @@
 //! Helper processes as carriers: a crash costs one object, and a processor that does not return can be ended.
 //!
 //! Owns what the caller sees. `frame` is what goes over the channel, `helper` the far end of it, `child` the near
-//! one, and `crew` the call itself.
+//! one, and `helper_pool` the call itself.
 
 mod child;
-mod crew;
 mod frame;
 mod helper;
+mod helper_pool;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -221,7 +221,9 @@ impl Processes {
             objects.into_iter(),
             &(),
             |done| finisher(done).flow(),
-            |shared, settings, desk| crew::run(&program, shared, settings, desk, |output| output, |_| false),
+            |shared, settings, sink| {
+                helper_pool::run(&program, shared, settings, sink, |output| output, |_| false)
+            },
         )
     }
 
@@ -256,8 +258,8 @@ impl Processes {
             objects.into_iter(),
             &(),
             |done| sorter.finish(done),
-            |shared, settings, desk| {
-                crew::run(&program, shared, settings, desk, flat, |output| {
+            |shared, settings, sink| {
+                helper_pool::run(&program, shared, settings, sink, flat, |output| {
                     on_error.halts(output)
                 })
             },

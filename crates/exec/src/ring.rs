@@ -5,7 +5,7 @@
 //! wrap at the word; a slot is `index & mask`.
 //!
 //! What must never exist: two threads in `push`, or two in `pop`. The type cannot say so (both take `&self`, as both
-//! ends live in one shared lane), so both are `unsafe` and the lane's owner vouches.
+//! ends live in one shared `WorkerSlot`), so both are `unsafe` and the owner of the slot vouches.
 #![allow(unsafe_code)]
 
 use std::mem::MaybeUninit;
@@ -15,16 +15,16 @@ use crate::sync::{AtomicUsize, Ordering, UnsafeCell, publish};
 /// Keeps what one side writes off the line that the other side reads.
 #[repr(align(128))]
 #[derive(Debug)]
-pub(crate) struct Apart<T>(pub(crate) T);
+pub(crate) struct CachePadded<T>(pub(crate) T);
 
 pub(crate) struct Ring<T> {
     slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
     /// Next index to write. Published by the producer, read by the consumer.
-    tail: Apart<AtomicUsize>,
+    tail: CachePadded<AtomicUsize>,
     /// The producer's last look at `head`.
-    seen_head: Apart<UnsafeCell<usize>>,
+    seen_head: CachePadded<UnsafeCell<usize>>,
     /// Next index to read. Published by the consumer, read by the producer.
-    head: Apart<AtomicUsize>,
+    head: CachePadded<AtomicUsize>,
 }
 
 // SAFETY: the ring hands each `T` from one thread to another, never a reference to one, so `T: Send` is enough. The
@@ -40,9 +40,9 @@ impl<T> Ring<T> {
             slots: (0..capacity)
                 .map(|_| UnsafeCell::new(MaybeUninit::uninit()))
                 .collect(),
-            tail: Apart(AtomicUsize::new(0)),
-            seen_head: Apart(UnsafeCell::new(0)),
-            head: Apart(AtomicUsize::new(0)),
+            tail: CachePadded(AtomicUsize::new(0)),
+            seen_head: CachePadded(UnsafeCell::new(0)),
+            head: CachePadded(AtomicUsize::new(0)),
         }
     }
 
@@ -53,7 +53,7 @@ impl<T> Ring<T> {
     /// How many items lie in the ring, for either side: exact about its own end, a moment old about the other's.
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        // SeqCst: the second look of a sleeper (`Bell::wait`) must come after its flag. Acquire, as part of it,
+        // SeqCst: the second look of a sleeper (`Notify::wait`) must come after its flag. Acquire, as part of it,
         // pairs with the other side's `publish`.
         let head = self.head.0.load(Ordering::SeqCst);
         self.tail.0.load(Ordering::SeqCst).wrapping_sub(head)
@@ -291,20 +291,20 @@ mod tests {
 #[cfg(all(test, loom))]
 mod loom_models {
     use super::*;
-    use crate::bell::Bell;
+    use crate::notify::Notify;
     use loom::sync::Arc;
 
     #[test]
     fn loom_items_cross_once_and_in_order_and_a_sleeper_is_woken() {
         loom::model(|| {
-            let shared = Arc::new((Ring::new(2), Bell::new()));
+            let shared = Arc::new((Ring::new(2), Notify::new()));
             let theirs = Arc::clone(&shared);
             shared.1.attach();
             let producer = loom::thread::spawn(move || {
                 for i in 0..2 {
                     // SAFETY: this thread alone pushes; never more than the capacity in all.
                     assert!(unsafe { theirs.0.push(i, 2) }.is_ok());
-                    theirs.1.ring();
+                    theirs.1.notify();
                 }
             });
             let mut next = 0;
@@ -358,7 +358,7 @@ mod loom_models {
         let mut bounded = loom::model::Builder::new();
         bounded.preemption_bound = Some(3);
         bounded.check(|| {
-            let shared = Arc::new((Ring::new(1), Bell::new(), Bell::new()));
+            let shared = Arc::new((Ring::new(1), Notify::new(), Notify::new()));
             let theirs = Arc::clone(&shared);
             shared.1.attach();
             let producer = loom::thread::spawn(move || {
@@ -370,7 +370,7 @@ mod loom_models {
                         item = back;
                         theirs.2.wait(|| theirs.0.len() == 0, None);
                     }
-                    theirs.1.ring();
+                    theirs.1.notify();
                 }
             });
             let mut next = 0;
@@ -383,7 +383,7 @@ mod loom_models {
                         next += 1;
                     })
                 };
-                shared.2.ring();
+                shared.2.notify();
             }
             producer.join().unwrap();
         });

@@ -13,7 +13,7 @@
 //! into the stock, and its permit to another carrier, which runs that.
 //!
 //! Lock order: no lock is held while foreign code runs. (The iterator lies in a mutex, as the safe way to reach it from
-//! the one thread that `pulling` names: it is free whenever it is locked.) Bells are rung after the lock is released.
+//! the one thread that `pulling` names: it is free whenever it is locked.) Sleepers are notified after the lock is released.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -23,14 +23,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crate::adaptive::CpuTime;
-use crate::bell::Bell;
+use crate::clock::Clock;
 use crate::discard::discard;
 use crate::execution::Settings;
 use crate::flag::Flag;
+use crate::notify::Notify;
 use crate::progress::Listener;
-use crate::ring::{Apart, Ring};
+use crate::ring::{CachePadded, Ring};
 use crate::stop::StopToken;
-use crate::watch::Watch;
 
 /// How an object is processed. One for all, or its own, with errors or without: all look the same from here.
 pub(crate) trait Work<O>: Sync {
@@ -112,15 +112,15 @@ pub(crate) enum Who {
 /// A ring for what one carrier pulls.
 type Pulled<O> = Arc<Ring<(usize, O)>>;
 
-/// The objects of a carrier.
-pub(crate) struct Hand<O> {
-    /// Claimed, and to be run.
+/// The objects that a carrier has claimed.
+pub(crate) struct Claimed<O> {
+    /// To be run.
     pub(crate) objects: Vec<(usize, O)>,
     /// Made when it first pulls more than one.
     pulled: Option<Pulled<O>>,
 }
 
-impl<O> Default for Hand<O> {
+impl<O> Default for Claimed<O> {
     fn default() -> Self {
         Self {
             objects: Vec::new(),
@@ -129,7 +129,7 @@ impl<O> Default for Hand<O> {
     }
 }
 
-impl<O> Hand<O> {
+impl<O> Claimed<O> {
     /// Room for what a worker wants, and as much for the caller.
     fn ring(&mut self) -> Pulled<O> {
         let made = || Arc::new(Ring::new(2 * most_claimed::<O>()));
@@ -155,8 +155,8 @@ pub(crate) struct Source<I: Iterator> {
     pub(crate) horizon: usize,
     pub(crate) halt: Option<Halt>,
     pub(crate) panic: Option<Box<dyn Any + Send>>,
-    /// Workers that stand down and wait to be called back, by number.
-    pub(crate) benched: Vec<usize>,
+    /// Workers for which there is nothing to claim, by number; asleep until they are recalled.
+    pub(crate) parked: Vec<usize>,
     /// Objects that were pulled and not claimed.
     stock: VecDeque<(usize, I::Item)>,
     /// Somebody asks the iterator.
@@ -188,7 +188,7 @@ impl<I: Iterator> Source<I> {
 
     /// Everybody who waits to be called.
     pub(crate) fn everybody(&mut self) -> Vec<usize> {
-        let mut all = std::mem::take(&mut self.benched);
+        let mut all = std::mem::take(&mut self.parked);
         all.append(&mut self.queued);
         all
     }
@@ -196,7 +196,7 @@ impl<I: Iterator> Source<I> {
     /// The worker, by its number, whose turn it is when there is a permit; it no longer waits.
     fn next_in_line(&mut self) -> Option<usize> {
         let allowed = self.allowed;
-        [&mut self.queued, &mut self.benched]
+        [&mut self.queued, &mut self.parked]
             .into_iter()
             .find_map(|waiting| {
                 let place = waiting.iter().rposition(|number| *number < allowed)?;
@@ -268,19 +268,19 @@ impl<I: Iterator> Source<I> {
         self.most_running = self.most_running.max(self.running);
     }
 
-    fn bench(&mut self, who: Who) {
+    fn park(&mut self, who: Who) {
         if let Who::Worker(number) = who {
-            self.benched.push(number);
+            self.parked.push(number);
         }
     }
 }
 
 pub(crate) struct Shared<'c, I: Iterator, W> {
-    source: Apart<Mutex<Source<I>>>,
+    source: CachePadded<Mutex<Source<I>>>,
     /// Reached by who has set `pulling`, and before and after the call.
-    iterator: Apart<Mutex<I>>,
+    iterator: CachePadded<Mutex<I>>,
     /// `pulling`, for whoever looks without the lock when it may be worth it to come back.
-    busy: Apart<AtomicBool>,
+    busy: CachePadded<AtomicBool>,
     pub(crate) work: &'c W,
     /// Who wants to know how far it is.
     listener: Option<&'c Listener>,
@@ -289,8 +289,8 @@ pub(crate) struct Shared<'c, I: Iterator, W> {
     pub(crate) token: &'c StopToken,
     pub(crate) epoch: Instant,
     pub(crate) deadline_ns: u64,
-    /// The caller sleeps here.
-    pub(crate) caller: Bell,
+    /// Where the caller sleeps.
+    pub(crate) caller: Notify,
     /// News for the caller other than a result.
     pub(crate) nudged: Flag,
     /// The caller has been told to look after the puller. Set by that, put down by the caller while nobody pulls.
@@ -303,10 +303,10 @@ pub(crate) struct Shared<'c, I: Iterator, W> {
 
 impl<'c, I: Iterator, W> Shared<'c, I, W> {
     pub(crate) fn new(iterator: I, work: &'c W, settings: &'c Settings, epoch: Instant) -> Self {
-        let caller = Bell::new();
+        let caller = Notify::new();
         caller.attach();
         Self {
-            source: Apart(Mutex::new(Source {
+            source: CachePadded(Mutex::new(Source {
                 exhausted: false,
                 next: 0,
                 returned: Vec::new(),
@@ -317,7 +317,7 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
                 horizon: settings.look_ahead.map_or(usize::MAX, |n| n.get()),
                 halt: None,
                 panic: None,
-                benched: Vec::new(),
+                parked: Vec::new(),
                 stock: VecDeque::new(),
                 pulling: false,
                 pulled: None,
@@ -328,8 +328,8 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
                 queued: Vec::new(),
                 awaited: false,
             })),
-            iterator: Apart(Mutex::new(iterator)),
-            busy: Apart(AtomicBool::new(false)),
+            iterator: CachePadded(Mutex::new(iterator)),
+            busy: CachePadded(AtomicBool::new(false)),
             work,
             listener: settings.listener.as_ref(),
             cpu: CpuTime::new(settings.degree),
@@ -381,8 +381,8 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
     }
 
     /// The same, for one thread that asks often.
-    pub(crate) fn watch(&self) -> Watch {
-        Watch::new(self.epoch)
+    pub(crate) fn clock(&self) -> Clock {
+        Clock::new(self.epoch)
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
@@ -405,7 +405,7 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
     /// Tells the caller that something other than a result has happened.
     pub(crate) fn nudge(&self) {
         self.nudged.raise();
-        self.caller.ring();
+        self.caller.notify();
     }
 
     /// Claims up to `want` objects from the stock, after asking the iterator for what is missing there: for more than
@@ -419,7 +419,7 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
         who: Who,
         held: &mut bool,
         want: usize,
-        hand: &mut Hand<I::Item>,
+        claimed: &mut Claimed<I::Item>,
         wake: impl FnOnce(usize),
     ) -> Claim {
         let mut source = self.source();
@@ -437,23 +437,23 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
                 break Claim::Over;
             }
             if source.refuses(who) {
-                source.bench(who);
+                source.park(who);
                 break Claim::Wait;
             }
             let there = source.there();
             let missing = there == 0 || !pulled && there < want + source.ahead;
             if missing && who != Who::Helping && source.may_be_pulled() {
-                source = self.pull(source, want, there, hand);
+                source = self.pull(source, want, there, claimed);
                 pulled = true;
                 continue;
             }
             if there > 0 {
-                source.take(who, want, &mut hand.objects);
+                source.take(who, want, &mut claimed.objects);
                 *held = true;
                 break Claim::Got;
             }
             if source.next >= source.horizon && !source.pulling {
-                source.bench(who);
+                source.park(who);
                 break Claim::Wait;
             }
             // Where nobody is at work, nobody is about to bring any.
@@ -524,13 +524,13 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
         mut source: MutexGuard<'s, Source<I>>,
         want: usize,
         there: usize,
-        hand: &mut Hand<I::Item>,
+        claimed: &mut Claimed<I::Item>,
     ) -> MutexGuard<'s, Source<I>> {
         let room = source.horizon - source.next;
         let (mut next, ahead, degree) = (source.next, source.ahead, source.degree);
         let several = source.single == 0 && want + ahead > 1;
         source.single = source.single.saturating_sub(1);
-        let ring = several.then(|| hand.ring());
+        let ring = several.then(|| claimed.ring());
         self.set_pulling(&mut source, true);
         source.pulled.clone_from(&ring);
         source.pulls += 1;

@@ -13,8 +13,8 @@ use crate::discard::discard;
 /// polled to its end by somebody else.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send + 'static>>;
 
-/// Between the task and who waits for it.
-struct Meeting<T> {
+/// A one-shot channel between the task and who waits for it.
+struct Oneshot<T> {
     state: Mutex<State<T>>,
 }
 
@@ -36,7 +36,7 @@ enum Outcome<T> {
     Unwanted,
 }
 
-impl<T> Meeting<T> {
+impl<T> Oneshot<T> {
     fn state(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -64,7 +64,7 @@ impl<T> Meeting<T> {
 struct Running<N: Future> {
     /// None when it has ended.
     future: Option<Pin<Box<N>>>,
-    meeting: Arc<Meeting<N::Output>>,
+    oneshot: Arc<Oneshot<N::Output>>,
 }
 
 impl<N: Future> Future for Running<N> {
@@ -75,7 +75,7 @@ impl<N: Future> Future for Running<N> {
         {
             // A waker is foreign code, too: it is made and dropped without the lock.
             let mut waker = Some(cx.waker().clone());
-            let mut state = running.meeting.state();
+            let mut state = running.oneshot.state();
             if matches!(state.outcome, Outcome::Unwanted) {
                 drop(state);
                 running.future = None;
@@ -93,7 +93,7 @@ impl<N: Future> Future for Running<N> {
             Err(panic) => Outcome::Panicked(panic),
         };
         discard(running.future.take());
-        running.meeting.end(outcome);
+        running.oneshot.end(outcome);
         Poll::Ready(())
     }
 }
@@ -102,13 +102,13 @@ impl<N: Future> Drop for Running<N> {
     fn drop(&mut self) {
         if let Some(future) = self.future.take() {
             discard(future);
-            self.meeting.end(Outcome::Dropped);
+            self.oneshot.end(Outcome::Dropped);
         }
     }
 }
 
 /// What stays: ends with the task's output, or with its panic.
-pub(crate) struct Awaiting<T>(Arc<Meeting<T>>);
+pub(crate) struct Awaiting<T>(Arc<Oneshot<T>>);
 
 impl<T> Future for Awaiting<T> {
     type Output = T;
@@ -152,17 +152,17 @@ where
     N: Future + Send + 'static,
     N::Output: Send + 'static,
 {
-    let meeting = Arc::new(Meeting {
+    let oneshot = Arc::new(Oneshot {
         state: Mutex::new(State {
             outcome: Outcome::None,
             awaiting: None,
             task: None,
         }),
     });
-    let awaiting = Awaiting(Arc::clone(&meeting));
+    let awaiting = Awaiting(Arc::clone(&oneshot));
     spawn(Box::pin(Running {
         future: Some(Box::pin(future)),
-        meeting,
+        oneshot,
     }));
     awaiting
 }

@@ -50,13 +50,13 @@ pub struct ThreadPool {
 /// What all handles share. The last is never dropped by a thread of the pool: such a thread runs foreign code only
 /// within a call, whose caller holds a handle until the thread has left the call.
 struct Owner {
-    crew: Arc<Crew>,
+    shared: Arc<PoolShared>,
     most: usize,
 }
 
 /// What the threads share with the handles.
 #[derive(Default)]
-pub(crate) struct Crew {
+pub(crate) struct PoolShared {
     state: Mutex<State>,
     news: Condvar,
 }
@@ -78,7 +78,7 @@ impl State {
     }
 }
 
-impl Crew {
+impl PoolShared {
     /// The lock. No foreign code runs under it.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -119,7 +119,7 @@ impl ThreadPool {
     pub fn new(threads: NonZeroUsize) -> Self {
         Self {
             owner: Arc::new(Owner {
-                crew: Arc::default(),
+                shared: Arc::default(),
                 most: threads.get(),
             }),
         }
@@ -128,21 +128,21 @@ impl ThreadPool {
     /// How many threads it has made so far.
     #[must_use]
     pub fn made(&self) -> usize {
-        self.owner.crew.state().threads.len()
+        self.owner.shared.state().threads.len()
     }
 
     pub(crate) fn any_free(&self) -> bool {
-        let state = self.owner.crew.state();
+        let state = self.owner.shared.state();
         state.free() > 0 || state.threads.len() < self.owner.most
     }
 
     /// Gives the job to a thread, a new one if need be; `false`, with the job dropped, if there may be no more.
     pub(crate) fn start(&self, job: Job) -> io::Result<bool> {
-        let mut state = self.owner.crew.state();
+        let mut state = self.owner.shared.state();
         if state.free() > 0 {
             state.jobs.push_back(job);
             drop(state);
-            self.owner.crew.news.notify_one();
+            self.owner.shared.news.notify_one();
             return Ok(true);
         }
         if state.threads.len() >= self.owner.most {
@@ -151,10 +151,10 @@ impl ThreadPool {
             drop(job);
             return Ok(false);
         }
-        let crew = Arc::clone(&self.owner.crew);
+        let shared = Arc::clone(&self.owner.shared);
         let thread = Builder::new()
             .name("exec-pool".into())
-            .spawn(move || crew.serve(job))?;
+            .spawn(move || shared.serve(job))?;
         state.threads.push(thread);
         Ok(true)
     }
@@ -163,11 +163,11 @@ impl ThreadPool {
 impl Drop for Owner {
     fn drop(&mut self) {
         let threads = {
-            let mut state = self.crew.state();
+            let mut state = self.shared.state();
             state.closing = true;
             std::mem::take(&mut state.threads)
         };
-        self.crew.news.notify_all();
+        self.shared.news.notify_all();
         for thread in threads {
             // Jobs let no panic out.
             let _ = thread.join();

@@ -110,8 +110,8 @@ impl UpFront {
         let work = self.execution.traced(work);
         let _within = work.enter();
         self.execution
-            .call(objects, &work, finisher, |shared, settings, desk| {
-                each::run(shared, settings, threads, desk)
+            .call(objects, &work, finisher, |shared, settings, sink| {
+                each::run(shared, settings, threads, sink)
             })
     }
 }

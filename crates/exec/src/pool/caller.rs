@@ -10,19 +10,19 @@ use std::{io, mem};
 
 use super::batch::Batch;
 use super::policy::{Policy, STREAK};
-use super::{LONGEST_STALL, Lane, NO_OBJECT, Pool, SMALL_NS, STALL, SharedLane};
+use super::{LONGEST_STALL, NO_OBJECT, Pool, SMALL_NS, STALL, SharedSlot, WorkerSlot};
 use crate::adaptive::{Governor, Meter};
-use crate::bell::Bell;
+use crate::clock::Clock;
 use crate::degree::cpus;
-use crate::desk::Desk;
 use crate::discard::discard;
 use crate::execution::{Mode, Settings};
 use crate::flag::Flag;
-use crate::hands::Hands;
+use crate::notify::Notify;
 use crate::outcome::{Done, Warning};
+use crate::result_sink::ResultSink;
 use crate::ring::Ring;
-use crate::shared::{Claim, Halt, Hand, Raw, Who, Work, ring_capacity};
-use crate::watch::Watch;
+use crate::shared::{Claim, Claimed, Halt, Raw, Who, Work, ring_capacity};
+use crate::thread_source::ThreadSource;
 
 /// How long the caller works without its workers when they bring it nothing, at first and at last; and how often they
 /// have to feed it before the first is enough again.
@@ -45,8 +45,8 @@ pub(super) struct Caller<'p, 'c, 'd, I: Iterator, W: Work<I::Item>, F, B> {
     pool: &'p Pool<'c, I, W>,
     settings: &'p Settings,
     governor: Governor,
-    desk: &'d mut Desk<I::Item, W::Output, F, B>,
-    lanes: Vec<SharedLane<I::Item, W::Output>>,
+    sink: &'d mut ResultSink<I::Item, W::Output, F, B>,
+    slots: Vec<SharedSlot<I::Item, W::Output>>,
     policy: Policy,
     /// There are no workers, though there should be: the caller is the only carrier.
     alone: bool,
@@ -60,9 +60,9 @@ pub(super) struct Caller<'p, 'c, 'd, I: Iterator, W: Work<I::Item>, F, B> {
     helped: bool,
     meter: Meter<'p>,
     batch: Batch,
-    hand: Hand<I::Item>,
+    claimed: Claimed<I::Item>,
     results: Vec<Raw<I::Item, W::Output>>,
-    watch: Watch,
+    clock: Clock,
     /// So many objects to come have their start read from the clock, when the caller is the only carrier.
     timed: u32,
     warned: bool,
@@ -91,7 +91,7 @@ where
         pool: &'p Pool<'c, I, W>,
         settings: &'p Settings,
         governor: Governor,
-        desk: &'d mut Desk<I::Item, W::Output, F, B>,
+        sink: &'d mut ResultSink<I::Item, W::Output, F, B>,
     ) -> Self {
         let policy = Policy::new(settings);
         Self {
@@ -99,8 +99,8 @@ where
             settings,
             meter: pool.shared.cpu.meter(),
             governor,
-            desk,
-            lanes: Vec::new(),
+            sink,
+            slots: Vec::new(),
             alone: false,
             listening: (policy.mode == Mode::Prompt).then(Instant::now),
             policy,
@@ -108,9 +108,9 @@ where
             held: false,
             helped: false,
             batch: Batch::new::<Raw<I::Item, W::Output>>(settings.mode),
-            hand: Hand::default(),
+            claimed: Claimed::default(),
             results: Vec::new(),
-            watch: pool.shared.watch(),
+            clock: pool.shared.clock(),
             timed: TIMED,
             warned: false,
             starving_ns: None,
@@ -124,7 +124,7 @@ where
     }
 
     /// Until the last object is finished. Returns why there are fewer threads than wanted, if so.
-    pub(super) fn drive<'scope, H: Hands<'scope>>(mut self, hands: &'scope H) -> Option<io::Error>
+    pub(super) fn drive<'scope, H: ThreadSource<'scope>>(mut self, threads: &'scope H) -> Option<io::Error>
     where
         'p: 'scope,
     {
@@ -137,7 +137,7 @@ where
         loop {
             self.tell();
             if let Some(since) = self.listening
-                && self.lanes.len() >= self.told.min(at_most)
+                && self.slots.len() >= self.told.min(at_most)
                 && !shared.source().over()
             {
                 let until = self.policy.trial(since);
@@ -154,11 +154,11 @@ where
                 self.workers().min(at_most).saturating_add(self.relief)
             };
             let mut made = false;
-            if self.lanes.len() < wanted && !over {
+            if self.slots.len() < wanted && !over {
                 over = shared.source().over();
-                if !over && shortage.is_none() && hands.any_free() {
-                    match self.hire(hands) {
-                        Ok(hired) => made = hired,
+                if !over && shortage.is_none() && threads.any_free() {
+                    match self.add_worker(threads) {
+                        Ok(added) => made = added,
                         Err(error) => {
                             shortage = Some(error);
                             self.listening = None;
@@ -167,7 +167,7 @@ where
                 }
                 if made {
                     self.stand_in(false);
-                } else if self.lanes.is_empty() && !over {
+                } else if self.slots.is_empty() && !over {
                     self.stand_in(true);
                 } else if self.relief > 0 && !self.policy.working && self.claim(Who::Helping) == Claim::Got {
                     // No thread for it: what lies in the stock is the caller's.
@@ -240,13 +240,13 @@ where
         let wake = |next| pool.wake(next);
         self.helped |= who == Who::Helping;
         pool.shared
-            .claim(who, &mut self.held, self.batch.want, &mut self.hand, wake)
+            .claim(who, &mut self.held, self.batch.want, &mut self.claimed, wake)
     }
 
     /// The workers bring nothing to work on: for as long as a wake-up costs it looks again. Then they are not on a CPU,
     /// or held up in the source: for a while it works without them.
     fn starve(&mut self) {
-        let now_ns = self.watch.now_ns();
+        let now_ns = self.clock.now_ns();
         if now_ns - *self.starving_ns.get_or_insert(now_ns) <= SMALL_NS {
             return;
         }
@@ -281,28 +281,28 @@ where
     }
 
     /// Makes one more worker; `false` if there is no thread for it now.
-    fn hire<'scope, H: Hands<'scope>>(&mut self, hands: &'scope H) -> io::Result<bool>
+    fn add_worker<'scope, H: ThreadSource<'scope>>(&mut self, threads: &'scope H) -> io::Result<bool>
     where
         'p: 'scope,
     {
         let pool = self.pool;
-        let number = self.lanes.len();
-        let lane = Arc::new(Lane {
+        let number = self.slots.len();
+        let slot = Arc::new(WorkerSlot {
             ring: Ring::new(ring_capacity::<Raw<I::Item, W::Output>>()),
-            bell: Bell::new(),
+            worker: Notify::new(),
             recalled: Flag::default(),
             current: AtomicUsize::new(NO_OBJECT),
         });
-        pool.lanes
+        pool.slots
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .push(Arc::clone(&lane));
-        let theirs = Arc::clone(&lane);
-        let started = hands.start(move || pool.worker(number, &theirs));
+            .push(Arc::clone(&slot));
+        let theirs = Arc::clone(&slot);
+        let started = threads.start(move || pool.worker(number, &theirs));
         if let Ok(true) = started {
-            self.lanes.push(lane);
+            self.slots.push(slot);
         } else {
-            pool.lanes.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            pool.slots.lock().unwrap_or_else(PoisonError::into_inner).pop();
         }
         started
     }
@@ -324,7 +324,7 @@ where
         let pool = self.pool;
         if self.policy.working {
             self.listening = None;
-            if self.solo_until_ns > 0 && self.watch.now_ns() >= self.solo_until_ns {
+            if self.solo_until_ns > 0 && self.clock.now_ns() >= self.solo_until_ns {
                 self.solo_until_ns = 0;
             }
         } else if mem::take(&mut self.helped) {
@@ -362,30 +362,30 @@ where
     fn drain(&mut self) -> usize {
         let Self {
             pool,
-            desk,
-            lanes,
+            sink,
+            slots,
             policy,
             governor,
             ..
         } = self;
         let before = governor.degree();
         let mut drained = 0;
-        for lane in lanes.iter() {
+        for slot in slots.iter() {
             // SAFETY: only the caller drains, and `deliver` reaches no ring.
             #[allow(unsafe_code)]
             let n = unsafe {
-                lane.ring.drain(usize::MAX, |raw| {
+                slot.ring.drain(usize::MAX, |raw| {
                     policy.observe(raw.ended_ns - raw.started_ns);
                     governor.observe(raw.started_ns, raw.ended_ns, &pool.shared.cpu);
-                    desk.deliver(raw);
-                    if desk.broken.is_some() {
+                    sink.deliver(raw);
+                    if sink.broken.is_some() {
                         pool.shared.token.stop();
                     }
                 })
             };
             if n > 0 {
                 drained += n;
-                lane.bell.ring();
+                slot.worker.notify();
             }
         }
         let now = governor.degree();
@@ -401,11 +401,11 @@ where
     /// The finisher may have broken off, or made room for objects further on.
     fn after_delivery(&mut self) {
         let pool = self.pool;
-        if self.desk.broken.is_some() {
+        if self.sink.broken.is_some() {
             pool.shared.halt(Halt::Broken);
         }
-        if let (true, Some(look_ahead)) = (self.desk.in_order(), self.settings.look_ahead) {
-            pool.shared.source().horizon = self.desk.next.saturating_add(look_ahead.get());
+        if let (true, Some(look_ahead)) = (self.sink.in_order(), self.settings.look_ahead) {
+            pool.shared.source().horizon = self.sink.next.saturating_add(look_ahead.get());
             pool.recall();
         }
     }
@@ -423,8 +423,8 @@ where
         };
         // Whoever was at work before has left its results.
         self.drain();
-        let before = self.desk.finished;
-        let begun_ns = self.watch.now_ns();
+        let before = self.sink.finished;
+        let begun_ns = self.clock.now_ns();
         let mut ended_ns = begun_ns;
         while self.policy.working && ended_ns - begun_ns < ALONE_NS {
             if shared.must_stop(ended_ns) {
@@ -435,7 +435,7 @@ where
             };
             let started_ns = if self.timed > 0 || shared.deadline().is_some() {
                 self.timed = self.timed.saturating_sub(1);
-                self.watch.now_ns()
+                self.clock.now_ns()
             } else {
                 ended_ns
             };
@@ -447,13 +447,13 @@ where
             if ended_ns - before_ns > BRIEF_NS {
                 self.timed = TIMED;
             }
-            if self.desk.broken.is_some() {
+            if self.sink.broken.is_some() {
                 break;
             }
         }
         drop(source);
         self.after_delivery();
-        self.go_alone_if_brief(self.desk.finished - before, ended_ns - begun_ns);
+        self.go_alone_if_brief(self.sink.finished - before, ended_ns - begun_ns);
         true
     }
 
@@ -461,7 +461,7 @@ where
     /// workers.
     fn go_alone_if_brief(&mut self, count: usize, took_ns: u64) {
         if count >= LONE_COUNT && took_ns < LONE_NS * count as u64 {
-            self.solo_until_ns = self.watch.now_ns() + SOLO_NS;
+            self.solo_until_ns = self.clock.now_ns() + SOLO_NS;
         }
     }
 
@@ -477,7 +477,7 @@ where
         let pool = self.pool;
         let shared = &pool.shared;
         let output = catch_unwind(AssertUnwindSafe(|| shared.work.run(&mut object)));
-        let ended_ns = self.watch.now_ns();
+        let ended_ns = self.clock.now_ns();
         self.policy.observe(ended_ns - started_ns);
         self.meter.tick(ended_ns);
         let before = self.governor.degree();
@@ -510,8 +510,8 @@ where
     /// Finishes one of the caller's own results.
     #[inline]
     fn deliver(&mut self, raw: Raw<I::Item, W::Output>) {
-        self.desk.deliver(raw);
-        if self.desk.broken.is_some() {
+        self.sink.deliver(raw);
+        if self.sink.broken.is_some() {
             self.pool.shared.token.stop();
         }
     }
@@ -520,13 +520,13 @@ where
     fn work(&mut self) {
         let pool = self.pool;
         let shared = &pool.shared;
-        let mut objects = mem::take(&mut self.hand.objects);
+        let mut objects = mem::take(&mut self.claimed.objects);
         let count = objects.len();
         let mut left = objects.drain(..);
         let mut next = left.next();
         let (mut longest_ns, mut took_ns) = (0, 0);
         while next.is_some() {
-            let begun_ns = self.watch.now_ns();
+            let begun_ns = self.clock.now_ns();
             let mut started_ns = begun_ns;
             while let Some((index, object)) = next.take() {
                 if shared.must_stop(started_ns) {
@@ -549,7 +549,7 @@ where
             self.drain();
         }
         drop(left);
-        self.hand.objects = objects;
+        self.claimed.objects = objects;
         self.batch.adapt(longest_ns, took_ns);
         self.go_alone_if_brief(count, took_ns);
     }
@@ -557,7 +557,7 @@ where
     /// Sleeps until a result or other news comes, or until then: `false` if nothing has come.
     fn listen(&self, until: Option<Instant>) -> bool {
         let pool = self.pool;
-        let news = || pool.shared.nudged.take() || self.lanes.iter().any(|lane| lane.ring.len() > 0);
+        let news = || pool.shared.nudged.take() || self.slots.iter().any(|slot| slot.ring.len() > 0);
         pool.shared.caller.wait(news, until)
     }
 
@@ -566,8 +566,8 @@ where
     fn sleep(&mut self) -> bool {
         let pool = self.pool;
         let shared = &pool.shared;
-        let lanes = &self.lanes;
-        let news = || pool.shared.nudged.take() || lanes.iter().any(|lane| lane.ring.len() > 0);
+        let slots = &self.slots;
+        let news = || pool.shared.nudged.take() || slots.iter().any(|slot| slot.ring.len() > 0);
         let deadline = if self.warned { None } else { shared.deadline() };
         let look = shared.is_watched().then(|| Instant::now() + self.stall);
         let until = match (deadline, look) {
@@ -584,8 +584,8 @@ where
         shared.halt(Halt::Deadline);
         // SeqCst: pairs with the fence in `Pool::names`.
         fence(Ordering::SeqCst);
-        for lane in &self.lanes {
-            let index = lane.current.load(Ordering::Relaxed);
+        for slot in &self.slots {
+            let index = slot.current.load(Ordering::Relaxed);
             if index != NO_OBJECT {
                 self.settings.warn(Warning::Overrun { index });
             }

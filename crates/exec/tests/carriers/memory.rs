@@ -42,7 +42,7 @@ const FEW: usize = 500;
 const MANY: usize = 20_000;
 /// Bytes of an object's result: all of them would be four megabytes.
 const RESULT: usize = 200;
-/// What full rings and the buffers of a crew may take that were not full on the other run.
+/// What full rings and the buffers of helpers may take that were not full on the other run.
 const ROOM: usize = 1 << 20;
 
 pub fn tests() -> Vec<Test> {

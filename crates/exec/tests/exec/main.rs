@@ -592,7 +592,7 @@ fn an_adaptive_degree_moves_within_its_bounds() {
     }
 }
 
-/// Short objects bring the caller to work and bench workers; then all of them must come back.
+/// Short objects bring the caller to work and park workers; then all of them must come back.
 #[test]
 fn after_short_objects_all_k_run_at_once_with_the_caller_free() {
     let barrier = Barrier::new(4);
@@ -608,7 +608,7 @@ fn after_short_objects_all_k_run_at_once_with_the_caller_free() {
     assert_eq!(report.finished, 4004);
 }
 
-/// A long object calls benched workers back, in the default mode as well: two at work, both long, and then the
+/// A long object calls parked workers back, in the default mode as well: two at work, both long, and then the
 /// rest of the long ones at once.
 #[test]
 fn short_and_long_ones_mixed_lose_nothing() {

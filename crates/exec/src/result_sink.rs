@@ -1,4 +1,4 @@
-//! The caller's desk: results come in, the finisher is called, in completion order or in the order of the objects.
+//! Where results come in: the finisher is called, in completion order or in the order of the objects.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -9,7 +9,7 @@ use crate::progress::Reporter;
 use crate::shared::Raw;
 use crate::trace;
 
-pub(crate) struct Desk<O, R, F, B> {
+pub(crate) struct ResultSink<O, R, F, B> {
     finisher: F,
     epoch: Instant,
     /// Objects finished so far.
@@ -22,7 +22,7 @@ pub(crate) struct Desk<O, R, F, B> {
     reporter: Option<Reporter>,
 }
 
-impl<O, R, F, B> Desk<O, R, F, B>
+impl<O, R, F, B> ResultSink<O, R, F, B>
 where
     F: FnMut(Done<O, R>) -> ControlFlow<B>,
 {

@@ -1,24 +1,24 @@
-//! A bell for one sleeper: anyone may ring, only its owner sleeps.
+//! An event count for one sleeper: anyone may notify, only its owner sleeps.
 //!
-//! Ringing costs a load while the owner is awake, and a wake-up (6 µs and more for the ringer when the owner's CPU
-//! has halted) only when it sleeps. No ring is lost: the owner says that it sleeps and *then* looks once more, the
-//! ringer publishes its news and *then* looks whether the owner sleeps. One of them sees the other.
+//! To notify costs a load while the owner is awake, and a wake-up (6 µs and more for the notifier when the owner's CPU
+//! has halted) only when it sleeps. No notification is lost: the owner says that it sleeps and *then* looks once more,
+//! the notifier publishes its news and *then* looks whether the owner sleeps. One of them sees the other.
 //!
 //! What must never exist: a condition for which an owner waits, changed by anything but a sequentially
-//! consistent exchange (`sync::publish`) or under a lock released before the ring.
+//! consistent exchange (`sync::publish`) or under a lock released before the notification.
 
 use std::time::Instant;
 
 use crate::sync::{AtomicBool, Ordering, Parker, publish_flag};
 
 #[derive(Debug)]
-pub(crate) struct Bell {
-    /// Set by the owner before its last look; taken back by the one ringer that wakes it.
+pub(crate) struct Notify {
+    /// Set by the owner before its last look; taken back by the one notifier that wakes it.
     asleep: AtomicBool,
     owner: Parker,
 }
 
-impl Bell {
+impl Notify {
     pub(crate) fn new() -> Self {
         Self {
             asleep: AtomicBool::new(false),
@@ -33,7 +33,7 @@ impl Bell {
 
     /// Wakes the owner if it sleeps. The caller has published its news with a `SeqCst` exchange or under a lock.
     #[inline]
-    pub(crate) fn ring(&self) {
+    pub(crate) fn notify(&self) {
         if self.asleep.load(Ordering::SeqCst) {
             self.wake();
         }

@@ -1,10 +1,10 @@
-//! A thread's own watch: the clock of the call, at a third of the price while little time passes.
+//! The call's time for one thread: at a third of the price of the system's clock while little time passes.
 //!
 //! Reading the system's clock takes 27 ns, as much as all else that an empty processor costs. The CPU's counter takes
-//! 10. So a watch reads the clock now and then (an *anchor*) and the counter in between, at the rate that it saw
+//! 10. So a `Clock` reads the system's now and then (an *anchor*) and the counter in between, at the rate that it saw
 //! between its anchors. It trusts the counter for [`REACH_NS`] and no longer: whatever the counter does on an odd
 //! machine (other rates, other CPUs, none at all), a time is wrong by no more than that, and a processor that takes
-//! longer is timed by the clock. Time never goes back on one watch.
+//! longer is timed by the system's clock. Time never goes back on one `Clock`.
 #![allow(unsafe_code)]
 
 use std::time::Instant;
@@ -23,7 +23,7 @@ struct Anchor {
     ticks: u64,
 }
 
-pub(crate) struct Watch {
+pub(crate) struct Clock {
     epoch: Instant,
     first: Option<Anchor>,
     last: Anchor,
@@ -33,7 +33,7 @@ pub(crate) struct Watch {
     shown_ns: u64,
 }
 
-impl Watch {
+impl Clock {
     /// Shows nanoseconds since `epoch`.
     pub(crate) fn new(epoch: Instant) -> Self {
         Self {
@@ -108,18 +108,18 @@ fn counter() -> u64 {
 mod tests {
     use super::*;
 
-    fn watch() -> Watch {
-        Watch::new(Instant::now())
+    fn clock() -> Clock {
+        Clock::new(Instant::now())
     }
 
     #[test]
     fn it_shows_the_clock_and_never_goes_back() {
-        let mut watch = watch();
+        let mut clock = clock();
         let mut last_ns = 0;
         for _ in 0..100_000 {
-            let before_ns = watch.epoch.elapsed().as_nanos() as u64;
-            let shown_ns = watch.now_ns();
-            let after_ns = watch.epoch.elapsed().as_nanos() as u64;
+            let before_ns = clock.epoch.elapsed().as_nanos() as u64;
+            let shown_ns = clock.now_ns();
+            let after_ns = clock.epoch.elapsed().as_nanos() as u64;
             assert!(shown_ns >= last_ns);
             assert!(
                 shown_ns + REACH_NS >= before_ns && shown_ns <= after_ns + REACH_NS,
@@ -131,10 +131,10 @@ mod tests {
 
     #[test]
     fn the_rate_comes_from_anchors_that_are_far_enough_apart() {
-        let mut watch = watch();
-        watch.anchor(Anchor { ns: 100, ticks: 0 }, true);
-        assert_eq!(watch.reach, 0);
-        watch.anchor(
+        let mut clock = clock();
+        clock.anchor(Anchor { ns: 100, ticks: 0 }, true);
+        assert_eq!(clock.reach, 0);
+        clock.anchor(
             Anchor {
                 ns: 100 + LEARN_NS,
                 ticks: 2 * LEARN_NS,
@@ -142,36 +142,36 @@ mod tests {
             true,
         );
         // Two ticks a nanosecond.
-        assert_eq!((watch.rate, watch.reach), (1 << 31, 2 * REACH_NS));
+        assert_eq!((clock.rate, clock.reach), (1 << 31, 2 * REACH_NS));
     }
 
     #[test]
     fn a_counter_that_stands_or_an_anchor_that_was_disturbed_is_not_trusted() {
-        let mut watch = watch();
-        watch.anchor(Anchor { ns: 0, ticks: 5 }, true);
-        watch.anchor(
+        let mut clock = clock();
+        clock.anchor(Anchor { ns: 0, ticks: 5 }, true);
+        clock.anchor(
             Anchor {
                 ns: 1 << 20,
                 ticks: 5,
             },
             true,
         );
-        assert_eq!(watch.reach, 0);
-        watch.anchor(
+        assert_eq!(clock.reach, 0);
+        clock.anchor(
             Anchor {
                 ns: 2 << 20,
                 ticks: 5 + (2 << 20),
             },
             true,
         );
-        assert!(watch.reach > 0);
-        watch.anchor(
+        assert!(clock.reach > 0);
+        clock.anchor(
             Anchor {
                 ns: 3 << 20,
                 ticks: 5 + (3 << 20),
             },
             false,
         );
-        assert_eq!(watch.reach, 0);
+        assert_eq!(clock.reach, 0);
     }
 }

@@ -18,11 +18,11 @@ use super::child::{Helper, Job, Program, State};
 use super::frame::{Answer, Received, Unsendable, decode, encode};
 use super::helper::monotonic_ns;
 use crate::adaptive::Governor;
-use crate::desk::Desk;
 use crate::execution::Settings;
 use crate::outcome::Done;
 use crate::pool::Ran;
-use crate::shared::{Claim, Halt, Hand, Raw, Shared, Who};
+use crate::result_sink::ResultSink;
+use crate::shared::{Claim, Claimed, Halt, Raw, Shared, Who};
 use crate::trace::Traced;
 
 /// How long a helper may take to end when it is told that there is nothing more; then it is killed.
@@ -33,7 +33,7 @@ pub(super) fn run<I, R, T, F, B>(
     program: &Program,
     shared: Shared<'_, I, ()>,
     settings: &Settings,
-    desk: &mut Desk<I::Item, T, F, B>,
+    sink: &mut ResultSink<I::Item, T, F, B>,
     flat: impl Fn(Result<R, Crash>) -> T,
     halts: impl Fn(&T) -> bool,
 ) -> Ran<I>
@@ -47,36 +47,36 @@ where
     let epoch_ns = monotonic_ns() - shared.now_ns();
     let governor = Governor::new(settings.degree, false);
     shared.source().degree = governor.degree();
-    let mut crew = Crew {
+    let mut pool = HelperPool {
         program,
         settings,
         governor,
         most: settings.degree.most(),
         shared: &shared,
-        desk,
+        sink,
         flat,
         halts,
         epoch_ns,
         helpers: Vec::new(),
         shortage: None,
-        hand: Hand::default(),
+        claimed: Claimed::default(),
         result: std::marker::PhantomData,
     };
-    crew.drive();
-    dismiss(&mut crew.helpers);
-    let thread_shortage = crew.shortage.take();
-    drop(crew);
+    pool.drive();
+    dismiss(&mut pool.helpers);
+    let thread_shortage = pool.shortage.take();
+    drop(pool);
     Ran::of(shared, thread_shortage)
 }
 
-struct Crew<'a, 'c, I: Iterator, R, T, F, B, M, H> {
+struct HelperPool<'a, 'c, I: Iterator, R, T, F, B, M, H> {
     program: &'a Program,
     settings: &'a Settings,
     governor: Governor,
     /// As many helpers at most: the highest degree, less those that could not be started.
     most: usize,
     shared: &'a Shared<'c, I, ()>,
-    desk: &'a mut Desk<I::Item, T, F, B>,
+    sink: &'a mut ResultSink<I::Item, T, F, B>,
     flat: M,
     halts: H,
     /// The start of the call on the clock of all processes.
@@ -84,12 +84,12 @@ struct Crew<'a, 'c, I: Iterator, R, T, F, B, M, H> {
     /// When it is dropped, even by a panic of the finisher, they are killed and reaped.
     helpers: Vec<Helper<I::Item>>,
     shortage: Option<io::Error>,
-    hand: Hand<I::Item>,
+    claimed: Claimed<I::Item>,
     result: std::marker::PhantomData<fn() -> R>,
 }
 
 /// When the finisher panics, the token says so.
-impl<I: Iterator, R, T, F, B, M, H> Drop for Crew<'_, '_, I, R, T, F, B, M, H> {
+impl<I: Iterator, R, T, F, B, M, H> Drop for HelperPool<'_, '_, I, R, T, F, B, M, H> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.shared.halt(Halt::Panicked);
@@ -97,7 +97,7 @@ impl<I: Iterator, R, T, F, B, M, H> Drop for Crew<'_, '_, I, R, T, F, B, M, H> {
     }
 }
 
-impl<I, R, T, F, B, M, H> Crew<'_, '_, I, R, T, F, B, M, H>
+impl<I, R, T, F, B, M, H> HelperPool<'_, '_, I, R, T, F, B, M, H>
 where
     I: Iterator,
     I::Item: Serialize,
@@ -135,8 +135,8 @@ where
                 continue;
             }
             let held = &mut self.helpers[number].held;
-            let claim = self.shared.claim(Who::Caller, held, 1, &mut self.hand, |_| ());
-            let (Claim::Got, Some((index, object))) = (claim, self.hand.objects.pop()) else {
+            let claim = self.shared.claim(Who::Caller, held, 1, &mut self.claimed, |_| ());
+            let (Claim::Got, Some((index, object))) = (claim, self.claimed.objects.pop()) else {
                 return claim;
             };
             let job = Job {
@@ -355,18 +355,18 @@ where
         if (self.halts)(&result) {
             self.shared.halt(Halt::Failed);
         }
-        self.desk.deliver(Raw {
+        self.sink.deliver(Raw {
             index: job.index,
             started_ns,
             ended_ns,
             object: job.object,
             result,
         });
-        if self.desk.broken.is_some() {
+        if self.sink.broken.is_some() {
             self.shared.halt(Halt::Broken);
         }
-        if let (true, Some(look_ahead)) = (self.desk.in_order(), self.settings.look_ahead) {
-            self.shared.source().horizon = self.desk.next.saturating_add(look_ahead.get());
+        if let (true, Some(look_ahead)) = (self.sink.in_order(), self.settings.look_ahead) {
+            self.shared.source().horizon = self.sink.next.saturating_add(look_ahead.get());
         }
     }
 }

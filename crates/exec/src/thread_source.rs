@@ -4,7 +4,7 @@ use std::io;
 use std::thread::{Builder, Scope};
 
 /// Gives threads for work that may borrow from what lives as long as `'scope`.
-pub(crate) trait Hands<'scope> {
+pub(crate) trait ThreadSource<'scope> {
     /// Whether [`start`](Self::start) has a chance now.
     fn any_free(&self) -> bool;
 
@@ -13,7 +13,7 @@ pub(crate) trait Hands<'scope> {
 }
 
 /// Threads of the call's own.
-impl<'scope> Hands<'scope> for Scope<'scope, '_> {
+impl<'scope> ThreadSource<'scope> for Scope<'scope, '_> {
     fn any_free(&self) -> bool {
         true
     }
