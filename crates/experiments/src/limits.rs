@@ -391,8 +391,8 @@ fn further(view: &View<'_>) -> Test {
     each(Quote::Largest, known).of_a_part(open.is_empty(), missing)
 }
 
-/// Threads over processes, where it can be said on which side of `most` it lies although a guard ended one number. Not a
-/// number where it cannot.
+/// Threads over processes, where it can be said on which side of `most` it lies although a guard ended one number.
+/// Otherwise it is not a number.
 fn known_ratio([threads, processes]: [f64; 2], censored: [bool; 2], most: f64) -> f64 {
     let ratio = threads / processes;
     let is_known = match censored {
