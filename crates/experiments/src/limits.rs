@@ -243,16 +243,17 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
 }
 
 /// As many as may be tried without taking from others, and what ends it where the system does not.
-fn guarded(case: Case) -> (u64, End) {
-    match room() {
-        (room, _) if room < case.count => (room, End::Others),
-        _ => (case.count, End::Count),
+const fn guarded(count: u64, room: u64) -> (u64, End) {
+    if room < count {
+        (room, End::Others)
+    } else {
+        (count, End::Count)
     }
 }
 
 /// How many can be alive, and what ended it.
 fn most(case: Case, worker: &Worker) -> Result<(u64, End), CaseError> {
-    let (count, guard) = guarded(case);
+    let (count, guard) = guarded(case.count, room().0);
     let unit = case.unit.name();
     let arguments: [&dyn ToString; 4] = [&unit, &count, &case.stack_kib, &case.address_mib];
     let found: Result<Found<Idle>, _> = IDLE.ask(worker, Stdio::null(), &arguments, deadline(case), unit);
@@ -570,9 +571,8 @@ mod tests {
 
     #[test]
     fn the_guard_ends_what_would_take_from_others() {
-        let count = room().0 + 1;
-        assert_eq!(guarded(THREADS.count(count)), (count - 1, End::Others));
-        assert_eq!(guarded(THREADS.count(1)), (1, End::Count));
+        assert_eq!(guarded(1_000, 999), (999, End::Others));
+        assert_eq!(guarded(1_000, 1_000), (1_000, End::Count));
     }
 
     #[test]
