@@ -7,6 +7,8 @@ pub const CATALOGUE: Catalogue = Catalogue(&[
     &crate::null::EXPERIMENT,
     &crate::create::EXPERIMENT,
     &crate::ring::EXPERIMENT,
+    &crate::wake::EXPERIMENT,
+    &crate::handover::EXPERIMENT,
     &crate::footprint::EXPERIMENT,
     &crate::limits::EXPERIMENT,
     &crate::crash::EXPERIMENT,

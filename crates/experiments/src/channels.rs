@@ -1,9 +1,18 @@
 //! What the experiments share in which units wake each other: the words for units, means and placement
-//! (`guests/c/channel.h`).
+//! (`guests/c/channel.h`), and the programs.
 
 use threadgauge_lab::point::refused;
 use threadgauge_lab::prelude::*;
-use threadgauge_machine::allowed_cpus;
+use threadgauge_machine::{CpuList, allowed_cpus, fingerprint};
+
+use crate::guests::{Guest, guest};
+
+/// `guests/c/ring.c`.
+pub const RING: Guest = guest!("ring");
+/// `guests/c/wake.c`.
+pub const WAKE: Guest = guest!("wake");
+/// `guests/c/handover.c`.
+pub const HANDOVER: Guest = guest!("handover");
 
 words! {
     /// What is woken.
@@ -48,6 +57,8 @@ words! {
         Eventfd = "eventfd",
         /// A word in memory, and a system call only to sleep and to wake.
         Futex = "futex",
+        /// An epoll instance, with the same counter in it.
+        Epoll = "epoll",
         /// A mutex and a condition variable of the C library.
         Condvar = "condvar",
         /// 8 bytes through a pair of Unix sockets.
@@ -68,6 +79,8 @@ words! {
         Same = "same",
         /// In turns on two CPUs of different cores, where there are such: whoever wakes, wakes another CPU.
         Across = "across",
+        /// In turns on two CPUs of one core, of all that the worker may use.
+        Sibling = "sibling",
         /// Wherever the scheduler puts them, on all.
         Free = "free",
     }
@@ -81,7 +94,7 @@ impl Placement {
     /// Says how many it must be.
     pub fn check(self, params: &Params) -> Result<(), CaseError> {
         match (self, params.int("cpus")) {
-            (Self::Same, Some(1)) | (Self::Across, Some(2)) | (Self::Free, _) => Ok(()),
+            (Self::Same, Some(1)) | (Self::Across, Some(2)) | (Self::Sibling | Self::Free, _) => Ok(()),
             (Self::Same, _) => Err(refused(params, "cpus", "1, where placement is same")),
             (Self::Across, _) => Err(refused(params, "cpus", "2, where placement is across")),
         }
@@ -91,13 +104,29 @@ impl Placement {
     ///
     /// # Errors
     ///
-    /// When they cannot be read.
+    /// Skipped where no core has two of them. Failed where they cannot be read.
     pub fn pinned(self) -> Result<String, CaseError> {
-        if self != Self::Across {
-            return Ok("-".to_owned());
+        let allowed = || allowed_cpus().map_err(|e| CaseError::failed("reading which CPUs may be used", e));
+        match self {
+            Self::Same | Self::Free => Ok("-".to_owned()),
+            Self::Across => Ok(numbers(&allowed()?)),
+            Self::Sibling => {
+                let (allowed, machine) = (allowed()?, fingerprint());
+                let cores = machine.topology.smt_siblings.unwrap_or_default().into_iter();
+                let mut of_core = cores
+                    .map(|core| core.intersection(&allowed))
+                    .filter(|cpus| cpus.len() > 1);
+                let says = "needs two CPUs of one core (SMT), and none of this run's CPUs are";
+                let pair = of_core.next().map(|cpus| CpuList::new(cpus.iter().take(2)));
+                let pair = pair.ok_or_else(|| CaseError::Skipped(says.to_owned()))?;
+                Ok(numbers(&pair))
+            }
         }
-        let cpus = allowed_cpus().map_err(|e| CaseError::failed("reading which CPUs may be used", e))?;
-        let numbers: Vec<String> = cpus.iter().map(|cpu| cpu.to_string()).collect();
-        Ok(numbers.join(","))
     }
+}
+
+/// As the programs in C read them, one by one.
+fn numbers(cpus: &CpuList) -> String {
+    let numbers: Vec<String> = cpus.iter().map(|cpu| cpu.to_string()).collect();
+    numbers.join(",")
 }

@@ -17,8 +17,10 @@ use threadgauge_results::Table;
 use threadgauge_stats::median;
 
 use crate::create::Unit;
-use crate::guests::{CRASH, figures};
+use crate::guests::{Guest, figures, guest};
 
+/// Supervises the units.
+const CRASH: Guest = guest!("crash");
 /// From the failure until the supervisor knows: the median of the trials.
 const KNOWS: Metric = metric("knows_ns", "ns");
 /// From the failure until all that was lost works again.

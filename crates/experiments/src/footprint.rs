@@ -11,9 +11,11 @@ use threadgauge_lab::refusal::{Level, shared_levels};
 use threadgauge_results::{Table, units};
 
 use crate::create::{self, Unit};
-use crate::guests::{IDLE, figures};
+use crate::guests::{Guest, figures, guest};
 use crate::ring;
 
+/// Makes the units, and reads the memory.
+pub(crate) const IDLE: Guest = guest!("idle");
 /// Memory of an idle unit: the sum of the four parts.
 const MEMORY: Metric = metric("bytes_per_unit", "B");
 const PRIVATE: Metric = metric("private_bytes_per_unit", "B");

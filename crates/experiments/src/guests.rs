@@ -23,15 +23,15 @@ use threadgauge_results::{Lack, Need};
 /// A program as it was compiled.
 #[derive(Debug)]
 pub struct Guest {
-    name: &'static str,
+    pub(crate) name: &'static str,
     /// Empty where it could not be compiled.
-    elf: &'static [u8],
-    why_missing: &'static str,
+    pub(crate) elf: &'static [u8],
+    pub(crate) why_missing: &'static str,
 }
 
 macro_rules! guest {
     ($name:literal) => {
-        Guest {
+        $crate::guests::Guest {
             name: $name,
             elf: include_bytes!(concat!(env!("OUT_DIR"), "/", $name)),
             why_missing: env!(concat!("THREADGAUGE_WITHOUT_", $name)),
@@ -39,22 +39,14 @@ macro_rules! guest {
     };
 }
 
+pub(crate) use guest;
+
 /// `guests/c/exit.c`.
 pub const EXIT: Guest = guest!("exit");
 /// `guests/c/units.c`.
 pub const UNITS: Guest = guest!("units");
 /// `guests/c/print.c`.
 pub const PRINT: Guest = guest!("print");
-/// `guests/c/ring.c`.
-pub const RING: Guest = guest!("ring");
-/// `guests/c/idle.c`.
-pub const IDLE: Guest = guest!("idle");
-/// `guests/c/limits.c`.
-pub const LIMITS: Guest = guest!("limits");
-/// `guests/c/crash.c`.
-pub const CRASH: Guest = guest!("crash");
-/// `guests/c/ids.c`.
-pub const IDS: Guest = guest!("ids");
 /// `guests/c/empty_loop.c` without optimisation.
 pub const EMPTY_LOOP_PLAIN: Guest = guest!("empty_loop_plain");
 /// The same with optimisation.
@@ -271,6 +263,7 @@ fn read<F: Figures>(text: &str) -> Result<F, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::channels::{RING, WAKE};
     use std::process::Child;
     use std::time::Instant;
     use threadgauge_lab::testing;
@@ -399,11 +392,13 @@ mod tests {
     fn a_program_that_is_killed_leaves_no_child_behind() {
         let ring = |unit: &str| started(&RING, &format!("{unit} pipe 8 0 to-other - 1000 60000000000 60"));
         // Where units are held, where others compute, and where they wake each other.
+        let wake = started(&WAKE, "process epoll 8 all 100000000 0 - 60");
         let of_each = [
             many(["300", "0"], "60"),
             many(["1", "3"], "60"),
             ring("process"),
             ring("shared-process"),
+            wake,
         ];
         for mut guest in of_each {
             let listed = format!("/proc/{0}/task/{0}/children", guest.id());

@@ -9,8 +9,10 @@ use threadgauge_lab::prelude::*;
 use threadgauge_results::Table;
 
 use crate::create::Unit;
-use crate::guests::{IDS, figures};
+use crate::guests::{Guest, figures, guest};
 
+/// Makes the units.
+const IDS: Guest = guest!("ids");
 /// How many process ids the units have.
 const PROCESS_IDS: Metric = metric("process_ids", "count");
 /// How many thread ids.

@@ -7,6 +7,7 @@ pub mod crash;
 pub mod create;
 pub mod footprint;
 pub mod foreground;
+pub mod handover;
 pub mod identity;
 pub mod limits;
 pub mod null;
@@ -15,6 +16,7 @@ pub mod print;
 pub mod probes;
 pub mod ring;
 pub mod turnaround;
+pub mod wake;
 
 mod catalogue;
 mod channels;

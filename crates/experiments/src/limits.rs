@@ -10,9 +10,11 @@ use threadgauge_lab::prelude::*;
 use threadgauge_results::{Table, claim, units};
 
 use crate::create::Unit;
-use crate::footprint::{Idle, room};
-use crate::guests::{Found, IDLE, LIMITS, figures};
+use crate::footprint::{IDLE, Idle, room};
+use crate::guests::{Found, Guest, figures, guest};
 
+/// Goes past the limits.
+const LIMITS: Guest = guest!("limits");
 /// The most units that were alive together.
 const ALIVE: Metric = metric("alive", "units");
 /// Whether a guard ended it: then the system would have allowed more.

@@ -9,8 +9,8 @@ use threadgauge_lab::prelude::*;
 use threadgauge_results::{Figure, Table, units};
 
 use crate::channels::Means::{self, Condvar, Eventfd, Futex, Tcp, Unix};
-use crate::channels::{Placement, Unit};
-use crate::guests::{Found, RING, figures};
+use crate::channels::{Placement, RING, Unit};
+use crate::guests::{Found, figures};
 
 /// Time of a hop: of reading the array, and handing the token on.
 const HOP: Metric = metric("ns_per_hop", "ns");
@@ -132,8 +132,8 @@ impl Case {
         if (case.unit == Unit::Coroutine) != (case.means == Means::Jump) {
             return wants("means", "jump for coroutines, and for them alone");
         }
-        if case.means == Means::Spin {
-            return wants("means", "one that units sleep by; `wake` has units that spin");
+        if matches!(case.means, Means::Spin | Means::Epoll) {
+            return wants("means", "one of a ring; `wake` has units that spin, and epoll");
         }
         if case.unit == Unit::Coroutine && case.placement != Placement::Same {
             return wants("placement", "same: coroutines are on one CPU");
@@ -593,7 +593,10 @@ mod tests {
                 THREADS.means(Means::Jump).params(),
                 "means is jump; it must be jump for coroutines, and for them alone",
             ),
-            (THREADS.means(Means::Spin).params(), "`wake` has units that spin"),
+            (
+                THREADS.means(Means::Spin).params(),
+                "means is spin; it must be one of a ring",
+            ),
             (
                 COROUTINES.across().params(),
                 "placement is across; it must be same: coroutines",

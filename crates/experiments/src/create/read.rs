@@ -475,7 +475,7 @@ fn costs(view: &View<'_>) -> Vec<Cost> {
         of(ENDS, "clone-vm, waited for", base(CloneVm)),
         listed("start a program", program),
         listed("fork from a process of 1 GiB", from_large),
-        listed("hand over a job, 1 CPU", of(WAKES, waits, base(Pool))),
+        of(WAKES, waits, base(Pool)),
     ];
     let mut of_each = |what: &str, changed: &dyn Fn(Case) -> Case| {
         costs.extend([Fork, CloneVm, Pthread].map(|method| of(what, method.name(), changed(base(method)))));
