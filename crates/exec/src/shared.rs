@@ -13,7 +13,8 @@
 //! into the stock, and its permit to another carrier, which runs that.
 //!
 //! Lock order: no lock is held while foreign code runs. (The iterator lies in a mutex, as the safe way to reach it from
-//! the one thread that `pulling` names: it is free whenever it is locked.) Sleepers are notified after the lock is released.
+//! the one thread that `pulling` names: it is free whenever it is locked.) Sleepers are notified
+//! after the lock is released.
 
 use std::any::Any;
 use std::collections::VecDeque;

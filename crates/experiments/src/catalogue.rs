@@ -42,13 +42,12 @@ pub fn claims_with_an_experiment() -> (usize, usize) {
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
-    use threadgauge_lab::analysis::metric_summary;
     use threadgauge_lab::claim::Test;
     use threadgauge_lab::experiment::Experiment;
     use threadgauge_lab::testing;
     use threadgauge_lab::view::View;
     use threadgauge_machine::CpuList;
-    use threadgauge_results::{Claim, Lack, Need, Verdict, claim, claims_of, decide};
+    use threadgauge_results::{Claim, Lack, MetricSummary, Need, Verdict, claim, claims_of, decide};
     use threadgauge_stats::summarise;
 
     use super::*;
@@ -193,7 +192,8 @@ mod tests {
             for metric in metrics {
                 let rounds: BTreeMap<u32, f64> = (1..=7).map(|round| (round, 1.0)).collect();
                 let summary = summarise(&[1.0; 7], testing::ALPHA).expect("ones have a summary");
-                case.summaries.insert(metric.clone(), metric_summary("", summary));
+                case.summaries
+                    .insert(metric.clone(), MetricSummary::new("", summary));
                 case.values.insert(metric.clone(), rounds.clone());
                 case.all.insert(metric.clone(), rounds);
             }

@@ -12,8 +12,7 @@ use threadgauge_results::{
     null_control, paired,
 };
 use threadgauge_stats::{
-    Better, Interval, Outcome, StoppingRule, Summary, compare_paired, null_misleads, paired_ratio, rank,
-    summarise,
+    Better, Outcome, StoppingRule, Summary, compare_paired, null_misleads, paired_ratio, rank, summarise,
 };
 
 use crate::claim::Test;
@@ -366,33 +365,12 @@ fn view_case(case: &StoredCase, samples: &[&StoredSample], alpha: f64) -> ViewCa
         let figures: Vec<f64> = all.values().copied().collect();
         if let Ok(summary) = summarise(&figures, alpha) {
             view.summaries
-                .insert(metric.name.clone(), metric_summary(&metric.unit, summary));
+                .insert(metric.name.clone(), MetricSummary::new(&metric.unit, summary));
         }
         view.values.insert(metric.name.clone(), rounds(Take::Undisturbed));
         view.all.insert(metric.name.clone(), all);
     }
     view
-}
-
-/// A summary as it stands in the results document.
-#[must_use]
-pub fn metric_summary(unit: &str, summary: Summary) -> MetricSummary {
-    MetricSummary {
-        unit: unit.to_owned(),
-        n: summary.n,
-        median: summary.median,
-        ci95: summary.ci.as_ref().map(bounds),
-        ci_level: summary.ci.map(|ci| ci.level),
-        mean: summary.mean,
-        trimmed_mean: summary.trimmed_mean,
-        min: summary.min,
-        max: summary.max,
-        cv: summary.cv,
-    }
-}
-
-const fn bounds(ci: &Interval) -> [f64; 2] {
-    [ci.low, ci.high]
 }
 
 fn case_result(case: &StoredCase, view: &ViewCase, samples: &[&StoredSample]) -> CaseResult {
@@ -492,7 +470,7 @@ fn ranking(view: &View<'_>, (title, wanted): &(String, Vec<Params>), metric: &st
             case: cases[entry.index].params.case_id(view.experiment),
             letters: entry.letters.clone(),
             ratio: against.estimate,
-            ci95: against.ci.as_ref().map(bounds),
+            ci95: against.ci.map(|ci| [ci.low, ci.high]),
         })
     });
     Some(Ranking {

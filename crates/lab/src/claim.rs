@@ -6,7 +6,7 @@
 //! figures leave it open.
 
 use threadgauge_results::{
-    Claim as Published, Condition, Evidence, Lack, Need, Quote, Range, Rounds, Verdict, decide, units,
+    Claim as Published, Condition, Evidence, Lack, Need, Quote, Range, Verdict, decide, units,
 };
 
 use crate::statistic::{Estimate, Form, Statistic};
@@ -164,7 +164,7 @@ impl Test {
             Self::Each(quote, cells) => {
                 let (read, lacks): (Vec<_>, Vec<_>) = cells
                     .iter()
-                    .map(|(name, statistic)| rounds(view, statistic).map(|of| (name.clone(), of)))
+                    .map(|(name, statistic)| view.evidence(statistic).map(|of| (name.clone(), of)))
                     .partition(Result::is_ok);
                 match lacks.into_iter().find_map(Result::err) {
                     None => {
@@ -219,22 +219,13 @@ impl Test {
     }
 }
 
-fn rounds(view: &View<'_>, statistic: &Statistic) -> Result<Rounds, Lack> {
-    Ok(Rounds {
-        by_round: view.by_round(statistic)?,
-        estimator: statistic.estimator(),
-    })
-}
-
 fn one(view: &View<'_>, statistic: &Statistic) -> Result<Evidence, Lack> {
-    if matches!(statistic.form, Form::Unpaired { .. }) {
-        return Ok(marked(view, [statistic], given(view.estimated(statistic)?)));
-    }
-    Ok(marked(
-        view,
-        [statistic],
-        Evidence::Rounds(rounds(view, statistic)?),
-    ))
+    let evidence = match &statistic.form {
+        Form::ByRound { .. } => Evidence::Rounds(view.evidence(statistic)?),
+        Form::Unpaired { .. } => given(view.estimated(statistic)?),
+        Form::Crossing { points, between } => Evidence::Curve(view.curve(points, *between)?),
+    };
+    Ok(marked(view, [statistic], evidence))
 }
 
 /// Marks evidence for which disturbed rounds count in any of its statistics.

@@ -9,7 +9,7 @@ use std::fmt;
 use std::rc::Rc;
 
 use threadgauge_results::{Finding, Params, units};
-use threadgauge_stats::Estimator;
+use threadgauge_stats::{Between, Estimate as Known, Estimator, crossing};
 
 /// A named quantity with its unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +70,11 @@ pub(crate) enum Form {
         over: Box<Statistic>,
         under: Box<Statistic>,
     },
+    /// The count from which on a ratio is below 1, chosen from the estimates over rounds.
+    Crossing {
+        points: Vec<(f64, Statistic)>,
+        between: Between,
+    },
 }
 
 pub(crate) type Formula = Rc<dyn Fn(&[f64]) -> f64>;
@@ -95,7 +100,7 @@ impl Statistic {
     ///
     /// # Panics
     ///
-    /// When one of them is a ratio of figures of different experiments, which have no rounds in common.
+    /// When one of them has no value in a round: a ratio of figures of different experiments, or a crossing.
     #[must_use]
     pub fn function(
         parts: impl IntoIterator<Item = Self>,
@@ -113,7 +118,7 @@ impl Statistic {
         let mut formulas: Vec<(usize, Formula)> = Vec::new();
         for part in parts {
             let Form::ByRound { cells, formula, .. } = part.form else {
-                panic!("figures of different experiments have no rounds in common");
+                panic!("only what has a value in each round can be combined");
             };
             formulas.push((cells.len(), formula));
             all.extend(cells);
@@ -131,6 +136,15 @@ impl Statistic {
             function(&parts)
         };
         Self::new(all, formula, estimator)
+    }
+
+    /// The count from which on a ratio is below 1, given the ratio at each of several counts, which rise.
+    #[must_use]
+    pub fn crossing(points: impl IntoIterator<Item = (f64, Self)>, between: Between) -> Self {
+        let points = points.into_iter().collect();
+        Self {
+            form: Form::Crossing { points, between },
+        }
     }
 
     /// This over `base`: a ratio by round. Between different experiments the rounds are not paired.
@@ -227,6 +241,7 @@ impl Statistic {
         match &self.form {
             Form::ByRound { cells, .. } => cells.iter().collect(),
             Form::Unpaired { over, under } => [over.cells(), under.cells()].concat(),
+            Form::Crossing { points, .. } => points.iter().flat_map(|(_, ratio)| ratio.cells()).collect(),
         }
     }
 
@@ -239,6 +254,11 @@ impl Statistic {
                 Some(formula(&values)).filter(|v| v.is_finite())
             }
             Form::Unpaired { over, under } => Some(over.of_cells(figure)? / under.of_cells(figure)?),
+            Form::Crossing { points, between } => {
+                let ratio = |(x, ratio): &(f64, Self)| Some((*x, Known::of_one(ratio.of_cells(figure)?)));
+                let points: Vec<_> = points.iter().map(ratio).collect::<Option<_>>()?;
+                Some(crossing(&points, *between).ok()?.estimate)
+            }
         }
     }
 
@@ -250,6 +270,7 @@ impl Statistic {
         match self.form {
             Form::ByRound { estimator, .. } => estimator,
             Form::Unpaired { .. } => Estimator::RATIO,
+            Form::Crossing { .. } => Estimator::Median,
         }
     }
 }
@@ -319,6 +340,14 @@ mod tests {
         let mean = Statistic::geometric_mean([2, 8].map(|n| time(n).over(time(1))));
         assert!((mean.of_cells(tenfold).unwrap() - 4.0).abs() < 1e-12);
         assert_eq!(most.of_cells(|_| None), None);
+    }
+
+    #[test]
+    fn a_crossing_is_where_a_ratio_goes_below_one() {
+        let ratio = |n: u64| (n as f64, time(4).over(time(n)));
+        let at = |between| Statistic::crossing([2, 3, 8].map(ratio), between).of_cells(tenfold);
+        assert_eq!(at(Between::Next(5.0)), Some(8.0));
+        assert!((at(Between::Interpolated).unwrap() - 4.0).abs() < 1e-12);
     }
 
     #[test]

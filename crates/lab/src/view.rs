@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use threadgauge_results::{Cost, Lack, MetricSummary, Need, Params, Take};
-use threadgauge_stats::unpaired_ratio;
+use threadgauge_results::{Cost, Curve, Lack, MetricSummary, Need, Params, Rounds, Take};
+use threadgauge_stats::{Between, unpaired_ratio};
 
 use crate::site::Profile;
 use crate::statistic::{Cell, Estimate, Form, Statistic};
@@ -108,6 +108,22 @@ impl<'a> View<'a> {
         Ok(self.by_round(statistic)?.into_values().collect())
     }
 
+    /// The values of [`by_round`](Self::by_round), and how they are estimated.
+    pub(crate) fn evidence(&self, statistic: &Statistic) -> Result<Rounds, Lack> {
+        Ok(Rounds {
+            by_round: self.by_round(statistic)?,
+            estimator: statistic.estimator(),
+        })
+    }
+
+    pub(crate) fn curve(&self, points: &[(f64, Statistic)], between: Between) -> Result<Curve, Lack> {
+        let points = points.iter().map(|(x, ratio)| Ok((*x, self.evidence(ratio)?)));
+        Ok(Curve {
+            points: points.collect::<Result<_, _>>()?,
+            between,
+        })
+    }
+
     /// Whether its cells were disturbed alike, where disturbed rounds count in [`by_round`](Self::by_round).
     #[must_use]
     pub fn disturbance(&self, statistic: &Statistic) -> Option<bool> {
@@ -115,6 +131,10 @@ impl<'a> View<'a> {
             let parts = [over, under].map(|part| self.disturbance(part));
             // Of different experiments, measured at different times.
             return parts.iter().any(Option::is_some).then_some(false);
+        }
+        if let Form::Crossing { points, .. } = &statistic.form {
+            let parts = points.iter().filter_map(|(_, ratio)| self.disturbance(ratio));
+            return parts.reduce(|all, alike| all && alike);
         }
         let count = |take| self.of_rounds(statistic, take).map_or(0, |rounds| rounds.len());
         let undisturbed = count(Take::Undisturbed);
@@ -128,7 +148,7 @@ impl<'a> View<'a> {
 
     fn of_rounds(&self, statistic: &Statistic, take: Take) -> Result<BTreeMap<u32, f64>, Lack> {
         let Form::ByRound { cells, formula, .. } = &statistic.form else {
-            let says = "figures of different experiments have no rounds in common";
+            let says = "it has no value in a round: a crossing, or figures of different experiments";
             return Err(Lack::new(Need::Figures, says));
         };
         let columns: Vec<_> = cells
@@ -152,7 +172,8 @@ impl<'a> View<'a> {
     /// What is missing, and why.
     pub fn estimated(&self, statistic: &Statistic) -> Result<Estimate, Lack> {
         let estimate = match &statistic.form {
-            Form::ByRound { estimator, .. } => estimator.estimate(&self.rounds(statistic)?, self.alpha),
+            Form::ByRound { .. } => self.evidence(statistic)?.estimate(self.alpha),
+            Form::Crossing { points, between } => self.curve(points, *between)?.estimate(self.alpha),
             Form::Unpaired { over, under } => {
                 unpaired_ratio(&self.rounds(under)?, &self.rounds(over)?, self.alpha)
             }

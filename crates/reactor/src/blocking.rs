@@ -17,7 +17,6 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, SendFlags, Shutdown};
 
-use crate::bell::Bell;
 use crate::closing::{self, LINGER};
 use crate::connection::{Connection, RECEIVE_BYTES, Turn};
 use crate::contain::contain;
@@ -31,6 +30,7 @@ use crate::protocol::{Effects, Protocol};
 use crate::server::Serving;
 use crate::stall::Stall;
 use crate::stop::{poll_once, timespec};
+use crate::wake_fd::WakeFd;
 
 /// What a thread needs to serve connections one after the other.
 #[derive(Debug)]
@@ -38,32 +38,32 @@ pub(crate) struct Worker<'a, P, H> {
     serving: &'a Serving<P>,
     counters: &'a Counters,
     halt: H,
-    desk: Box<Desk>,
+    scratch: Box<Scratch>,
 }
 
-/// What is allocated once and used for every connection. Empty in between.
+/// Scratch memory: what is allocated once and used for every connection. Empty in between.
 #[derive(Debug)]
-pub(crate) struct Desk {
+pub(crate) struct Scratch {
     /// Room for one receive, which is never cleared.
     input: Vec<u8>,
     outbox: Outbox,
     effects: Effects,
-    /// Rung when somebody has sent to the client: see [`Desk::ready`].
-    bell: Option<Arc<Bell>>,
+    /// Notified when somebody has sent to the client: see [`Scratch::ready`].
+    wake_fd: Option<Arc<WakeFd>>,
 }
 
-impl Default for Desk {
+impl Default for Scratch {
     fn default() -> Self {
         Self {
             input: Vec::with_capacity(RECEIVE_BYTES),
             outbox: Outbox::default(),
             effects: Effects::default(),
-            bell: None,
+            wake_fd: None,
         }
     }
 }
 
-impl Desk {
+impl Scratch {
     /// Makes sure of all that a connection of this protocol needs. Before it is accepted: what was accepted could
     /// otherwise take the last descriptors and then wait for one for ever.
     ///
@@ -71,8 +71,8 @@ impl Desk {
     ///
     /// If there is no descriptor.
     pub fn ready<P: Protocol>(&mut self) -> io::Result<()> {
-        if P::SHARED && self.bell.is_none() {
-            self.bell = Some(Arc::new(Bell::new()?));
+        if P::SHARED && self.wake_fd.is_none() {
+            self.wake_fd = Some(Arc::new(WakeFd::new()?));
         }
         Ok(())
     }
@@ -85,22 +85,22 @@ impl<'a, P: Protocol, H: Halt> Worker<'a, P, H> {
     }
 
     /// As [`new`](Self::new), with what another worker has left.
-    pub fn at(desk: Box<Desk>, serving: &'a Serving<P>, counters: &'a Counters, halt: H) -> Self {
+    pub fn at(scratch: Box<Scratch>, serving: &'a Serving<P>, counters: &'a Counters, halt: H) -> Self {
         Self {
             serving,
             counters,
             halt,
-            desk,
+            scratch,
         }
     }
 
-    /// As [`Desk::ready`].
+    /// As [`Scratch::ready`].
     ///
     /// # Errors
     ///
     /// If there is no descriptor.
     pub fn ready(&mut self) -> io::Result<()> {
-        self.desk.ready::<P>()
+        self.scratch.ready::<P>()
     }
 
     /// Counts in other counters from now on.
@@ -108,10 +108,10 @@ impl<'a, P: Protocol, H: Halt> Worker<'a, P, H> {
         self.counters = counters;
     }
 
-    /// Leaves its desk to the next, without descriptors: nobody knows when that will be.
-    pub fn leave(mut self) -> Box<Desk> {
-        self.desk.bell = None;
-        self.desk
+    /// Leaves its scratch memory to the next, without descriptors: nobody knows when that will be.
+    pub fn leave(mut self) -> Box<Scratch> {
+        self.scratch.wake_fd = None;
+        self.scratch
     }
 
     /// Serves a connection until it ends. Blocks until then; the stop ends it, at the latest when the drain time is
@@ -122,12 +122,12 @@ impl<'a, P: Protocol, H: Halt> Worker<'a, P, H> {
         let post = if P::SHARED {
             self.halt
                 .mail(&socket)
-                .zip(self.desk.bell.clone())
-                .map(|((mail, socket), bell)| {
-                    mail.open(id, socket, Arc::clone(&bell));
+                .zip(self.scratch.wake_fd.clone())
+                .map(|((mail, socket), wake_fd)| {
+                    mail.open(id, socket, Arc::clone(&wake_fd));
                     Post {
                         mail,
-                        bell,
+                        wake_fd,
                         held_up_by: Vec::new(),
                         stall: Stall::default(),
                         to_send: Vec::new(),
@@ -137,11 +137,11 @@ impl<'a, P: Protocol, H: Halt> Worker<'a, P, H> {
             None
         };
         let options = &self.serving.options;
-        let full_at = self.desk.outbox.full_at(options.output_limit);
+        let full_at = self.scratch.outbox.full_at(options.output_limit);
         let mut turn = Turn {
-            output: self.desk.outbox.buffer(),
+            output: self.scratch.outbox.buffer(),
             full_at,
-            effects: &mut self.desk.effects,
+            effects: &mut self.scratch.effects,
             now: &mut None,
         };
         let connection = Connection::open_on(self.serving, id, &socket, &mut turn);
@@ -150,7 +150,7 @@ impl<'a, P: Protocol, H: Halt> Worker<'a, P, H> {
             counters: self.counters,
             halt: &self.halt,
             socket: &socket,
-            desk: &mut self.desk,
+            scratch: &mut self.scratch,
             post,
             connection,
             phase: Phase::Serving,
@@ -173,7 +173,7 @@ impl<'a, P: Protocol, H: Halt> Worker<'a, P, H> {
 /// How a connection sends to others, and hears that they have sent to it.
 struct Post<'a> {
     mail: &'a Mail,
-    bell: Arc<Bell>,
+    wake_fd: Arc<WakeFd>,
     /// Connections whose clients have too much waiting: nothing is read until they have taken half.
     held_up_by: Vec<ConnectionId>,
     /// When it has a turn although they have not.
@@ -193,7 +193,7 @@ impl Post<'_> {
         if self.held_up_by.is_empty() {
             return;
         }
-        self.mail.forget_free(&mut self.held_up_by, &self.bell);
+        self.mail.forget_free(&mut self.held_up_by, &self.wake_fd);
         if self.held_up_by.is_empty() {
             self.stall.clear();
         } else if overflow == Overflow::Drop {
@@ -219,7 +219,7 @@ struct Peer<'a, P: Protocol, H: Halt> {
     socket: &'a H::Socket,
     /// Its outbox holds what waits for the client. With a post it holds only what the session has just said, and what
     /// waits is in the mail, so that others can add to it.
-    desk: &'a mut Desk,
+    scratch: &'a mut Scratch,
     post: Option<Post<'a>>,
     connection: Connection<P::Session>,
     /// How far the server's end had come when the session heard of it.
@@ -239,7 +239,7 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
     fn unsent(&self) -> usize {
         match &self.post {
             Some(post) => post.mail.waiting(self.connection.id()).bytes,
-            None => self.desk.outbox.len(),
+            None => self.scratch.outbox.len(),
         }
     }
 
@@ -248,8 +248,8 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
         match &self.post {
             Some(post) => post.mail.waiting(self.connection.id()),
             None => Waiting {
-                bytes: self.desk.outbox.len(),
-                stuck_since: self.desk.outbox.stuck_since(),
+                bytes: self.scratch.outbox.len(),
+                stuck_since: self.scratch.outbox.stuck_since(),
                 slow: false,
             },
         }
@@ -288,7 +288,7 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
         let receives = !self.is_shut_in(self.phase) && !held_up;
         self.note_silence(receives && !self.connection.refuses_input());
         let reads = receives && self.connection.wants_input();
-        let only_reads = reads && self.post.is_none() && self.desk.outbox.is_empty();
+        let only_reads = reads && self.post.is_none() && self.scratch.outbox.is_empty();
         if only_reads && H::WAKES && self.nearest(None).is_none() {
             self.receive(RecvFlags::empty());
         } else if !(reads && self.more_likely && self.receive(RecvFlags::DONTWAIT)) {
@@ -336,11 +336,11 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
         if self.post.is_some() {
             limit = limit.saturating_sub(self.unsent());
         }
-        let full_at = self.desk.outbox.full_at(limit);
+        let full_at = self.scratch.outbox.full_at(limit);
         let mut turn = Turn {
-            output: self.desk.outbox.buffer(),
+            output: self.scratch.outbox.buffer(),
             full_at,
-            effects: &mut self.desk.effects,
+            effects: &mut self.scratch.effects,
             now: &mut None,
         };
         call(&mut self.connection, &mut turn);
@@ -353,18 +353,19 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
             self.alarm = alarm.and_then(from_now);
         }
         if let Some(post) = &self.post
-            && !self.desk.outbox.is_empty()
+            && !self.scratch.outbox.is_empty()
         {
-            post.mail.append(self.connection.id(), self.desk.outbox.waiting());
-            self.desk.outbox.sent(self.desk.outbox.len());
-            self.desk.outbox.shrink();
+            post.mail
+                .append(self.connection.id(), self.scratch.outbox.waiting());
+            self.scratch.outbox.sent(self.scratch.outbox.len());
+            self.scratch.outbox.shrink();
         }
         self.forward();
     }
 
     /// Messages to others.
     fn forward(&mut self) {
-        let effects = &mut self.desk.effects;
+        let effects = &mut self.scratch.effects;
         if effects.no_messages() {
             return;
         }
@@ -373,8 +374,8 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
 
     /// Steps that may block, in the order asked for; those that their answers ask for too.
     fn do_steps(&mut self) {
-        while !self.desk.effects.jobs.is_empty() {
-            for step in std::mem::take(&mut self.desk.effects.jobs) {
+        while !self.scratch.effects.jobs.is_empty() {
+            for step in std::mem::take(&mut self.scratch.effects.jobs) {
                 let bytes = contain(step);
                 self.call(|connection, turn| connection.answered(bytes.as_deref(), turn));
             }
@@ -400,7 +401,7 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
     }
 
     fn send_own(&mut self) -> Result<bool, Errno> {
-        let outbox = &mut self.desk.outbox;
+        let outbox = &mut self.scratch.outbox;
         if outbox.is_empty() {
             return Ok(false);
         }
@@ -424,7 +425,7 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
 
     /// Receives; whether that brought anything. Blocks unless `flags` say otherwise.
     fn receive(&mut self, flags: RecvFlags) -> bool {
-        let mut input = std::mem::take(&mut self.desk.input);
+        let mut input = std::mem::take(&mut self.scratch.input);
         input.clear();
         self.counters.receives.add(1);
         let received = net::recv(self.socket, spare_capacity(&mut input), flags);
@@ -447,7 +448,7 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(_) => self.fail(),
         }
-        self.desk.input = input;
+        self.scratch.input = input;
         received.is_ok()
     }
 
@@ -496,12 +497,12 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
         }
     }
 
-    /// Waits for the client, and beside it for the post's bell or what the [`Halt`] wants to be watched. What came of
+    /// Waits for the client, and for the post's `WakeFd` or what the [`Halt`] wants to be watched. What came of
     /// the client.
     fn wait_for(&self, interest: PollFlags, until: Option<Instant>) -> PollFlags {
         let (watched, watched_until) = self.halt.watch();
         let beside = match &self.post {
-            Some(post) => Some(post.bell.as_fd()),
+            Some(post) => Some(post.wake_fd.as_fd()),
             None => watched,
         };
         let client = PollFd::new(self.socket, interest);
@@ -525,7 +526,7 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
             match &self.post {
                 Some(post) => {
                     self.counters.other_calls.add(1);
-                    post.bell.quiet();
+                    post.wake_fd.clear();
                 }
                 None => self.halt.noticed(),
             }
@@ -551,7 +552,7 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
             .min_by_key(|&(at, _)| at)
     }
 
-    /// Counts, and leaves the desk as it was found.
+    /// Counts, and leaves the scratch memory as it was found.
     fn close(mut self) {
         self.counters.messages.add(self.connection.messages());
         if matches!(
@@ -560,13 +561,13 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
         ) {
             self.linger();
         }
-        let effects = &mut self.desk.effects;
+        let effects = &mut self.scratch.effects;
         let reason = self.connection.close(effects);
         closing::prepare(self.socket, reason, self.counters);
         deliver(effects, self.post.as_mut(), self.counters);
         effects.forget_jobs();
         self.counters.closed(reason);
-        self.desk.outbox.sent(self.desk.outbox.len());
+        self.scratch.outbox.sent(self.scratch.outbox.len());
     }
 
     /// A client that broke the rules may still be sending. To close now would have its kernel drop the answer that
@@ -582,9 +583,9 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
         let until = Instant::now() + LINGER;
         while self.halt.phase() == Phase::Serving && Instant::now() < until {
             self.wait_for(PollFlags::IN, Some(until));
-            self.desk.input.clear();
+            self.scratch.input.clear();
             self.counters.receives.add(1);
-            let input = spare_capacity(&mut self.desk.input);
+            let input = spare_capacity(&mut self.scratch.input);
             match net::recv(self.socket, input, RecvFlags::DONTWAIT) {
                 Ok((0, _)) => return,
                 Ok((count, _)) => self.counters.bytes_in.add(count as u64),
@@ -600,13 +601,13 @@ fn deliver(effects: &mut Effects, post: Option<&mut Post<'_>>, counters: &Counte
     match post {
         Some(post) => post.mail.deliver(
             effects,
-            &post.bell,
+            &post.wake_fd,
             &mut post.held_up_by,
             &mut post.to_send,
             counters,
         ),
         None => {
-            counters.undeliverable.add(effects.letters.len() as u64);
+            counters.undeliverable.add(effects.messages.len() as u64);
             effects.clear_messages();
         }
     }

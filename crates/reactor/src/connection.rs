@@ -589,7 +589,7 @@ mod tests {
         let mut bench = Bench::new();
         bench.received(&b"tell\n".repeat(8));
         for delivered in [5_000, 3_000] {
-            assert_eq!(bench.effects.letters.len(), delivered);
+            assert_eq!(bench.effects.messages.len(), delivered);
             assert_eq!(bench.connection.is_interrupted(), delivered == 5_000);
             bench.effects.clear_messages();
             bench.turn(|connection, turn| connection.resume(turn));

@@ -196,9 +196,10 @@ impl Counter {
 #[allow(unsafe_code)]
 unsafe impl Shareable for Counters {}
 
-/// The blocks of a server: as many as it may ever need, of which memory is taken for those alone that are used.
+/// The counters of a server in blocks, one for each writer: as many as it may ever need, of which memory is taken for
+/// those alone that are used.
 #[derive(Debug)]
-pub(crate) struct Board {
+pub(crate) struct CounterBlocks {
     blocks: Shared<Counters>,
     /// How many blocks, from the first on, anybody has asked for: nobody looks at the others, which would make them
     /// take memory.
@@ -213,7 +214,7 @@ struct Begun(AtomicUsize);
 #[allow(unsafe_code)]
 unsafe impl Shareable for Begun {}
 
-impl Board {
+impl CounterBlocks {
     /// One block for each of `writers`.
     ///
     /// # Errors
@@ -266,11 +267,11 @@ mod tests {
 
     #[test]
     fn blocks_are_added_up() {
-        let board = Board::new(2).expect("memory");
-        board.block(0).accepted.add(2);
-        board.block(1).accepted.add(3);
-        board.block(1).closed(CloseReason::Idle);
-        let totals = board.totals();
+        let counters = CounterBlocks::new(2).expect("memory");
+        counters.block(0).accepted.add(2);
+        counters.block(1).accepted.add(3);
+        counters.block(1).closed(CloseReason::Idle);
+        let totals = counters.totals();
         assert_eq!(totals.accepted, 5);
         assert_eq!((totals.closed(CloseReason::Idle), totals.all_closed()), (1, 1));
         assert!(
@@ -282,12 +283,12 @@ mod tests {
 
     #[test]
     fn nobody_looks_at_blocks_that_were_not_asked_for() {
-        let board = Board::new(1_000).expect("memory");
-        assert!(board.used().is_empty() && board.parts().is_empty());
-        board.block(2).accepted.add(1);
-        board.block(0).accepted.add(1);
-        assert_eq!(board.used().len(), 3);
-        assert_eq!((board.totals().accepted, board.parts().len()), (2, 2));
+        let counters = CounterBlocks::new(1_000).expect("memory");
+        assert!(counters.used().is_empty() && counters.parts().is_empty());
+        counters.block(2).accepted.add(1);
+        counters.block(0).accepted.add(1);
+        assert_eq!(counters.used().len(), 3);
+        assert_eq!((counters.totals().accepted, counters.parts().len()), (2, 2));
     }
 
     #[test]

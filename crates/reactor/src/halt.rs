@@ -3,7 +3,8 @@
 //! A thread that blocks in `recv` cannot look at a pipe as well, and to ask `poll` before each receive would cost a
 //! system call per message. So whoever stops the server shuts the worker's socket down for receiving: the call returns
 //! at once, also if it had not begun. [`Halt`] is the worker's side of that. Where connections send to each other a
-//! worker waits for its bell as well, which can say so too; there the socket stays open until the drain time is over.
+//! worker waits for its `WakeFd` as well, which can say so too; there the socket stays open until the drain time is
+//! over.
 
 use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -40,7 +41,7 @@ pub(crate) trait Halt {
     type Socket: AsFd;
 
     /// Whether a call on the socket that blocks returns when the phase goes on: the socket is then shut down, for
-    /// receiving in [`Phase::Draining`] and altogether in [`Phase::Over`]. With [`mail`](Self::mail) a bell wakes
+    /// receiving in [`Phase::Draining`] and altogether in [`Phase::Over`]. With [`mail`](Self::mail) a `WakeFd` wakes
     /// instead, and only [`Phase::Over`] shuts down. If not, [`watch`](Self::watch) says what to wait for beside the
     /// client.
     const WAKES: bool;

@@ -2,7 +2,6 @@
 #![doc = include_str!("../README.md")]
 
 mod back_off;
-mod bell;
 mod blocking;
 mod catalogue;
 mod closing;
@@ -14,10 +13,10 @@ mod error;
 mod fork;
 mod halt;
 mod id;
-mod letters;
 mod listen;
 mod lock;
 mod mail;
+mod multicast;
 mod options;
 mod outbox;
 mod pool;
@@ -34,6 +33,7 @@ mod sync;
 pub mod testing;
 mod trace;
 mod waiting;
+mod wake_fd;
 
 pub use catalogue::{BuiltIn, Visitor};
 pub use counters::{CloseReason, Totals};
@@ -41,7 +41,7 @@ pub use design::{About, AtOnce, Design, Memory};
 pub use error::Error;
 pub use id::ConnectionId;
 pub use options::{Overflow, Placement, Sends, Setting};
-pub use protocol::{Io, Job, Letter, Protocol, Session};
+pub use protocol::{Composed, Io, Job, Protocol, Session};
 pub use rooms::{Member, Rooms};
 pub use server::{Bound, Meter, Server};
 pub use stop::Stop;

@@ -3,7 +3,7 @@
 //! Each connection has a box with what waits for its client, under a lock. A sender appends to the boxes of all
 //! receivers, and then sends from those that were empty, on the receivers' sockets and without waiting: so in the usual
 //! case nobody has to be woken. What a client does not take at once stays in its box, and the thread that serves it is
-//! woken by its bell to wait for the client. Bytes leave a box in the order in which they came, and under its lock.
+//! woken by its `WakeFd` to wait for the client. Bytes leave a box in the order in which they came, and under its lock.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,12 +12,12 @@ use std::time::Instant;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 
-use crate::bell::Bell;
 use crate::counters::Counters;
 use crate::id::ConnectionId;
 use crate::options::{Options, Overflow};
 use crate::outbox::Outbox;
 use crate::protocol::Effects;
+use crate::wake_fd::WakeFd;
 
 /// The boxes of a server's connections, by slot.
 #[derive(Debug)]
@@ -36,11 +36,11 @@ struct MailBox {
     socket: Arc<OwnedFd>,
     outbox: Outbox,
     /// Wakes the thread that serves it.
-    bell: Arc<Bell>,
+    wake_fd: Arc<WakeFd>,
     /// The client has too much waiting, and the server drops such.
     slow: bool,
     /// Wake the threads that read no more until this client has taken half.
-    held_up: Vec<Arc<Bell>>,
+    held_up: Vec<Arc<WakeFd>>,
 }
 
 /// The state of a box.
@@ -65,13 +65,13 @@ impl Mail {
         }
     }
 
-    /// A connection can be sent to from now on, by the thread that `bell` wakes and by others.
-    pub fn open(&self, id: ConnectionId, socket: Arc<OwnedFd>, bell: Arc<Bell>) {
+    /// A connection can be sent to from now on, by the thread that `wake_fd` wakes and by others.
+    pub fn open(&self, id: ConnectionId, socket: Arc<OwnedFd>, wake_fd: Arc<WakeFd>) {
         *self.lock(id) = Some(MailBox {
             id,
             socket,
             outbox: Outbox::default(),
-            bell,
+            wake_fd,
             slow: false,
             held_up: Vec::new(),
         });
@@ -129,16 +129,16 @@ impl Mail {
     }
 
     /// Delivers the messages of `effects`, and leaves none. Adds to `held_up_by` the receivers that have too much
-    /// waiting for them to read more from the sender, whom `bell` will wake. `to_send` is empty before and after.
+    /// waiting for them to read more from the sender, whom `wake_fd` will wake. `to_send` is empty before and after.
     pub fn deliver(
         &self,
         effects: &mut Effects,
-        bell: &Arc<Bell>,
+        wake_fd: &Arc<WakeFd>,
         held_up_by: &mut Vec<ConnectionId>,
         to_send: &mut Vec<ConnectionId>,
         counters: &Counters,
     ) {
-        for (receivers, _, parts) in effects.letters.iter() {
+        for (receivers, _, parts) in effects.messages.iter() {
             for &to in receivers {
                 let mut place = self.lock(to);
                 let Some(mail) = place.as_mut().filter(|mail| mail.id == to && !mail.slow) else {
@@ -153,14 +153,14 @@ impl Mail {
                     mail.slow = true;
                     counters.undeliverable.add(parts.messages.into());
                     counters.other_calls.add(1);
-                    mail.bell.ring();
+                    mail.wake_fd.notify();
                     continue;
                 }
                 parts.append_to(mail.outbox.buffer());
                 counters.deliveries.add(parts.messages.into());
                 if mail.outbox.len() > self.holds_up_above && !held_up_by.contains(&to) {
                     held_up_by.push(to);
-                    mail.held_up.push(Arc::clone(bell));
+                    mail.held_up.push(Arc::clone(wake_fd));
                     counters.held_up.add(1);
                 }
             }
@@ -175,14 +175,14 @@ impl Mail {
             let _ = mail.send(self.limit, counters);
             if !mail.outbox.is_empty() {
                 counters.other_calls.add(1);
-                mail.bell.ring();
+                mail.wake_fd.notify();
             }
         }
     }
 
-    /// Forgets of these receivers those that hold up nobody any more. Of the others, `bell` hears again: each is woken
-    /// once, and another may have been quicker to fill the box.
-    pub fn forget_free(&self, held_up_by: &mut Vec<ConnectionId>, bell: &Arc<Bell>) {
+    /// Forgets of these receivers those that hold up nobody any more. Of the others, `wake_fd` is notified again: each
+    /// is woken once, and another may have been quicker to fill the box.
+    pub fn forget_free(&self, held_up_by: &mut Vec<ConnectionId>, wake_fd: &Arc<WakeFd>) {
         held_up_by.retain(|&id| {
             let mut place = self.lock(id);
             let full = place
@@ -191,8 +191,8 @@ impl Mail {
             let Some(mail) = full else {
                 return false;
             };
-            if !mail.held_up.iter().any(|other| Arc::ptr_eq(other, bell)) {
-                mail.held_up.push(Arc::clone(bell));
+            if !mail.held_up.iter().any(|other| Arc::ptr_eq(other, wake_fd)) {
+                mail.held_up.push(Arc::clone(wake_fd));
             }
             true
         });
@@ -202,7 +202,7 @@ impl Mail {
     pub fn wake_all(&self) {
         for place in &self.boxes {
             if let Some(mail) = &*place.lock().unwrap_or_else(PoisonError::into_inner) {
-                mail.bell.ring();
+                mail.wake_fd.notify();
             }
         }
     }
@@ -244,8 +244,8 @@ impl MailBox {
 
     /// Nobody is held up by it any more.
     fn release(&mut self) {
-        for bell in self.held_up.drain(..) {
-            bell.ring();
+        for wake_fd in self.held_up.drain(..) {
+            wake_fd.notify();
         }
     }
 }
@@ -261,14 +261,14 @@ mod tests {
     use crate::protocol::{Asked, Io};
 
     /// A connection and its client.
-    fn connect(mail: &Mail, slot: u32) -> (ConnectionId, Arc<Bell>, UnixStream) {
+    fn connect(mail: &Mail, slot: u32) -> (ConnectionId, Arc<WakeFd>, UnixStream) {
         let (ours, client) = UnixStream::pair().expect("a pair");
-        let (id, bell) = (
+        let (id, wake_fd) = (
             ConnectionId::new(0, 0, slot),
-            Arc::new(Bell::new().expect("a bell")),
+            Arc::new(WakeFd::new().expect("a wake_fd")),
         );
-        mail.open(id, Arc::new(ours.into()), Arc::clone(&bell));
-        (id, bell, client)
+        mail.open(id, Arc::new(ours.into()), Arc::clone(&wake_fd));
+        (id, wake_fd, client)
     }
 
     fn mail(overflow: Overflow) -> Mail {
@@ -298,8 +298,8 @@ mod tests {
     fn each_senders_messages_arrive_whole_and_in_order_also_if_the_client_is_slow() {
         const MESSAGES: u32 = 5_000;
         let mail = mail(Overflow::Wait);
-        let (to, bell, mut client) = connect(&mail, 0);
-        let (mail, bell) = (&mail, &bell);
+        let (to, wake_fd, mut client) = connect(&mail, 0);
+        let (mail, wake_fd) = (&mail, &wake_fd);
         std::thread::scope(|scope| {
             let senders: Vec<_> = (1..4)
                 .map(|slot| {
@@ -312,7 +312,7 @@ mod tests {
                             mail.deliver(&mut effects, &own, &mut held_up_by, &mut Vec::new(), &counters);
                             while !held_up_by.is_empty() {
                                 own.wait();
-                                own.quiet();
+                                own.clear();
                                 mail.forget_free(&mut held_up_by, &own);
                             }
                         }
@@ -320,7 +320,7 @@ mod tests {
                     })
                 })
                 .collect();
-            // The thread that serves the receiver: it waits for its bell, then for its client.
+            // The thread that serves the receiver: it waits to be notified, then for its client.
             scope.spawn(move || {
                 let counters = Counters::default();
                 let deadline = Instant::now() + Duration::from_secs(120);
@@ -330,7 +330,7 @@ mod tests {
                     std::thread::yield_now();
                 }
                 assert!(mail.close(to, true));
-                let _ = bell;
+                let _ = wake_fd;
             });
             let mut text = String::new();
             client.read_to_string(&mut text).expect("all");

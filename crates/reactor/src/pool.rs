@@ -8,10 +8,10 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use crate::bell::Bell;
 use crate::counters::Counters;
 use crate::options::Options;
 use crate::shared::{Shareable, Shared};
+use crate::wake_fd::WakeFd;
 
 /// How many workers a pool has by default: as in Stevens' comparison.
 const WORKERS: RangeInclusive<usize> = 15..=15;
@@ -44,8 +44,8 @@ enum State {
 #[derive(Debug)]
 pub(crate) struct Scoreboard {
     slots: Shared<Slot>,
-    /// Rung when nobody is idle any more.
-    bell: Bell,
+    /// Notified when nobody is idle any more.
+    wake_fd: WakeFd,
     /// Whether the pool can grow.
     sized: bool,
 }
@@ -76,14 +76,14 @@ impl Scoreboard {
     pub fn new(workers: &RangeInclusive<usize>) -> io::Result<Self> {
         Ok(Self {
             slots: Shared::zeroed(*workers.end())?,
-            bell: Bell::new()?,
+            wake_fd: WakeFd::new()?,
             sized: workers.start() < workers.end(),
         })
     }
 
-    /// Rung when the last idle worker has found work, if the pool can grow.
-    pub fn bell(&self) -> &Bell {
-        &self.bell
+    /// Notified when the last idle worker has found work, if the pool can grow.
+    pub fn wake_fd(&self) -> &WakeFd {
+        &self.wake_fd
     }
 
     /// The worker has nothing to do.
@@ -97,7 +97,7 @@ impl Scoreboard {
         self.set(slot, State::Busy);
         if self.sized && !(0..self.slots.len()).any(|other| self.is(other, State::Idle)) {
             counters.other_calls.add(1);
-            self.bell.ring();
+            self.wake_fd.notify();
         }
     }
 
@@ -156,7 +156,7 @@ impl Scoreboard {
 
     fn set(&self, slot: usize, state: State) {
         // Sequentially consistent, with the loads in `is`: of two workers that turn busy at once, the later in this
-        // order sees both, and rings.
+        // order sees both, and notifies.
         self.slots[slot].0.store(state as u32, SeqCst);
     }
 
@@ -180,7 +180,7 @@ pub(crate) struct Sizing {
 /// What to do about a pool's size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// Nothing until the bell rings, a worker ends or, if given, this time has passed.
+    /// Nothing until the descriptor is notified, a worker ends or, if given, this time has passed.
     None(Option<Duration>),
     /// Make one.
     Grow,
@@ -301,20 +301,20 @@ mod tests {
     #[test]
     fn the_bell_rings_with_the_last_idle_one() {
         let counters = Counters::default();
-        let board = Scoreboard::new(&(1..=3)).expect("memory");
-        board.idle(0);
-        board.idle(1);
-        assert_eq!(board.free(), Some(2));
-        board.busy(0, &counters);
+        let scoreboard = Scoreboard::new(&(1..=3)).expect("memory");
+        scoreboard.idle(0);
+        scoreboard.idle(1);
+        assert_eq!(scoreboard.free(), Some(2));
+        scoreboard.busy(0, &counters);
         assert_eq!(counters.other_calls.get(), 0);
-        board.busy(1, &counters);
+        scoreboard.busy(1, &counters);
         assert_eq!(counters.other_calls.get(), 1);
-        assert_eq!(board.counts(), Counts { idle: 0, busy: 2 });
-        assert_eq!(board.retire(None), None);
-        board.idle(0);
-        assert_eq!(board.retire(Some(0)), None);
-        assert_eq!(board.retire(None), Some(0));
-        assert_eq!(board.retiring().collect::<Vec<_>>(), [0]);
-        assert_eq!(board.counts(), Counts { idle: 0, busy: 2 });
+        assert_eq!(scoreboard.counts(), Counts { idle: 0, busy: 2 });
+        assert_eq!(scoreboard.retire(None), None);
+        scoreboard.idle(0);
+        assert_eq!(scoreboard.retire(Some(0)), None);
+        assert_eq!(scoreboard.retire(None), Some(0));
+        assert_eq!(scoreboard.retiring().collect::<Vec<_>>(), [0]);
+        assert_eq!(scoreboard.counts(), Counts { idle: 0, busy: 2 });
     }
 }

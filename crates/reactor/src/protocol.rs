@@ -42,7 +42,7 @@ use std::time::{Duration, Instant, SystemTime};
 use crate::contain::contain;
 use crate::counters::CloseReason;
 use crate::id::ConnectionId;
-use crate::letters::{Letters, Number};
+use crate::multicast::{Multicast, Number};
 
 pub use line::first_line;
 
@@ -174,14 +174,14 @@ impl Io<'_> {
 
     /// [`send_to`](Self::send_to) for each of `receivers`, keeping the bytes once.
     pub fn send_to_all(&mut self, receivers: impl IntoIterator<Item = ConnectionId>, bytes: &[u8]) {
-        let letter = self.compose(&[bytes], &[]);
-        self.post_to_all(letter, receivers);
+        let composed = self.compose(&[bytes], &[]);
+        self.post_to_all(composed, receivers);
     }
 
     /// Keeps a message of which each receiver gets `head`, something of its own, and `tail`. Each is given in pieces
     /// to be joined. Nobody gets it before [`post`](Self::post).
-    pub fn compose(&mut self, head: &[&[u8]], tail: &[&[u8]]) -> Letter {
-        Letter(self.effects.letters.compose(head, tail))
+    pub fn compose(&mut self, head: &[&[u8]], tail: &[&[u8]]) -> Composed {
+        Composed(self.effects.messages.compose(head, tail))
     }
 
     /// Puts another message, given in pieces, behind one that was composed and that nobody was sent: receivers get
@@ -191,8 +191,8 @@ impl Io<'_> {
     ///
     /// If another was composed or sent since, or [`rested`](Session::rested) was called.
     #[inline]
-    pub fn extend(&mut self, letter: Letter, message: &[&[u8]]) {
-        self.effects.letters.extend(letter.0, message);
+    pub fn extend(&mut self, composed: Composed, message: &[&[u8]]) {
+        self.effects.messages.extend(composed.0, message);
     }
 
     /// Sends a message that was composed since the session [rested](Session::rested), as [`send_to`](Self::send_to)
@@ -202,15 +202,15 @@ impl Io<'_> {
     ///
     /// If it was composed before; or another message is sent.
     #[inline]
-    pub fn post(&mut self, letter: Letter, to: ConnectionId, own: &[u8]) {
+    pub fn post(&mut self, composed: Composed, to: ConnectionId, own: &[u8]) {
         if to == self.id {
             // In order with what is sent by `send`.
             self.effects
-                .letters
-                .parts_of(letter.0, own)
+                .messages
+                .parts_of(composed.0, own)
                 .append_to(self.output);
         } else {
-            self.effects.letters.send(letter.0, to, own);
+            self.effects.messages.send(composed.0, to, own);
         }
     }
 
@@ -220,15 +220,15 @@ impl Io<'_> {
     ///
     /// As [`post`](Self::post).
     #[inline]
-    pub fn post_to_all(&mut self, letter: Letter, receivers: impl IntoIterator<Item = ConnectionId>) {
+    pub fn post_to_all(&mut self, composed: Composed, receivers: impl IntoIterator<Item = ConnectionId>) {
         let (own, mut to_own) = (self.id, 0);
         let others = receivers.into_iter().filter(|&to| {
             to_own += usize::from(to == own);
             to != own
         });
-        self.effects.letters.send_to_all(letter.0, others);
+        self.effects.messages.send_to_all(composed.0, others);
         for _ in 0..to_own {
-            self.post(letter, own, b"");
+            self.post(composed, own, b"");
         }
     }
 
@@ -289,13 +289,13 @@ pub(crate) struct Asked {
 
 /// A message of which each receiver gets something of its own: see [`Io::compose`].
 #[derive(Clone, Copy, Debug)]
-pub struct Letter(Number);
+pub struct Composed(Number);
 
 /// What sessions have asked for beyond their own connections: kept for reuse, so that a message costs no allocation.
 #[derive(Default)]
 pub(crate) struct Effects {
     /// Messages to other connections.
-    pub letters: Letters<ConnectionId>,
+    pub messages: Multicast<ConnectionId>,
     /// Steps that may block, of the session called last.
     pub jobs: Vec<Job>,
 }
@@ -308,12 +308,12 @@ const MOST_MESSAGES: usize = 4 * 1024;
 impl Effects {
     /// Whether nothing is to be delivered and then forgotten.
     pub fn no_messages(&self) -> bool {
-        self.letters.is_empty()
+        self.messages.is_empty()
     }
 
     /// Whether so much is sent that it is delivered before a session says more: a few bytes to many are many bytes.
     pub fn are_many(&self) -> bool {
-        self.letters.bytes() >= KEPT_BYTES || self.letters.len() >= MOST_MESSAGES
+        self.messages.bytes() >= KEPT_BYTES || self.messages.len() >= MOST_MESSAGES
     }
 
     /// Forgets the steps, which nobody is going to do.
@@ -325,14 +325,14 @@ impl Effects {
 
     /// Forgets the messages, once they are delivered.
     pub fn clear_messages(&mut self) {
-        self.letters.clear(KEPT_BYTES);
+        self.messages.clear(KEPT_BYTES);
     }
 }
 
 impl std::fmt::Debug for Effects {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Effects")
-            .field("letters", &self.letters)
+            .field("messages", &self.messages)
             .field("jobs", &self.jobs.len())
             .finish()
     }

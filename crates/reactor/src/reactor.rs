@@ -4,7 +4,7 @@
 //! can be read, what can be written, times, and tasks from other threads. [`ReactorManager`] says which of several
 //! loops reads from a handle and which writes to it.
 //!
-//! The event-driven designs are made of these: `serving` is the handler that serves connections, `crew` starts the
+//! The event-driven designs are made of these: `serving` is the handler that serves connections, `loops` starts the
 //! loops and ends them, `mail` is what they say to each other, and `slots` bounds how many connections there are.
 
 mod accepting;
@@ -13,25 +13,25 @@ mod ahead_test;
 mod arriving;
 mod balance;
 mod completions;
-pub(crate) mod crew;
 mod event_loop;
-pub(crate) mod hall;
 pub(crate) mod headcount;
 mod inbox;
 pub(crate) mod joins;
+pub(crate) mod loops;
 mod mail;
 mod manager;
 mod moving;
 #[cfg(test)]
 mod moving_test;
 mod peer;
+pub(crate) mod peer_table;
 mod reading;
 mod serving;
 pub(crate) mod slots;
 pub(crate) mod timers;
 mod writing;
 
-pub(crate) use crew::{Acceptors, Kernel};
+pub(crate) use loops::{Acceptors, Kernel};
 
 pub use event_loop::{Handler, Interest, Mailbox, Reactor, Readiness, Token};
 pub use manager::ReactorManager;

@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::counters::{Board, Totals};
+use crate::counters::{CounterBlocks, Totals};
 use crate::design::Design;
 use crate::error::Error;
 use crate::id::ConnectionId;
@@ -170,7 +170,7 @@ impl<P: Protocol> Server<P> {
         } = self;
         let listener = Listener::bind(address, options.backlog)?;
         protocol.listens(listener.address());
-        let board = Board::new(options.max_connections.max(MOST_UNITS) + 2)
+        let counters = CounterBlocks::new(options.max_connections.max(MOST_UNITS) + 2)
             .map_err(Error::io("making memory for the counters"))?;
         Ok(Bound {
             serving: Serving {
@@ -178,7 +178,7 @@ impl<P: Protocol> Server<P> {
                 protocol: Arc::new(protocol),
                 listener,
                 options,
-                board: Arc::new(board),
+                counters: Arc::new(counters),
                 waiting: Waiting::default(),
                 stop: None,
             },
@@ -256,13 +256,13 @@ impl<P: Protocol> Bound<P> {
 
     /// How many processes, threads or loops it serves with, in words, the defaults of its design included; none where
     /// the design leaves no choice.
-    pub fn crew(&self) -> Option<String> {
+    pub fn workers(&self) -> Option<String> {
         (self.serving.design.about().made_of)(&self.serving.options)
     }
 
     /// To read the counters while it runs.
     pub fn meter(&self) -> Meter {
-        Meter(Arc::clone(&self.serving.board))
+        Meter(Arc::clone(&self.serving.counters))
     }
 
     /// To see how much waits for its clients while it runs. Of designs in separate address spaces, and of those where
@@ -291,13 +291,13 @@ impl<P: Protocol> Bound<P> {
         let outcome = design(&self.serving);
         self.serving.waiting.forget();
         outcome?;
-        Ok(self.serving.board.totals())
+        Ok(self.serving.counters.totals())
     }
 }
 
 /// Reads a server's counters, at any time and from any thread.
 #[derive(Clone, Debug)]
-pub struct Meter(Arc<Board>);
+pub struct Meter(Arc<CounterBlocks>);
 
 impl Meter {
     /// What has been counted until now.
@@ -320,7 +320,7 @@ pub(crate) struct Serving<P> {
     pub listener: Listener,
     pub options: Options,
     /// A block of counters for each worker, thread or connection slot that a design can have, and two more.
-    pub board: Arc<Board>,
+    pub counters: Arc<CounterBlocks>,
     /// A design says there how it can be asked, if connections are in one address space.
     pub waiting: Waiting,
     stop: Option<Stop>,

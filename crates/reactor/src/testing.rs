@@ -212,7 +212,7 @@ impl<P: Protocol> Rehearsal<P> {
     }
 
     fn deliver(&mut self) {
-        for (receivers, _, parts) in self.effects.letters.iter() {
+        for (receivers, _, parts) in self.effects.messages.iter() {
             for &to in receivers {
                 match self.clients.get_mut(to.slot() as usize) {
                     Some(client) if client.connection.as_ref().is_some_and(|it| it.ending().is_none()) => {

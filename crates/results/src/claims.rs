@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use serde::Deserialize;
-use threadgauge_stats::{Estimate, Estimator, StatsError};
+use threadgauge_stats::{Between, Estimate, Estimator, StatsError, crossing};
 
 use crate::Lack;
 
@@ -149,11 +149,35 @@ impl Rounds {
     }
 }
 
+/// A ratio at several counts, by round: where it goes below 1 is chosen from the estimates.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Curve {
+    /// Count and ratio, by rising count.
+    pub points: Vec<(f64, Rounds)>,
+    /// What stands for a crossing between two counts.
+    pub between: Between,
+}
+
+impl Curve {
+    /// The count from which on the ratio is below 1, with an interval of level 1 − `alpha` or better.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Estimator::estimate`] and [`crossing`].
+    pub fn estimate(&self, alpha: f64) -> Result<Estimate, StatsError> {
+        let point = |(x, rounds): &(f64, Rounds)| Ok((*x, rounds.estimate(alpha)?));
+        let points: Result<Vec<_>, StatsError> = self.points.iter().map(point).collect();
+        crossing(&points?, self.between)
+    }
+}
+
 /// What the samples say about a claim's statistic.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Evidence {
     /// The statistic of each round.
     Rounds(Rounds),
+    /// The count from which on a ratio is below 1.
+    Curve(Curve),
     /// A statistic of each of several cells by round: every cell must satisfy the rule.
     Each {
         /// Which cell to quote.

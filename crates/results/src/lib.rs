@@ -16,7 +16,7 @@ mod store;
 pub mod units;
 mod verdict;
 
-pub use claims::{Claim, Condition, Evidence, Quote, Range, Rounds, claim, claims, claims_of};
+pub use claims::{Claim, Condition, Curve, Evidence, Quote, Range, Rounds, claim, claims, claims_of};
 pub use compare::{
     ALPHA, Compared, RunData, compare, false_alarms, machine_differences, null_control, paired,
 };

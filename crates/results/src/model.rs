@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use threadgauge_stats::Summary;
 
 use crate::{Disturbed, Params};
 
@@ -229,6 +230,25 @@ pub struct MetricSummary {
     pub max: f64,
     /// Standard deviation over mean; null below 2 rounds or at a mean of 0.
     pub cv: Option<f64>,
+}
+
+impl MetricSummary {
+    /// A summary in the document's words.
+    #[must_use]
+    pub fn new(unit: &str, summary: Summary) -> Self {
+        Self {
+            unit: unit.to_owned(),
+            n: summary.n,
+            median: summary.median,
+            ci95: summary.ci.map(|ci| [ci.low, ci.high]),
+            ci_level: summary.ci.map(|ci| ci.level),
+            mean: summary.mean,
+            trimmed_mean: summary.trimmed_mean,
+            min: summary.min,
+            max: summary.max,
+            cv: summary.cv,
+        }
+    }
 }
 
 /// Two cases of one run, paired by round; or one case of two runs.

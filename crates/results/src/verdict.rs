@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use threadgauge_stats::{StatsError, holm, jointly_beyond};
+use threadgauge_stats::{Estimate, StatsError, holm, jointly_beyond};
 
 use crate::units::{Scale, figure};
 use crate::{Claim, Condition, Evidence, Finding, Quote, Range, Rounds, Verdict};
@@ -125,7 +125,8 @@ impl Error {
 
 fn judge(evidence: &Evidence, unit: &str, range: Range, error: Error) -> Judgement {
     match evidence {
-        Evidence::Rounds(rounds) => of_rounds(rounds, range, error),
+        Evidence::Rounds(rounds) => of_one(|alpha| rounds.estimate(alpha), range, error),
+        Evidence::Curve(curve) => of_one(|alpha| curve.estimate(alpha), range, error),
         Evidence::Each { quote, cells } => of_cells(*quote, cells, unit, range, error),
         Evidence::Estimate { value, ci95 } => Judgement {
             measured: Some(*value),
@@ -195,26 +196,28 @@ fn inconclusive(reason: String) -> Judgement {
     }
 }
 
-fn of_rounds(rounds: &Rounds, range: Range, error: Error) -> Judgement {
-    let interval = |alpha| {
-        let estimate = rounds.estimate(alpha)?;
-        Ok((estimate.estimate, estimate.ci.map(|ci| [ci.low, ci.high])))
-    };
-    let both = interval(error.interval).and_then(|shown| Ok((shown, interval(error.refuting)?.1)));
-    let ((measured, shown), refuting) = match both {
+/// One estimate over rounds, as its interval has it at the level of what is left to err.
+fn of_one(estimate: impl Fn(f64) -> Result<Estimate, StatsError>, range: Range, error: Error) -> Judgement {
+    let both = estimate(error.interval).and_then(|shown| Ok((shown, estimate(error.refuting)?.ci)));
+    let (
+        Estimate {
+            estimate: measured,
+            ci,
+            n,
+        },
+        refuting,
+    ) = match both {
         Ok(both) => both,
-        Err(e) => {
-            let e: StatsError = e;
-            return inconclusive(format!("it cannot be estimated: {e}"));
-        }
+        Err(e) => return inconclusive(format!("it cannot be estimated: {e}")),
     };
+    let [shown, refuting] = [ci, refuting].map(|ci| ci.map(|ci| [ci.low, ci.high]));
     let Some(shown) = shown else {
         return Judgement {
             measured: Some(measured),
             ..inconclusive(format!(
                 "{} rounds are needed for an interval, and there {}",
                 rounds_for(1, error.interval),
-                are(rounds.by_round.len())
+                are(n)
             ))
         };
     };

@@ -1,4 +1,4 @@
-//! Lines and crossings: how a cost grows, where two designs change places, and how two orders agree.
+//! Lines: how a cost grows, and how two orders agree.
 
 use crate::StatsError;
 use crate::error::{finite, paired};
@@ -37,43 +37,6 @@ pub fn slope(x: &[f64], y: &[f64]) -> Result<f64, StatsError> {
         .map(|(x, y)| (x - centre_x) * (y - centre_y))
         .sum();
     Ok(together / spread)
-}
-
-/// The least `x` at which a ratio crosses 1, in the unit of `x`: where two designs change places.
-///
-/// Points may come in any order. Between two of them the logarithm of the ratio is taken to be a
-/// straight line over the logarithm of `x`, as fits counts that double. A ratio that touches 1 and
-/// turns back has not crossed. `None` without a crossing, and also where lengths differ or a value
-/// is not finite and above 0: a missing point may hide one.
-///
-/// ```
-/// use threadgauge_stats::crossing;
-///
-/// let threads = [1.0, 4.0, 16.0];
-/// assert_eq!(crossing(&threads, &[0.5, 0.5, 2.0]).map(f64::round), Some(8.0));
-/// assert_eq!(crossing(&threads, &[0.5, 0.6, 0.7]), None);
-/// ```
-#[must_use]
-pub fn crossing(x: &[f64], ratio: &[f64]) -> Option<f64> {
-    let usable = |v: &f64| v.is_finite() && *v > 0.0;
-    if x.len() != ratio.len() || !x.iter().all(usable) || !ratio.iter().all(usable) {
-        return None;
-    }
-    let mut points: Vec<(f64, f64)> = x.iter().zip(ratio).map(|(x, r)| (x.ln(), r.ln())).collect();
-    points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let mut side: Option<(f64, f64)> = None; // the last point off 1
-    let mut touched = None; // where 1 was reached since
-    for (x, r) in points {
-        if r == 0.0 {
-            touched = touched.or(Some(x));
-            continue;
-        }
-        if let Some((x0, r0)) = side.filter(|(_, r0)| (*r0 < 0.0) != (r < 0.0)) {
-            return Some(touched.unwrap_or(x0 - r0 * (x - x0) / (r - r0)).exp());
-        }
-        (side, touched) = (Some((x, r)), None);
-    }
-    None
 }
 
 /// How the pairs of positions agree.
@@ -161,27 +124,6 @@ mod tests {
         let x = [10.0, 8.0, 13.0, 9.0, 11.0, 14.0, 6.0, 4.0, 12.0, 7.0, 5.0];
         let y = [8.04, 6.95, 7.58, 8.81, 8.33, 9.96, 7.24, 4.26, 10.84, 4.82, 5.68];
         assert!((slope(&x, &y).expect("finite") - 0.500_09).abs() < 1e-5);
-    }
-
-    #[test]
-    fn the_first_crossing_counts_and_a_touch_does_not() {
-        let x = [1.0, 2.0, 3.0, 4.0, 5.0];
-        assert_eq!(
-            crossing(&x, &[0.5, 1.0, 2.0, 0.5, 2.0]).map(|v| (v * 1e9).round()),
-            Some(2e9)
-        );
-        assert_eq!(crossing(&x, &[0.5, 1.0, 0.5, 0.5, 0.5]), None);
-        assert_eq!(crossing(&x, &[1.0, 2.0, 2.0, 2.0, 2.0]), None);
-        assert_eq!(crossing(&x, &[0.5, f64::NAN, 2.0, 2.0, 2.0]), None);
-        assert_eq!(crossing(&[], &[]), None);
-    }
-
-    #[test]
-    fn the_order_of_the_points_does_not_matter() {
-        assert_eq!(
-            crossing(&[1.0, 4.0], &[0.5, 2.0]),
-            crossing(&[4.0, 1.0], &[2.0, 0.5])
-        );
     }
 
     proptest! {

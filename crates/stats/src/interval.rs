@@ -108,6 +108,22 @@ pub struct Estimate {
     pub n: usize,
 }
 
+impl Estimate {
+    /// A figure that stands for itself, e.g. a published one.
+    ///
+    /// ```
+    /// assert_eq!(threadgauge_stats::Estimate::of_one(2.0).ci, None);
+    /// ```
+    #[must_use]
+    pub const fn of_one(figure: f64) -> Self {
+        Self {
+            estimate: figure,
+            ci: None,
+            n: 1,
+        }
+    }
+}
+
 /// How deep an interval may cut into `size` ordered candidates, given the cumulative distribution
 /// of the counting statistic: the largest `depth` with `2·P(T <= depth - 1) <= alpha`, and the
 /// level `1 - 2·P(T <= depth - 1)`. `None` if even the outermost candidates miss the level.

@@ -23,7 +23,8 @@
 //! | when is it enough? | [`StoppingRule`] |
 //! | what is left once a cost is taken away? | [`paired_difference`] |
 //! | may I believe it? | [`diagnostics`] |
-//! | where do two curves meet? | [`crossing`], [`slope`] |
+//! | from where on is one ahead? | [`crossing`] |
+//! | how does it grow? | [`slope`] |
 //! | an interval for anything else | [`bca`], at 20 values or more |
 //!
 //! ```
@@ -44,6 +45,7 @@
 
 mod bootstrap;
 mod compare;
+mod crossing;
 pub mod diagnostics;
 mod error;
 mod estimator;
@@ -62,9 +64,10 @@ mod summary;
 
 pub use bootstrap::bca;
 pub use compare::{BAND, Better, Comparison, Outcome, compare_paired, compare_unpaired, null_misleads};
+pub use crossing::{Between, crossing};
 pub use error::StatsError;
 pub use estimator::Estimator;
-pub use fit::{crossing, slope};
+pub use fit::slope;
 pub use interval::{Estimate, Interval, sign_interval, sign_test};
 pub use joint::jointly_beyond;
 pub use level::Level;

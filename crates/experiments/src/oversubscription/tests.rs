@@ -509,3 +509,23 @@ fn threads_are_dear_from_the_last_count_on_that_was_not() {
     let never = run(7, 1, |_| Some((1.0, 0.0)));
     assert_eq!(named(&never), 0, "what no count reaches has no figure");
 }
+
+#[test]
+fn noise_alone_moves_no_claim_about_the_gain_of_a_second_cpu() {
+    use Verdict::{DoesNotHold, Holds};
+    let differs = "second-cpu-gain-differs-elsewhere";
+    for (id, gain, wrong) in [
+        (differs, 0.85, Holds),
+        (differs, 0.80, DoesNotHold),
+        (differs, 0.90, DoesNotHold),
+        ("one-thread-gains-nothing-from-second-cpu", 0.0, DoesNotHold),
+    ] {
+        let truth = run(1, 2, |case| {
+            let speed = if case.cpus == 2 { 1.0 + gain } else { 1.0 };
+            Some((100.0 / speed, 0.0))
+        });
+        let verdicts = testing::simulated(&EXPERIMENT, id, &truth, 400);
+        let erred = verdicts.iter().filter(|v| **v == wrong).count();
+        assert!(erred <= 22, "{id}, {gain}: {erred} of {}", verdicts.len());
+    }
+}

@@ -382,4 +382,22 @@ mod tests {
         assert_eq!(verdict(&slow, id), Verdict::DoesNotHold);
         assert_eq!(verdict(&view(&[]), id), Verdict::Inconclusive);
     }
+
+    #[test]
+    fn noise_alone_does_not_say_that_sleepers_slow_others() {
+        let id = "io-threads-do-not-slow-others";
+        let refuted = |sleeping: f64, computing: f64| {
+            let truth = view(&[
+                (What::Neighbours, How::Alone, NS, 10e6),
+                (What::Neighbours, How::Sleeping, NS, sleeping),
+                (What::Neighbours, How::Computing, NS, computing),
+            ]);
+            let verdicts = testing::simulated(&EXPERIMENT, id, &truth, 400);
+            verdicts.iter().filter(|v| **v == Verdict::DoesNotHold).count()
+        };
+        // No slower at all, and as much slower as the rule allows.
+        for refuted in [refuted(10e6, 170e6), refuted(10.5e6, 170e6), refuted(10e6, 10e6)] {
+            assert!(refuted <= 22, "{refuted} of 400");
+        }
+    }
 }

@@ -3,6 +3,7 @@
 
 use threadgauge_lab::prelude::*;
 use threadgauge_results::{Verdict, claim, decide};
+use threadgauge_stats::Between;
 
 use super::case::{Case, Extra, Kind, Lengths, Order};
 use super::grid::{BASES_MS, COUNTS, KINDS, LONG_MS, MIDDLE, SHORT_MS, background};
@@ -485,39 +486,24 @@ fn long_io(view: &View<'_>) -> Test {
     each_pair(view, Quote::Largest, &pairs, |pair| pair.gain(ELAPSED))
 }
 
-/// The smallest count at which the concurrent turnaround is better. Where there is none, it is beyond the largest
+/// The smallest count from which on the concurrent turnaround is better. Where there is none, it is beyond the largest
 /// count.
 fn break_even(view: &View<'_>) -> Test {
-    const STEP: u64 = 3;
-    let mut cells = Vec::new();
-    for kind in KINDS {
-        let name = kind.name();
-        let pairs = pairs(view, kind, SHORT_MS);
-        let counts: Vec<u64> = pairs.iter().map(|pair| pair.serial.count).collect();
-        let Some(&last) = counts.last() else {
-            return not_measured(format!(
-                "no number of {name} computations was measured both ways at {SHORT_MS} ms; `threadgauge run turnaround` \
-                 has them"
-            ));
-        };
-        let whole = counts.len() == COUNTS.len();
-        let first_better = move |v: &[f64]| {
-            let better = counts.iter().zip(v).find(|(_, ratio)| **ratio < 1.0);
-            better.map_or(last + STEP, |(&n, _)| n) as f64
-        };
-        let first = Statistic::function(pairs.into_iter().map(turnaround), first_better);
-        // Beyond what was measured is a number only where everything was.
-        let beyond = |rounds: Vec<f64>| rounds.iter().any(|&n| n > last as f64);
-        if !whole && view.rounds(&first).is_ok_and(beyond) {
-            let says = format!(
-                "up to {last} {name} computations one after the other stays better; `threadgauge run turnaround \
-                 --profile standard` has more"
-            );
-            return Lack::new(Need::Figures, says).into();
+    const STEP: f64 = 3.0;
+    let [cpu, io] = KINDS.map(|kind| {
+        let mut measured = pairs(view, kind, SHORT_MS);
+        if measured.is_empty() {
+            measured = counts(kind, SHORT_MS).to_vec();
         }
-        cells.push((format!("kind={name}"), first));
-    }
-    each(Quote::Smallest, cells)
+        let ratio = |pair: &Pair| (pair.serial.count as f64, turnaround(*pair));
+        let from = Statistic::crossing(measured.iter().map(ratio), Between::Next(STEP));
+        Test::from(from).of_a_part(
+            measured.len() == COUNTS.len(),
+            "it is about 2 to 17 computations; --profile standard has them",
+        )
+    });
+    let says = "CPU-bound computations turn around better concurrently from 8 to 11 of them on";
+    io.also(says, Range { min: 8.0, max: 11.0 }, cpu)
 }
 
 fn short_gain(view: &View<'_>) -> Test {

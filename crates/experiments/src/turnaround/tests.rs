@@ -4,6 +4,7 @@ use threadgauge_lab::prelude::*;
 use threadgauge_lab::testing;
 use threadgauge_results::{Evidence, Figure, Verdict, claim, decide};
 
+use super::EXPERIMENT;
 use super::case::{Case, Kind, Mode};
 use super::claims::{claims, held_on_one};
 use super::reading::read;
@@ -223,41 +224,56 @@ fn conclusions_that_hold_on_one_cpu_are_counted_as_reversed_on_two() {
     assert!(reversed > 0.0 && not_held < 1.0, "{held:?}");
 }
 
-/// Equal truth and 5 % of noise: what folded noise into its statistic refuted itself.
+/// A claim, the profile that measures it, how many runs are simulated, and the turnaround that makes it true.
+type Truth<'a> = (&'a str, Profile, u32, &'a dyn Fn(Case) -> f64);
+
+/// What folded noise into its statistic refuted itself, and so did what chose a count in each round.
 #[test]
 fn noise_alone_refutes_no_claim_about_equality() {
-    const RUNS: u32 = 60;
-    let mut rng = fastrand::Rng::with_seed(14);
-    let mut normal = || (-2.0 * (1.0 - rng.f64()).ln()).sqrt() * (std::f64::consts::TAU * rng.f64()).cos();
-    let ids = [
-        "long-cpu-elapsed-converges",
-        "concurrent-turnaround-ignores-order",
-        "short-work-gains-nothing-from-threads",
-        "descending-is-worst-serial-order",
+    let equal = |_| 5.0;
+    // At once it is a little dearer below 8 computations, and from there on a little cheaper.
+    let hardly_crossing = |case: Case| match (case.mode, case.count) {
+        (Mode::Serial, _) => 5.0,
+        (Mode::Concurrent, ..8) => 5.15,
+        (Mode::Concurrent, _) => 4.85,
+    };
+    let truths: [Truth<'_>; 6] = [
+        ("long-cpu-elapsed-converges", Profile::Paper, 60, &equal),
+        (
+            "concurrent-turnaround-ignores-order",
+            Profile::Standard,
+            100,
+            &equal,
+        ),
+        (
+            "short-work-gains-nothing-from-threads",
+            Profile::Standard,
+            100,
+            &equal,
+        ),
+        ("descending-is-worst-serial-order", Profile::Standard, 100, &equal),
+        ("short-break-even-at-ten-threads", Profile::Standard, 200, &equal),
+        (
+            "short-break-even-at-ten-threads",
+            Profile::Standard,
+            200,
+            &hardly_crossing,
+        ),
     ];
-    let mut refuted = [0; 4];
-    for _ in 0..RUNS {
-        let view = run(Profile::Paper, 10, 2, |_| {
+    for (id, profile, runs, turnaround) in truths {
+        let view = run(profile, 1, 1, |case| {
             Some(Made {
                 elapsed_ns: 1e8,
-                turnaround: 5.0,
+                turnaround: turnaround(case),
             })
         });
-        let view = testing::changed(view, |cases| {
-            for rounds in cases.iter_mut().flat_map(|case| case.values.values_mut()) {
-                rounds.values_mut().for_each(|v| *v *= (0.05 * normal()).exp());
-            }
-        });
-        for (refuted, id) in refuted.iter_mut().zip(ids) {
-            *refuted += u32::from(verdict(&view, id) == DoesNotHold);
-        }
+        let verdicts = testing::simulated(&EXPERIMENT, id, &view, runs);
+        let refuted = verdicts.iter().filter(|v| **v == DoesNotHold).count();
+        assert!(
+            refuted as f64 <= 0.055 * f64::from(runs),
+            "{id}: {refuted} of {runs}"
+        );
     }
-    // 5 %, and two standard errors of the simulation.
-    let most = f64::from(RUNS) * (0.05 + 2.0 * (0.05 * 0.95 / f64::from(RUNS)).sqrt());
-    assert!(
-        refuted.iter().all(|n| f64::from(*n) <= most),
-        "{refuted:?} of {RUNS}"
-    );
 }
 
 fn charts_of(view: &View<'_>) -> Vec<Figure> {

@@ -22,9 +22,9 @@ use crate::id::ConnectionId;
 use crate::listen::{Accepted, RETRY};
 use crate::options::Setting;
 use crate::protocol::{Job, Protocol};
-use crate::reactor::hall::{Guest, Hall, Hands, Visit, do_step};
 use crate::reactor::headcount::Headcount;
 use crate::reactor::joins::Joins;
+use crate::reactor::peer_table::{PeerTable, SharedPeer, Visit, WorkerContext, do_step};
 use crate::reactor::slots::Permit;
 use crate::reactor::{Handler, Interest, Mailbox, Reactor, Readiness, Token};
 use crate::server::Serving;
@@ -43,7 +43,7 @@ pub(super) const ABOUT: About = About {
 /// The most chunks that are kept for reuse.
 const SPARE_CHUNKS: usize = 256;
 
-// The marks of a connection: see [`Output::marks`](crate::reactor::hall::Output).
+// The marks of a connection: see [`Output::marks`](crate::reactor::peer_table::Output).
 /// A chunk is in the pool.
 const BUSY: u32 = 1;
 /// The loop has more to receive, and waits to be told that it may.
@@ -57,15 +57,15 @@ const ACCEPT_AGAIN: Token = Token::new(u32::MAX - 4);
 pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
     // Block 0 is the loop's, and each worker has one of those after it.
     let mut reactor =
-        Reactor::counting(serving.board.clone(), 0).map_err(Error::io("making the event loop"))?;
+        Reactor::counting(serving.counters.clone(), 0).map_err(Error::io("making the event loop"))?;
     serving.listener.set_nonblocking(true)?;
     reactor
         .register(serving.stop(), Interest::read(STOP).level())
         .map_err(Error::io("waiting for the stop"))?;
-    let hall = Hall::new(serving);
+    let table = PeerTable::new(serving);
     let pool = Pool {
         serving,
-        hall: &hall,
+        table: &table,
         loop_: reactor.mailbox(),
         queue: Mutex::new(Queue {
             work: VecDeque::new(),
@@ -85,8 +85,8 @@ pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
             pool: &pool,
             scope,
             joins: joins.clone(),
-            hands: Hands::new(serving.board.block(0), 0),
-            seats: Vec::new(),
+            context: WorkerContext::new(serving.counters.block(0), 0),
+            slots: Vec::new(),
             input: vec![0; RECEIVE_BYTES].into_boxed_slice(),
             spare: Vec::new(),
             queued: Vec::new(),
@@ -111,15 +111,15 @@ pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
 /// What the pool is given to do.
 enum Work<S> {
     /// This was received.
-    Bytes(Arc<Guest<S>>, Vec<u8>),
-    Step(Arc<Guest<S>>, Job),
-    Visit(Arc<Guest<S>>, Visit<'static>),
+    Bytes(Arc<SharedPeer<S>>, Vec<u8>),
+    Step(Arc<SharedPeer<S>>, Job),
+    Visit(Arc<SharedPeer<S>>, Visit<'static>),
 }
 
 /// What the loop is told.
 enum Task<S> {
     /// Something of another connection's session was put into its outbox.
-    Send(Arc<Guest<S>>),
+    Send(Arc<SharedPeer<S>>),
     /// What the loop asked for: it may receive.
     Receive(ConnectionId),
     SetTimer(Instant, u32),
@@ -130,7 +130,7 @@ enum Task<S> {
 /// The synchronous half, and the queue before it.
 struct Pool<'a, P: Protocol> {
     serving: &'a Serving<P>,
-    hall: &'a Hall<'a, P>,
+    table: &'a PeerTable<'a, P>,
     loop_: Mailbox<Task<P::Session>>,
     queue: Mutex<Queue<P::Session>>,
     arrived: Condvar,
@@ -206,44 +206,50 @@ impl<P: Protocol> Pool<'_, P> {
 
     /// One worker's life.
     fn serve<'scope>(&'scope self, number: usize, scope: &'scope Scope<'scope, '_>, joins: &Joins<'scope>) {
-        let counters = self.serving.board.block(number + 1);
+        let counters = self.serving.counters.block(number + 1);
         counters.units_created.add(1);
-        let mut hands = Hands::new(counters, 0);
+        let mut context = WorkerContext::new(counters, 0);
         let mut tasks = Vec::new();
         let mut used = None;
         while let Some(work) = self.next(number, used.take()) {
             let now = Instant::now();
-            let guest = match work {
-                Work::Bytes(guest, mut chunk) => {
-                    self.hall.visit(&guest, Visit::Received(&chunk), now, &mut hands);
-                    guest.output().marks &= !BUSY;
+            let peer = match work {
+                Work::Bytes(peer, mut chunk) => {
+                    self.table
+                        .visit(&peer, Visit::Received(&chunk), now, &mut context);
+                    peer.output().marks &= !BUSY;
                     chunk.clear();
                     used = Some(chunk);
-                    guest
+                    peer
                 }
-                Work::Step(guest, step) => {
+                Work::Step(peer, step) => {
                     let bytes = do_step(step);
                     let answer = Visit::Answered(bytes.as_deref());
-                    self.hall.visit(&guest, answer, Instant::now(), &mut hands);
-                    guest
+                    self.table.visit(&peer, answer, Instant::now(), &mut context);
+                    peer
                 }
-                Work::Visit(guest, visit) => {
-                    self.hall.visit(&guest, visit, now, &mut hands);
-                    guest
+                Work::Visit(peer, visit) => {
+                    self.table.visit(&peer, visit, now, &mut context);
+                    peer
                 }
             };
-            self.send(&guest, now, &mut hands, &mut tasks);
-            for (guest, step) in hands.steps.drain(..) {
-                self.push(Work::Step(guest, step), scope, joins);
+            self.send(&peer, now, &mut context, &mut tasks);
+            for (peer, step) in context.steps.drain(..) {
+                self.push(Work::Step(peer, step), scope, joins);
             }
             // Now, or the client's socket would stay open until somebody else has something to do.
-            drop(guest);
-            for guest in hands.touched.drain(..) {
-                tasks.extend(may_receive(&guest).then_some(Task::Receive(guest.id)));
+            drop(peer);
+            for peer in context.touched.drain(..) {
+                tasks.extend(may_receive(&peer).then_some(Task::Receive(peer.id)));
             }
-            tasks.extend(hands.timers.drain(..).map(|(at, slot)| Task::SetTimer(at, slot)));
-            tasks.extend(std::mem::take(&mut hands.permit).then_some(Task::Permit));
-            tasks.extend(std::mem::take(&mut hands.over).then_some(Task::Over));
+            tasks.extend(
+                context
+                    .timers
+                    .drain(..)
+                    .map(|(at, slot)| Task::SetTimer(at, slot)),
+            );
+            tasks.extend(std::mem::take(&mut context.permit).then_some(Task::Permit));
+            tasks.extend(std::mem::take(&mut context.over).then_some(Task::Over));
             if !tasks.is_empty() && self.loop_.post(tasks.drain(..)) {
                 counters.other_calls.add(1);
             }
@@ -254,26 +260,26 @@ impl<P: Protocol> Pool<'_, P> {
     /// this leads to.
     fn send(
         &self,
-        own: &Arc<Guest<P::Session>>,
+        own: &Arc<SharedPeer<P::Session>>,
         now: Instant,
-        hands: &mut Hands<'_, P::Session>,
+        context: &mut WorkerContext<'_, P::Session>,
         tasks: &mut Vec<Task<P::Session>>,
     ) {
         loop {
-            let others = hands.dirty.extract_if(.., |guest| !Arc::ptr_eq(guest, own));
+            let others = context.dirty.extract_if(.., |peer| !Arc::ptr_eq(peer, own));
             tasks.extend(others.map(Task::Send));
-            self.hall.flush(hands);
-            let Some((guest, visit)) = hands.visits.pop() else {
+            self.table.flush(context);
+            let Some((peer, visit)) = context.visits.pop() else {
                 return;
             };
-            self.hall.visit(&guest, visit, now, hands);
+            self.table.visit(&peer, visit, now, context);
         }
     }
 }
 
 /// Whether the loop has asked for input of a connection that can be received now. It is told so once.
-fn may_receive<S>(guest: &Guest<S>) -> bool {
-    let mut output = guest.output();
+fn may_receive<S>(peer: &SharedPeer<S>) -> bool {
+    let mut output = peer.output();
     let may = output.marks == ASKED && output.wants_input && !output.is_closed;
     if may {
         output.marks = 0;
@@ -287,12 +293,12 @@ struct AsyncHalf<'s, 'e, 'a, P: Protocol> {
     pool: &'s Pool<'a, P>,
     scope: &'s Scope<'s, 'e>,
     joins: Joins<'s>,
-    hands: Hands<'a, P::Session>,
-    seats: Vec<Seat>,
+    context: WorkerContext<'a, P::Session>,
+    slots: Vec<SlotState>,
     input: Box<[u8]>,
     /// Used chunks.
     spare: Vec<Vec<u8>>,
-    /// Seats to read from without an event.
+    /// Slots to read from without an event.
     queued: Vec<u32>,
     listening: bool,
     stopping: bool,
@@ -302,7 +308,7 @@ struct AsyncHalf<'s, 'e, 'a, P: Protocol> {
 
 /// What the loop knows of the connection in a slot.
 #[derive(Clone, Copy, Default)]
-struct Seat {
+struct SlotState {
     /// There may be something to receive.
     readable: bool,
     /// The end was announced: receiving goes on until it is seen.
@@ -339,14 +345,14 @@ impl<P: Protocol> AsyncHalf<'_, '_, '_, P> {
     }
 
     fn accept(&mut self, reactor: &mut Loop<P>) {
-        let slots = &self.pool.hall.slots;
+        let slots = &self.pool.table.slots;
         let Some(permit) = slots.take(0) else {
             return self.stop_listening(reactor);
         };
         let accepted = self
             .serving
             .listener
-            .accept(SocketFlags::NONBLOCK, self.hands.counters);
+            .accept(SocketFlags::NONBLOCK, self.context.counters);
         if let Ok(Accepted::Connection(socket)) = accepted {
             return self.open(permit, socket, reactor);
         }
@@ -371,98 +377,98 @@ impl<P: Protocol> AsyncHalf<'_, '_, '_, P> {
 
     /// A connection begins here, since that is no work, and its events are reported.
     fn open(&mut self, permit: Permit, socket: OwnedFd, reactor: &mut Loop<P>) {
-        let guest = self
+        let peer = self
             .pool
-            .hall
-            .open(permit, socket, reactor.now(), &mut self.hands);
-        let slot = guest.id.slot();
-        if self.seats.len() <= slot as usize {
-            self.seats.resize(slot as usize + 1, Seat::default());
+            .table
+            .open(permit, socket, reactor.now(), &mut self.context);
+        let slot = peer.id.slot();
+        if self.slots.len() <= slot as usize {
+            self.slots.resize(slot as usize + 1, SlotState::default());
         }
-        self.seats[slot as usize] = Seat::default();
+        self.slots[slot as usize] = SlotState::default();
         let token = Token::new(slot);
-        if guest.output().is_closed {
+        if peer.output().is_closed {
             return;
         }
         if reactor
-            .register(&guest.socket, Interest::both(token, token))
+            .register(&peer.socket, Interest::both(token, token))
             .is_err()
         {
             // No memory or no watches left: this client cannot be served.
-            self.push(Work::Visit(Arc::clone(&guest), Visit::Lost));
+            self.push(Work::Visit(Arc::clone(&peer), Visit::Lost));
         }
         if self.stopping {
-            self.push(Work::Visit(Arc::clone(&guest), Visit::Stop));
+            self.push(Work::Visit(Arc::clone(&peer), Visit::Stop));
         }
         if self.drained {
-            self.push(Work::Visit(guest, Visit::DrainOver));
+            self.push(Work::Visit(peer, Visit::DrainOver));
         }
     }
 
     /// Receives one chunk, if the connection wants it and has none in the pool.
     fn receive(&mut self, slot: u32) {
-        let Some(seat) = self.seats.get_mut(slot as usize).filter(|seat| seat.readable) else {
+        let Some(state) = self.slots.get_mut(slot as usize).filter(|state| state.readable) else {
             return;
         };
-        let Some(guest) = self.pool.hall.at(slot) else {
+        let Some(peer) = self.pool.table.at(slot) else {
             return;
         };
-        if seat.ended {
+        if state.ended {
             // The kernel announces an end twice: that the connection has another state, and that it can be read.
-            if std::mem::take(&mut seat.may_be_lost) && self.is_lost(&guest) {
-                self.push(Work::Visit(guest, Visit::Lost));
+            if std::mem::take(&mut state.may_be_lost) && self.is_lost(&peer) {
+                self.push(Work::Visit(peer, Visit::Lost));
             }
             return;
         }
         {
-            let mut output = guest.output();
+            let mut output = peer.output();
             if output.marks & BUSY != 0 || !output.wants_input {
                 output.marks |= ASKED;
-                let look = output.marks & BUSY == 0 && std::mem::take(&mut seat.may_be_lost);
+                let look = output.marks & BUSY == 0 && std::mem::take(&mut state.may_be_lost);
                 drop(output);
                 if look {
-                    self.push(Work::Visit(guest, Visit::Readable(true)));
+                    self.push(Work::Visit(peer, Visit::Readable(true)));
                 }
                 return;
             }
             output.marks = BUSY;
         }
-        let counters = self.hands.counters;
+        let counters = self.context.counters;
         counters.receives.add(1);
-        let work = match net::recv(&guest.socket, &mut *self.input, RecvFlags::empty()) {
+        let work = match net::recv(&peer.socket, &mut *self.input, RecvFlags::empty()) {
             Ok((0, _)) => {
-                seat.ended = true;
-                Work::Visit(Arc::clone(&guest), Visit::Ended)
+                state.ended = true;
+                Work::Visit(Arc::clone(&peer), Visit::Ended)
             }
             Ok((count, _)) => {
                 counters.bytes_in.add(count as u64);
-                seat.readable = seat.end_announced || count == self.input.len();
-                if seat.readable {
-                    guest.output().marks |= ASKED;
+                state.readable = state.end_announced || count == self.input.len();
+                if state.readable {
+                    peer.output().marks |= ASKED;
                 }
                 let chunk = self.chunk(count);
-                return self.push(Work::Bytes(guest, chunk));
+                return self.push(Work::Bytes(peer, chunk));
             }
             Err(Errno::AGAIN) => {
-                seat.readable = false;
-                guest.output().marks = 0;
+                state.readable = false;
+                peer.output().marks = 0;
                 return;
             }
             Err(Errno::INTR) => {
-                guest.output().marks = 0;
+                peer.output().marks = 0;
                 return self.queued.push(slot);
             }
-            Err(_) => Work::Visit(Arc::clone(&guest), Visit::Lost),
+            Err(_) => Work::Visit(Arc::clone(&peer), Visit::Lost),
         };
-        seat.readable = false;
-        guest.output().marks = 0;
+        state.readable = false;
+        peer.output().marks = 0;
         self.push(work);
     }
 
     /// Whether the socket has failed.
-    fn is_lost(&self, guest: &Guest<P::Session>) -> bool {
-        self.hands.counters.other_calls.add(1);
-        !matches!(net::sockopt::socket_error(&guest.socket), Ok(Ok(())))
+    fn is_lost(&self, peer: &SharedPeer<P::Session>) -> bool {
+        self.context.counters.other_calls.add(1);
+        !matches!(net::sockopt::socket_error(&peer.socket), Ok(Ok(())))
     }
 
     /// What was received, for the pool.
@@ -476,9 +482,9 @@ impl<P: Protocol> AsyncHalf<'_, '_, '_, P> {
     }
 
     fn visit_all(&mut self, visit: impl Fn() -> Visit<'static>) {
-        for slot in 0..self.seats.len() as u32 {
-            if let Some(guest) = self.pool.hall.at(slot) {
-                self.push(Work::Visit(guest, visit()));
+        for slot in 0..self.slots.len() as u32 {
+            if let Some(peer) = self.pool.table.at(slot) {
+                self.push(Work::Visit(peer, visit()));
             }
         }
     }
@@ -496,16 +502,16 @@ impl<P: Protocol> Handler<Task<P::Session>> for AsyncHalf<'_, '_, '_, P> {
                 self.serving.listener.close_for_all();
                 let at = reactor.now() + self.serving.drain();
                 reactor.set_timer(at, DRAIN_OVER);
-                if self.pool.hall.slots.stop() {
+                if self.pool.table.slots.stop() {
                     reactor.stop();
                 }
                 self.visit_all(|| Visit::Stop);
             }
             slot => {
-                if let Some(seat) = self.seats.get_mut(slot.number() as usize) {
-                    seat.readable = true;
-                    seat.end_announced |= readiness == Readiness::End;
-                    seat.may_be_lost |= readiness == Readiness::End;
+                if let Some(state) = self.slots.get_mut(slot.number() as usize) {
+                    state.readable = true;
+                    state.end_announced |= readiness == Readiness::End;
+                    state.may_be_lost |= readiness == Readiness::End;
                     self.receive(slot.number());
                 }
             }
@@ -513,8 +519,8 @@ impl<P: Protocol> Handler<Task<P::Session>> for AsyncHalf<'_, '_, '_, P> {
     }
 
     fn writable(&mut self, token: Token, _: &mut Loop<P>) {
-        if let Some(guest) = self.pool.hall.at(token.number()) {
-            self.pool.hall.writable(&guest, &mut self.hands);
+        if let Some(peer) = self.pool.table.at(token.number()) {
+            self.pool.table.writable(&peer, &mut self.context);
         }
     }
 
@@ -526,8 +532,8 @@ impl<P: Protocol> Handler<Task<P::Session>> for AsyncHalf<'_, '_, '_, P> {
             }
             ACCEPT_AGAIN => self.listen(reactor),
             slot => {
-                if let Some(guest) = self.pool.hall.at(slot.number()) {
-                    self.push(Work::Visit(guest, Visit::Timer));
+                if let Some(peer) = self.pool.table.at(slot.number()) {
+                    self.push(Work::Visit(peer, Visit::Timer));
                 }
             }
         }
@@ -535,7 +541,7 @@ impl<P: Protocol> Handler<Task<P::Session>> for AsyncHalf<'_, '_, '_, P> {
 
     fn task(&mut self, task: Task<P::Session>, reactor: &mut Loop<P>) {
         match task {
-            Task::Send(guest) => self.hands.dirty.push(guest),
+            Task::Send(peer) => self.context.dirty.push(peer),
             Task::Receive(id) => self.receive(id.slot()),
             Task::SetTimer(at, slot) => reactor.set_timer(at, Token::new(slot)),
             Task::Permit => self.listen(reactor),
@@ -547,26 +553,26 @@ impl<P: Protocol> Handler<Task<P::Session>> for AsyncHalf<'_, '_, '_, P> {
         for slot in std::mem::take(&mut self.queued) {
             self.receive(slot);
         }
-        self.pool.hall.flush(&mut self.hands);
+        self.pool.table.flush(&mut self.context);
         // Blocked sockets are reported when they are not any more.
-        for guest in std::mem::take(&mut self.hands.touched) {
-            if may_receive(&guest) {
-                self.queued.push(guest.id.slot());
+        for peer in std::mem::take(&mut self.context.touched) {
+            if may_receive(&peer) {
+                self.queued.push(peer.id.slot());
             }
         }
-        for (guest, visit) in std::mem::take(&mut self.hands.visits) {
-            self.push(Work::Visit(guest, visit));
+        for (peer, visit) in std::mem::take(&mut self.context.visits) {
+            self.push(Work::Visit(peer, visit));
         }
-        for (guest, step) in std::mem::take(&mut self.hands.steps) {
-            self.push(Work::Step(guest, step));
+        for (peer, step) in std::mem::take(&mut self.context.steps) {
+            self.push(Work::Step(peer, step));
         }
-        for (at, slot) in self.hands.timers.drain(..) {
+        for (at, slot) in self.context.timers.drain(..) {
             reactor.set_timer(at, Token::new(slot));
         }
-        if std::mem::take(&mut self.hands.permit) {
+        if std::mem::take(&mut self.context.permit) {
             self.listen(reactor);
         }
-        if std::mem::take(&mut self.hands.over) {
+        if std::mem::take(&mut self.context.over) {
             reactor.stop();
         }
         if !self.queued.is_empty() {

@@ -28,7 +28,7 @@ pub(super) const ABOUT: About = About {
 const LOOK_EVERY: u32 = 16;
 
 pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
-    let counters = serving.board.block(0);
+    let counters = serving.counters.block(0);
     serving.listener.set_nonblocking(true)?;
     let halt = Alone::new(serving.stop(), serving.options.drain);
     let mut worker = Worker::new(serving, counters, halt);

@@ -31,9 +31,9 @@ use crate::listen::{Accepted, RETRY};
 use crate::options::Setting;
 use crate::protocol::Protocol;
 use crate::reactor::Token;
-use crate::reactor::hall::{Guest, Hall, Hands, Visit, do_step};
 use crate::reactor::headcount::Headcount;
 use crate::reactor::joins::Joins;
+use crate::reactor::peer_table::{PeerTable, SharedPeer, Visit, WorkerContext, do_step};
 use crate::reactor::slots::Permit;
 use crate::reactor::timers::Timers;
 use crate::server::Serving;
@@ -61,24 +61,25 @@ const DRAIN_OVER: Token = Token::new(u32::MAX - 1);
 const ACCEPT_AGAIN: Token = Token::new(u32::MAX - 2);
 
 pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
-    let team = Team::new(serving).map_err(Error::io("making what the threads share"))?;
+    let shared = Shared::new(serving).map_err(Error::io("making what the threads share"))?;
     serving.listener.set_nonblocking(true)?;
-    team.listen(true, serving.board.block(0));
-    team.report(serving.stop(), STOP, epoll::EventFlags::IN | ONCE, false)
+    shared.listen(true, serving.counters.block(0));
+    shared
+        .report(serving.stop(), STOP, epoll::EventFlags::IN | ONCE, false)
         .map_err(Error::io("waiting for the stop"))?;
     thread::scope(|scope| {
         let joins = Joins::new();
-        let first = team.headcount().first();
-        while let Some(number) = { team.headcount().first() } {
-            team.start(number, scope, &joins);
+        let first = shared.headcount().first();
+        while let Some(number) = { shared.headcount().first() } {
+            shared.start(number, scope, &joins);
         }
         // This thread is one of them. Should it leave, it waits here for the others.
         if let Some(number) = first {
-            team.serve(number, scope, &joins);
+            shared.serve(number, scope, &joins);
         }
         joins.join_all();
     });
-    match lock(&team.failure).take() {
+    match lock(&shared.failure).take() {
         Some(error) => Err(error),
         None => Ok(()),
     }
@@ -89,9 +90,9 @@ const MOST_EVENTS: usize = 64;
 const ONCE: epoll::EventFlags = epoll::EventFlags::ONESHOT;
 
 /// What the threads share.
-struct Team<'a, P: Protocol> {
+struct Shared<'a, P: Protocol> {
     serving: &'a Serving<P>,
-    hall: Hall<'a, P>,
+    table: PeerTable<'a, P>,
     epoll: OwnedFd,
     /// Whoever holds it is the leader.
     leading: Mutex<()>,
@@ -100,9 +101,9 @@ struct Team<'a, P: Protocol> {
     /// Goes off at the first of `timers`.
     alarm: OwnedFd,
     /// Readable once `over` is set, to wake the leader.
-    bell: OwnedFd,
-    /// Set once, before the bell rings, by the thread that closed the last connection (or failed); read by leaders.
-    /// All its accesses are sequentially consistent for simplicity: one a turn.
+    wake_fd: OwnedFd,
+    /// Set once, before `wake_fd` becomes readable, by the thread that closed the last connection (or failed); read by
+    /// leaders. All its accesses are sequentially consistent for simplicity: one a turn.
     over: AtomicBool,
     /// Nobody is accepted any more.
     stopping: AtomicBool,
@@ -114,38 +115,38 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl<'a, P: Protocol> Team<'a, P> {
+impl<'a, P: Protocol> Shared<'a, P> {
     fn new(serving: &'a Serving<P>) -> Result<Self, Errno> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let alarm = timerfd_create(
             TimerfdClockId::Monotonic,
             TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK,
         )?;
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let team = Self {
+        let wake_fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let shared = Self {
             serving,
-            hall: Hall::new(serving),
+            table: PeerTable::new(serving),
             epoll,
             leading: Mutex::new(()),
             headcount: Mutex::new(Headcount::new(serving.options.workers.clone())),
             timers: Mutex::default(),
             alarm,
-            bell,
+            wake_fd,
             over: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             drained: AtomicBool::new(false),
             failure: Mutex::default(),
         };
         // An edge each time it goes off, so nobody needs to read it.
-        team.report(
-            &team.alarm,
+        shared.report(
+            &shared.alarm,
             TIMER,
             epoll::EventFlags::IN | epoll::EventFlags::ET,
             false,
         )?;
-        team.report(&team.bell, OVER, epoll::EventFlags::IN, false)?;
-        team.report(&serving.listener, LISTENER, epoll::EventFlags::empty(), false)?;
-        Ok(team)
+        shared.report(&shared.wake_fd, OVER, epoll::EventFlags::IN, false)?;
+        shared.report(&serving.listener, LISTENER, epoll::EventFlags::empty(), false)?;
+        Ok(shared)
     }
 
     fn headcount(&self) -> MutexGuard<'_, Headcount> {
@@ -192,14 +193,14 @@ impl<'a, P: Protocol> Team<'a, P> {
 
     /// The block of a thread.
     fn counters(&self, number: usize) -> &'a Counters {
-        self.serving.board.block(number)
+        self.serving.counters.block(number)
     }
 
     /// One thread's life.
     fn serve<'scope>(&'scope self, number: usize, scope: &'scope Scope<'scope, '_>, joins: &Joins<'scope>) {
         let counters = self.counters(number);
         counters.units_created.add(u64::from(number > 0));
-        let mut hands = Hands::new(counters, RECEIVE_BYTES);
+        let mut context = WorkerContext::new(counters, RECEIVE_BYTES);
         let mut events = Vec::with_capacity(1);
         while self.headcount().wait(number) {
             let leading = lock(&self.leading);
@@ -207,7 +208,7 @@ impl<'a, P: Protocol> Team<'a, P> {
                 // Its number stays taken, so that nobody is started any more in its place.
                 return;
             }
-            let waited = self.lead(&mut events, &mut hands);
+            let waited = self.lead(&mut events, &mut context);
             // The leader counts among those who wait until it has something to do.
             let more = {
                 let mut headcount = self.headcount();
@@ -222,20 +223,24 @@ impl<'a, P: Protocol> Team<'a, P> {
                 self.start(number, scope, joins);
             }
             if let Some(event) = events.first() {
-                self.handle(event, &mut hands);
+                self.handle(event, &mut context);
             }
             let mut handled = 1;
-            while handled < MOST_EVENTS && self.handle_ready(&mut events, &mut hands) {
+            while handled < MOST_EVENTS && self.handle_ready(&mut events, &mut context) {
                 handled += 1;
             }
-            self.finish(&mut hands);
+            self.finish(&mut context);
         }
     }
 
     /// Handles one event more, if it is there already and nobody leads; but sends first if a step is to be done, which
     /// may block. Whether there was one.
-    fn handle_ready(&self, events: &mut Vec<epoll::Event>, hands: &mut Hands<'_, P::Session>) -> bool {
-        if !P::SHARED || hands.dirty.is_empty() || !hands.steps.is_empty() {
+    fn handle_ready(
+        &self,
+        events: &mut Vec<epoll::Event>,
+        context: &mut WorkerContext<'_, P::Session>,
+    ) -> bool {
+        if !P::SHARED || context.dirty.is_empty() || !context.steps.is_empty() {
             return false;
         }
         events.clear();
@@ -243,100 +248,104 @@ impl<'a, P: Protocol> Team<'a, P> {
             let Ok(_leading) = self.leading.try_lock() else {
                 return false;
             };
-            hands.counters.waits.add(1);
+            context.counters.waits.add(1);
             let at_once = Some(&Timespec::default());
             // Should it fail, so does the next leader's.
             let _ = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), at_once);
-            hands.counters.wake_ups.add(1);
+            context.counters.wake_ups.add(1);
         }
         // Nobody is accepted here: that is reported again.
         let event = events.first().filter(|event| event.data.u64() != LISTENER);
-        event.inspect(|event| self.handle(event, hands)).is_some()
+        event.inspect(|event| self.handle(event, context)).is_some()
     }
 
     /// Waits for an event that is work, and accepts meanwhile. Without one, what was accepted has made work.
-    fn lead(&self, events: &mut Vec<epoll::Event>, hands: &mut Hands<'_, P::Session>) -> Result<(), Errno> {
+    fn lead(
+        &self,
+        events: &mut Vec<epoll::Event>,
+        context: &mut WorkerContext<'_, P::Session>,
+    ) -> Result<(), Errno> {
         loop {
             events.clear();
-            hands.counters.waits.add(1);
+            context.counters.waits.add(1);
             let waited = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), None);
-            hands.counters.wake_ups.add(1);
+            context.counters.wake_ups.add(1);
             if events.first().is_none_or(|event| event.data.u64() != LISTENER) {
                 return waited.map(|_| ());
             }
             events.clear();
-            self.accept(Instant::now(), hands);
-            if !hands.steps.is_empty() {
+            self.accept(Instant::now(), context);
+            if !context.steps.is_empty() {
                 return Ok(());
             }
-            self.finish(hands);
+            self.finish(context);
             if self.over.load(Ordering::SeqCst) {
                 return Ok(());
             }
         }
     }
 
-    fn handle(&self, event: &epoll::Event, hands: &mut Hands<'_, P::Session>) {
+    fn handle(&self, event: &epoll::Event, context: &mut WorkerContext<'_, P::Session>) {
         use epoll::EventFlags;
         let now = Instant::now();
         match event.data.u64() {
-            STOP => self.stop(now, hands),
-            TIMER => self.times(now, hands),
+            STOP => self.stop(now, context),
+            TIMER => self.times(now, context),
             OVER => {}
             data => {
                 let slot = data as u32;
-                let known = |guest: &Arc<Guest<P::Session>>| guest.id.generation() == (data >> 32) as u32;
-                let Some(guest) = self.hall.at(slot).filter(known) else {
+                let known = |peer: &Arc<SharedPeer<P::Session>>| peer.id.generation() == (data >> 32) as u32;
+                let Some(peer) = self.table.at(slot).filter(known) else {
                     return;
                 };
-                guest.output().marks = ONCE.bits();
+                peer.output().marks = ONCE.bits();
                 let flags = event.flags;
                 let ended = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
                 if flags.intersects(EventFlags::OUT | EventFlags::HUP | EventFlags::ERR) {
-                    self.hall.writable(&guest, hands);
+                    self.table.writable(&peer, context);
                 }
                 if ended || flags.contains(EventFlags::IN) {
-                    self.hall.visit(&guest, Visit::Readable(ended), now, hands);
+                    self.table.visit(&peer, Visit::Readable(ended), now, context);
                 } else {
-                    hands.touched.push(guest);
+                    context.touched.push(peer);
                 }
             }
         }
     }
 
     /// Does all that visits have left to be done.
-    fn finish(&self, hands: &mut Hands<'_, P::Session>) {
+    fn finish(&self, context: &mut WorkerContext<'_, P::Session>) {
         loop {
-            self.hall.flush(hands);
-            if let Some((guest, visit)) = hands.visits.pop() {
-                self.hall.visit(&guest, visit, Instant::now(), hands);
+            self.table.flush(context);
+            if let Some((peer, visit)) = context.visits.pop() {
+                self.table.visit(&peer, visit, Instant::now(), context);
                 continue;
             }
             // Before a step that may block: others can go on with all that was touched.
-            while let Some(guest) = hands.touched.pop() {
-                self.arm(&guest, hands);
+            while let Some(peer) = context.touched.pop() {
+                self.arm(&peer, context);
             }
-            self.set_timers(hands);
-            if std::mem::take(&mut hands.permit) && !self.stopping.load(Ordering::SeqCst) {
-                self.listen(true, hands.counters);
+            self.set_timers(context);
+            if std::mem::take(&mut context.permit) && !self.stopping.load(Ordering::SeqCst) {
+                self.listen(true, context.counters);
             }
-            if std::mem::take(&mut hands.over) {
+            if std::mem::take(&mut context.over) {
                 self.end();
             }
-            if hands.steps.is_empty() {
+            if context.steps.is_empty() {
                 return;
             }
-            let (guest, step) = hands.steps.remove(0);
+            let (peer, step) = context.steps.remove(0);
             let bytes = do_step(step);
             let answer = Visit::Answered(bytes.as_deref());
-            self.hall.visit(&guest, answer, Instant::now(), hands);
+            self.table.visit(&peer, answer, Instant::now(), context);
         }
     }
 
     /// Has the kernel report what the connection waits for.
-    fn arm(&self, guest: &Guest<P::Session>, hands: &mut Hands<'_, P::Session>) {
+    fn arm(&self, peer: &SharedPeer<P::Session>, context: &mut WorkerContext<'_, P::Session>) {
         use epoll::EventFlags;
-        let mut output = guest.output();
+        let mut output = peer.output();
         if output.is_closed {
             return;
         }
@@ -348,13 +357,13 @@ impl<'a, P: Protocol> Team<'a, P> {
         }
         let known = output.marks != 0;
         output.marks = flags.bits();
-        hands.counters.other_calls.add(1);
-        let data = u64::from(guest.id.generation()) << 32 | u64::from(guest.id.slot());
-        if self.report(&guest.socket, data, flags, known).is_err() {
+        context.counters.other_calls.add(1);
+        let data = u64::from(peer.id.generation()) << 32 | u64::from(peer.id.slot());
+        if self.report(&peer.socket, data, flags, known).is_err() {
             // No memory or no watches left: this client cannot be served.
             drop(output);
-            if let Some(guest) = self.hall.at(guest.id.slot()) {
-                hands.visits.push((guest, Visit::Lost));
+            if let Some(peer) = self.table.at(peer.id.slot()) {
+                context.visits.push((peer, Visit::Lost));
             }
         }
     }
@@ -362,7 +371,7 @@ impl<'a, P: Protocol> Team<'a, P> {
     /// A permit to accept. Without one nothing is reported of the listening socket until one comes back: in this order,
     /// so that whoever gives one back and hears that it is waited for comes after.
     fn permit(&self, counters: &Counters) -> Option<Permit> {
-        let slots = &self.hall.slots;
+        let slots = &self.table.slots;
         slots.take(0).or_else(|| {
             self.listen(false, counters);
             let permit = slots.take(0)?;
@@ -372,83 +381,83 @@ impl<'a, P: Protocol> Team<'a, P> {
     }
 
     /// Accepts one connection.
-    fn accept(&self, now: Instant, hands: &mut Hands<'_, P::Session>) {
-        let Some(permit) = self.permit(hands.counters) else {
+    fn accept(&self, now: Instant, context: &mut WorkerContext<'_, P::Session>) {
+        let Some(permit) = self.permit(context.counters) else {
             return;
         };
         let accepted = self
             .serving
             .listener
-            .accept(SocketFlags::NONBLOCK, hands.counters);
+            .accept(SocketFlags::NONBLOCK, context.counters);
         if let Ok(Accepted::Connection(socket)) = accepted {
-            let guest = self.hall.open(permit, socket, now, hands);
+            let peer = self.table.open(permit, socket, now, context);
             if self.stopping.load(Ordering::SeqCst) {
-                hands.visits.push((Arc::clone(&guest), Visit::Stop));
+                context.visits.push((Arc::clone(&peer), Visit::Stop));
             }
             if self.drained.load(Ordering::SeqCst) {
-                hands.visits.push((guest, Visit::DrainOver));
+                context.visits.push((peer, Visit::DrainOver));
             }
             return;
         }
-        let released = self.hall.slots.put_back(permit);
-        hands.over |= released.was_last;
+        let released = self.table.slots.put_back(permit);
+        context.over |= released.was_last;
         match accepted {
             Ok(Accepted::Exhausted) => {
-                self.listen(false, hands.counters);
-                self.hall.slots.wait(0);
-                self.set_timer(now + RETRY, ACCEPT_AGAIN, hands.counters);
+                self.listen(false, context.counters);
+                self.table.slots.wait(0);
+                self.set_timer(now + RETRY, ACCEPT_AGAIN, context.counters);
             }
-            Ok(Accepted::Closed) => self.listen(false, hands.counters),
+            Ok(Accepted::Closed) => self.listen(false, context.counters),
             Ok(_) => {}
             Err(error) => self.fail(error),
         }
     }
 
     /// Tells every connection.
-    fn stop(&self, now: Instant, hands: &mut Hands<'_, P::Session>) {
+    fn stop(&self, now: Instant, context: &mut WorkerContext<'_, P::Session>) {
         self.stopping.store(true, Ordering::SeqCst);
-        hands.counters.other_calls.add(1);
+        context.counters.other_calls.add(1);
         // Out of sight before it is closed: the kernel reports a closed socket whatever is asked of it.
         let _ = epoll::delete(&self.epoll, &self.serving.listener);
         self.serving.listener.close_for_all();
-        hands.over |= self.hall.slots.stop();
-        self.set_timer(now + self.serving.drain(), DRAIN_OVER, hands.counters);
-        self.visit_all(|| Visit::Stop, hands);
+        context.over |= self.table.slots.stop();
+        self.set_timer(now + self.serving.drain(), DRAIN_OVER, context.counters);
+        self.visit_all(|| Visit::Stop, context);
     }
 
-    fn visit_all(&self, visit: impl Fn() -> Visit<'static>, hands: &mut Hands<'_, P::Session>) {
+    fn visit_all(&self, visit: impl Fn() -> Visit<'static>, context: &mut WorkerContext<'_, P::Session>) {
         for slot in 0..self.serving.options.max_connections {
-            hands
+            context
                 .visits
-                .extend(self.hall.at(slot as u32).map(|guest| (guest, visit())));
+                .extend(self.table.at(slot as u32).map(|peer| (peer, visit())));
         }
     }
 
     /// Handles the times that have come.
-    fn times(&self, now: Instant, hands: &mut Hands<'_, P::Session>) {
+    fn times(&self, now: Instant, context: &mut WorkerContext<'_, P::Session>) {
         let mut due = Vec::new();
         {
             let mut timers = lock(&self.timers);
             due.extend(std::iter::from_fn(|| timers.due(now)));
-            self.set_alarm(&timers, hands.counters);
+            self.set_alarm(&timers, context.counters);
         }
         for token in due {
             match token {
                 DRAIN_OVER => {
                     self.drained.store(true, Ordering::SeqCst);
-                    self.visit_all(|| Visit::DrainOver, hands);
+                    self.visit_all(|| Visit::DrainOver, context);
                 }
-                ACCEPT_AGAIN => hands.permit = true,
-                slot => hands
+                ACCEPT_AGAIN => context.permit = true,
+                slot => context
                     .visits
-                    .extend(self.hall.at(slot.number()).map(|guest| (guest, Visit::Timer))),
+                    .extend(self.table.at(slot.number()).map(|peer| (peer, Visit::Timer))),
             }
         }
     }
 
-    fn set_timers(&self, hands: &mut Hands<'_, P::Session>) {
-        while let Some((at, slot)) = hands.timers.pop() {
-            self.set_timer(at, Token::new(slot), hands.counters);
+    fn set_timers(&self, context: &mut WorkerContext<'_, P::Session>) {
+        while let Some((at, slot)) = context.timers.pop() {
+            self.set_timer(at, Token::new(slot), context.counters);
         }
     }
 
@@ -488,8 +497,8 @@ impl<'a, P: Protocol> Team<'a, P> {
     /// Every thread ends: the leader now, each follower as it becomes the leader.
     fn end(&self) {
         self.over.store(true, Ordering::SeqCst);
-        // It can only fail when its count is full, and then it rings already.
-        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+        // It can only fail when its count is full, and then it is readable already.
+        let _ = rustix::io::write(&self.wake_fd, &1u64.to_ne_bytes());
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::back_off::BackOff;
 use crate::blocking::Worker;
 use crate::counters::{CloseReason, Counters};
-use crate::design::processes::{Family, News};
+use crate::design::processes::{Children, News};
 use crate::error::Error;
 use crate::fork::{InChild, Order};
 use crate::id::ConnectionId;
@@ -20,7 +20,7 @@ use crate::trace;
 
 /// What every parent watches beside the children.
 pub(super) const STOP: usize = 0;
-pub(super) const BELL: usize = 1;
+pub(super) const WAKE: usize = 1;
 
 /// How a preforked design differs from another.
 pub(super) trait Prefork {
@@ -39,8 +39,8 @@ pub(super) trait Prefork {
     }
 
     /// In the parent: a child has come to be.
-    fn began(&self, slot: usize, family: &Family) -> Result<(), Error> {
-        let _ = (slot, family);
+    fn began(&self, slot: usize, children: &Children) -> Result<(), Error> {
+        let _ = (slot, children);
         Ok(())
     }
 
@@ -56,8 +56,8 @@ pub(super) trait Prefork {
     }
 
     /// In the parent: a child has ended, perhaps in the middle of [`next`](Self::next).
-    fn ended(&self, slot: usize, family: &Family, counters: &Counters) {
-        let _ = (slot, family, counters);
+    fn ended(&self, slot: usize, children: &Children, counters: &Counters) {
+        let _ = (slot, children, counters);
     }
 
     /// In the parent: wakes every child that waits in [`next`](Self::next), for good.
@@ -80,8 +80,8 @@ pub(super) struct Parent<'a, P, D> {
     pub serving: &'a Serving<P>,
     /// Its own.
     pub counters: &'a Counters,
-    pub family: Family,
-    pub board: Scoreboard,
+    pub children: Children,
+    pub scoreboard: Scoreboard,
     design: &'a D,
     sizing: Sizing,
     /// By slot, how many connections its children took with them when they died.
@@ -94,15 +94,16 @@ impl<'a, P: Protocol, D: Prefork> Parent<'a, P, D> {
     pub fn new(serving: &'a Serving<P>, name: &'static str, design: &'a D) -> Result<Self, Error> {
         let workers = pool::workers(&serving.options);
         let most = *workers.end();
-        let family = Family::new(name)?;
-        let board = Scoreboard::new(&workers).map_err(Error::io("making memory shared with children"))?;
-        family.watch(serving.stop(), STOP)?;
-        family.watch(board.bell(), BELL)?;
+        let children = Children::new(name)?;
+        let scoreboard =
+            Scoreboard::new(&workers).map_err(Error::io("making memory shared with children"))?;
+        children.watch(serving.stop(), STOP)?;
+        children.watch(scoreboard.wake_fd(), WAKE)?;
         Ok(Self {
             serving,
-            counters: serving.board.block(most),
-            family,
-            board,
+            counters: serving.counters.block(most),
+            children,
+            scoreboard,
             design,
             sizing: Sizing::new(workers),
             lost: vec![0; most],
@@ -119,7 +120,7 @@ impl<'a, P: Protocol, D: Prefork> Parent<'a, P, D> {
                 match *news {
                     News::Ended(slot) => self.reap(slot),
                     News::Ready(STOP) => return Ok(()),
-                    News::Ready(_) => self.board.bell().quiet(),
+                    News::Ready(_) => self.scoreboard.wake_fd().clear(),
                 }
             }
         }
@@ -128,7 +129,7 @@ impl<'a, P: Protocol, D: Prefork> Parent<'a, P, D> {
     /// Waits for news.
     pub fn wait(&self, limit: Option<Duration>, news: &mut Vec<News>) -> Result<(), Error> {
         self.counters.waits.add(1);
-        self.family.wait(limit, news)?;
+        self.children.wait(limit, news)?;
         self.counters.wake_ups.add(1);
         Ok(())
     }
@@ -137,13 +138,13 @@ impl<'a, P: Protocol, D: Prefork> Parent<'a, P, D> {
     pub fn resize(&mut self) -> Result<Option<Duration>, Error> {
         loop {
             let now = Instant::now();
-            match self.sizing.decide(self.board.counts(), now) {
+            match self.sizing.decide(self.scoreboard.counts(), now) {
                 Change::Grow => match self.back_off.left(now) {
                     None => self.begin(now)?,
                     left => return Ok(left),
                 },
                 Change::Shrink => {
-                    self.board.retire(None);
+                    self.scoreboard.retire(None);
                 }
                 Change::None(limit) => {
                     self.remind();
@@ -155,25 +156,25 @@ impl<'a, P: Protocol, D: Prefork> Parent<'a, P, D> {
 
     /// Makes a child, or puts that off.
     fn begin(&mut self, now: Instant) -> Result<(), Error> {
-        let Some(slot) = self.board.free() else {
+        let Some(slot) = self.scoreboard.free() else {
             return Ok(());
         };
         // Before it exists, so that a child which is slow to come up does not call for others.
-        self.board.idle(slot);
-        let (serving, design, board) = (self.serving, self.design, &self.board);
+        self.scoreboard.idle(slot);
+        let (serving, design, scoreboard) = (self.serving, self.design, &self.scoreboard);
         self.counters.other_calls.add(3); // fork, and two to watch it
         let forked = design.prepare(slot).and_then(|()| {
             Ok(self
-                .family
-                .fork(slot, &mut None, |_| work(serving, design, board, slot))?)
+                .children
+                .fork(slot, &mut None, |_| work(serving, design, scoreboard, slot))?)
         });
         let Err(error) = forked else {
             self.counters.units_created.add(1);
-            return self.design.began(slot, &self.family);
+            return self.design.began(slot, &self.children);
         };
         trace::worker_not_made(error);
-        self.design.ended(slot, &self.family, self.counters);
-        self.board.empty(slot);
+        self.design.ended(slot, &self.children, self.counters);
+        self.scoreboard.empty(slot);
         self.back_off.failed(now);
         Ok(())
     }
@@ -181,16 +182,16 @@ impl<'a, P: Protocol, D: Prefork> Parent<'a, P, D> {
     /// Tells those that shall end and have not, again: a signal that comes just before a child blocks is seen only
     /// when it wakes.
     fn remind(&self) {
-        for slot in self.board.retiring() {
+        for slot in self.scoreboard.retiring() {
             self.counters.other_calls.add(1);
             self.design.retired(slot);
-            self.family.tell(slot, Order::Retire);
+            self.children.tell(slot, Order::Retire);
         }
     }
 
     /// A child has ended; if not as it should, the next one waits a little longer.
     pub fn reap(&mut self, slot: usize) {
-        let ended = self.family.reap(slot);
+        let ended = self.children.reap(slot);
         self.counters.other_calls.add(2);
         if let Some(ended) = ended.filter(|ended| !ended.is_well()) {
             trace::worker_lost(slot, ended);
@@ -201,9 +202,9 @@ impl<'a, P: Protocol, D: Prefork> Parent<'a, P, D> {
     }
 
     fn ended(&mut self, slot: usize, reason: CloseReason) {
-        self.design.ended(slot, &self.family, self.counters);
-        self.board.empty(slot);
-        let block = self.serving.board.block(slot);
+        self.design.ended(slot, &self.children, self.counters);
+        self.scoreboard.empty(slot);
+        let block = self.serving.counters.block(slot);
         let lost = self.design.given(slot, block).saturating_sub(block.all_closed());
         for _ in self.lost[slot]..lost {
             self.counters.closed(reason);
@@ -215,7 +216,7 @@ impl<'a, P: Protocol, D: Prefork> Parent<'a, P, D> {
     pub fn drain(&mut self) -> Result<(), Error> {
         self.design.close();
         let mut ended = Vec::new();
-        let drained = self.family.drain(self.serving.drain(), |slot| ended.push(slot));
+        let drained = self.children.drain(self.serving.drain(), |slot| ended.push(slot));
         for slot in ended {
             self.ended(slot, CloseReason::DrainTime);
         }
@@ -227,19 +228,19 @@ impl<'a, P: Protocol, D: Prefork> Parent<'a, P, D> {
 fn work<P: Protocol>(
     serving: &Serving<P>,
     design: &impl Prefork,
-    board: &Scoreboard,
+    scoreboard: &Scoreboard,
     slot: usize,
 ) -> Result<(), Error> {
-    let counters = serving.board.block(slot);
+    let counters = serving.counters.block(slot);
     let mut generation = design.given(slot, counters) as u32;
     let mut worker = Worker::new(serving, counters, InChild);
     design.inherit(slot);
     while !InChild.shall_end() {
         match design.next(slot, counters)? {
             Accepted::Connection(socket) => {
-                board.busy(slot, counters);
+                scoreboard.busy(slot, counters);
                 worker.serve(socket, ConnectionId::new(0, generation, slot as u32));
-                board.idle(slot);
+                scoreboard.idle(slot);
                 generation = generation.wrapping_add(1);
             }
             Accepted::Nobody => {}

@@ -15,8 +15,8 @@ use rustix::net::{
 };
 
 use crate::counters::{CloseReason, Counters};
-use crate::design::preforked::{BELL, Parent, Prefork, STOP};
-use crate::design::processes::{Family, News};
+use crate::design::preforked::{Parent, Prefork, STOP, WAKE};
+use crate::design::processes::{Children, News};
 use crate::design::{About, AtOnce, Memory, any_settings, made_of};
 use crate::error::Error;
 use crate::listen::{Accepted, Listener, RETRY};
@@ -37,7 +37,7 @@ pub(super) const ABOUT: About = About {
 };
 
 /// What the parent watches beside its children: the channel of each slot, and
-const LISTENER: usize = BELL + 1;
+const LISTENER: usize = WAKE + 1;
 const FIRST_CHANNEL: usize = LISTENER + 1;
 
 pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
@@ -74,7 +74,7 @@ fn accept_until_stopped<P: Protocol>(
                 break;
             };
             match design.pass(slot, &socket, counters) {
-                Ok(()) => parent.board.busy(slot, counters),
+                Ok(()) => parent.scoreboard.busy(slot, counters),
                 Err(Errno::NOBUFS | Errno::NOMEM | Errno::TOOMANYREFS | Errno::AGAIN) => {
                     design.idle.borrow_mut().push(slot);
                     (waiting, pause) = (Some(socket), Some(RETRY));
@@ -89,8 +89,8 @@ fn accept_until_stopped<P: Protocol>(
         if listen != listening {
             counters.other_calls.add(1);
             match listen {
-                true => parent.family.watch(design.listener, LISTENER)?,
-                false => parent.family.unwatch(design.listener),
+                true => parent.children.watch(design.listener, LISTENER)?,
+                false => parent.children.unwatch(design.listener),
             }
             listening = listen;
         }
@@ -105,14 +105,14 @@ fn accept_until_stopped<P: Protocol>(
                     }
                     return Ok(());
                 }
-                News::Ready(BELL) => parent.board.bell().quiet(),
+                News::Ready(WAKE) => parent.scoreboard.wake_fd().clear(),
                 News::Ready(LISTENER) => match design.listener.accept(SocketFlags::empty(), counters)? {
                     Accepted::Connection(socket) => waiting = Some(socket),
                     Accepted::Nobody => {}
                     Accepted::Exhausted => pause = Some(RETRY),
                     Accepted::Closed => return Ok(()),
                 },
-                News::Ready(channel) => design.hear(channel - FIRST_CHANNEL, &parent.family, counters),
+                News::Ready(channel) => design.hear(channel - FIRST_CHANNEL, &parent.children, counters),
             }
         }
     }
@@ -154,7 +154,7 @@ impl PassDescriptor<'_> {
     }
 
     /// In the parent: a child has served a connection, or has gone.
-    fn hear(&self, slot: usize, family: &Family, counters: &Counters) {
+    fn hear(&self, slot: usize, children: &Children, counters: &Counters) {
         let channel = self.channels[slot].borrow();
         let Some(channel) = &channel.parents else {
             return;
@@ -164,7 +164,7 @@ impl PassDescriptor<'_> {
             Ok((1, _)) => self.idle.borrow_mut().push(slot),
             Err(Errno::AGAIN | Errno::INTR) => {}
             // Its death will be heard too.
-            _ => family.unwatch(channel),
+            _ => children.unwatch(channel),
         }
     }
 }
@@ -234,11 +234,11 @@ impl Prefork for PassDescriptor<'_> {
         }
     }
 
-    fn began(&self, slot: usize, family: &Family) -> Result<(), Error> {
+    fn began(&self, slot: usize, children: &Children) -> Result<(), Error> {
         let mut channel = self.channels[slot].borrow_mut();
         channel.childs = None;
         if let Some(parents) = &channel.parents {
-            family.watch(parents, FIRST_CHANNEL + slot)?;
+            children.watch(parents, FIRST_CHANNEL + slot)?;
         }
         self.idle.borrow_mut().push(slot);
         Ok(())
@@ -252,12 +252,12 @@ impl Prefork for PassDescriptor<'_> {
         self.idle.borrow_mut().retain(|&other| other != slot);
     }
 
-    fn ended(&self, slot: usize, family: &Family, _: &Counters) {
+    fn ended(&self, slot: usize, children: &Children, _: &Counters) {
         let channel = self.channels[slot].take();
         // To close it would not be enough: a sibling that has not run yet since it was forked has it open too, and its
         // end would be taken for news of the next channel in this slot.
         if let Some(parents) = &channel.parents {
-            family.unwatch(parents);
+            children.unwatch(parents);
         }
         self.retired(slot);
     }
@@ -286,14 +286,14 @@ mod tests {
             idle: RefCell::default(),
             served_one: Cell::new(false),
         };
-        let (family, counters) = (
-            Family::without_children().expect("a descriptor"),
+        let (children, counters) = (
+            Children::without_children().expect("a descriptor"),
             Counters::default(),
         );
         let begin = || {
             design.prepare(0).expect("a channel");
             let childs = design.channels[0].borrow_mut().childs.take();
-            design.began(0, &family).expect("watched");
+            design.began(0, &children).expect("watched");
             childs.expect("just made")
         };
         let child = begin();
@@ -304,14 +304,14 @@ mod tests {
         };
         drop(child);
         let mut news = Vec::new();
-        family.wait(None, &mut news).expect("waited");
+        children.wait(None, &mut news).expect("waited");
         assert_eq!(news, [News::Ready(FIRST_CHANNEL)], "its end");
-        design.ended(0, &family, &counters);
+        design.ended(0, &children, &counters);
         let next = begin();
-        family.wait(Some(Duration::ZERO), &mut news).expect("waited");
+        children.wait(Some(Duration::ZERO), &mut news).expect("waited");
         assert_eq!(news, [], "the next one has said nothing");
         // Nor is anything waited for that has not come.
-        design.hear(0, &family, &counters);
+        design.hear(0, &children, &counters);
         assert_eq!(*design.idle.borrow(), [0]);
         drop((next, siblings));
     }

@@ -4,7 +4,7 @@ use rustix::net::SocketFlags;
 
 use crate::counters::Counters;
 use crate::design::preforked::{self, Prefork};
-use crate::design::processes::Family;
+use crate::design::processes::Children;
 use crate::design::{About, AtOnce, Memory, any_settings, made_of};
 use crate::error::Error;
 use crate::fork::InChild;
@@ -46,7 +46,7 @@ impl Prefork for AcceptWithMutex<'_> {
         }
     }
 
-    fn ended(&self, slot: usize, _: &Family, counters: &Counters) {
+    fn ended(&self, slot: usize, _: &Children, counters: &Counters) {
         self.lock.bury(slot, counters);
     }
 

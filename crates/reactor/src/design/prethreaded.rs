@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags};
 use crate::back_off::BackOff;
 use crate::blocking::Worker;
 use crate::counters::Counters;
-use crate::design::threads::{Crew, Seat, lock};
+use crate::design::threads::{WorkerSlot, Workers, lock};
 use crate::error::Error;
 use crate::halt::{Halt, Phase};
 use crate::id::ConnectionId;
@@ -53,47 +53,47 @@ pub(super) trait Prethread: Sync {
 
 /// Serves with a pool of threads until the stop.
 pub(super) fn run<P: Protocol>(serving: &Serving<P>, design: &impl Prethread) -> Result<(), Error> {
-    let workers = pool::workers(&serving.options);
-    let most = *workers.end();
-    let crew = Crew::new(most, serving);
-    let room = Room {
+    let range = pool::workers(&serving.options);
+    let most = *range.end();
+    let workers = Workers::new(most, serving);
+    let shared = Shared {
         serving,
         design,
-        crew: &crew,
-        board: Scoreboard::new(&workers).map_err(Error::io("making memory for the pool"))?,
+        workers: &workers,
+        scoreboard: Scoreboard::new(&range).map_err(Error::io("making memory for the pool"))?,
         ended: Mutex::default(),
     };
     thread::scope(|scope| {
         let mut main = Main {
-            room: &room,
-            counters: serving.board.block(most),
-            sizing: Sizing::new(workers),
+            shared: &shared,
+            counters: serving.counters.block(most),
+            sizing: Sizing::new(range),
             threads: (0..most).map(|_| None).collect(),
             back_off: BackOff::default(),
         };
         let outcome = main.look_after(scope);
         design.close();
-        crew.enter(Phase::Draining);
+        workers.enter(Phase::Draining);
         main.drain();
-        crew.enter(Phase::Over);
+        workers.enter(Phase::Over);
         main.join_all();
         outcome
     })
 }
 
-/// Where the main thread and the others meet.
-struct Room<'a, P, D> {
+/// What the main thread and the others share.
+struct Shared<'a, P, D> {
     serving: &'a Serving<P>,
     design: &'a D,
-    crew: &'a Crew,
-    board: Scoreboard,
-    /// Slots whose threads are done but for their exit. The board's bell is rung for it.
+    workers: &'a Workers,
+    scoreboard: Scoreboard,
+    /// Slots whose threads are done but for their exit. The scoreboard's descriptor is notified of it.
     ended: Mutex<Vec<usize>>,
 }
 
 /// What the main thread knows.
 struct Main<'scope, P, D> {
-    room: &'scope Room<'scope, P, D>,
+    shared: &'scope Shared<'scope, P, D>,
     /// Its own.
     counters: &'scope Counters,
     sizing: Sizing,
@@ -103,17 +103,17 @@ struct Main<'scope, P, D> {
 
 impl<'scope, P: Protocol, D: Prethread> Main<'scope, P, D> {
     fn look_after(&mut self, scope: &'scope Scope<'scope, '_>) -> Result<(), Error> {
-        let room = self.room;
+        let shared = self.shared;
         loop {
             self.join_ended()?;
             let limit = self.resize(scope);
-            let duty = room.design.duty();
+            let duty = shared.design.duty();
             let mut fds = [
-                PollFd::new(room.serving.stop(), PollFlags::IN),
-                PollFd::new(room.board.bell(), PollFlags::IN),
+                PollFd::new(shared.serving.stop(), PollFlags::IN),
+                PollFd::new(shared.scoreboard.wake_fd(), PollFlags::IN),
                 // Without a duty, one that never becomes ready.
                 duty.clone()
-                    .unwrap_or(PollFd::new(room.board.bell(), PollFlags::empty())),
+                    .unwrap_or(PollFd::new(shared.scoreboard.wake_fd(), PollFlags::empty())),
             ];
             self.counters.waits.add(1);
             poll_once(&mut fds, limit.map(timespec).as_ref()).map_err(Error::io("waiting for the stop"))?;
@@ -122,10 +122,10 @@ impl<'scope, P: Protocol, D: Prethread> Main<'scope, P, D> {
                 return Ok(());
             }
             if !fds[1].revents().is_empty() {
-                room.board.bell().quiet();
+                shared.scoreboard.wake_fd().clear();
             }
             if !fds[2].revents().is_empty() {
-                room.design.ready(self.counters)?;
+                shared.design.ready(self.counters)?;
             }
         }
     }
@@ -134,7 +134,7 @@ impl<'scope, P: Protocol, D: Prethread> Main<'scope, P, D> {
     fn resize(&mut self, scope: &'scope Scope<'scope, '_>) -> Option<Duration> {
         loop {
             let now = Instant::now();
-            match self.sizing.decide(self.room.board.counts(), now) {
+            match self.sizing.decide(self.shared.scoreboard.counts(), now) {
                 Change::Grow => match self.back_off.left(now) {
                     None => self.begin(scope, now),
                     left => return left,
@@ -150,21 +150,21 @@ impl<'scope, P: Protocol, D: Prethread> Main<'scope, P, D> {
 
     /// Makes a thread, or puts that off.
     fn begin(&mut self, scope: &'scope Scope<'scope, '_>, now: Instant) {
-        let room = self.room;
-        let Some(slot) = room.board.free() else {
+        let shared = self.shared;
+        let Some(slot) = shared.scoreboard.free() else {
             return;
         };
         // Before it exists, so that one that is slow to come up does not call for others.
-        room.board.idle(slot);
+        shared.scoreboard.idle(slot);
         self.counters.other_calls.add(1);
-        match thread::Builder::new().spawn_scoped(scope, move || room.work(slot)) {
+        match thread::Builder::new().spawn_scoped(scope, move || shared.work(slot)) {
             Ok(thread) => {
                 self.threads[slot] = Some(thread);
                 self.counters.units_created.add(1);
             }
             Err(error) => {
                 trace::worker_not_made(error);
-                room.board.empty(slot);
+                shared.scoreboard.empty(slot);
                 self.back_off.failed(now);
             }
         }
@@ -172,31 +172,31 @@ impl<'scope, P: Protocol, D: Prethread> Main<'scope, P, D> {
 
     /// Has an idle thread end, but not the one that could not hear of it.
     fn retire(&self) {
-        self.room.board.retire(self.room.design.deaf());
+        self.shared.scoreboard.retire(self.shared.design.deaf());
         self.remind();
     }
 
     /// Tells those that shall end and have not. One that has come to accept meanwhile stays.
     fn remind(&self) {
-        let room = self.room;
-        if room.board.retiring().next().is_some() {
-            if let Some(deaf) = room.design.deaf() {
-                room.board.keep(deaf);
+        let shared = self.shared;
+        if shared.scoreboard.retiring().next().is_some() {
+            if let Some(deaf) = shared.design.deaf() {
+                shared.scoreboard.keep(deaf);
             }
-            room.design.wake(self.counters);
+            shared.design.wake(self.counters);
         }
     }
 
     /// Joins the threads that have ended. One that has failed ends the server.
     fn join_ended(&mut self) -> Result<(), Error> {
-        let ended = std::mem::take(&mut *lock(&self.room.ended));
+        let ended = std::mem::take(&mut *lock(&self.shared.ended));
         let mut outcome = Ok(());
         for slot in ended {
             // A thread can only panic by a mistake of ours, which then shows in its connection alone.
             if let Some(Ok(Err(error))) = self.threads[slot].take().map(ScopedJoinHandle::join) {
                 outcome = Err(error);
             }
-            self.room.board.empty(slot);
+            self.shared.scoreboard.empty(slot);
         }
         outcome
     }
@@ -211,9 +211,9 @@ impl<'scope, P: Protocol, D: Prethread> Main<'scope, P, D> {
 
     /// Waits until every thread has ended or the drain time is over.
     fn drain(&mut self) {
-        let until = Instant::now() + self.room.serving.drain();
+        let until = Instant::now() + self.shared.serving.drain();
         loop {
-            self.room.board.bell().quiet();
+            self.shared.scoreboard.wake_fd().clear();
             // What failed while it stopped is of no use any more.
             let _ = self.join_ended();
             let left = until.saturating_duration_since(Instant::now());
@@ -221,31 +221,31 @@ impl<'scope, P: Protocol, D: Prethread> Main<'scope, P, D> {
                 return;
             }
             self.counters.waits.add(1);
-            let mut bell = [PollFd::new(self.room.board.bell(), PollFlags::IN)];
+            let mut wake_fd = [PollFd::new(self.shared.scoreboard.wake_fd(), PollFlags::IN)];
             // Should it fail, the drain time is over sooner.
-            let _ = poll_once(&mut bell, Some(&timespec(left)));
+            let _ = poll_once(&mut wake_fd, Some(&timespec(left)));
             self.counters.wake_ups.add(1);
         }
     }
 }
 
-impl<P: Protocol, D: Prethread> Room<'_, P, D> {
+impl<P: Protocol, D: Prethread> Shared<'_, P, D> {
     /// The life of a thread.
     fn work(&self, slot: usize) -> Result<(), Error> {
-        let counters = self.serving.board.block(slot);
+        let counters = self.serving.counters.block(slot);
         let outcome = self.serve(slot, counters);
         lock(&self.ended).push(slot);
         counters.other_calls.add(1);
-        self.board.bell().ring();
+        self.scoreboard.wake_fd().notify();
         outcome
     }
 
     fn serve(&self, slot: usize, counters: &Counters) -> Result<(), Error> {
-        let seat: Seat<'_> = self.crew.seat(slot);
-        let mut worker = Worker::new(self.serving, counters, seat);
+        let worker_slot: WorkerSlot<'_> = self.workers.slot(slot);
+        let mut worker = Worker::new(self.serving, counters, worker_slot);
         // Slots are used again: their block says how many connections they have had.
         let mut generation = counters.all_closed() as u32;
-        let shall_end = || seat.phase() > Phase::Serving || self.board.is_retiring(slot);
+        let shall_end = || worker_slot.phase() > Phase::Serving || self.scoreboard.is_retiring(slot);
         while !shall_end() {
             let next = match worker.ready() {
                 Ok(()) => self.design.next(slot, counters, &shall_end)?,
@@ -253,9 +253,9 @@ impl<P: Protocol, D: Prethread> Room<'_, P, D> {
             };
             match next {
                 Accepted::Connection(socket) => {
-                    self.board.busy(slot, counters);
+                    self.scoreboard.busy(slot, counters);
                     worker.serve(socket, ConnectionId::new(0, generation, slot as u32));
-                    self.board.idle(slot);
+                    self.scoreboard.idle(slot);
                     generation = generation.wrapping_add(1);
                 }
                 Accepted::Nobody => {}

@@ -7,7 +7,6 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::SocketFlags;
 
-use crate::bell::Bell;
 use crate::counters::Counters;
 use crate::design::prethreaded::{self, Prethread};
 use crate::design::threads::lock;
@@ -18,6 +17,7 @@ use crate::options::Setting;
 use crate::protocol::Protocol;
 use crate::server::Serving;
 use crate::stop::{poll_once, timespec};
+use crate::wake_fd::WakeFd;
 
 pub(super) const ABOUT: About = About {
     name: "prethreaded-acceptor",
@@ -36,7 +36,7 @@ pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
         listener: &serving.listener,
         counter: Mutex::default(),
         filled: Condvar::new(),
-        bell: Bell::new().map_err(Error::io("making a descriptor to wake the main thread"))?,
+        wake_fd: WakeFd::new().map_err(Error::io("making a descriptor to wake the main thread"))?,
     };
     prethreaded::run(serving, &design)
 }
@@ -46,8 +46,8 @@ struct HandOver<'a> {
     counter: Mutex<Counter>,
     /// A connection lies there, or whoever waits shall look whether to end.
     filled: Condvar,
-    /// Rung when somebody is idle again and the main thread waits for that.
-    bell: Bell,
+    /// Notified when somebody is idle again and the main thread waits for that.
+    wake_fd: WakeFd,
 }
 
 /// Over which connections are handed.
@@ -58,7 +58,7 @@ struct Counter {
     idle: usize,
     /// The main thread waits until one does.
     awaited: bool,
-    /// The bell was rung.
+    /// The descriptor was notified.
     rung: bool,
     closed: bool,
 }
@@ -77,7 +77,7 @@ impl Prethread for HandOver<'_> {
         if std::mem::take(&mut counter.awaited) {
             counter.rung = true;
             counters.other_calls.add(1);
-            self.bell.ring();
+            self.wake_fd.notify();
         }
         let next = loop {
             if let Some(socket) = counter.sockets.pop_front() {
@@ -117,7 +117,7 @@ impl Prethread for HandOver<'_> {
             true => PollFd::new(self.listener, PollFlags::IN),
             false => {
                 counter.awaited = true;
-                PollFd::new(&self.bell, PollFlags::IN)
+                PollFd::new(&self.wake_fd, PollFlags::IN)
             }
         })
     }
@@ -128,7 +128,7 @@ impl Prethread for HandOver<'_> {
             counter.awaited = false;
             if std::mem::take(&mut counter.rung) {
                 counters.other_calls.add(1);
-                self.bell.quiet();
+                self.wake_fd.clear();
             }
             if !counter.has_room() {
                 return Ok(());

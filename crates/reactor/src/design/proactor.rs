@@ -4,7 +4,7 @@ use crate::design::{About, AtOnce, Memory, reactor_per_core};
 use crate::error::Error;
 use crate::options::{Options, Placement, Setting};
 use crate::protocol::Protocol;
-use crate::reactor::{Acceptors, Kernel, ReactorManager, crew};
+use crate::reactor::{Acceptors, Kernel, ReactorManager, loops};
 use crate::ring;
 use crate::server::Serving;
 
@@ -28,5 +28,5 @@ fn check(options: &Options) -> Result<(), Error> {
 pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
     // Asked of nobody: connections stay where they were accepted.
     let manager = ReactorManager::joined(reactor_per_core::loops(&serving.options), Placement::ByHandle);
-    crew::serve(serving, manager, Acceptors::Each, Kernel::IoUring)
+    loops::serve(serving, manager, Acceptors::Each, Kernel::IoUring)
 }

@@ -6,7 +6,7 @@ use rustix::net::SocketFlags;
 
 use crate::blocking::Worker;
 use crate::counters::{CloseReason, Counters};
-use crate::design::processes::{Family, News};
+use crate::design::processes::{Children, News};
 use crate::design::{About, AtOnce, Memory, any_settings, made_of};
 use crate::error::Error;
 use crate::fork::InChild;
@@ -32,14 +32,14 @@ const STOP: usize = 0;
 const LISTENER: usize = 1;
 
 pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
-    let family = Family::new(ABOUT.name)?;
-    family.watch(serving.stop(), STOP)?;
+    let children = Children::new(ABOUT.name)?;
+    children.watch(serving.stop(), STOP)?;
     serving.listener.set_nonblocking(true)?;
     let mut parent = Parent {
         serving,
-        counters: serving.board.block(0),
+        counters: serving.counters.block(0),
         worker: Worker::new(serving, child_counters(serving, 0), InChild),
-        family,
+        children,
         free: Vec::new(),
         closed: Vec::new(),
         generation: 0,
@@ -52,7 +52,7 @@ pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
 
 /// The block of the children in a slot, behind the parent's.
 fn child_counters<P>(serving: &Serving<P>, slot: usize) -> &Counters {
-    serving.board.block(slot + 1)
+    serving.counters.block(slot + 1)
 }
 
 /// What the parent knows.
@@ -62,7 +62,7 @@ struct Parent<'a, P> {
     counters: &'a Counters,
     /// For the next child, which finds its buffers made.
     worker: Worker<'a, P, InChild>,
-    family: Family,
+    children: Children,
     /// Slots that were used and are not now. New ones are begun only when there is none: the less the parent has
     /// written, the less there is to copy when it forks.
     free: Vec<usize>,
@@ -85,13 +85,13 @@ impl<P: Protocol> Parent<'_, P> {
             if listen != listening {
                 self.counters.other_calls.add(1);
                 match listen {
-                    true => self.family.watch(&self.serving.listener, LISTENER)?,
-                    false => self.family.unwatch(&self.serving.listener),
+                    true => self.children.watch(&self.serving.listener, LISTENER)?,
+                    false => self.children.unwatch(&self.serving.listener),
                 }
                 listening = listen;
             }
             self.counters.waits.add(1);
-            self.family.wait(pause.take(), &mut news)?;
+            self.children.wait(pause.take(), &mut news)?;
             self.counters.wake_ups.add(1);
             for news in &news {
                 match *news {
@@ -133,7 +133,7 @@ impl<P: Protocol> Parent<'_, P> {
         let id = ConnectionId::new(0, self.generation, slot as u32);
         let (serving, worker) = (self.serving, &mut self.worker);
         self.counters.other_calls.add(4); // fork, close, and two to watch the child
-        let forked = self.family.fork(slot, socket, |socket| {
+        let forked = self.children.fork(slot, socket, |socket| {
             serving.listener.close_for_good();
             worker.count_in(child_counters(serving, slot));
             if let Some(socket) = socket {
@@ -160,7 +160,7 @@ impl<P: Protocol> Parent<'_, P> {
 
     /// A child has ended. If it did not count its connection, that ended with it, for `reason`.
     fn reap(&mut self, slot: usize, reason: CloseReason) {
-        if let Some(ended) = self.family.reap(slot).filter(|ended| !ended.is_well()) {
+        if let Some(ended) = self.children.reap(slot).filter(|ended| !ended.is_well()) {
             trace::worker_lost(slot, ended);
             self.counters.units_lost.add(1);
         }
@@ -179,7 +179,7 @@ impl<P: Protocol> Parent<'_, P> {
 
     fn drain(&mut self) -> Result<(), Error> {
         let mut ended = Vec::new();
-        let drained = self.family.drain(self.serving.drain(), |slot| ended.push(slot));
+        let drained = self.children.drain(self.serving.drain(), |slot| ended.push(slot));
         for slot in ended {
             self.ended(slot, CloseReason::DrainTime);
         }

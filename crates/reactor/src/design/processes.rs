@@ -17,7 +17,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// The children of a server, by slot. None is left when it is dropped.
 #[derive(Debug)]
-pub(super) struct Family {
+pub(super) struct Children {
     /// As long as the highest slot used.
     children: Vec<Option<Child>>,
     living: usize,
@@ -30,11 +30,11 @@ pub(super) struct Family {
 pub(super) enum News {
     /// The child in this slot has ended.
     Ended(usize),
-    /// What was [watched](Family::watch) by this number is ready.
+    /// What was [watched](Children::watch) by this number is ready.
     Ready(usize),
 }
 
-impl Family {
+impl Children {
     /// Without children.
     ///
     /// # Errors
@@ -82,7 +82,7 @@ impl Family {
     }
 
     /// Makes a child in a free slot, which does `work` and ends. It has none of the descriptors by which the parent
-    /// looks after the family, so that it keeps nothing of its siblings' alive. A socket handed over is closed in the
+    /// looks after the children, so that it keeps nothing of its siblings' alive. A socket handed over is closed in the
     /// parent, where it stays if this fails.
     ///
     /// # Errors
@@ -168,7 +168,7 @@ impl Family {
     ///
     /// # Errors
     ///
-    /// If the kernel refuses to wait; they are killed when the family is dropped.
+    /// If the kernel refuses to wait; they are killed when this is dropped.
     pub fn drain(&mut self, limit: Duration, mut gone: impl FnMut(usize)) -> Result<(), Error> {
         let mut news = Vec::new();
         for (order, limit) in [
@@ -198,7 +198,7 @@ impl Family {
     }
 }
 
-impl Drop for Family {
+impl Drop for Children {
     fn drop(&mut self) {
         for child in self.children.iter_mut().filter_map(Option::take) {
             child.tell(Order::Die);

@@ -7,7 +7,7 @@ use crate::design::{About, AtOnce, Memory, made_of::count};
 use crate::error::Error;
 use crate::options::{Options, Placement, Setting};
 use crate::protocol::Protocol;
-use crate::reactor::{Acceptors, Kernel, ReactorManager, crew};
+use crate::reactor::{Acceptors, Kernel, ReactorManager, loops};
 use crate::server::Serving;
 
 pub(super) const ABOUT: About = About {
@@ -43,7 +43,7 @@ pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
     // By handle is asked of nobody: connections stay where they were accepted.
     let placement = serving.options.placement.unwrap_or(Placement::ByHandle);
     let manager = ReactorManager::joined(loops(&serving.options), placement);
-    crew::serve(serving, manager, Acceptors::Each, Kernel::Epoll)
+    loops::serve(serving, manager, Acceptors::Each, Kernel::Epoll)
 }
 
 /// As many as told, else as there are CPUs.

@@ -7,7 +7,7 @@ use crate::design::{About, AtOnce, Memory, any_settings, made_of::count};
 use crate::error::Error;
 use crate::options::{Options, Setting};
 use crate::protocol::Protocol;
-use crate::reactor::{Acceptors, Kernel, ReactorManager, crew};
+use crate::reactor::{Acceptors, Kernel, ReactorManager, loops};
 use crate::server::Serving;
 
 pub(super) const ABOUT: About = About {
@@ -30,7 +30,7 @@ pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
     let (readers, writers) = loops(&serving.options);
     let placement = serving.options.placement.unwrap_or_default();
     let manager = ReactorManager::split(readers, writers, placement);
-    crew::serve(serving, manager, Acceptors::First, Kernel::Epoll)
+    loops::serve(serving, manager, Acceptors::First, Kernel::Epoll)
 }
 
 /// So many readers and writers.

@@ -6,7 +6,7 @@ use crate::design::{About, AtOnce, Memory, any_settings, made_of};
 use crate::error::Error;
 use crate::options::{Placement, Setting};
 use crate::protocol::Protocol;
-use crate::reactor::{Acceptors, Kernel, ReactorManager, crew};
+use crate::reactor::{Acceptors, Kernel, ReactorManager, loops};
 use crate::server::Serving;
 
 pub(super) const ABOUT: About = About {
@@ -22,5 +22,5 @@ pub(super) const ABOUT: About = About {
 
 pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
     let manager = ReactorManager::split(NonZeroUsize::MIN, NonZeroUsize::MIN, Placement::ByHandle);
-    crew::serve(serving, manager, Acceptors::First, Kernel::Epoll)
+    loops::serve(serving, manager, Acceptors::First, Kernel::Epoll)
 }

@@ -8,10 +8,9 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::SocketFlags;
 
-use crate::bell::Bell;
-use crate::blocking::{Desk, Worker};
+use crate::blocking::{Scratch, Worker};
 use crate::counters::{CloseReason, Counters};
-use crate::design::threads::{Crew, lock};
+use crate::design::threads::{Workers, lock};
 use crate::design::{About, AtOnce, Memory, any_settings, made_of};
 use crate::error::Error;
 use crate::halt::Phase;
@@ -22,6 +21,7 @@ use crate::pthread::{self, Threads};
 use crate::server::Serving;
 use crate::stop::{poll_once, timespec};
 use crate::trace;
+use crate::wake_fd::WakeFd;
 
 pub(super) const ABOUT: About = About {
     name: "thread-per-connection",
@@ -34,90 +34,91 @@ pub(super) const ABOUT: About = About {
     check: any_settings,
 };
 
-/// The most desks kept for threads to come: as many as live at once under a usual load.
-const KEPT_DESKS: usize = 64;
+/// The most scratch memories kept for threads to come: as many as live at once under a usual load.
+const KEPT_SPARES: usize = 64;
 
 pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
     let most = serving.options.max_connections;
-    let crew = Crew::new(most, serving);
-    let hall = Hall {
+    let workers = Workers::new(most, serving);
+    let shared = Shared {
         serving,
-        counters: serving.board.block(0),
-        crew: &crew,
+        counters: serving.counters.block(0),
+        workers: &workers,
         handed: (0..most).map(|_| Mutex::default()).collect(),
         ended: Mutex::default(),
-        bell: Bell::new().map_err(Error::io("making a descriptor to wake the main thread"))?,
+        wake_fd: WakeFd::new().map_err(Error::io("making a descriptor to wake the main thread"))?,
     };
     serving.listener.set_nonblocking(true)?;
-    pthread::scope(&hall, Hall::serve, |threads| {
+    pthread::scope(&shared, Shared::serve, |threads| {
         let mut main = Main {
-            hall: &hall,
+            shared: &shared,
             threads,
             free: (0..most).rev().collect(),
             ending: Vec::new(),
-            desks: Vec::new(),
+            spares: Vec::new(),
             generation: 0,
         };
         let outcome = main.accept_until_stopped();
         serving.listener.close_for_all();
-        crew.enter(Phase::Draining);
+        workers.enter(Phase::Draining);
         main.drain();
-        crew.enter(Phase::Over);
+        workers.enter(Phase::Over);
         outcome
     })
 }
 
-/// Where the main thread and the threads of the connections meet.
-struct Hall<'a, P> {
+/// What the main thread and the threads of the connections share.
+struct Shared<'a, P> {
     serving: &'a Serving<P>,
     /// The main thread's.
     counters: &'a Counters,
-    crew: &'a Crew,
+    workers: &'a Workers,
     /// By slot: from the main thread to the new one. It stays there until that could be made.
     handed: Box<[Handed]>,
     ended: Mutex<Ended>,
-    bell: Bell,
+    wake_fd: WakeFd,
 }
 
 /// What a thread begins with.
-type Handed = Mutex<Option<(OwnedFd, ConnectionId, Box<Desk>)>>;
+type Handed = Mutex<Option<(OwnedFd, ConnectionId, Box<Scratch>)>>;
 
 /// The threads that are done but for their exit.
 #[derive(Default)]
 struct Ended {
     /// By slot, with what they leave to the next.
-    threads: Vec<(usize, Box<Desk>)>,
-    /// The main thread waits for the bell.
+    threads: Vec<(usize, Box<Scratch>)>,
+    /// The main thread waits to be notified.
     awaited: bool,
 }
 
-impl<P: Protocol> Hall<'_, P> {
+impl<P: Protocol> Shared<'_, P> {
     /// The life of a connection's thread.
     fn serve(&self, slot: usize) {
-        let counters = self.serving.board.block(slot + 1);
+        let counters = self.serving.counters.block(slot + 1);
         let handed = lock(&self.handed[slot]).take();
-        let (socket, id, desk) = handed.expect("the main thread fills the slot before it makes the thread");
-        let mut worker = Worker::at(desk, self.serving, counters, self.crew.seat(slot));
+        let (socket, id, scratch) =
+            handed.expect("the main thread fills the slot before it makes the thread");
+        let mut worker = Worker::at(scratch, self.serving, counters, self.workers.slot(slot));
         worker.serve(socket, id);
         let mut ended = lock(&self.ended);
         ended.threads.push((slot, worker.leave()));
         if std::mem::take(&mut ended.awaited) {
             counters.other_calls.add(1);
-            self.bell.ring();
+            self.wake_fd.notify();
         }
     }
 }
 
 /// What the main thread knows.
 struct Main<'m, 't, 'a, P> {
-    hall: &'m Hall<'a, P>,
-    threads: &'m mut Threads<'t, Hall<'a, P>>,
+    shared: &'m Shared<'a, P>,
+    threads: &'m mut Threads<'t, Shared<'a, P>>,
     free: Vec<usize>,
     /// Slots that are neither free nor at work: their threads are about to exit.
     ending: Vec<usize>,
     /// For the next threads. In boxes, since they are handed on from slot to slot.
     #[expect(clippy::vec_box, reason = "they come and go as boxes")]
-    desks: Vec<Box<Desk>>,
+    spares: Vec<Box<Scratch>>,
     generation: u32,
 }
 
@@ -126,7 +127,7 @@ type Stopped = bool;
 
 impl<P: Protocol> Main<'_, '_, '_, P> {
     fn accept_until_stopped(&mut self) -> Result<(), Error> {
-        let hall = self.hall;
+        let shared = self.shared;
         let mut stopped = false;
         while !stopped {
             self.join_ended();
@@ -139,20 +140,20 @@ impl<P: Protocol> Main<'_, '_, '_, P> {
                 stopped = self.wait_for_an_end(Some(RETRY))?;
                 continue;
             }
-            stopped = hall.wait(PollFd::new(&hall.serving.listener, PollFlags::IN), None)?;
+            stopped = shared.wait(PollFd::new(&shared.serving.listener, PollFlags::IN), None)?;
             if stopped {
                 break;
             }
-            match hall
+            match shared
                 .serving
                 .listener
-                .accept(SocketFlags::empty(), hall.counters)?
+                .accept(SocketFlags::empty(), shared.counters)?
             {
                 Accepted::Connection(socket) => {
                     let id = ConnectionId::new(0, self.generation, slot as u32);
                     self.generation = self.generation.wrapping_add(1);
-                    let desk = self.desks.pop().unwrap_or_default();
-                    *lock(&hall.handed[slot]) = Some((socket, id, desk));
+                    let scratch = self.spares.pop().unwrap_or_default();
+                    *lock(&shared.handed[slot]) = Some((socket, id, scratch));
                     self.free.pop();
                     stopped = self.begin(slot)?;
                 }
@@ -164,17 +165,19 @@ impl<P: Protocol> Main<'_, '_, '_, P> {
         Ok(())
     }
 
-    /// Makes sure of a desk for the next thread.
+    /// Makes sure of scratch memory for the next thread.
     fn ready(&mut self) -> io::Result<()> {
-        if self.desks.is_empty() {
-            self.desks.push(Box::default());
+        if self.spares.is_empty() {
+            self.spares.push(Box::default());
         }
-        self.desks.last_mut().map_or(Ok(()), |desk| desk.ready::<P>())
+        self.spares
+            .last_mut()
+            .map_or(Ok(()), |scratch| scratch.ready::<P>())
     }
 
     /// Makes the thread for the connection handed to a slot. It waits until there is room for one.
     fn begin(&mut self, slot: usize) -> Result<Stopped, Error> {
-        let counters = self.hall.counters;
+        let counters = self.shared.counters;
         loop {
             counters.other_calls.add(1);
             let Err(error) = self.threads.make(slot) else {
@@ -184,7 +187,7 @@ impl<P: Protocol> Main<'_, '_, '_, P> {
             trace::worker_not_made(error);
             if self.wait_for_an_end(Some(RETRY))? {
                 // It was accepted, and nobody will serve it.
-                drop(lock(&self.hall.handed[slot]).take());
+                drop(lock(&self.shared.handed[slot]).take());
                 counters.closed(CloseReason::Stopped);
                 return Ok(true);
             }
@@ -194,33 +197,33 @@ impl<P: Protocol> Main<'_, '_, '_, P> {
 
     /// Waits until a thread is done, but not longer than `limit`.
     fn wait_for_an_end(&self, limit: Option<Duration>) -> Result<Stopped, Error> {
-        let hall = self.hall;
+        let shared = self.shared;
         {
-            let mut ended = lock(&hall.ended);
+            let mut ended = lock(&shared.ended);
             if !ended.threads.is_empty() {
                 return Ok(false);
             }
-            hall.bell.quiet();
+            shared.wake_fd.clear();
             ended.awaited = true;
         }
-        let stopped = hall.wait(PollFd::new(&hall.bell, PollFlags::IN), limit);
-        lock(&hall.ended).awaited = false;
+        let stopped = shared.wait(PollFd::new(&shared.wake_fd, PollFlags::IN), limit);
+        lock(&shared.ended).awaited = false;
         stopped
     }
 
     /// Takes what threads have left that are done.
     fn take_ended(&mut self, ended: &mut Ended) {
-        for (slot, desk) in ended.threads.drain(..) {
+        for (slot, scratch) in ended.threads.drain(..) {
             self.ending.push(slot);
-            if self.desks.len() < KEPT_DESKS {
-                self.desks.push(desk);
+            if self.spares.len() < KEPT_SPARES {
+                self.spares.push(scratch);
             }
         }
     }
 
     /// Joins the threads that have ended. One that is about to is waited for only if no slot is free otherwise.
     fn join_ended(&mut self) {
-        self.take_ended(&mut lock(&self.hall.ended));
+        self.take_ended(&mut lock(&self.shared.ended));
         let mut i = 0;
         while i < self.ending.len() {
             let slot = self.ending[i];
@@ -238,13 +241,13 @@ impl<P: Protocol> Main<'_, '_, '_, P> {
 
     /// Waits until every thread has ended or the drain time is over.
     fn drain(&mut self) {
-        let hall = self.hall;
-        let until = Instant::now() + hall.serving.drain();
+        let shared = self.shared;
+        let until = Instant::now() + shared.serving.drain();
         loop {
             {
-                let mut ended = lock(&hall.ended);
+                let mut ended = lock(&shared.ended);
                 self.take_ended(&mut ended);
-                hall.bell.quiet();
+                shared.wake_fd.clear();
                 ended.awaited = true;
             }
             while let Some(slot) = self.ending.pop() {
@@ -252,21 +255,21 @@ impl<P: Protocol> Main<'_, '_, '_, P> {
                 self.free.push(slot);
             }
             let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() || self.free.len() == hall.handed.len() {
+            if left.is_zero() || self.free.len() == shared.handed.len() {
                 return;
             }
-            hall.counters.waits.add(1);
+            shared.counters.waits.add(1);
             // Should it fail, the drain time is over sooner.
             let _ = poll_once(
-                &mut [PollFd::new(&hall.bell, PollFlags::IN)],
+                &mut [PollFd::new(&shared.wake_fd, PollFlags::IN)],
                 Some(&timespec(left)),
             );
-            hall.counters.wake_ups.add(1);
+            shared.counters.wake_ups.add(1);
         }
     }
 }
 
-impl<P> Hall<'_, P> {
+impl<P> Shared<'_, P> {
     /// In the main thread: waits for something, but not longer than `limit`, and for the stop.
     fn wait(&self, what: PollFd<'_>, limit: Option<Duration>) -> Result<Stopped, Error> {
         let mut fds = [what, PollFd::new(self.serving.stop(), PollFlags::IN)];

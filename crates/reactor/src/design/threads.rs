@@ -11,49 +11,52 @@ use crate::mail::Mail;
 use crate::protocol::Protocol;
 use crate::server::Serving;
 
-/// The seats of all threads that serve, and how far the server's end has come.
+/// A slot for each thread that serves, and how far the server's end has come.
 #[derive(Debug)]
-pub(super) struct Crew {
+pub(super) struct Workers {
     phase: AtomicU8,
-    seats: Box<[Mutex<Option<Arc<OwnedFd>>>]>,
+    slots: Box<[Mutex<Option<Arc<OwnedFd>>>]>,
     /// If their sessions send to each other.
     mail: Option<Arc<Mail>>,
 }
 
-/// The place of one thread at a time: there the client's socket lies while it is served, for the stop to shut down.
+/// The slot of one thread at a time: there the client's socket lies while it is served, for the stop to shut down.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seat<'a> {
-    crew: &'a Crew,
-    slot: usize,
+pub(super) struct WorkerSlot<'a> {
+    workers: &'a Workers,
+    number: usize,
 }
 
-impl Crew {
-    /// So many seats.
-    pub fn new<P: Protocol>(seats: usize, serving: &Serving<P>) -> Self {
-        let mail = P::SHARED.then(|| Arc::new(Mail::new(seats, &serving.options)));
+impl Workers {
+    /// So many slots.
+    pub fn new<P: Protocol>(slots: usize, serving: &Serving<P>) -> Self {
+        let mail = P::SHARED.then(|| Arc::new(Mail::new(slots, &serving.options)));
         if let Some(mail) = mail.clone() {
             serving.waiting.by(move || mail.all_waiting());
         }
         Self {
             phase: AtomicU8::new(Phase::Serving as u8),
-            seats: (0..seats).map(|_| Mutex::default()).collect(),
+            slots: (0..slots).map(|_| Mutex::default()).collect(),
             mail,
         }
     }
 
-    /// The seat of a slot.
-    pub fn seat(&self, slot: usize) -> Seat<'_> {
-        Seat { crew: self, slot }
+    /// The slot of a number.
+    pub fn slot(&self, number: usize) -> WorkerSlot<'_> {
+        WorkerSlot {
+            workers: self,
+            number,
+        }
     }
 
     /// Goes on to a later phase, and wakes every thread that its client keeps blocked.
     pub fn enter(&self, phase: Phase) {
-        // Before the seats are looked at. Pairs with the load in `Seat::phase`, which comes after the seat was taken:
-        // either the thread sees the phase, or its socket is seen here.
+        // Before the slots are looked at. Pairs with the load in `WorkerSlot::phase`, which comes after the slot was
+        // taken: either the thread sees the phase, or its socket is seen here.
         self.phase.store(phase as u8, SeqCst);
         match phase {
             Phase::Serving => return,
-            // Those who have mail are woken by their bells, and read on until their sessions end.
+            // Those who have mail are woken by their descriptors, and read on until their sessions end.
             Phase::Draining if self.mail.is_some() => {}
             Phase::Draining => self.shut_down(Shutdown::Read),
             Phase::Over => self.shut_down(Shutdown::Both),
@@ -65,8 +68,8 @@ impl Crew {
 
     /// Every client's socket, so that calls on it return.
     fn shut_down(&self, how: Shutdown) {
-        for seat in &self.seats {
-            if let Some(socket) = &*lock(seat) {
+        for slot in &self.slots {
+            if let Some(socket) = &*lock(slot) {
                 // It can only fail if the client is gone, and then nothing blocks.
                 let _ = shutdown(socket, how);
             }
@@ -74,27 +77,27 @@ impl Crew {
     }
 }
 
-impl Halt for Seat<'_> {
+impl Halt for WorkerSlot<'_> {
     type Socket = Arc<OwnedFd>;
     const WAKES: bool = true;
 
     fn begin(&self, socket: OwnedFd) -> Arc<OwnedFd> {
         let socket = Arc::new(socket);
-        *lock(&self.crew.seats[self.slot]) = Some(Arc::clone(&socket));
+        *lock(&self.workers.slots[self.number]) = Some(Arc::clone(&socket));
         socket
     }
 
     fn end(&self, socket: Arc<OwnedFd>) {
-        *lock(&self.crew.seats[self.slot]) = None;
+        *lock(&self.workers.slots[self.number]) = None;
         drop(socket);
     }
 
     fn mail(&self, socket: &Arc<OwnedFd>) -> Option<(&Mail, Arc<OwnedFd>)> {
-        Some((self.crew.mail.as_deref()?, Arc::clone(socket)))
+        Some((self.workers.mail.as_deref()?, Arc::clone(socket)))
     }
 
     fn phase(&self) -> Phase {
-        Phase::from_number(self.crew.phase.load(SeqCst))
+        Phase::from_number(self.workers.phase.load(SeqCst))
     }
 }
 

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicUsize;
 
 use rustix::net::SocketFlags;
 
-use super::crew::Acceptors;
 use super::event_loop::{Interest, Token};
+use super::loops::Acceptors;
 use super::mail::{Newcomer, Task};
 use super::peer::{Link, Peer, ReadHalf, WriteHalf};
 use super::serving::{ACCEPT_AGAIN, LISTENER, Loop, ServingLoop};
@@ -82,7 +82,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
             return;
         };
         for _ in 0..self.events.max(1) {
-            let Some(permit) = self.crew.slots.take(self.index) else {
+            let Some(permit) = self.shared.slots.take(self.index) else {
                 return self.stop_listening(reactor);
             };
             match listener.accept(SocketFlags::NONBLOCK, self.counters) {
@@ -92,7 +92,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
                 }
                 Ok(Accepted::Nobody) => {}
                 Ok(Accepted::Exhausted) => {
-                    self.crew.slots.wait(self.index);
+                    self.shared.slots.wait(self.index);
                     self.stop_listening(reactor);
                     let at = reactor.now() + RETRY;
                     reactor.set_timer(at, ACCEPT_AGAIN);
@@ -100,7 +100,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
                 Ok(Accepted::Closed) => self.stop_listening(reactor),
                 Err(error) => self.fail(error),
             }
-            let released = self.crew.slots.put_back(permit);
+            let released = self.shared.slots.put_back(permit);
             return self.after_release(released);
         }
     }
@@ -117,8 +117,8 @@ impl<P: Protocol> ServingLoop<'_, P> {
 
     /// Gives the halves of a new connection to their loops.
     fn place(&mut self, permit: Permit, socket: OwnedFd, reactor: &mut Loop<P::Session>) {
-        let manager = &self.crew.manager;
-        let (reader, writer) = match self.crew.acceptors {
+        let manager = &self.shared.manager;
+        let (reader, writer) = match self.shared.acceptors {
             Acceptors::First => manager.place(socket.as_raw_fd()),
             Acceptors::Each => manager.place_on(self.index),
         };
@@ -136,7 +136,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         if writer == self.index {
             self.open_writer(newcomer.clone());
         } else {
-            self.crew.mailboxes[writer].leave(Task::OpenWriter(newcomer.clone()));
+            self.shared.mailboxes[writer].leave(Task::OpenWriter(newcomer.clone()));
         }
         if reader == self.index {
             self.open_reader(newcomer, reactor);

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use super::crew::{Acceptors, Kernel, serve};
+use super::loops::{Acceptors, Kernel, serve};
 use super::manager::ReactorManager;
 use super::moving_test::StopAtEnd;
 use crate::options::Placement;

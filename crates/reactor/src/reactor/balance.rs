@@ -20,7 +20,7 @@ const SPARE: f64 = 0.6;
 
 /// What one loop is to move away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shed {
+pub(crate) struct Migration {
     /// Connections.
     pub count: usize,
     pub reads: bool,
@@ -96,7 +96,7 @@ impl Watch {
     }
 
     /// What each loop is to move, if it is time to look.
-    pub fn look(&self, now: Instant, manager: &ReactorManager) -> Vec<(usize, Shed)> {
+    pub fn look(&self, now: Instant, manager: &ReactorManager) -> Vec<(usize, Migration)> {
         let Ok(mut last) = self.last.try_lock() else {
             return Vec::new();
         };
@@ -108,9 +108,9 @@ impl Watch {
         let Some(busy) = last.gauge.busy(&self.threads, passed) else {
             return Vec::new();
         };
-        let (roles, sheds) = decide(&manager.roles(), &busy, &manager.loads());
+        let (roles, migrations) = decide(&manager.roles(), &busy, &manager.loads());
         manager.set_roles(&roles);
-        sheds
+        migrations
     }
 }
 
@@ -127,9 +127,9 @@ fn cpu_time(thread: i32) -> Duration {
 
 /// From what each loop is for, how busy it is (in CPUs) and how many halves it has: what it shall be for, and what
 /// moves.
-fn decide(roles: &[Role], busy: &[f64], loads: &[usize]) -> (Vec<Role>, Vec<(usize, Shed)>) {
+fn decide(roles: &[Role], busy: &[f64], loads: &[usize]) -> (Vec<Role>, Vec<(usize, Migration)>) {
     let mut roles = roles.to_vec();
-    let mut sheds = Vec::new();
+    let mut migrations = Vec::new();
     if let Some(changed) = change_role(&roles, busy) {
         // A loop changes: its halves go to the others of its former kind, and it takes some of its new kind.
         let former = roles[changed];
@@ -137,7 +137,7 @@ fn decide(roles: &[Role], busy: &[f64], loads: &[usize]) -> (Vec<Role>, Vec<(usi
         let heirs: Vec<_> = (0..roles.len()).filter(|&index| roles[index] == former).collect();
         for (nth, &to) in heirs.iter().enumerate() {
             let count = (loads[changed] + nth) / heirs.len();
-            sheds.push((changed, shed(former, count, to)));
+            migrations.push((changed, migration(former, count, to)));
         }
         let new = roles[changed];
         let givers: Vec<_> = (0..roles.len())
@@ -145,19 +145,19 @@ fn decide(roles: &[Role], busy: &[f64], loads: &[usize]) -> (Vec<Role>, Vec<(usi
             .collect();
         for &from in &givers {
             let count = loads[from] / (givers.len() + 1);
-            sheds.push((from, shed(new, count, changed)));
+            migrations.push((from, migration(new, count, changed)));
         }
     } else {
         for role in [Role::Both, Role::Reads, Role::Writes] {
-            sheds.extend(even_out(role, &roles, busy, loads));
+            migrations.extend(even_out(role, &roles, busy, loads));
         }
     }
-    sheds.retain(|(_, shed)| shed.count > 0);
-    (roles, sheds)
+    migrations.retain(|(_, migration)| migration.count > 0);
+    (roles, migrations)
 }
 
-fn shed(role: Role, count: usize, to: usize) -> Shed {
-    Shed {
+fn migration(role: Role, count: usize, to: usize) -> Migration {
+    Migration {
         count,
         reads: role != Role::Writes,
         writes: role != Role::Reads,
@@ -182,7 +182,7 @@ fn change_role(roles: &[Role], busy: &[f64]) -> Option<usize> {
 }
 
 /// From the busiest of a kind to the idlest, so much that both are as busy afterwards.
-fn even_out(role: Role, roles: &[Role], busy: &[f64], loads: &[usize]) -> Option<(usize, Shed)> {
+fn even_out(role: Role, roles: &[Role], busy: &[f64], loads: &[usize]) -> Option<(usize, Migration)> {
     let of = || (0..roles.len()).filter(|&index| roles[index] == role);
     let busiest = of().max_by(|&a, &b| busy[a].total_cmp(&busy[b]))?;
     let idlest = of().min_by(|&a, &b| busy[a].total_cmp(&busy[b]))?;
@@ -197,7 +197,7 @@ fn even_out(role: Role, roles: &[Role], busy: &[f64], loads: &[usize]) -> Option
     let share = gap / 2.0 / busy[busiest];
     // One connection alone would only make the other loop as busy as this one was.
     let count = ((connections as f64 * share) as usize).min(connections.saturating_sub(1));
-    Some((busiest, shed(role, count, idlest)))
+    Some((busiest, migration(role, count, idlest)))
 }
 
 #[cfg(test)]
@@ -207,9 +207,9 @@ mod tests {
 
     #[test]
     fn the_busiest_gives_to_the_idlest() {
-        let (roles, sheds) = decide(&[Both, Both], &[0.9, 0.1], &[20, 20]);
+        let (roles, migrations) = decide(&[Both, Both], &[0.9, 0.1], &[20, 20]);
         assert_eq!(roles, [Both, Both]);
-        assert_eq!(sheds, [(0, shed(Both, 4, 1))]);
+        assert_eq!(migrations, [(0, migration(Both, 4, 1))]);
     }
 
     #[test]
@@ -232,18 +232,18 @@ mod tests {
 
     #[test]
     fn a_loop_to_spare_changes_its_kind() {
-        let (roles, sheds) = decide(
+        let (roles, migrations) = decide(
             &[Reads, Writes, Writes, Writes],
             &[0.95, 0.2, 0.1, 0.2],
             &[60, 20, 20, 20],
         );
         assert_eq!(roles, [Reads, Writes, Reads, Writes]);
         assert_eq!(
-            sheds,
+            migrations,
             [
-                (2, shed(Writes, 10, 1)),
-                (2, shed(Writes, 10, 3)),
-                (0, shed(Reads, 30, 2)),
+                (2, migration(Writes, 10, 1)),
+                (2, migration(Writes, 10, 3)),
+                (0, migration(Reads, 30, 2)),
             ]
         );
     }

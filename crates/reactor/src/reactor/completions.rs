@@ -14,8 +14,8 @@ use rustix::io::Errno;
 use super::Token;
 use crate::ring::{Answer, Events, Filled, Watch};
 
-/// The name of the loop's own bell: no kind of request has it.
-const BELL: u64 = 0;
+/// The name of the descriptor that wakes the loop: no kind of request has it.
+const WAKE: u64 = 0;
 // Kinds of requests: the uppermost byte of their name. Then come three of a generation, and four of a token.
 const READ: u64 = 1;
 const WRITE: u64 = 2;
@@ -32,14 +32,14 @@ pub(super) struct Completions {
     /// Who waits to write.
     writers: HashSet<Token>,
     /// The loop's.
-    bell: Arc<OwnedFd>,
+    wake_fd: Arc<OwnedFd>,
 }
 
 /// What has come about.
 #[derive(Debug)]
 pub(super) enum Completion {
     /// A task was posted.
-    Bell,
+    Woken,
     Readable(Token),
     Writable(Token),
     Arrived(Token, Arrival),
@@ -57,19 +57,19 @@ pub(crate) struct Arrival {
 }
 
 impl Completions {
-    /// With the loop's bell.
-    pub fn new(bell: Arc<OwnedFd>) -> io::Result<Self> {
+    /// With the descriptor that wakes the loop.
+    pub fn new(wake_fd: Arc<OwnedFd>) -> io::Result<Self> {
         let mut completions = Self {
             events: Events::new()?,
             writers: HashSet::new(),
-            bell,
+            wake_fd,
         };
-        completions.watch_bell();
+        completions.watch_wake_fd();
         Ok(completions)
     }
 
-    fn watch_bell(&mut self) {
-        self.events.watch(&self.bell, Watch::ReadAgain, BELL);
+    fn watch_wake_fd(&mut self) {
+        self.events.watch(&self.wake_fd, Watch::ReadAgain, WAKE);
     }
 
     pub fn watch_read(&mut self, handle: impl AsFd, reader: Token) {
@@ -140,10 +140,10 @@ impl Completions {
                 }
                 _ => {
                     if !goes_on {
-                        // The kernel had no room for its answer. What has rung meanwhile is reported at once.
-                        self.watch_bell();
+                        // The kernel had no room for its answer. What was notified meanwhile is reported at once.
+                        self.watch_wake_fd();
                     }
-                    return Some(Completion::Bell);
+                    return Some(Completion::Woken);
                 }
             }
         }

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use super::completions::{Arrival, Completion, Completions};
 use super::inbox::Inbox;
 use super::timers::Timers;
-use crate::counters::{Board, Counters, Totals};
+use crate::counters::{CounterBlocks, Counters, Totals};
 use crate::ring::Filled;
 
 /// The most events of one turn. Many, so that under load what all of them produce is sent together.
@@ -182,7 +182,7 @@ pub struct Reactor<T> {
     now: Option<Instant>,
     /// What has come for the token that is being called.
     arrival: Option<Arrival>,
-    board: Arc<Board>,
+    counters: Arc<CounterBlocks>,
     block: usize,
 }
 
@@ -193,45 +193,45 @@ impl<T> Reactor<T> {
     ///
     /// If the process has no descriptors or memory left.
     pub fn new() -> io::Result<Self> {
-        Self::counting(Arc::new(Board::new(1)?), 0)
+        Self::counting(Arc::new(CounterBlocks::new(1)?), 0)
     }
 
-    /// One that counts its system calls in a block of `board`, which is its thread's alone.
-    pub(crate) fn counting(board: Arc<Board>, block: usize) -> io::Result<Self> {
+    /// One that counts its system calls in a block of `counters`, which is its thread's alone.
+    pub(crate) fn counting(counters: Arc<CounterBlocks>, block: usize) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let bell = bell()?;
+        let wake_fd = wake_fd()?;
         // An edge each time it is written, so nobody needs to read it.
         epoll::add(
             &epoll,
-            &bell,
+            &wake_fd,
             epoll::EventData::new_u64(u64::from(NOBODY) << 32 | u64::from(NOBODY)),
             epoll::EventFlags::IN | epoll::EventFlags::ET,
         )?;
-        Ok(Self::over(Kernel::Epoll(epoll), bell, board, block))
+        Ok(Self::over(Kernel::Epoll(epoll), wake_fd, counters, block))
     }
 
     /// One over io_uring, for the thread that first runs it: see [`completions`](super::completions).
-    pub(crate) fn completing(board: Arc<Board>, block: usize) -> io::Result<Self> {
-        let bell = bell()?;
-        let completions = Completions::new(Arc::clone(&bell))?;
+    pub(crate) fn completing(counters: Arc<CounterBlocks>, block: usize) -> io::Result<Self> {
+        let wake_fd = wake_fd()?;
+        let completions = Completions::new(Arc::clone(&wake_fd))?;
         let kernel = Kernel::Ring(Box::new(RefCell::new(completions)));
-        Ok(Self::over(kernel, bell, board, block))
+        Ok(Self::over(kernel, wake_fd, counters, block))
     }
 
-    fn over(kernel: Kernel, bell: Arc<OwnedFd>, board: Arc<Board>, block: usize) -> Self {
+    fn over(kernel: Kernel, wake_fd: Arc<OwnedFd>, counters: Arc<CounterBlocks>, block: usize) -> Self {
         Self {
             kernel,
             timers: Timers::default(),
-            mailbox: Mailbox(Arc::new(Letterbox {
+            mailbox: Mailbox(Arc::new(Posted {
                 inbox: Inbox::new(),
-                bell,
+                wake_fd,
             })),
             tasks: Vec::new(),
             again: false,
             stopped: false,
             now: None,
             arrival: None,
-            board,
+            counters,
             block,
         }
     }
@@ -369,12 +369,12 @@ impl<T> Reactor<T> {
 
     /// What it has counted: its waits, wake-ups and other system calls.
     pub fn totals(&self) -> Totals {
-        self.board.totals()
+        self.counters.totals()
     }
 
     /// The block of this loop.
     pub(crate) fn counters(&self) -> &Counters {
-        self.board.block(self.block)
+        self.counters.block(self.block)
     }
 
     /// Takes turns until [`stop`](Self::stop). Blocks.
@@ -424,7 +424,7 @@ impl<T> Reactor<T> {
         if timeout != Some(Duration::ZERO) && !inbox.before_wait() {
             timeout = Some(Duration::ZERO);
         }
-        let counters = self.board.block(self.block);
+        let counters = self.counters.block(self.block);
         counters.waits.add(1);
         let waited = match &mut self.kernel {
             Kernel::Epoll(epoll) => wait_for_events(epoll, events, timeout),
@@ -455,7 +455,7 @@ impl<T> Reactor<T> {
 
     fn complete(&mut self, completion: Completion, handler: &mut impl Handler<T>) {
         match completion {
-            Completion::Bell => {}
+            Completion::Woken => {}
             Completion::Readable(reader) => handler.readable(reader, Readiness::Data, self),
             Completion::Writable(writer) => handler.writable(writer, self),
             Completion::Arrived(reader, arrival) => {
@@ -495,9 +495,9 @@ impl<T> std::fmt::Debug for Reactor<T> {
 }
 
 /// Written to wake a loop.
-fn bell() -> io::Result<Arc<OwnedFd>> {
-    let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-    Ok(Arc::new(bell))
+fn wake_fd() -> io::Result<Arc<OwnedFd>> {
+    let wake_fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+    Ok(Arc::new(wake_fd))
 }
 
 fn wait_for_events(
@@ -518,12 +518,12 @@ fn wait_for_events(
 
 /// Posts tasks to a reactor, from any thread. Clones post to the same.
 #[derive(Debug)]
-pub struct Mailbox<T>(Arc<Letterbox<T>>);
+pub struct Mailbox<T>(Arc<Posted<T>>);
 
 #[derive(Debug)]
-struct Letterbox<T> {
+struct Posted<T> {
     inbox: Inbox<T>,
-    bell: Arc<OwnedFd>,
+    wake_fd: Arc<OwnedFd>,
 }
 
 impl<T> Clone for Mailbox<T> {
@@ -541,8 +541,8 @@ impl<T> Mailbox<T> {
     pub fn post(&self, tasks: impl IntoIterator<Item = T>) -> bool {
         let ring = self.0.inbox.post(tasks);
         if ring {
-            // It can only fail when its count is full, and then it rings already.
-            let _ = rustix::io::write(&self.0.bell, &1u64.to_ne_bytes());
+            // It can only fail when its count is full, and then it is readable already.
+            let _ = rustix::io::write(&self.0.wake_fd, &1u64.to_ne_bytes());
         }
         ring
     }
@@ -656,8 +656,8 @@ mod tests {
     #[test]
     fn a_loop_over_io_uring_hears_of_tasks_also_after_its_queue_was_full() {
         const GIVE_UP: Duration = Duration::from_secs(60);
-        let board = Arc::new(Board::new(1).expect("memory"));
-        let mut reactor = Reactor::completing(board, 0).expect("io_uring");
+        let counters = Arc::new(CounterBlocks::new(1).expect("memory"));
+        let mut reactor = Reactor::completing(counters, 0).expect("io_uring");
         let (mut log, mailbox) = (Log::default(), reactor.mailbox());
         mailbox.post(["once"]);
         turn(&mut reactor, &mut log).expect("a turn");
@@ -668,7 +668,7 @@ mod tests {
             let interest = Interest::read(Token::new(number));
             reactor.register(&server, interest).expect("registered");
         }
-        rustix::io::write(&mailbox.0.bell, &1u64.to_ne_bytes()).expect("rung");
+        rustix::io::write(&mailbox.0.wake_fd, &1u64.to_ne_bytes()).expect("rung");
         while log.calls.len() < 1 + watches as usize {
             turn(&mut reactor, &mut log).expect("a turn");
         }

@@ -4,12 +4,13 @@
 //! One atomic byte decides, and since all its changes are read-modify-writes they have one order that both sides
 //! agree on:
 //!
-//! - the poster puts its tasks into the queue, *then* sets `TASKS`; if `ASLEEP` was set and `TASKS` was not, it rings;
+//! - the poster puts its tasks into the queue, *then* sets `TASKS`; if `ASLEEP` was set and `TASKS` was not, it wakes
+//!   the loop;
 //! - the loop sets `ASLEEP` before it waits, and does not wait if `TASKS` was set; after the wait it takes both bits
 //!   back, and empties the queue if `TASKS` was among them.
 //!
-//! Of "set `TASKS`" and "set `ASLEEP`" one comes second, and who comes second sees the other: the poster rings, or the
-//! loop does not sleep. Tasks of one poster stay in order, for the queue is one.
+//! Of "set `TASKS`" and "set `ASLEEP`" one comes second, and who comes second sees the other: the poster wakes the
+//! loop, or the loop does not sleep. Tasks of one poster stay in order, for the queue is one.
 
 use crate::sync::{AtomicU8, Mutex, Ordering};
 
@@ -116,34 +117,34 @@ mod model {
 
     /// The kernel's side: a count that wakes, as an eventfd in an epoll set.
     #[derive(Default)]
-    struct Bell(Mutex<bool>, Condvar);
+    struct WakeFd(Mutex<bool>, Condvar);
 
-    impl Bell {
-        fn ring(&self) {
+    impl WakeFd {
+        fn notify(&self) {
             *self.0.lock().unwrap() = true;
             self.1.notify_one();
         }
 
         fn wait(&self) {
-            let mut rung = self.0.lock().unwrap();
-            while !*rung {
-                rung = self.1.wait(rung).unwrap();
+            let mut notified = self.0.lock().unwrap();
+            while !*notified {
+                notified = self.1.wait(notified).unwrap();
             }
-            *rung = false;
+            *notified = false;
         }
     }
 
     /// All arrive, in each poster's order, and nobody sleeps for ever (loom fails on a deadlock).
     fn all_arrive(posters: u32, tasks_each: u32) {
         loom::model(move || {
-            let shared = Arc::new((Inbox::new(), Bell::default()));
+            let shared = Arc::new((Inbox::new(), WakeFd::default()));
             let threads: Vec<_> = (0..posters)
                 .map(|poster| {
                     let shared = Arc::clone(&shared);
                     thread::spawn(move || {
                         for task in 0..tasks_each {
                             if shared.0.post([(poster, task)]) {
-                                shared.1.ring();
+                                shared.1.notify();
                             }
                         }
                     })

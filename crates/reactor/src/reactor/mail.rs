@@ -6,11 +6,11 @@
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-use super::balance::Shed;
+use super::balance::Migration;
 use super::peer::{Finish, HeldUpBy, Link, ReadHalf, WriteHalf};
 use crate::counters::CloseReason;
 use crate::id::ConnectionId;
-use crate::letters::{Letters, Number, Parts};
+use crate::multicast::{Multicast, Number, Parts};
 
 /// A new connection, between the loop that accepted it and those that have its halves.
 #[derive(Clone, Debug)]
@@ -50,7 +50,7 @@ pub(crate) enum Task<S> {
     /// Move the write half to this loop.
     MoveWriter(ConnectionId, usize),
     /// A write half is about to move.
-    Rehome {
+    WriterWillMove {
         /// Whose.
         id: ConnectionId,
         /// From this loop, which is to be told once nothing more will come to it.
@@ -59,19 +59,19 @@ pub(crate) enum Task<S> {
         to: usize,
     },
     /// To the loop that a write half is leaving: nothing more comes for it from one of the loops.
-    Rehomed(ConnectionId),
+    WriterDetached(ConnectionId),
     /// Have this write half, which has moved here.
     WriterMoved(Box<MovingWriter>),
     /// A connection that has moved is gone.
     Forget(ConnectionId),
     /// Move some halves away.
-    Shed(Shed),
-    /// From this loop: say [`CaughtUp`](Self::CaughtUp) to it, now that all that it said before is done.
-    CatchUp(usize),
+    Migrate(Migration),
+    /// From this loop: answer it with an [`Ack`](Self::Ack), now that all that it said before is done.
+    RequestAck(usize),
     /// This loop has done all that was said to it before it was asked.
-    CaughtUp(usize),
+    Ack(usize),
     /// Say how many bytes wait in the outboxes here that are not empty.
-    Weigh(Sender<Vec<(ConnectionId, usize)>>),
+    QueryPending(Sender<Vec<(ConnectionId, usize)>>),
     /// A connection has ended, so that another may be accepted.
     Permit,
     /// The server stops.
@@ -101,12 +101,12 @@ pub(crate) struct MovingWriter {
 /// nobody if it is the receiver's session's own output.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
-    letters: Letters<(ConnectionId, Option<ConnectionId>)>,
+    messages: Multicast<(ConnectionId, Option<ConnectionId>)>,
     /// The message added last, as the loop tells it from others, and here.
     last: Option<(MessageId, Number)>,
 }
 
-/// What a loop tells a message by: the delivery, and the letter in it.
+/// What a loop tells a message by: the delivery, and its number in that.
 pub(crate) type MessageId = (u64, Option<Number>);
 
 /// An emptied batch with more room than this gives its memory back.
@@ -115,47 +115,47 @@ const KEPT_BYTES: usize = 256 * 1024;
 impl Batch {
     /// To append one connection's own output to; [`own`](Self::own) then says whose it is.
     pub fn buffer(&mut self) -> &mut Vec<u8> {
-        self.letters.buffer()
+        self.messages.buffer()
     }
 
     /// What was appended since `start` is `connection`'s own output.
     pub fn own(&mut self, connection: ConnectionId, start: usize) {
-        self.letters.sent_since(start, (connection, None));
+        self.messages.sent_since(start, (connection, None));
     }
 
     /// A message: one for several receivers has what all of them get kept once.
     pub fn message(&mut self, id: MessageId, to: ConnectionId, sender: ConnectionId, parts: &Parts<'_>) {
-        let letter = match self.last {
-            Some((last, letter)) if last == id => letter,
+        let composed = match self.last {
+            Some((last, composed)) if last == id => composed,
             _ => self
-                .letters
+                .messages
                 .compose_several(parts.messages, &[parts.head], &[parts.tail]),
         };
-        self.last = Some((id, letter));
-        self.letters.send(letter, (to, Some(sender)), parts.own);
+        self.last = Some((id, composed));
+        self.messages.send(composed, (to, Some(sender)), parts.own);
     }
 
     /// Receivers and bytes for each of them, in order; with every receiver the sender, none where it is its own
     /// session.
     pub fn entries(&self) -> impl Iterator<Item = (&[(ConnectionId, Option<ConnectionId>)], Parts<'_>)> {
-        self.letters
+        self.messages
             .iter()
             .map(|(receivers, _, parts)| (receivers, parts))
     }
 
     fn is_empty(&self) -> bool {
-        self.letters.is_empty()
+        self.messages.is_empty()
     }
 
     /// How much memory its messages take, in bytes.
     fn size(&self) -> usize {
-        self.letters.size()
+        self.messages.size()
     }
 
     /// Ready to be used again.
     pub fn clear(&mut self) {
         self.last = None;
-        self.letters.clear(KEPT_BYTES);
+        self.messages.clear(KEPT_BYTES);
     }
 }
 
@@ -200,7 +200,7 @@ impl<S> Outgoing<S> {
     /// if it was not held up for that already.
     pub fn hold_up(&mut self, sender: ConnectionId, spare: impl FnOnce() -> Batch) -> bool {
         if !self.asked {
-            self.push(Task::CatchUp(self.from), spare);
+            self.push(Task::RequestAck(self.from), spare);
             (self.asked, self.said) = (true, 0);
             return false;
         }
@@ -212,8 +212,8 @@ impl<S> Outgoing<S> {
         is_new
     }
 
-    /// The other loop has caught up: who can go on.
-    pub fn caught_up(&mut self) -> Vec<ConnectionId> {
+    /// The other loop has acknowledged: who can go on.
+    pub fn acknowledged(&mut self) -> Vec<ConnectionId> {
         self.asked = false;
         std::mem::take(&mut self.held_up)
     }

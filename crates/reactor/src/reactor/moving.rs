@@ -25,7 +25,7 @@ use std::os::fd::AsFd;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::balance::Shed;
+use super::balance::Migration;
 use super::event_loop::{Interest, Reactor, Token};
 use super::mail::{MovingReader, MovingWriter, Task};
 use super::peer::{Finish, Peer};
@@ -33,7 +33,7 @@ use super::serving::{Loop, ServingLoop};
 use crate::connection::Connection;
 use crate::counters::CloseReason;
 use crate::id::ConnectionId;
-use crate::letters::Parts;
+use crate::multicast::Parts;
 use crate::protocol::Protocol;
 
 /// What one loop knows of connections that have moved or are moving. Empty where none do.
@@ -150,7 +150,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         }
         (read.queued, read.has_moved) = (false, true);
         self.moves.readers.insert(id, to);
-        self.crew.manager.moved(self.index, to);
+        self.shared.manager.moved(self.index, to);
         self.post_all();
         self.tell(to, Task::ReaderMoved(Box::new(MovingReader { id, link, read })));
     }
@@ -283,10 +283,14 @@ impl<P: Protocol> ServingLoop<'_, P> {
         self.moves.leaving.insert(id, (to, self.outgoing.len()));
         let from = self.index;
         self.post_all();
-        // Nobody acts on it before all have it: see `rehome`.
-        let all_have_it = self.crew.rehoming.lock().unwrap_or_else(PoisonError::into_inner);
-        for mailbox in &self.crew.mailboxes {
-            if mailbox.post([Task::Rehome { id, from, to }]) {
+        // Nobody acts on it before all have it: see `writer_will_move`.
+        let all_have_it = self
+            .shared
+            .announcing
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        for mailbox in &self.shared.mailboxes {
+            if mailbox.post([Task::WriterWillMove { id, from, to }]) {
                 self.counters.other_calls.add(1);
             }
         }
@@ -294,9 +298,14 @@ impl<P: Protocol> ServingLoop<'_, P> {
     }
 
     /// A write half is about to move: what is said to it goes to the new loop from now on.
-    pub fn rehome(&mut self, id: ConnectionId, from: usize, to: usize) {
+    pub fn writer_will_move(&mut self, id: ConnectionId, from: usize, to: usize) {
         // Until all have it. A session that has sent to the new loop and then moves finds every loop knowing where.
-        drop(self.crew.rehoming.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(
+            self.shared
+                .announcing
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        );
         self.moves.writers.insert(id, to);
         if let Some(peer) = self.peers.get(id) {
             if let Some(write) = peer.write.as_ref().filter(|_| !peer.is_split()) {
@@ -307,11 +316,11 @@ impl<P: Protocol> ServingLoop<'_, P> {
         if self.index == to {
             self.moves.coming.insert(id, Vec::new());
         }
-        self.tell(from, Task::Rehomed(id));
+        self.tell(from, Task::WriterDetached(id));
     }
 
     /// One of the loops sends nothing more to a write half here. After the last it leaves.
-    pub fn rehomed(&mut self, id: ConnectionId, reactor: &mut Loop<P::Session>) {
+    pub fn writer_detached(&mut self, id: ConnectionId, reactor: &mut Loop<P::Session>) {
         let Some((to, others)) = self.moves.leaving.get_mut(&id) else {
             return;
         };
@@ -344,7 +353,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         }
         (write.watched, write.blocked, write.dirty) = (false, false, false);
         write.forget_timer();
-        self.crew.manager.moved(self.index, to);
+        self.shared.manager.moved(self.index, to);
         let moving = MovingWriter {
             id,
             link,
@@ -408,15 +417,15 @@ impl<P: Protocol> ServingLoop<'_, P> {
 
     /// Notes that a session has joined a group: it may move at the end of the turn.
     pub fn join(&mut self, slot: u32, group: u64) {
-        if !self.crew.manager.has_groups() {
+        if !self.shared.manager.has_groups() {
             return;
         }
         let Some(peer) = self.peers.at(slot) else { return };
         let Some(read) = &mut peer.read else { return };
         if let Some(left) = read.group.replace(group) {
-            self.crew.manager.leave(left);
+            self.shared.manager.leave(left);
         }
-        self.crew.manager.join(group, (peer.reader, peer.writer));
+        self.shared.manager.join(group, (peer.reader, peer.writer));
         self.moves.joined.push(peer.id);
     }
 
@@ -431,7 +440,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
                 continue;
             };
             let current = peer.writer;
-            let Some((reader, writer)) = self.crew.manager.group(group) else {
+            let Some((reader, writer)) = self.shared.manager.group(group) else {
                 continue;
             };
             if current == self.index {
@@ -444,32 +453,32 @@ impl<P: Protocol> ServingLoop<'_, P> {
     }
 
     /// Moves some halves away.
-    pub fn shed(&mut self, shed: Shed, reactor: &Loop<P::Session>) {
-        let mut left = shed.count;
+    pub fn migrate(&mut self, migration: Migration, reactor: &Loop<P::Session>) {
+        let mut left = migration.count;
         for slot in 0..self.peers.slots() {
             if left == 0 {
                 return;
             }
             let Some(peer) = self.peers.at(slot) else { continue };
             let (id, reads, writes) = (peer.id, peer.read.is_some(), peer.write.is_some());
-            if shed.writes && writes {
-                self.move_writer(id, shed.to);
+            if migration.writes && writes {
+                self.move_writer(id, migration.to);
             }
-            if shed.reads && reads {
-                self.move_reader(id, shed.to, reactor);
+            if migration.reads && reads {
+                self.move_reader(id, migration.to, reactor);
             }
-            left -= usize::from((shed.writes && writes) || (shed.reads && reads));
+            left -= usize::from((migration.writes && writes) || (migration.reads && reads));
         }
     }
 
     /// Looks at the loops' use of the CPU now and then, and tells them to move connections.
     pub fn watch(&mut self, reactor: &mut Loop<P::Session>) {
-        let Some(watch) = &self.crew.watch else { return };
+        let Some(watch) = &self.shared.watch else { return };
         if self.stopping {
             return;
         }
-        for (from, shed) in watch.look(reactor.now(), &self.crew.manager) {
-            self.tell(from, Task::Shed(shed));
+        for (from, migration) in watch.look(reactor.now(), &self.shared.manager) {
+            self.tell(from, Task::Migrate(migration));
         }
     }
 }

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::balance::{Gauge, Watch};
-use super::crew::{Acceptors, Kernel, serve_watched};
+use super::loops::{Acceptors, Kernel, serve_watched};
 use super::manager::ReactorManager;
 use crate::counters::{CloseReason, Totals};
 use crate::options::{Overflow, Placement};

@@ -443,7 +443,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         let id = peer.id;
         let has_moved = read.has_moved || self.moves.knows(id);
         if let Some(group) = read.group {
-            self.crew.manager.leave(group);
+            self.shared.manager.leave(group);
         }
         let receiving = read.receiving;
         let reason = read.connection.close(&mut self.effects);
@@ -453,11 +453,11 @@ impl<P: Protocol> ServingLoop<'_, P> {
         reactor.before_close(Token::new(slot), id.generation(), receiving);
         drop(peer);
         self.deliver(id);
-        self.crew.manager.release(self.index);
+        self.shared.manager.release(self.index);
         if has_moved {
             self.tell_all(|| Task::Forget(id));
         }
-        let released = self.crew.slots.release(slot);
+        let released = self.shared.slots.release(slot);
         self.after_release(released);
     }
 }

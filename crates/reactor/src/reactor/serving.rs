@@ -16,8 +16,8 @@
 use std::sync::mpsc::Sender;
 
 use super::accepting::Acceptor;
-use super::crew::Crew;
 use super::event_loop::{Handler, Interest, Reactor, Readiness, Token};
+use super::loops::LoopsShared;
 use super::mail::{MovingReader, Outgoing, Task};
 use super::moving::Moves;
 use super::peer::{Finish, Peers};
@@ -44,7 +44,7 @@ pub(super) type Loop<S> = Reactor<Task<S>>;
 pub(super) struct ServingLoop<'a, P: Protocol> {
     pub index: usize,
     pub serving: &'a Serving<P>,
-    pub crew: &'a Crew<P::Session>,
+    pub shared: &'a LoopsShared<P::Session>,
     pub counters: &'a Counters,
     /// Who has more bytes waiting holds up those who send to it.
     pub holds_up_above: usize,
@@ -86,19 +86,19 @@ pub(super) struct ServingLoop<'a, P: Protocol> {
 }
 
 impl<'a, P: Protocol> ServingLoop<'a, P> {
-    /// The loop `index` of a crew; with a listening socket it accepts, and without `joint_sends` it sends by calls.
+    /// The loop `index` of a server; with a listening socket it accepts, and without `joint_sends` it sends by calls.
     pub fn new(
         index: usize,
         serving: &'a Serving<P>,
-        crew: &'a Crew<P::Session>,
+        shared: &'a LoopsShared<P::Session>,
         listener: Option<&'a Listener>,
         joint_sends: Option<JointSends>,
     ) -> Self {
         Self {
             index,
             serving,
-            crew,
-            counters: serving.board.block(index),
+            shared,
+            counters: serving.counters.block(index),
             holds_up_above: serving.options.holds_up_above(),
             peers: Peers::default(),
             effects: Effects::default(),
@@ -111,7 +111,7 @@ impl<'a, P: Protocol> ServingLoop<'a, P> {
             queued: Vec::new(),
             ended: Vec::new(),
             looked_at: Vec::new(),
-            outgoing: crew.mailboxes.iter().map(|_| Outgoing::new(index)).collect(),
+            outgoing: shared.mailboxes.iter().map(|_| Outgoing::new(index)).collect(),
             leaving: Vec::new(),
             delivered: 0,
             moves: Moves::default(),
@@ -134,7 +134,7 @@ impl<'a, P: Protocol> ServingLoop<'a, P> {
         {
             self.fail(Error::io("waiting for the stop")(error));
         }
-        if let Some(watch) = &self.crew.watch {
+        if let Some(watch) = &self.shared.watch {
             watch.is_loop(self.index);
         }
         self.listen(&reactor);
@@ -156,7 +156,7 @@ impl<'a, P: Protocol> ServingLoop<'a, P> {
     fn stop_all(&mut self, reactor: &Loop<P::Session>) {
         // It was registered and is open.
         let _ = reactor.remove(self.serving.stop());
-        let nobody_is_left = self.crew.slots.stop();
+        let nobody_is_left = self.shared.slots.stop();
         self.tell_all(|| Task::Stop);
         if nobody_is_left {
             self.tell_all(|| Task::Exit);
@@ -186,7 +186,7 @@ impl<'a, P: Protocol> ServingLoop<'a, P> {
     }
 
     /// Says how much waits here.
-    fn weigh(&self, answer: &Sender<Vec<(ConnectionId, usize)>>) {
+    fn query_pending(&self, answer: &Sender<Vec<(ConnectionId, usize)>>) {
         let peers = (0..self.peers.slots()).filter_map(|slot| self.peers.look_at(slot));
         let waiting = peers.filter_map(|peer| Some((peer.id, peer.write.as_ref()?.outbox.len())));
         // Who has asked may have given up.
@@ -197,7 +197,7 @@ impl<'a, P: Protocol> ServingLoop<'a, P> {
 
     /// After all that was said to it before.
     pub fn tell(&mut self, index: usize, task: Task<P::Session>) {
-        self.outgoing[index].push(task, || self.crew.spare_batch());
+        self.outgoing[index].push(task, || self.shared.spare_batch());
     }
 
     /// Every loop, this one too.
@@ -216,7 +216,7 @@ impl<'a, P: Protocol> ServingLoop<'a, P> {
         for (moving, finish) in std::mem::take(&mut self.leaving) {
             // Now, since the write half may have moved since the end was decided.
             let writer = self.moves.writer_of(moving.id);
-            self.crew.manager.moved(self.index, writer);
+            self.shared.manager.moved(self.index, writer);
             self.tell(writer, Task::Finish(Box::new(moving), finish));
         }
         self.post_all();
@@ -224,8 +224,8 @@ impl<'a, P: Protocol> ServingLoop<'a, P> {
 
     /// Posts what was collected.
     pub fn post_all(&mut self) {
-        for (outgoing, mailbox) in self.outgoing.iter_mut().zip(&self.crew.mailboxes) {
-            let tasks = outgoing.sealed(|| self.crew.spare_batch());
+        for (outgoing, mailbox) in self.outgoing.iter_mut().zip(&self.shared.mailboxes) {
+            let tasks = outgoing.sealed(|| self.shared.spare_batch());
             if !tasks.is_empty() && mailbox.post(tasks.drain(..)) {
                 self.counters.other_calls.add(1);
             }
@@ -274,14 +274,14 @@ impl<P: Protocol> Handler<Task<P::Session>> for ServingLoop<'_, P> {
             Task::ReaderMoved(moving) => self.reader_moved(*moving, reactor),
             Task::ReaderIs(id, reader) => self.reader_is(id, reader),
             Task::MoveWriter(id, to) => self.move_writer(id, to),
-            Task::Rehome { id, from, to } => self.rehome(id, from, to),
-            Task::Rehomed(id) => self.rehomed(id, reactor),
+            Task::WriterWillMove { id, from, to } => self.writer_will_move(id, from, to),
+            Task::WriterDetached(id) => self.writer_detached(id, reactor),
             Task::WriterMoved(moving) => self.writer_moved(*moving, reactor),
             Task::Forget(id) => self.forget(id, reactor),
-            Task::Shed(shed) => self.shed(shed, reactor),
-            Task::CatchUp(from) => self.tell(from, Task::CaughtUp(self.index)),
-            Task::CaughtUp(writer) => self.caught_up(writer),
-            Task::Weigh(answer) => self.weigh(&answer),
+            Task::Migrate(migration) => self.migrate(migration, reactor),
+            Task::RequestAck(from) => self.tell(from, Task::Ack(self.index)),
+            Task::Ack(writer) => self.acknowledged(writer),
+            Task::QueryPending(answer) => self.query_pending(&answer),
             Task::Permit => self.listen(reactor),
             Task::Stop => self.stop(reactor),
             Task::Exit => reactor.stop(),
@@ -297,7 +297,7 @@ impl<P: Protocol> Handler<Task<P::Session>> for ServingLoop<'_, P> {
             self.settle_ended(reactor);
         }
         self.move_to_groups(reactor);
-        if self.crew.watch.is_some() {
+        if self.shared.watch.is_some() {
             self.watch(reactor);
         }
         if !self.queued.is_empty() {

@@ -15,7 +15,7 @@ use super::peer::{Finish, HeldUpBy};
 use super::serving::{Loop, ServingLoop};
 use crate::counters::CloseReason;
 use crate::id::ConnectionId;
-use crate::letters::Parts;
+use crate::multicast::Parts;
 use crate::options::Overflow;
 use crate::outbox::{MOST_SLICES, Outbox};
 use crate::protocol::Protocol;
@@ -40,7 +40,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         }
         let mut effects = std::mem::take(&mut self.effects);
         self.delivered += 1;
-        for (receivers, letter, parts) in effects.letters.iter() {
+        for (receivers, composed, parts) in effects.messages.iter() {
             let mut here = 0;
             let shared = shared_tail(receivers.len(), &parts);
             for &to in receivers {
@@ -51,7 +51,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
                     let outgoing = &mut self.outgoing[writer];
                     outgoing
                         .batch()
-                        .message((self.delivered, letter), to, sender, &parts);
+                        .message((self.delivered, composed), to, sender, &parts);
                     if outgoing.is_much() {
                         self.hold_up_for(writer, sender);
                     }
@@ -67,18 +67,18 @@ impl<P: Protocol> ServingLoop<'_, P> {
         }
     }
 
-    /// Much is under way to another loop, which may be slow: before it has caught up, `sender` says no more.
+    /// Much is under way to another loop, which may be slow: before it has acknowledged, `sender` says no more.
     #[cold]
     fn hold_up_for(&mut self, writer: usize, sender: ConnectionId) {
-        let crew = self.crew;
-        if self.outgoing[writer].hold_up(sender, || crew.spare_batch()) {
+        let shared = self.shared;
+        if self.outgoing[writer].hold_up(sender, || shared.spare_batch()) {
             self.hold_up(sender, HeldUpBy::Loop);
         }
     }
 
-    /// Another loop has caught up: those who were held up go on.
-    pub fn caught_up(&mut self, writer: usize) {
-        for sender in self.outgoing[writer].caught_up() {
+    /// Another loop has acknowledged: those who were held up go on.
+    pub fn acknowledged(&mut self, writer: usize) {
+        for sender in self.outgoing[writer].acknowledged() {
             self.release(sender, HeldUpBy::Loop);
         }
     }
@@ -123,7 +123,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
                 }
             }
         }
-        self.crew.give_back(batch);
+        self.shared.give_back(batch);
     }
 
     /// A session's output for its own client.
@@ -427,7 +427,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
     fn drop_write_half(&mut self, slot: u32, reason: Option<CloseReason>) {
         let Some(peer) = self.peers.at(slot) else { return };
         let Some(write) = peer.write.take() else { return };
-        self.crew.manager.release(self.index);
+        self.shared.manager.release(self.index);
         self.release_all(write.waiters);
         let Some(peer) = self.peers.at(slot).filter(|peer| peer.read.is_none()) else {
             return;

@@ -158,12 +158,12 @@ impl Serve<'_> {
         if let Some(chosen) = self.chosen {
             say(chosen);
         }
-        if let Some(crew) = bound.crew() {
+        if let Some(workers) = bound.workers() {
             let each = match about.at_once {
                 AtOnce::Workers => ", each with one connection at a time; others wait",
                 _ => "",
             };
-            say(&format!("made of {crew}{each}"));
+            say(&format!("made of {workers}{each}"));
         }
         let set = self.settings.in_words();
         if !set.is_empty() {

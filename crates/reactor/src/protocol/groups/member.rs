@@ -15,7 +15,7 @@ use super::subject;
 use super::wire::{Headers, Operation, Publish, Wrong, parse, refused_for_length};
 use crate::counters::CloseReason;
 use crate::id::ConnectionId;
-use crate::protocol::{Io, Letter, Session};
+use crate::protocol::{Composed, Io, Session};
 
 /// What subjects for the answers to a client's requests begin with.
 const INBOX: &[u8] = b"_INBOX.";
@@ -57,7 +57,7 @@ pub struct Member {
 #[derive(Debug)]
 struct Row {
     route: Arc<Route<Subscription>>,
-    letter: Letter,
+    composed: Composed,
     messages: u32,
     /// Of headers and payloads.
     bytes: usize,
@@ -258,7 +258,7 @@ impl Member {
             && *row.route.subject == *message.subject
             && let Some(head) = row.route.head.as_ref().filter(|_| row.takes_more())
         {
-            io.extend(row.letter, &[head, as_sent]);
+            io.extend(row.composed, &[head, as_sent]);
             row.messages += 1;
             row.bytes += bytes;
             return true;
@@ -270,7 +270,7 @@ impl Member {
             return false;
         };
         self.row = Some(Row {
-            letter: io.compose(&[], &[head, as_sent]),
+            composed: io.compose(&[], &[head, as_sent]),
             route,
             messages: 1,
             bytes,
@@ -295,7 +295,7 @@ impl Member {
             }
             taken != Taken::No
         });
-        io.post_to_all(row.letter, receivers.map(|subscription| subscription.id));
+        io.post_to_all(row.composed, receivers.map(|subscription| subscription.id));
         self.found.put_back(row.route);
     }
 
@@ -545,8 +545,8 @@ struct Sending<'a> {
     bytes: usize,
     /// Its sender, who does not want it back.
     not_to: Option<ConnectionId>,
-    with_headers: Option<Letter>,
-    without_headers: Option<Letter>,
+    with_headers: Option<Composed>,
+    without_headers: Option<Composed>,
     delivered: bool,
     /// Where it goes, if that was asked.
     trace: Option<Trace<'a>>,
@@ -591,8 +591,8 @@ impl<'a> Sending<'a> {
             Taken::Last => broker.over(to),
         }
         self.note(to, None);
-        let letter = self.letter(stripped, io);
-        io.post(letter, to.id, &to.sid);
+        let composed = self.composed(stripped, io);
+        io.post(composed, to.id, &to.sid);
         self.delivered = true;
         true
     }
@@ -607,7 +607,7 @@ impl<'a> Sending<'a> {
 
     /// The message, without so many of its first bytes.
     #[inline]
-    fn letter(&mut self, stripped: usize, io: &mut Io<'_>) -> Letter {
+    fn composed(&mut self, stripped: usize, io: &mut Io<'_>) -> Composed {
         let known = match stripped {
             0 => &mut self.with_headers,
             _ => &mut self.without_headers,
@@ -616,7 +616,7 @@ impl<'a> Sending<'a> {
     }
 }
 
-fn compose(message: &Publish<'_>, stripped: usize, io: &mut Io<'_>) -> Letter {
+fn compose(message: &Publish<'_>, stripped: usize, io: &mut Io<'_>) -> Composed {
     let blank_before_reply: &[u8] = if message.reply.is_empty() { b"" } else { b" " };
     let body = &message.body[stripped..];
     match message.headers {

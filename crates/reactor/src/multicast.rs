@@ -52,14 +52,14 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// What all receivers of one message get: its number among those of one [`Letters`].
+/// What all receivers of one message get: its number among those of one [`Multicast`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Number(u32);
 
-/// Messages in the order sent, each to an addressee `T`. Emptied and filled again, so that a message costs no
-/// allocation.
+/// A multicast batch: messages in the order sent, each to an addressee `T`. Emptied and filled again, so that a message
+/// costs no allocation.
 #[derive(Debug)]
-pub(crate) struct Letters<T> {
+pub(crate) struct Multicast<T> {
     bytes: Vec<u8>,
     shared: Vec<Shared>,
     sent: Vec<Sent>,
@@ -81,13 +81,13 @@ struct Shared {
 #[derive(Debug)]
 struct Sent {
     /// `None`: `own` is all of it.
-    letter: Option<Number>,
+    composed: Option<Number>,
     own: Range<usize>,
     /// Where their names end among all receivers; they begin where those before end.
     receivers_end: usize,
 }
 
-impl<T> Default for Letters<T> {
+impl<T> Default for Multicast<T> {
     fn default() -> Self {
         Self {
             bytes: Vec::new(),
@@ -99,7 +99,7 @@ impl<T> Default for Letters<T> {
     }
 }
 
-impl<T: Copy> Letters<T> {
+impl<T: Copy> Multicast<T> {
     /// Keeps what all receivers of a message get. Nobody gets it yet.
     pub fn compose(&mut self, head: &[&[u8]], tail: &[&[u8]]) -> Number {
         self.compose_several(1, head, tail)
@@ -115,16 +115,19 @@ impl<T: Copy> Letters<T> {
         number
     }
 
-    /// Puts another message behind the letter that was composed last, before anybody gets it.
+    /// Puts another message behind the one that was composed last, before anybody gets it.
     ///
     /// # Panics
     ///
     /// If something was composed or sent since.
     #[inline]
-    pub fn extend(&mut self, letter: Number, message: &[&[u8]]) {
+    pub fn extend(&mut self, composed: Number, message: &[&[u8]]) {
         let more = self.keep(message);
-        let is_last = letter.0 as usize + 1 == self.shared.len();
-        let is_unsent = self.sent.last().is_none_or(|sent| sent.letter != Some(letter));
+        let is_last = composed.0 as usize + 1 == self.shared.len();
+        let is_unsent = self
+            .sent
+            .last()
+            .is_none_or(|sent| sent.composed != Some(composed));
         let last = self
             .shared
             .last_mut()
@@ -142,12 +145,12 @@ impl<T: Copy> Letters<T> {
     ///
     /// If it was not composed here since the last [`clear`](Self::clear).
     #[inline]
-    pub fn send(&mut self, letter: Number, to: T, own: &[u8]) {
-        self.messages += self.shared[letter.0 as usize].messages as usize;
+    pub fn send(&mut self, composed: Number, to: T, own: &[u8]) {
+        self.messages += self.shared[composed.0 as usize].messages as usize;
         let own = self.keep(&[own]);
         self.receivers.push(to);
         self.sent.push(Sent {
-            letter: Some(letter),
+            composed: Some(composed),
             own,
             receivers_end: self.receivers.len(),
         });
@@ -159,14 +162,14 @@ impl<T: Copy> Letters<T> {
     ///
     /// As [`send`](Self::send).
     #[inline]
-    pub fn send_to_all(&mut self, letter: Number, receivers: impl Iterator<Item = T>) {
+    pub fn send_to_all(&mut self, composed: Number, receivers: impl Iterator<Item = T>) {
         let before = self.receivers.len();
         self.receivers.extend(receivers);
         let count = self.receivers.len() - before;
         if count > 0 {
-            self.messages += count * self.shared[letter.0 as usize].messages as usize;
+            self.messages += count * self.shared[composed.0 as usize].messages as usize;
             self.sent.push(Sent {
-                letter: Some(letter),
+                composed: Some(composed),
                 own: 0..0,
                 receivers_end: self.receivers.len(),
             });
@@ -184,7 +187,7 @@ impl<T: Copy> Letters<T> {
         self.messages += 1;
         self.receivers.push(to);
         self.sent.push(Sent {
-            letter: None,
+            composed: None,
             own,
             receivers_end: self.receivers.len(),
         });
@@ -195,20 +198,20 @@ impl<T: Copy> Letters<T> {
         let mut begin = 0;
         self.sent.iter().map(move |sent| {
             let own = &self.bytes[sent.own.clone()];
-            let parts = match sent.letter {
-                Some(letter) => self.parts_of(letter, own),
+            let parts = match sent.composed {
+                Some(composed) => self.parts_of(composed, own),
                 None => Parts::whole(1, own),
             };
             let receivers = &self.receivers[begin..sent.receivers_end];
             begin = sent.receivers_end;
-            (receivers, sent.letter, parts)
+            (receivers, sent.composed, parts)
         })
     }
 
     /// What was composed, with a receiver's own.
     #[inline]
-    pub fn parts_of<'a>(&'a self, letter: Number, own: &'a [u8]) -> Parts<'a> {
-        let shared = &self.shared[letter.0 as usize];
+    pub fn parts_of<'a>(&'a self, composed: Number, own: &'a [u8]) -> Parts<'a> {
+        let shared = &self.shared[composed.0 as usize];
         Parts {
             messages: shared.messages,
             head: &self.bytes[shared.head.clone()],
@@ -270,19 +273,19 @@ mod tests {
 
     #[test]
     fn what_all_get_is_kept_once_and_read_as_sent() {
-        let mut letters = Letters::default();
-        let first = letters.compose(&[b"to ", b"all: "], &[b" first\n"]);
-        let second = letters.compose(&[], &[b" second\n"]);
-        letters.send(first, 'a', b"anna");
-        letters.send_to_all(second, "ab".chars());
-        letters.send_to_all(second, "".chars());
-        letters.send(first, 'b', b"ben");
-        let start = letters.buffer().len();
-        letters.buffer().extend_from_slice(b"ben alone");
-        letters.sent_since(start, 'b');
-        let read: Vec<_> = letters
+        let mut multicast = Multicast::default();
+        let first = multicast.compose(&[b"to ", b"all: "], &[b" first\n"]);
+        let second = multicast.compose(&[], &[b" second\n"]);
+        multicast.send(first, 'a', b"anna");
+        multicast.send_to_all(second, "ab".chars());
+        multicast.send_to_all(second, "".chars());
+        multicast.send(first, 'b', b"ben");
+        let start = multicast.buffer().len();
+        multicast.buffer().extend_from_slice(b"ben alone");
+        multicast.sent_since(start, 'b');
+        let read: Vec<_> = multicast
             .iter()
-            .map(|(to, letter, parts)| (to, letter, String::from_utf8(parts.to_vec()).expect("text")))
+            .map(|(to, composed, parts)| (to, composed, String::from_utf8(parts.to_vec()).expect("text")))
             .collect();
         assert_eq!(
             read,
@@ -293,35 +296,35 @@ mod tests {
                 (&['b'], None, "ben alone".to_owned()),
             ]
         );
-        assert_eq!(letters.parts_of(second, b"x").to_vec(), b"x second\n");
-        assert_eq!(letters.len(), 5);
-        for (_, _, parts) in letters.iter() {
+        assert_eq!(multicast.parts_of(second, b"x").to_vec(), b"x second\n");
+        assert_eq!(multicast.len(), 5);
+        for (_, _, parts) in multicast.iter() {
             let mut output = b"before ".to_vec();
             parts.append_to(&mut output);
             assert_eq!(output.len(), 7 + parts.len());
         }
-        letters.clear(0);
-        assert!(letters.is_empty() && letters.buffer().capacity() == 0);
+        multicast.clear(0);
+        assert!(multicast.is_empty() && multicast.buffer().capacity() == 0);
     }
 
     #[test]
-    fn messages_in_a_row_are_one_letter() {
-        let mut letters = Letters::default();
-        let first = letters.compose(&[], &[b"one", b"\n"]);
-        letters.extend(first, &[b"two\n"]);
-        letters.send_to_all(first, "a".chars());
-        letters.send(first, 'b', b"to b: ");
-        let (to, _, parts) = letters.iter().last().expect("two receivers");
-        assert_eq!((to, parts.messages, letters.len()), (&['b'][..], 2, 4));
+    fn messages_in_a_row_are_one() {
+        let mut multicast = Multicast::default();
+        let first = multicast.compose(&[], &[b"one", b"\n"]);
+        multicast.extend(first, &[b"two\n"]);
+        multicast.send_to_all(first, "a".chars());
+        multicast.send(first, 'b', b"to b: ");
+        let (to, _, parts) = multicast.iter().last().expect("two receivers");
+        assert_eq!((to, parts.messages, multicast.len()), (&['b'][..], 2, 4));
         assert_eq!(parts.to_vec(), b"to b: one\ntwo\n");
     }
 
     #[test]
     #[should_panic(expected = "nothing came between")]
-    fn a_letter_does_not_grow_once_something_else_was_said() {
-        let mut letters = Letters::default();
-        let first = letters.compose(&[], &[b"one"]);
-        letters.send(first, 'a', b"");
-        letters.extend(first, &[b"two"]);
+    fn a_message_does_not_grow_once_something_else_was_said() {
+        let mut multicast = Multicast::default();
+        let first = multicast.compose(&[], &[b"one"]);
+        multicast.send(first, 'a', b"");
+        multicast.extend(first, &[b"two"]);
     }
 }

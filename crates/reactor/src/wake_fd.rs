@@ -1,4 +1,4 @@
-//! A descriptor that one waits for and others ring, also from other processes that inherited it.
+//! An eventfd: a descriptor that one waits for and others notify, also from other processes that inherited it.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,12 +8,12 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{read, retry_on_intr, write};
 
-/// Readable from a ring until it is quieted.
+/// Readable from a notification until it is cleared.
 #[derive(Debug)]
-pub(crate) struct Bell(OwnedFd);
+pub(crate) struct WakeFd(OwnedFd);
 
-impl Bell {
-    /// A quiet one.
+impl WakeFd {
+    /// One that is not notified.
     ///
     /// # Errors
     ///
@@ -22,27 +22,27 @@ impl Bell {
         Ok(Self(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
     }
 
-    /// Rings it. Does not block. What was written before is seen by who waited for it.
-    pub fn ring(&self) {
-        // It can only fail if it was rung 2⁶⁴ times and rings already.
+    /// Makes it readable. Does not block. What was written before is seen by who waited for it.
+    pub fn notify(&self) {
+        // It can only fail if it was notified 2⁶⁴ times and is readable already.
         let _ = retry_on_intr(|| write(&self.0, &1u64.to_ne_bytes()));
     }
 
-    /// Waits until it is rung.
+    /// Waits until it is notified.
     #[cfg(test)]
     pub fn wait(&self) {
         let mut fds = [PollFd::new(&self.0, PollFlags::IN)];
         retry_on_intr(|| poll(&mut fds, None)).expect("it can be waited for");
     }
 
-    /// Quiets it. Does not block.
-    pub fn quiet(&self) {
-        // It fails if it does not ring.
+    /// Takes all notifications back. Does not block.
+    pub fn clear(&self) {
+        // It fails if there were none.
         let _ = retry_on_intr(|| read(&self.0, &mut [0; 8]));
     }
 }
 
-impl AsFd for Bell {
+impl AsFd for WakeFd {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }

@@ -3,8 +3,8 @@
 //!
 //! Each connection has two locks. `session` is held by the one thread that is calling the session; `output` by
 //! whoever puts something into the outbox or sends from it, for that moment. The order is session, then output, and
-//! never two of one kind: what a session wants of others is collected in [`Hands`] and done when its own locks are
-//! released.
+//! never two of one kind: what a session wants of others is collected in [`WorkerContext`] and done when its own locks
+//! are released.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,7 +26,7 @@ use crate::server::Serving;
 
 /// A connection.
 #[derive(Debug)]
-pub(crate) struct Guest<S> {
+pub(crate) struct SharedPeer<S> {
     pub id: ConnectionId,
     pub socket: OwnedFd,
     /// `None` once it is closed.
@@ -51,13 +51,13 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Whether the socket took no more: the design says [`Hall::writable`] when it does.
+    /// Whether the socket took no more: the design says [`PeerTable::writable`] when it does.
     pub fn is_blocked(&self) -> bool {
         self.half.blocked
     }
 }
 
-impl<S> Guest<S> {
+impl<S> SharedPeer<S> {
     pub fn output(&self) -> MutexGuard<'_, Output> {
         lock(&self.output)
     }
@@ -94,27 +94,27 @@ pub(crate) enum Visit<'a> {
 }
 
 /// What one thread serves with, and what its visits leave to be done.
-pub(crate) struct Hands<'a, S> {
+pub(crate) struct WorkerContext<'a, S> {
     pub counters: &'a Counters,
     effects: Effects,
     input: Box<[u8]>,
     /// Have something new to send.
-    pub dirty: Vec<Arc<Guest<S>>>,
+    pub dirty: Vec<Arc<SharedPeer<S>>>,
     /// Are to be visited, and why.
-    pub visits: Vec<(Arc<Guest<S>>, Visit<'static>)>,
+    pub visits: Vec<(Arc<SharedPeer<S>>, Visit<'static>)>,
     /// Were visited or blocked: what is to be reported of them may have changed.
-    pub touched: Vec<Arc<Guest<S>>>,
+    pub touched: Vec<Arc<SharedPeer<S>>>,
     /// Times to visit a slot.
     pub timers: Vec<(Instant, u32)>,
     /// Steps that may block.
-    pub steps: Vec<(Arc<Guest<S>>, Job)>,
+    pub steps: Vec<(Arc<SharedPeer<S>>, Job)>,
     /// Somebody waits for a permit or a descriptor that came back.
     pub permit: bool,
     /// The server has stopped and the last connection is gone.
     pub over: bool,
 }
 
-impl<'a, S> Hands<'a, S> {
+impl<'a, S> WorkerContext<'a, S> {
     /// Counting in `counters`, receiving `input_bytes` at most at once.
     pub fn new(counters: &'a Counters, input_bytes: usize) -> Self {
         Self {
@@ -132,44 +132,44 @@ impl<'a, S> Hands<'a, S> {
     }
 }
 
-/// All connections of a server.
+/// The connection table: all connections of a server, by slot.
 #[derive(Debug)]
-pub(crate) struct Hall<'a, P: Protocol> {
+pub(crate) struct PeerTable<'a, P: Protocol> {
     serving: &'a Serving<P>,
     /// Who has more bytes waiting holds up those who send to it.
     holds_up_above: usize,
     pub slots: Slots,
-    seats: Arc<[Seat<P::Session>]>,
+    entries: Arc<[Entry<P::Session>]>,
 }
 
-type Seat<S> = Mutex<Option<Arc<Guest<S>>>>;
+type Entry<S> = Mutex<Option<Arc<SharedPeer<S>>>>;
 
-impl<'a, P: Protocol> Hall<'a, P> {
+impl<'a, P: Protocol> PeerTable<'a, P> {
     /// Empty, with room for the server's `max_connections`.
     pub fn new(serving: &'a Serving<P>) -> Self {
         let most = serving.options.max_connections;
-        let seats: Arc<[Seat<P::Session>]> = (0..most).map(|_| Mutex::default()).collect();
-        let all = Arc::clone(&seats);
+        let entries: Arc<[Entry<P::Session>]> = (0..most).map(|_| Mutex::default()).collect();
+        let all = Arc::clone(&entries);
         serving.waiting.by(move || {
-            let guests = all.iter().filter_map(|seat| lock(seat).clone());
-            let waiting = guests.map(|guest| (guest.id, guest.output().half.outbox.len()));
+            let peers = all.iter().filter_map(|entry| lock(entry).clone());
+            let waiting = peers.map(|peer| (peer.id, peer.output().half.outbox.len()));
             waiting.filter(|&(_, bytes)| bytes > 0).collect()
         });
         Self {
             serving,
             holds_up_above: serving.options.holds_up_above(),
             slots: Slots::new(most),
-            seats,
+            entries,
         }
     }
 
     /// Whoever has the slot.
-    pub fn at(&self, slot: u32) -> Option<Arc<Guest<P::Session>>> {
-        lock(self.seats.get(slot as usize)?).clone()
+    pub fn at(&self, slot: u32) -> Option<Arc<SharedPeer<P::Session>>> {
+        lock(self.entries.get(slot as usize)?).clone()
     }
 
-    fn get(&self, id: ConnectionId) -> Option<Arc<Guest<P::Session>>> {
-        self.at(id.slot()).filter(|guest| guest.id == id)
+    fn get(&self, id: ConnectionId) -> Option<Arc<SharedPeer<P::Session>>> {
+        self.at(id.slot()).filter(|peer| peer.id == id)
     }
 
     /// A new connection, which the design knows but has nothing reported of yet. Its session begins.
@@ -178,139 +178,144 @@ impl<'a, P: Protocol> Hall<'a, P> {
         permit: Permit,
         socket: OwnedFd,
         now: Instant,
-        hands: &mut Hands<'_, P::Session>,
-    ) -> Arc<Guest<P::Session>> {
+        context: &mut WorkerContext<'_, P::Session>,
+    ) -> Arc<SharedPeer<P::Session>> {
         let id = ConnectionId::new(0, permit.generation, permit.slot);
-        let guest = Arc::new(Guest {
+        let peer = Arc::new(SharedPeer {
             id,
             socket,
             session: Mutex::new(None),
             output: Mutex::default(),
         });
-        // Held until the session has begun: whoever finds the connection in its seat waits here.
-        let mut session = lock(&guest.session);
-        *lock(&self.seats[permit.slot as usize]) = Some(Arc::clone(&guest));
+        // Held until the session has begun: whoever finds the connection in its entry waits here.
+        let mut session = lock(&peer.session);
+        *lock(&self.entries[permit.slot as usize]) = Some(Arc::clone(&peer));
         {
-            let mut output = guest.output();
+            let mut output = peer.output();
             let mut turn = Turn {
                 output: output.half.outbox.buffer(),
                 full_at: usize::MAX,
-                effects: &mut hands.effects,
+                effects: &mut context.effects,
                 now: &mut Some(now),
             };
-            let mut read = ReadHalf::new(Connection::open_on(self.serving, id, &guest.socket, &mut turn));
+            let mut read = ReadHalf::new(Connection::open_on(self.serving, id, &peer.socket, &mut turn));
             read.begin(now);
             *session = Some(read);
         }
-        self.call(&guest, &mut session, hands, now, |_, _| {});
-        self.after(&guest, &mut session, hands, now);
+        self.call(&peer, &mut session, context, now, |_, _| {});
+        self.after(&peer, &mut session, context, now);
         drop(session);
-        guest
+        peer
     }
 
-    /// Does what the visit is for. What it leads to is left in `hands`.
+    /// Does what the visit is for. What it leads to is left in `context`.
     pub fn visit(
         &self,
-        guest: &Arc<Guest<P::Session>>,
+        peer: &Arc<SharedPeer<P::Session>>,
         visit: Visit<'_>,
         now: Instant,
-        hands: &mut Hands<'_, P::Session>,
+        context: &mut WorkerContext<'_, P::Session>,
     ) {
-        let mut session = lock(&guest.session);
+        let mut session = lock(&peer.session);
         let Some(read) = session.as_mut() else { return };
         if read.linger_until.is_some() {
             let over = match visit {
-                Visit::Readable(_) => self.discard(guest, hands),
+                Visit::Readable(_) => self.discard(peer, context),
                 Visit::Ended | Visit::Lost | Visit::DrainOver => true,
                 Visit::Stop => {
-                    closing::discard(&guest.socket, hands.counters);
+                    closing::discard(&peer.socket, context.counters);
                     true
                 }
                 Visit::Timer => read.due(now, &self.serving.options) == Some(Due::LingerOver),
                 _ => false,
             };
             if over {
-                self.close(guest, &mut session, hands);
+                self.close(peer, &mut session, context);
             } else {
                 // A timer of before may have been this one's as well.
                 let time = read.timer_to_set(&self.serving.options);
-                hands.timers.extend(time.map(|at| (at, guest.id.slot())));
-                hands.touched.push(Arc::clone(guest));
+                context.timers.extend(time.map(|at| (at, peer.id.slot())));
+                context.touched.push(Arc::clone(peer));
             }
             return;
         }
         match visit {
-            Visit::Readable(end) => self.receive(guest, &mut session, end, now, hands),
+            Visit::Readable(end) => self.receive(peer, &mut session, end, now, context),
             Visit::Received(bytes) => {
                 read.heard(now);
                 read.takes_turn();
-                self.call(guest, &mut session, hands, now, |connection, turn| {
+                self.call(peer, &mut session, context, now, |connection, turn| {
                     connection.received(bytes, turn);
                 });
             }
-            Visit::Ended => self.call(guest, &mut session, hands, now, Connection::ended),
+            Visit::Ended => self.call(peer, &mut session, context, now, Connection::ended),
             Visit::Lost => read.connection.end(CloseReason::Lost),
-            Visit::Look => self.look(guest, &mut session, now, hands),
+            Visit::Look => self.look(peer, &mut session, now, context),
             Visit::Release => {
                 read.hold_up(HeldUpBy::Receiver, -1);
                 read.looked_at(now);
             }
-            Visit::Timer if guest.output().half.is_overdue(now, &self.serving.options) => {
+            Visit::Timer if peer.output().half.is_overdue(now, &self.serving.options) => {
                 read.connection.end(CloseReason::WriteTimeout);
             }
             Visit::Timer => match read.due(now, &self.serving.options) {
-                Some(Due::Alarm) => self.call(guest, &mut session, hands, now, Connection::alarm),
-                Some(Due::End(CloseReason::Idle)) if !closing::is_silent(&guest.socket, hands.counters) => {
+                Some(Due::Alarm) => self.call(peer, &mut session, context, now, Connection::alarm),
+                Some(Due::End(CloseReason::Idle)) if !closing::is_silent(&peer.socket, context.counters) => {
                     read.looked_at(now);
                 }
                 Some(Due::End(reason)) => read.connection.end(reason),
                 Some(Due::Turn | Due::LingerOver) | None => {}
             },
-            Visit::Answered(bytes) => self.go_on(guest, &mut session, hands, now, |connection, turn| {
+            Visit::Answered(bytes) => self.go_on(peer, &mut session, context, now, |connection, turn| {
                 connection.answered(bytes, turn);
             }),
-            Visit::Stop => self.call(guest, &mut session, hands, now, Connection::stop),
+            Visit::Stop => self.call(peer, &mut session, context, now, Connection::stop),
             Visit::DrainOver => read.connection.end(CloseReason::DrainTime),
         }
-        self.after(guest, &mut session, hands, now);
+        self.after(peer, &mut session, context, now);
     }
 
     /// The socket takes more again.
-    pub fn writable(&self, guest: &Arc<Guest<P::Session>>, hands: &mut Hands<'_, P::Session>) {
-        let mut output = guest.output();
+    pub fn writable(&self, peer: &Arc<SharedPeer<P::Session>>, context: &mut WorkerContext<'_, P::Session>) {
+        let mut output = peer.output();
         if std::mem::take(&mut output.half.blocked)
             && !output.half.outbox.is_empty()
             && output.half.must_flush()
         {
-            hands.dirty.push(Arc::clone(guest));
+            context.dirty.push(Arc::clone(peer));
         }
     }
 
-    /// Sends what has got into the outboxes of `hands.dirty`.
-    pub fn flush(&self, hands: &mut Hands<'_, P::Session>) {
-        while let Some(guest) = hands.dirty.pop() {
-            let mut output = guest.output();
+    /// Sends what has got into the outboxes of `context.dirty`.
+    pub fn flush(&self, context: &mut WorkerContext<'_, P::Session>) {
+        while let Some(peer) = context.dirty.pop() {
+            let mut output = peer.output();
             if std::mem::take(&mut output.half.dirty) {
-                self.send(&guest, &mut output, hands);
+                self.send(&peer, &mut output, context);
             }
         }
     }
 
-    fn send(&self, guest: &Arc<Guest<P::Session>>, output: &mut Output, hands: &mut Hands<'_, P::Session>) {
+    fn send(
+        &self,
+        peer: &Arc<SharedPeer<P::Session>>,
+        output: &mut Output,
+        context: &mut WorkerContext<'_, P::Session>,
+    ) {
         let write = &mut output.half;
         if write.blocked || write.outbox.is_empty() || output.is_closed {
             return;
         }
         let sent = loop {
-            hands.counters.sends.add(1);
-            match net::send(&guest.socket, write.outbox.waiting(), SendFlags::NOSIGNAL) {
+            context.counters.sends.add(1);
+            match net::send(&peer.socket, write.outbox.waiting(), SendFlags::NOSIGNAL) {
                 Err(Errno::INTR) => {}
                 sent => break sent,
             }
         };
         match sent {
             Ok(count) => {
-                hands.counters.bytes_out.add(count as u64);
+                context.counters.bytes_out.add(count as u64);
                 write.outbox.sent(count);
                 write.outbox.shrink();
                 write.blocked = !write.outbox.is_empty();
@@ -324,66 +329,66 @@ impl<'a, P: Protocol> Hall<'a, P> {
         if write.blocked {
             write.outbox.offered(Instant::now);
             let time = write.timer_to_set(&self.serving.options);
-            hands.timers.extend(time.map(|at| (at, guest.id.slot())));
-            hands.touched.push(Arc::clone(guest));
+            context.timers.extend(time.map(|at| (at, peer.id.slot())));
+            context.touched.push(Arc::clone(peer));
         }
         if write.outbox.len() <= self.serving.options.output_limit / 2 {
             for (_, sender) in std::mem::take(&mut write.waiters) {
-                hands
+                context
                     .visits
                     .extend(self.get(sender).map(|sender| (sender, Visit::Release)));
             }
             if std::mem::take(&mut output.holds) {
-                hands.visits.push((Arc::clone(guest), Visit::Look));
+                context.visits.push((Arc::clone(peer), Visit::Look));
             }
         }
         if output.failed.is_some() || (write.finish && write.outbox.is_empty()) {
-            hands.visits.push((Arc::clone(guest), Visit::Look));
+            context.visits.push((Arc::clone(peer), Visit::Look));
         }
     }
 
     /// Receives once.
     fn receive(
         &self,
-        guest: &Arc<Guest<P::Session>>,
+        peer: &Arc<SharedPeer<P::Session>>,
         session: &mut Option<ReadHalf<P::Session>>,
         end: bool,
         now: Instant,
-        hands: &mut Hands<'_, P::Session>,
+        context: &mut WorkerContext<'_, P::Session>,
     ) {
         let Some(read) = session.as_mut() else { return };
         if !read.is_wanted() {
             if end {
-                hands.counters.other_calls.add(1);
-                if !matches!(net::sockopt::socket_error(&guest.socket), Ok(Ok(()))) {
+                context.counters.other_calls.add(1);
+                if !matches!(net::sockopt::socket_error(&peer.socket), Ok(Ok(()))) {
                     read.connection.end(CloseReason::Lost);
                 }
             }
             return;
         }
-        let mut input = std::mem::take(&mut hands.input);
-        hands.counters.receives.add(1);
-        match net::recv(&guest.socket, &mut *input, RecvFlags::empty()) {
-            Ok((0, _)) => self.call(guest, session, hands, now, Connection::ended),
+        let mut input = std::mem::take(&mut context.input);
+        context.counters.receives.add(1);
+        match net::recv(&peer.socket, &mut *input, RecvFlags::empty()) {
+            Ok((0, _)) => self.call(peer, session, context, now, Connection::ended),
             Ok((count, _)) => {
-                hands.counters.bytes_in.add(count as u64);
+                context.counters.bytes_in.add(count as u64);
                 read.heard(now);
                 read.takes_turn();
-                self.call(guest, session, hands, now, |connection, turn| {
+                self.call(peer, session, context, now, |connection, turn| {
                     connection.received(&input[..count], turn);
                 });
             }
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(_) => read.connection.end(CloseReason::Lost),
         }
-        hands.input = input;
+        context.input = input;
     }
 
     /// Throws away what comes; whether that was the end.
-    fn discard(&self, guest: &Guest<P::Session>, hands: &mut Hands<'_, P::Session>) -> bool {
-        hands.counters.receives.add(1);
+    fn discard(&self, peer: &SharedPeer<P::Session>, context: &mut WorkerContext<'_, P::Session>) -> bool {
+        context.counters.receives.add(1);
         !matches!(
-            net::recv(&guest.socket, &mut *hands.input, RecvFlags::empty()),
+            net::recv(&peer.socket, &mut *context.input, RecvFlags::empty()),
             Ok((1.., _)) | Err(Errno::AGAIN | Errno::INTR)
         )
     }
@@ -391,33 +396,33 @@ impl<'a, P: Protocol> Hall<'a, P> {
     /// Sees whether sending has failed, or a held session can go on.
     fn look(
         &self,
-        guest: &Arc<Guest<P::Session>>,
+        peer: &Arc<SharedPeer<P::Session>>,
         session: &mut Option<ReadHalf<P::Session>>,
         now: Instant,
-        hands: &mut Hands<'_, P::Session>,
+        context: &mut WorkerContext<'_, P::Session>,
     ) {
         let Some(read) = session.as_mut() else { return };
         let (failed, waiting) = {
-            let output = guest.output();
+            let output = peer.output();
             (output.failed, output.half.outbox.len())
         };
         if let Some(reason) = failed {
             read.connection.end(reason);
         } else if read.connection.is_held() && waiting <= self.serving.options.output_limit / 2 {
-            self.go_on(guest, session, hands, now, Connection::resume);
+            self.go_on(peer, session, context, now, Connection::resume);
         }
     }
 
     /// As [`call`](Self::call), when the session can use again what was held.
     fn go_on(
         &self,
-        guest: &Arc<Guest<P::Session>>,
+        peer: &Arc<SharedPeer<P::Session>>,
         session: &mut Option<ReadHalf<P::Session>>,
-        hands: &mut Hands<'_, P::Session>,
+        context: &mut WorkerContext<'_, P::Session>,
         now: Instant,
         call: impl FnOnce(&mut Connection<P::Session>, &mut Turn<'_>),
     ) {
-        self.call(guest, session, hands, now, call);
+        self.call(peer, session, context, now, call);
         if let Some(read) = session.as_mut() {
             read.looked_at(now);
         }
@@ -426,55 +431,58 @@ impl<'a, P: Protocol> Hall<'a, P> {
     /// Calls the session, and on if it was interrupted.
     fn call(
         &self,
-        guest: &Arc<Guest<P::Session>>,
+        peer: &Arc<SharedPeer<P::Session>>,
         session: &mut Option<ReadHalf<P::Session>>,
-        hands: &mut Hands<'_, P::Session>,
+        context: &mut WorkerContext<'_, P::Session>,
         now: Instant,
         call: impl FnOnce(&mut Connection<P::Session>, &mut Turn<'_>),
     ) {
-        self.enter(guest, session, hands, now, call);
+        self.enter(peer, session, context, now, call);
         while session
             .as_ref()
             .is_some_and(|read| read.connection.is_interrupted())
         {
-            self.enter(guest, session, hands, now, Connection::resume);
+            self.enter(peer, session, context, now, Connection::resume);
         }
     }
 
     /// Calls the session with its outbox; then delivers what it has for others.
     fn enter(
         &self,
-        guest: &Arc<Guest<P::Session>>,
+        peer: &Arc<SharedPeer<P::Session>>,
         session: &mut Option<ReadHalf<P::Session>>,
-        hands: &mut Hands<'_, P::Session>,
+        context: &mut WorkerContext<'_, P::Session>,
         now: Instant,
         call: impl FnOnce(&mut Connection<P::Session>, &mut Turn<'_>),
     ) {
         let Some(read) = session.as_mut() else { return };
         let messages = read.connection.messages();
         {
-            let mut output = guest.output();
+            let mut output = peer.output();
             let full_at = output.half.outbox.full_at(self.serving.options.output_limit);
             let mut turn = Turn {
                 output: output.half.outbox.buffer(),
                 full_at,
-                effects: &mut hands.effects,
+                effects: &mut context.effects,
                 now: &mut Some(now),
             };
             call(&mut read.connection, &mut turn);
             if !output.half.outbox.is_empty() && output.half.must_flush() {
-                hands.dirty.push(Arc::clone(guest));
+                context.dirty.push(Arc::clone(peer));
             }
         }
-        hands.counters.messages.add(read.connection.messages() - messages);
+        context
+            .counters
+            .messages
+            .add(read.connection.messages() - messages);
         if let Some(alarm) = read.connection.take_alarm() {
             read.set_alarm(alarm.map(|after| now + after));
         }
-        for step in hands.effects.jobs.drain(..) {
-            hands.steps.push((Arc::clone(guest), step));
+        for step in context.effects.jobs.drain(..) {
+            context.steps.push((Arc::clone(peer), step));
         }
-        if !hands.effects.no_messages() {
-            self.deliver(guest.id, Some(read), hands);
+        if !context.effects.no_messages() {
+            self.deliver(peer.id, Some(read), context);
         }
     }
 
@@ -482,29 +490,29 @@ impl<'a, P: Protocol> Hall<'a, P> {
         &self,
         sender: ConnectionId,
         mut read: Option<&mut ReadHalf<P::Session>>,
-        hands: &mut Hands<'_, P::Session>,
+        context: &mut WorkerContext<'_, P::Session>,
     ) {
         let options = &self.serving.options;
-        let mut effects = std::mem::take(&mut hands.effects);
-        for (receivers, _, parts) in effects.letters.iter() {
+        let mut effects = std::mem::take(&mut context.effects);
+        for (receivers, _, parts) in effects.messages.iter() {
             for &to in receivers {
                 let Some(receiver) = self.get(to) else {
-                    hands.counters.undeliverable.add(parts.messages.into());
+                    context.counters.undeliverable.add(parts.messages.into());
                     continue;
                 };
                 let mut output = receiver.output();
                 if output.is_closed || output.half.finish || output.failed.is_some() {
-                    hands.counters.undeliverable.add(parts.messages.into());
+                    context.counters.undeliverable.add(parts.messages.into());
                     continue;
                 }
                 parts.append_to(output.half.outbox.buffer());
-                hands.counters.deliveries.add(parts.messages.into());
+                context.counters.deliveries.add(parts.messages.into());
                 if output.half.outbox.len() > self.holds_up_above {
                     // Before it is called slow, it gets the chance to take it.
-                    self.send(&receiver, &mut output, hands);
+                    self.send(&receiver, &mut output, context);
                 }
                 if !output.half.outbox.is_empty() && output.half.must_flush() {
-                    hands.dirty.push(Arc::clone(&receiver));
+                    context.dirty.push(Arc::clone(&receiver));
                 }
                 let waiting = output.half.outbox.len();
                 if waiting <= self.holds_up_above {
@@ -512,26 +520,26 @@ impl<'a, P: Protocol> Hall<'a, P> {
                 }
                 if waiting > options.output_limit && options.overflow == Overflow::Drop {
                     output.failed = Some(CloseReason::Slow);
-                    hands.visits.push((Arc::clone(&receiver), Visit::Look));
+                    context.visits.push((Arc::clone(&receiver), Visit::Look));
                 } else if let Some(read) = read.as_deref_mut()
                     && !output.half.waiters.contains(&(0, sender))
                 {
                     output.half.waiters.push((0, sender));
-                    hands.counters.held_up.add(1);
+                    context.counters.held_up.add(1);
                     read.hold_up(HeldUpBy::Receiver, 1);
                 }
             }
         }
         effects.clear_messages();
-        hands.effects = effects;
+        context.effects = effects;
     }
 
     /// After a visit: the end of the connection if it has come, its timer, and what it wants to hear of.
     fn after(
         &self,
-        guest: &Arc<Guest<P::Session>>,
+        peer: &Arc<SharedPeer<P::Session>>,
         session: &mut Option<ReadHalf<P::Session>>,
-        hands: &mut Hands<'_, P::Session>,
+        context: &mut WorkerContext<'_, P::Session>,
         now: Instant,
     ) {
         let Some(read) = session.as_mut() else { return };
@@ -539,21 +547,21 @@ impl<'a, P: Protocol> Hall<'a, P> {
             .connection
             .ending()
             .filter(|reason| reason.is_abrupt() || read.connection.is_answered());
-        let mut output = guest.output();
+        let mut output = peer.output();
         if let Some(reason) = ends {
             output.half.finish = true;
             if reason.is_abrupt() || output.half.outbox.is_empty() {
                 let waiters = std::mem::take(&mut output.half.waiters);
                 drop(output);
                 for (_, sender) in waiters {
-                    hands
+                    context
                         .visits
                         .extend(self.get(sender).map(|sender| (sender, Visit::Release)));
                 }
-                if reason.is_abrupt() || !self.linger(guest, read, now, hands) {
-                    return self.close(guest, session, hands);
+                if reason.is_abrupt() || !self.linger(peer, read, now, context) {
+                    return self.close(peer, session, context);
                 }
-                output = guest.output();
+                output = peer.output();
             }
         }
         output.holds = read.connection.is_held();
@@ -563,35 +571,35 @@ impl<'a, P: Protocol> Hall<'a, P> {
             && read.connection.is_answered()
             && output.half.outbox.len() <= self.serving.options.output_limit / 2
         {
-            hands.visits.push((Arc::clone(guest), Visit::Look));
+            context.visits.push((Arc::clone(peer), Visit::Look));
         }
         let options = &self.serving.options;
         read.begin_stall(now, options);
         let times = [read.timer_to_set(options), output.half.timer_to_set(options)];
         drop(output);
         let times = times.into_iter().flatten();
-        hands.timers.extend(times.map(|at| (at, guest.id.slot())));
-        hands.touched.push(Arc::clone(guest));
+        context.timers.extend(times.map(|at| (at, peer.id.slot())));
+        context.touched.push(Arc::clone(peer));
     }
 
     /// Closing a socket with unread input resets the connection, and the client might lose what it was sent: so the
     /// socket stays open for a while if the client may still be sending.
     fn linger(
         &self,
-        guest: &Guest<P::Session>,
+        peer: &SharedPeer<P::Session>,
         read: &mut ReadHalf<P::Session>,
         now: Instant,
-        hands: &Hands<'_, P::Session>,
+        context: &WorkerContext<'_, P::Session>,
     ) -> bool {
         if !read.connection.may_be_sending() {
             return false;
         }
-        hands.counters.other_calls.add(1);
-        if net::shutdown(&guest.socket, Shutdown::Write).is_err() {
+        context.counters.other_calls.add(1);
+        if net::shutdown(&peer.socket, Shutdown::Write).is_err() {
             return false;
         }
         if read.connection.is_stopped() {
-            closing::discard(&guest.socket, hands.counters);
+            closing::discard(&peer.socket, context.counters);
             return false;
         }
         read.linger_until = Some(now + LINGER);
@@ -600,22 +608,22 @@ impl<'a, P: Protocol> Hall<'a, P> {
 
     fn close(
         &self,
-        guest: &Arc<Guest<P::Session>>,
+        peer: &Arc<SharedPeer<P::Session>>,
         session: &mut Option<ReadHalf<P::Session>>,
-        hands: &mut Hands<'_, P::Session>,
+        context: &mut WorkerContext<'_, P::Session>,
     ) {
         let Some(read) = session.take() else { return };
-        guest.output().is_closed = true;
-        *lock(&self.seats[guest.id.slot() as usize]) = None;
-        let reason = read.connection.close(&mut hands.effects);
-        closing::prepare(&guest.socket, reason, hands.counters);
-        hands.counters.closed(reason);
-        hands.counters.other_calls.add(1);
-        self.deliver(guest.id, None, hands);
-        let released = self.slots.release(guest.id.slot());
-        hands.permit |= !released.waiting.is_empty();
-        hands.over |= released.was_last;
-        hands.touched.push(Arc::clone(guest));
+        peer.output().is_closed = true;
+        *lock(&self.entries[peer.id.slot() as usize]) = None;
+        let reason = read.connection.close(&mut context.effects);
+        closing::prepare(&peer.socket, reason, context.counters);
+        context.counters.closed(reason);
+        context.counters.other_calls.add(1);
+        self.deliver(peer.id, None, context);
+        let released = self.slots.release(peer.id.slot());
+        context.permit |= !released.waiting.is_empty();
+        context.over |= released.was_last;
+        context.touched.push(Arc::clone(peer));
     }
 }
 

@@ -23,21 +23,21 @@ use crate::server::Serving;
 const SPARE_BATCHES: usize = 64;
 
 /// What the loops of a server share.
-pub(crate) struct Crew<S> {
+pub(crate) struct LoopsShared<S> {
     pub slots: Slots,
     pub manager: ReactorManager,
     pub acceptors: Acceptors,
     /// One for each loop.
     pub mailboxes: Vec<Mailbox<Task<S>>>,
     /// Held while all are told that a write half moves.
-    pub rehoming: Mutex<()>,
+    pub announcing: Mutex<()>,
     /// Emptied batches, so that a turn costs no allocation.
     spares: Mutex<Vec<Batch>>,
     /// Watches the loops, where connections move by their use of the CPU.
     pub watch: Option<Watch>,
 }
 
-impl<S> Crew<S> {
+impl<S> LoopsShared<S> {
     /// An empty batch.
     pub fn spare_batch(&self) -> Batch {
         let mut spares = self.spares.lock().unwrap_or_else(PoisonError::into_inner);
@@ -76,10 +76,10 @@ pub(crate) enum Kernel {
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Asks all loops how much waits for their clients.
-fn weigh<S>(mailboxes: &[Mailbox<Task<S>>]) -> Vec<(ConnectionId, usize)> {
+fn query_pending<S>(mailboxes: &[Mailbox<Task<S>>]) -> Vec<(ConnectionId, usize)> {
     let (answer, answers) = channel();
     for mailbox in mailboxes {
-        mailbox.post([Task::Weigh(answer.clone())]);
+        mailbox.post([Task::QueryPending(answer.clone())]);
     }
     drop(answer);
     let until = Instant::now() + PATIENCE;
@@ -115,8 +115,8 @@ pub(super) fn serve_watched<P: Protocol>(
     let mut reactors = Vec::new();
     for index in 0..manager.reactors() {
         let reactor = match kernel {
-            Kernel::Epoll => Reactor::counting(serving.board.clone(), index),
-            Kernel::IoUring => Reactor::completing(serving.board.clone(), index),
+            Kernel::Epoll => Reactor::counting(serving.counters.clone(), index),
+            Kernel::IoUring => Reactor::completing(serving.counters.clone(), index),
         };
         let reactor = reactor.map_err(Error::io("making an event loop"))?;
         let sends = sends_jointly.then(JointSends::new).transpose();
@@ -137,19 +137,19 @@ pub(super) fn serve_watched<P: Protocol>(
             _ => siblings.get(index - 1),
         }
     };
-    let crew = Crew {
+    let shared = LoopsShared {
         slots: Slots::new(serving.options.max_connections),
         mailboxes: reactors.iter().map(|(reactor, _)| reactor.mailbox()).collect(),
         watch,
         manager,
         acceptors,
-        rehoming: Mutex::default(),
+        announcing: Mutex::default(),
         spares: Mutex::default(),
     };
-    let mailboxes = crew.mailboxes.clone();
-    serving.waiting.by(move || weigh(&mailboxes));
+    let mailboxes = shared.mailboxes.clone();
+    serving.waiting.by(move || query_pending(&mailboxes));
     let run = |index, (reactor, sends): (Loop<P::Session>, Option<JointSends>)| {
-        ServingLoop::new(index, serving, &crew, listener_of(index), sends).run(reactor)
+        ServingLoop::new(index, serving, &shared, listener_of(index), sends).run(reactor)
     };
     thread::scope(|scope| {
         let mut reactors = reactors.into_iter().enumerate();
@@ -157,7 +157,7 @@ pub(super) fn serve_watched<P: Protocol>(
         let mut threads = Vec::new();
         let mut result = Ok(());
         for (index, reactor) in reactors {
-            let name = format!("{}-{index}", crew.manager.role_name(index));
+            let name = format!("{}-{index}", shared.manager.role_name(index));
             match thread::Builder::new()
                 .name(name)
                 .spawn_scoped(scope, move || run(index, reactor))
@@ -169,11 +169,11 @@ pub(super) fn serve_watched<P: Protocol>(
                 }
             }
         }
-        serving.board.block(0).units_created.add(threads.len() as u64);
+        serving.counters.block(0).units_created.add(threads.len() as u64);
         match (&result, first) {
             (Ok(()), Some((index, reactor))) => result = run(index, reactor),
             _ => {
-                for mailbox in &crew.mailboxes {
+                for mailbox in &shared.mailboxes {
                     mailbox.post([Task::Exit]);
                 }
             }
