@@ -91,6 +91,21 @@ static inline void end_with(pid_t parent)
         _exit(1);
 }
 
+/* This process is about to crash: no core file, and no program that the system calls to collect one. */
+static inline void leave_no_core(void)
+{
+    struct rlimit none = {0, 0};
+    setrlimit(RLIMIT_CORE, &none);
+    prctl(PR_SET_DUMPABLE, 0);
+}
+
+static inline void limit_address_space(uint64_t mib)
+{
+    struct rlimit limit = {mib << 20, mib << 20};
+    if (mib > 0 && setrlimit(RLIMIT_AS, &limit) != 0)
+        fail("limiting the address space to %llu MiB: %s", (unsigned long long)mib, strerror(errno));
+}
+
 static inline void *shared_memory(size_t bytes)
 {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -116,7 +116,7 @@ impl Guest {
         let told = match told.and_then(|_| parse(&said).map_err(CaseError::Failed)) {
             // It waits and keeps its units, so that the limit can be found from what is in use.
             Ok(Said::Refused { number, error }) => {
-                let refused = refused_in(&child.id().to_string(), format!("{unit} {number}"), &error);
+                let refused = refused_in(&child.id().to_string(), unit, number, &error);
                 child.kill().map_err(broken)?;
                 Err(refused)
             }
@@ -178,11 +178,11 @@ pub trait Figures: Sized {
 
 /// Declares a struct of the figures that a program answers: their names, in the order in which it prints them.
 macro_rules! figures {
-    ($(#[$doc:meta])* struct $name:ident { $($figure:ident),+ $(,)? }) => {
+    ($(#[$doc:meta])* $vis:vis struct $name:ident { $($figure:ident),+ $(,)? }) => {
         $(#[$doc])*
         #[derive(Debug)]
-        struct $name {
-            $($figure: u64,)+
+        $vis struct $name {
+            $($vis $figure: u64,)+
         }
 
         impl $crate::guests::Figures for $name {

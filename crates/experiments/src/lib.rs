@@ -3,9 +3,13 @@
 //! `threadgauge-lab` defines what an experiment is and everything that experiments share.
 
 pub mod calibration;
+pub mod crash;
 pub mod create;
+pub mod footprint;
 pub mod foreground;
 pub mod handover;
+pub mod identity;
+pub mod limits;
 pub mod null;
 pub mod oversubscription;
 pub mod print;

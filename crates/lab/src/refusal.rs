@@ -3,10 +3,8 @@
 //! The kernel says "try again" whichever limit was reached. So every limit that can be the cause is read together with
 //! its use, *while the units that were made still exist*. The one with the least left is named.
 
-use std::fmt;
-use std::fs;
-use std::io;
 use std::path::Path;
+use std::{fmt, fs, io};
 
 use procfs::process::{Process, all_processes};
 use procfs::{Current, LoadAverage, ProcessCGroups};
@@ -20,105 +18,108 @@ const NEAR: u64 = 32;
 /// The failure of a case in which `what` (say "thread 501 by pthread") was refused with `error`. Call it
 /// before the units that were made are ended: it looks at what is in use.
 pub fn refused(what: impl fmt::Display, error: &io::Error) -> CaseError {
-    refused_in("self", what, error)
+    CaseError::Failed(told("self", what, error).0)
 }
 
-/// The same for a unit that another process was to make; `process` is its name in `/proc`.
-pub fn refused_in(process: &str, what: impl fmt::Display, error: &io::Error) -> CaseError {
+/// The same for the `number`th unit, counted from 1, of another process; `process` is its name in `/proc`.
+pub fn refused_in(process: &str, unit: &str, number: u64, error: &io::Error) -> CaseError {
+    let (says, limit) = told(process, format_args!("{unit} {number}"), error);
+    let made = number.saturating_sub(1);
+    CaseError::Refused { says, made, limit }
+}
+
+/// What to say of a refusal, and the limit that was reached.
+fn told(process: &str, what: impl fmt::Display, error: &io::Error) -> (String, Option<String>) {
     let about_units = matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOMEM));
-    let why = if about_units {
-        explain(&levels(process))
-    } else {
-        String::new()
-    };
-    CaseError::Failed(format!("{what} was refused: {error}{why}"))
+    let levels = about_units.then(|| levels(process));
+    let why = levels.as_deref().map(explain).unwrap_or_default();
+    let limit = levels.and_then(|levels| Some(reached(&levels)?.name.clone()));
+    (format!("{what} was refused: {error}{why}"), limit)
 }
 
 /// A limit and what is in use of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Level {
-    name: String,
-    limit: u64,
-    used: u64,
+pub struct Level {
+    /// As the system calls it.
+    pub name: String,
+    /// How many units there may be, or of what they take.
+    pub limit: u64,
+    /// Of those.
+    pub used: u64,
     mend: String,
 }
 
 impl Level {
-    const fn left(&self) -> u64 {
-        self.limit.saturating_sub(self.used)
+    /// A limit of which so much is used; `mend` says how it is raised.
+    #[must_use]
+    pub fn new(name: impl Into<String>, [used, limit]: [u64; 2], mend: impl Into<String>) -> Self {
+        let (name, mend) = (name.into(), mend.into());
+        Self {
+            name,
+            limit,
+            used,
+            mend,
+        }
     }
+}
+
+/// The limit with the least left, where that is little.
+fn reached(levels: &[Level]) -> Option<&Level> {
+    let left = |level: &&Level| level.limit.saturating_sub(level.used);
+    let fullest = levels.iter().min_by_key(left);
+    fullest.filter(|fullest| left(fullest) < NEAR)
 }
 
 /// The limit that was reached, in words; otherwise all that are known.
 fn explain(levels: &[Level]) -> String {
-    let Some(fullest) = levels.iter().min_by_key(|l| l.left()) else {
-        return "; none of the limits behind it can be read here".to_owned();
-    };
-    if fullest.left() < NEAR {
-        return format!(
-            "; the limit {} is {} and {} are in use; {}",
-            fullest.name, fullest.limit, fullest.used, fullest.mend
-        );
+    if let Some(full) = reached(levels) {
+        let in_use = format!("{} and {} are in use", full.limit, full.used);
+        return format!("; the limit {} is {in_use}; {}", full.name, full.mend);
     }
-    let known: Vec<String> = levels
-        .iter()
-        .map(|l| format!("{} {} of {}", l.name, l.used, l.limit))
-        .collect();
-    format!(
-        "; no limit is reached ({}), so memory may have been short",
-        known.join(", ")
-    )
+    if levels.is_empty() {
+        return "; none of the limits behind it can be read here".to_owned();
+    }
+    let shown = |level: &Level| format!("{} {} of {}", level.name, level.used, level.limit);
+    let known = levels.iter().map(shown).collect::<Vec<_>>().join(", ");
+    format!("; no limit is reached ({known}), so memory may have been short")
 }
 
-/// Every limit on processes, threads and mappings that can be read here, for this process.
-fn levels(process: &str) -> Vec<Level> {
+/// Every limit on units that can be read here and that other processes have a part in.
+#[must_use]
+pub fn shared_levels() -> Vec<Level> {
     let tasks = LoadAverage::current().ok().map(|load| load.max.into());
-    let system = |name: &str, file: &str, used: Option<u64>| {
-        Some(Level {
-            name: name.to_owned(),
-            limit: number(file)?,
-            used: used?,
-            mend: format!(
-                "raise it with `sysctl {}=N`",
-                file.trim_start_matches("/proc/sys/").replace('/', ".")
-            ),
-        })
-    };
-    let mappings = fs::read_to_string(format!("/proc/{process}/maps"))
-        .ok()
-        .map(|text| text.lines().count() as u64);
-    [
-        own_tasks(),
-        system("threads-max", "/proc/sys/kernel/threads-max", tasks),
-        system("pid_max", "/proc/sys/kernel/pid_max", tasks),
-        system("max_map_count", "/proc/sys/vm/max_map_count", mappings),
-    ]
-    .into_iter()
-    .flatten()
-    .chain(cgroup_levels())
-    .collect()
+    let of_tasks = ["threads-max", "pid_max"].map(|name| system(name, &format!("kernel/{name}"), tasks));
+    let own = own_tasks().into_iter().chain(of_tasks.into_iter().flatten());
+    own.chain(cgroup_levels()).collect()
+}
+
+/// These, and the limit on the memory mappings of the process of this name in `/proc`.
+fn levels(process: &str) -> Vec<Level> {
+    let maps = fs::read_to_string(format!("/proc/{process}/maps")).ok();
+    let mappings = maps.map(|text| text.lines().count() as u64);
+    let of_process = system("max_map_count", "vm/max_map_count", mappings);
+    shared_levels().into_iter().chain(of_process).collect()
+}
+
+/// The limit that is the setting `file` below `/proc/sys`.
+fn system(name: &str, file: &str, used: Option<u64>) -> Option<Level> {
+    let mend = format!("raise it with `sysctl {}=N`", file.replace('/', "."));
+    let limit = number(format!("/proc/sys/{file}"))?;
+    Some(Level::new(name, [used?, limit], mend))
 }
 
 /// `nproc`, which counts this user's tasks. The kernel does not hold the superuser to it.
 fn own_tasks() -> Option<Level> {
-    let uid = getuid();
-    if uid.is_root() {
-        return None;
-    }
+    let uid = Some(getuid()).filter(|uid| !uid.is_root())?;
     let limit = getrlimit(Resource::Nproc).current?;
-    Some(Level {
-        name: "nproc".to_owned(),
-        limit,
-        used: tasks_of(uid.as_raw())?,
-        mend: "raise it with `ulimit -u N`".to_owned(),
-    })
+    let used = tasks_of(uid.as_raw())?;
+    Some(Level::new("nproc", [used, limit], "raise it with `ulimit -u N`"))
 }
 
 /// The threads of all processes of a user.
 fn tasks_of(uid: u32) -> Option<u64> {
-    let status = all_processes()
-        .ok()?
-        .filter_map(|process| process.ok()?.status().ok());
+    let processes = all_processes().ok()?;
+    let status = processes.filter_map(|process| process.ok()?.status().ok());
     Some(status.filter(|s| s.ruid == uid).map(|s| s.threads).sum())
 }
 
@@ -134,12 +135,9 @@ fn cgroup_levels() -> Vec<Level> {
     loop {
         let of_folder = |file: &str| number(folder.join(file));
         if let (Some(limit), Some(used)) = (of_folder("pids.max"), of_folder("pids.current")) {
-            levels.push(Level {
-                name: format!("pids.max of the control group {}", folder.display()),
-                limit,
-                used,
-                mend: "raise it there, or with TasksMax= where systemd set it".to_owned(),
-            });
+            let name = format!("pids.max of the control group {}", folder.display());
+            let mend = "raise it there, or with TasksMax= where systemd set it";
+            levels.push(Level::new(name, [used, limit], mend));
         }
         if folder == root || !folder.pop() {
             return levels;
@@ -169,12 +167,7 @@ mod tests {
     use super::*;
 
     fn level(name: &str, limit: u64, used: u64) -> Level {
-        Level {
-            name: name.to_owned(),
-            limit,
-            used,
-            mend: "raise it with `ulimit -u N`".to_owned(),
-        }
+        Level::new(name, [used, limit], "raise it with `ulimit -u N`")
     }
 
     #[test]

@@ -167,7 +167,9 @@ impl Statistic {
         Self::joined([self, base], |v| v[0] - v[1], Estimator::Difference)
     }
 
-    /// The geometric mean of several ratios, which is a ratio again.
+    /// The geometric mean of several ratios, which is a ratio again. Each is paired within its own experiment. Where
+    /// these are several, rounds of the same number are taken together: they have nothing in common, so any other pairs
+    /// of rounds would have the same distribution.
     #[must_use]
     pub fn geometric_mean(ratios: impl IntoIterator<Item = Self>) -> Self {
         let mean = |v: &[f64]| threadgauge_stats::geometric_mean(v).unwrap_or(f64::NAN);

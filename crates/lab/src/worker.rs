@@ -33,6 +33,16 @@ pub enum CaseError {
     /// It ran and failed: what went wrong, where, and what to do.
     #[error("{0}")]
     Failed(String),
+    /// The system refused it a unit.
+    #[error("{says}")]
+    Refused {
+        /// What was refused, and how to have it.
+        says: String,
+        /// How many units there were.
+        made: u64,
+        /// The limit that was reached; `None` where none was, as when memory is short.
+        limit: Option<String>,
+    },
     /// It cannot run on this machine.
     #[error("{0}")]
     Skipped(String),
@@ -87,8 +97,8 @@ impl Worker {
                 self.noise("involuntary_switches", involuntary as f64);
                 self.sample
             }
-            Err(CaseError::Failed(reason)) => Sample::without_figures(Status::Failed, reason),
             Err(CaseError::Skipped(reason)) => Sample::without_figures(Status::Skipped, reason),
+            Err(failed) => Sample::without_figures(Status::Failed, failed.to_string()),
         }
     }
 

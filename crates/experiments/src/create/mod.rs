@@ -12,6 +12,8 @@ mod read;
 
 use threadgauge_lab::prelude::*;
 
+pub use self::{grid::Unit, read::process_over_thread};
+
 /// What it asks, how it measures, and the functions that do.
 pub const EXPERIMENT: Experiment = Experiment {
     id: "create",

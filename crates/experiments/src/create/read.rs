@@ -56,6 +56,11 @@ fn times(of: Case, to: Case) -> Statistic {
     time(of).over(time(to))
 }
 
+/// A process by fork over a thread, one at a time.
+pub fn process_over_thread() -> Statistic {
+    times(FORK, THREAD)
+}
+
 /// A metric beside busy threads over the same alone, for as many units.
 fn beside(busy: Case, metric: Metric, alone: Metric) -> Statistic {
     metric.of(pattern(busy)).over(alone.of(pattern(busy)))

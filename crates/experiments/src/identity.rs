@@ -1,0 +1,225 @@
+//! Question: which ids do threads and processes have, and does the thread library add threads of its own?
+//!
+//! How it is measured is said in `EXPERIMENT`, which `explain` and the report print. A program in C (`guests/c/ids.c`)
+//! makes the units.
+
+use std::process::Stdio;
+
+use threadgauge_lab::prelude::*;
+use threadgauge_results::Table;
+
+use crate::create::Unit;
+use crate::guests::{Guest, figures, guest};
+
+/// Makes the units.
+const IDS: Guest = guest!("ids");
+/// How many process ids the units have.
+const PROCESS_IDS: Metric = metric("process_ids", "count");
+/// How many thread ids.
+const THREAD_IDS: Metric = metric("thread_ids", "count");
+/// How many tasks of the program are neither its first thread nor a unit.
+const HELPERS: Metric = metric("helper_tasks", "count");
+/// 1 where all units have the one process id of the program and thread ids of their own, else 0.
+const SHARED: Metric = metric("one_process_id_share", "share");
+
+const COUNT: u64 = 8;
+
+point! {
+    struct Case { unit: Unit, count: u64 = 1..=10_000, cpus: u64 = 1.. }
+}
+
+const THREADS: Case = Case {
+    unit: Unit::Thread,
+    count: COUNT,
+    cpus: 1,
+};
+const PROCESSES: Case = THREADS.unit(Unit::Process);
+
+/// What it asks, how it measures, and the functions that do.
+pub const EXPERIMENT: Experiment = Experiment {
+    id: "identity",
+    question: "Which ids do threads and processes have, and does the thread library add threads of its own?",
+    first_run: false,
+    sources: &["004", "003"],
+    primary: &[PROCESS_IDS],
+    how: "Eight threads of a small C program, or eight processes by fork, each ask for the id of their process (getpid) and of \
+          their thread (gettid). While all wait, the kernel's list of the program's tasks (/proc/self/task) is counted.",
+    control: "Eight processes, which have eight of each.",
+    traps: &[
+        "What ps calls LWP is the thread id; without -L it lists processes alone.",
+        "pthread_self is no id of the kernel: it is an address, and is used again.",
+    ],
+    source: "Source 004 says that threads of NPTL have the process id of their process, and that under LinuxThreads each was a \
+             process, with a manager thread beside them. Source 003 counted 1,010 threads of a Java program that had made 1,000.",
+    plan,
+    run,
+    read,
+};
+
+fn plan(site: &Site) -> Plan {
+    let planned = |case: Case| PlannedCase {
+        skip: IDS.missing(),
+        ..PlannedCase::new(case, takes(case))
+    };
+    Plan {
+        cases: [THREADS, PROCESSES].map(planned).to_vec(),
+        reference: THREADS.params(),
+        budget: Duration::from_secs(site.profile.pick(3, 10, 20)),
+    }
+}
+
+fn takes(case: Case) -> Duration {
+    Duration::from_millis(12) + Duration::from_micros(case.count * 200)
+}
+
+figures! {
+    /// What `guests/c/ids.c` answers.
+    struct Ids {
+        process_ids,
+        thread_ids,
+        own_process,
+        tasks,
+    }
+}
+
+fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
+    let case = Case::read(params)?;
+    let unit = case.unit.name();
+    let deadline = PlannedCase::new(case, takes(case)).deadline();
+    let arguments: [&dyn ToString; 2] = [&unit, &case.count];
+    let ids: Ids = IDS
+        .ask(worker, Stdio::null(), &arguments, deadline, unit)?
+        .figures;
+    let threads = match case.unit {
+        Unit::Thread => case.count,
+        Unit::Process => 0,
+    };
+    let shared = ids.own_process == case.count && ids.thread_ids == case.count;
+    worker.tag("cold");
+    worker.record(PROCESS_IDS, ids.process_ids as f64);
+    worker.record(THREAD_IDS, ids.thread_ids as f64);
+    worker.record(HELPERS, ids.tasks as f64 - 1.0 - threads as f64);
+    worker.record(SHARED, f64::from(u8::from(shared)));
+    Ok(())
+}
+
+fn read(view: &View<'_>) -> Answer {
+    const OLD_LIBRARY: &str = "needs LinuxThreads, and this system's C library has another thread library";
+    Answer {
+        answer: sentence(view),
+        claims: vec![
+            ("threads-share-process-id", SHARED.of(THREADS).into()),
+            ("old-library-threads-are-processes", not_testable(OLD_LIBRARY)),
+        ],
+        facts: facts(view),
+        tables: vec![ids_table(view)],
+        ..Answer::default()
+    }
+}
+
+fn counted(view: &View<'_>, metric: Metric, case: Case) -> Option<String> {
+    Some(view.estimate(&metric.of(case))?.plain("count"))
+}
+
+fn sentence(view: &View<'_>) -> String {
+    let of = |case| {
+        Some((
+            counted(view, PROCESS_IDS, case)?,
+            counted(view, THREAD_IDS, case)?,
+        ))
+    };
+    let (Some(threads), Some(processes)) = (of(THREADS), of(PROCESSES)) else {
+        return "The ids of threads and processes were not both counted in this run.".to_owned();
+    };
+    let ids = |(process, thread): (String, String)| format!("process ids: {process}, thread ids: {thread}");
+    format!(
+        "Of {COUNT} threads, {}; of {COUNT} processes, {}.",
+        ids(threads),
+        ids(processes)
+    )
+}
+
+fn facts(view: &View<'_>) -> Vec<Finding> {
+    let helpers = view.estimate(&HELPERS.of(THREADS)).map(|helpers| {
+        let says = format!(
+            "Beside its first thread and the {COUNT} that were made, the kernel lists {} tasks of the program.",
+            helpers.plain("count")
+        );
+        helpers.fact(says, "tasks")
+    });
+    helpers.into_iter().collect()
+}
+
+fn ids_table(view: &View<'_>) -> Table {
+    let row = |case: Case| {
+        let figures =
+            [PROCESS_IDS, THREAD_IDS, HELPERS].map(|metric| counted(view, metric, case).unwrap_or_default());
+        std::iter::once(format!("{} by {}", case.count, case.unit.name()))
+            .chain(figures)
+            .collect()
+    };
+    table(
+        "ids",
+        "Ids of eight units",
+        "",
+        ["units", "process ids", "thread ids", "helper tasks"],
+        [THREADS, PROCESSES].map(row).to_vec(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use threadgauge_lab::testing;
+    use threadgauge_results::{Status, Verdict, claim, decide};
+
+    use super::*;
+
+    #[test]
+    fn threads_share_the_id_of_their_process_and_processes_share_none() {
+        for (case, process_ids, shared) in [(THREADS, 1.0, 1.0), (PROCESSES, 8.0, 0.0)] {
+            let sample = testing::sample(&EXPERIMENT, &case.params());
+            assert_eq!(sample.status, Status::Ok, "{:?}", sample.reason);
+            let value = |metric: Metric| sample.value(metric.name).unwrap();
+            assert_eq!((value(PROCESS_IDS), value(THREAD_IDS)), (process_ids, 8.0));
+            assert_eq!((value(SHARED), value(HELPERS)), (shared, 0.0));
+        }
+    }
+
+    #[test]
+    fn the_claim_is_about_all_trials() {
+        let view = |shares: Vec<f64>| {
+            let of = |value: f64| vec![value; 7];
+            let threads = testing::case(
+                THREADS,
+                [
+                    (SHARED, shares),
+                    (PROCESS_IDS, of(1.0)),
+                    (THREAD_IDS, of(8.0)),
+                    (HELPERS, of(0.0)),
+                ],
+            );
+            let processes = testing::case(PROCESSES, [(PROCESS_IDS, of(8.0)), (THREAD_IDS, of(8.0))]);
+            testing::view("identity", Profile::Quick, vec![threads, processes])
+        };
+        let verdict = |view: &View<'_>, id: &str| {
+            let (_, test) = read(view).claims.into_iter().find(|(of, _)| *of == id).unwrap();
+            let claim = claim(id).unwrap();
+            decide(claim, &claim.unit, &test.evidence(view, claim), testing::ALPHA).verdict
+        };
+        let (all, none) = (view(vec![1.0; 7]), view(vec![0.0; 7]));
+        assert_eq!(verdict(&all, "threads-share-process-id"), Some(Verdict::Holds));
+        assert_eq!(
+            verdict(&none, "threads-share-process-id"),
+            Some(Verdict::DoesNotHold)
+        );
+        assert_eq!(
+            verdict(&all, "old-library-threads-are-processes"),
+            Some(Verdict::NotTestable)
+        );
+        assert_eq!(
+            sentence(&all),
+            "Of 8 threads, process ids: 1, thread ids: 8; of 8 processes, process ids: 8, thread ids: 8."
+        );
+        assert!(facts(&all)[0].says.contains("lists 0 tasks of the program"));
+    }
+}

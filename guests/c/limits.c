@@ -1,0 +1,107 @@
+/* What happens past a limit: the experiment `limits`.
+ *
+ *   limits unchecked COUNT STACK_KIB ADDRESS_MIB TRIALS DEADLINE_S
+ *   limits recursion 1 STACK_KIB ADDRESS_MIB TRIALS DEADLINE_S
+ *
+ * TRIALS processes, one after the other, each with ADDRESS_MIB of address space (all there is, where that is 0).
+ *
+ * unchecked: starts COUNT threads with stacks of STACK_KIB and joins them all, without looking at whether they were
+ * made, as source 003's program does. recursion: a thread calls itself until its stack is used up; `depth` is its
+ * number of calls.
+ *
+ * `ended_well` of them ended with 0, `segfaults` by SIGSEGV.
+ */
+
+#include "guest.h"
+
+/* In memory that processes share. */
+static struct {
+    /* What threads wait at until all were tried. */
+    _Atomic uint32_t closed;
+    volatile uint64_t depth;
+} *shared;
+
+static pthread_attr_t attributes;
+
+static void *wait_here(void *nothing)
+{
+    pass(&shared->closed);
+    return nothing;
+}
+
+static void start_and_join(uint64_t count)
+{
+    pthread_t *threads = calloc(count, sizeof *threads);
+    if (threads == NULL)
+        _exit(1);
+    for (uint64_t i = 0; i < count; i++)
+        pthread_create(&threads[i], &attributes, wait_here, NULL);
+    open_gate(&shared->closed);
+    for (uint64_t i = 0; i < count; i++)
+        pthread_join(threads[i], NULL);
+}
+
+/* 256 bytes of local data and what a call takes. */
+__attribute__((noinline)) static uint64_t deeper(uint64_t depth)
+{
+    volatile char local[256];
+    local[depth % sizeof local] = (char)depth;
+    shared->depth = depth;
+    return depth == UINT64_MAX ? 0 : deeper(depth + 1) + (uint64_t)local[depth % sizeof local];
+}
+
+static void *recurse(void *nothing)
+{
+    deeper(1);
+    return nothing;
+}
+
+static void use_up_stack(uint64_t count)
+{
+    (void)count;
+    pthread_t thread;
+    if (pthread_create(&thread, &attributes, recurse, NULL) == 0)
+        pthread_join(thread, NULL);
+    _exit(1);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 7)
+        fail("%d arguments; it takes 6", argc - 1);
+    end_with_parent((unsigned)number(argv, 6));
+    int recursion = strcmp(argv[1], "recursion") == 0;
+    if (!recursion && strcmp(argv[1], "unchecked") != 0)
+        fail("there is no trial %s", argv[1]);
+    uint64_t count = number(argv, 2), stack_kib = number(argv, 3), address_mib = number(argv, 4), trials = number(argv, 5);
+    pthread_attr_init(&attributes);
+    int error = pthread_attr_setstacksize(&attributes, stack_kib << 10);
+    if (error != 0)
+        fail("stacks of %llu KiB: %s", (unsigned long long)stack_kib, strerror(error));
+    shared = shared_memory(sizeof *shared);
+
+    uint64_t ended_well = 0, segfaults = 0;
+    pid_t self = getpid();
+    for (uint64_t i = 0; i < trials; i++) {
+        atomic_store(&shared->closed, 1);
+        pid_t child = fork();
+        if (child == 0) {
+            end_with(self);
+            leave_no_core();
+            limit_address_space(address_mib);
+            (recursion ? use_up_stack : start_and_join)(count);
+            _exit(0);
+        }
+        int status;
+        if (child < 0)
+            refuse(i + 1, errno);
+        while (waitpid(child, &status, 0) < 0)
+            if (errno != EINTR)
+                fail("waiting for a trial: %s", strerror(errno));
+        ended_well += status == 0;
+        segfaults += WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV;
+    }
+    printf("done trials=%llu ended_well=%llu segfaults=%llu depth=%llu\n", (unsigned long long)trials,
+           (unsigned long long)ended_well, (unsigned long long)segfaults, (unsigned long long)shared->depth);
+    return 0;
+}
