@@ -260,6 +260,93 @@ fn a_case_that_fails_is_reported_and_fatal_only_when_asked() {
     assert!(case["reason"].as_str().unwrap().contains("nonsense"), "{case}");
 }
 
+/// A control group of a few processes and threads, where this user may make one. Removed when dropped.
+struct FewTasks(PathBuf);
+
+impl FewTasks {
+    fn of(most: u32) -> std::io::Result<Self> {
+        let version_1 = Path::new("/sys/fs/cgroup/pids");
+        let root = if version_1.is_dir() {
+            version_1
+        } else {
+            Path::new("/sys/fs/cgroup")
+        };
+        let group = Self(root.join(format!("threadgauge-test-{}", std::process::id())));
+        fs::create_dir(&group.0)?;
+        fs::write(group.0.join("pids.max"), most.to_string())?;
+        Ok(group)
+    }
+
+    /// The command, run in it.
+    fn run(&self, dir: &Path, arguments: &[&str]) -> Output {
+        let enters = "echo $$ > \"$0/cgroup.procs\" && exec \"$@\"";
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", enters]).arg(&self.0);
+        shell.arg(env!("CARGO_BIN_EXE_threadgauge")).args(arguments);
+        shell.current_dir(dir).output().unwrap()
+    }
+}
+
+impl Drop for FewTasks {
+    fn drop(&mut self) {
+        // What has ended leaves the group a moment later.
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        while fs::remove_dir(&self.0).is_err() && std::time::Instant::now() < deadline {
+            std::thread::yield_now();
+        }
+        let gone = !self.0.exists();
+        assert!(
+            gone || std::thread::panicking(),
+            "{} is still in use",
+            self.0.display()
+        );
+    }
+}
+
+#[test]
+#[allow(clippy::print_stderr, reason = "it says why it is skipped")]
+fn where_the_system_refuses_units_the_limit_is_named_and_the_rest_runs() {
+    let group = match FewTasks::of(400) {
+        Ok(group) => group,
+        Err(error) => {
+            eprintln!("skipped: no control group can be made here: {error}");
+            return;
+        }
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let cases = |out: &str, arguments: &[&str]| {
+        let arguments = [&["run", "--rounds", "1", "--out", out], arguments].concat();
+        assert_eq!(group.run(dir.path(), &arguments).status.code(), Some(0));
+        let results = results(&dir.path().join(out));
+        let experiments = results["experiments"].as_array().unwrap().clone();
+        let cases = experiments
+            .iter()
+            .flat_map(|e| e["cases"].as_array().unwrap().clone());
+        cases.collect::<Vec<_>>()
+    };
+    let only = "count=8192,cpus=1,mode=yield";
+    for case in cases("refused", &["oversubscription", "--only", only]) {
+        let reason = case["reason"].as_str().unwrap();
+        assert_eq!(case["status"], "failed");
+        assert!(
+            reason.contains("the limit pids.max of the control group") && reason.contains("is 400"),
+            "{reason}"
+        );
+    }
+    let kept = cases("kept", &["footprint", "identity"]);
+    let status = |of: &str| {
+        let of_experiment = kept
+            .iter()
+            .filter(|case| case["id"].as_str().unwrap().starts_with(of));
+        of_experiment
+            .map(|case| case["status"].as_str().unwrap())
+            .collect::<Vec<_>>()
+    };
+    // A thousand are more than the guard allows; eight are not.
+    assert_eq!(status("footprint"), ["skipped", "skipped"]);
+    assert_eq!(status("identity"), ["ok", "ok"]);
+}
+
 #[test]
 fn the_report_can_be_written_again_and_elsewhere() {
     let dir = tempfile::tempdir().unwrap();
