@@ -97,9 +97,9 @@ pub fn changed(view: View<'static>, change: impl FnOnce(&mut Vec<ViewCase>)) -> 
     self::view(view.experiment, view.profile, cases)
 }
 
-/// What the claim `id` is said to be in each of `runs` simulated runs, in which every figure of `truth` has the noise of
-/// an ordinary machine in every round: 5 %, and in one round of ten up to 30 % more. The profile's looks are taken, and
-/// the first that decides stands.
+/// What the claim `id` is said to be in each of `runs` simulated runs, in which every figure of `truth` has the noise
+/// of an ordinary machine in every round: 5 %, and in one round of ten up to 30 % more. The profile's looks are
+/// taken, and the first that decides stands.
 ///
 /// # Panics
 ///

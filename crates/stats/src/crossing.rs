@@ -1,7 +1,7 @@
 //! Where a ratio goes below 1: the count from which on one design stays ahead of another.
 //!
-//! Chosen in each round, such a count is biased: the first that is below 1 by chance is too low, the last that is above by
-//! chance too high. So it is chosen once, from the estimates over all rounds.
+//! Chosen in each round, such a count is biased: the first that is below 1 by chance is too low, the last that is
+//! above by chance too high. So it is chosen once, from the estimates over all rounds.
 
 use crate::StatsError;
 use crate::error::positive;
@@ -10,8 +10,8 @@ use crate::interval::{Estimate, Interval};
 /// What stands for a crossing between two counts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Between {
-    /// The count at which it would be 1 if the logarithm of the ratio were a straight line over that of the count. Outside
-    /// of what was measured it is the nearest count.
+    /// The count at which it would be 1 if the logarithm of the ratio were a straight line over that of the count.
+    /// Outside of what was measured it is the nearest count.
     Interpolated,
     /// The next count that was measured; after the last, one that is larger by this.
     Next(f64),
@@ -19,9 +19,9 @@ pub enum Between {
 
 /// The count from which on a ratio is below 1, given several counts, which rise, and its estimate at each.
 ///
-/// The interval goes from the first count at which the ratio may be below 1 to the one from which on it surely is, by its
-/// intervals. To miss the crossing, the interval of the ratio at the crossing itself must miss 1. So the level is that of
-/// one of them, however many counts there are.
+/// The interval goes from the first count at which the ratio may be below 1 to the one from which on it surely is, by
+/// its intervals. To miss the crossing, the interval of the ratio at the crossing itself must miss 1. So the level is
+/// that of one of them, however many counts there are.
 ///
 /// # Errors
 ///
