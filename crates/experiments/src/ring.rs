@@ -331,12 +331,10 @@ fn claims(view: &View<'_>) -> Vec<Claim> {
     ]
 }
 
-/// The figure of a switch where it can be told from 0.
+/// The figure of a switch, unless its interval says that it may be 0; of too few rounds for an interval, unless it is.
 fn resolved(view: &View<'_>, case: Case) -> Option<Estimate> {
-    let switch = case.switch();
-    let is_difference = case.unit != Unit::Coroutine;
-    view.estimate(&switch)
-        .filter(|_| !is_difference || view.resolved(&switch))
+    let least = |switch: &Estimate| switch.ci95.map_or(switch.value, |[low, _]| low);
+    view.estimate(&case.switch()).filter(|switch| least(switch) > 0.0)
 }
 
 /// The same as text.
@@ -757,6 +755,15 @@ mod tests {
             .map(|c| c.kind.as_str())
             .collect();
         assert_eq!(switches, ["process", "process in shared memory", "coroutine"]);
+        let few = testing::changed(view, |cases| {
+            for case in cases {
+                let first_two = case.values.values_mut();
+                first_two.for_each(|rounds| rounds.retain(|round, _| *round <= 2));
+                case.all.clone_from(&case.values);
+            }
+        });
+        let process = shown(&few, PROCESSES);
+        assert!(process.contains("µs") && !process.contains('['), "{process}");
         assert!(facts(&view).iter().any(|f| {
             f.says
                 .contains("kind thread that read 0 KiB each is below resolution")
