@@ -467,13 +467,14 @@ fn costs(view: &View<'_>) -> Vec<Cost> {
     let (large, waits) = (FORK.parent((PARENT_MIB[1], false)), "to a thread that waits");
     let thread = dated(thread_s, of(ENDS, "pthread, joined", THREAD));
     let process = dated(process_s, of(ENDS, "fork, waited for", FORK));
+    // It costs what a process does, and the list has ten places.
     let program = of("start a program", "posix_spawn", base(PosixSpawn));
     let from_large = of("make and end, parent of 1 GiB", "fork, waited for", large);
     let mut costs = vec![
         listed("make and end a thread", thread),
         listed("make and end a process", process),
         of(ENDS, "clone-vm, waited for", base(CloneVm)),
-        listed("start a program", program),
+        program,
         listed("fork from a process of 1 GiB", from_large),
         of(WAKES, waits, base(Pool)),
     ];
