@@ -58,15 +58,20 @@ pub(crate) fn listed(results: &Results) -> Vec<Group<'_>> {
 fn group<'a>(mut costs: Vec<(&'a Cost, &'a str)>) -> Group<'a> {
     costs.sort_by(|(a, _), (b, _)| a.value.total_cmp(&b.value));
     let alone = costs.len() < 2;
-    let axis = Axis::of(Scale::Log, costs.iter().flat_map(|(cost, _)| ends(cost)));
+    let unit = costs.first().map_or("", |(cost, _)| cost.unit.as_str());
+    // Memory is told in KiB, and marked at whole ones.
+    let per = if dimension(unit) == "memory" { 1024.0 } else { 1.0 };
+    let axis = Axis::of(
+        Scale::Log,
+        costs.iter().flat_map(|(cost, _)| ends(cost)).map(|v| v / per),
+    );
     let rows = costs.iter().map(|&(cost, name)| Row {
         cost,
         name,
         figure: units::figure(cost.value, cost.ci95, &cost.unit),
-        places: (!alone).then(|| ends(cost).map(|value| axis.place(value))),
+        places: (!alone).then(|| ends(cost).map(|value| axis.place(value / per))),
     });
-    let unit = costs.first().map_or("", |(cost, _)| cost.unit.as_str());
-    let label = |tick: &f64| (axis.place(*tick), Print::bounds(unit, &[*tick]));
+    let label = |tick: &f64| (axis.place(*tick), Print::bounds(unit, &[*tick * per]));
     let labels = axis.ticks.iter().map(label).collect();
     Group {
         rows: rows.collect(),
