@@ -191,11 +191,11 @@ impl Measured {
         }
     }
 
-    /// The samples of a case, without its second copy.
-    fn samples_of(&self, case: &StoredCase) -> Vec<&StoredSample> {
-        self.samples
+    /// The samples of a case, without its second copy; but where that fails first, the case has no others.
+    fn samples_of<'s>(case: &StoredCase, samples: &'s [StoredSample]) -> Vec<&'s StoredSample> {
+        samples
             .iter()
-            .filter(|s| s.case == case.id && s.copy == 0)
+            .filter(|s| s.case == case.id && (s.copy == 0 || s.sample.status != Status::Ok))
             .collect()
     }
 
@@ -203,9 +203,8 @@ impl Measured {
     fn cases(&self, alpha: f64, look: Option<Look>) -> Vec<ViewCase> {
         let of_case = |case: &StoredCase| {
             let until = look.map_or(self.samples.len(), |look| look.tries as usize);
-            let then = self.samples.iter().take(until);
-            let then = then.filter(|s| look.is_none_or(|look| s.round <= look.rounds));
-            let samples: Vec<_> = then.filter(|s| s.case == case.id && s.copy == 0).collect();
+            let mut samples = Self::samples_of(case, &self.samples[..until.min(self.samples.len())]);
+            samples.retain(|s| look.is_none_or(|look| s.round <= look.rounds));
             view_case(case, &samples, alpha)
         };
         self.stored.cases.iter().map(of_case).collect()
@@ -301,7 +300,7 @@ impl Measured {
             diagnostics,
             findings,
             cases: cases
-                .map(|(case, view)| case_result(case, view, &self.samples_of(case)))
+                .map(|(case, view)| case_result(case, view, &Self::samples_of(case, &self.samples)))
                 .collect(),
             primary_metrics: primary,
             figures: answer.figures,
