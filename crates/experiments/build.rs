@@ -34,7 +34,16 @@ fn main() {
     // With the C library of the machine that they are built on, as the sources' programs were: inside each it would be
     // fifty times the program.
     for name in [
-        "units", "print", "ring", "wake", "handover", "idle", "limits", "crash", "ids",
+        "units",
+        "print",
+        "ring",
+        "wake",
+        "handover",
+        "contention",
+        "idle",
+        "limits",
+        "crash",
+        "ids",
     ] {
         carry(&compiler, name, &format!("{name}.c"), &["-O2", "-pthread", "-s"]);
     }
