@@ -53,6 +53,7 @@ mod latency;
 mod ledger;
 mod outlet;
 mod payload;
+mod server_watch;
 
 pub use arrivals::{Arrivals, Schedule};
 pub use codec::{Codec, CodecError, Event, Frame};
@@ -63,3 +64,4 @@ pub use groups::{Flaw, Groups, Load, Plan, Tally};
 pub use latency::{Latency, Quantile};
 pub use ledger::{Heard, Ledger, Times};
 pub use payload::{LEAST_PAYLOAD_BYTES, MOST_PAYLOAD_BYTES};
+pub use server_watch::{CpuSecond, ServerSecond, ServerWatch, ThreadSecond, Watched, WatchedSecond};

@@ -13,6 +13,7 @@
 //!
 //! Linux only.
 
+mod activity;
 mod affinity;
 mod burner;
 mod cgroup;
@@ -24,6 +25,7 @@ mod error;
 mod fingerprint;
 mod kernel;
 mod limits;
+mod listener;
 mod meter;
 mod noise;
 mod platform;
@@ -34,6 +36,7 @@ mod sys;
 mod topology;
 mod usage;
 
+pub use activity::{Activity, ActivityError, TcpSockets, ThreadActivity, Traffic};
 pub use affinity::{allowed_cpus, current_cpu, pin_self, pin_thread};
 pub use burner::Burner;
 pub use cgroup::{Cgroup, parse_cfs_quota, parse_cpu_max, parse_cpu_stat};
@@ -44,6 +47,7 @@ pub use error::MachineError;
 pub use fingerprint::{Fingerprint, fingerprint};
 pub use kernel::parse_preempt_choice;
 pub use limits::{Bound, Limits, Resource, parse_limits, raise_to_hard, set_limit};
+pub use listener::{ListenerError, is_local, listener};
 pub use meter::Meter;
 pub use noise::{Noise, Reading, noise_between};
 pub use platform::{Availability, available_memory_mib};
