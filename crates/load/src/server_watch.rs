@@ -353,10 +353,12 @@ mod tests {
         let pid = server.id().cast_signed();
         let watch = ServerWatch::start(pid, OFTEN).unwrap();
         wait_for(&watch, "it computes", |second| {
-            second
-                .server
-                .as_ref()
-                .is_some_and(|server| server.threads.first().is_some_and(|thread| thread.cpu_share > 0.05))
+            second.server.as_ref().is_some_and(|server| {
+                server
+                    .threads
+                    .first()
+                    .is_some_and(|thread| thread.cpu_share > 0.05)
+            })
         });
         wait_for(&watch, "every CPU is there", |second| {
             let adds_up = |cpu: &CpuSecond| {
@@ -371,14 +373,17 @@ mod tests {
         let watched = watch.stop();
         assert_eq!(watched.notes, [format!("there is no process {pid} (any more)")]);
         assert!(watched.cost > Duration::ZERO);
-        let follows = |pair: &[WatchedSecond]| pair[0].to_ns == pair[1].from_ns && pair[1].from_ns < pair[1].to_ns;
+        let follows =
+            |pair: &[WatchedSecond]| pair[0].to_ns == pair[1].from_ns && pair[1].from_ns < pair[1].to_ns;
         assert!(watched.seconds.windows(2).all(follows));
     }
 
     #[test]
     fn a_server_that_was_never_there_leaves_the_machine_to_be_watched() {
         // No process has this id: it is above the most that there can be.
-        let watched = ServerWatch::start(i32::MAX, Duration::from_secs(3_600)).unwrap().stop();
+        let watched = ServerWatch::start(i32::MAX, Duration::from_secs(3_600))
+            .unwrap()
+            .stop();
         assert_eq!(watched.seconds.len(), 1, "one look when it ends");
         assert!(watched.seconds[0].server.is_none() && !watched.seconds[0].cpus.is_empty());
         assert_eq!(watched.notes.len(), 1);
@@ -421,7 +426,11 @@ mod tests {
         let second = ServerSecond::between(&then, &now);
         assert_eq!((second.cpus_used, second.rss_kib), (1.5, 9));
         let shares = second.threads.iter().map(|thread| (thread.tid, thread.cpu_share));
-        assert_eq!(shares.collect::<Vec<_>>(), [(3, 1.0), (1, 0.5)], "the busiest first");
+        assert_eq!(
+            shares.collect::<Vec<_>>(),
+            [(3, 1.0), (1, 0.5)],
+            "the busiest first"
+        );
         assert_eq!(second.threads[1].waited_share, Some(0.25));
         assert_eq!(second.switches.voluntary, 2 + 9);
         assert_eq!(second.network, traffic(5, 300));

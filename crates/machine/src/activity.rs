@@ -65,8 +65,8 @@ pub struct Activity {
     pub descriptors: Option<u64>,
     /// TCP of the network namespace that the process is in, of all programs there.
     pub tcp: Option<TcpSockets>,
-    /// Bytes received and sent by the interfaces of that namespace, of all programs there. Loopback has each byte twice,
-    /// once as received and once as sent.
+    /// Bytes received and sent by the interfaces of that namespace, of all programs there. Loopback has each byte
+    /// twice, once as received and once as sent.
     pub network: Option<Traffic>,
     /// What could not be read, and why.
     pub lacks: Vec<String>,
@@ -163,7 +163,8 @@ impl Activity {
             return;
         }
         let pid = process.pid();
-        let pss = pss_kib(process).map_err(|error| format!("memory in parts: {}", ActivityError::of(pid, error)));
+        let pss =
+            pss_kib(process).map_err(|error| format!("memory in parts: {}", ActivityError::of(pid, error)));
         let pss = or_lack(pss, &mut self.lacks);
         self.pss_kib = self.pss_kib.zip(pss).map(|(sum, pss)| sum + pss);
         let open = process
@@ -222,12 +223,7 @@ fn ticks_of(ticks: u64) -> Duration {
 fn pss_kib(process: &Process) -> Result<u64, ProcError> {
     let rollup = process.smaps_rollup()?;
     let of_map = |map: &procfs::process::MemoryMap| map.extension.map.get("Pss").copied();
-    Ok(rollup
-        .memory_map_rollup
-        .iter()
-        .filter_map(of_map)
-        .sum::<u64>()
-        / 1024)
+    Ok(rollup.memory_map_rollup.iter().filter_map(of_map).sum::<u64>() / 1024)
 }
 
 fn tcp_sockets(source: &Source, pid: i32) -> Fact<TcpSockets> {
@@ -301,7 +297,12 @@ mod tests {
     #[test]
     fn memory_descriptors_and_bytes_are_those_of_the_process() {
         let before = own();
-        assert!(before.rss_kib > 100 && before.pss_kib.is_some_and(|pss| pss > 100 && pss <= before.rss_kib));
+        assert!(
+            before.rss_kib > 100
+                && before
+                    .pss_kib
+                    .is_some_and(|pss| pss > 100 && pss <= before.rss_kib)
+        );
         let files: Vec<_> = (0..50)
             .map(|_| std::fs::File::open("/dev/null").unwrap())
             .collect();
@@ -334,7 +335,10 @@ mod tests {
         let mut line = String::new();
         std::io::BufRead::read_line(&mut said, &mut line).unwrap();
         let alive = Activity::of(pid).unwrap();
-        assert_eq!((alive.processes, alive.thread_count, alive.threads.len()), (2, 2, 2));
+        assert_eq!(
+            (alive.processes, alive.thread_count, alive.threads.len()),
+            (2, 2, 2)
+        );
         let mut input = shell.stdin.take().unwrap();
         input.write_all(b"\n").unwrap();
         std::io::BufRead::read_line(&mut said, &mut line).unwrap();

@@ -131,9 +131,15 @@ mod tests {
 
     #[test]
     fn of_those_who_share_a_socket_it_is_the_one_above() {
-        let parent = |pid| [(7, 1), (5, 7), (9, 7), (12, 9)].into_iter().find(|(p, _)| *p == pid);
+        let parent = |pid| {
+            [(7, 1), (5, 7), (9, 7), (12, 9)]
+                .into_iter()
+                .find(|(p, _)| *p == pid)
+        };
         let above = |holders: &[i32]| {
-            topmost(&holders.iter().copied().collect(), |pid| parent(pid).map(|(_, above)| above))
+            topmost(&holders.iter().copied().collect(), |pid| {
+                parent(pid).map(|(_, above)| above)
+            })
         };
         assert_eq!(above(&[5, 7, 9]), Some(7));
         assert_eq!(above(&[12, 9]), Some(9));
