@@ -5,7 +5,8 @@
 //! two is changed, and they are gone when this program is, however it ends: each lives as long as a process that waits
 //! for its standard input to close.
 //!
-//! Takes the programs `unshare`, `ip` and `tc`, and the permission to use them. What lacks is the reason of the refusal.
+//! Takes the programs `unshare`, `ip` and `tc`, and the permission to use them. What lacks is the reason of the
+//! refusal.
 
 use std::fmt;
 use std::fs::File;
