@@ -59,18 +59,15 @@ struct Figure {
     limited: bool,
 }
 
-fn figure(says: &str, ours: Ours, tool: Tool) -> Figure {
+/// On one CPU, of a tool whose 1 is so many ns (`one`).
+fn figure(says: &str, ours: Ours, line: &str, one: f64) -> Figure {
     Figure {
         says: says.to_owned(),
         ours,
-        tool,
+        tool: Tool::new(line, one),
         cpus: 1,
         limited: true,
     }
-}
-
-fn load(arguments: &str) -> Ours {
-    Ours::Load(arguments.to_owned())
 }
 
 /// A process by `fork`, of `create`'s program in C.
@@ -94,97 +91,77 @@ const TO_ITSELF: Case = hop("unit=process,means=pipe,ring=2,kib=0,hop=to-itself,
 const ACROSS: Case = hop("unit=process,means=pipe,ring=2,kib=0,hop=to-other,placement=across,cpus=2");
 const THREADS: Case = hop("unit=thread,means=pipe,ring=2,kib=0,hop=to-other,placement=same,cpus=1");
 
+/// What tools print in µs, of a lap of two hops or of the figure itself.
+const HOP_OF_LAP_US: f64 = 1e3 / 2.0;
 const US: f64 = 1e3;
-/// What tools call an operation, or latency, is a lap of two hops.
-const HOP_OF_LAP: f64 = US / 2.0;
 
-fn lat_proc() -> Tool {
-    Tool::new("lat_proc -N 1 fork", ["Process fork+exit:", " microseconds"], US)
-}
-
-fn lat_ctx() -> Tool {
-    Tool::new("lat_ctx -N 1 -s 0 2", ["\n2 ", "\n"], US)
-}
-
-fn lat_pipe() -> Tool {
-    Tool::new("lat_pipe -N 1", ["Pipe latency:", " microseconds"], HOP_OF_LAP)
-}
-
-fn stress_ng() -> Tool {
-    let line = "stress-ng --switch 1 --switch-method pipe --switch-ops 50000 --metrics";
-    let prints = ["miscellaneous metrics:", " nanosecs per context switch (pipe"];
-    Tool::new(line, prints, 1.0)
-}
-
-fn perf_pipe(options: &str) -> Tool {
-    let line = format!("perf bench sched pipe {options}");
-    Tool::new(&line, ["[sec]", " usecs/op"], HOP_OF_LAP)
-}
-
-fn perf_messages(options: &str, loops: u32) -> Tool {
-    let line = format!("perf bench sched messaging{options} -g 1 -l {loops}");
-    Tool::new(&line, ["Total time:", " [sec]"], 1e9 / messages_of(loops))
-}
-
-fn hackbench(options: &str, loops: u32) -> Tool {
-    let line = format!("hackbench{options} -g 1 -l {loops}");
-    Tool::new(&line, ["Time:", "\n"], 1e9 / messages_of(loops))
-}
-
-/// So many does each of 20 senders send to each of 20 receivers.
-fn messages_of(loops: u32) -> f64 {
-    20.0 * 20.0 * f64::from(loops)
-}
-
-/// A message of 100 bytes between units by `means`. Of processes perf is asked for `many` too.
+/// A message of 100 bytes, of those that each of 20 units sends to each of 20 others, so many times (`loops`). Of
+/// processes perf is asked for `many` too.
 fn messages(unit: &str, means: &str, loops: u32, many: Option<u32>) -> Vec<Figure> {
-    let says = format!("a message, {unit} to {unit}, {means}");
-    let ours = |loops| Ours::Load(format!("messages {unit} {means} 20 {loops} 100"));
     let pipe = if means == "pipe" { " -p" } else { "" };
-    let [of_perf, of_hackbench] = if many.is_some() { ["", ""] } else { [" -t", " -T"] };
-    let perf = |loops| perf_messages(&format!("{of_perf}{pipe}"), loops);
-    let hackbench = hackbench(&format!("{of_hackbench}{pipe}"), loops);
-    let mut figures = vec![figure(&says, ours(loops), perf(loops))];
+    let [perf, hackbench] = if unit == "thread" {
+        [" -t", " -T"]
+    } else {
+        ["", ""]
+    };
+    let of = |says: &str, tool: String, loops| {
+        let ours = Ours::Load(format!("messages {unit} {means} 20 {loops} 100"));
+        let s = 1e9 / (20.0 * 20.0 * f64::from(loops));
+        figure(says, ours, &format!("{tool}{pipe} -g 1 -l {loops}"), s)
+    };
+    let says = format!("a message, {unit} to {unit}, {means}");
+    let perf = |says, loops| of(says, format!("perf bench sched messaging{perf}"), loops);
+    let mut figures = vec![perf(&says, loops)];
     if let Some(many) = many {
         figures[0].limited = false;
-        figures.push(figure("the same, of more messages", ours(many), perf(many)));
+        figures.push(perf("the same, of more messages", many));
     }
-    figures.push(figure(&says, ours(loops), hackbench));
+    figures.push(of(&says, format!("hackbench{hackbench}"), loops));
     figures
 }
 
 static FIGURES: LazyLock<Vec<Figure>> = LazyLock::new(|| {
-    let hop = "a hop between processes";
-    let across = "a hop between processes across CPUs";
-    let differs = |of: Figure| Figure { limited: false, ..of };
-    let apart = |of: Figure| Figure { cpus: 2, ..of };
+    let across = |line| Figure {
+        cpus: 2,
+        ..figure(
+            "a hop between processes across CPUs",
+            Ours::Case(ACROSS),
+            line,
+            HOP_OF_LAP_US,
+        )
+    };
+    let hop = |says, case, line| figure(says, Ours::Case(case), line, HOP_OF_LAP_US);
+    let differs = |says, case, line, one| Figure {
+        limited: false,
+        ..figure(says, Ours::Case(case), line, one)
+    };
+    let load = |says, load: &str, line, one| figure(says, Ours::Load(load.to_owned()), line, one);
+    let (lat_proc, stress_ng) = (
+        "lat_proc -N 1 fork",
+        "stress-ng --switch 1 --switch-method pipe --switch-ops 50000 --metrics",
+    );
+    let exits = "the same, of a program with libm, the child ends by exit";
+    let one_way = "the same, of messages one way, two switches each";
+    let switch = Ours::Less(PROCESSES, TO_ITSELF);
     let mut figures = vec![
-        differs(figure("a process, made and reaped", Ours::Case(FORK), lat_proc())),
-        figure(
-            "the same, of a program with libm, the child ends by exit",
-            load("exit 1000"),
-            lat_proc(),
+        differs("a process, made and reaped", FORK, lat_proc, US),
+        load(exits, "exit 1000", lat_proc, US),
+        hop(
+            "a hop between processes",
+            PROCESSES,
+            "perf bench sched pipe -l 30000",
         ),
-        figure(hop, Ours::Case(PROCESSES), perf_pipe("-l 30000")),
-        figure(hop, Ours::Case(PROCESSES), lat_pipe()),
-        figure(
+        hop("a hop between processes", PROCESSES, "lat_pipe -N 1"),
+        hop(
             "a hop between threads",
-            Ours::Case(THREADS),
-            perf_pipe("-T -l 30000"),
+            THREADS,
+            "perf bench sched pipe -T -l 30000",
         ),
-        figure(
-            "a switch between processes",
-            Ours::Less(PROCESSES, TO_ITSELF),
-            lat_ctx(),
-        ),
-        differs(figure(hop, Ours::Case(PROCESSES), stress_ng())),
-        figure(
-            "the same, of messages one way, two switches each",
-            load("stream 50000"),
-            stress_ng(),
-        ),
-        apart(figure(across, Ours::Case(ACROSS), perf_pipe("-l 10000"))),
-        apart(figure(across, Ours::Case(ACROSS), lat_pipe())),
+        figure("a switch between processes", switch, "lat_ctx -N 1 -s 0 2", US),
+        differs("a hop between processes", PROCESSES, stress_ng, 1.0),
+        load(one_way, "stream 50000", stress_ng, 1.0),
+        across("perf bench sched pipe -l 10000"),
+        across("lat_pipe -N 1"),
     ];
     figures.extend(messages("process", "unix", 200, Some(1000)));
     figures.extend(messages("thread", "unix", 200, None));
@@ -224,55 +201,60 @@ struct Programs {
 
 /// Measures all, prints the table, and fails where the limit is missed.
 pub fn run(options: &Options) -> Result<()> {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
-    let loads = std::path::absolute(target)?.join("loads");
-    compile(&loads)?;
     let cpus: Vec<usize> = allowed_cpus()?.iter().collect();
-    let is_chosen = |figure: &Figure| {
-        let line = &figure.tool.line;
-        options.only.is_empty() || options.only.iter().any(|word| line.contains(word.as_str()))
+    let is_chosen = |&index: &usize| {
+        let Figure {
+            tool, cpus: wanted, ..
+        } = &FIGURES[index];
+        let named = |word: &String| tool.line.contains(word.as_str());
+        *wanted <= cpus.len() && (options.only.is_empty() || options.only.iter().any(named))
     };
-    let (mut found, mut lacking) = (Vec::new(), Vec::new());
-    for (index, figure) in FIGURES.iter().enumerate() {
-        match figure.tool.found() {
-            _ if !is_chosen(figure) || figure.cpus > cpus.len() => {}
-            Some(program) => found.push((index, program)),
-            None => lacking.push(index),
-        }
-    }
+    let chosen = (0..FIGURES.len()).filter(is_chosen);
+    let (found, lacking): (Vec<usize>, Vec<usize>) =
+        chosen.partition(|&index| FIGURES[index].tool.found().is_some());
     ensure!(
         !found.is_empty(),
         "nothing to compare with: install perf, hackbench (rt-tests), stress-ng or lmbench, or choose others by --only"
     );
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
     let programs = Programs {
         threadgauge: shell::build("threadgauge", shell::Profile::Release)?,
-        loads,
+        loads: std::path::absolute(target)?.join("loads"),
     };
-    let groups = found.iter().map(|&(index, _)| cells(index)).collect();
+    compile(&programs.loads)?;
+    let groups = found.iter().map(|&index| cells(index)).collect();
     let mut rng = Rng::with_seed(SEED);
-    let measured = Rounds::measure("cross-check", groups, options.rounds, &mut rng, |cell| {
-        let Cell(index, who) = cell;
-        let figure = &FIGURES[index];
-        let cpus = &cpus[..figure.cpus];
-        let on = match who {
-            Who::Ours => return programs.measure(&figure.ours, cpus),
-            Who::Pinned => On::Pinned(cpus),
-            Who::Default => On::Default,
-        };
-        let program = found.iter().find(|(of, _)| *of == index);
-        figure.tool.run(&program.context("only what was found")?.1, on)
-    });
+    let measured = Rounds::measure(
+        "cross-check",
+        groups,
+        options.rounds,
+        &mut rng,
+        |Cell(index, who)| {
+            let Figure {
+                ours,
+                tool,
+                cpus: wanted,
+                ..
+            } = &FIGURES[index];
+            let cpus = &cpus[..*wanted];
+            let program = tool.found().context("it was there before")?;
+            match who {
+                Who::Ours => programs.measure(ours, cpus),
+                Who::Pinned => tool.run(&program, On::Pinned(cpus)),
+                Who::Default => tool.run(&program, On::Default),
+            }
+        },
+    );
     print!("{}", heading(options.rounds));
     let mut missed = Vec::new();
-    for &(index, _) in &found {
+    for index in found {
         let (row, met) = row(&measured, index);
         print!("{row}");
         if FIGURES[index].limited && met == "**no**" {
             missed.push(FIGURES[index].tool.line.as_str());
         }
     }
-    for index in lacking {
-        let Figure { says, tool, .. } = &FIGURES[index];
+    for Figure { says, tool, .. } in lacking.iter().map(|&index| &FIGURES[index]) {
         println!("| {says} | `{}` | not installed | | | | | | |", tool.line);
     }
     print!("{}", measured.missing());
@@ -390,7 +372,7 @@ mod tests {
         ];
         for load in small {
             assert!(
-                programs.measure(&super::load(load), &cpus).unwrap() > 0.0,
+                programs.measure(&Ours::Load(load.to_owned()), &cpus).unwrap() > 0.0,
                 "{load}"
             );
         }
@@ -399,7 +381,11 @@ mod tests {
             said.trim().ends_with(" of=45"),
             "each of 3 sends 5 to each of 3: {said}"
         );
-        assert!(programs.measure(&load("sleep 3"), &cpus).is_err());
+        assert!(
+            programs
+                .measure(&Ours::Load("sleep 3".to_owned()), &cpus)
+                .is_err()
+        );
         for Figure { ours, .. } in FIGURES.iter() {
             if let Ours::Load(load) = ours {
                 let known = small.map(|small| small.split(' ').next());

@@ -24,15 +24,27 @@ const LMBENCH: [(&str, &str); 3] = [("ENOUGH", "100000"), ("LOOP_O", "0"), ("TIM
 /// on one CPU it would only add to what is measured.
 const LMBENCH_ACROSS: [(&str, &str); 1] = [("LMBENCH_SCHED", "UNIQUE")];
 
+/// How the tools begin, and what each prints before its figure and behind it.
+const PRINTS: [(&str, [&str; 2]); 7] = [
+    ("perf bench sched pipe", ["[sec]", " usecs/op"]),
+    ("perf bench sched messaging", ["Total time:", " [sec]"]),
+    ("hackbench", ["Time:", "\n"]),
+    ("lat_proc", ["Process fork+exit:", " microseconds"]),
+    ("lat_pipe", ["Pipe latency:", " microseconds"]),
+    ("lat_ctx", ["\n2 ", "\n"]),
+    (
+        "stress-ng",
+        ["miscellaneous metrics:", " nanosecs per context switch (pipe"],
+    ),
+];
+
 /// A tool and what it is asked.
 #[derive(Debug)]
 pub struct Tool {
     /// The program and its arguments.
     pub line: String,
-    /// What it prints before its figure, and behind it.
-    pub prints: [&'static str; 2],
-    /// The time of one of ours, ns, where the tool says 1.
-    pub one: f64,
+    prints: [&'static str; 2],
+    one: f64,
 }
 
 /// Where a tool runs.
@@ -53,10 +65,17 @@ pub fn pinned(program: &Path, cpus: &[usize]) -> Command {
 }
 
 impl Tool {
-    pub fn new(line: &str, prints: [&'static str; 2], one: f64) -> Self {
+    /// Where the tool says 1, ours is so many ns (`one`).
+    ///
+    /// # Panics
+    ///
+    /// If it is none of those that can be read.
+    pub fn new(line: &str, one: f64) -> Self {
+        let known = PRINTS.iter().find(|(begin, _)| line.starts_with(begin));
+        let (_, prints) = known.expect("only tools that can be read are asked");
         Self {
             line: line.to_owned(),
-            prints,
+            prints: *prints,
             one,
         }
     }
@@ -82,14 +101,15 @@ impl Tool {
             On::Default => shell::command_at(program),
         };
         command.args(self.line.split(' ').skip(1)).envs(LMBENCH);
-        let said = match on {
-            On::Pinned(cpus) if cpus.len() > 1 => {
-                command.envs(LMBENCH_ACROSS);
-                match self.program() {
-                    "perf" => said_apart(command, cpus)?,
-                    _ => said(command.output(), &command)?,
-                }
-            }
+        let across = match on {
+            On::Pinned(cpus) if cpus.len() > 1 => cpus,
+            _ => &[],
+        };
+        if !across.is_empty() {
+            command.envs(LMBENCH_ACROSS);
+        }
+        let said = match self.program() {
+            "perf" if !across.is_empty() => said_apart(command, across)?,
             _ => said(command.output(), &command)?,
         };
         Ok(self.figure(&said)? * self.one)
@@ -177,7 +197,6 @@ mod tests {
     use threadgauge_machine::allowed_cpus;
 
     use super::*;
-    use crate::cross_check::{hackbench, lat_ctx, lat_pipe, lat_proc, perf_messages, perf_pipe, stress_ng};
 
     #[test]
     fn what_each_tool_prints_is_read() {
@@ -191,15 +210,20 @@ mod tests {
                       215314.92        59.50          2544\nstress-ng: metrc: [28541] miscellaneous metrics:\n\
                       stress-ng: metrc: [28541] switch              7748.28 nanosecs per context switch (pipe method) \
                       (geometic mean of 1 instances)\nstress-ng: info:  [28541] successful run completed in 0.79s\n";
-        for (tool, said, figure) in [
-            (perf_pipe(""), pipe, 4.609_740),
-            (perf_messages("", 1), messaging, 0.524),
-            (hackbench("", 1), hack, 0.504),
-            (lat_proc(), "Process fork+exit: 360.7876 microseconds\n", 360.7876),
-            (lat_pipe(), "Pipe latency: 11.3211 microseconds\n", 11.3211),
-            (lat_ctx(), "\n\"size=0k ovr=0.80\n2 2.62\n", 2.62),
-            (stress_ng(), stress, 7748.28),
+        for (line, said, figure) in [
+            ("perf bench sched pipe -T", pipe, 4.609_740),
+            ("perf bench sched messaging", messaging, 0.524),
+            ("hackbench -g 1", hack, 0.504),
+            (
+                "lat_proc fork",
+                "Process fork+exit: 360.7876 microseconds\n",
+                360.7876,
+            ),
+            ("lat_pipe", "Pipe latency: 11.3211 microseconds\n", 11.3211),
+            ("lat_ctx -s 0 2", "\n\"size=0k ovr=0.80\n2 2.62\n", 2.62),
+            ("stress-ng --switch 1", stress, 7748.28),
         ] {
+            let tool = Tool::new(line, 1.0);
             assert_eq!(tool.figure(said).unwrap(), figure);
             // Cut short, of another version, or of nothing.
             for other in [&said[..said.find(tool.prints[1]).unwrap()], "usage: other\n", ""] {
@@ -209,7 +233,7 @@ mod tests {
         }
         for nothing in ["nan", "inf", "0.0", "-1", "?"] {
             let said = format!("Pipe latency: {nothing} microseconds\n");
-            assert!(lat_pipe().figure(&said).is_err(), "{nothing}");
+            assert!(Tool::new("lat_pipe", 1.0).figure(&said).is_err(), "{nothing}");
         }
     }
 
@@ -219,8 +243,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("script");
         fs::write(&file, script).unwrap();
-        let line = format!("perf {} bench", file.display());
-        let figure = Tool::new(&line, ["[sec]", " usecs/op"], 1.0).run(Path::new("/bin/sh"), on);
+        let mut tool = Tool::new("perf bench sched pipe", 1.0);
+        tool.line = format!("perf {} bench", file.display());
+        let figure = tool.run(Path::new("/bin/sh"), on);
         figure.map_err(|error| format!("{error:#}"))
     }
 
@@ -254,7 +279,8 @@ mod tests {
 
     #[test]
     fn a_tool_that_is_missing_or_fails_is_told() {
-        let missing = Tool::new("threadgauge-no-such-tool -x", ["", ""], 1.0);
+        let mut missing = Tool::new("lat_pipe", 1.0);
+        missing.line = "threadgauge-no-such-tool -x".to_owned();
         assert_eq!(
             (missing.program(), missing.found()),
             ("threadgauge-no-such-tool", None)
