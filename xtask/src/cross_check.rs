@@ -202,19 +202,14 @@ struct Programs {
 /// Measures all, prints the table, and fails where the limit is missed.
 pub fn run(options: &Options) -> Result<()> {
     let cpus: Vec<usize> = allowed_cpus()?.iter().collect();
-    let is_chosen = |&index: &usize| {
-        let Figure {
-            tool, cpus: wanted, ..
-        } = &FIGURES[index];
-        let named = |word: &String| tool.line.contains(word.as_str());
-        *wanted <= cpus.len() && (options.only.is_empty() || options.only.iter().any(named))
-    };
-    let chosen = (0..FIGURES.len()).filter(is_chosen);
+    let is_chosen =
+        |line: &str| options.only.is_empty() || options.only.iter().any(|word| line.contains(word));
+    let chosen = (0..FIGURES.len()).filter(|&index| is_chosen(&FIGURES[index].tool.line));
     let (found, lacking): (Vec<usize>, Vec<usize>) =
-        chosen.partition(|&index| FIGURES[index].tool.found().is_some());
+        chosen.partition(|&index| lack(index, cpus.len()).is_none());
     ensure!(
         !found.is_empty(),
-        "nothing to compare with: install perf, hackbench (rt-tests), stress-ng or lmbench, or choose others by --only"
+        "nothing to compare with: install perf, hackbench (rt-tests), stress-ng or lmbench, or choose others (--only)"
     );
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
     let programs = Programs {
@@ -254,8 +249,10 @@ pub fn run(options: &Options) -> Result<()> {
             missed.push(FIGURES[index].tool.line.as_str());
         }
     }
-    for Figure { says, tool, .. } in lacking.iter().map(|&index| &FIGURES[index]) {
-        println!("| {says} | `{}` | not installed | | | | | | |", tool.line);
+    for index in lacking {
+        let Figure { says, tool, .. } = &FIGURES[index];
+        let why = lack(index, cpus.len()).unwrap_or(NOTHING);
+        println!("| {says} | `{}` | {why} | | | | | | |", tool.line);
     }
     print!("{}", measured.missing());
     ensure!(
@@ -280,6 +277,15 @@ fn compile(loads: &Path) -> Result<()> {
     guests::compile("cc", &options, &shell::root()?.join(SOURCE), loads).map_err(Error::msg)
 }
 
+/// Why a figure cannot be measured with so many CPUs, if so.
+fn lack(index: usize, cpus: usize) -> Option<&'static str> {
+    let figure = &FIGURES[index];
+    match figure.tool.found() {
+        None => Some("not installed"),
+        Some(_) => (figure.cpus > cpus).then_some("needs two CPUs"),
+    }
+}
+
 /// What is measured of a figure. Across CPUs a tool is the same by default as on one, and once is enough.
 fn cells(index: usize) -> Vec<Cell> {
     let by_default = (FIGURES[index].cpus == 1).then_some(Who::Default);
@@ -292,8 +298,8 @@ fn heading(rounds: usize) -> String {
     let or_unknown = |fact: Option<String>| fact.unwrap_or_else(|| "unknown".to_owned());
     format!(
         "{rounds} interleaved rounds, orders from seed {SEED}. {}, {} CPUs, Linux {}.\n\n\
-         | figure | tool | ours, µs | tool, µs | ours over the tool's | within 10 % | spread (CV) of ours | of the tool | \
-         of the tool by default |\n|---|---|---:|---:|---|---|---:|---:|---:|\n",
+         | figure | tool | ours, µs | tool, µs | ours over the tool's | within 10 % | spread (CV) of ours | the tool's | \
+         by default |\n|---|---|---:|---:|---|---|---:|---:|---:|\n",
         or_unknown(machine.cpu_model),
         or_unknown(machine.cpus.map(|cpus| cpus.to_string())),
         or_unknown(machine.kernel),
@@ -412,6 +418,25 @@ mod tests {
             assert_eq!(met, "**no**");
             let end = format!("| 0.50 | 1.00 | 0.50 [0.50, 0.50] | {says} | 0 % | 0 % | – |\n");
             assert!(row.ends_with(&end), "{row}");
+        }
+    }
+
+    #[test]
+    fn what_needs_two_cpus_is_told_on_one() {
+        let across = (0..FIGURES.len()).filter(|&index| FIGURES[index].cpus == 2);
+        let told: Vec<_> = across
+            .map(|index| (lack(index, 1), FIGURES[index].tool.found()))
+            .collect();
+        assert!(!told.is_empty());
+        for (why, found) in told {
+            assert_eq!(
+                why,
+                Some(if found.is_some() {
+                    "needs two CPUs"
+                } else {
+                    "not installed"
+                })
+            );
         }
     }
 
