@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use threadgauge_stats::Summary;
 
-use crate::{Disturbed, Params};
+use crate::{Act, Disturbed, Params};
 
 /// The version of this contract.
 pub const SCHEMA: u32 = 1;
@@ -26,6 +26,9 @@ pub struct Results {
     pub warnings: Vec<String>,
     /// The experiments in catalogue order.
     pub experiments: Vec<ExperimentResult>,
+    /// The ids of all experiments that this version has, run or not.
+    #[serde(default)]
+    pub catalogue: Vec<String>,
 }
 
 /// How a run was started.
@@ -103,7 +106,8 @@ pub struct ExperimentResult {
 /// on this machine*, or of both.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
-    /// What is paid for, e.g. `make and end`: costs of the same thing share a row of the table.
+    /// What is paid for, e.g. `make and end`: costs of the same thing share a row of the table. Its first words say which
+    /// [`Act`] it belongs to.
     pub what: String,
     /// The kind of unit that it is paid for, a column of the table: `thread`, `process`, ….
     pub kind: String,
@@ -141,6 +145,12 @@ impl Cost {
             unit: unit.to_owned(),
             published: None,
         }
+    }
+
+    /// What is done with the unit that this is the cost of.
+    #[must_use]
+    pub fn act(&self) -> Option<Act> {
+        Act::of(&self.what)
     }
 
     /// The same, in the list under this name.

@@ -1,39 +1,80 @@
-//! *Threads and processes on this machine*: what a unit costs to make, switch, wake, keep and lose, by kind. Its rows
-//! are those that the experiments declare.
+//! *Threads and processes on this machine*: what a unit costs to make, switch, wake, hand over, keep and lose, by kind,
+//! and what this run says of the source's six aspects. [`by_kind`](crate::by_kind) decides what is in it.
 
 use maud::{Markup, html as markup};
-use threadgauge_results::{Cost, Results, units};
+use threadgauge_results::published::{ABOUT_ASPECTS, dated};
+use threadgauge_results::{Claim, Cost, Finding, Results, Verdict, rule, units};
 
 use super::cases::{self, Head};
 use super::figure;
-use super::text::clean;
-use crate::costs::ByKind;
+use super::text::{clean, coded, finding_id, section_id};
+use crate::by_kind::{ASPECTS, Answered, ByKind, Lacks, Row, TITLE};
+use crate::words;
 
-/// The table and its chart; nothing where no experiment has a row.
+/// The section; nothing where the run has nothing for it.
 pub(super) fn section(results: &Results) -> Markup {
-    let costs = ByKind::of(results);
-    let mut heads = vec![Head::words("what is paid for")];
-    heads.extend(costs.kinds.iter().map(|kind| Head::words(kind)));
-    let rows = costs.rows.iter().map(|(what, of_kinds)| {
-        markup! {
-            tr {
-                th scope="row" { (clean(what)) }
-                @for cost in of_kinds { td { @match cost { Some(cost) => { (cell(cost)) }, None => { span.none { "–" } } } } }
+    let Some(units) = ByKind::of(results) else {
+        return markup! {};
+    };
+    markup! {
+        section #units aria-labelledby="units-h" {
+            h2 #units-h { (TITLE) }
+            @if let Some(command) = units.command() {
+                p { "Not all of it was measured in this run. " code { (clean(&command)) } " measures the rest." }
+            }
+            @if let Some(chart) = units.chart() { (figure::of_run(&chart, "units-f")) }
+            (table(&units))
+            h3 #aspects { (ASPECTS) }
+            p.small {
+                "What " (dated("003")) " says of processes and threads, and what this machine says of it. " (ABOUT_ASPECTS)
+            }
+            ol.aspects { @for of in &units.aspects { (aspect(of)) } }
+        }
+    }
+}
+
+/// Each act with the costs that compare kinds, or why there are none; the other costs folded.
+fn table(units: &ByKind<'_>) -> Markup {
+    let mut seen: Vec<Markup> = Vec::new();
+    let mut others: Vec<Markup> = Vec::new();
+    for part in &units.parts {
+        let (rows, more) = part.split();
+        seen.extend(rows.into_iter().map(row));
+        seen.extend(part.act.zip(part.lacks).map(|(act, lacks)| {
+            markup! {
+                tr { th scope="row" { (act.words()) } td.soft colspan=(units.kinds.len()) { (lacking(lacks)) } }
+            }
+        }));
+        others.extend(more.into_iter().map(row));
+    }
+    let caption = markup! {
+        "What a unit costs, by kind"
+        span.note { "Medians with their intervals, how each was measured, and what was published of another machine." }
+    };
+    let more = markup! { "Other costs of units" };
+    markup! {
+        (cases::scrolling("units-table", TITLE, &caption, &heads(units), &seen))
+        @if !others.is_empty() {
+            details {
+                summary { (others.len()) " more, most of one kind alone" }
+                (cases::scrolling("units-more", "Other costs of units", &more, &heads(units), &others))
             }
         }
-    });
-    let rows: Vec<Markup> = rows.collect();
-    let title = "Threads and processes on this machine";
+    }
+}
+
+fn heads(units: &ByKind<'_>) -> Vec<Head> {
+    let kinds = units.kinds.iter().map(|kind| Head::words(kind));
+    std::iter::once(Head::words("what is paid for"))
+        .chain(kinds)
+        .collect()
+}
+
+fn row(row: &Row<'_>) -> Markup {
     markup! {
-        @if !rows.is_empty() {
-            section #units aria-labelledby="units-h" {
-                h2 #units-h { (title) }
-                @if let Some(chart) = costs.chart() { (figure::of_run(&chart, "units-f")) }
-                details {
-                    summary { "The same as a table, with how each was measured and what was published" }
-                    (cases::scrolling("units-table", title, &markup! { "What a unit costs, by kind" }, &heads, &rows))
-                }
-            }
+        tr {
+            th scope="row" { a href=(format!("#{}", section_id(row.experiment))) { (clean(row.what)) } }
+            @for cost in &row.costs { td { @match cost { Some(cost) => { (cell(cost)) }, None => { span.none { "–" } } } } }
         }
     }
 }
@@ -43,5 +84,63 @@ fn cell(cost: &Cost) -> Markup {
         (units::figure(cost.value, cost.ci95, &cost.unit))
         div.soft { (clean(&cost.how)) }
         @if let Some(published) = &cost.published { div.soft { "published: " (clean(published)) } }
+    }
+}
+
+fn aspect(of: &Answered<'_>) -> Markup {
+    let says = of.aspect;
+    markup! {
+        li {
+            h4 { (says.aspect) }
+            p.small {
+                b { "Processes: " } (says.process) ". " b { "Threads: " } (says.thread) ". "
+                b { "In favour of: " } (says.favours) "."
+            }
+            ul.findings { @for (claim, told) in &of.claims { (answer(claim, *told)) } }
+            @if !says.open.is_empty() { p.small { (says.open) } }
+        }
+    }
+}
+
+/// A claim and what this run says of it, with a link to the finding in full.
+fn answer(claim: &Claim, told: Result<&Finding, Lacks<'_>>) -> Markup {
+    let verdict = told
+        .ok()
+        .and_then(|finding| finding.verdict)
+        .unwrap_or(Verdict::NotMeasured);
+    markup! {
+        li class=(verdict.key()) {
+            div.verdict { span.sign aria-hidden="true" { (words::sign(verdict)) } " " (words::word(verdict)) }
+            div {
+                p.claim {
+                    @if told.is_ok() { a href=(format!("#{}", finding_id(&claim.id))) { (clean(&claim.claim)) } }
+                    @else { (clean(&claim.claim)) }
+                }
+                p.figures {
+                    @match told {
+                        Ok(finding) => {
+                            @if let Some(ours) = words::measured(finding) { span { "here " b { (clean(&ours)) } } }
+                            span { "the rule: " (rule(claim)) }
+                            @if verdict != Verdict::Holds {
+                                @if let Some(reason) = &finding.reason { span { (coded(reason)) } }
+                            }
+                        }
+                        Err(lacks) => { span { (lacking(lacks)) } }
+                    }
+                    @let published = &claim.published_value;
+                    @if published.is_empty() { span { (dated(&claim.source)) } }
+                    @else { span { "published " b { (clean(published)) } " (" (dated(&claim.source)) ")" } }
+                }
+            }
+        }
+    }
+}
+
+fn lacking(lacks: Lacks<'_>) -> Markup {
+    match lacks {
+        Lacks::Figures(experiment) => {
+            markup! { a href=(format!("#{}", section_id(experiment))) { (coded(&lacks.says())) } }
+        }
+        Lacks::Run(_) | Lacks::Experiment => coded(&lacks.says()),
     }
 }
