@@ -4,7 +4,7 @@
 //! The page, the Markdown and the workbook show this; it decides what. Experiments declare the costs and the claims that
 //! are its rows, so it knows none of them. What a run leaves out is named with the experiment that measures it.
 
-use threadgauge_results::published::{Aspect, aspects};
+use threadgauge_results::published::{ABOUT_ASPECTS, Aspect, aspects, dated};
 use threadgauge_results::{
     Act, Axis, Claim, Cost, ExperimentResult, Figure, Finding, Origin, Point, Results, Scale, Series,
 };
@@ -15,6 +15,14 @@ use crate::costs::dimension;
 pub(crate) const TITLE: &str = "Threads and processes on this machine";
 /// What the table of the source's aspects is called.
 pub(crate) const ASPECTS: &str = "Process or thread: six aspects";
+
+/// What stands above that table.
+pub(crate) fn about_aspects() -> String {
+    format!(
+        "What one source ({}) says of processes and threads, and what this machine says of it. {ABOUT_ASPECTS}",
+        dated("003")
+    )
+}
 
 /// All of it.
 pub(crate) struct ByKind<'a> {
@@ -118,8 +126,10 @@ impl<'a> ByKind<'a> {
             Lacks::Run(experiment) => Some(experiment),
             Lacks::Figures(_) | Lacks::Experiment => None,
         });
+        let not_run: Vec<&str> = not_run.collect();
+        let in_order = results.catalogue.iter().map(String::as_str);
         Some(Self {
-            left_out: distinct(not_run),
+            left_out: in_order.filter(|id| not_run.contains(id)).collect(),
             kinds,
             parts,
             aspects,

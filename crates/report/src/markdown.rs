@@ -4,11 +4,10 @@
 
 use std::fmt::Write as _;
 
-use threadgauge_results::published::{ABOUT_ASPECTS, dated};
 use threadgauge_results::units::{self, Scale};
 use threadgauge_results::{Claim, Cost, ExperimentResult, Finding, Results, Verdict};
 
-use crate::by_kind::{ASPECTS, ByKind, Lacks, Row, TITLE};
+use crate::by_kind::{ASPECTS, ByKind, Lacks, Row, TITLE, about_aspects};
 use crate::cases::Cases;
 use crate::costs;
 use crate::facts::{facts, headline};
@@ -111,11 +110,7 @@ fn by_kind(out: &mut String, units: &ByKind<'_>) {
         }
     }
     let _ = writeln!(out, "\n### {ASPECTS}\n");
-    let _ = writeln!(
-        out,
-        "What {} says of processes and threads, and what this machine says of it. {ABOUT_ASPECTS}\n",
-        dated("003")
-    );
+    let _ = writeln!(out, "{}\n", about_aspects());
     let heads = ["aspect", "processes", "threads", "in favour of", "here"].map(str::to_owned);
     let body = units.aspects.iter().map(|of| {
         let said = of.claims.iter().map(|(claim, told)| answer(claim, *told));
@@ -138,8 +133,12 @@ fn answer(claim: &Claim, told: Result<&Finding, Lacks<'_>>) -> String {
     let verdict = told.ok().and_then(|finding| finding.verdict);
     let (sign, said) = match (told, verdict) {
         (Ok(finding), Some(verdict)) => {
-            let here = words::measured(finding).map_or_else(String::new, |figure| format!(", here {figure}"));
-            (words::sign(verdict), format!("{}{here}", words::word(verdict)))
+            let here = words::measured(finding).map(|figure| format!(", here {figure}"));
+            let here = here.or_else(|| Some(format!(": {}", finding.reason.as_deref()?)));
+            (
+                words::sign(verdict),
+                format!("{}{}", words::word(verdict), here.unwrap_or_default()),
+            )
         }
         (Ok(_), None) => return claim.claim.clone(),
         (Err(lacks), _) => (words::sign(Verdict::NotMeasured), lacks.says()),

@@ -99,9 +99,11 @@ impl PublishedMean {
     }
 }
 
-/// A row of source 003's table of processes against threads, in words of ours, and the claims that answer it.
+/// A row of source 003's table of processes against threads, in our words, and the claims that answer it.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Aspect {
+    /// The source whose row it is.
+    pub source: String,
     /// What is compared.
     pub aspect: String,
     /// What the source says of processes.

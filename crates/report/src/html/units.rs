@@ -2,13 +2,13 @@
 //! and what this run says of the source's six aspects. [`by_kind`](crate::by_kind) decides what is in it.
 
 use maud::{Markup, html as markup};
-use threadgauge_results::published::{ABOUT_ASPECTS, dated};
+use threadgauge_results::published::dated;
 use threadgauge_results::{Claim, Cost, Finding, Results, Verdict, rule, units};
 
 use super::cases::{self, Head};
 use super::figure;
 use super::text::{clean, coded, finding_id, section_id};
-use crate::by_kind::{ASPECTS, Answered, ByKind, Lacks, Row, TITLE};
+use crate::by_kind::{ASPECTS, Answered, ByKind, Lacks, Row, TITLE, about_aspects};
 use crate::words;
 
 /// The section; nothing where the run has nothing for it.
@@ -25,9 +25,7 @@ pub(super) fn section(results: &Results) -> Markup {
             @if let Some(chart) = units.chart() { (figure::of_run(&chart, "units-f")) }
             (table(&units))
             h3 #aspects { (ASPECTS) }
-            p.small {
-                "What " (dated("003")) " says of processes and threads, and what this machine says of it. " (ABOUT_ASPECTS)
-            }
+            p.small { (about_aspects()) }
             ol.aspects { @for of in &units.aspects { (aspect(of)) } }
         }
     }
@@ -96,41 +94,41 @@ fn aspect(of: &Answered<'_>) -> Markup {
                 b { "Processes: " } (says.process) ". " b { "Threads: " } (says.thread) ". "
                 b { "In favour of: " } (says.favours) "."
             }
-            ul.findings { @for (claim, told) in &of.claims { (answer(claim, *told)) } }
+            @if !of.claims.is_empty() {
+                ul.answers { @for (claim, told) in &of.claims { (answer(&says.source, claim, *told)) } }
+            }
             @if !says.open.is_empty() { p.small { (says.open) } }
         }
     }
 }
 
 /// A claim and what this run says of it, with a link to the finding in full.
-fn answer(claim: &Claim, told: Result<&Finding, Lacks<'_>>) -> Markup {
+fn answer(source: &str, claim: &Claim, told: Result<&Finding, Lacks<'_>>) -> Markup {
     let verdict = told
         .ok()
         .and_then(|finding| finding.verdict)
         .unwrap_or(Verdict::NotMeasured);
     markup! {
         li class=(verdict.key()) {
-            div.verdict { span.sign aria-hidden="true" { (words::sign(verdict)) } " " (words::word(verdict)) }
-            div {
-                p.claim {
-                    @if told.is_ok() { a href=(format!("#{}", finding_id(&claim.id))) { (clean(&claim.claim)) } }
-                    @else { (clean(&claim.claim)) }
-                }
-                p.figures {
-                    @match told {
-                        Ok(finding) => {
-                            @if let Some(ours) = words::measured(finding) { span { "here " b { (clean(&ours)) } } }
-                            span { "the rule: " (rule(claim)) }
-                            @if verdict != Verdict::Holds {
-                                @if let Some(reason) = &finding.reason { span { (coded(reason)) } }
-                            }
+            span.sign aria-hidden="true" { (words::sign(verdict)) }
+            span {
+                @if told.is_ok() { a href=(format!("#{}", finding_id(&claim.id))) { (clean(&claim.claim)) } }
+                @else { (clean(&claim.claim)) }
+            }
+            span.ours {
+                @match told {
+                    Ok(finding) => {
+                        (words::word(verdict)) ": "
+                        @match words::measured(finding) {
+                            Some(ours) => { "here " b { (clean(&ours)) } (words::noise(finding)) ", the rule: " (rule(claim)) },
+                            None => { (coded(finding.reason.as_deref().unwrap_or("no figure"))) },
                         }
-                        Err(lacks) => { span { (lacking(lacks)) } }
                     }
-                    @let published = &claim.published_value;
-                    @if published.is_empty() { span { (dated(&claim.source)) } }
-                    @else { span { "published " b { (clean(published)) } " (" (dated(&claim.source)) ")" } }
+                    Err(lacks) => { (lacking(lacks)) }
                 }
+                @let published = &claim.published_value;
+                @if !published.is_empty() { "; published: " (clean(published)) " (" (dated(&claim.source)) ")" }
+                @else if claim.source != source { "; " (dated(&claim.source)) }
             }
         }
     }
