@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use crate::codec::CodecError;
-use crate::ledger::WrongDelivery;
+use crate::groups::Tally;
 
 /// A run that failed. What it had measured until then is not to be believed.
 #[derive(Debug, thiserror::Error)]
@@ -36,26 +36,9 @@ pub enum LoadError {
         /// What it says.
         source: CodecError,
     },
-    /// A delivery is not the one that must come next.
-    #[error(transparent)]
-    Wrong(#[from] WrongDelivery),
-    /// Deliveries are missing, and nothing comes any more.
-    #[error(
-        "nothing came for {silence:?} although {on_the_way} deliveries are missing; the first: connection {connection} \
-         expects message {number} of connection {sender}"
-    )]
-    Lost {
-        /// How long was waited.
-        silence: Duration,
-        /// How many.
-        on_the_way: u64,
-        /// Who should have received.
-        connection: usize,
-        /// Whose message.
-        sender: usize,
-        /// Its number.
-        number: u64,
-    },
+    /// Deliveries were not as they must be.
+    #[error("beside {} deliveries as they must be: {}", .0.deliveries, .0.faults)]
+    Faulty(Box<Tally>),
     /// A connection was not greeted.
     #[error("the server did not answer the greeting of {0} connections within {1:?}")]
     NotGreeted(usize, Duration),

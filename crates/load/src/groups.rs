@@ -11,8 +11,9 @@ use crate::arrivals::{Arrivals, Schedule};
 use crate::codec::{Codec, Event};
 use crate::crowd::Crowd;
 use crate::error::LoadError;
+use crate::faults::Faults;
 use crate::latency::Latency;
-use crate::ledger::{Heard, Ledger};
+use crate::ledger::{Heard, Ledger, Times};
 
 /// Between two attempts to send what sockets did not take.
 const CLOGGED: Duration = Duration::from_millis(1);
@@ -32,7 +33,8 @@ pub struct Plan {
     pub group_size: usize,
     /// Of a message, without what the protocol adds.
     pub payload_bytes: usize,
-    /// A server that sends nothing for so long, although something is missing, has lost it.
+    /// What does not come within this time of being sent is lost. A server that sends nothing at all for so long,
+    /// although something is missing, ends the run.
     pub patience: Duration,
 }
 
@@ -60,14 +62,21 @@ pub enum Load {
 pub struct Tally {
     /// Messages sent.
     pub messages: u64,
-    /// Deliveries received, each checked.
+    /// Deliveries received, each checked and as it must be.
     pub deliveries: u64,
+    /// Those that were not.
+    pub faults: Faults,
     /// From the first message until the last delivery.
     pub elapsed: Duration,
     /// CPU time of the driver, which is the calling thread.
     pub cpu: Duration,
     /// Of deliveries, from the intended start of their message; empty in a closed loop, which has none.
     pub latency: Latency,
+    /// Of deliveries, from when their message was sent: without the time that it waited for the driver. Empty in a
+    /// closed loop.
+    pub service: Latency,
+    /// Of messages, from their intended start until the last of their group has them.
+    pub last: Latency,
     /// How late messages were sent, after their intended start; empty in a closed loop.
     pub lateness: Latency,
     /// How fast deliveries came over how fast they were to come, each from the first to the last: under 1 where the
@@ -137,6 +146,8 @@ pub struct Groups {
     answers: Vec<(usize, &'static [u8])>,
     /// When something came last, or was first to come.
     heard_ns: u64,
+    /// When to look next for messages that are overdue.
+    look_ns: u64,
 }
 
 impl Groups {
@@ -164,6 +175,7 @@ impl Groups {
             payload: Vec::new(),
             answers: Vec::new(),
             heard_ns: monotonic_ns(),
+            look_ns: 0,
         };
         while groups.crowd.len() < plan.connections {
             let first = groups.crowd.len();
@@ -198,7 +210,7 @@ impl Groups {
     ///
     /// # Errors
     ///
-    /// If a connection fails, a delivery is not the one that must come next, or one is missing.
+    /// If a connection fails, and at its end with [`LoadError::Faulty`] if a delivery was not as it must be.
     pub fn talk(&mut self, load: Load, span: Duration) -> Result<Tally, LoadError> {
         // Sleeping to the microsecond: the default slack of 50 µs would be in every latency.
         let _ = set_current_timer_slack(NonZeroU64::new(1));
@@ -206,9 +218,12 @@ impl Groups {
         let mut tally = Tally {
             messages: 0,
             deliveries: 0,
+            faults: Faults::default(),
             elapsed: Duration::ZERO,
             cpu: Duration::ZERO,
             latency: Latency::default(),
+            service: Latency::default(),
+            last: Latency::default(),
             lateness: Latency::default(),
             pace: None,
         };
@@ -230,7 +245,12 @@ impl Groups {
         tally.deliveries = self.ledger.delivered - delivered;
         tally.elapsed = Duration::from_nanos(monotonic_ns() - start_ns);
         tally.cpu = Duration::from_nanos(thread_cpu_ns() - cpu_ns);
-        Ok(tally)
+        tally.faults = self.ledger.take_faults();
+        if tally.faults.is_empty() {
+            Ok(tally)
+        } else {
+            Err(LoadError::Faulty(Box::new(tally)))
+        }
     }
 
     fn closed(&mut self, outstanding: NonZeroUsize, end_ns: u64, tally: &mut Tally) -> Result<(), LoadError> {
@@ -241,18 +261,24 @@ impl Groups {
         let mut now_ns = monotonic_ns();
         loop {
             for speaker in speakers.drain(..) {
-                self.speak(speaker, now_ns, tally);
+                self.speak(speaker, [now_ns; 2], tally);
             }
             let limit = self.flush()?;
             if self.ledger.on_the_way == 0 {
                 return Ok(());
             }
-            self.listen(limit, |heard| {
+            let last = &mut tally.last;
+            let is_silent = self.listen(limit, |heard| {
                 if heard.by_all {
                     speakers.push(heard.sender);
+                    last.record(monotonic_ns().saturating_sub(heard.times.intended_ns));
                 }
             })?;
             now_ns = monotonic_ns();
+            self.give_up(is_silent, now_ns, |sender| speakers.push(sender));
+            if is_silent {
+                return Ok(());
+            }
             if now_ns >= end_ns {
                 speakers.clear();
             }
@@ -271,7 +297,7 @@ impl Groups {
         loop {
             let now_ns = monotonic_ns();
             while let Some(at_ns) = starts.next_if(|&at_ns| at_ns <= now_ns) {
-                self.speak(dice.usize(..self.plan.connections), at_ns, tally);
+                self.speak(dice.usize(..self.plan.connections), [at_ns, now_ns], tally);
                 tally.lateness.record(now_ns - at_ns);
                 intended.reach(at_ns);
             }
@@ -284,23 +310,40 @@ impl Groups {
                 None => limit,
                 Some(at_ns) => limit.min(Duration::from_nanos(at_ns.saturating_sub(monotonic_ns()))),
             };
-            let latency = &mut tally.latency;
-            self.listen(limit, |heard| {
+            let Tally {
+                latency,
+                service,
+                last,
+                ..
+            } = &mut *tally;
+            let is_silent = self.listen(limit, |heard| {
                 // One look at the clock a turn would call early what came while a turn went on; one a delivery is
                 // cheap.
                 let now_ns = monotonic_ns();
-                latency.record(now_ns.saturating_sub(heard.intended_ns));
+                let took_ns = now_ns.saturating_sub(heard.times.intended_ns);
+                latency.record(took_ns);
+                service.record(now_ns.saturating_sub(heard.times.sent_ns));
+                if heard.by_all {
+                    last.record(took_ns);
+                }
                 delivered.reach(now_ns);
             })?;
+            self.give_up(is_silent, monotonic_ns(), |_| {});
+            if is_silent && starts.peek().is_some() {
+                // With what did not come it is not at the pace asked for.
+                tally.pace = Some(0.0);
+                return Ok(());
+            }
         }
     }
 
-    fn speak(&mut self, speaker: usize, intended_ns: u64, tally: &mut Tally) {
+    fn speak(&mut self, speaker: usize, [intended_ns, sent_ns]: [u64; 2], tally: &mut Tally) {
         if self.ledger.on_the_way == 0 {
             // Until now there was nothing to be heard.
-            self.heard_ns = intended_ns;
+            self.heard_ns = sent_ns;
         }
-        self.ledger.sends(speaker, intended_ns, &mut self.payload);
+        let times = Times { intended_ns, sent_ns };
+        self.ledger.sends(speaker, times, &mut self.payload);
         let (codec, group, payload) = (self.codec, speaker / self.plan.group_size, &self.payload);
         self.crowd
             .say(speaker, |unsent| codec.publish(group, payload, unsent));
@@ -316,20 +359,20 @@ impl Groups {
         })
     }
 
-    /// As [`turn`](Self::turn), and a long silence is an error where something is on its way.
-    fn listen(&mut self, limit: Duration, hear: impl FnMut(Heard)) -> Result<(), LoadError> {
-        if !self.turn(limit, &mut 0, hear)? {
-            return Ok(());
-        }
-        match self.ledger.first_missing() {
-            None => Ok(()),
-            Some((connection, sender, number)) => Err(LoadError::Lost {
-                silence: self.plan.patience,
-                on_the_way: self.ledger.on_the_way,
-                connection,
-                sender,
-                number,
-            }),
+    /// As [`turn`](Self::turn), where silence counts only while something is on its way.
+    fn listen(&mut self, limit: Duration, hear: impl FnMut(Heard)) -> Result<bool, LoadError> {
+        Ok(self.turn(limit, &mut 0, hear)? && self.ledger.on_the_way > 0)
+    }
+
+    /// Counts as lost what is overdue, or all that is on its way where nothing comes any more. `freed` is told the
+    /// sender of each message that nobody waits for any more.
+    fn give_up(&mut self, is_silent: bool, now_ns: u64, freed: impl FnMut(usize)) {
+        let patience_ns = self.plan.patience.as_nanos() as u64;
+        if is_silent {
+            self.ledger.give_up(u64::MAX, freed);
+        } else if now_ns >= self.look_ns {
+            self.look_ns = now_ns + patience_ns / 4;
+            self.ledger.give_up(now_ns.saturating_sub(patience_ns), freed);
         }
     }
 
@@ -351,7 +394,11 @@ impl Groups {
                 };
                 used += frame.bytes;
                 match frame.event {
-                    Event::Delivery(payload) => hear(ledger.receives(connection, payload)?),
+                    Event::Delivery(payload) => {
+                        if let Some(heard) = ledger.receives(connection, payload) {
+                            hear(heard);
+                        }
+                    }
                     Event::Ready => *ready += 1,
                     Event::Wants(answer) => answers.push((connection, answer)),
                     Event::Noise => {}
@@ -367,7 +414,7 @@ impl Groups {
         if heard > 0 {
             self.heard_ns = now_ns;
         }
-        Ok(Duration::from_nanos(now_ns - self.heard_ns) >= self.plan.patience)
+        Ok(Duration::from_nanos(now_ns.saturating_sub(self.heard_ns)) >= self.plan.patience)
     }
 }
 
@@ -381,9 +428,12 @@ mod tests {
             let tally = Tally {
                 messages: 1,
                 deliveries: 9,
+                faults: Faults::default(),
                 elapsed: Duration::from_secs(1),
                 cpu: Duration::from_millis(cpu_ms),
                 latency: Latency::default(),
+                service: Latency::default(),
+                last: Latency::default(),
                 lateness: Latency::default(),
                 pace,
             };

@@ -26,7 +26,7 @@
 //! };
 //! let mut groups = Groups::connect("127.0.0.1:4222".parse()?, &Nats::ALIKE, plan)?;
 //! let load = Load::Closed { outstanding: NonZeroUsize::MIN };
-//! let tally = groups.talk(load, Duration::from_secs(3))?; // an error if one delivery is not as it must be
+//! let tally = groups.talk(load, Duration::from_secs(3))?; // an error if one delivery was not as it must be
 //! println!("{:.0} deliveries a second", tally.rate());
 //! # Ok(())
 //! # }
@@ -34,8 +34,9 @@
 //!
 //! Three promises hold throughout:
 //!
-//! - **every delivery is checked**: sender, number, every byte. Lost, doubled, reordered, changed or misled: the run
-//!   fails and says which connection expected what of whom, and what came;
+//! - **every delivery is checked**: sender, number, every byte. Lost, duplicated, reordered, misdelivered and
+//!   corrupted ones are counted apart ([`Faults`]), with where the first of each was, and one alone makes the run fail
+//!   at its end;
 //! - **latency under a rate counts from the intended start**, never from when the driver got round to it;
 //! - **a codec is the project's own**: no client library's batching is measured with the server.
 //!
@@ -46,6 +47,7 @@ mod arrivals;
 pub mod codec;
 mod crowd;
 mod error;
+mod faults;
 mod groups;
 mod latency;
 mod ledger;
@@ -56,7 +58,8 @@ pub use arrivals::{Arrivals, Schedule};
 pub use codec::{Codec, CodecError, Event, Frame};
 pub use crowd::Crowd;
 pub use error::LoadError;
+pub use faults::{Fault, FaultKind, Faults, MessageId};
 pub use groups::{Flaw, Groups, Load, Plan, Tally};
 pub use latency::{Latency, Quantile};
-pub use ledger::{Heard, Ledger, WrongDelivery};
+pub use ledger::{Heard, Ledger, Times};
 pub use payload::{LEAST_PAYLOAD_BYTES, MOST_PAYLOAD_BYTES};
