@@ -208,6 +208,21 @@ export function overlaps() {
   return faults;
 }
 
+/** The section of threads and processes: its rows, its chart, and the aspects with what answers them. */
+export function units() {
+  const words = (e) => e.textContent.replace(/\s+/g, " ").trim();
+  const all = (selector, from = document) => [...from.querySelectorAll(selector)];
+  return {
+    rows: all("#units-table tbody tr").map((row) => ({ what: words(row.querySelector("th")), cells: all("td", row).map(words) })),
+    charts: all("#units-f svg.chart").filter((svg) => svg.checkVisibility()).length,
+    aspects: all(".aspects > li").map((aspect) => ({
+      name: words(aspect.querySelector("h4")),
+      answers: all(".answers > li", aspect).map(words),
+      text: words(aspect),
+    })),
+  };
+}
+
 /** How tall the page is, and each experiment's section. */
 export function heights() {
   const sections = [...document.querySelectorAll("section.experiment")];

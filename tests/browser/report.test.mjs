@@ -154,6 +154,54 @@ describe("the first screen of a quick run", () => {
   });
 });
 
+describe("threads and processes on this machine", () => {
+  for (const [name, viewport] of Object.entries({ phone: PHONE, desk: DESK })) {
+    for (const colorScheme of ["light", "dark"]) {
+      test(`${name}, ${colorScheme}: a table, a chart, six aspects, and what was not measured`, async () => {
+        await open({ file: QUICK, viewport, colorScheme }, async (page) => {
+          if (process.env.SCREENSHOTS) {
+            const file = path.join(process.env.SCREENSHOTS, `units-${name}-${colorScheme}.png`);
+            await page.locator("#units").screenshot({ path: file });
+          }
+          const { rows, charts, aspects } = await page.evaluate(inPage.units);
+          for (const act of ["make", "switch", "wake", "hand over", "keep", "lose"]) {
+            const of = rows.filter((row) => row.what.startsWith(act));
+            assert.ok(of.length > 0, `nothing is said of ${act}`);
+            for (const { what, cells } of of) {
+              assert.ok(cells.some((cell) => /\d|threadgauge run|no experiment|no figure/.test(cell)), `${what}: ${cells.join("; ")}`);
+            }
+          }
+          assert.equal(charts, 1);
+          assert.equal(aspects.length, 6);
+          for (const { name, answers, text } of aspects) {
+            assert.ok(answers.length > 0 || /no run on/.test(text), `${name} is answered`);
+            for (const answer of answers) {
+              assert.match(answer, /here .*\d.*the rule: |not measured|not testable|inconclusive/, `${name}: ${answer}`);
+            }
+          }
+        });
+      });
+    }
+  }
+
+  test("each link of it leads to something that can be seen, folded or not", async () => {
+    await open({ file: QUICK }, async (page) => {
+      const links = page.locator("#units a[href^='#']");
+      const count = await links.count();
+      assert.ok(count > 6, `${count} links`);
+      for (let i = 0; i < count; i++) {
+        const link = links.nth(i);
+        const href = await link.getAttribute("href");
+        const opened = link.locator("xpath=ancestor::details");
+        if ((await opened.count()) > 0) await opened.first().evaluate((fold) => (fold.open = true));
+        await link.click();
+        const seen = await page.evaluate((id) => document.getElementById(id)?.checkVisibility() ?? false, href.slice(1));
+        assert.ok(seen, `${href} leads to what cannot be seen`);
+      }
+    });
+  });
+});
+
 describe("charts", () => {
   test("are there, and each has drawn something", async () => {
     for (const viewport of [PHONE, DESK]) {

@@ -103,7 +103,8 @@ impl From<Lack> for Test {
 }
 
 impl Test {
-    /// This test, with the second condition that `test` lies within the range of `rule`; `says` is the condition in words.
+    /// This test, with the second condition that `test` lies within the range of `rule`. `says` is the condition in
+    /// words.
     #[must_use]
     pub fn also(self, says: impl Into<String>, rule: Rule, test: impl Into<Self>) -> Self {
         Self::Also {

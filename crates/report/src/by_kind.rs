@@ -1,8 +1,8 @@
-//! *Threads and processes on this machine*: what a unit costs by kind, as a table and a chart, and what this run says of
-//! the source's comparison of the two.
+//! *Threads and processes on this machine*: what a unit costs by kind, as a table and a chart, and what this run says
+//! of the source's comparison of the two.
 //!
-//! The page, the Markdown and the workbook show this; it decides what. Experiments declare the costs and the claims that
-//! are its rows, so it knows none of them. What a run leaves out is named with the experiment that measures it.
+//! The page and the Markdown show this; it decides what. Experiments declare the costs and the claims that are its
+//! rows, so it knows none of them. What a run leaves out is named with the experiment that measures it.
 
 use threadgauge_results::published::{ABOUT_ASPECTS, Aspect, aspects, dated};
 use threadgauge_results::{
@@ -47,7 +47,8 @@ pub(crate) struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// The rows that are seen at once, and the others: of an act those that compare kinds, or, where none does, the first.
+    /// The rows that are seen at once, and the others. Of an act those are seen that compare kinds or, where none does,
+    /// the first.
     pub fn split(&self) -> (Vec<&Row<'_>>, Vec<&Row<'_>>) {
         let compares = self.rows.iter().any(Row::compares);
         let numbered = self.rows.iter().enumerate();

@@ -187,3 +187,56 @@ fn head(figure: &Figure, id: &str, part: Option<(usize, usize)>, front: &[&Line<
         ),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use threadgauge_results::{Axis as Named, Origin, Series};
+
+    use super::*;
+
+    fn figure(x: Scale, points: &[(f64, f64, [f64; 2])]) -> Figure {
+        let axis = |scale| Named {
+            label: String::new(),
+            scale,
+        };
+        let point = |&(x, y, ends): &(f64, f64, [f64; 2])| Point {
+            x,
+            label: None,
+            y,
+            ci95: Some(ends),
+        };
+        Figure {
+            id: "f".to_owned(),
+            title: String::new(),
+            note: String::new(),
+            x: axis(x),
+            y: axis(Scale::Linear),
+            series: vec![Series {
+                name: "here".to_owned(),
+                origin: Origin::Measured,
+                points: points.iter().map(point).collect(),
+            }],
+        }
+    }
+
+    #[test]
+    fn an_interval_that_would_squeeze_all_figures_into_a_corner_is_cut_at_the_edge_and_counted() {
+        for x in [Scale::Linear, Scale::Category] {
+            let drawing = draw(
+                &figure(x, &[(0.0, 4.0, [3.0, 5.0]), (1.0, 9.0, [8.0, 900.0])]),
+                "f",
+            );
+            assert_eq!(drawing.cut, 1);
+            let wide = &drawing.panels[0].wide;
+            assert!(!wide.contains(">500<") && wide.contains(">10<"), "{wide}");
+            assert_eq!(
+                draw(
+                    &figure(x, &[(0.0, 4.0, [3.0, 5.0]), (1.0, 9.0, [8.0, 12.0])]),
+                    "f"
+                )
+                .cut,
+                0
+            );
+        }
+    }
+}

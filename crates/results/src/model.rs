@@ -26,8 +26,9 @@ pub struct Results {
     pub warnings: Vec<String>,
     /// The experiments in catalogue order.
     pub experiments: Vec<ExperimentResult>,
-    /// The ids of all experiments that this version has, run or not.
-    #[serde(default)]
+    /// The ids of all experiments that this version has, run or not. It is no part of the stored document, which says
+    /// what was run and does not change when an experiment is added.
+    #[serde(skip)]
     pub catalogue: Vec<String>,
 }
 
@@ -106,8 +107,8 @@ pub struct ExperimentResult {
 /// on this machine*, or of both.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
-    /// What is paid for, e.g. `make and end`: costs of the same thing share a row of the table. Its first words say which
-    /// [`Act`] it belongs to.
+    /// What is paid for, e.g. `make and end`: costs of the same thing share a row of the table. Its first words say
+    /// which [`Act`] it belongs to.
     pub what: String,
     /// The kind of unit that it is paid for, a column of the table: `thread`, `process`, ….
     pub kind: String,

@@ -414,7 +414,8 @@ fn of_conditions(main: Judgement, also: &[Condition], error: Error) -> Judgement
         let shown = besides
             .measured
             .map_or_else(String::new, |m| format!(" ({})", figure(m, besides.ci95, unit)));
-        let why = besides.reason.map_or_else(String::new, |why| format!(": {why}"));
+        let why = besides.reason.filter(|why| so_far.reason.as_ref() != Some(why));
+        let why = why.map_or_else(String::new, |why| format!(": {why}"));
         let open = format!("open whether {}{shown}{why}", condition.says);
         match (so_far.verdict, besides.verdict) {
             (_, Verdict::Holds) | (Verdict::DoesNotHold | Verdict::NotMeasured | Verdict::NotTestable, _) => {

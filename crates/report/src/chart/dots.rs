@@ -159,7 +159,9 @@ fn in_lines(name: &str, longest: usize, most: usize) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::in_lines;
+    use threadgauge_results::{Axis as Named, Origin, Scale, Series};
+
+    use super::*;
 
     #[test]
     fn a_long_name_is_wrapped_where_there_is_room_and_else_cut() {
@@ -167,5 +169,42 @@ mod tests {
         assert_eq!(in_lines(name, 19, 3), ["give a job to a", "waiting one, 2 CPUs"]);
         assert_eq!(in_lines(name, 19, 1), ["give a job to a wa…"]);
         assert_eq!(in_lines("fork", 19, 1), ["fork"]);
+    }
+
+    #[test]
+    fn a_row_has_a_lane_for_each_point_and_room_for_its_name() {
+        let point = |x: f64, name: &str| Point {
+            x,
+            label: Some(name.to_owned()),
+            y: 1.0,
+            ci95: None,
+        };
+        let long = "wake and be answered, another CPU, 99 of 100";
+        let series = |points: Vec<Point>| Series {
+            name: String::new(),
+            origin: Origin::Measured,
+            points,
+        };
+        let axis = || Named {
+            label: String::new(),
+            scale: Scale::Category,
+        };
+        let figure = Figure {
+            id: String::new(),
+            title: String::new(),
+            note: String::new(),
+            x: axis(),
+            y: axis(),
+            series: vec![
+                series(vec![point(0.0, "fork"), point(1.0, long)]),
+                series(vec![point(0.0, "fork")]),
+            ],
+        };
+        let of_series: Vec<Vec<&Point>> = figure.series.iter().map(|s| s.points.iter().collect()).collect();
+        let of_series: Vec<&[&Point]> = of_series.iter().map(Vec::as_slice).collect();
+        let rows = rows(&figure, &of_series, Size::Narrow);
+        assert_eq!(rows.iter().map(|row| row.lanes.len()).collect::<Vec<_>>(), [2, 1]);
+        assert_eq!(rows[1].name.join(" "), long);
+        assert!(rows[1].height() >= 3.0 * TEXT);
     }
 }

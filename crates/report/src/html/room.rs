@@ -18,8 +18,8 @@ const TEXT: f64 = 620.0;
 const CHARTS: f64 = 2_100.0;
 /// How many charts a section opens with at the most.
 const MOST: usize = 2;
-/// A row of the table of threads and processes; an aspect, of which two stand side by side, with what the source says; a
-/// claim below it.
+/// A row of the table of threads and processes; an aspect, of which two stand side by side, with what the source says;
+/// a claim below it.
 const ROW: f64 = 55.0;
 const ASPECT: f64 = 60.0;
 const CLAIM: f64 = 35.0;
