@@ -17,6 +17,8 @@ const PAGE = path.resolve(process.env.REPORT_HTML ?? "report.html");
 const RESULTS = path.join(path.dirname(PAGE), "results.json");
 /** The report of a quick run without arguments. */
 const QUICK = path.resolve(process.env.QUICK_HTML ?? PAGE);
+/** Reports of stored runs whose experiments the others leave out. */
+const MORE = (process.env.MORE_HTML ?? "").split(path.delimiter).filter((file) => file !== "");
 const PHONE = { width: 400, height: 800 };
 const DESK = { width: 1400, height: 900 };
 /** How long anything may take, ms: so that what hangs ends, on a slow machine, too. */
@@ -237,6 +239,28 @@ describe("charts", () => {
       }
     });
   });
+});
+
+describe("charts of every experiment of units", () => {
+  for (const file of MORE) {
+    for (const [name, viewport] of Object.entries({ phone: PHONE, desk: DESK })) {
+      for (const colorScheme of ["light", "dark"]) {
+        test(`${path.basename(path.dirname(file))}, ${name}, ${colorScheme}`, async () => {
+          await open({ file, viewport, colorScheme }, async (page) => {
+            await page.evaluate(inPage.unfold);
+            const charts = await page.evaluate(inPage.charts);
+            assert.ok(charts.length > 0, "the page has a chart");
+            for (const chart of charts) assert.equal(chart.emptyPanels, 0, `every panel of ${chart.name} has drawn a mark`);
+            assert.deepEqual(await page.evaluate(inPage.cutNames), [], "every name beside a chart is whole");
+            assert.deepEqual(await page.evaluate(inPage.coveredMarks), [], "every mark of a chart can be seen");
+            assert.deepEqual(await page.evaluate(inPage.cutText), []);
+            assert.deepEqual(await page.evaluate(inPage.overflow), []);
+            assert.deepEqual(await page.evaluate(inPage.faintText), []);
+          });
+        });
+      }
+    }
+  }
 });
 
 describe("by keyboard", () => {
