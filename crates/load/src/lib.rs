@@ -1,8 +1,9 @@
 //! Load for servers: many connections in one thread, each speaking by its own codec.
 //!
 //! **Owns** the client's side of a measurement: connections ([`Crowd`]), codecs ([`codec`]), what is said and who must
-//! hear it ([`Ledger`]), when something is said ([`Load`], [`Arrivals`]), and how long it took ([`Latency`]). **Leaves
-//! out** the server, what it used, intervals, tables.
+//! hear it ([`Ledger`]), when something is said ([`Load`], [`Arrivals`]), how long it took ([`Latency`]), whether the
+//! machine has room for it ([`preflight()`]), and what the server did meanwhile ([`ServerWatch`]). **Leaves out** the
+//! server's life, intervals, tables.
 //!
 //! ```text
 //!   Load ── when to speak ──▶ Groups ── Ledger: what, and who must hear it
@@ -53,6 +54,8 @@ mod latency;
 mod ledger;
 mod outlet;
 mod payload;
+mod preflight;
+mod server_watch;
 
 pub use arrivals::{Arrivals, Schedule};
 pub use codec::{Codec, CodecError, Event, Frame};
@@ -63,3 +66,5 @@ pub use groups::{Flaw, Groups, Load, Plan, Tally};
 pub use latency::{Latency, Quantile};
 pub use ledger::{Heard, Ledger, Times};
 pub use payload::{LEAST_PAYLOAD_BYTES, MOST_PAYLOAD_BYTES};
+pub use preflight::{Needs, preflight};
+pub use server_watch::{CpuSecond, ServerSecond, ServerWatch, ThreadSecond, Watched, WatchedSecond};
