@@ -145,24 +145,11 @@ impl<'a> ByKind<'a> {
             .flat_map(|part| &part.rows)
             .filter(|row| row.compares() && row.costs.iter().flatten().all(is_time))
             .collect();
-        let series = self.kinds.iter().enumerate().map(|(kind, name)| {
-            let point = |(x, row): (usize, &&Row<'_>)| {
-                let cost = row.costs[kind]?;
-                // Stored times are ns, whatever they are printed in.
-                let micros = |ns: f64| ns / 1e3;
-                Some(Point {
-                    x: x as f64,
-                    label: Some(row.what.to_owned()),
-                    y: micros(cost.value),
-                    ci95: cost.ci95.map(|ends| ends.map(micros)),
-                })
-            };
-            Series {
-                name: (*name).to_owned(),
-                origin: Origin::Measured,
-                points: timed.iter().enumerate().filter_map(point).collect(),
-            }
-        });
+        let kinds = || self.kinds.iter().enumerate();
+        let here = kinds().map(|(kind, name)| line(&timed, kind, (*name).to_owned(), Origin::Measured));
+        let elsewhere =
+            kinds().map(|(kind, name)| line(&timed, kind, format!("{name} elsewhere"), Origin::Published));
+        let series = here.chain(elsewhere);
         let series: Vec<Series> = series.filter(|s| !s.points.is_empty()).collect();
         let axis = |label: &str, scale| Axis {
             label: label.to_owned(),
@@ -171,7 +158,8 @@ impl<'a> ByKind<'a> {
         (!series.is_empty()).then(|| Figure {
             id: "units".to_owned(),
             title: "What threads and processes cost here".to_owned(),
-            note: "Less is better. On one CPU where nothing else is said; memory is in the table.".to_owned(),
+            note: "Less is better. On one CPU where nothing else is said. The table has memory, and of what machine and date \
+                   the published figures are.".to_owned(),
             x: axis("what is paid for", Scale::Category),
             y: axis("time, µs", Scale::Log),
             series,
@@ -194,6 +182,30 @@ impl Lacks<'_> {
             }
             Self::Experiment => "not measured: no experiment of this version does".to_owned(),
         }
+    }
+}
+
+/// A line of the chart: what a kind costs here, or what was published of it.
+fn line(timed: &[&Row<'_>], kind: usize, name: String, origin: Origin) -> Series {
+    // Stored times are ns, whatever they are printed in.
+    let micros = |ns: f64| ns / 1e3;
+    let point = |(x, row): (usize, &&Row<'_>)| {
+        let cost = row.costs[kind]?;
+        let (value, ci95) = match origin {
+            Origin::Published => (cost.published_value?, None),
+            Origin::Measured | Origin::Ideal => (cost.value, cost.ci95),
+        };
+        Some(Point {
+            x: x as f64,
+            label: Some(row.what.to_owned()),
+            y: micros(value),
+            ci95: ci95.map(|ends| ends.map(micros)),
+        })
+    };
+    Series {
+        name,
+        origin,
+        points: timed.iter().enumerate().filter_map(point).collect(),
     }
 }
 

@@ -349,6 +349,10 @@ fn a_cost_that_compares_kinds_is_seen_at_once_and_leads_to_its_experiment() {
         "{seen}"
     );
     assert!(
+        seen.contains("thread elsewhere, make and end: 6.60<"),
+        "the chart has it too: {seen}"
+    );
+    assert!(
         seen.contains("published: 6.6 µs (source 003, Linux 2.6.9 of 2004)"),
         "{seen}"
     );

@@ -124,6 +124,9 @@ pub struct Cost {
     pub unit: String,
     /// What a source published, with its machine and date, in words: another machine's figure, shown and not compared.
     pub published: Option<String>,
+    /// The same as a figure in `unit`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub published_value: Option<f64>,
 }
 
 impl Cost {
@@ -145,6 +148,7 @@ impl Cost {
             ci95,
             unit: unit.to_owned(),
             published: None,
+            published_value: None,
         }
     }
 
@@ -163,11 +167,12 @@ impl Cost {
         }
     }
 
-    /// The same, with what a source published, its machine and date.
+    /// The same, with what a source published: the figure in the same unit, and in words with its machine and date.
     #[must_use]
-    pub fn published(self, published: impl Into<String>) -> Self {
+    pub fn published(self, value: f64, says: impl Into<String>) -> Self {
         Self {
-            published: Some(published.into()),
+            published: Some(says.into()),
+            published_value: Some(value),
             ..self
         }
     }

@@ -364,7 +364,7 @@ fn costs(view: &View<'_>) -> Vec<Cost> {
     let published = format!("85 % ({})", dated("001"));
     let listed = [
         switch(ONE, 64).map(|cost| cost.named("switch to another thread")),
-        gain.map(|cost| cost.named("gain of a second CPU").published(published)),
+        gain.map(|cost| cost.named("gain of a second CPU").published(0.85, published)),
         dear.map(|cost| cost.named("computing threads until work takes 10 % longer")),
     ];
     let processes = yielding_processes(1);
