@@ -13,15 +13,13 @@ use crate::crowd::Crowd;
 use crate::error::LoadError;
 use crate::latency::Latency;
 use crate::ledger::{Heard, Ledger};
+use crate::proof::{BUSIEST, Flaw, LEAST_PACE};
+use crate::record::Stretch;
 
 /// Between two attempts to send what sockets did not take.
 const CLOGGED: Duration = Duration::from_millis(1);
 /// Connections that are made before they are greeted: fewer than any server lets wait.
 const STEP: usize = 64;
-/// Of its own CPU time, the most that a driver under a fixed rate may use.
-const BUSIEST: f64 = 0.85;
-/// Of the rate asked for, the least that must be reached.
-const LEAST_PACE: f64 = 0.99;
 
 /// Who is there, and what they send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,35 +91,6 @@ impl Tally {
             return Some(Flaw::Slow);
         }
         (self.driver_share() > BUSIEST).then_some(Flaw::Busy)
-    }
-}
-
-/// Why latencies under a fixed rate are not to be believed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Flaw {
-    /// The rate asked for was not there.
-    #[error("under 99 % of the rate was reached")]
-    Slow,
-    /// The driver may have been what was waited for.
-    #[error("the driver used over 85 % of its CPU")]
-    Busy,
-}
-
-/// From the first of several moments to the last, in nanoseconds.
-#[derive(Clone, Copy, Debug, Default)]
-struct Stretch(Option<[u64; 2]>);
-
-impl Stretch {
-    /// Moments come in order.
-    fn reach(&mut self, now_ns: u64) {
-        let first_ns = self.0.map_or(now_ns, |[first_ns, _]| first_ns);
-        self.0 = Some([first_ns, now_ns]);
-    }
-
-    /// Its length. Never nought, so that a single message keeps its pace.
-    fn ns(self) -> f64 {
-        self.0
-            .map_or(1.0, |[first_ns, last_ns]| (last_ns - first_ns).max(1) as f64)
     }
 }
 
@@ -393,12 +362,5 @@ mod tests {
         assert_eq!(flaw(Some(0.989), 850), Some(Flaw::Slow));
         assert_eq!(flaw(Some(0.99), 851), Some(Flaw::Busy));
         assert_eq!(flaw(None, 1_000), None, "a closed loop takes what it can");
-    }
-
-    #[test]
-    fn a_stretch_is_from_the_first_to_the_last() {
-        let mut stretch = Stretch::default();
-        [10, 30, 50].into_iter().for_each(|ns| stretch.reach(ns));
-        assert_eq!(stretch.ns(), 40.0);
     }
 }
