@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
-use rustix::event::{Timespec, epoll};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::sockopt::{set_socket_linger, socket_error};
@@ -18,6 +18,8 @@ use crate::outlet::Outlet;
 /// Events of one turn: a large batch is cheaper for both sides.
 const BATCH: usize = 1024;
 const BUFFER_BYTES: usize = 256 * 1024;
+/// Waits from here on need not be kept to the microsecond.
+const COARSE_NS: i64 = 50_000_000;
 
 /// What a connection has to tell.
 #[derive(Debug)]
@@ -270,12 +272,7 @@ impl Crowd {
         limit: Duration,
         mut hear: impl FnMut(usize, Told<'_>) -> Result<usize, LoadError>,
     ) -> Result<usize, LoadError> {
-        let limit = Timespec::try_from(limit).map_err(|_| LoadError::Wait(Errno::INVAL.into()))?;
-        self.events.clear();
-        match epoll::wait(&self.epoll, spare_capacity(&mut self.events), Some(&limit)) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(LoadError::Wait(error.into())),
-        }
+        self.wait(limit).map_err(|error| LoadError::Wait(error.into()))?;
         for i in 0..self.events.len() {
             let event = self.events[i];
             let (connection, begun) = named(event.data);
@@ -295,6 +292,27 @@ impl Crowd {
             }
         }
         Ok(self.events.len())
+    }
+
+    /// Fills `events`; with none where nothing came in time, or a signal ended the waiting.
+    fn wait(&mut self, limit: Duration) -> Result<(), Errno> {
+        self.events.clear();
+        let mut limit = Timespec::try_from(limit).map_err(|_| Errno::INVAL)?;
+        // The call for many waits by milliseconds, rounded up: half of one would be in every latency of an open loop.
+        // The one for few waits by nanoseconds, and the set is one descriptor for it. (epoll_pwait2 does both, and not
+        // every kernel has it.)
+        if limit.tv_sec == 0 && (1..COARSE_NS).contains(&limit.tv_nsec) {
+            let mut set = [PollFd::new(&self.epoll, PollFlags::IN)];
+            match poll(&mut set, Some(&limit)) {
+                Ok(0) | Err(Errno::INTR) => return Ok(()),
+                Ok(_) => limit.tv_nsec = 0,
+                Err(error) => return Err(error),
+            }
+        }
+        match epoll::wait(&self.epoll, spare_capacity(&mut self.events), Some(&limit)) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Of one that was being made: whether it was, or the end of it.

@@ -8,6 +8,7 @@ use rustix::io::Errno;
 
 use crate::codec::CodecError;
 use crate::ledger::WrongDelivery;
+use crate::record::Failure;
 
 /// A run that failed. What it had measured until then is not to be believed.
 #[derive(Debug, thiserror::Error)]
@@ -77,6 +78,22 @@ pub enum LoadError {
     /// Waiting itself failed.
     #[error("cannot wait for connections: {0}")]
     Wait(io::Error),
+}
+
+impl LoadError {
+    /// What it counts as.
+    pub(crate) fn kind(&self) -> Failure {
+        match self {
+            Self::Connect { source, .. } | Self::Connects { source, .. } | Self::Socket { source, .. } => {
+                Failure::of(source)
+            }
+            Self::Closed(_) => Failure::Closed,
+            Self::Codec { .. } => Failure::Garbage,
+            Self::Wrong(_) => Failure::Changed,
+            Self::Lost { .. } | Self::NotGreeted(..) => Failure::Timeout,
+            Self::Wait(_) => Failure::NoConnection,
+        }
+    }
 }
 
 fn connects(target: SocketAddr, made: usize, wanted: usize) -> String {

@@ -7,17 +7,19 @@ use std::time::Duration;
 use rustix::thread::set_current_timer_slack;
 use threadgauge_machine::clock::{monotonic_ns, thread_cpu_ns};
 
-use crate::arrivals::{Arrivals, Schedule};
+use crate::arrivals::{Arrivals, Ramp, Schedule};
 use crate::codec::{Codec, Event};
 use crate::crowd::Crowd;
 use crate::error::LoadError;
 use crate::latency::Latency;
 use crate::ledger::{Heard, Ledger};
 use crate::proof::{BUSIEST, Flaw, LEAST_PACE};
-use crate::record::Stretch;
+use crate::record::{Record, Recorder, Stretch, Watch};
 
 /// Between two attempts to send what sockets did not take.
 const CLOGGED: Duration = Duration::from_millis(1);
+/// The longest wait without a look at whether to go on.
+const LOOK: Duration = Duration::from_millis(100);
 /// Connections that are made before they are greeted: fewer than any server lets wait.
 const STEP: usize = 64;
 
@@ -106,6 +108,94 @@ pub struct Groups {
     answers: Vec<(usize, &'static [u8])>,
     /// When something came last, or was first to come.
     heard_ns: u64,
+    faults: Wrong,
+}
+
+/// What becomes of a run in which a delivery is not as it must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wrong {
+    EndsTheRun,
+    IsCounted,
+}
+
+/// Who writes down what is said and heard.
+trait Scribe {
+    /// A message went out.
+    fn speaks(&mut self, intended_ns: u64, now_ns: u64, bytes: usize, copies: u64);
+    /// A delivery came.
+    fn hears(&mut self, heard: Heard);
+    /// So many bytes came.
+    fn receives(&mut self, _bytes: usize) {}
+    /// Whether to go on.
+    fn goes_on(&mut self, _now_ns: u64) -> bool {
+        true
+    }
+}
+
+/// Counts messages: in a closed loop no clock is looked at for a delivery.
+struct Counting<'a>(&'a mut Tally);
+
+impl Scribe for Counting<'_> {
+    fn speaks(&mut self, _: u64, _: u64, _: usize, _: u64) {
+        self.0.messages += 1;
+    }
+
+    fn hears(&mut self, _: Heard) {}
+}
+
+/// Counts and times.
+struct Timing<'a> {
+    tally: &'a mut Tally,
+    intended: Stretch,
+    delivered: Stretch,
+}
+
+impl Scribe for Timing<'_> {
+    fn speaks(&mut self, intended_ns: u64, now_ns: u64, _: usize, _: u64) {
+        self.tally.messages += 1;
+        self.tally.lateness.record(now_ns - intended_ns);
+        self.intended.reach(intended_ns);
+    }
+
+    fn hears(&mut self, heard: Heard) {
+        // One look at the clock a turn would call early what came while a turn went on; one a delivery is cheap.
+        let now_ns = monotonic_ns();
+        self.tally.latency.record(now_ns.saturating_sub(heard.intended_ns));
+        self.delivered.reach(now_ns);
+    }
+}
+
+/// Keeps all of it.
+struct Keeping<'r, 'w> {
+    recorder: &'r mut Recorder<'w>,
+    most: u64,
+}
+
+impl Scribe for Keeping<'_, '_> {
+    fn speaks(&mut self, intended_ns: u64, now_ns: u64, bytes: usize, copies: u64) {
+        let lag_ns = now_ns.saturating_sub(intended_ns);
+        self.recorder.sends(intended_ns, lag_ns, bytes, copies);
+        self.recorder.record.bounded = self.recorder.record.sent >= self.most;
+    }
+
+    fn hears(&mut self, heard: Heard) {
+        let now_ns = monotonic_ns();
+        self.recorder.answers(heard.intended_ns, heard.sent_ns, now_ns);
+        if let Some(last) = self.recorder.record.last.as_mut().filter(|_| heard.by_all) {
+            last.record(now_ns.saturating_sub(heard.intended_ns));
+        }
+    }
+
+    fn receives(&mut self, bytes: usize) {
+        self.recorder.receives(bytes);
+    }
+
+    fn goes_on(&mut self, now_ns: u64) -> bool {
+        self.recorder.advance(now_ns);
+        let goes_on = self.recorder.goes_on();
+        self.recorder.record.interrupted = !goes_on;
+        goes_on
+    }
 }
 
 impl Groups {
@@ -119,41 +209,98 @@ impl Groups {
     ///
     /// If the plan is none: groups do not come out even, or messages are smaller or larger than can be.
     pub fn connect(server: SocketAddr, codec: &'static dyn Codec, plan: Plan) -> Result<Self, LoadError> {
-        let ledger = Ledger::new(
-            plan.connections,
-            plan.group_size,
-            codec.echoes(),
-            plan.payload_bytes,
-        );
+        Self::connect_all(server, codec, plan, false)
+    }
+
+    /// As [`connect`](Self::connect), and goes on with fewer groups where not all can connect.
+    ///
+    /// # Errors
+    ///
+    /// If not even one group can, or a greeting is not answered.
+    ///
+    /// # Panics
+    ///
+    /// As [`connect`](Self::connect).
+    pub fn connect_some(
+        server: SocketAddr,
+        codec: &'static dyn Codec,
+        plan: Plan,
+    ) -> Result<Self, LoadError> {
+        Self::connect_all(server, codec, plan, true)
+    }
+
+    fn connect_all(
+        server: SocketAddr,
+        codec: &'static dyn Codec,
+        plan: Plan,
+        go_on: bool,
+    ) -> Result<Self, LoadError> {
+        let ledger = |connections| {
+            let echoes = codec.echoes();
+            Ledger::new(connections, plan.group_size, echoes, plan.payload_bytes)
+        };
         let mut groups = Self {
             codec,
             crowd: Crowd::new()?,
-            ledger,
+            ledger: ledger(plan.connections),
             plan,
             payload: Vec::new(),
             answers: Vec::new(),
             heard_ns: monotonic_ns(),
+            faults: Wrong::EndsTheRun,
         };
-        while groups.crowd.len() < plan.connections {
+        let mut refused = None;
+        while refused.is_none() && groups.crowd.len() < plan.connections {
             let first = groups.crowd.len();
-            let last = plan.connections.min(first + STEP);
-            for connection in first..last {
-                groups.crowd.connect(server)?;
+            for connection in first..plan.connections.min(first + STEP) {
+                match groups.crowd.connect(server) {
+                    Ok(()) => {}
+                    Err(LoadError::Connect { source, .. }) => {
+                        refused = Some(source);
+                        break;
+                    }
+                    Err(other) => return Err(other),
+                }
                 let group = connection / plan.group_size;
                 groups
                     .crowd
                     .say(connection, |unsent| codec.greet(connection, group, unsent));
             }
-            groups.wait_until_greeted(last - first)?;
+            groups.wait_until_greeted(groups.crowd.len() - first)?;
+        }
+        if let Some(source) = refused {
+            let made = groups.crowd.len();
+            let whole = made / plan.group_size * plan.group_size;
+            if !go_on || whole == 0 {
+                return Err(LoadError::Connects {
+                    target: server,
+                    made,
+                    wanted: plan.connections,
+                    source,
+                });
+            }
+            // Those of a group that is not whole hear nothing, since nobody speaks in it.
+            groups.plan.connections = whole;
+            groups.ledger = ledger(whole);
         }
         Ok(groups)
+    }
+
+    /// Deliveries of one message.
+    pub fn copies(&self) -> u64 {
+        self.ledger.copies()
+    }
+
+    /// How many connections take part.
+    pub fn connections(&self) -> usize {
+        self.plan.connections
     }
 
     fn wait_until_greeted(&mut self, mut missing: usize) -> Result<(), LoadError> {
         while missing > 0 {
             let limit = self.flush()?;
             let mut ready = 0;
-            if self.turn(limit, &mut ready, |_| {})? {
+            if self.turn(limit, &mut ready, &mut 0, |_| {})? {
                 return Err(LoadError::NotGreeted(missing, self.plan.patience));
             }
             missing = missing.saturating_sub(ready);
@@ -169,8 +316,6 @@ impl Groups {
     ///
     /// If a connection fails, a delivery is not the one that must come next, or one is missing.
     pub fn talk(&mut self, load: Load, span: Duration) -> Result<Tally, LoadError> {
-        // Sleeping to the microsecond: the default slack of 50 µs would be in every latency.
-        let _ = set_current_timer_slack(NonZeroU64::new(1));
         let (start_ns, cpu_ns, delivered) = (monotonic_ns(), thread_cpu_ns(), self.ledger.delivered);
         let mut tally = Tally {
             messages: 0,
@@ -181,19 +326,17 @@ impl Groups {
             lateness: Latency::default(),
             pace: None,
         };
-        self.heard_ns = start_ns;
-        let end_ns = start_ns + span.as_nanos() as u64;
+        self.faults = Wrong::EndsTheRun;
         match load {
-            Load::Closed { outstanding } => self.closed(outstanding, end_ns, &mut tally)?,
-            Load::Open {
-                deliveries_per_second,
-                arrivals,
-                seed,
-            } => {
-                let copies = self.plan.group_size - usize::from(!self.codec.echoes());
-                let schedule = Schedule::new(arrivals, deliveries_per_second / copies as f64, seed);
-                let starts = schedule.map(|at_ns| start_ns + at_ns);
-                self.open(starts.take_while(|&at_ns| at_ns < end_ns), seed, &mut tally)?;
+            Load::Closed { .. } => self.speak_all(load, start_ns, span, u64::MAX, &mut Counting(&mut tally))?,
+            Load::Open { .. } => {
+                let mut timing = Timing {
+                    tally: &mut tally,
+                    intended: Stretch::default(),
+                    delivered: Stretch::default(),
+                };
+                self.speak_all(load, start_ns, span, u64::MAX, &mut timing)?;
+                tally.pace = Some(timing.intended.ns() / timing.delivered.ns());
             }
         }
         tally.deliveries = self.ledger.delivered - delivered;
@@ -202,29 +345,125 @@ impl Groups {
         Ok(tally)
     }
 
-    fn closed(&mut self, outstanding: NonZeroUsize, end_ns: u64, tally: &mut Tally) -> Result<(), LoadError> {
+    /// As [`talk`](Self::talk), and goes on whatever is wrong with a delivery: [`faults`](Record::faults) has it. No
+    /// more than `most` messages are sent. What the record calls answers are deliveries; one that never came counts as
+    /// unfinished, too. A connection that fails ends the run, which keeps what it has measured.
+    ///
+    /// # Errors
+    ///
+    /// If waiting fails.
+    pub fn run(
+        &mut self,
+        load: Load,
+        span: Duration,
+        most: u64,
+        watch: &mut dyn Watch,
+    ) -> Result<Record, LoadError> {
+        let (start_ns, cpu_ns) = (monotonic_ns(), thread_cpu_ns());
+        let rate = match load {
+            Load::Open {
+                deliveries_per_second,
+                ..
+            } => Some(deliveries_per_second),
+            Load::Closed { .. } => None,
+        };
+        self.faults = Wrong::IsCounted;
+        let mut recorder = Recorder::new(start_ns, Ramp::hold(span), rate, watch);
+        recorder.record.connects = self.crowd.len() as u64;
+        recorder.record.last = Some(Latency::default());
+        let mut keeping = Keeping {
+            recorder: &mut recorder,
+            most,
+        };
+        let ended = self.speak_all(load, start_ns, span, most, &mut keeping);
+        let now_ns = monotonic_ns();
+        recorder.advance(now_ns);
+        match ended {
+            Ok(()) => {}
+            Err(error @ LoadError::Wait(_)) => return Err(error),
+            Err(error) => {
+                let kind = error.kind();
+                recorder.record.failures.count(kind);
+                recorder.record.failures.quote(kind, error);
+                recorder.record.ended_early = true;
+            }
+        }
+        let mut faults = self.ledger.faults();
+        for intended_ns in self.ledger.missing() {
+            recorder.gives_up(intended_ns, Some(intended_ns), now_ns);
+        }
+        if recorder.record.interrupted || recorder.record.ended_early {
+            // Nobody waited for it.
+            faults.lost = 0;
+        }
+        recorder.record.faults = Some(faults);
+        Ok(recorder.finish(now_ns, thread_cpu_ns() - cpu_ns))
+    }
+
+    /// Speaks as the load has it, and tells the scribe of all that is said and heard.
+    fn speak_all(
+        &mut self,
+        load: Load,
+        start_ns: u64,
+        span: Duration,
+        most: u64,
+        scribe: &mut impl Scribe,
+    ) -> Result<(), LoadError> {
+        // Sleeping to the microsecond: the default slack of 50 µs would be in every latency.
+        let _ = set_current_timer_slack(NonZeroU64::new(1));
+        self.heard_ns = start_ns;
+        let end_ns = start_ns + span.as_nanos() as u64;
+        match load {
+            Load::Closed { outstanding } => self.closed(outstanding, end_ns, most, scribe),
+            Load::Open {
+                deliveries_per_second,
+                arrivals,
+                seed,
+            } => {
+                let per_second = deliveries_per_second / self.ledger.copies() as f64;
+                let starts = Schedule::new(arrivals, per_second, seed).map(|at_ns| start_ns + at_ns);
+                let most = usize::try_from(most).unwrap_or(usize::MAX);
+                self.open(starts.take_while(|&at_ns| at_ns < end_ns).take(most), seed, scribe)
+            }
+        }
+    }
+
+    fn closed(
+        &mut self,
+        outstanding: NonZeroUsize,
+        end_ns: u64,
+        most: u64,
+        scribe: &mut impl Scribe,
+    ) -> Result<(), LoadError> {
         let members = 0..self.plan.connections;
         let mut speakers: Vec<usize> = members
             .flat_map(|member| std::iter::repeat_n(member, outstanding.get()))
             .collect();
+        let mut left = most;
         let mut now_ns = monotonic_ns();
         loop {
+            if now_ns >= end_ns && left < most {
+                speakers.clear();
+            }
             for speaker in speakers.drain(..) {
-                self.speak(speaker, now_ns, tally);
+                if left > 0 {
+                    left -= 1;
+                    self.speak(speaker, now_ns, now_ns, scribe);
+                }
             }
             let limit = self.flush()?;
-            if self.ledger.on_the_way == 0 {
+            if self.ledger.on_the_way == 0 || !scribe.goes_on(now_ns) {
                 return Ok(());
             }
-            self.listen(limit, |heard| {
+            let silent = self.listen(limit, scribe, |heard| {
                 if heard.by_all {
                     speakers.push(heard.sender);
                 }
             })?;
-            now_ns = monotonic_ns();
-            if now_ns >= end_ns {
-                speakers.clear();
+            if silent {
+                return Ok(());
             }
+            now_ns = monotonic_ns();
         }
     }
 
@@ -232,48 +471,44 @@ impl Groups {
         &mut self,
         starts: impl Iterator<Item = u64>,
         seed: u64,
-        tally: &mut Tally,
+        scribe: &mut impl Scribe,
     ) -> Result<(), LoadError> {
         let mut dice = fastrand::Rng::with_seed(!seed);
         let mut starts = starts.peekable();
-        let (mut intended, mut delivered) = (Stretch::default(), Stretch::default());
         loop {
             let now_ns = monotonic_ns();
             while let Some(at_ns) = starts.next_if(|&at_ns| at_ns <= now_ns) {
-                self.speak(dice.usize(..self.plan.connections), at_ns, tally);
-                tally.lateness.record(now_ns - at_ns);
-                intended.reach(at_ns);
+                self.speak(dice.usize(..self.plan.connections), at_ns, now_ns, scribe);
+            }
+            if !scribe.goes_on(now_ns) {
+                return Ok(());
             }
             let limit = self.flush()?;
             let limit = match starts.peek() {
-                None if self.ledger.on_the_way == 0 => {
-                    tally.pace = Some(intended.ns() / delivered.ns());
-                    return Ok(());
-                }
+                None if self.ledger.on_the_way == 0 => return Ok(()),
                 None => limit,
                 Some(at_ns) => limit.min(Duration::from_nanos(at_ns.saturating_sub(monotonic_ns()))),
             };
-            let latency = &mut tally.latency;
-            self.listen(limit, |heard| {
-                // One look at the clock a turn would call early what came while a turn went on; one a delivery is
-                // cheap.
-                let now_ns = monotonic_ns();
-                latency.record(now_ns.saturating_sub(heard.intended_ns));
-                delivered.reach(now_ns);
-            })?;
+            if self.listen(limit, scribe, |_| {})? {
+                return Ok(());
+            }
         }
     }
 
-    fn speak(&mut self, speaker: usize, intended_ns: u64, tally: &mut Tally) {
+    fn speak(&mut self, speaker: usize, intended_ns: u64, now_ns: u64, scribe: &mut impl Scribe) {
         if self.ledger.on_the_way == 0 {
             // Until now there was nothing to be heard.
             self.heard_ns = intended_ns;
         }
-        self.ledger.sends(speaker, intended_ns, &mut self.payload);
+        self.ledger.sends(speaker, intended_ns, now_ns, &mut self.payload);
         let (codec, group, payload) = (self.codec, speaker / self.plan.group_size, &self.payload);
-        self.crowd
-            .say(speaker, |unsent| codec.publish(group, payload, unsent));
-        tally.messages += 1;
+        let mut bytes = 0;
+        self.crowd.say(speaker, |unsent| {
+            let before = unsent.len();
+            codec.publish(group, payload, unsent);
+            bytes = unsent.len() - before;
+        });
+        scribe.speaks(intended_ns, now_ns, bytes, self.ledger.copies());
     }
 
     /// Sends what waits, and tells how long to wait for an answer.
@@ -285,14 +520,25 @@ impl Groups {
         })
     }
 
-    /// As [`turn`](Self::turn), and a long silence is an error where something is on its way.
-    fn listen(&mut self, limit: Duration, hear: impl FnMut(Heard)) -> Result<(), LoadError> {
-        if !self.turn(limit, &mut 0, hear)? {
-            return Ok(());
-        }
-        match self.ledger.first_missing() {
-            None => Ok(()),
-            Some((connection, sender, number)) => Err(LoadError::Lost {
+    /// As [`turn`](Self::turn). Whether it is silent although something is on its way; which is an error where each
+    /// delivery must be right.
+    fn listen(
+        &mut self,
+        limit: Duration,
+        scribe: &mut impl Scribe,
+        mut hear: impl FnMut(Heard),
+    ) -> Result<bool, LoadError> {
+        let mut bytes = 0;
+        let silent = self.turn(limit.min(LOOK), &mut 0, &mut bytes, |heard| {
+            scribe.hears(heard);
+            hear(heard);
+        })?;
+        scribe.receives(bytes);
+        match (self.faults, self.ledger.first_missing()) {
+            _ if !silent => Ok(false),
+            (_, None) => Ok(false),
+            (Wrong::IsCounted, Some(_)) => Ok(true),
+            (Wrong::EndsTheRun, Some((connection, sender, number))) => Err(LoadError::Lost {
                 silence: self.plan.patience,
                 on_the_way: self.ledger.on_the_way,
                 connection,
@@ -308,19 +554,29 @@ impl Groups {
         &mut self,
         limit: Duration,
         ready: &mut usize,
+        bytes: &mut usize,
         mut hear: impl FnMut(Heard),
     ) -> Result<bool, LoadError> {
         let (codec, ledger, answers) = (self.codec, &mut self.ledger, &mut self.answers);
+        let faults = self.faults;
         let heard = self.crowd.hear(limit, |connection, input| {
             let mut used = 0;
             loop {
                 let next = codec.next(&input[used..]);
                 let Some(frame) = next.map_err(|source| LoadError::Codec { connection, source })? else {
+                    *bytes += used;
                     return Ok(used);
                 };
                 used += frame.bytes;
                 match frame.event {
-                    Event::Delivery(payload) => hear(ledger.receives(connection, payload)?),
+                    Event::Delivery(payload) => match faults {
+                        Wrong::EndsTheRun => hear(ledger.receives(connection, payload)?),
+                        Wrong::IsCounted => {
+                            if let Some(heard) = ledger.takes(connection, payload) {
+                                hear(heard);
+                            }
+                        }
+                    },
                     Event::Ready => *ready += 1,
                     Event::Wants(answer) => answers.push((connection, answer)),
                     Event::Noise => {}

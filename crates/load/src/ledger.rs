@@ -3,7 +3,7 @@
 //! All members of all groups are in this program, so it is known of each message who has it. What arrives must be the
 //! next message of a member of the same group, whole.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use crate::payload::Payloads;
 
@@ -56,6 +56,39 @@ pub enum WrongDelivery {
     },
 }
 
+/// Deliveries that were not as they must be, each counted once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// Never came.
+    pub lost: u64,
+    /// Came once more.
+    pub duplicated: u64,
+    /// Came after a later one of the same sender.
+    pub reordered: u64,
+    /// Came to somebody whom it was not for.
+    pub misdelivered: u64,
+    /// Came with other bytes.
+    pub corrupted: u64,
+}
+
+impl Faults {
+    /// Each kind by its name.
+    pub fn each(&self) -> [(&'static str, u64); 5] {
+        [
+            ("lost", self.lost),
+            ("duplicated", self.duplicated),
+            ("reordered", self.reordered),
+            ("misdelivered", self.misdelivered),
+            ("corrupted", self.corrupted),
+        ]
+    }
+
+    /// Of all kinds.
+    pub fn total(&self) -> u64 {
+        self.each().iter().map(|(_, count)| count).sum()
+    }
+}
+
 /// A delivery as it must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heard {
@@ -63,6 +96,8 @@ pub struct Heard {
     pub sender: usize,
     /// When it was to be sent, as [`Ledger::sends`] was told.
     pub intended_ns: u64,
+    /// When it was sent.
+    pub sent_ns: u64,
     /// Whether this was its last delivery.
     pub by_all: bool,
 }
@@ -81,6 +116,11 @@ pub struct Ledger {
     pub delivered: u64,
     /// Deliveries to come.
     pub on_the_way: u64,
+    /// By receiver and sender, numbers that were passed over: lost, or late.
+    gaps: HashMap<(usize, usize), BTreeSet<u64>>,
+    /// Deliveries of which nobody can say which message they are, so that this one is not lost as well.
+    unreadable: u64,
+    faults: Faults,
 }
 
 #[derive(Debug, Default)]
@@ -95,6 +135,7 @@ struct Sender {
 struct Message {
     missing: usize,
     intended_ns: u64,
+    sent_ns: u64,
 }
 
 impl Ledger {
@@ -119,16 +160,25 @@ impl Ledger {
             received: vec![0; connections * group_size],
             delivered: 0,
             on_the_way: 0,
+            gaps: HashMap::new(),
+            unreadable: 0,
+            faults: Faults::default(),
         }
     }
 
+    /// Deliveries of one message.
+    pub fn copies(&self) -> u64 {
+        self.copies as u64
+    }
+
     /// Writes the next message of `sender`, which is on its way from now on, over what `payload` holds.
-    pub fn sends(&mut self, sender: usize, intended_ns: u64, payload: &mut Vec<u8>) {
+    pub fn sends(&mut self, sender: usize, intended_ns: u64, sent_ns: u64, payload: &mut Vec<u8>) {
         let of = &mut self.senders[sender];
         of.sent += 1;
         of.open.push_back(Message {
             missing: self.copies,
             intended_ns,
+            sent_ns,
         });
         self.on_the_way += self.copies as u64;
         self.payloads.write(sender, of.sent, payload);
@@ -176,22 +226,94 @@ impl Ledger {
             });
         }
         *last = got;
-        // It is the next of this receiver, so it is missing there, and open.
+        Ok(self.enter(sender, got))
+    }
+
+    /// As [`receives`](Self::receives), and what is wrong is counted: `None` where it was no delivery that is still to
+    /// come. One that comes late, or with other bytes, is entered.
+    pub fn takes(&mut self, connection: usize, payload: &[u8]) -> Option<Heard> {
+        let wrong = match self.receives(connection, payload) {
+            Ok(heard) => return Some(heard),
+            Err(wrong) => wrong,
+        };
+        let is_whole = |sender, got| self.payloads.is_whole(payload, sender, got);
+        let cell = |sender| connection * self.group_size + sender % self.group_size;
+        match wrong {
+            WrongDelivery::NotForIt { sender, got, .. } if is_whole(sender, got) => {
+                self.faults.misdelivered += 1;
+                None
+            }
+            WrongDelivery::OutOfOrder {
+                sender,
+                expected,
+                got,
+                sent,
+                ..
+            } if got <= sent && is_whole(sender, got) => {
+                if got > expected {
+                    let gap = self.gaps.entry((connection, sender)).or_default();
+                    gap.extend(expected..got);
+                    self.received[cell(sender)] = got;
+                    return Some(self.enter(sender, got));
+                }
+                let gap = self.gaps.get_mut(&(connection, sender));
+                if !gap.is_some_and(|gap| gap.remove(&got)) {
+                    self.faults.duplicated += 1;
+                    return None;
+                }
+                self.faults.reordered += 1;
+                Some(self.enter(sender, got))
+            }
+            WrongDelivery::Changed { sender, got, .. } => {
+                self.faults.corrupted += 1;
+                self.received[cell(sender)] = got;
+                Some(self.enter(sender, got))
+            }
+            // Who sent it, or its number, are no longer what they were.
+            WrongDelivery::NoMessage { .. }
+            | WrongDelivery::NotForIt { .. }
+            | WrongDelivery::OutOfOrder { .. } => {
+                self.faults.corrupted += 1;
+                self.unreadable += 1;
+                None
+            }
+        }
+    }
+
+    /// What [`takes`](Self::takes) found, where nothing more comes: what is on its way is lost.
+    pub fn faults(&self) -> Faults {
+        Faults {
+            lost: self.on_the_way.saturating_sub(self.unreadable),
+            ..self.faults
+        }
+    }
+
+    /// One of the deliveries of a message that is on its way.
+    fn enter(&mut self, sender: usize, number: u64) -> Heard {
+        let of = &mut self.senders[sender];
+        // It is missing at this receiver, so it is open.
         let done = of.sent - of.open.len() as u64;
-        let message = &mut of.open[(got - done - 1) as usize];
+        let message = &mut of.open[(number - done - 1) as usize];
         message.missing -= 1;
         let heard = Heard {
             sender,
             intended_ns: message.intended_ns,
+            sent_ns: message.sent_ns,
             by_all: message.missing == 0,
         };
-        // All receive in order, so an older message is done before a younger.
-        if heard.by_all {
+        // Where all receive in order, an older message is done before a younger.
+        while of.open.front().is_some_and(|message| message.missing == 0) {
             of.open.pop_front();
         }
         self.delivered += 1;
         self.on_the_way -= 1;
-        Ok(heard)
+        heard
+    }
+
+    /// When each delivery that is on its way was to be sent.
+    pub fn missing(&self) -> impl Iterator<Item = u64> {
+        let open = self.senders.iter().flat_map(|of| &of.open);
+        open.flat_map(|message| std::iter::repeat_n(message.intended_ns, message.missing))
     }
 
     /// A delivery that is on its way: the connection that waits, the sender, the number.
@@ -217,7 +339,7 @@ mod tests {
 
     fn sent(ledger: &mut Ledger, sender: usize) -> Vec<u8> {
         let mut payload = Vec::new();
-        ledger.sends(sender, 5, &mut payload);
+        ledger.sends(sender, 5, 6, &mut payload);
         payload
     }
 
@@ -311,5 +433,62 @@ mod tests {
             (0, 9),
             "a wrong one is not entered"
         );
+    }
+
+    /// A sender's messages to the other member of a group of two, delivered as `deliver` has it.
+    fn counted(deliver: impl Fn(&mut Ledger, &[Vec<u8>])) -> Faults {
+        let mut ledger = Ledger::new(4, 2, false, 32);
+        let messages: Vec<Vec<u8>> = (0..4).map(|_| sent(&mut ledger, 0)).collect();
+        deliver(&mut ledger, &messages);
+        ledger.faults()
+    }
+
+    #[test]
+    fn each_fault_is_counted_by_its_own_name_and_by_no_other() {
+        let right = |ledger: &mut Ledger, which: &[Vec<u8>]| {
+            for message in which {
+                let _ = ledger.takes(1, message);
+            }
+        };
+        let none = Faults::default();
+        assert_eq!(counted(right), none);
+        let lost = counted(|ledger, all| right(ledger, &[&all[..1], &all[2..]].concat()));
+        assert_eq!(lost, Faults { lost: 1, ..none });
+        let last_lost = counted(|ledger, all| right(ledger, &all[..3]));
+        assert_eq!(last_lost, Faults { lost: 1, ..none });
+        let duplicated = counted(|ledger, all| right(ledger, &[all, &all[1..2]].concat()));
+        assert_eq!(duplicated, Faults { duplicated: 1, ..none });
+        let swapped = counted(|ledger, all| {
+            right(ledger, &[&all[..1], &all[2..3], &all[1..2], &all[3..]].concat());
+        });
+        assert_eq!(swapped, Faults { reordered: 1, ..none });
+        let misled = counted(|ledger, all| {
+            right(ledger, all);
+            assert_eq!(ledger.takes(2, &all[0]), None);
+            assert_eq!(ledger.takes(0, &all[0]), None, "its own");
+        });
+        assert_eq!(misled, Faults { misdelivered: 2, ..none });
+        // Every byte: the sender's digits, the number's, the filling.
+        for byte in 0..32 {
+            let corrupted = counted(|ledger, all| {
+                let mut all = all.to_vec();
+                all[1][byte] ^= 1;
+                right(ledger, &all);
+            });
+            assert_eq!(corrupted, Faults { corrupted: 1, ..none }, "byte {byte}");
+        }
+    }
+
+    #[test]
+    fn after_a_loss_the_others_are_heard_by_all() {
+        let mut ledger = Ledger::new(3, 3, false, 32);
+        let messages: Vec<Vec<u8>> = (0..3).map(|_| sent(&mut ledger, 0)).collect();
+        // The second never reaches one of the two.
+        for (receiver, message) in [(1, 0), (1, 1), (1, 2), (2, 0)] {
+            assert!(ledger.takes(receiver, &messages[message]).is_some());
+        }
+        let heard = ledger.takes(2, &messages[2]).unwrap();
+        assert!(heard.by_all);
+        assert_eq!((ledger.on_the_way, ledger.faults().lost), (1, 1));
     }
 }

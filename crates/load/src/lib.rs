@@ -65,7 +65,7 @@ pub use error::LoadError;
 pub use exchange::Exchange;
 pub use groups::{Groups, Load, Plan, Tally};
 pub use latency::{Latency, Quantile};
-pub use ledger::{Heard, Ledger, WrongDelivery};
+pub use ledger::{Faults, Heard, Ledger, WrongDelivery};
 pub use payload::{LEAST_PAYLOAD_BYTES, MOST_PAYLOAD_BYTES};
 pub use proof::Flaw;
 pub use record::{Failure, Failures, Held, Record, Second, Watch};

@@ -27,6 +27,9 @@ pub enum Flaw {
     /// The number on their way is not the rate times the time.
     #[error("the number on their way differs from rate times time by over 10 %: the times are wrong")]
     Law,
+    /// A connection failed, without which the run could not go on.
+    #[error("the server ended a connection, and so the run before its time")]
+    Ended,
     /// There was no good answer.
     #[error("nothing was answered well")]
     Silent,
@@ -39,6 +42,7 @@ impl Flaw {
             Self::Slow => "rate_not_reached",
             Self::Busy => "generator_busy",
             Self::Law => "littles_law",
+            Self::Ended => "ended_early",
             Self::Silent => "no_answer",
         }
     }
@@ -61,7 +65,7 @@ impl Record {
         let more = self.in_flight.max(self.in_flight_by_law);
         let apart = (self.in_flight - self.in_flight_by_law).abs();
         [
-            // Of a run that was ended early, what was to come did not.
+            (self.ended_early, Flaw::Ended),
             (is_open && self.held.pace() < LEAST_PACE, Flaw::Slow),
             (is_open && self.cpu_share() > BUSIEST, Flaw::Busy),
             (more >= LEAST_IN_FLIGHT && apart > LAW * more && is_open, Flaw::Law),

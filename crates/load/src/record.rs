@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::arrivals::Ramp;
 use crate::latency::Latency;
+use crate::ledger::Faults;
 
 /// Why a request has no good answer, or a message no good delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -215,6 +216,12 @@ pub struct Record {
     pub in_flight_by_law: f64,
     /// What was to be done while the load held.
     pub held: Held,
+    /// Of groups, from a message's intended start until the last of its receivers has it.
+    pub last: Option<Latency>,
+    /// Of groups, deliveries that were not as they must be.
+    pub faults: Option<Faults>,
+    /// Whether a connection that failed ended it before its time.
+    pub ended_early: bool,
     /// Whether it was told to end before its time.
     pub interrupted: bool,
     /// Whether the bound on requests ended it.
