@@ -169,10 +169,16 @@ impl Scribe for Timing<'_> {
 struct Keeping<'r, 'w> {
     recorder: &'r mut Recorder<'w>,
     most: u64,
+    /// Whether this turn of the loop has spoken, and heard: the first of each says how many were on their way before.
+    spoke: bool,
+    heard: bool,
 }
 
 impl Scribe for Keeping<'_, '_> {
     fn speaks(&mut self, intended_ns: u64, now_ns: u64, bytes: usize, copies: u64) {
+        if !std::mem::replace(&mut self.spoke, true) {
+            self.recorder.advance(now_ns);
+        }
         let lag_ns = now_ns.saturating_sub(intended_ns);
         self.recorder.sends(intended_ns, lag_ns, bytes, copies);
         self.recorder.record.bounded = self.recorder.record.sent >= self.most;
@@ -180,6 +186,9 @@ impl Scribe for Keeping<'_, '_> {
 
     fn hears(&mut self, heard: Heard) {
         let now_ns = monotonic_ns();
+        if !std::mem::replace(&mut self.heard, true) {
+            self.recorder.advance(now_ns);
+        }
         self.recorder.answers(heard.intended_ns, heard.sent_ns, now_ns);
         if let Some(last) = self.recorder.record.last.as_mut().filter(|_| heard.by_all) {
             last.record(now_ns.saturating_sub(heard.intended_ns));
@@ -191,7 +200,10 @@ impl Scribe for Keeping<'_, '_> {
     }
 
     fn goes_on(&mut self, now_ns: u64) -> bool {
-        self.recorder.advance(now_ns);
+        if !self.spoke {
+            self.recorder.advance(now_ns);
+        }
+        (self.spoke, self.heard) = (false, false);
         let goes_on = self.recorder.goes_on();
         self.recorder.record.interrupted = !goes_on;
         goes_on
@@ -374,6 +386,8 @@ impl Groups {
         let mut keeping = Keeping {
             recorder: &mut recorder,
             most,
+            spoke: false,
+            heard: false,
         };
         let ended = self.speak_all(load, start_ns, span, most, &mut keeping);
         let now_ns = monotonic_ns();
@@ -534,10 +548,10 @@ impl Groups {
             hear(heard);
         })?;
         scribe.receives(bytes);
+        if !silent || self.ledger.on_the_way == 0 {
+            return Ok(false);
+        }
         match (self.faults, self.ledger.first_missing()) {
-            _ if !silent => Ok(false),
-            (_, None) => Ok(false),
-            (Wrong::IsCounted, Some(_)) => Ok(true),
             (Wrong::EndsTheRun, Some((connection, sender, number))) => Err(LoadError::Lost {
                 silence: self.plan.patience,
                 on_the_way: self.ledger.on_the_way,
@@ -545,6 +559,7 @@ impl Groups {
                 sender,
                 number,
             }),
+            _ => Ok(true),
         }
     }
 

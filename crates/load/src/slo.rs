@@ -36,7 +36,7 @@ impl Condition {
                 None => Some(format!(
                     "{self} cannot be told of {} answers: it takes {:.0}",
                     record.response.count(),
-                    (10.0 / (1.0 - q)).ceil()
+                    (10.0 / (1.0 - q)).round()
                 )),
                 Some(ns) => (ns as f64 >= under_ns).then(|| missed(ns as f64 / 1e6, "ms")),
             },

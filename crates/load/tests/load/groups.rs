@@ -9,7 +9,9 @@ use std::thread;
 use std::time::Duration;
 
 use threadgauge_load::codec::Nats;
-use threadgauge_load::{Arrivals, Groups, Load, LoadError, Plan, Tally, WrongDelivery};
+use threadgauge_load::{
+    Arrivals, Failure, Faults, Flaw, Groups, Load, LoadError, Plan, Record, Tally, WrongDelivery,
+};
 
 const SPAN: Duration = Duration::from_millis(200);
 /// With a server that is not silent but slow.
@@ -225,6 +227,77 @@ fn what_is_changed_or_comes_to_the_wrong_one_is_named() {
     assert_eq!(connection, sender);
     let (connection, sender) = not_for_it(Lie::Mislead);
     assert_ne!(connection / 10, sender / 10);
+}
+
+/// All of a run that goes on whatever is wrong.
+fn counted(lie: Lie, load: Load) -> Record {
+    let plan = Plan {
+        connections: 20,
+        group_size: 10,
+        payload_bytes: 64,
+        // After it what has not come is lost. On a slow machine more would be, so it is tried again with more.
+        patience: Duration::from_secs(2),
+    };
+    let mut groups = Groups::connect(server(lie), &Nats::ALIKE, plan).unwrap();
+    groups.run(load, SPAN, u64::MAX, &mut ()).unwrap()
+}
+
+#[test]
+fn every_lie_is_counted_once_and_by_its_own_word() {
+    let none = Faults::default();
+    for (lie, expected) in [
+        (Lie::None, none),
+        (Lie::Lose, Faults { lost: 1, ..none }),
+        (Lie::Double, Faults { duplicated: 9, ..none }),
+        // The message came late to all nine others, each of whom had heard a later one.
+        (Lie::Delay, Faults { reordered: 9, ..none }),
+        (Lie::Change, Faults { corrupted: 9, ..none }),
+        (Lie::Echo, Faults { misdelivered: 1, ..none }),
+        (Lie::Mislead, Faults { misdelivered: 10, ..none }),
+    ] {
+        let record = counted(lie, closed(16));
+        assert_eq!(record.faults, Some(expected), "{lie:?}");
+        let whole = 9 * record.sent;
+        assert_eq!(record.answered + record.unfinished, whole, "{lie:?}");
+        assert_eq!(record.unfinished, expected.lost, "{lie:?}");
+        // One of a message that a receiver never had is not heard by all.
+        let by_all = record.last.map(|last| last.count());
+        assert_eq!(by_all, Some(record.sent - expected.lost), "{lie:?}");
+    }
+}
+
+#[test]
+fn a_connection_that_fails_ends_the_run_and_what_was_measured_is_kept() {
+    let record = counted(Lie::Complain, closed(16));
+    assert!(record.ended_early && record.answered > 0);
+    assert_eq!(record.failures.of(Failure::Garbage), 1);
+    assert!(record.failures.said(Failure::Garbage).is_some_and(|said| said.contains("Slow Consumer")));
+    assert_eq!(record.flaws(), [Flaw::Ended]);
+    assert_eq!(record.faults, Some(Faults::default()), "nobody waited for what is missing");
+}
+
+#[test]
+fn a_counted_run_keeps_its_rate_and_ends_by_its_bound() {
+    let load = Load::Open {
+        deliveries_per_second: 9.0 * 500.0,
+        arrivals: Arrivals::Uniform,
+        seed: 1,
+    };
+    let record = counted(Lie::None, load);
+    assert!((98..=100).contains(&record.sent), "{}", record.sent);
+    assert_eq!((record.held.intended, record.answered), (9 * record.sent, 9 * record.sent));
+    assert_eq!(record.response.count(), record.answered);
+    assert_eq!(record.lag.count(), record.sent);
+    assert_eq!(record.connects, 20);
+    let plan = Plan {
+        connections: 20,
+        group_size: 10,
+        payload_bytes: 64,
+        patience: PATIENCE,
+    };
+    let mut groups = Groups::connect(server(Lie::None), &Nats::ALIKE, plan).unwrap();
+    let bounded = groups.run(closed(2), PATIENCE, 30, &mut ()).unwrap();
+    assert_eq!((bounded.sent, bounded.answered, bounded.bounded), (30, 270, true));
 }
 
 #[test]

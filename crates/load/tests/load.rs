@@ -1,0 +1,6 @@
+//! The clients against servers of a few lines, honest ones and others.
+
+#[path = "load/groups.rs"]
+mod groups;
+#[path = "load/requests.rs"]
+mod requests;
