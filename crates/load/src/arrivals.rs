@@ -168,7 +168,10 @@ mod tests {
             ((7.0, 9.0), 500),
         ];
         for ((from_s, to_s), count) in expected {
-            assert!(within(from_s, to_s).abs_diff(count) <= 2, "from {from_s} to {to_s}");
+            assert!(
+                within(from_s, to_s).abs_diff(count) <= 2,
+                "from {from_s} to {to_s}"
+            );
         }
         assert!(starts.last().is_some_and(|&at_ns| at_ns < 9_000_000_000));
     }

@@ -107,7 +107,9 @@ fn connects(target: SocketAddr, made: usize, wanted: usize) -> String {
 fn advice(source: &io::Error) -> &'static str {
     match source.raw_os_error().map(Errno::from_raw_os_error) {
         Some(Errno::CONNREFUSED) => "; is the server started, and does it listen there?",
-        Some(Errno::MFILE | Errno::NFILE) => "; raise the limit on open files (`ulimit -Hn`) or connect fewer",
+        Some(Errno::MFILE | Errno::NFILE) => {
+            "; raise the limit on open files (`ulimit -Hn`) or connect fewer"
+        }
         Some(Errno::ADDRNOTAVAIL) => "; no local port is left (net.ipv4.ip_local_port_range): connect fewer",
         None if source.kind() == io::ErrorKind::TimedOut => {
             "; the server does not accept: raise its backlog, or give it more time"

@@ -160,7 +160,9 @@ impl Scribe for Timing<'_> {
     fn hears(&mut self, heard: Heard) {
         // One look at the clock a turn would call early what came while a turn went on; one a delivery is cheap.
         let now_ns = monotonic_ns();
-        self.tally.latency.record(now_ns.saturating_sub(heard.intended_ns));
+        self.tally
+            .latency
+            .record(now_ns.saturating_sub(heard.intended_ns));
         self.delivered.reach(now_ns);
     }
 }
@@ -340,7 +342,9 @@ impl Groups {
         };
         self.faults = Wrong::EndsTheRun;
         match load {
-            Load::Closed { .. } => self.speak_all(load, start_ns, span, u64::MAX, &mut Counting(&mut tally))?,
+            Load::Closed { .. } => {
+                self.speak_all(load, start_ns, span, u64::MAX, &mut Counting(&mut tally))?;
+            }
             Load::Open { .. } => {
                 let mut timing = Timing {
                     tally: &mut tally,
@@ -437,7 +441,11 @@ impl Groups {
                 let per_second = deliveries_per_second / self.ledger.copies() as f64;
                 let starts = Schedule::new(arrivals, per_second, seed).map(|at_ns| start_ns + at_ns);
                 let most = usize::try_from(most).unwrap_or(usize::MAX);
-                self.open(starts.take_while(|&at_ns| at_ns < end_ns).take(most), seed, scribe)
+                self.open(
+                    starts.take_while(|&at_ns| at_ns < end_ns).take(most),
+                    seed,
+                    scribe,
+                )
             }
         }
     }

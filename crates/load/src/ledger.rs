@@ -457,7 +457,13 @@ mod tests {
         let last_lost = counted(|ledger, all| right(ledger, &all[..3]));
         assert_eq!(last_lost, Faults { lost: 1, ..none });
         let duplicated = counted(|ledger, all| right(ledger, &[all, &all[1..2]].concat()));
-        assert_eq!(duplicated, Faults { duplicated: 1, ..none });
+        assert_eq!(
+            duplicated,
+            Faults {
+                duplicated: 1,
+                ..none
+            }
+        );
         let swapped = counted(|ledger, all| {
             right(ledger, &[&all[..1], &all[2..3], &all[1..2], &all[3..]].concat());
         });
@@ -467,7 +473,13 @@ mod tests {
             assert_eq!(ledger.takes(2, &all[0]), None);
             assert_eq!(ledger.takes(0, &all[0]), None, "its own");
         });
-        assert_eq!(misled, Faults { misdelivered: 2, ..none });
+        assert_eq!(
+            misled,
+            Faults {
+                misdelivered: 2,
+                ..none
+            }
+        );
         // Every byte: the sender's digits, the number's, the filling.
         for byte in 0..32 {
             let corrupted = counted(|ledger, all| {

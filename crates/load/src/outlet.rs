@@ -142,7 +142,12 @@ mod tests {
             let who: Vec<usize> = (0..20).filter(|i| i % 3 == 0).collect();
             let mut answered = Vec::new();
             outlet
-                .send(|i| &near[i], &bytes, &who, |i, sent| answered.push((i, sent.unwrap())))
+                .send(
+                    |i| &near[i],
+                    &bytes,
+                    &who,
+                    |i, sent| answered.push((i, sent.unwrap())),
+                )
                 .unwrap();
             answered.sort_unstable();
             assert_eq!(answered, who.iter().map(|&i| (i, 10 + i)).collect::<Vec<_>>());
@@ -161,16 +166,24 @@ mod tests {
         let ring = IoUring::builder().setup_r_disabled().build(ENTRIES).unwrap();
         let mut outlet = Outlet::Ring(Box::new(ring));
         let (near, mut far) = pairs(1);
-        let lost = outlet.send(|i| &near[i], &[b"gone".to_vec()], &[0], |_, _| {
-            panic!("nothing was sent")
-        });
+        let lost = outlet.send(
+            |i| &near[i],
+            &[b"gone".to_vec()],
+            &[0],
+            |_, _| panic!("nothing was sent"),
+        );
         assert!(lost.is_err());
         if let Outlet::Ring(ring) = &outlet {
             ring.submitter().register_enable_rings().unwrap();
         }
         let mut sent = None;
         outlet
-            .send(|i| &near[i], &[b"here".to_vec()], &[0], |_, result| sent = result.ok())
+            .send(
+                |i| &near[i],
+                &[b"here".to_vec()],
+                &[0],
+                |_, result| sent = result.ok(),
+            )
             .unwrap();
         assert_eq!(sent, Some(4));
         let mut received = [0; 4];

@@ -68,7 +68,10 @@ impl Record {
             (self.ended_early, Flaw::Ended),
             (is_open && self.held.pace() < LEAST_PACE, Flaw::Slow),
             (is_open && self.cpu_share() > BUSIEST, Flaw::Busy),
-            (more >= LEAST_IN_FLIGHT && apart > LAW * more && is_open, Flaw::Law),
+            (
+                more >= LEAST_IN_FLIGHT && apart > LAW * more && is_open,
+                Flaw::Law,
+            ),
         ]
         .into_iter()
         .filter_map(|(is_so, flaw)| is_so.then_some(flaw))
@@ -108,7 +111,11 @@ mod tests {
         assert_eq!(record(open, 990, 850).flaws(), []);
         assert_eq!(record(open, 989, 850).flaws(), [Flaw::Slow]);
         assert_eq!(record(open, 1000, 851).flaws(), [Flaw::Busy]);
-        assert_eq!(record(None, 10, 1000).flaws(), [], "a closed loop takes what it can");
+        assert_eq!(
+            record(None, 10, 1000).flaws(),
+            [],
+            "a closed loop takes what it can"
+        );
         assert_eq!(record(None, 0, 0).flaws(), [Flaw::Silent]);
         let two = Record {
             threads: 2,

@@ -273,8 +273,9 @@ impl Stretch {
 
     /// Its length. Never nought, so that a single message keeps its pace.
     pub(crate) fn ns(self) -> f64 {
-        self.0
-            .map_or(1.0, |[first_ns, last_ns]| last_ns.saturating_sub(first_ns).max(1) as f64)
+        self.0.map_or(1.0, |[first_ns, last_ns]| {
+            last_ns.saturating_sub(first_ns).max(1) as f64
+        })
     }
 }
 
@@ -483,7 +484,11 @@ mod tests {
         assert_eq!((record.held.intended, record.held.answered), (3, 3));
         assert_eq!((record.response.count(), record.lag.count()), (3, 3));
         assert_eq!(record.held.pace(), 1.0);
-        assert!((record.in_flight - 100.0 / 300.0).abs() < 1e-9, "{}", record.in_flight);
+        assert!(
+            (record.in_flight - 100.0 / 300.0).abs() < 1e-9,
+            "{}",
+            record.in_flight
+        );
         assert!((record.in_flight_by_law - record.in_flight).abs() < 1e-9);
         assert_eq!(record.series.len(), 1);
     }
@@ -497,7 +502,10 @@ mod tests {
         recorder.gives_up(0, Some(0), 500);
         recorder.gives_up(100, None, 500);
         let record = recorder.finish(500, 0);
-        assert_eq!((record.unfinished, record.held.intended, record.held.answered), (2, 2, 0));
+        assert_eq!(
+            (record.unfinished, record.held.intended, record.held.answered),
+            (2, 2, 0)
+        );
         assert_eq!((record.response.count(), record.held.pace()), (2, 0.0));
     }
 
@@ -520,7 +528,11 @@ mod tests {
             }
         }
         let record = recorder.finish(3 * SECOND_NS - 1, 0);
-        let series: Vec<_> = record.series.iter().map(|s| (s.at_s, s.answered, s.most_ns)).collect();
+        let series: Vec<_> = record
+            .series
+            .iter()
+            .map(|s| (s.at_s, s.answered, s.most_ns))
+            .collect();
         assert_eq!(series, [(0, 2, Some(5)), (1, 0, None), (2, 3, Some(5))]);
         assert_eq!(seen.0, [2, 0, 3]);
     }

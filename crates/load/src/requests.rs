@@ -178,7 +178,13 @@ impl<E: Exchange> Requests<E> {
     /// # Panics
     ///
     /// If the rate is not above 0.
-    pub fn run(&mut self, pace: Pace, ramp: Ramp, most: u64, watch: &mut dyn Watch) -> Result<Record, LoadError> {
+    pub fn run(
+        &mut self,
+        pace: Pace,
+        ramp: Ramp,
+        most: u64,
+        watch: &mut dyn Watch,
+    ) -> Result<Record, LoadError> {
         // Sleeping to the microsecond: the default slack of 50 µs would be in every latency.
         let _ = set_current_timer_slack(NonZeroU64::new(1));
         let (start_ns, cpu_ns) = (monotonic_ns(), thread_cpu_ns());
@@ -350,7 +356,11 @@ impl<E: Exchange> Requests<E> {
         let oldest_ns = now_ns.saturating_sub(self.plan.timeout.as_nanos() as u64);
         for &connection in &self.members {
             let client = &mut self.clients[connection as usize];
-            if client.waiting.front().is_some_and(|waiting| waiting.sent_ns < oldest_ns) {
+            if client
+                .waiting
+                .front()
+                .is_some_and(|waiting| waiting.sent_ns < oldest_ns)
+            {
                 client.fail(
                     connection as usize,
                     now_ns,
@@ -620,7 +630,11 @@ impl Source {
     /// The next request that is due by now and has a connection.
     fn next(&mut self, now_ns: u64) -> Option<Due> {
         match self {
-            Self::Open { starts, room, free_ns } => {
+            Self::Open {
+                starts,
+                room,
+                free_ns,
+            } => {
                 let &connection = room.front()?;
                 let intended_ns = starts.next_if(|&at_ns| at_ns <= now_ns)?;
                 room.pop_front();

@@ -108,7 +108,10 @@ mod tests {
             tried.push(load.to_bits());
             load <= 1_000.0 || (load < 1_100.0 && !again)
         });
-        assert!(found.highest.is_some_and(|highest| highest <= 1_000.0), "{found:?}");
+        assert!(
+            found.highest.is_some_and(|highest| highest <= 1_000.0),
+            "{found:?}"
+        );
     }
 
     #[test]

@@ -74,7 +74,10 @@ impl FromStr for Slo {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        text.split(',').map(|part| part.trim().parse()).collect::<Result<_, _>>().map(Self)
+        text.split(',')
+            .map(|part| part.trim().parse())
+            .collect::<Result<_, _>>()
+            .map(Self)
     }
 }
 
@@ -89,9 +92,14 @@ impl FromStr for Condition {
         match what.trim() {
             "mean" => ns().map(Self::Mean),
             "errors" => {
-                let percent = under.trim().strip_suffix('%').and_then(|digits| number(digits.trim()));
+                let percent = under
+                    .trim()
+                    .strip_suffix('%')
+                    .and_then(|digits| number(digits.trim()));
                 let share = percent.ok_or_else(wrong)? / 100.0;
-                (share > 0.0 && share <= 1.0).then_some(Self::Errors(share)).ok_or_else(wrong)
+                (share > 0.0 && share <= 1.0)
+                    .then_some(Self::Errors(share))
+                    .ok_or_else(wrong)
             }
             quantile => {
                 let percent = quantile.strip_prefix('p').and_then(number).ok_or_else(wrong)?;
@@ -129,7 +137,9 @@ impl FromStr for Span {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || format!("`{text}` is no length of time up to a day, as 500us, 5ms, 10s, 2m or 1h are");
-        let unit_at = text.find(|c: char| c.is_alphabetic() || c == 'µ').unwrap_or(text.len());
+        let unit_at = text
+            .find(|c: char| c.is_alphabetic() || c == 'µ')
+            .unwrap_or(text.len());
         let (digits, unit) = text.split_at(unit_at);
         let per = match unit {
             "" => 1.0,
@@ -169,7 +179,17 @@ mod tests {
         for text in ["p99<5ms", "p99.9<250us,errors<1%", "mean<2s", "p50<1.5ms"] {
             assert_eq!(text.parse::<Slo>().unwrap().to_string(), text);
         }
-        for wrong in ["", "p99", "p100<5ms", "p99<5", "q<1ms", "errors<2", "errors<0%", "p99<-1ms", "p-1<1s"] {
+        for wrong in [
+            "",
+            "p99",
+            "p100<5ms",
+            "p99<5",
+            "q<1ms",
+            "errors<2",
+            "errors<0%",
+            "p99<-1ms",
+            "p-1<1s",
+        ] {
             let read = wrong.parse::<Slo>();
             // A bare number is seconds.
             assert!(read.is_err() || wrong == "p99<5", "{wrong}: {read:?}");

@@ -120,14 +120,21 @@ mod tests {
             panic!("one answer");
         };
         assert!(answer.last);
-        assert_eq!(answers(&mut Bytes::new(30), [&alphabet[..29]]).unwrap(), [], "not whole");
+        assert_eq!(
+            answers(&mut Bytes::new(30), [&alphabet[..29]]).unwrap(),
+            [],
+            "not whole"
+        );
     }
 
     #[test]
     fn other_bytes_are_changed_and_a_refusal_is_quoted() {
         let mut changed: Vec<u8> = (b'a'..=b'z').collect();
         changed[20] ^= 1;
-        assert_eq!(split_anywhere(&mut Bytes::kept(26), &changed)[0].worth, Worth::Changed);
+        assert_eq!(
+            split_anywhere(&mut Bytes::kept(26), &changed)[0].worth,
+            Worth::Changed
+        );
         let refused = answers(&mut Bytes::kept(26), [&b"refused: no\n"[..]]).unwrap_err();
         assert!(matches!(refused, CodecError::Complaint(_)));
         let foreign = answers(&mut Bytes::kept(26), [&b"HTTP/1.1 400 Bad Request\r\n"[..]]);

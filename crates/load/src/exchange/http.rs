@@ -56,11 +56,16 @@ impl HttpRequest {
             return Err(format!("`{}` is no method, as GET or POST are", self.method));
         }
         if !word(&self.path) || !self.path.starts_with('/') {
-            return Err(format!("`{}` is no path: it begins with / and has no space", self.path));
+            return Err(format!(
+                "`{}` is no path: it begins with / and has no space",
+                self.path
+            ));
         }
         for header in &self.headers {
             let name = header.split_once(':').map_or("", |(name, _)| name);
-            let printable = header.bytes().all(|byte| byte == b'\t' || (b' '..0x7f).contains(&byte));
+            let printable = header
+                .bytes()
+                .all(|byte| byte == b'\t' || (b' '..0x7f).contains(&byte));
             if !word(name) || !printable {
                 return Err(format!("`{header}` is no header, as `Accept: text/html` is"));
             }
@@ -370,6 +375,8 @@ impl Exchange for Http {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::super::conformance::{answers, split_anywhere};
     use super::*;
 
@@ -437,7 +444,10 @@ mod tests {
         ] {
             let text = String::from_utf8_lossy(bytes);
             let refused = answers(&mut http(), [bytes]);
-            assert!(matches!(refused, Err(CodecError::Foreign { .. })), "{text:?}: {refused:?}");
+            assert!(
+                matches!(refused, Err(CodecError::Foreign { .. })),
+                "{text:?}: {refused:?}"
+            );
         }
         let endless = [b"HTTP/1.1 200 OK\r\nX: ", &vec![b'x'; MOST_HEAD_BYTES][..]].concat();
         assert!(answers(&mut http(), [&endless[..]]).is_err());
@@ -474,12 +484,45 @@ mod tests {
     fn what_would_be_another_request_is_refused() {
         let get = || HttpRequest::get("here", "/");
         let refused = |request: HttpRequest| request.check().unwrap_err();
-        assert!(refused(HttpRequest { method: "get".to_owned(), ..get() }).contains("no method"));
+        assert!(
+            refused(HttpRequest {
+                method: "get".to_owned(),
+                ..get()
+            })
+            .contains("no method")
+        );
         assert!(refused(HttpRequest::get("here", "x")).contains("no path"));
         assert!(refused(HttpRequest::get("here", "/ HTTP/1.1\r\nX: y")).contains("no path"));
         for header in ["Accept", ": x", "A: b\r\nC: d"] {
             let headers = vec![header.to_owned()];
-            assert!(refused(HttpRequest { headers, ..get() }).contains("no header"), "{header:?}");
+            assert!(
+                refused(HttpRequest { headers, ..get() }).contains("no header"),
+                "{header:?}"
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_looks_like_http_says_the_same_however_it_is_cut(
+            words in prop::collection::vec(prop::sample::select(vec![
+                "HTTP/1.1 200 OK", "HTTP/1.1 404 X", "HTTP/1.0 200 OK", "HTTP/1.1 100 C", "HTTP/1.1 204 N", "\r\n", "\n",
+                "\r\n\r\n", "Content-Length: 5", "content-length: 0", "Transfer-Encoding: chunked", "Connection: close",
+                "5\r\nhello\r\n", "0\r\n\r\n", "hello", "A;x\r\n", "ff", ":", " ",
+            ]), 0..16),
+        ) {
+            let bytes = words.concat();
+            let whole = answers(&mut http(), [bytes.as_bytes()]);
+            let single = answers(&mut http(), bytes.as_bytes().chunks(1));
+            prop_assert_eq!(whole.is_ok(), single.is_ok());
+            if whole.is_ok() {
+                prop_assert_eq!(whole, single);
+            }
+        }
+
+        #[test]
+        fn any_bytes_end_in_answers_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = answers(&mut http(), [&bytes[..]]);
         }
     }
 }

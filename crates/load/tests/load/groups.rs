@@ -248,12 +248,30 @@ fn every_lie_is_counted_once_and_by_its_own_word() {
     for (lie, expected) in [
         (Lie::None, none),
         (Lie::Lose, Faults { lost: 1, ..none }),
-        (Lie::Double, Faults { duplicated: 9, ..none }),
+        (
+            Lie::Double,
+            Faults {
+                duplicated: 9,
+                ..none
+            },
+        ),
         // The message came late to all nine others, each of whom had heard a later one.
         (Lie::Delay, Faults { reordered: 9, ..none }),
         (Lie::Change, Faults { corrupted: 9, ..none }),
-        (Lie::Echo, Faults { misdelivered: 1, ..none }),
-        (Lie::Mislead, Faults { misdelivered: 10, ..none }),
+        (
+            Lie::Echo,
+            Faults {
+                misdelivered: 1,
+                ..none
+            },
+        ),
+        (
+            Lie::Mislead,
+            Faults {
+                misdelivered: 10,
+                ..none
+            },
+        ),
     ] {
         let record = counted(lie, closed(16));
         assert_eq!(record.faults, Some(expected), "{lie:?}");
@@ -271,9 +289,18 @@ fn a_connection_that_fails_ends_the_run_and_what_was_measured_is_kept() {
     let record = counted(Lie::Complain, closed(16));
     assert!(record.ended_early && record.answered > 0);
     assert_eq!(record.failures.of(Failure::Garbage), 1);
-    assert!(record.failures.said(Failure::Garbage).is_some_and(|said| said.contains("Slow Consumer")));
+    assert!(
+        record
+            .failures
+            .said(Failure::Garbage)
+            .is_some_and(|said| said.contains("Slow Consumer"))
+    );
     assert_eq!(record.flaws(), [Flaw::Ended]);
-    assert_eq!(record.faults, Some(Faults::default()), "nobody waited for what is missing");
+    assert_eq!(
+        record.faults,
+        Some(Faults::default()),
+        "nobody waited for what is missing"
+    );
 }
 
 #[test]
@@ -285,7 +312,10 @@ fn a_counted_run_keeps_its_rate_and_ends_by_its_bound() {
     };
     let record = counted(Lie::None, load);
     assert!((98..=100).contains(&record.sent), "{}", record.sent);
-    assert_eq!((record.held.intended, record.answered), (9 * record.sent, 9 * record.sent));
+    assert_eq!(
+        (record.held.intended, record.answered),
+        (9 * record.sent, 9 * record.sent)
+    );
     assert_eq!(record.response.count(), record.answered);
     assert_eq!(record.lag.count(), record.sent);
     assert_eq!(record.connects, 20);

@@ -82,7 +82,10 @@ fn run(exchange: impl Exchange, clients: Clients, pace: Pace) -> Record {
 /// What must be true of every run.
 fn adds_up(record: &Record) {
     let failed = record.failures.total();
-    assert_eq!(record.sent, record.answered + failed + (record.unfinished - never_sent(record)));
+    assert_eq!(
+        record.sent,
+        record.answered + failed + (record.unfinished - never_sent(record))
+    );
     let sum = |of: fn(&Second) -> u64| record.series.iter().map(of).sum::<u64>();
     assert_eq!(sum(|second| second.sent), record.sent);
     assert_eq!(sum(|second| second.answered), record.answered);
@@ -101,10 +104,19 @@ fn in_an_open_loop_all_that_was_to_start_is_answered() {
     let record = run(Echo::new(100), clients(at, 8, 1), open(1_000.0));
     // The last falls on the end.
     assert!((299..=300).contains(&record.sent), "{}", record.sent);
-    assert_eq!((record.answered, record.failures.total(), record.unfinished), (record.sent, 0, 0));
+    assert_eq!(
+        (record.answered, record.failures.total(), record.unfinished),
+        (record.sent, 0, 0)
+    );
     assert_eq!(record.held.intended, record.sent);
-    assert_eq!((record.response.count(), record.lag.count()), (record.sent, record.sent));
-    assert_eq!((record.bytes_in, record.bytes_out), (100 * record.sent, 100 * record.sent));
+    assert_eq!(
+        (record.response.count(), record.lag.count()),
+        (record.sent, record.sent)
+    );
+    assert_eq!(
+        (record.bytes_in, record.bytes_out),
+        (100 * record.sent, 100 * record.sent)
+    );
     adds_up(&record);
 }
 
@@ -169,7 +181,12 @@ fn a_request_may_have_a_connection_of_its_own() {
         let _ = (&client).write_all(&answer);
     });
     let record = run(Bytes::new(4_000), clients(at, 4, 1), open(200.0));
-    assert_eq!((record.answered, record.failures.total()), (record.sent, 0), "{:?}", record.failures);
+    assert_eq!(
+        (record.answered, record.failures.total()),
+        (record.sent, 0),
+        "{:?}",
+        record.failures
+    );
     assert_eq!(record.bytes_in, 4_000 * record.sent);
     // One was made beforehand.
     assert!(record.connects + 1 >= record.sent);
@@ -183,7 +200,12 @@ fn a_request_may_have_a_connection_of_its_own() {
         ..HttpRequest::get("here", "/")
     };
     let record = run(Http::new(&get), clients(http, 4, 1), open(200.0));
-    assert_eq!((record.answered, record.failures.total()), (record.sent, 0), "{:?}", record.failures);
+    assert_eq!(
+        (record.answered, record.failures.total()),
+        (record.sent, 0),
+        "{:?}",
+        record.failures
+    );
 }
 
 #[test]
@@ -205,9 +227,19 @@ fn a_changed_byte_is_found() {
 
 #[test]
 fn nobody_listening_is_said() {
-    let nobody = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+    let nobody = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        .unwrap()
+        .local_addr()
+        .unwrap();
     let refused = Requests::connect(Echo::new(1), clients(nobody, 3, 1)).unwrap_err();
-    assert!(matches!(refused, LoadError::Connects { made: 0, wanted: 3, .. }));
+    assert!(matches!(
+        refused,
+        LoadError::Connects {
+            made: 0,
+            wanted: 3,
+            ..
+        }
+    ));
     assert!(refused.to_string().contains("is the server started"), "{refused}");
 }
 
@@ -234,7 +266,11 @@ fn a_server_that_resets_closes_or_half_closes_is_counted_and_tried_again() {
         let record = run(Echo::new(50), clients(at, 2, 1), open(200.0));
         let failed = record.failures.total();
         assert!((1..=2).contains(&failed), "{:?}", record.failures);
-        assert!(record.failures.each().all(|(kind, _)| kinds.contains(&kind)), "{:?}", record.failures);
+        assert!(
+            record.failures.each().all(|(kind, _)| kinds.contains(&kind)),
+            "{:?}",
+            record.failures
+        );
         assert_eq!(record.answered, record.sent - failed);
         assert_eq!(record.connects, failed, "made anew");
         adds_up(&record);
@@ -253,7 +289,10 @@ fn a_server_that_hangs_costs_the_timeout_and_the_run_is_invalid() {
     assert_eq!(record.answered, 0);
     assert_eq!(record.flaws(), [Flaw::Silent]);
     // All that were to start, among them those that never had a connection, are in the percentiles.
-    assert_eq!(record.response.count(), record.failures.of(Failure::Timeout) + record.unfinished);
+    assert_eq!(
+        record.response.count(),
+        record.failures.of(Failure::Timeout) + record.unfinished
+    );
     assert_eq!(record.response.count(), record.held.intended);
     adds_up(&record);
 }
@@ -266,7 +305,9 @@ fn another_protocol_ends_the_run_at_once_and_garbage_later_is_counted() {
     });
     let get = HttpRequest::get("here", "/");
     let mut requests = Requests::connect(Http::new(&get), clients(greets, 2, 1)).unwrap();
-    let foreign = requests.run(open(100.0), Ramp::hold(SPAN), NO_BOUND, &mut ()).unwrap_err();
+    let foreign = requests
+        .run(open(100.0), Ramp::hold(SPAN), NO_BOUND, &mut ())
+        .unwrap_err();
     assert!(foreign.to_string().contains("220 mail.example"), "{foreign}");
     let later = server(|client, nth| {
         let mut input = BufReader::new(client.try_clone().unwrap());
@@ -293,7 +334,10 @@ fn another_protocol_ends_the_run_at_once_and_garbage_later_is_counted() {
     let record = run(Http::new(&get), clients(unasked, 1, 1), open(100.0));
     assert!(record.answered > 0);
     // The request after it may be lost with the connection.
-    assert!(record.connects > 0, "each answer that nobody asked for costs the connection");
+    assert!(
+        record.connects > 0,
+        "each answer that nobody asked for costs the connection"
+    );
 }
 
 #[test]
@@ -334,7 +378,11 @@ fn a_load_rises_and_falls_and_only_what_held_is_measured() {
         assert_eq!(record.response.count(), record.held.intended);
         assert_eq!(record.answered, record.sent);
         if pace.rate().is_some() {
-            assert!((149..=151).contains(&record.held.intended), "{}", record.held.intended);
+            assert!(
+                (149..=151).contains(&record.held.intended),
+                "{}",
+                record.held.intended
+            );
             assert!((298..=300).contains(&record.sent), "{}", record.sent);
         }
         adds_up(&record);

@@ -171,13 +171,20 @@ impl Load<'_> {
         let mut parts: Vec<String> = match search {
             // Of a search the runs that failed are no result.
             Some(search) => {
-                let highest = runs.iter().rev().find(|run| run.record.held.rate == search.highest);
+                let highest = runs
+                    .iter()
+                    .rev()
+                    .find(|run| run.record.held.rate == search.highest);
                 highest.map(RunDone::text).into_iter().collect()
             }
             None => runs.iter().map(RunDone::text).collect(),
         };
         if let Some(search) = search {
-            let slo = self.options.slo.as_ref().map_or_else(String::new, ToString::to_string);
+            let slo = self
+                .options
+                .slo
+                .as_ref()
+                .map_or_else(String::new, ToString::to_string);
             let failed = search.failed.map_or_else(String::new, |rate| {
                 format!("; the lowest that did not: {}", per_second(rate))
             });

@@ -133,7 +133,12 @@ pub struct LoadOptions {
     #[arg(long, value_name = "TIME", default_value = "10s")]
     pub timeout: Span,
     /// One run after the other: rates in an open loop, else numbers of connections
-    #[arg(long, value_name = "N,N,…", value_delimiter = ',', conflicts_with = "find_max")]
+    #[arg(
+        long,
+        value_name = "N,N,…",
+        value_delimiter = ',',
+        conflicts_with = "find_max"
+    )]
     pub steps: Vec<Rate>,
     /// Find the highest rate that meets --slo: doubling, bisection, three confirmations
     #[arg(long, requires = "slo")]
@@ -196,9 +201,18 @@ impl LoadOptions {
             self.kind == Loop::Closed || self.think.is_none(),
             "--think goes with --loop closed"
         );
-        ensure!(is_open || !self.find_max, "--find-max searches a rate, so it goes with --loop open");
-        ensure!(!self.duration.0.is_zero(), "--duration 0 measures nothing; say e.g. --duration 10s");
-        ensure!(!self.timeout.0.is_zero(), "--timeout 0 gives no answer a chance; say e.g. --timeout 10s");
+        ensure!(
+            is_open || !self.find_max,
+            "--find-max searches a rate, so it goes with --loop open"
+        );
+        ensure!(
+            !self.duration.0.is_zero(),
+            "--duration 0 measures nothing; say e.g. --duration 10s"
+        );
+        ensure!(
+            !self.timeout.0.is_zero(),
+            "--timeout 0 gives no answer a chance; say e.g. --timeout 10s"
+        );
         let http = self.protocol == Speaks::Http;
         let only = |given: bool, flag: &str, of: &str| -> Result<()> {
             ensure!(!given, "{flag} goes with {of}, not with {name}");
@@ -210,13 +224,25 @@ impl LoadOptions {
         only(http && self.payload.is_some(), "--payload", "the other protocols")?;
         let closes = matches!(self.protocol, Speaks::Http | Speaks::Bytes);
         only(!closes && self.close, "--close", "http and bytes")?;
-        only(self.protocol != Speaks::Groups && self.own_echo, "--own-echo", "groups")?;
+        only(
+            self.protocol != Speaks::Groups && self.own_echo,
+            "--own-echo",
+            "groups",
+        )?;
         if self.close && self.pipeline.get() > 1 {
             bail!("--close has a connection for each request: nothing can be pipelined on it");
         }
         if self.protocol.is_group() {
-            only(self.kind == Loop::Closed, "--loop closed", "http, bytes and echo (try --loop fast)")?;
-            only(self.ramp() != Ramp::hold(self.duration.0), "--ramp-up or --ramp-down", "http, bytes and echo")?;
+            only(
+                self.kind == Loop::Closed,
+                "--loop closed",
+                "http, bytes and echo (try --loop fast)",
+            )?;
+            only(
+                self.ramp() != Ramp::hold(self.duration.0),
+                "--ramp-up or --ramp-down",
+                "http, bytes and echo",
+            )?;
         }
         if !is_open {
             for Rate(step) in &self.steps {

@@ -7,9 +7,10 @@ use threadgauge_load::{Flaw, Latency, Record, Second, Slo};
 use threadgauge_results::units::{count, figure, percent};
 
 /// The quantiles that are shown, each with its name.
-const QUANTILES: [(f64, &str); 5] = [
+const QUANTILES: [(f64, &str); 6] = [
     (0.5, "p50"),
     (0.9, "p90"),
+    (0.95, "p95"),
     (0.99, "p99"),
     (0.999, "p99.9"),
     (0.9999, "p99.99"),
@@ -69,7 +70,14 @@ impl Done {
         };
         let many = |number: u64| count(number as usize);
         row("connections", count(self.connections));
-        row(sent, format!("{} in {}", many(record.sent), seconds(record.elapsed.as_secs_f64())));
+        row(
+            sent,
+            format!(
+                "{} in {}",
+                many(record.sent),
+                seconds(record.elapsed.as_secs_f64())
+            ),
+        );
         let of_rate = record.held.rate.map_or_else(String::new, |rate| {
             format!(
                 ", {} of the {} asked for",
@@ -79,13 +87,20 @@ impl Done {
         });
         row(
             answered,
-            format!("{}, {}{of_rate}", many(record.answered), per_second(record.held.achieved())),
+            format!(
+                "{}, {}{of_rate}",
+                many(record.answered),
+                per_second(record.held.achieved())
+            ),
         );
         let failures: Vec<String> = record
             .failures
             .each()
             .map(|(kind, number)| {
-                let said = record.failures.said(kind).map_or_else(String::new, |said| format!(" ({said})"));
+                let said = record
+                    .failures
+                    .said(kind)
+                    .map_or_else(String::new, |said| format!(" ({said})"));
                 format!("{} {}{said}", many(number), kind.name().replace('_', " "))
             })
             .collect();
@@ -101,25 +116,45 @@ impl Done {
             row("statuses", statuses.join(", "));
         }
         if record.unfinished > 0 {
-            row("unfinished", format!("{}: a percentile that they reach is at least that", many(record.unfinished)));
+            row(
+                "unfinished",
+                format!(
+                    "{}: a percentile that they reach is at least that",
+                    many(record.unfinished)
+                ),
+            );
         }
         if let Some(faults) = record.faults {
-            let each = faults.each().map(|(name, number)| format!("{} {name}", many(number)));
+            let each = faults
+                .each()
+                .map(|(name, number)| format!("{} {name}", many(number)));
             row("checked", each.join(", "));
         }
         let open = record.held.rate.is_some();
         if open {
-            row("response time", format!("{} · from the intended start", quantiles(&record.response)));
+            row(
+                "response time",
+                format!("{} · from the intended start", quantiles(&record.response)),
+            );
         }
         if let Some(last) = &record.last {
-            row("to the last", format!("{} · until all of a group have it", quantiles(last)));
+            row(
+                "to the last",
+                format!("{} · until all of a group have it", quantiles(last)),
+            );
         }
-        row("service time", format!("{} · from sending", quantiles(&record.service)));
+        row(
+            "service time",
+            format!("{} · from sending", quantiles(&record.service)),
+        );
         if open {
             row("own lag", quantiles(&record.lag));
         }
         if record.waited > 0 {
-            row("waited", format!("{} found no free connection at their start", many(record.waited)));
+            row(
+                "waited",
+                format!("{} found no free connection at their start", many(record.waited)),
+            );
         }
         row(
             "generator",
@@ -149,7 +184,10 @@ impl Done {
             row("INVALID", flaw.to_string());
         }
         if !self.is_right() {
-            row("WRONG", "the server did not deliver what it must: see above".to_owned());
+            row(
+                "WRONG",
+                "the server did not deliver what it must: see above".to_owned(),
+            );
         }
         if let Some(broken) = &self.broken {
             row("NOT MET", broken.clone());
@@ -176,7 +214,8 @@ impl Done {
             .collect();
         let faults = record.faults.map(|faults| -> Map<String, Value> {
             let each = faults.each().into_iter();
-            each.map(|(name, number)| (name.to_owned(), number.into())).collect()
+            each.map(|(name, number)| (name.to_owned(), number.into()))
+                .collect()
         });
         let flaws: Vec<Value> = self
             .flaws()
@@ -243,7 +282,9 @@ fn quantiles(latency: &Latency) -> String {
         .iter()
         .filter_map(|&(q, name)| Some(format!("{name} {}", figure(latency.ns(q)? as f64, None, "ns"))))
         .collect();
-    let most = latency.most_ns().map(|ns| format!("longest {}", figure(ns as f64, None, "ns")));
+    let most = latency
+        .most_ns()
+        .map(|ns| format!("longest {}", figure(ns as f64, None, "ns")));
     let all: Vec<String> = shown.into_iter().chain(most).collect();
     match all.is_empty() {
         true => "none".to_owned(),

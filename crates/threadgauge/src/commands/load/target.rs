@@ -61,7 +61,10 @@ fn address(host: &str, is_url: bool) -> Result<SocketAddr> {
         return Ok((Ipv4Addr::LOCALHOST, port).into());
     }
     let has_port = host.parse::<SocketAddr>().is_ok()
-        || host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok()) && !host.ends_with(']');
+        || host
+            .rsplit_once(':')
+            .is_some_and(|(_, port)| port.parse::<u16>().is_ok())
+            && !host.ends_with(']');
     let full = match has_port {
         true => host.to_owned(),
         false if is_url => format!("{host}:80"),
@@ -84,7 +87,10 @@ mod tests {
         let here = |host: &str, path: &str| ("127.0.0.1:8080".to_owned(), host.to_owned(), path.to_owned());
         assert_eq!(read("8080"), here("127.0.0.1:8080", "/"));
         assert_eq!(read("127.0.0.1:8080"), here("127.0.0.1:8080", "/"));
-        assert_eq!(read("http://127.0.0.1:8080/a/b?c"), here("127.0.0.1:8080", "/a/b?c"));
+        assert_eq!(
+            read("http://127.0.0.1:8080/a/b?c"),
+            here("127.0.0.1:8080", "/a/b?c")
+        );
         assert_eq!(read("http://127.0.0.1:8080?c"), here("127.0.0.1:8080", "/?c"));
         assert_eq!(read("http://127.0.0.1").0, "127.0.0.1:80");
         assert_eq!(read("[::1]:80").0, "[::1]:80");
@@ -95,12 +101,21 @@ mod tests {
     fn another_host_needs_a_word() {
         let refused = Target::read("192.0.2.1:80", false).unwrap_err().to_string();
         assert!(refused.contains("--yes-i-may-load-this-host"), "{refused}");
-        assert_eq!(Target::read("192.0.2.1:80", true).unwrap().address.to_string(), "192.0.2.1:80");
+        assert_eq!(
+            Target::read("192.0.2.1:80", true).unwrap().address.to_string(),
+            "192.0.2.1:80"
+        );
     }
 
     #[test]
     fn what_is_no_target_says_what_is() {
-        for text in ["localhost", "", "127.0.0.1:x", "https://127.0.0.1/", "127.0.0.1:99999"] {
+        for text in [
+            "localhost",
+            "",
+            "127.0.0.1:x",
+            "https://127.0.0.1/",
+            "127.0.0.1:99999",
+        ] {
             let refused = Target::read(text, true).unwrap_err();
             assert!(!format!("{refused:#}").is_empty(), "{text}");
         }
