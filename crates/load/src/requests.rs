@@ -14,6 +14,7 @@ use rustix::thread::set_current_timer_slack;
 use threadgauge_machine::clock::{monotonic_ns, thread_cpu_ns};
 
 use crate::arrivals::{Arrivals, Ramp, Schedule};
+use crate::codec::CodecError;
 use crate::crowd::{Crowd, Told};
 use crate::error::LoadError;
 use crate::exchange::{Answer, Exchange, Worth};
@@ -320,7 +321,17 @@ impl<E: Exchange> Requests<E> {
                             }
                             Ok(used)
                         }
-                        Err(source) if !*answered_once => Err(LoadError::Codec { connection, source }),
+                        Err(source) if !*answered_once => Err(LoadError::Codec {
+                            connection,
+                            source: match source {
+                                // A server that speaks first speaks something else.
+                                CodecError::Unasked(bytes) => CodecError::Foreign {
+                                    protocol: exchange.name(),
+                                    bytes,
+                                },
+                                other => other,
+                            },
+                        }),
                         Err(source) => {
                             recorder.record.failures.quote(Failure::Garbage, source);
                             client.fail(connection, now_ns, Failure::Garbage, recorder, freed);
@@ -427,14 +438,14 @@ impl<R: Default> Client<R> {
         exchange: &mut E,
         input: &[u8],
         mut answered: impl FnMut(Waiting, Answer),
-    ) -> Result<usize, crate::CodecError> {
+    ) -> Result<usize, CodecError> {
         let mut used = 0;
         while used < input.len() {
             if self.is_broken {
                 return Ok(input.len());
             }
             if self.waiting.is_empty() {
-                return Err(crate::CodecError::unasked(&input[used..]));
+                return Err(CodecError::unasked(&input[used..]));
             }
             let read = exchange.read(connection, self.answered, &mut self.reading, &input[used..])?;
             used += read.bytes;
