@@ -119,7 +119,7 @@ static inline struct unit *start_all(enum kind kind, uint64_t count, void (*body
             refuse(i + 1, error);
     }
     while (atomic_load(&at->here) < count)
-        usleep(200);
+        wait_while_starting();
     open_gate(&at->closed);
     return units;
 }

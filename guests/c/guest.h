@@ -142,6 +142,15 @@ static inline void wait_for(pid_t child)
         fail("a child ended with exit code %d", WEXITSTATUS(status));
 }
 
+/* Sleeps a little, for whoever waits until all units have started. A child that has ended instead never will. */
+static inline void wait_while_starting(void)
+{
+    siginfo_t ended = {0};
+    usleep(200);
+    if (waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid != 0)
+        wait_for(ended.si_pid);
+}
+
 static inline uint64_t ns_of(struct timeval time)
 {
     return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_usec * 1000u;

@@ -160,7 +160,7 @@ static uint64_t make(const struct kind *kind, union unit *units, uint64_t count,
             refuse(made + 1, error);
     }
     while (atomic_load_explicit(&shared->here, memory_order_acquire) < made)
-        usleep(1000);
+        wait_while_starting();
     return made;
 }
 

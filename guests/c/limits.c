@@ -9,7 +9,7 @@
  * made, as source 003's program does. recursion: a thread calls itself until its stack is used up; `depth` is its
  * number of calls.
  *
- * `ended_well` of them ended with 0, `segfaults` by SIGSEGV.
+ * `ended_well` of them ended with 0, `segfaults` by SIGSEGV, and the unchecked had `made` threads together.
  */
 
 #include "guest.h"
@@ -18,6 +18,8 @@
 static struct {
     /* What threads wait at until all were tried. */
     _Atomic uint32_t closed;
+    /* Threads that were made, in all trials: the trial itself does not look. */
+    volatile uint64_t made;
     volatile uint64_t depth;
 } *shared;
 
@@ -35,7 +37,7 @@ static void start_and_join(uint64_t count)
     if (threads == NULL)
         _exit(1);
     for (uint64_t i = 0; i < count; i++)
-        pthread_create(&threads[i], &attributes, wait_here, NULL);
+        shared->made += pthread_create(&threads[i], &attributes, wait_here, NULL) == 0;
     open_gate(&shared->closed);
     for (uint64_t i = 0; i < count; i++)
         pthread_join(threads[i], NULL);
@@ -98,10 +100,13 @@ int main(int argc, char **argv)
         while (waitpid(child, &status, 0) < 0)
             if (errno != EINTR)
                 fail("waiting for a trial: %s", strerror(errno));
+        if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+            fail("a trial was ended by signal %d", SIGKILL);
         ended_well += status == 0;
         segfaults += WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV;
     }
-    printf("done trials=%llu ended_well=%llu segfaults=%llu depth=%llu\n", (unsigned long long)trials,
-           (unsigned long long)ended_well, (unsigned long long)segfaults, (unsigned long long)shared->depth);
+    printf("done trials=%llu ended_well=%llu segfaults=%llu made=%llu depth=%llu\n", (unsigned long long)trials,
+           (unsigned long long)ended_well, (unsigned long long)segfaults, (unsigned long long)shared->made,
+           (unsigned long long)shared->depth);
     return 0;
 }

@@ -549,7 +549,8 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
                 1
             };
             // Relaxed: it was put down, if it was, before `pulling` was set, and the lock was between.
-            if missing > 1 && !self.watched.load(Ordering::Relaxed) {
+            let may_wait = there + missing > 1;
+            if may_wait && !self.watched.load(Ordering::Relaxed) {
                 self.watched.store(true, Ordering::Relaxed);
                 self.nudge();
             }
@@ -747,5 +748,68 @@ impl<I: Iterator, W> Drop for Alone<'_, '_, I, W> {
         if self.next > self.first {
             source.most_running = source.most_running.max(1);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroUsize;
+    use std::sync::atomic::AtomicUsize;
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::ConcurrentExecution;
+
+    fn until(condition: impl Fn() -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !condition() {
+            assert!(Instant::now() < deadline, "waited in vain");
+            thread::yield_now();
+        }
+    }
+
+    /// After a relief pulls are of one object; what lies in the stock may wait for such a pull as well.
+    #[test]
+    fn the_caller_looks_after_a_pull_of_one_if_objects_are_there() {
+        let settings = ConcurrentExecution::new(NonZeroUsize::MIN).settings_of_a_call();
+        let (asked, may_go_on) = (AtomicUsize::new(0), AtomicUsize::new(3));
+        let objects = (0..8).inspect(|&i| {
+            asked.store(i, Ordering::SeqCst);
+            until(|| i < may_go_on.load(Ordering::SeqCst));
+        });
+        let is_asked_for = |i| until(|| asked.load(Ordering::SeqCst) == i);
+        let shared = Shared::new(objects, &(), &settings, Instant::now());
+        let claim = |who, want, claimed: &mut Claimed<usize>, held: &mut bool| {
+            shared.claim(who, held, want, claimed, |_| ())
+        };
+        thread::scope(|scope| {
+            let (mut seen, mut held, mut claimed) = (None, false, Claimed::default());
+            let worker = scope.spawn(|| {
+                let (mut held, mut claimed) = (false, Claimed::default());
+                let claim = claim(Who::Worker(0), 5, &mut claimed, &mut held);
+                (claim, held, claimed)
+            });
+            is_asked_for(3);
+            assert!(shared.is_watched());
+            assert_eq!(shared.relieve(&mut seen), None);
+            assert_eq!(shared.relieve(&mut seen), Some(None));
+            assert_eq!(claim(Who::Helping, 1, &mut claimed, &mut held), Claim::Got);
+            may_go_on.store(4, Ordering::SeqCst);
+            let (got, mut their_held, mut theirs) = worker.join().unwrap();
+            assert_eq!(got, Claim::Wait);
+            // Nobody pulls: this puts the watch down, and the worker's turn has come.
+            assert_eq!(shared.relieve(&mut seen), None);
+            assert!(!shared.is_watched());
+            assert_eq!(shared.give_permit_back(), Some(0));
+            let worker = scope.spawn(move || claim(Who::Worker(0), 5, &mut theirs, &mut their_held));
+            is_asked_for(4);
+            assert!(
+                shared.is_watched(),
+                "three objects wait for the pull of the fourth"
+            );
+            may_go_on.store(usize::MAX, Ordering::SeqCst);
+            assert_eq!(worker.join().unwrap(), Claim::Got);
+        });
     }
 }

@@ -44,6 +44,7 @@ mod tests {
 
     use threadgauge_lab::claim::Test;
     use threadgauge_lab::experiment::Experiment;
+    use threadgauge_lab::grid::{Plan, PlannedCase};
     use threadgauge_lab::testing;
     use threadgauge_lab::view::View;
     use threadgauge_machine::CpuList;
@@ -126,6 +127,27 @@ mod tests {
         assert!(first <= 225.0, "{first} s");
         for e in CATALOGUE.iter().filter(|e| !e.first_run) {
             assert!(budget(e) <= 25.0, "{} has {} s", e.id, budget(e));
+        }
+    }
+
+    #[test]
+    fn every_experiment_plans_each_case_once_and_none_that_it_refuses() {
+        for experiment in CATALOGUE.iter() {
+            for (profile, cpus) in [Profile::Quick, Profile::Standard, Profile::Paper]
+                .into_iter()
+                .flat_map(|profile| [1, 2, 4].map(|cpus| (profile, cpus)))
+            {
+                // A plan asserts that its experiment would not refuse what is in it.
+                let Plan { cases, reference, .. } = (experiment.plan)(&testing::site(profile, cpus));
+                let ids: BTreeSet<String> = cases.iter().map(|c| c.params.to_string()).collect();
+                let which = format!("`{}` in {} on {cpus} CPUs", experiment.id, profile.name());
+                assert_eq!(ids.len(), cases.len(), "{which} plans a case twice");
+                let has_reference = cases.iter().any(|c| c.params.matches(&reference));
+                assert!(has_reference, "{which} does not plan its reference {reference}");
+                let lacks = |c: &&PlannedCase| c.skip.as_ref().is_some_and(|lack| lack.of != Need::Program);
+                let skipped = cases.iter().find(lacks);
+                assert!(cpus < 4 || skipped.is_none(), "{which}: {skipped:?}");
+            }
         }
     }
 

@@ -132,7 +132,11 @@ impl Guest {
             );
             return Err(CaseError::Failed(says));
         }
-        let figures = told?;
+        let ended_by = status.signal().filter(|_| said.is_empty());
+        let figures = told.map_err(|error| match ended_by {
+            Some(signal) => CaseError::Failed(format!("the program in C was ended by signal {signal}")),
+            None => error,
+        })?;
         if !status.success() || !more.is_empty() {
             let says = format!("the program in C ended with {status} after its answer, and said {more:?}");
             return Err(CaseError::Failed(says));
@@ -260,10 +264,20 @@ fn read<F: Figures>(text: &str) -> Result<F, String> {
     }
 }
 
+/// The core files in the folder that tests run in: a program that crashes on purpose leaves none.
+#[cfg(test)]
+pub(crate) fn core_files() -> Vec<String> {
+    let files = std::fs::read_dir(".").expect("a test may read the folder it runs in");
+    let names = files.filter_map(|file| file.ok()?.file_name().into_string().ok());
+    names.filter(|name| name.starts_with("core")).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::channels::{RING, WAKE};
+    use crate::channels::{HANDOVER, RING, WAKE};
+    use crate::footprint::IDLE;
+    use crate::limits::LIMITS;
     use std::process::Child;
     use std::time::Instant;
     use threadgauge_lab::testing;
@@ -353,6 +367,7 @@ mod tests {
             ("echo done wall_ns=1 made=2; exit 3", "exit status: 3"),
             ("echo done wall_ns=1 made=2; echo more", "said \"more\\n\""),
             ("kill -ALRM $$", "took longer than 9 s"),
+            ("kill -KILL $$", "the program in C was ended by signal 9"),
             (
                 "echo refused unit=5 errno=1; exec sleep 600",
                 "process by fork 5 was refused: Operation not permitted",
@@ -379,13 +394,53 @@ mod tests {
         let program = guest.load().unwrap();
         let mut guest = command(&program);
         guest.args(arguments.split(' '));
-        guest.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap()
+        guest.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap()
     }
 
     /// Units by fork, many at once or beside others that compute, with so many seconds for all.
     fn many([alive, busy]: [&str; 2], deadline_s: &str) -> Child {
         let arguments = format!("fork 1000000000 {alive} {busy} 0 0 1000000000000 0 {deadline_s}");
         started(&UNITS, &arguments)
+    }
+
+    /// The children of a program that still is there.
+    fn children(guest: &Child) -> Vec<String> {
+        let listed = format!("/proc/{0}/task/{0}/children", guest.id());
+        let text = std::fs::read_to_string(listed).unwrap_or_default();
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_program_says_that_a_unit_was_killed() {
+        for (guest, arguments) in [
+            (RING, "process pipe 8 0 to-other - 1000 60000000000 60"),
+            (WAKE, "process epoll 8 all 100000000 0 - 60"),
+            (HANDOVER, "process pipe 64 1 - 1000 60000000000 60"),
+            (IDLE, "process 3000 8192 0 60"),
+            // Each trial is one process: one after the other.
+            (LIMITS, "unchecked 1000 64 0 1000000 60"),
+            (UNITS, "fork 1000000000 300 0 0 0 1000000000000 0 60"),
+        ] {
+            let mut guest = started(&guest, arguments);
+            let mut answer = String::new();
+            let mut said = guest.stdout.take().unwrap();
+            std::thread::scope(|scope| {
+                let told = scope.spawn(|| said.read_to_string(&mut answer));
+                while !told.is_finished() {
+                    // The first alone: others may follow it.
+                    if let Some(unit) = children(&guest).first() {
+                        let unit = rustix::process::Pid::from_raw(unit.parse().unwrap()).unwrap();
+                        let _ = rustix::process::kill_process(unit, rustix::process::Signal::KILL);
+                    }
+                    std::thread::yield_now();
+                }
+            });
+            guest.wait().unwrap();
+            assert!(
+                answer.ends_with("was ended by signal 9\n"),
+                "{guest:?} said {answer:?}"
+            );
+        }
     }
 
     #[test]
@@ -401,23 +456,21 @@ mod tests {
             wake,
         ];
         for mut guest in of_each {
-            let listed = format!("/proc/{0}/task/{0}/children", guest.id());
-            let mut children = Vec::new();
-            while children.len() < 3 {
-                let text = std::fs::read_to_string(&listed).unwrap();
-                children = text.split_whitespace().map(str::to_owned).collect();
+            let mut units = Vec::new();
+            while units.len() < 3 {
+                units = children(&guest);
             }
             guest.kill().unwrap();
             guest.wait().unwrap();
             // Ended, or waiting for whoever adopts it to notice.
-            let running = |child: &String| {
-                let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+            let running = |unit: &String| {
+                let stat = std::fs::read_to_string(format!("/proc/{unit}/stat")).unwrap_or_default();
                 stat.rsplit_once(") ")
                     .is_some_and(|(_, rest)| !rest.starts_with('Z'))
             };
             let deadline = Instant::now() + Duration::from_secs(60);
-            while children.iter().any(running) {
-                assert!(Instant::now() < deadline, "{guest:?} left {children:?}");
+            while units.iter().any(running) {
+                assert!(Instant::now() < deadline, "{guest:?} left {units:?}");
                 std::thread::yield_now();
             }
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use crate::codec::CodecError;
-use crate::ledger::WrongDelivery;
+use crate::groups::Tally;
 use crate::record::Failure;
 
 /// A run that failed. What it had measured until then is not to be believed.
@@ -52,26 +52,9 @@ pub enum LoadError {
         /// What it says.
         source: CodecError,
     },
-    /// A delivery is not the one that must come next.
-    #[error(transparent)]
-    Wrong(#[from] WrongDelivery),
-    /// Deliveries are missing, and nothing comes any more.
-    #[error(
-        "nothing came for {silence:?} although {on_the_way} deliveries are missing; the first: connection {connection} \
-         expects message {number} of connection {sender}"
-    )]
-    Lost {
-        /// How long was waited.
-        silence: Duration,
-        /// How many.
-        on_the_way: u64,
-        /// Who should have received.
-        connection: usize,
-        /// Whose message.
-        sender: usize,
-        /// Its number.
-        number: u64,
-    },
+    /// Deliveries were not as they must be.
+    #[error("beside {} deliveries as they must be: {}", .0.deliveries, .0.faults)]
+    Faulty(Box<Tally>),
     /// A connection was not greeted.
     #[error("the server did not answer the greeting of {0} connections within {1:?}")]
     NotGreeted(usize, Duration),
@@ -89,8 +72,8 @@ impl LoadError {
             }
             Self::Closed(_) => Failure::Closed,
             Self::Codec { .. } => Failure::Garbage,
-            Self::Wrong(_) => Failure::Changed,
-            Self::Lost { .. } | Self::NotGreeted(..) => Failure::Timeout,
+            Self::Faulty(_) => Failure::Changed,
+            Self::NotGreeted(..) => Failure::Timeout,
             Self::Wait(_) => Failure::NoConnection,
         }
     }

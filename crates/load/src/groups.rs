@@ -11,17 +11,18 @@ use crate::arrivals::{Arrivals, Ramp, Schedule};
 use crate::codec::{Codec, Event};
 use crate::crowd::Crowd;
 use crate::error::LoadError;
+use crate::faults::{FaultKind, Faults};
 use crate::latency::Latency;
-use crate::ledger::{Heard, Ledger};
+use crate::ledger::{Heard, Ledger, Times};
 use crate::proof::{BUSIEST, Flaw, LEAST_PACE};
 use crate::record::{Record, Recorder, Stretch, Watch};
 
 /// Between two attempts to send what sockets did not take.
 const CLOGGED: Duration = Duration::from_millis(1);
-/// The longest wait without a look at whether to go on.
-const LOOK: Duration = Duration::from_millis(100);
 /// Connections that are made before they are greeted: fewer than any server lets wait.
 const STEP: usize = 64;
+/// The longest wait without a look at whether to go on.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Who is there, and what they send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +33,8 @@ pub struct Plan {
     pub group_size: usize,
     /// Of a message, without what the protocol adds.
     pub payload_bytes: usize,
-    /// A server that sends nothing for so long, although something is missing, has lost it.
+    /// What does not come within this time of being sent is lost. A server that sends nothing at all for so long,
+    /// although something is missing, ends the run.
     pub patience: Duration,
 }
 
@@ -60,14 +62,21 @@ pub enum Load {
 pub struct Tally {
     /// Messages sent.
     pub messages: u64,
-    /// Deliveries received, each checked.
+    /// Deliveries received, each checked and as it must be.
     pub deliveries: u64,
+    /// Those that were not.
+    pub faults: Faults,
     /// From the first message until the last delivery.
     pub elapsed: Duration,
     /// CPU time of the driver, which is the calling thread.
     pub cpu: Duration,
     /// Of deliveries, from the intended start of their message; empty in a closed loop, which has none.
     pub latency: Latency,
+    /// Of deliveries, from when their message was sent: without the time that it waited for the driver. Empty in a
+    /// closed loop.
+    pub service: Latency,
+    /// Of messages, from their intended start until the last of their group has them.
+    pub last: Latency,
     /// How late messages were sent, after their intended start; empty in a closed loop.
     pub lateness: Latency,
     /// How fast deliveries came over how fast they were to come, each from the first to the last: under 1 where the
@@ -108,39 +117,47 @@ pub struct Groups {
     answers: Vec<(usize, &'static [u8])>,
     /// When something came last, or was first to come.
     heard_ns: u64,
-    faults: Wrong,
+    /// When to look next for messages that are overdue.
+    look_ns: u64,
 }
 
-/// What becomes of a run in which a delivery is not as it must be.
+/// How a span of talking ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wrong {
-    EndsTheRun,
-    IsCounted,
+enum Ended {
+    /// All was said.
+    All,
+    /// It was told to end, or the server went silent.
+    Early,
 }
 
 /// Who writes down what is said and heard.
 trait Scribe {
     /// A message went out.
-    fn speaks(&mut self, intended_ns: u64, now_ns: u64, bytes: usize, copies: u64);
+    fn speaks(&mut self, times: Times, bytes: usize, copies: u64);
     /// A delivery came.
     fn hears(&mut self, heard: Heard);
     /// So many bytes came.
     fn receives(&mut self, _bytes: usize) {}
-    /// Whether to go on.
-    fn goes_on(&mut self, _now_ns: u64) -> bool {
+    /// Whether to go on, with so many deliveries on their way.
+    fn goes_on(&mut self, _now_ns: u64, _on_the_way: u64) -> bool {
         true
     }
 }
 
-/// Counts messages: in a closed loop no clock is looked at for a delivery.
+/// Of a closed loop: only of a message's last delivery a clock is looked at.
 struct Counting<'a>(&'a mut Tally);
 
 impl Scribe for Counting<'_> {
-    fn speaks(&mut self, _: u64, _: u64, _: usize, _: u64) {
+    fn speaks(&mut self, _: Times, _: usize, _: u64) {
         self.0.messages += 1;
     }
 
-    fn hears(&mut self, _: Heard) {}
+    fn hears(&mut self, heard: Heard) {
+        if heard.by_all {
+            let took_ns = monotonic_ns().saturating_sub(heard.times.intended_ns);
+            self.0.last.record(took_ns);
+        }
+    }
 }
 
 /// Counts and times.
@@ -151,18 +168,23 @@ struct Timing<'a> {
 }
 
 impl Scribe for Timing<'_> {
-    fn speaks(&mut self, intended_ns: u64, now_ns: u64, _: usize, _: u64) {
+    fn speaks(&mut self, times: Times, _: usize, _: u64) {
         self.tally.messages += 1;
-        self.tally.lateness.record(now_ns - intended_ns);
-        self.intended.reach(intended_ns);
+        self.tally.lateness.record(times.sent_ns - times.intended_ns);
+        self.intended.reach(times.intended_ns);
     }
 
     fn hears(&mut self, heard: Heard) {
         // One look at the clock a turn would call early what came while a turn went on; one a delivery is cheap.
         let now_ns = monotonic_ns();
+        let took_ns = now_ns.saturating_sub(heard.times.intended_ns);
+        self.tally.latency.record(took_ns);
         self.tally
-            .latency
-            .record(now_ns.saturating_sub(heard.intended_ns));
+            .service
+            .record(now_ns.saturating_sub(heard.times.sent_ns));
+        if heard.by_all {
+            self.tally.last.record(took_ns);
+        }
         self.delivered.reach(now_ns);
     }
 }
@@ -177,12 +199,12 @@ struct Keeping<'r, 'w> {
 }
 
 impl Scribe for Keeping<'_, '_> {
-    fn speaks(&mut self, intended_ns: u64, now_ns: u64, bytes: usize, copies: u64) {
+    fn speaks(&mut self, times: Times, bytes: usize, copies: u64) {
         if !std::mem::replace(&mut self.spoke, true) {
-            self.recorder.advance(now_ns);
+            self.recorder.advance(times.sent_ns);
         }
-        let lag_ns = now_ns.saturating_sub(intended_ns);
-        self.recorder.sends(intended_ns, lag_ns, bytes, copies);
+        let lag_ns = times.sent_ns.saturating_sub(times.intended_ns);
+        self.recorder.sends(times.intended_ns, lag_ns, bytes, copies);
         self.recorder.record.bounded = self.recorder.record.sent >= self.most;
     }
 
@@ -191,9 +213,10 @@ impl Scribe for Keeping<'_, '_> {
         if !std::mem::replace(&mut self.heard, true) {
             self.recorder.advance(now_ns);
         }
-        self.recorder.answers(heard.intended_ns, heard.sent_ns, now_ns);
+        let Times { intended_ns, sent_ns } = heard.times;
+        self.recorder.answers(intended_ns, sent_ns, now_ns);
         if let Some(last) = self.recorder.record.last.as_mut().filter(|_| heard.by_all) {
-            last.record(now_ns.saturating_sub(heard.intended_ns));
+            last.record(now_ns.saturating_sub(intended_ns));
         }
     }
 
@@ -201,11 +224,13 @@ impl Scribe for Keeping<'_, '_> {
         self.recorder.receives(bytes);
     }
 
-    fn goes_on(&mut self, now_ns: u64) -> bool {
+    fn goes_on(&mut self, now_ns: u64, on_the_way: u64) -> bool {
         if !self.spoke {
             self.recorder.advance(now_ns);
         }
         (self.spoke, self.heard) = (false, false);
+        // Those that were given up are not on their way any more.
+        self.recorder.in_flight = on_the_way;
         let goes_on = self.recorder.goes_on();
         self.recorder.record.interrupted = !goes_on;
         goes_on
@@ -261,7 +286,7 @@ impl Groups {
             payload: Vec::new(),
             answers: Vec::new(),
             heard_ns: monotonic_ns(),
-            faults: Wrong::EndsTheRun,
+            look_ns: 0,
         };
         let mut refused = None;
         while refused.is_none() && groups.crowd.len() < plan.connections {
@@ -328,19 +353,21 @@ impl Groups {
     ///
     /// # Errors
     ///
-    /// If a connection fails, a delivery is not the one that must come next, or one is missing.
+    /// If a connection fails, and at its end with [`LoadError::Faulty`] if a delivery was not as it must be.
     pub fn talk(&mut self, load: Load, span: Duration) -> Result<Tally, LoadError> {
         let (start_ns, cpu_ns, delivered) = (monotonic_ns(), thread_cpu_ns(), self.ledger.delivered);
         let mut tally = Tally {
             messages: 0,
             deliveries: 0,
+            faults: Faults::default(),
             elapsed: Duration::ZERO,
             cpu: Duration::ZERO,
             latency: Latency::default(),
+            service: Latency::default(),
+            last: Latency::default(),
             lateness: Latency::default(),
             pace: None,
         };
-        self.faults = Wrong::EndsTheRun;
         match load {
             Load::Closed { .. } => {
                 self.speak_all(load, start_ns, span, u64::MAX, &mut Counting(&mut tally))?;
@@ -351,19 +378,28 @@ impl Groups {
                     intended: Stretch::default(),
                     delivered: Stretch::default(),
                 };
-                self.speak_all(load, start_ns, span, u64::MAX, &mut timing)?;
-                tally.pace = Some(timing.intended.ns() / timing.delivered.ns());
+                let ended = self.speak_all(load, start_ns, span, u64::MAX, &mut timing)?;
+                tally.pace = Some(match ended {
+                    Ended::All => timing.intended.ns() / timing.delivered.ns(),
+                    // With what did not come it is not at the pace asked for.
+                    Ended::Early => 0.0,
+                });
             }
         }
         tally.deliveries = self.ledger.delivered - delivered;
         tally.elapsed = Duration::from_nanos(monotonic_ns() - start_ns);
         tally.cpu = Duration::from_nanos(thread_cpu_ns() - cpu_ns);
-        Ok(tally)
+        tally.faults = self.ledger.take_faults();
+        if tally.faults.is_empty() {
+            Ok(tally)
+        } else {
+            Err(LoadError::Faulty(Box::new(tally)))
+        }
     }
 
-    /// As [`talk`](Self::talk), and goes on whatever is wrong with a delivery: [`faults`](Record::faults) has it. No
-    /// more than `most` messages are sent. What the record calls answers are deliveries; one that never came counts as
-    /// unfinished, too. A connection that fails ends the run, which keeps what it has measured.
+    /// As [`talk`](Self::talk), with all that a [`Record`] has, whatever was wrong with deliveries: its
+    /// [`faults`](Record::faults) say so. No more than `most` messages are sent. What the record calls answers are
+    /// deliveries. A connection that fails ends the run, which keeps what it has measured.
     ///
     /// # Errors
     ///
@@ -375,7 +411,7 @@ impl Groups {
         most: u64,
         watch: &mut dyn Watch,
     ) -> Result<Record, LoadError> {
-        let (start_ns, cpu_ns) = (monotonic_ns(), thread_cpu_ns());
+        let (start_ns, cpu_ns, delivered) = (monotonic_ns(), thread_cpu_ns(), self.ledger.delivered);
         let rate = match load {
             Load::Open {
                 deliveries_per_second,
@@ -383,7 +419,6 @@ impl Groups {
             } => Some(deliveries_per_second),
             Load::Closed { .. } => None,
         };
-        self.faults = Wrong::IsCounted;
         let mut recorder = Recorder::new(start_ns, Ramp::hold(span), rate, watch);
         recorder.record.connects = self.crowd.len() as u64;
         recorder.record.last = Some(Latency::default());
@@ -393,11 +428,8 @@ impl Groups {
             spoke: false,
             heard: false,
         };
-        let ended = self.speak_all(load, start_ns, span, most, &mut keeping);
-        let now_ns = monotonic_ns();
-        recorder.advance(now_ns);
-        match ended {
-            Ok(()) => {}
+        match self.speak_all(load, start_ns, span, most, &mut keeping) {
+            Ok(_) => {}
             Err(error @ LoadError::Wait(_)) => return Err(error),
             Err(error) => {
                 let kind = error.kind();
@@ -406,15 +438,13 @@ impl Groups {
                 recorder.record.ended_early = true;
             }
         }
-        let mut faults = self.ledger.faults();
-        for intended_ns in self.ledger.missing() {
-            recorder.gives_up(intended_ns, Some(intended_ns), now_ns);
-        }
-        if recorder.record.interrupted || recorder.record.ended_early {
-            // Nobody waited for it.
-            faults.lost = 0;
-        }
+        let now_ns = monotonic_ns();
+        recorder.advance(now_ns);
+        let faults = self.ledger.take_faults();
+        recorder.record.unfinished = self.ledger.on_the_way + faults.count(FaultKind::Lost);
         recorder.record.faults = Some(faults);
+        // Without those that came with other bytes.
+        recorder.record.answered = self.ledger.delivered - delivered;
         Ok(recorder.finish(now_ns, thread_cpu_ns() - cpu_ns))
     }
 
@@ -426,7 +456,7 @@ impl Groups {
         span: Duration,
         most: u64,
         scribe: &mut impl Scribe,
-    ) -> Result<(), LoadError> {
+    ) -> Result<Ended, LoadError> {
         // Sleeping to the microsecond: the default slack of 50 µs would be in every latency.
         let _ = set_current_timer_slack(NonZeroU64::new(1));
         self.heard_ns = start_ns;
@@ -456,7 +486,7 @@ impl Groups {
         end_ns: u64,
         most: u64,
         scribe: &mut impl Scribe,
-    ) -> Result<(), LoadError> {
+    ) -> Result<Ended, LoadError> {
         let members = 0..self.plan.connections;
         let mut speakers: Vec<usize> = members
             .flat_map(|member| std::iter::repeat_n(member, outstanding.get()))
@@ -464,28 +494,32 @@ impl Groups {
         let mut left = most;
         let mut now_ns = monotonic_ns();
         loop {
-            if now_ns >= end_ns && left < most {
-                speakers.clear();
-            }
             for speaker in speakers.drain(..) {
                 if left > 0 {
                     left -= 1;
-                    self.speak(speaker, now_ns, now_ns, scribe);
+                    self.speak(speaker, [now_ns; 2], scribe);
                 }
             }
             let limit = self.flush()?;
-            if self.ledger.on_the_way == 0 || !scribe.goes_on(now_ns) {
-                return Ok(());
+            if self.ledger.on_the_way == 0 {
+                return Ok(Ended::All);
             }
-            let silent = self.listen(limit, scribe, |heard| {
+            if !scribe.goes_on(now_ns, self.ledger.on_the_way) {
+                return Ok(Ended::Early);
+            }
+            let is_silent = self.listen(limit, scribe, |heard| {
                 if heard.by_all {
                     speakers.push(heard.sender);
                 }
             })?;
-            if silent {
-                return Ok(());
-            }
             now_ns = monotonic_ns();
+            self.give_up(is_silent, now_ns, |sender| speakers.push(sender));
+            if is_silent {
+                return Ok(Ended::Early);
+            }
+            if now_ns >= end_ns {
+                speakers.clear();
+            }
         }
     }
 
@@ -494,35 +528,38 @@ impl Groups {
         starts: impl Iterator<Item = u64>,
         seed: u64,
         scribe: &mut impl Scribe,
-    ) -> Result<(), LoadError> {
+    ) -> Result<Ended, LoadError> {
         let mut dice = fastrand::Rng::with_seed(!seed);
         let mut starts = starts.peekable();
         loop {
             let now_ns = monotonic_ns();
             while let Some(at_ns) = starts.next_if(|&at_ns| at_ns <= now_ns) {
-                self.speak(dice.usize(..self.plan.connections), at_ns, now_ns, scribe);
+                self.speak(dice.usize(..self.plan.connections), [at_ns, now_ns], scribe);
             }
-            if !scribe.goes_on(now_ns) {
-                return Ok(());
+            if !scribe.goes_on(now_ns, self.ledger.on_the_way) {
+                return Ok(Ended::Early);
             }
             let limit = self.flush()?;
             let limit = match starts.peek() {
-                None if self.ledger.on_the_way == 0 => return Ok(()),
+                None if self.ledger.on_the_way == 0 => return Ok(Ended::All),
                 None => limit,
                 Some(at_ns) => limit.min(Duration::from_nanos(at_ns.saturating_sub(monotonic_ns()))),
             };
-            if self.listen(limit, scribe, |_| {})? {
-                return Ok(());
+            let is_silent = self.listen(limit, scribe, |_| {})?;
+            self.give_up(is_silent, monotonic_ns(), |_| {});
+            if is_silent && starts.peek().is_some() {
+                return Ok(Ended::Early);
             }
         }
     }
 
-    fn speak(&mut self, speaker: usize, intended_ns: u64, now_ns: u64, scribe: &mut impl Scribe) {
+    fn speak(&mut self, speaker: usize, [intended_ns, sent_ns]: [u64; 2], scribe: &mut impl Scribe) {
         if self.ledger.on_the_way == 0 {
             // Until now there was nothing to be heard.
-            self.heard_ns = intended_ns;
+            self.heard_ns = sent_ns;
         }
-        self.ledger.sends(speaker, intended_ns, now_ns, &mut self.payload);
+        let times = Times { intended_ns, sent_ns };
+        self.ledger.sends(speaker, times, &mut self.payload);
         let (codec, group, payload) = (self.codec, speaker / self.plan.group_size, &self.payload);
         let mut bytes = 0;
         self.crowd.say(speaker, |unsent| {
@@ -530,7 +567,7 @@ impl Groups {
             codec.publish(group, payload, unsent);
             bytes = unsent.len() - before;
         });
-        scribe.speaks(intended_ns, now_ns, bytes, self.ledger.copies());
+        scribe.speaks(times, bytes, self.ledger.copies());
     }
 
     /// Sends what waits, and tells how long to wait for an answer.
@@ -542,8 +579,7 @@ impl Groups {
         })
     }
 
-    /// As [`turn`](Self::turn). Whether it is silent although something is on its way; which is an error where each
-    /// delivery must be right.
+    /// As [`turn`](Self::turn), where silence counts only while something is on its way.
     fn listen(
         &mut self,
         limit: Duration,
@@ -551,28 +587,28 @@ impl Groups {
         mut hear: impl FnMut(Heard),
     ) -> Result<bool, LoadError> {
         let mut bytes = 0;
-        let silent = self.turn(limit.min(LOOK), &mut 0, &mut bytes, |heard| {
+        let is_silent = self.turn(limit.min(LOOK), &mut 0, &mut bytes, |heard| {
             scribe.hears(heard);
             hear(heard);
         })?;
         scribe.receives(bytes);
-        if !silent || self.ledger.on_the_way == 0 {
-            return Ok(false);
-        }
-        match (self.faults, self.ledger.first_missing()) {
-            (Wrong::EndsTheRun, Some((connection, sender, number))) => Err(LoadError::Lost {
-                silence: self.plan.patience,
-                on_the_way: self.ledger.on_the_way,
-                connection,
-                sender,
-                number,
-            }),
-            _ => Ok(true),
+        Ok(is_silent && self.ledger.on_the_way > 0)
+    }
+
+    /// Counts as lost what is overdue, or all that is on its way where nothing comes any more. `freed` is told the
+    /// sender of each message that nobody waits for any more.
+    fn give_up(&mut self, is_silent: bool, now_ns: u64, freed: impl FnMut(usize)) {
+        let patience_ns = self.plan.patience.as_nanos() as u64;
+        if is_silent {
+            self.ledger.give_up(u64::MAX, freed);
+        } else if now_ns >= self.look_ns {
+            self.look_ns = now_ns + patience_ns / 4;
+            self.ledger.give_up(now_ns.saturating_sub(patience_ns), freed);
         }
     }
 
     /// Waits at most `limit`, checks what came and tells `hear` of every delivery; counts greetings that were answered
-    /// in `ready`. Whether nothing has come for as long as the plan's patience.
+    /// in `ready`, and bytes that were used. Whether nothing has come for as long as the plan's patience.
     fn turn(
         &mut self,
         limit: Duration,
@@ -581,7 +617,6 @@ impl Groups {
         mut hear: impl FnMut(Heard),
     ) -> Result<bool, LoadError> {
         let (codec, ledger, answers) = (self.codec, &mut self.ledger, &mut self.answers);
-        let faults = self.faults;
         let heard = self.crowd.hear(limit, |connection, input| {
             let mut used = 0;
             loop {
@@ -592,14 +627,11 @@ impl Groups {
                 };
                 used += frame.bytes;
                 match frame.event {
-                    Event::Delivery(payload) => match faults {
-                        Wrong::EndsTheRun => hear(ledger.receives(connection, payload)?),
-                        Wrong::IsCounted => {
-                            if let Some(heard) = ledger.takes(connection, payload) {
-                                hear(heard);
-                            }
+                    Event::Delivery(payload) => {
+                        if let Some(heard) = ledger.receives(connection, payload) {
+                            hear(heard);
                         }
-                    },
+                    }
                     Event::Ready => *ready += 1,
                     Event::Wants(answer) => answers.push((connection, answer)),
                     Event::Noise => {}
@@ -615,7 +647,7 @@ impl Groups {
         if heard > 0 {
             self.heard_ns = now_ns;
         }
-        Ok(Duration::from_nanos(now_ns - self.heard_ns) >= self.plan.patience)
+        Ok(Duration::from_nanos(now_ns.saturating_sub(self.heard_ns)) >= self.plan.patience)
     }
 }
 
@@ -629,9 +661,12 @@ mod tests {
             let tally = Tally {
                 messages: 1,
                 deliveries: 9,
+                faults: Faults::default(),
                 elapsed: Duration::from_secs(1),
                 cpu: Duration::from_millis(cpu_ms),
                 latency: Latency::default(),
+                service: Latency::default(),
+                last: Latency::default(),
                 lateness: Latency::default(),
                 pace,
             };

@@ -1,8 +1,9 @@
 //! Load for servers: many connections in one thread, each speaking by its own codec.
 //!
 //! **Owns** the client's side of a measurement: connections ([`Crowd`]), codecs ([`codec`]), what is said and who must
-//! hear it ([`Ledger`]), when something is said ([`Load`], [`Arrivals`]), and how long it took ([`Latency`]). **Leaves
-//! out** the server, what it used, intervals, tables.
+//! hear it ([`Ledger`]), when something is said ([`Load`], [`Arrivals`]), how long it took ([`Latency`]), whether the
+//! machine has room for it ([`preflight()`]), and what the server did meanwhile ([`ServerWatch`]). **Leaves out** the
+//! server's life, intervals, tables.
 //!
 //! ```text
 //!   Load ── when to speak ──▶ Groups ── Ledger: what, and who must hear it
@@ -26,7 +27,7 @@
 //! };
 //! let mut groups = Groups::connect("127.0.0.1:4222".parse()?, &Nats::ALIKE, plan)?;
 //! let load = Load::Closed { outstanding: NonZeroUsize::MIN };
-//! let tally = groups.talk(load, Duration::from_secs(3))?; // an error if one delivery is not as it must be
+//! let tally = groups.talk(load, Duration::from_secs(3))?; // an error if one delivery was not as it must be
 //! println!("{:.0} deliveries a second", tally.rate());
 //! # Ok(())
 //! # }
@@ -34,8 +35,9 @@
 //!
 //! Three promises hold throughout:
 //!
-//! - **every delivery is checked**: sender, number, every byte. Lost, doubled, reordered, changed or misled: the run
-//!   fails and says which connection expected what of whom, and what came;
+//! - **every delivery is checked**: sender, number, every byte. Lost, duplicated, reordered, misdelivered and
+//!   corrupted ones are counted apart ([`Faults`]), with where the first of each was, and one alone makes the run fail
+//!   at its end;
 //! - **latency under a rate counts from the intended start**, never from when the driver got round to it;
 //! - **a codec is the project's own**: no client library's batching is measured with the server.
 //!
@@ -47,15 +49,19 @@ pub mod codec;
 mod crowd;
 mod error;
 pub mod exchange;
+mod faults;
 mod groups;
 mod latency;
 mod ledger;
+mod link;
 mod outlet;
 mod payload;
+mod preflight;
 mod proof;
 mod record;
 mod requests;
 mod search;
+mod server_watch;
 mod slo;
 
 pub use arrivals::{Arrivals, Ramp, Schedule};
@@ -63,12 +69,16 @@ pub use codec::{Codec, CodecError, Event, Frame};
 pub use crowd::{Crowd, Told};
 pub use error::LoadError;
 pub use exchange::Exchange;
+pub use faults::{Fault, FaultKind, Faults, MessageId};
 pub use groups::{Groups, Load, Plan, Tally};
 pub use latency::{Latency, Quantile};
-pub use ledger::{Faults, Heard, Ledger, WrongDelivery};
+pub use ledger::{Heard, Ledger, Times};
+pub use link::{BitRate, BitRateError, Link, LinkError};
 pub use payload::{LEAST_PAYLOAD_BYTES, MOST_PAYLOAD_BYTES};
+pub use preflight::{Needs, preflight};
 pub use proof::Flaw;
 pub use record::{Failure, Failures, Held, Record, Second, Watch};
 pub use requests::{Clients, Pace, Requests};
 pub use search::{Search, find_max};
+pub use server_watch::{CpuSecond, ServerSecond, ServerWatch, ThreadSecond, Watched, WatchedSecond};
 pub use slo::{Slo, Span};

@@ -1,14 +1,18 @@
-//! What a message carries: who sends it, its number, and bytes that differ from message to message.
+//! What a message carries: who sends it, its number, a check of both, and bytes that differ from message to message.
 //!
 //! Printable, so that a message can be read where it went wrong and can travel in protocols of lines.
 
-/// The sender's and the number's digits, and so the smallest message.
-pub const LEAST_PAYLOAD_BYTES: usize = SENDER_DIGITS + NUMBER_DIGITS;
+/// Sender, number and check, and so the smallest message.
+pub const LEAST_PAYLOAD_BYTES: usize = SENDER_DIGITS + NUMBER_DIGITS + CHECK_DIGITS;
 /// The largest message, in bytes.
 pub const MOST_PAYLOAD_BYTES: usize = 64 * 1024;
 
-const SENDER_DIGITS: usize = 6;
-const NUMBER_DIGITS: usize = 10;
+/// Six bits each.
+const DIGITS: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz+-";
+const SENDER_DIGITS: usize = 4;
+const NUMBER_DIGITS: usize = 7;
+/// Without it a changed digit would pass for another message.
+const CHECK_DIGITS: usize = 5;
 /// Where a message's bytes begin in [`Filling`] depends on sender and number, by so many places.
 const PLACES: usize = 251;
 
@@ -60,21 +64,24 @@ impl Payloads {
     pub(crate) fn write(&self, sender: usize, number: u64, into: &mut Vec<u8>) {
         into.clear();
         into.resize(LEAST_PAYLOAD_BYTES, b'0');
-        write_hex(&mut into[..SENDER_DIGITS], sender as u64);
-        write_hex(&mut into[SENDER_DIGITS..], number);
+        let (of_sender, rest) = into.split_at_mut(SENDER_DIGITS);
+        let (of_number, of_check) = rest.split_at_mut(NUMBER_DIGITS);
+        write_digits(of_sender, sender as u64);
+        write_digits(of_number, number);
+        write_digits(of_check, check(sender as u64, number));
         into.extend_from_slice(self.filling.of(sender, number));
     }
 
-    /// The sender and the number, where these are digits and the size is right.
+    /// The sender and the number, where the size is right and the check is theirs.
     pub(crate) fn read(&self, payload: &[u8]) -> Option<(usize, u64)> {
         if payload.len() != self.bytes {
             return None;
         }
-        let (sender, rest) = payload.split_at(SENDER_DIGITS);
-        Some((
-            read_hex(sender)?.try_into().ok()?,
-            read_hex(&rest[..NUMBER_DIGITS])?,
-        ))
+        let (of_sender, rest) = payload.split_at(SENDER_DIGITS);
+        let (of_number, rest) = rest.split_at(NUMBER_DIGITS);
+        let (sender, number) = (read_digits(of_sender)?, read_digits(of_number)?);
+        let is_whole = read_digits(&rest[..CHECK_DIGITS])? == check(sender, number);
+        is_whole.then_some((sender as usize, number))
     }
 
     /// Whether all that follows the digits is what was sent.
@@ -83,21 +90,33 @@ impl Payloads {
     }
 }
 
-fn write_hex(into: &mut [u8], mut value: u64) {
+/// Thirty bits that a change of one digit changes.
+fn check(sender: u64, number: u64) -> u64 {
+    (number ^ sender.rotate_left(40)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - 6 * CHECK_DIGITS)
+}
+
+/// By byte: what it is worth as a digit, 64 and more where it is none.
+const WORTH: [u8; 256] = {
+    let mut worth = [u8::MAX; 256];
+    let mut digit = 0;
+    while digit < DIGITS.len() {
+        worth[DIGITS[digit] as usize] = digit as u8;
+        digit += 1;
+    }
+    worth
+};
+
+fn write_digits(into: &mut [u8], mut value: u64) {
     for digit in into.iter_mut().rev() {
-        *digit = b"0123456789abcdef"[(value & 15) as usize];
-        value >>= 4;
+        *digit = DIGITS[(value & 63) as usize];
+        value >>= 6;
     }
 }
 
-fn read_hex(digits: &[u8]) -> Option<u64> {
+fn read_digits(digits: &[u8]) -> Option<u64> {
     digits.iter().try_fold(0, |value, &digit| {
-        let digit = match digit {
-            b'0'..=b'9' => digit - b'0',
-            b'a'..=b'f' => digit - b'a' + 10,
-            _ => return None,
-        };
-        Some(value << 4 | u64::from(digit))
+        let worth = WORTH[usize::from(digit)];
+        (worth < 64).then(|| value << 6 | u64::from(worth))
     })
 }
 
@@ -128,18 +147,26 @@ mod tests {
         let payloads = Payloads::of(64);
         let payload = written(&payloads, 3, 7);
         for i in 0..payload.len() {
-            let mut changed = payload.clone();
-            changed[i] ^= 1;
-            let as_sent = payloads.read(&changed) == Some((3, 7)) && payloads.is_whole(&changed, 3, 7);
-            assert!(!as_sent, "byte {i}");
+            for bit in 0..8 {
+                let mut changed = payload.clone();
+                changed[i] ^= 1 << bit;
+                let read = payloads.read(&changed);
+                assert!(read.is_none_or(|read| read == (3, 7)), "byte {i} makes another's");
+                assert!(
+                    read.is_none() || !payloads.is_whole(&changed, 3, 7),
+                    "byte {i}, bit {bit}"
+                );
+            }
         }
     }
 
     #[test]
     fn another_size_or_no_digits_is_no_message() {
         let payloads = Payloads::of(16);
-        assert_eq!(payloads.read(b"00000100000000020"), None);
-        assert_eq!(payloads.read(b"00000100000000g2"), None);
+        let payload = written(&payloads, 1, 2);
+        assert_eq!(payloads.read(&[&payload[..], b"0"].concat()), None);
+        assert_eq!(payloads.read(&payload[1..]), None);
+        assert_eq!(payloads.read(b"0001000000200 00"), None);
         assert_eq!(payloads.read(b""), None);
     }
 

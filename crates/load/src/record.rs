@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::arrivals::Ramp;
+use crate::faults::Faults;
 use crate::latency::Latency;
-use crate::ledger::Faults;
 
 /// Why a request has no good answer, or a message no good delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -99,7 +99,7 @@ fn reap(pid: i32) -> bool {
 
 /// Every process of the machine with its parent. `/proc/…/children` would be quicker, but is documented to
 /// miss children while others exit, and not every kernel has it.
-fn parents() -> HashMap<i32, i32> {
+pub(crate) fn parents() -> HashMap<i32, i32> {
     let Ok(entries) = std::fs::read_dir("/proc") else {
         return HashMap::new();
     };
@@ -118,7 +118,7 @@ fn parent_in_stat(stat: &str) -> Option<i32> {
     after_name.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
-fn below(root: i32, parents: &HashMap<i32, i32>, spared: &HashSet<i32>) -> Vec<i32> {
+pub(crate) fn below(root: i32, parents: &HashMap<i32, i32>, spared: &HashSet<i32>) -> Vec<i32> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
     for (&pid, &parent) in parents {
         children.entry(parent).or_default().push(pid);

@@ -13,6 +13,7 @@
 //!
 //! Linux only.
 
+mod activity;
 mod affinity;
 mod burner;
 mod cgroup;
@@ -24,16 +25,19 @@ mod error;
 mod fingerprint;
 mod kernel;
 mod limits;
+mod listener;
 mod meter;
 mod noise;
 mod platform;
 mod probe;
 mod procstat;
+mod sockets;
 mod source;
 mod sys;
 mod topology;
 mod usage;
 
+pub use activity::{Activity, ActivityError, TcpSockets, ThreadActivity, Traffic};
 pub use affinity::{allowed_cpus, current_cpu, pin_self, pin_thread};
 pub use burner::Burner;
 pub use cgroup::{Cgroup, parse_cfs_quota, parse_cpu_max, parse_cpu_stat};
@@ -43,12 +47,14 @@ pub use doctor::{Advice, Doctor, Severity, examine};
 pub use error::MachineError;
 pub use fingerprint::{Fingerprint, fingerprint};
 pub use kernel::parse_preempt_choice;
-pub use limits::{Bound, Limits, Resource, parse_limits, raise_to_hard, set_limit};
+pub use limits::{Bound, Limits, Resource, descriptors_of, parse_limits, raise_to_hard, set_limit};
+pub use listener::{ListenerError, is_local, listener};
 pub use meter::Meter;
 pub use noise::{Noise, Reading, noise_between};
 pub use platform::{Availability, available_memory_mib};
 pub use probe::{NoiseProbe, noise_probe};
 pub use procstat::{CpuTimes, parse_pressure_some_us, parse_proc_stat};
+pub use sockets::SocketLimits;
 pub use topology::{Cache, CpuInfo, Topology, parse_cpuinfo};
 pub use usage::{
     Switches, Usage, switches_children, switches_self, usage_children, usage_self, usage_thread,

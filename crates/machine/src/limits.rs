@@ -5,6 +5,7 @@
 
 use crate::error::MachineError;
 use crate::source::{Fact, Source};
+use procfs::process::Process;
 use rustix::process::{Resource as Raw, Rlimit, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -206,8 +207,8 @@ impl Resource {
         }
     }
 
-    /// The shell's command to raise it; only root may raise a hard limit.
-    fn mend(self, wanted: Bound) -> String {
+    /// What raises it to this: the shell's command. Only root may raise a hard limit.
+    pub fn mend(self, wanted: Bound) -> String {
         // The shell counts bytes in KiB.
         let (letter, unit) = match self {
             Resource::OpenFiles => ('n', 1),
@@ -233,6 +234,18 @@ impl fmt::Display for Resource {
             Resource::CpuSeconds => "cpu",
         })
     }
+}
+
+/// How many descriptors a process has open and how many it may have, by its soft limit; of this process where none is
+/// named. `None` where that cannot be read.
+pub fn descriptors_of(pid: Option<i32>) -> Option<(u64, Bound)> {
+    let process = match pid {
+        Some(pid) => Process::new(pid).ok()?,
+        None => Process::myself().ok()?,
+    };
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", process.pid())).ok()?;
+    let (most, _) = parse_limits(&limits, "Max open files")?;
+    Some((process.fd_count().ok()? as u64, most))
 }
 
 /// Raises the soft limit of the calling process to the hard one and returns it. Children inherit it.
@@ -316,6 +329,17 @@ mod tests {
             "{error}"
         );
         assert!(error.contains("ulimit -n unlimited"), "{error}");
+    }
+
+    #[test]
+    fn open_descriptors_of_this_process_are_within_its_limit() {
+        let (open, most) = descriptors_of(None).unwrap();
+        assert!(open >= 3 && most.allows(open), "{open} of {most}");
+        assert_eq!(
+            descriptors_of(Some(std::process::id().cast_signed())).unwrap().1,
+            most
+        );
+        assert_eq!(descriptors_of(Some(i32::MAX)), None);
     }
 
     #[test]

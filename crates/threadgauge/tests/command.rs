@@ -265,6 +265,67 @@ fn a_case_that_fails_is_reported_and_fatal_only_when_asked() {
     assert!(case["reason"].as_str().unwrap().contains("nonsense"), "{case}");
 }
 
+/// The children of these processes.
+fn children(of: &[String]) -> Vec<String> {
+    let of_each = of.iter().flat_map(|pid| {
+        let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten();
+        let listed = tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("children")).ok());
+        listed.collect::<Vec<_>>()
+    });
+    let pids = of_each.flat_map(|list| list.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
+    pids.collect()
+}
+
+#[test]
+fn a_case_whose_unit_is_killed_fails_with_the_reason_and_the_rest_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let only = "unit=process,placement=same,waiters=1,means=pipe,means=unix";
+    let arguments = [
+        &["run", "wake", "--profile", "standard", "--only", only][..],
+        // Long enough to be killed in the middle; the first sample is no second copy.
+        &[
+            "--set",
+            "asks=100000",
+            "--rounds",
+            "1",
+            "--seed",
+            "1",
+            "--out",
+            "r",
+        ],
+    ];
+    let mut run = command(dir.path(), &arguments.concat());
+    let mut run = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let killed = loop {
+        // The command starts the worker, that starts the program in C, and that the units.
+        let units = children(&children(&children(&[run.id().to_string()])));
+        if let Some(unit) = units.first() {
+            break Command::new("kill").args(["-KILL", unit]).status().unwrap();
+        }
+        assert!(
+            run.try_wait().unwrap().is_none(),
+            "it ended before a unit was seen"
+        );
+    };
+    assert!(killed.success());
+    assert_eq!(
+        run.wait().unwrap().code(),
+        Some(0),
+        "a case that fails is not fatal"
+    );
+    let reason = "a child was ended by signal 9";
+    let results = results(&dir.path().join("r"));
+    let cases = results["experiments"][0]["cases"].as_array().unwrap();
+    let (failed, rest): (Vec<_>, Vec<_>) = cases.iter().partition(|case| case["status"] == "failed");
+    assert_eq!((failed.len(), rest.len()), (1, 1), "{cases:?}");
+    assert_eq!(failed[0]["reason"], reason);
+    assert_eq!(rest[0]["status"], "ok");
+    for report in ["report.html", "report.md"] {
+        let written = fs::read_to_string(dir.path().join("r").join(report)).unwrap();
+        assert!(written.contains(reason), "{report} does not say why");
+    }
+}
+
 /// A control group of a few processes and threads, where this user may make one. Removed when dropped.
 struct FewTasks(PathBuf);
 

@@ -1,154 +1,29 @@
-//! The driver against a NATS server of a few lines that can lie: what is right passes, and every lie is found and
-//! named.
+//! The driver against servers of NATS' protocol that make mistakes: what is right passes, and every mistake is counted
+//! under its own word.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener};
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex};
-use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use threadgauge_load::codec::Nats;
-use threadgauge_load::{
-    Arrivals, Failure, Faults, Flaw, Groups, Load, LoadError, Plan, Record, Tally, WrongDelivery,
-};
+use threadgauge_load::{Arrivals, Failure, FaultKind, Flaw, Groups, Load, LoadError, MessageId, Plan};
+
+use super::faulty::{Mistake, Server};
 
 const SPAN: Duration = Duration::from_millis(200);
 /// With a server that is not silent but slow.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// With a mistake in one of so many messages.
+const RARE: u64 = 10_000;
 
-/// What the server does with the fifth message that it receives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lie {
-    None,
-    /// One of the others does not get it.
-    Lose,
-    /// One of the others gets it twice.
-    Double,
-    /// It comes after the sender's next one.
-    Delay,
-    /// With another last byte.
-    Change,
-    /// Its sender gets it.
-    Echo,
-    /// The other group gets it too.
-    Mislead,
-    /// Instead of it, a complaint.
-    Complain,
-}
-
-/// Who is there, and what was said.
-struct Room {
-    /// The group, the port and the way there.
-    members: Vec<(String, u16, TcpStream)>,
-    published: usize,
-    /// A delivery that waits for the next message of the client at this port.
-    delayed: Option<(u16, Vec<u8>)>,
-    lie: Lie,
-}
-
-impl Room {
-    fn publish(&mut self, sender: &str, own: u16, payload: &[u8]) {
-        self.published += 1;
-        let lie = if self.published == 5 { self.lie } else { Lie::None };
-        let frame = |payload: &[u8]| {
-            [
-                format!("MSG {sender} 1 {}\r\n", payload.len()).as_bytes(),
-                payload,
-                b"\r\n",
-            ]
-            .concat()
-        };
-        let mut bytes = frame(payload);
-        match lie {
-            Lie::Change => {
-                let mut changed = payload.to_vec();
-                *changed.last_mut().unwrap() ^= 1;
-                bytes = frame(&changed);
-            }
-            Lie::Complain => bytes = b"-ERR 'Slow Consumer'\r\n".to_vec(),
-            Lie::Delay => {
-                self.delayed = Some((own, bytes));
-                return;
-            }
-            _ => {}
-        }
-        let late = self.delayed.take_if(|(sender, _)| *sender == own);
-        let late = late.map_or(Vec::new(), |(_, bytes)| bytes);
-        let mut lost = lie != Lie::Lose;
-        for (group, port, stream) in &mut self.members {
-            let is_for_it = match lie {
-                Lie::Mislead => *port != own,
-                Lie::Echo => group == sender,
-                _ => group == sender && *port != own,
-            };
-            if !is_for_it || !std::mem::replace(&mut lost, true) {
-                continue;
-            }
-            let twice: &[u8] = if lie == Lie::Double { &bytes } else { &late };
-            // A driver that has found the lie is gone.
-            let _ = stream.write_all(&[&bytes, twice].concat());
-        }
-    }
-}
-
-/// A server for the one test that connects to it.
-fn server(lie: Lie) -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let at = listener.local_addr().unwrap();
-    let room = Arc::new(Mutex::new(Room {
-        members: Vec::new(),
-        published: 0,
-        delayed: None,
-        lie,
-    }));
-    thread::spawn(move || {
-        for client in listener.incoming().map_while(Result::ok) {
-            let room = Arc::clone(&room);
-            thread::spawn(move || serve(&client, &room));
-        }
-    });
-    at
-}
-
-/// Until the client has gone.
-fn serve(mut client: &TcpStream, room: &Mutex<Room>) -> Option<()> {
-    let own = client.peer_addr().ok()?.port();
-    let mut input = BufReader::new(client.try_clone().ok()?);
-    client.write_all(b"INFO {}\r\n").ok()?;
-    loop {
-        let mut line = String::new();
-        input.read_line(&mut line).ok().filter(|&bytes| bytes > 0)?;
-        let words: Vec<&str> = line.split_whitespace().collect();
-        match words[..] {
-            ["CONNECT", _] => {}
-            ["SUB", group, _] => {
-                let member = (group.to_owned(), own, client.try_clone().ok()?);
-                room.lock().unwrap().members.push(member);
-            }
-            // Wants to know that the client is there, too.
-            ["PING"] => client.write_all(b"PING\r\nPONG\r\n").ok()?,
-            ["PONG"] => {}
-            ["PUB", group, bytes] => {
-                let mut payload = vec![0; bytes.parse::<usize>().unwrap() + 2];
-                input.read_exact(&mut payload).ok()?;
-                room.lock()
-                    .unwrap()
-                    .publish(group, own, &payload[..payload.len() - 2]);
-            }
-            _ => panic!("the driver said {line:?}"),
-        }
-    }
-}
-
-fn drive(lie: Lie, load: Load, patience: Duration) -> Result<Tally, LoadError> {
+fn connect(server: &Server, patience: Duration) -> Result<Groups, LoadError> {
     let plan = Plan {
         connections: 20,
         group_size: 10,
         payload_bytes: 64,
         patience,
     };
-    Groups::connect(server(lie), &Nats::ALIKE, plan)?.talk(load, SPAN)
+    Groups::connect(server.at, &Nats::ALIKE, plan)
 }
 
 fn closed(outstanding: usize) -> Load {
@@ -157,32 +32,60 @@ fn closed(outstanding: usize) -> Load {
     }
 }
 
-/// Sixteen messages on their way show what is wrong by what comes next.
-fn lied(lie: Lie) -> LoadError {
-    drive(lie, closed(16), PATIENCE).unwrap_err()
+/// Talks with sixteen messages on their way until the server has made a mistake twice: what it did, and what was found,
+/// both in the order of [`FaultKind::ALL`].
+fn found(mistake: Mistake, every: u64, patience: Duration) -> Result<([u64; 5], [u64; 5]), LoadError> {
+    let server = Server::start(mistake, every);
+    let mut groups = connect(&server, patience)?;
+    let mut counted = [0; 5];
+    let deadline = Instant::now() + PATIENCE;
+    while server.mistakes() < 2 {
+        assert!(Instant::now() < deadline, "{mistake:?}: no mistake is made");
+        match groups.talk(closed(16), SPAN) {
+            Ok(tally) => assert_eq!(tally.deliveries, 9 * tally.messages),
+            Err(LoadError::Faulty(tally)) => {
+                for kind in FaultKind::ALL {
+                    counted[kind as usize] += tally.faults.count(kind);
+                    assert_eq!(tally.faults.first(kind).is_some(), tally.faults.count(kind) > 0);
+                }
+            }
+            Err(other) => return Err(other),
+        }
+    }
+    let mut made = [0; 5];
+    if let Some(kind) = mistake.is() {
+        made[kind as usize] = server.mistakes();
+    }
+    Ok((made, counted))
 }
 
 #[test]
 fn every_message_of_an_honest_server_has_nine_deliveries() {
+    let server = Server::start(Mistake::None, 1);
     for outstanding in [1, 16] {
-        let tally = drive(Lie::None, closed(outstanding), PATIENCE).unwrap();
+        let mut groups = connect(&server, PATIENCE).unwrap();
+        let tally = groups.talk(closed(outstanding), SPAN).unwrap();
         assert!(tally.messages >= 20 * outstanding as u64);
         assert_eq!(tally.deliveries, 9 * tally.messages);
-        assert_eq!(tally.latency.count(), 0);
+        assert_eq!(tally.last.count(), tally.messages);
+        assert_eq!((tally.latency.count(), tally.service.count()), (0, 0));
     }
 }
 
 #[test]
 fn under_a_rate_every_delivery_has_a_latency() {
     for arrivals in [Arrivals::Uniform, Arrivals::Poisson] {
+        let server = Server::start(Mistake::None, 1);
         let load = Load::Open {
             deliveries_per_second: 9.0 * 1_000.0,
             arrivals,
             seed: 1,
         };
-        let tally = drive(Lie::None, load, PATIENCE).unwrap();
+        let tally = connect(&server, PATIENCE).unwrap().talk(load, SPAN).unwrap();
         assert_eq!(tally.deliveries, 9 * tally.messages);
         assert_eq!(tally.latency.count(), tally.deliveries);
+        assert_eq!(tally.service.count(), tally.deliveries);
+        assert_eq!(tally.last.count(), tally.messages);
         assert_eq!(tally.lateness.count(), tally.messages);
         assert!(tally.pace.is_some_and(|pace| pace > 0.0 && pace.is_finite()));
         // Of 200 expected; a Poisson count is off by six standard deviations once in 10⁹.
@@ -191,102 +94,126 @@ fn under_a_rate_every_delivery_has_a_latency() {
 }
 
 #[test]
-fn what_is_lost_doubled_or_late_is_named() {
-    for lie in [Lie::Lose, Lie::Double, Lie::Delay] {
-        let (connection, sender, expected, got) = match lied(lie) {
-            LoadError::Wrong(WrongDelivery::OutOfOrder {
-                connection,
-                sender,
-                expected,
-                got,
-                ..
-            }) => (connection, sender, expected, got),
-            other => panic!("{lie:?} was not found, but {other}"),
+fn one_mistake_in_ten_thousand_messages_is_found_each_time_by_its_word() {
+    for mistake in [Mistake::Duplicate, Mistake::Swap, Mistake::Echo, Mistake::Mislead] {
+        let (made, counted) = found(mistake, RARE, PATIENCE).unwrap();
+        assert_eq!(counted, made, "{mistake:?}");
+    }
+}
+
+/// What is changed beyond recognition is missing for as long as what was lost.
+#[test]
+fn a_mistake_that_leaves_a_delivery_missing_is_found_each_time_by_its_word() {
+    for mistake in [Mistake::Lose, Mistake::Corrupt] {
+        let exactly = |patience| match found(mistake, RARE, patience) {
+            Ok((made, counted)) => {
+                // No mistake is ever missed, while on a busy machine what is right may take longer than the patience.
+                assert!(
+                    counted[0] >= made[0] && counted[1..] == made[1..],
+                    "{mistake:?}: {counted:?}"
+                );
+                counted == made
+            }
+            Err(LoadError::NotGreeted(..)) => false,
+            Err(other) => panic!("{other}"),
         };
-        assert!(connection != sender && connection / 10 == sender / 10);
-        match lie {
-            Lie::Double => assert_eq!(got + 1, expected),
-            _ => assert_eq!(got, expected + 1, "{lie:?}"),
+        assert!(
+            (0..8).any(|times| exactly(Duration::from_millis(300 << times))),
+            "{mistake:?}: the server is silent for 38 s"
+        );
+    }
+}
+
+#[test]
+fn a_run_goes_on_after_a_loss() {
+    // Each sender has one message on its way, so that one loss would stop it for good, and all of them after a hundred.
+    let server = Server::start(Mistake::Lose, 5);
+    let mut groups = connect(&server, Duration::from_millis(50)).unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    let mut messages = 0;
+    while messages <= 150 {
+        assert!(
+            Instant::now() < deadline,
+            "twenty senders stop at their first loss"
+        );
+        match groups.talk(closed(1), 5 * SPAN) {
+            Err(LoadError::Faulty(tally)) => messages = tally.messages,
+            other => panic!("one of five is lost, and it says {other:?}"),
         }
     }
 }
 
 #[test]
-fn what_is_changed_or_comes_to_the_wrong_one_is_named() {
-    assert!(matches!(
-        lied(Lie::Change),
-        LoadError::Wrong(WrongDelivery::Changed { .. })
-    ));
-    let not_for_it = |lie| match lied(lie) {
-        LoadError::Wrong(WrongDelivery::NotForIt {
-            connection, sender, ..
-        }) => (connection, sender),
-        other => panic!("{lie:?} was not found, but {other}"),
+fn the_first_of_each_kind_is_named() {
+    let server = Server::start(Mistake::Mislead, 100);
+    let mut groups = connect(&server, PATIENCE).unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    let faults = loop {
+        assert!(Instant::now() < deadline, "no mistake is made");
+        match groups.talk(closed(16), SPAN) {
+            Ok(_) => {}
+            Err(LoadError::Faulty(tally)) => break tally.faults,
+            Err(other) => panic!("{other}"),
+        }
     };
-    let (connection, sender) = not_for_it(Lie::Echo);
-    assert_eq!(connection, sender);
-    let (connection, sender) = not_for_it(Lie::Mislead);
-    assert_ne!(connection / 10, sender / 10);
-}
-
-/// All of a run that goes on whatever is wrong.
-fn counted(lie: Lie, load: Load) -> Record {
-    let plan = Plan {
-        connections: 20,
-        group_size: 10,
-        payload_bytes: 64,
-        // After it what has not come is lost. On a slow machine more would be, so it is tried again with more.
-        patience: Duration::from_secs(2),
+    let first = faults.first(FaultKind::Misdelivered).unwrap();
+    let MessageId::Known { sender, .. } = first.message else {
+        panic!("{first}");
     };
-    let mut groups = Groups::connect(server(lie), &Nats::ALIKE, plan).unwrap();
-    groups.run(load, SPAN, u64::MAX, &mut ()).unwrap()
+    assert_ne!(first.connection / 10, sender / 10);
+    assert!(faults.to_string().contains(" misdelivered ("), "{faults}");
 }
 
 #[test]
-fn every_lie_is_counted_once_and_by_its_own_word() {
-    let none = Faults::default();
-    for (lie, expected) in [
-        (Lie::None, none),
-        (Lie::Lose, Faults { lost: 1, ..none }),
-        (
-            Lie::Double,
-            Faults {
-                duplicated: 9,
-                ..none
-            },
-        ),
-        // The message came late to all nine others, each of whom had heard a later one.
-        (Lie::Delay, Faults { reordered: 9, ..none }),
-        (Lie::Change, Faults { corrupted: 9, ..none }),
-        (
-            Lie::Echo,
-            Faults {
-                misdelivered: 1,
-                ..none
-            },
-        ),
-        (
-            Lie::Mislead,
-            Faults {
-                misdelivered: 10,
-                ..none
-            },
-        ),
-    ] {
-        let record = counted(lie, closed(16));
-        assert_eq!(record.faults, Some(expected), "{lie:?}");
-        let whole = 9 * record.sent;
-        assert_eq!(record.answered + record.unfinished, whole, "{lie:?}");
-        assert_eq!(record.unfinished, expected.lost, "{lie:?}");
-        // One of a message that a receiver never had is not heard by all.
-        let by_all = record.last.map(|last| last.count());
-        assert_eq!(by_all, Some(record.sent - expected.lost), "{lie:?}");
+fn a_record_has_every_delivery_and_every_fault_by_its_word() {
+    for mistake in [Mistake::None, Mistake::Duplicate, Mistake::Swap, Mistake::Mislead] {
+        let server = Server::start(mistake, 20);
+        let mut groups = connect(&server, PATIENCE).unwrap();
+        let record = groups.run(closed(16), SPAN, u64::MAX, &mut ()).unwrap();
+        let faults = record.faults.as_ref().unwrap();
+        for kind in FaultKind::ALL {
+            let made = if mistake.is() == Some(kind) {
+                server.mistakes()
+            } else {
+                0
+            };
+            assert_eq!(faults.count(kind), made, "{mistake:?}: {kind:?}");
+        }
+        assert_eq!(
+            (record.answered, record.unfinished),
+            (9 * record.sent, 0),
+            "{mistake:?}"
+        );
+        assert_eq!(
+            record.last.map(|last| last.count()),
+            Some(record.sent),
+            "{mistake:?}"
+        );
+        assert_eq!(record.service.count(), record.held.intended, "{mistake:?}");
+        assert!(record.bytes_in > 9 * 64 * record.sent && record.bytes_out > 64 * record.sent);
     }
 }
 
 #[test]
+fn what_is_lost_is_unfinished_in_the_record() {
+    let server = Server::start(Mistake::Lose, 50);
+    let mut groups = connect(&server, Duration::from_millis(500)).unwrap();
+    let record = groups.run(closed(16), SPAN, u64::MAX, &mut ()).unwrap();
+    let lost = record.faults.as_ref().unwrap().count(FaultKind::Lost);
+    assert!(lost > 0 && lost >= server.mistakes(), "{lost}");
+    assert_eq!(
+        (record.unfinished, record.answered + lost),
+        (lost, 9 * record.sent)
+    );
+}
+
+#[test]
 fn a_connection_that_fails_ends_the_run_and_what_was_measured_is_kept() {
-    let record = counted(Lie::Complain, closed(16));
+    let server = Server::start(Mistake::Complain, 100);
+    let record = connect(&server, PATIENCE)
+        .unwrap()
+        .run(closed(16), PATIENCE, u64::MAX, &mut ())
+        .unwrap();
     assert!(record.ended_early && record.answered > 0);
     assert_eq!(record.failures.of(Failure::Garbage), 1);
     assert!(
@@ -296,66 +223,50 @@ fn a_connection_that_fails_ends_the_run_and_what_was_measured_is_kept() {
             .is_some_and(|said| said.contains("Slow Consumer"))
     );
     assert_eq!(record.flaws(), [Flaw::Ended]);
-    assert_eq!(
-        record.faults,
-        Some(Faults::default()),
+    assert!(
+        record.faults.is_some_and(|faults| faults.is_empty()),
         "nobody waited for what is missing"
     );
 }
 
 #[test]
-fn a_counted_run_keeps_its_rate_and_ends_by_its_bound() {
+fn a_record_keeps_its_rate_and_ends_by_its_bound() {
     let load = Load::Open {
         deliveries_per_second: 9.0 * 500.0,
         arrivals: Arrivals::Uniform,
         seed: 1,
     };
-    let record = counted(Lie::None, load);
+    let server = Server::start(Mistake::None, 1);
+    let record = connect(&server, PATIENCE)
+        .unwrap()
+        .run(load, SPAN, u64::MAX, &mut ())
+        .unwrap();
     assert!((98..=100).contains(&record.sent), "{}", record.sent);
     assert_eq!(
         (record.held.intended, record.answered),
         (9 * record.sent, 9 * record.sent)
     );
-    assert_eq!(record.response.count(), record.answered);
-    assert_eq!(record.lag.count(), record.sent);
+    assert_eq!(
+        (record.response.count(), record.lag.count()),
+        (record.answered, record.sent)
+    );
     assert_eq!(record.connects, 20);
-    let plan = Plan {
-        connections: 20,
-        group_size: 10,
-        payload_bytes: 64,
-        patience: PATIENCE,
-    };
-    let mut groups = Groups::connect(server(Lie::None), &Nats::ALIKE, plan).unwrap();
-    let bounded = groups.run(closed(2), PATIENCE, 30, &mut ()).unwrap();
+    let bounded = connect(&server, PATIENCE)
+        .unwrap()
+        .run(closed(2), PATIENCE, 30, &mut ())
+        .unwrap();
     assert_eq!((bounded.sent, bounded.answered, bounded.bounded), (30, 270, true));
 }
 
 #[test]
 fn a_complaint_is_quoted() {
-    let complaint = lied(Lie::Complain).to_string();
+    let server = Server::start(Mistake::Complain, 5);
+    let complaint = connect(&server, PATIENCE).unwrap().talk(closed(16), SPAN);
+    let complaint = complaint.unwrap_err().to_string();
     assert!(
         complaint.ends_with("the server says \"-ERR 'Slow Consumer'\""),
         "{complaint}"
     );
-}
-
-#[test]
-fn what_never_comes_is_named_once_it_is_silent() {
-    let impatient = |patience| match drive(Lie::Lose, closed(1), patience).unwrap_err() {
-        LoadError::Lost {
-            on_the_way: 1,
-            connection,
-            sender,
-            ..
-        } => Some((connection, sender)),
-        // On a busy machine the server is silent for a while although it will go on: then more is missing.
-        LoadError::Lost { on_the_way, .. } if on_the_way > 1 => None,
-        LoadError::NotGreeted(..) => None,
-        other => panic!("the loss was not found, but {other}"),
-    };
-    let found = (0..8).find_map(|times| impatient(Duration::from_millis(300 << times)));
-    let (connection, sender) = found.expect("the server is silent for 38 s");
-    assert_eq!(connection / 10, sender / 10);
 }
 
 #[test]

@@ -150,7 +150,10 @@ fn nobody_there_and_somebody_else_there_are_said() {
     }
     let groups = served("groups");
     let said = refused(&["load", "http", "--target", &groups.address]);
-    assert!(said.contains("does not speak") && said.contains("it sent \"INFO"), "{said}");
+    assert!(
+        said.contains("does not speak") && said.contains("it sent \"INFO"),
+        "{said}"
+    );
 }
 
 /// A load of this many connections by a process that may have sixty descriptors.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
-use threadgauge_load::{Flaw, Latency, Record, Second, Slo};
+use threadgauge_load::{Failure, FaultKind, Faults, Flaw, Latency, Record, Second, Slo};
 use threadgauge_results::units::{count, figure, percent};
 
 /// The quantiles that are shown, each with its name.
@@ -48,8 +48,8 @@ impl Done {
 
     /// Whether nothing came that must not come, and all came that must.
     fn is_right(&self) -> bool {
-        let changed = self.record.failures.of(threadgauge_load::Failure::Changed);
-        self.record.faults.is_none_or(|faults| faults.total() == 0) && changed == 0
+        let changed = self.record.failures.of(Failure::Changed);
+        self.record.faults.as_ref().is_none_or(Faults::is_empty) && changed == 0
     }
 
     fn flaws(&self) -> Vec<Flaw> {
@@ -124,10 +124,8 @@ impl Done {
                 ),
             );
         }
-        if let Some(faults) = record.faults {
-            let each = faults
-                .each()
-                .map(|(name, number)| format!("{} {name}", many(number)));
+        if let Some(faults) = &record.faults {
+            let each = FaultKind::ALL.map(|kind| format!("{} {}", many(faults.count(kind)), kind.name()));
             row("checked", each.join(", "));
         }
         let open = record.held.rate.is_some();
@@ -212,9 +210,9 @@ impl Done {
             .statuses()
             .map(|(status, number)| (status.to_string(), number.into()))
             .collect();
-        let faults = record.faults.map(|faults| -> Map<String, Value> {
-            let each = faults.each().into_iter();
-            each.map(|(name, number)| (name.to_owned(), number.into()))
+        let faults = record.faults.as_ref().map(|faults| -> Map<String, Value> {
+            let each = FaultKind::ALL.into_iter();
+            each.map(|kind| (kind.name().to_owned(), faults.count(kind).into()))
                 .collect()
         });
         let flaws: Vec<Value> = self
