@@ -9,6 +9,7 @@ pub const CATALOGUE: Catalogue = Catalogue(&[
     &crate::ring::EXPERIMENT,
     &crate::wake::EXPERIMENT,
     &crate::handover::EXPERIMENT,
+    &crate::contention::EXPERIMENT,
     &crate::footprint::EXPERIMENT,
     &crate::limits::EXPERIMENT,
     &crate::crash::EXPERIMENT,
