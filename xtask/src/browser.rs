@@ -24,7 +24,7 @@ const RUN: &[&str] = &[
 ];
 
 /// Stored runs of experiments that the two above leave out, for their charts.
-const MORE: [&str; 4] = ["contention", "keeping", "ring", "wake"];
+const MORE: [&str; 5] = ["computing", "contention", "keeping", "ring", "wake"];
 
 /// Tests `page`, or the report of a run made for it, and leaves pictures of it in a folder if one is named.
 pub fn run(page: Option<&Path>, pictures: Option<&Path>) -> Result<()> {
