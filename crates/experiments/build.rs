@@ -33,7 +33,7 @@ fn main() {
     carry(&compiler, "exit", "exit.c", BARE);
     // With the C library of the machine that they are built on, as the sources' programs were: inside each it would be
     // fifty times the program.
-    let programs = "units print ring wake handover contention idle limits crash ids";
+    let programs = "units print ring wake handover contention compute placement idle limits crash ids";
     for name in programs.split(' ') {
         carry(&compiler, name, &format!("{name}.c"), &["-O2", "-pthread", "-s"]);
     }

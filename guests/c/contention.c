@@ -18,13 +18,14 @@
 
 enum { MOST_UNITS = 1024, LINE = 64 };
 
-static inline void compute(uint64_t steps)
+/* Goes on from `value`, so that no operation begins before the last has been computed. */
+static inline uint64_t compute(uint64_t value, uint64_t steps)
 {
-    uint64_t value = steps;
     for (uint64_t step = 0; step < steps; step++) {
         value = value * 6364136223846793005u + step;
         __asm__ volatile("" : "+r"(value));
     }
+    return value;
 }
 
 /* --- The number, and by what it is kept whole. --- */
@@ -62,7 +63,7 @@ static inline void lock_spinning(void)
 static inline void read_or_write(int reads)
 {
     uint64_t value = number_of_all;
-    compute(inside);
+    compute(value, inside);
     if (!reads)
         number_of_all = value + 1;
 }
@@ -130,11 +131,11 @@ static uint64_t outside, reads_of_ten;
 
 static void operate_until_told(uint64_t index)
 {
-    uint64_t done = 0, writes = 0;
+    uint64_t done = 0, writes = 0, value = index;
     stand_ready(start_line);
     while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
         int reads = done % 10 < reads_of_ten;
-        compute(outside);
+        value = compute(value, outside);
         operate(index, reads);
         writes += !reads;
         atomic_store_explicit(&own[index].operations, ++done, memory_order_relaxed);

@@ -10,6 +10,8 @@ pub const CATALOGUE: Catalogue = Catalogue(&[
     &crate::wake::EXPERIMENT,
     &crate::handover::EXPERIMENT,
     &crate::contention::EXPERIMENT,
+    &crate::compute::EXPERIMENT,
+    &crate::placement::EXPERIMENT,
     &crate::footprint::EXPERIMENT,
     &crate::limits::EXPERIMENT,
     &crate::crash::EXPERIMENT,

@@ -469,13 +469,15 @@ fn charts(view: &View<'_>) -> Vec<Figure> {
         of_threads("law", format!("How throughput scales under a mutex, on {cpus} CPUs"))
             .y(Scale::Linear, "throughput, times that of one thread")
             .note(format!(
-                "By the share of an operation of {RARELY} steps that is under the lock, with the universal scalability law \
-                 that fits best."
+                "By the share of an operation of {RARELY} steps that is under the lock; the universal scalability law that fits \
+                 best, for nothing and for all."
             )),
         |chart, percent| {
             let line = all.inside_percent(percent);
             let times = over_units(line).map(|(n, case)| (n, line.units(1).time().over(case.time())));
-            let law = law_of(view, line);
+            // The laws of all shares would not be told apart.
+            let is_outer = [INSIDE_PERCENT[0], INSIDE_PERCENT[3]].contains(&percent);
+            let law = law_of(view, line).filter(|_| is_outer);
             let fitted = over_units(line).map(|(n, _)| (n, law.map(|law| law.at(n as f64))));
             chart
                 .line(format!("{percent} % inside"), times)
