@@ -95,8 +95,8 @@ const AVERAGED: &str = "mean of ";
 fn plan(site: &Site) -> Plan {
     let some =
         |quick: &'static [u64], standard: &'static [u64]| site.profile.pick(quick, standard, &COUNTS[..]);
-    // In quick the time goes to the cells of claims: a thousand processes, and controls of more threads on two CPUs, took
-    // a third of it.
+    // In quick the time goes to the cells of claims: a thousand processes, and controls of more threads on two CPUs,
+    // took a third of it.
     let controls_on_two = some(&COUNTS[..11], &COUNTS[..]);
     let processes = some(&[1, 64], &[1, 2, 4, 16, 64, 256, 1024]);
     let sleeping = some(&[64, 1024], &[1, 2, 16, 64, 256, 1024, 4096]);
