@@ -74,15 +74,23 @@ pub enum CodecError {
     /// It refuses, in its own words.
     #[error("the server says {0:?}")]
     Complaint(String),
+    /// It answers without a question.
+    #[error("the server sent {0:?}, which nobody asked for")]
+    Unasked(String),
 }
 
 impl CodecError {
-    fn foreign(protocol: &'static str, input: &[u8]) -> Self {
+    pub(crate) fn foreign(protocol: &'static str, input: &[u8]) -> Self {
         let bytes = text(input);
         Self::Foreign { protocol, bytes }
     }
 
-    fn complaint(line: &[u8]) -> Self {
+    /// Bytes that nobody asked for.
+    pub(crate) fn unasked(input: &[u8]) -> Self {
+        Self::Unasked(text(input))
+    }
+
+    pub(crate) fn complaint(line: &[u8]) -> Self {
         Self::Complaint(text(line))
     }
 }

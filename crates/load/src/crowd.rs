@@ -5,11 +5,11 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
-use rustix::event::{Timespec, epoll};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
-use rustix::net::sockopt::set_socket_linger;
-use rustix::net::{RecvFlags, recv};
+use rustix::net::sockopt::{set_socket_linger, socket_error};
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socket_with};
 use threadgauge_machine::{Resource, raise_to_hard};
 
 use crate::error::LoadError;
@@ -18,10 +18,32 @@ use crate::outlet::Outlet;
 /// Events of one turn: a large batch is cheaper for both sides.
 const BATCH: usize = 1024;
 const BUFFER_BYTES: usize = 256 * 1024;
+/// Waits from here on need not be kept to the microsecond.
+const COARSE_NS: i64 = 50_000_000;
+
+/// What a connection has to tell.
+#[derive(Debug)]
+pub enum Told<'a> {
+    /// It is made, after [`Crowd::begin`]. What was said until now goes out with the next flush.
+    Made,
+    /// What it has received and not used yet. How many bytes from the front are used is the answer.
+    Bytes(&'a [u8]),
+    /// It is over: the server has ended it, or this failed. Nothing more comes of it until it begins anew.
+    Ended(Option<io::Error>),
+}
 
 /// Connections to a server, counted from 0. Dropped, they are reset, so that their ports are free at once.
+///
+/// [`connect`](Self::connect), [`hear`](Self::hear) and [`flush`](Self::flush) take no failure: the first ends the run.
+/// [`begin`](Self::begin), [`turn`](Self::turn) and [`flush_each`](Self::flush_each) do not wait, and tell what became
+/// of each connection.
 pub struct Crowd {
-    streams: Vec<TcpStream>,
+    /// By connection; none where it is over.
+    streams: Vec<Option<TcpStream>>,
+    /// By connection, how often it began: an event of an earlier stream is not taken for one of the present.
+    begun: Vec<u32>,
+    /// By connection, whether it is still being made: nothing goes out yet.
+    making: Vec<bool>,
     epoll: OwnedFd,
     events: Vec<epoll::Event>,
     buffer: Vec<u8>,
@@ -45,6 +67,8 @@ impl Crowd {
         let _ = raise_to_hard(Resource::OpenFiles);
         Ok(Self {
             streams: Vec::new(),
+            begun: Vec::new(),
+            making: Vec::new(),
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)
                 .map_err(|error| LoadError::Wait(error.into()))?,
             events: Vec::with_capacity(BATCH),
@@ -75,17 +99,80 @@ impl Crowd {
         let connection = self.streams.len();
         let made = TcpStream::connect(server).and_then(|stream| {
             stream.set_nodelay(true)?;
-            let name = epoll::EventData::new_u64(connection as u64);
-            // By edges: a level would put each connection through the kernel's list once more.
-            let edges = epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
-            epoll::add(&self.epoll, &stream, name, edges)?;
+            epoll::add(&self.epoll, &stream, name(connection, 0), EDGES)?;
             Ok(stream)
         });
-        self.streams
-            .push(made.map_err(|source| LoadError::Connect { connection, source })?);
+        let made = made.map_err(|source| LoadError::Connect { connection, source })?;
+        self.place();
+        self.streams[connection] = Some(made);
+        Ok(())
+    }
+
+    /// A place for one more connection, which is over. Its number is the answer.
+    pub fn place(&mut self) -> usize {
+        self.streams.push(None);
+        self.begun.push(0);
+        self.making.push(false);
         self.unused.push(Vec::new());
         self.unsent.push(Vec::new());
+        self.streams.len() - 1
+    }
+
+    /// Begins this connection, anew if there was one, and does not wait: [`turn`](Self::turn) tells when it is made or
+    /// has failed. What was to be sent or used of an earlier one is forgotten.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel says at once that it cannot be made, e.g. since descriptors or ports ran out.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such place.
+    pub fn begin(&mut self, connection: usize, server: SocketAddr) -> io::Result<()> {
+        self.end(connection);
+        let family = match server {
+            SocketAddr::V4(_) => AddressFamily::INET,
+            SocketAddr::V6(_) => AddressFamily::INET6,
+        };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let stream = TcpStream::from(socket_with(family, SocketType::STREAM, flags, None)?);
+        stream.set_nodelay(true)?;
+        self.begun[connection] = self.begun[connection].wrapping_add(1);
+        match rustix::net::connect(&stream, &server) {
+            Ok(()) | Err(Errno::INPROGRESS) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let name = name(connection, self.begun[connection]);
+        epoll::add(&self.epoll, &stream, name, EDGES | epoll::EventFlags::OUT)?;
+        self.streams[connection] = Some(stream);
+        self.making[connection] = true;
         Ok(())
+    }
+
+    /// Ends this connection by a reset, if it is not over, and forgets what was to be sent or used of it.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such place.
+    pub fn end(&mut self, connection: usize) {
+        if let Some(stream) = self.streams[connection].take() {
+            reset(&stream);
+        }
+        self.making[connection] = false;
+        self.unused[connection].clear();
+        if !self.unsent[connection].is_empty() {
+            self.unsent[connection].clear();
+            self.speakers.retain(|&speaker| speaker != connection);
+        }
+    }
+
+    /// Whether this connection is made, or being made.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such place.
+    pub fn is_begun(&self, connection: usize) -> bool {
+        self.streams[connection].is_some()
     }
 
     /// Has `append` append what this connection is to send with the next [`flush`](Self::flush).
@@ -98,7 +185,7 @@ impl Crowd {
         let was_silent = unsent.is_empty();
         append(unsent);
         // A speaker that stood there twice would send the same bytes twice.
-        if was_silent && !unsent.is_empty() {
+        if was_silent && !unsent.is_empty() && !self.making[connection] {
             self.speakers.push(connection);
         }
     }
@@ -109,27 +196,40 @@ impl Crowd {
     ///
     /// If a connection fails.
     pub fn flush(&mut self) -> Result<bool, LoadError> {
+        let mut failure = None;
+        let all = self.flush_each(|connection, source| failure = Some((connection, source)))?;
+        match failure {
+            None => Ok(all),
+            Some((connection, source)) => Err(LoadError::Socket { connection, source }),
+        }
+    }
+
+    /// As [`flush`](Self::flush), and tells `failed` of each connection that failed. What it was to send is gone, and
+    /// the caller is to [`end`](Self::end) it.
+    ///
+    /// # Errors
+    ///
+    /// If sending as such fails.
+    pub fn flush_each(&mut self, mut failed: impl FnMut(usize, io::Error)) -> Result<bool, LoadError> {
         if self.speakers.is_empty() {
             return Ok(true);
         }
         let mut parts = Vec::new();
-        let mut failure = None;
+        let streams = &self.streams;
+        let stream = |connection: usize| streams[connection].as_ref().expect("who speaks is connected");
         self.outlet
             .send(
-                &self.streams,
+                stream,
                 &self.unsent,
                 &self.speakers,
                 |connection, sent| match sent {
                     Ok(sent) if sent == self.unsent[connection].len() => {}
                     Ok(sent) => parts.push((connection, sent)),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => parts.push((connection, 0)),
-                    Err(source) => failure = Some(LoadError::Socket { connection, source }),
+                    Err(source) => failed(connection, source),
                 },
             )
             .map_err(LoadError::Wait)?;
-        if let Some(failure) = failure {
-            return Err(failure);
-        }
         let rest = |(connection, sent): (usize, usize)| (connection, self.unsent[connection].split_off(sent));
         let rests: Vec<(usize, Vec<u8>)> = parts.into_iter().map(rest).collect();
         for connection in self.speakers.drain(..) {
@@ -153,20 +253,90 @@ impl Crowd {
         limit: Duration,
         mut take: impl FnMut(usize, &[u8]) -> Result<usize, LoadError>,
     ) -> Result<usize, LoadError> {
-        let limit = Timespec::try_from(limit).map_err(|_| LoadError::Wait(Errno::INVAL.into()))?;
-        self.events.clear();
-        match epoll::wait(&self.epoll, spare_capacity(&mut self.events), Some(&limit)) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(LoadError::Wait(error.into())),
-        }
+        self.turn(limit, |connection, told| match told {
+            Told::Bytes(bytes) => take(connection, bytes),
+            Told::Made => Ok(0),
+            Told::Ended(None) => Err(LoadError::Closed(connection)),
+            Told::Ended(Some(source)) => Err(LoadError::Socket { connection, source }),
+        })
+    }
+
+    /// Waits at most `limit`, and lets each connection tell what happened to it; only of [`Told::Bytes`] the answer of
+    /// `hear` counts. Returns how many had something to tell; none, too, where a signal ended the waiting early.
+    ///
+    /// # Errors
+    ///
+    /// If waiting fails, or `hear` does.
+    pub fn turn(
+        &mut self,
+        limit: Duration,
+        mut hear: impl FnMut(usize, Told<'_>) -> Result<usize, LoadError>,
+    ) -> Result<usize, LoadError> {
+        self.wait(limit).map_err(|error| LoadError::Wait(error.into()))?;
         for i in 0..self.events.len() {
             let event = self.events[i];
+            let (connection, begun) = named(event.data);
+            if self.begun[connection] != begun || self.streams[connection].is_none() {
+                continue;
+            }
             // What ends a connection comes as one event with its last bytes, where these were not looked at before.
             let ends = epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
             let flags = event.flags;
-            self.receive(event.data.u64() as usize, flags.intersects(ends), &mut take)?;
+            let over = match self.made(connection, &mut hear)? {
+                None => self.receive(connection, flags.intersects(ends), &mut hear)?,
+                failed => failed,
+            };
+            if let Some(over) = over {
+                self.end(connection);
+                hear(connection, Told::Ended(over.0))?;
+            }
         }
         Ok(self.events.len())
+    }
+
+    /// Fills `events`; with none where nothing came in time, or a signal ended the waiting.
+    fn wait(&mut self, limit: Duration) -> Result<(), Errno> {
+        self.events.clear();
+        let mut limit = Timespec::try_from(limit).map_err(|_| Errno::INVAL)?;
+        // The call for many waits by milliseconds, rounded up: half of one would be in every latency of an open loop.
+        // The one for few waits by nanoseconds, and the set is one descriptor for it. (epoll_pwait2 does both, and not
+        // every kernel has it.)
+        if limit.tv_sec == 0 && (1..COARSE_NS).contains(&limit.tv_nsec) {
+            let mut set = [PollFd::new(&self.epoll, PollFlags::IN)];
+            match poll(&mut set, Some(&limit)) {
+                Ok(0) | Err(Errno::INTR) => return Ok(()),
+                Ok(_) => limit.tv_nsec = 0,
+                Err(error) => return Err(error),
+            }
+        }
+        match epoll::wait(&self.epoll, spare_capacity(&mut self.events), Some(&limit)) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Of one that was being made: whether it was, or the end of it.
+    fn made(
+        &mut self,
+        connection: usize,
+        hear: &mut impl FnMut(usize, Told<'_>) -> Result<usize, LoadError>,
+    ) -> Result<Option<Over>, LoadError> {
+        if !self.making[connection] {
+            return Ok(None);
+        }
+        let Some(stream) = &self.streams[connection] else {
+            return Ok(None);
+        };
+        match socket_error(stream) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) | Err(error) => return Ok(Some(Over(Some(error.into())))),
+        }
+        self.making[connection] = false;
+        if !self.unsent[connection].is_empty() {
+            self.speakers.push(connection);
+        }
+        hear(connection, Told::Made)?;
+        Ok(None)
     }
 
     /// Until the socket is empty, since nothing tells of what is left there: of one that has ended, to the end.
@@ -174,40 +344,59 @@ impl Crowd {
         &mut self,
         connection: usize,
         ended: bool,
-        take: &mut impl FnMut(usize, &[u8]) -> Result<usize, LoadError>,
-    ) -> Result<(), LoadError> {
+        hear: &mut impl FnMut(usize, Told<'_>) -> Result<usize, LoadError>,
+    ) -> Result<Option<Over>, LoadError> {
+        let Some(stream) = &self.streams[connection] else {
+            return Ok(None);
+        };
         loop {
-            let received = match recv(
-                &self.streams[connection],
-                &mut self.buffer[..],
-                RecvFlags::DONTWAIT,
-            ) {
-                Ok((0, _)) => return Err(LoadError::Closed(connection)),
+            let received = match recv(stream, &mut self.buffer[..], RecvFlags::DONTWAIT) {
+                Ok((0, _)) => return Ok(Some(Over(None))),
                 Ok((received, _)) => received,
-                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::AGAIN) => return Ok(None),
                 Err(Errno::INTR) => continue,
-                Err(error) => {
-                    return Err(LoadError::Socket {
-                        connection,
-                        source: error.into(),
-                    });
-                }
+                Err(error) => return Ok(Some(Over(Some(error.into())))),
             };
             let new = &self.buffer[..received];
             let unused = &mut self.unused[connection];
             if unused.is_empty() {
-                let used = take(connection, new)?;
+                let used = hear(connection, Told::Bytes(new))?;
                 unused.extend_from_slice(&new[used..]);
             } else {
                 unused.extend_from_slice(new);
-                let used = take(connection, unused)?;
+                let used = hear(connection, Told::Bytes(unused))?;
                 unused.drain(..used);
             }
             if received < BUFFER_BYTES && !ended {
-                return Ok(());
+                return Ok(None);
             }
         }
     }
+}
+
+/// How a connection ended: by the server, or by this failure.
+struct Over(Option<io::Error>);
+
+/// By edges: a level would put each connection through the kernel's list once more.
+const EDGES: epoll::EventFlags = epoll::EventFlags::IN
+    .union(epoll::EventFlags::RDHUP)
+    .union(epoll::EventFlags::ET);
+
+/// What the kernel calls the stream of a connection that began so often.
+fn name(connection: usize, begun: u32) -> epoll::EventData {
+    epoll::EventData::new_u64((connection as u64) << 32 | u64::from(begun))
+}
+
+/// The connection, and how often it had begun.
+fn named(data: epoll::EventData) -> (usize, u32) {
+    let name = data.u64();
+    ((name >> 32) as usize, name as u32)
+}
+
+/// Closing it resets it.
+fn reset(stream: &TcpStream) {
+    // Fails only on what is closed already.
+    let _ = set_socket_linger(stream, Some(Duration::ZERO));
 }
 
 impl std::fmt::Debug for Crowd {
@@ -218,10 +407,7 @@ impl std::fmt::Debug for Crowd {
 
 impl Drop for Crowd {
     fn drop(&mut self) {
-        for stream in &self.streams {
-            // Fails only on what is closed already.
-            let _ = set_socket_linger(stream, Some(Duration::ZERO));
-        }
+        self.streams.iter().flatten().for_each(reset);
     }
 }
 

@@ -1,10 +1,14 @@
 //! Why a run ends before its time.
 
 use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
+
+use rustix::io::Errno;
 
 use crate::codec::CodecError;
 use crate::groups::Tally;
+use crate::record::Failure;
 
 /// A run that failed. What it had measured until then is not to be believed.
 #[derive(Debug, thiserror::Error)]
@@ -15,6 +19,18 @@ pub enum LoadError {
         /// Counted from 0.
         connection: usize,
         /// The kernel's answer.
+        source: io::Error,
+    },
+    /// Not all connections were made.
+    #[error("{}: {source}{}", connects(*.target, *.made, *.wanted), advice(.source))]
+    Connects {
+        /// The server.
+        target: SocketAddr,
+        /// How many were made.
+        made: usize,
+        /// How many were wanted.
+        wanted: usize,
+        /// The kernel's answer to the first of the others.
         source: io::Error,
     },
     /// A connection failed.
@@ -45,4 +61,42 @@ pub enum LoadError {
     /// Waiting itself failed.
     #[error("cannot wait for connections: {0}")]
     Wait(io::Error),
+}
+
+impl LoadError {
+    /// What it counts as.
+    pub(crate) fn kind(&self) -> Failure {
+        match self {
+            Self::Connect { source, .. } | Self::Connects { source, .. } | Self::Socket { source, .. } => {
+                Failure::of(source)
+            }
+            Self::Closed(_) => Failure::Closed,
+            Self::Codec { .. } => Failure::Garbage,
+            Self::Faulty(_) => Failure::Changed,
+            Self::NotGreeted(..) => Failure::Timeout,
+            Self::Wait(_) => Failure::NoConnection,
+        }
+    }
+}
+
+fn connects(target: SocketAddr, made: usize, wanted: usize) -> String {
+    match made {
+        0 => format!("no connection to {target} was made"),
+        _ => format!("only {made} of {wanted} connections to {target} were made"),
+    }
+}
+
+/// What to do about it.
+fn advice(source: &io::Error) -> &'static str {
+    match source.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::CONNREFUSED) => "; is the server started, and does it listen there?",
+        Some(Errno::MFILE | Errno::NFILE) => {
+            "; raise the limit on open files (`ulimit -Hn`) or connect fewer"
+        }
+        Some(Errno::ADDRNOTAVAIL) => "; no local port is left (net.ipv4.ip_local_port_range): connect fewer",
+        None if source.kind() == io::ErrorKind::TimedOut => {
+            "; the server does not accept: raise its backlog, or give it more time"
+        }
+        _ => "",
+    }
 }

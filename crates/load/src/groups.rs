@@ -7,22 +7,22 @@ use std::time::Duration;
 use rustix::thread::set_current_timer_slack;
 use threadgauge_machine::clock::{monotonic_ns, thread_cpu_ns};
 
-use crate::arrivals::{Arrivals, Schedule};
+use crate::arrivals::{Arrivals, Ramp, Schedule};
 use crate::codec::{Codec, Event};
 use crate::crowd::Crowd;
 use crate::error::LoadError;
-use crate::faults::Faults;
+use crate::faults::{FaultKind, Faults};
 use crate::latency::Latency;
 use crate::ledger::{Heard, Ledger, Times};
+use crate::proof::{BUSIEST, Flaw, LEAST_PACE};
+use crate::record::{Record, Recorder, Stretch, Watch};
 
 /// Between two attempts to send what sockets did not take.
 const CLOGGED: Duration = Duration::from_millis(1);
 /// Connections that are made before they are greeted: fewer than any server lets wait.
 const STEP: usize = 64;
-/// Of its own CPU time, the most that a driver under a fixed rate may use.
-const BUSIEST: f64 = 0.85;
-/// Of the rate asked for, the least that must be reached.
-const LEAST_PACE: f64 = 0.99;
+/// The longest wait without a look at whether to go on.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Who is there, and what they send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,35 +105,6 @@ impl Tally {
     }
 }
 
-/// Why latencies under a fixed rate are not to be believed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Flaw {
-    /// The rate asked for was not there.
-    #[error("under 99 % of the rate was reached")]
-    Slow,
-    /// The driver may have been what was waited for.
-    #[error("the driver used over 85 % of its CPU")]
-    Busy,
-}
-
-/// From the first of several moments to the last, in nanoseconds.
-#[derive(Clone, Copy, Debug, Default)]
-struct Stretch(Option<[u64; 2]>);
-
-impl Stretch {
-    /// Moments come in order.
-    fn reach(&mut self, now_ns: u64) {
-        let first_ns = self.0.map_or(now_ns, |[first_ns, _]| first_ns);
-        self.0 = Some([first_ns, now_ns]);
-    }
-
-    /// Its length. Never nought, so that a single message keeps its pace.
-    fn ns(self) -> f64 {
-        self.0
-            .map_or(1.0, |[first_ns, last_ns]| (last_ns - first_ns).max(1) as f64)
-    }
-}
-
 /// Groups that are connected, each member to receive what its group is sent.
 #[derive(Debug)]
 pub struct Groups {
@@ -150,6 +121,122 @@ pub struct Groups {
     look_ns: u64,
 }
 
+/// How a span of talking ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    /// All was said.
+    All,
+    /// It was told to end, or the server went silent.
+    Early,
+}
+
+/// Who writes down what is said and heard.
+trait Scribe {
+    /// A message went out.
+    fn speaks(&mut self, times: Times, bytes: usize, copies: u64);
+    /// A delivery came.
+    fn hears(&mut self, heard: Heard);
+    /// So many bytes came.
+    fn receives(&mut self, _bytes: usize) {}
+    /// Whether to go on, with so many deliveries on their way.
+    fn goes_on(&mut self, _now_ns: u64, _on_the_way: u64) -> bool {
+        true
+    }
+}
+
+/// Of a closed loop: only of a message's last delivery a clock is looked at.
+struct Counting<'a>(&'a mut Tally);
+
+impl Scribe for Counting<'_> {
+    fn speaks(&mut self, _: Times, _: usize, _: u64) {
+        self.0.messages += 1;
+    }
+
+    fn hears(&mut self, heard: Heard) {
+        if heard.by_all {
+            let took_ns = monotonic_ns().saturating_sub(heard.times.intended_ns);
+            self.0.last.record(took_ns);
+        }
+    }
+}
+
+/// Counts and times.
+struct Timing<'a> {
+    tally: &'a mut Tally,
+    intended: Stretch,
+    delivered: Stretch,
+}
+
+impl Scribe for Timing<'_> {
+    fn speaks(&mut self, times: Times, _: usize, _: u64) {
+        self.tally.messages += 1;
+        self.tally.lateness.record(times.sent_ns - times.intended_ns);
+        self.intended.reach(times.intended_ns);
+    }
+
+    fn hears(&mut self, heard: Heard) {
+        // One look at the clock a turn would call early what came while a turn went on; one a delivery is cheap.
+        let now_ns = monotonic_ns();
+        let took_ns = now_ns.saturating_sub(heard.times.intended_ns);
+        self.tally.latency.record(took_ns);
+        self.tally
+            .service
+            .record(now_ns.saturating_sub(heard.times.sent_ns));
+        if heard.by_all {
+            self.tally.last.record(took_ns);
+        }
+        self.delivered.reach(now_ns);
+    }
+}
+
+/// Keeps all of it.
+struct Keeping<'r, 'w> {
+    recorder: &'r mut Recorder<'w>,
+    most: u64,
+    /// Whether this turn of the loop has spoken, and heard: the first of each says how many were on their way before.
+    spoke: bool,
+    heard: bool,
+}
+
+impl Scribe for Keeping<'_, '_> {
+    fn speaks(&mut self, times: Times, bytes: usize, copies: u64) {
+        if !std::mem::replace(&mut self.spoke, true) {
+            self.recorder.advance(times.sent_ns);
+        }
+        let lag_ns = times.sent_ns.saturating_sub(times.intended_ns);
+        self.recorder.sends(times.intended_ns, lag_ns, bytes, copies);
+        self.recorder.record.bounded = self.recorder.record.sent >= self.most;
+    }
+
+    fn hears(&mut self, heard: Heard) {
+        let now_ns = monotonic_ns();
+        if !std::mem::replace(&mut self.heard, true) {
+            self.recorder.advance(now_ns);
+        }
+        let Times { intended_ns, sent_ns } = heard.times;
+        self.recorder.answers(intended_ns, sent_ns, now_ns);
+        if let Some(last) = self.recorder.record.last.as_mut().filter(|_| heard.by_all) {
+            last.record(now_ns.saturating_sub(intended_ns));
+        }
+    }
+
+    fn receives(&mut self, bytes: usize) {
+        self.recorder.receives(bytes);
+    }
+
+    fn goes_on(&mut self, now_ns: u64, on_the_way: u64) -> bool {
+        if !self.spoke {
+            self.recorder.advance(now_ns);
+        }
+        (self.spoke, self.heard) = (false, false);
+        // Those that were given up are not on their way any more.
+        self.recorder.in_flight = on_the_way;
+        let goes_on = self.recorder.goes_on();
+        self.recorder.record.interrupted = !goes_on;
+        goes_on
+    }
+}
+
 impl Groups {
     /// Connects all, and comes back when the server has answered every greeting. Blocks meanwhile.
     ///
@@ -161,42 +248,98 @@ impl Groups {
     ///
     /// If the plan is none: groups do not come out even, or messages are smaller or larger than can be.
     pub fn connect(server: SocketAddr, codec: &'static dyn Codec, plan: Plan) -> Result<Self, LoadError> {
-        let ledger = Ledger::new(
-            plan.connections,
-            plan.group_size,
-            codec.echoes(),
-            plan.payload_bytes,
-        );
+        Self::connect_all(server, codec, plan, false)
+    }
+
+    /// As [`connect`](Self::connect), and goes on with fewer groups where not all can connect.
+    ///
+    /// # Errors
+    ///
+    /// If not even one group can, or a greeting is not answered.
+    ///
+    /// # Panics
+    ///
+    /// As [`connect`](Self::connect).
+    pub fn connect_some(
+        server: SocketAddr,
+        codec: &'static dyn Codec,
+        plan: Plan,
+    ) -> Result<Self, LoadError> {
+        Self::connect_all(server, codec, plan, true)
+    }
+
+    fn connect_all(
+        server: SocketAddr,
+        codec: &'static dyn Codec,
+        plan: Plan,
+        go_on: bool,
+    ) -> Result<Self, LoadError> {
+        let ledger = |connections| {
+            let echoes = codec.echoes();
+            Ledger::new(connections, plan.group_size, echoes, plan.payload_bytes)
+        };
         let mut groups = Self {
             codec,
             crowd: Crowd::new()?,
-            ledger,
+            ledger: ledger(plan.connections),
             plan,
             payload: Vec::new(),
             answers: Vec::new(),
             heard_ns: monotonic_ns(),
             look_ns: 0,
         };
-        while groups.crowd.len() < plan.connections {
+        let mut refused = None;
+        while refused.is_none() && groups.crowd.len() < plan.connections {
             let first = groups.crowd.len();
-            let last = plan.connections.min(first + STEP);
-            for connection in first..last {
-                groups.crowd.connect(server)?;
+            for connection in first..plan.connections.min(first + STEP) {
+                match groups.crowd.connect(server) {
+                    Ok(()) => {}
+                    Err(LoadError::Connect { source, .. }) => {
+                        refused = Some(source);
+                        break;
+                    }
+                    Err(other) => return Err(other),
+                }
                 let group = connection / plan.group_size;
                 groups
                     .crowd
                     .say(connection, |unsent| codec.greet(connection, group, unsent));
             }
-            groups.wait_until_greeted(last - first)?;
+            groups.wait_until_greeted(groups.crowd.len() - first)?;
+        }
+        if let Some(source) = refused {
+            let made = groups.crowd.len();
+            let whole = made / plan.group_size * plan.group_size;
+            if !go_on || whole == 0 {
+                return Err(LoadError::Connects {
+                    target: server,
+                    made,
+                    wanted: plan.connections,
+                    source,
+                });
+            }
+            // Those of a group that is not whole hear nothing, since nobody speaks in it.
+            groups.plan.connections = whole;
+            groups.ledger = ledger(whole);
         }
         Ok(groups)
+    }
+
+    /// Deliveries of one message.
+    pub fn copies(&self) -> u64 {
+        self.ledger.copies()
+    }
+
+    /// How many connections take part.
+    pub fn connections(&self) -> usize {
+        self.plan.connections
     }
 
     fn wait_until_greeted(&mut self, mut missing: usize) -> Result<(), LoadError> {
         while missing > 0 {
             let limit = self.flush()?;
             let mut ready = 0;
-            if self.turn(limit, &mut ready, |_| {})? {
+            if self.turn(limit, &mut ready, &mut 0, |_| {})? {
                 return Err(LoadError::NotGreeted(missing, self.plan.patience));
             }
             missing = missing.saturating_sub(ready);
@@ -212,8 +355,6 @@ impl Groups {
     ///
     /// If a connection fails, and at its end with [`LoadError::Faulty`] if a delivery was not as it must be.
     pub fn talk(&mut self, load: Load, span: Duration) -> Result<Tally, LoadError> {
-        // Sleeping to the microsecond: the default slack of 50 µs would be in every latency.
-        let _ = set_current_timer_slack(NonZeroU64::new(1));
         let (start_ns, cpu_ns, delivered) = (monotonic_ns(), thread_cpu_ns(), self.ledger.delivered);
         let mut tally = Tally {
             messages: 0,
@@ -227,19 +368,22 @@ impl Groups {
             lateness: Latency::default(),
             pace: None,
         };
-        self.heard_ns = start_ns;
-        let end_ns = start_ns + span.as_nanos() as u64;
         match load {
-            Load::Closed { outstanding } => self.closed(outstanding, end_ns, &mut tally)?,
-            Load::Open {
-                deliveries_per_second,
-                arrivals,
-                seed,
-            } => {
-                let copies = self.plan.group_size - usize::from(!self.codec.echoes());
-                let schedule = Schedule::new(arrivals, deliveries_per_second / copies as f64, seed);
-                let starts = schedule.map(|at_ns| start_ns + at_ns);
-                self.open(starts.take_while(|&at_ns| at_ns < end_ns), seed, &mut tally)?;
+            Load::Closed { .. } => {
+                self.speak_all(load, start_ns, span, u64::MAX, &mut Counting(&mut tally))?;
+            }
+            Load::Open { .. } => {
+                let mut timing = Timing {
+                    tally: &mut tally,
+                    intended: Stretch::default(),
+                    delivered: Stretch::default(),
+                };
+                let ended = self.speak_all(load, start_ns, span, u64::MAX, &mut timing)?;
+                tally.pace = Some(match ended {
+                    Ended::All => timing.intended.ns() / timing.delivered.ns(),
+                    // With what did not come it is not at the pace asked for.
+                    Ended::Early => 0.0,
+                });
             }
         }
         tally.deliveries = self.ledger.delivered - delivered;
@@ -253,31 +397,125 @@ impl Groups {
         }
     }
 
-    fn closed(&mut self, outstanding: NonZeroUsize, end_ns: u64, tally: &mut Tally) -> Result<(), LoadError> {
+    /// As [`talk`](Self::talk), with all that a [`Record`] has, whatever was wrong with deliveries: its
+    /// [`faults`](Record::faults) say so. No more than `most` messages are sent. What the record calls answers are
+    /// deliveries. A connection that fails ends the run, which keeps what it has measured.
+    ///
+    /// # Errors
+    ///
+    /// If waiting fails.
+    pub fn run(
+        &mut self,
+        load: Load,
+        span: Duration,
+        most: u64,
+        watch: &mut dyn Watch,
+    ) -> Result<Record, LoadError> {
+        let (start_ns, cpu_ns, delivered) = (monotonic_ns(), thread_cpu_ns(), self.ledger.delivered);
+        let rate = match load {
+            Load::Open {
+                deliveries_per_second,
+                ..
+            } => Some(deliveries_per_second),
+            Load::Closed { .. } => None,
+        };
+        let mut recorder = Recorder::new(start_ns, Ramp::hold(span), rate, watch);
+        recorder.record.connects = self.crowd.len() as u64;
+        recorder.record.last = Some(Latency::default());
+        let mut keeping = Keeping {
+            recorder: &mut recorder,
+            most,
+            spoke: false,
+            heard: false,
+        };
+        match self.speak_all(load, start_ns, span, most, &mut keeping) {
+            Ok(_) => {}
+            Err(error @ LoadError::Wait(_)) => return Err(error),
+            Err(error) => {
+                let kind = error.kind();
+                recorder.record.failures.count(kind);
+                recorder.record.failures.quote(kind, error);
+                recorder.record.ended_early = true;
+            }
+        }
+        let now_ns = monotonic_ns();
+        recorder.advance(now_ns);
+        let faults = self.ledger.take_faults();
+        recorder.record.unfinished = self.ledger.on_the_way + faults.count(FaultKind::Lost);
+        recorder.record.faults = Some(faults);
+        // Without those that came with other bytes.
+        recorder.record.answered = self.ledger.delivered - delivered;
+        Ok(recorder.finish(now_ns, thread_cpu_ns() - cpu_ns))
+    }
+
+    /// Speaks as the load has it, and tells the scribe of all that is said and heard.
+    fn speak_all(
+        &mut self,
+        load: Load,
+        start_ns: u64,
+        span: Duration,
+        most: u64,
+        scribe: &mut impl Scribe,
+    ) -> Result<Ended, LoadError> {
+        // Sleeping to the microsecond: the default slack of 50 µs would be in every latency.
+        let _ = set_current_timer_slack(NonZeroU64::new(1));
+        self.heard_ns = start_ns;
+        let end_ns = start_ns + span.as_nanos() as u64;
+        match load {
+            Load::Closed { outstanding } => self.closed(outstanding, end_ns, most, scribe),
+            Load::Open {
+                deliveries_per_second,
+                arrivals,
+                seed,
+            } => {
+                let per_second = deliveries_per_second / self.ledger.copies() as f64;
+                let starts = Schedule::new(arrivals, per_second, seed).map(|at_ns| start_ns + at_ns);
+                let most = usize::try_from(most).unwrap_or(usize::MAX);
+                self.open(
+                    starts.take_while(|&at_ns| at_ns < end_ns).take(most),
+                    seed,
+                    scribe,
+                )
+            }
+        }
+    }
+
+    fn closed(
+        &mut self,
+        outstanding: NonZeroUsize,
+        end_ns: u64,
+        most: u64,
+        scribe: &mut impl Scribe,
+    ) -> Result<Ended, LoadError> {
         let members = 0..self.plan.connections;
         let mut speakers: Vec<usize> = members
             .flat_map(|member| std::iter::repeat_n(member, outstanding.get()))
             .collect();
+        let mut left = most;
         let mut now_ns = monotonic_ns();
         loop {
             for speaker in speakers.drain(..) {
-                self.speak(speaker, [now_ns; 2], tally);
+                if left > 0 {
+                    left -= 1;
+                    self.speak(speaker, [now_ns; 2], scribe);
+                }
             }
             let limit = self.flush()?;
             if self.ledger.on_the_way == 0 {
-                return Ok(());
+                return Ok(Ended::All);
             }
-            let last = &mut tally.last;
-            let is_silent = self.listen(limit, |heard| {
+            if !scribe.goes_on(now_ns, self.ledger.on_the_way) {
+                return Ok(Ended::Early);
+            }
+            let is_silent = self.listen(limit, scribe, |heard| {
                 if heard.by_all {
                     speakers.push(heard.sender);
-                    last.record(monotonic_ns().saturating_sub(heard.times.intended_ns));
                 }
             })?;
             now_ns = monotonic_ns();
             self.give_up(is_silent, now_ns, |sender| speakers.push(sender));
             if is_silent {
-                return Ok(());
+                return Ok(Ended::Early);
             }
             if now_ns >= end_ns {
                 speakers.clear();
@@ -289,55 +527,33 @@ impl Groups {
         &mut self,
         starts: impl Iterator<Item = u64>,
         seed: u64,
-        tally: &mut Tally,
-    ) -> Result<(), LoadError> {
+        scribe: &mut impl Scribe,
+    ) -> Result<Ended, LoadError> {
         let mut dice = fastrand::Rng::with_seed(!seed);
         let mut starts = starts.peekable();
-        let (mut intended, mut delivered) = (Stretch::default(), Stretch::default());
         loop {
             let now_ns = monotonic_ns();
             while let Some(at_ns) = starts.next_if(|&at_ns| at_ns <= now_ns) {
-                self.speak(dice.usize(..self.plan.connections), [at_ns, now_ns], tally);
-                tally.lateness.record(now_ns - at_ns);
-                intended.reach(at_ns);
+                self.speak(dice.usize(..self.plan.connections), [at_ns, now_ns], scribe);
+            }
+            if !scribe.goes_on(now_ns, self.ledger.on_the_way) {
+                return Ok(Ended::Early);
             }
             let limit = self.flush()?;
             let limit = match starts.peek() {
-                None if self.ledger.on_the_way == 0 => {
-                    tally.pace = Some(intended.ns() / delivered.ns());
-                    return Ok(());
-                }
+                None if self.ledger.on_the_way == 0 => return Ok(Ended::All),
                 None => limit,
                 Some(at_ns) => limit.min(Duration::from_nanos(at_ns.saturating_sub(monotonic_ns()))),
             };
-            let Tally {
-                latency,
-                service,
-                last,
-                ..
-            } = &mut *tally;
-            let is_silent = self.listen(limit, |heard| {
-                // One look at the clock a turn would call early what came while a turn went on; one a delivery is
-                // cheap.
-                let now_ns = monotonic_ns();
-                let took_ns = now_ns.saturating_sub(heard.times.intended_ns);
-                latency.record(took_ns);
-                service.record(now_ns.saturating_sub(heard.times.sent_ns));
-                if heard.by_all {
-                    last.record(took_ns);
-                }
-                delivered.reach(now_ns);
-            })?;
+            let is_silent = self.listen(limit, scribe, |_| {})?;
             self.give_up(is_silent, monotonic_ns(), |_| {});
             if is_silent && starts.peek().is_some() {
-                // With what did not come it is not at the pace asked for.
-                tally.pace = Some(0.0);
-                return Ok(());
+                return Ok(Ended::Early);
             }
         }
     }
 
-    fn speak(&mut self, speaker: usize, [intended_ns, sent_ns]: [u64; 2], tally: &mut Tally) {
+    fn speak(&mut self, speaker: usize, [intended_ns, sent_ns]: [u64; 2], scribe: &mut impl Scribe) {
         if self.ledger.on_the_way == 0 {
             // Until now there was nothing to be heard.
             self.heard_ns = sent_ns;
@@ -345,9 +561,13 @@ impl Groups {
         let times = Times { intended_ns, sent_ns };
         self.ledger.sends(speaker, times, &mut self.payload);
         let (codec, group, payload) = (self.codec, speaker / self.plan.group_size, &self.payload);
-        self.crowd
-            .say(speaker, |unsent| codec.publish(group, payload, unsent));
-        tally.messages += 1;
+        let mut bytes = 0;
+        self.crowd.say(speaker, |unsent| {
+            let before = unsent.len();
+            codec.publish(group, payload, unsent);
+            bytes = unsent.len() - before;
+        });
+        scribe.speaks(times, bytes, self.ledger.copies());
     }
 
     /// Sends what waits, and tells how long to wait for an answer.
@@ -360,8 +580,19 @@ impl Groups {
     }
 
     /// As [`turn`](Self::turn), where silence counts only while something is on its way.
-    fn listen(&mut self, limit: Duration, hear: impl FnMut(Heard)) -> Result<bool, LoadError> {
-        Ok(self.turn(limit, &mut 0, hear)? && self.ledger.on_the_way > 0)
+    fn listen(
+        &mut self,
+        limit: Duration,
+        scribe: &mut impl Scribe,
+        mut hear: impl FnMut(Heard),
+    ) -> Result<bool, LoadError> {
+        let mut bytes = 0;
+        let is_silent = self.turn(limit.min(LOOK), &mut 0, &mut bytes, |heard| {
+            scribe.hears(heard);
+            hear(heard);
+        })?;
+        scribe.receives(bytes);
+        Ok(is_silent && self.ledger.on_the_way > 0)
     }
 
     /// Counts as lost what is overdue, or all that is on its way where nothing comes any more. `freed` is told the
@@ -377,11 +608,12 @@ impl Groups {
     }
 
     /// Waits at most `limit`, checks what came and tells `hear` of every delivery; counts greetings that were answered
-    /// in `ready`. Whether nothing has come for as long as the plan's patience.
+    /// in `ready`, and bytes that were used. Whether nothing has come for as long as the plan's patience.
     fn turn(
         &mut self,
         limit: Duration,
         ready: &mut usize,
+        bytes: &mut usize,
         mut hear: impl FnMut(Heard),
     ) -> Result<bool, LoadError> {
         let (codec, ledger, answers) = (self.codec, &mut self.ledger, &mut self.answers);
@@ -390,6 +622,7 @@ impl Groups {
             loop {
                 let next = codec.next(&input[used..]);
                 let Some(frame) = next.map_err(|source| LoadError::Codec { connection, source })? else {
+                    *bytes += used;
                     return Ok(used);
                 };
                 used += frame.bytes;
@@ -443,12 +676,5 @@ mod tests {
         assert_eq!(flaw(Some(0.989), 850), Some(Flaw::Slow));
         assert_eq!(flaw(Some(0.99), 851), Some(Flaw::Busy));
         assert_eq!(flaw(None, 1_000), None, "a closed loop takes what it can");
-    }
-
-    #[test]
-    fn a_stretch_is_from_the_first_to_the_last() {
-        let mut stretch = Stretch::default();
-        [10, 30, 50].into_iter().for_each(|ns| stretch.reach(ns));
-        assert_eq!(stretch.ns(), 40.0);
     }
 }

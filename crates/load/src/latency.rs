@@ -53,6 +53,52 @@ impl Latency {
         self.overflow
     }
 
+    /// The longest, in ns; `None` of none. Over a minute it is only known to be that.
+    pub fn most_ns(&self) -> Option<u64> {
+        match (self.overflow, self.histogram.len()) {
+            (0, 0) => None,
+            (0, _) => Some(self.histogram.max()),
+            _ => Some(MOST_NS),
+        }
+    }
+
+    /// The mean in ns, of those up to a minute; 0 of none.
+    pub fn mean_ns(&self) -> f64 {
+        self.histogram.mean()
+    }
+
+    /// As [`quantile`](Self::quantile), in ns: a minute stands for all that is over it.
+    pub fn ns(&self, q: f64) -> Option<u64> {
+        self.quantile(q).map(|quantile| match quantile {
+            Quantile::Ns(ns) => ns,
+            Quantile::Overflow => MOST_NS,
+        })
+    }
+
+    /// Enters those of another.
+    pub fn merge(&mut self, other: &Self) {
+        // Of the same bounds, so nothing can be lost.
+        let _ = self.histogram.add(&other.histogram);
+        self.overflow += other.overflow;
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.histogram.reset();
+        self.overflow = 0;
+    }
+
+    /// How many lie in each of these spans: up to the first bound, up to the second and so on, and beyond the last.
+    pub fn spans(&self, bounds_ns: &[u64]) -> Vec<u64> {
+        let mut counts = vec![0; bounds_ns.len() + 1];
+        for value in self.histogram.iter_recorded() {
+            let at = bounds_ns.partition_point(|&bound_ns| bound_ns < value.value_iterated_to());
+            counts[at] += value.count_at_value();
+        }
+        counts[bounds_ns.len()] += self.overflow;
+        counts
+    }
+
     /// The quantile `q`, from 0 to 1; `None` where fewer than ten values lie beyond it, since it would be chance.
     pub fn quantile(&self, q: f64) -> Option<Quantile> {
         let count = self.count() as f64;

@@ -120,6 +120,11 @@ impl Ledger {
         }
     }
 
+    /// Deliveries of one message.
+    pub fn copies(&self) -> u64 {
+        self.copies as u64
+    }
+
     /// Writes the next message of `sender`, which is on its way from now on, over what `payload` holds.
     pub fn sends(&mut self, sender: usize, times: Times, payload: &mut Vec<u8>) {
         let of = &mut self.senders[sender];

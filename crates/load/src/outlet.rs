@@ -32,15 +32,15 @@ impl Outlet {
             .map_or(Self::Calls, |ring| Self::Ring(Box::new(ring)))
     }
 
-    /// Sends the bytes of each of these connections and tells `sent` how many went out, or why none.
+    /// Sends the bytes of each of these connections, whose stream is `stream`'s, and tells `sent` how many went out, or why none.
     ///
     /// # Errors
     ///
     /// If the submission itself fails. The ring is gone then, with what the kernel has not seen of it: there is a call
     /// for each from then on.
-    pub(crate) fn send(
+    pub(crate) fn send<'a>(
         &mut self,
-        streams: &[TcpStream],
+        stream: impl Fn(usize) -> &'a TcpStream,
         bytes: &[Vec<u8>],
         who: &[usize],
         mut sent: impl FnMut(usize, io::Result<usize>),
@@ -49,7 +49,7 @@ impl Outlet {
         match self {
             Self::Ring(ring) => {
                 for some in who.chunks(ENTRIES as usize) {
-                    if let Err(error) = Self::submit(ring, streams, bytes, some, flags, &mut sent) {
+                    if let Err(error) = Self::submit(ring, &stream, bytes, some, flags, &mut sent) {
                         *self = Self::Calls;
                         return Err(error);
                     }
@@ -57,16 +57,16 @@ impl Outlet {
             }
             Self::Calls => {
                 for &i in who {
-                    sent(i, send(&streams[i], &bytes[i], flags).map_err(io::Error::from));
+                    sent(i, send(stream(i), &bytes[i], flags).map_err(io::Error::from));
                 }
             }
         }
         Ok(())
     }
 
-    fn submit(
+    fn submit<'a>(
         ring: &mut IoUring,
-        streams: &[TcpStream],
+        stream: &impl Fn(usize) -> &'a TcpStream,
         bytes: &[Vec<u8>],
         who: &[usize],
         flags: SendFlags,
@@ -75,7 +75,7 @@ impl Outlet {
         let mut queue = ring.submission();
         for &i in who {
             let length = u32::try_from(bytes[i].len()).unwrap_or(u32::MAX);
-            let entry = opcode::Send::new(Fd(streams[i].as_raw_fd()), bytes[i].as_ptr(), length)
+            let entry = opcode::Send::new(Fd(stream(i).as_raw_fd()), bytes[i].as_ptr(), length)
                 .flags(flags.bits().cast_signed())
                 .build()
                 .user_data(i as u64);
@@ -142,7 +142,12 @@ mod tests {
             let who: Vec<usize> = (0..20).filter(|i| i % 3 == 0).collect();
             let mut answered = Vec::new();
             outlet
-                .send(&near, &bytes, &who, |i, sent| answered.push((i, sent.unwrap())))
+                .send(
+                    |i| &near[i],
+                    &bytes,
+                    &who,
+                    |i, sent| answered.push((i, sent.unwrap())),
+                )
                 .unwrap();
             answered.sort_unstable();
             assert_eq!(answered, who.iter().map(|&i| (i, 10 + i)).collect::<Vec<_>>());
@@ -161,16 +166,24 @@ mod tests {
         let ring = IoUring::builder().setup_r_disabled().build(ENTRIES).unwrap();
         let mut outlet = Outlet::Ring(Box::new(ring));
         let (near, mut far) = pairs(1);
-        let lost = outlet.send(&near, &[b"gone".to_vec()], &[0], |_, _| {
-            panic!("nothing was sent")
-        });
+        let lost = outlet.send(
+            |i| &near[i],
+            &[b"gone".to_vec()],
+            &[0],
+            |_, _| panic!("nothing was sent"),
+        );
         assert!(lost.is_err());
         if let Outlet::Ring(ring) = &outlet {
             ring.submitter().register_enable_rings().unwrap();
         }
         let mut sent = None;
         outlet
-            .send(&near, &[b"here".to_vec()], &[0], |_, result| sent = result.ok())
+            .send(
+                |i| &near[i],
+                &[b"here".to_vec()],
+                &[0],
+                |_, result| sent = result.ok(),
+            )
             .unwrap();
         assert_eq!(sent, Some(4));
         let mut received = [0; 4];
@@ -186,7 +199,7 @@ mod tests {
             let mut once = || {
                 let mut result = None;
                 outlet
-                    .send(&near, &bytes, &[0], |_, sent| result = Some(sent))
+                    .send(|i| &near[i], &bytes, &[0], |_, sent| result = Some(sent))
                     .unwrap();
                 result.unwrap()
             };

@@ -13,15 +13,37 @@ const SENDER_DIGITS: usize = 4;
 const NUMBER_DIGITS: usize = 7;
 /// Without it a changed digit would pass for another message.
 const CHECK_DIGITS: usize = 5;
-/// Where a message's filling begins in [`Filling`] depends on sender and number, by so many places.
+/// Where a message's bytes begin in [`Filling`] depends on sender and number, by so many places.
 const PLACES: usize = 251;
 
 /// Writes and compares messages of one size.
 #[derive(Debug)]
 pub(crate) struct Payloads {
     bytes: usize,
-    /// Longer than a message by [`PLACES`].
-    filling: Vec<u8>,
+    filling: Filling,
+}
+
+/// Printable bytes that differ from message to message.
+#[derive(Debug)]
+pub(crate) struct Filling {
+    bytes: usize,
+    /// Longer than what a message gets of it by [`PLACES`].
+    all: Vec<u8>,
+}
+
+impl Filling {
+    /// So many for each message.
+    pub(crate) fn new(bytes: usize) -> Self {
+        let mut dice = fastrand::Rng::with_seed(1);
+        let all = (0..bytes + PLACES).map(|_| dice.u8(b' '..=b'~')).collect();
+        Self { bytes, all }
+    }
+
+    /// Those of a sender's message.
+    pub(crate) fn of(&self, sender: usize, number: u64) -> &[u8] {
+        let place = (sender.wrapping_mul(31).wrapping_add(number as usize)) % PLACES;
+        &self.all[place..place + self.bytes]
+    }
 }
 
 impl Payloads {
@@ -33,9 +55,10 @@ impl Payloads {
             (LEAST_PAYLOAD_BYTES..=MOST_PAYLOAD_BYTES).contains(&bytes),
             "a message has {LEAST_PAYLOAD_BYTES} to {MOST_PAYLOAD_BYTES} bytes"
         );
-        let mut dice = fastrand::Rng::with_seed(1);
-        let filling = (0..bytes + PLACES).map(|_| dice.u8(b' '..=b'~')).collect();
-        Self { bytes, filling }
+        Self {
+            bytes,
+            filling: Filling::new(bytes - LEAST_PAYLOAD_BYTES),
+        }
     }
 
     pub(crate) fn write(&self, sender: usize, number: u64, into: &mut Vec<u8>) {
@@ -46,7 +69,7 @@ impl Payloads {
         write_digits(of_sender, sender as u64);
         write_digits(of_number, number);
         write_digits(of_check, check(sender as u64, number));
-        into.extend_from_slice(self.filling_of(sender, number));
+        into.extend_from_slice(self.filling.of(sender, number));
     }
 
     /// The sender and the number, where the size is right and the check is theirs.
@@ -63,12 +86,7 @@ impl Payloads {
 
     /// Whether all that follows the digits is what was sent.
     pub(crate) fn is_whole(&self, payload: &[u8], sender: usize, number: u64) -> bool {
-        &payload[LEAST_PAYLOAD_BYTES..] == self.filling_of(sender, number)
-    }
-
-    fn filling_of(&self, sender: usize, number: u64) -> &[u8] {
-        let place = (sender.wrapping_mul(31).wrapping_add(number as usize)) % PLACES;
-        &self.filling[place..place + self.bytes - LEAST_PAYLOAD_BYTES]
+        &payload[LEAST_PAYLOAD_BYTES..] == self.filling.of(sender, number)
     }
 }
 
@@ -155,7 +173,7 @@ mod tests {
     #[test]
     fn neighbours_are_filled_differently() {
         let payloads = Payloads::of(128);
-        assert_ne!(payloads.filling_of(1, 1), payloads.filling_of(1, 2));
-        assert_ne!(payloads.filling_of(1, 1), payloads.filling_of(2, 1));
+        assert_ne!(payloads.filling.of(1, 1), payloads.filling.of(1, 2));
+        assert_ne!(payloads.filling.of(1, 1), payloads.filling.of(2, 1));
     }
 }

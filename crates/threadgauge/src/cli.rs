@@ -8,6 +8,7 @@ use threadgauge_lab::selection::Selector;
 use threadgauge_lab::site::Profile;
 use threadgauge_machine::CpuList;
 
+use crate::commands::load::options::LoadOptions;
 use crate::commands::serve::settings::Settings;
 
 /// Measures, on your own machine, what processes, threads and oversubscription cost, with error bars,
@@ -91,6 +92,22 @@ The first line on standard error is `listening on ADDRESS`. The first SIGTERM or
 accepting and drains the open connections; the second ends the server at once. The summary goes
 to standard output.")]
     Serve(ServeOptions),
+    /// Load a server with clients of a protocol, and say how it answered
+    #[command(after_help = "\
+Examples:
+  threadgauge load http --target http://localhost:8080/ --rate 2000
+  threadgauge load http --target 8080 --loop fast --connections 64 --duration 5s
+  threadgauge load groups --target 4222 --connections 1000 --rate 500
+  threadgauge load echo --target 7000 --steps 1k,2k,5k,10k --slo 'p99<5ms'
+  threadgauge load http --target 8080 --find-max --slo 'p99<5ms,errors<0.1%'
+
+In an open loop (the default) the latency of a request counts from the moment when it was to start,
+so that a server that stops for a second is seen to. A run that did not reach its rate, or whose
+generator was busy itself, is invalid and says so.
+
+Exit codes: 0 done, 1 the run is invalid, --slo is not met or something came wrong, 2 used wrongly
+or no connection. Ctrl-C keeps what was measured, and marks it.")]
+    Load(LoadOptions),
     /// Run one case in a process of its own; started by `run`
     #[command(hide = true)]
     Worker,

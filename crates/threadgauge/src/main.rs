@@ -30,6 +30,7 @@ fn main() -> ExitCode {
         Command::Report(options) => commands::report::report(&options),
         Command::Doctor(options) => commands::doctor::doctor(&options),
         Command::Serve(options) => commands::serve::serve(options),
+        Command::Load(options) => commands::load::load(&options),
         Command::Worker => commands::worker::worker(),
         Command::Generate { what } => commands::generate::generate(what),
     };

@@ -1,5 +1,7 @@
 //! The command as a user has it: real runs, bad input, interruptions.
 
+#[path = "command/load.rs"]
+mod load;
 #[path = "command/serve.rs"]
 mod serve;
 #[path = "command/turns.rs"]

@@ -6,10 +6,11 @@ use super::{Codec, CodecError, Event, Frame, MOST_BYTES, line, number};
 
 const NAME: &str = "NATS";
 
-/// Core NATS: group *N* is the subject `gN`, and `echo: false` keeps a member's own messages from it.
+/// Core NATS: group *N* is the subject `gN`, and `echo` says whether a member hears its own messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Nats {
     sids: Sids,
+    echoes: bool,
 }
 
 /// What members call their subscription, which every delivery repeats.
@@ -21,10 +22,19 @@ enum Sids {
 
 impl Nats {
     /// All call it `1`, as clients do that count their subscriptions and have one, or begin with the same ones.
-    pub const ALIKE: Self = Self { sids: Sids::Alike };
+    pub const ALIKE: Self = Self {
+        sids: Sids::Alike,
+        echoes: false,
+    };
     /// No two members call it the same, so that a server can copy to none what it wrote for another.
     pub const DIFFERENT: Self = Self {
         sids: Sids::Different,
+        echoes: false,
+    };
+    /// As [`ALIKE`](Self::ALIKE), and a member's own messages come back to it.
+    pub const ECHOING: Self = Self {
+        sids: Sids::Alike,
+        echoes: true,
     };
 }
 
@@ -34,18 +44,20 @@ impl Codec for Nats {
     }
 
     fn echoes(&self) -> bool {
-        false
+        self.echoes
     }
 
     fn greet(&self, connection: usize, group: usize, into: &mut Vec<u8>) {
-        into.extend_from_slice(
-            b"CONNECT {\"verbose\":false,\"pedantic\":false,\"echo\":false,\"lang\":\"rust\",\"version\":\"0\"}\r\n",
+        // Writing into memory cannot fail.
+        let _ = write!(
+            into,
+            "CONNECT {{\"verbose\":false,\"pedantic\":false,\"echo\":{},\"lang\":\"rust\",\"version\":\"0\"}}\r\n",
+            self.echoes
         );
         let sid = match self.sids {
             Sids::Alike => 1,
             Sids::Different => connection + 1,
         };
-        // Writing into memory cannot fail.
         let _ = write!(into, "SUB g{group} {sid}\r\nPING\r\n");
     }
 

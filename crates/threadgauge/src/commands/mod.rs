@@ -6,6 +6,7 @@ pub mod doctor;
 pub mod explain;
 pub mod generate;
 pub mod list;
+pub mod load;
 pub mod report;
 pub mod run;
 pub mod serve;

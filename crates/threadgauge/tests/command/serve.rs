@@ -15,15 +15,15 @@ use super::{command, json, refused, text, threadgauge};
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A server of its own process, ended with the test.
-struct Served {
-    child: Child,
+pub(super) struct Served {
+    pub(super) child: Child,
     said: BufReader<ChildStderr>,
-    address: String,
+    pub(super) address: String,
 }
 
 impl Served {
     /// Started, and listening.
-    fn start(dir: &Path, arguments: &[&str]) -> Self {
+    pub(super) fn start(dir: &Path, arguments: &[&str]) -> Self {
         Self::by(command(dir, &[&["serve"], arguments].concat()))
     }
 
@@ -94,7 +94,7 @@ impl Served {
         client
     }
 
-    fn signal(&self, signal: &str) {
+    pub(super) fn signal(&self, signal: &str) {
         let pid = self.child.id().to_string();
         let sent = Command::new("kill").args([signal, &pid]).status();
         assert!(sent.unwrap().success());

@@ -1,15 +1,14 @@
 //! The driver against servers of NATS' protocol that make mistakes: what is right passes, and every mistake is counted
 //! under its own word.
 
-mod faulty;
-
 use std::net::{Ipv4Addr, TcpListener};
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
-use faulty::{Mistake, Server};
 use threadgauge_load::codec::Nats;
-use threadgauge_load::{Arrivals, FaultKind, Groups, Load, LoadError, MessageId, Plan};
+use threadgauge_load::{Arrivals, Failure, FaultKind, Flaw, Groups, Load, LoadError, MessageId, Plan};
+
+use super::faulty::{Mistake, Server};
 
 const SPAN: Duration = Duration::from_millis(200);
 /// With a server that is not silent but slow.
@@ -163,6 +162,100 @@ fn the_first_of_each_kind_is_named() {
     };
     assert_ne!(first.connection / 10, sender / 10);
     assert!(faults.to_string().contains(" misdelivered ("), "{faults}");
+}
+
+#[test]
+fn a_record_has_every_delivery_and_every_fault_by_its_word() {
+    for mistake in [Mistake::None, Mistake::Duplicate, Mistake::Swap, Mistake::Mislead] {
+        let server = Server::start(mistake, 20);
+        let mut groups = connect(&server, PATIENCE).unwrap();
+        let record = groups.run(closed(16), SPAN, u64::MAX, &mut ()).unwrap();
+        let faults = record.faults.as_ref().unwrap();
+        for kind in FaultKind::ALL {
+            let made = if mistake.is() == Some(kind) {
+                server.mistakes()
+            } else {
+                0
+            };
+            assert_eq!(faults.count(kind), made, "{mistake:?}: {kind:?}");
+        }
+        assert_eq!(
+            (record.answered, record.unfinished),
+            (9 * record.sent, 0),
+            "{mistake:?}"
+        );
+        assert_eq!(
+            record.last.map(|last| last.count()),
+            Some(record.sent),
+            "{mistake:?}"
+        );
+        assert_eq!(record.service.count(), record.held.intended, "{mistake:?}");
+        assert!(record.bytes_in > 9 * 64 * record.sent && record.bytes_out > 64 * record.sent);
+    }
+}
+
+#[test]
+fn what_is_lost_is_unfinished_in_the_record() {
+    let server = Server::start(Mistake::Lose, 50);
+    let mut groups = connect(&server, Duration::from_millis(500)).unwrap();
+    let record = groups.run(closed(16), SPAN, u64::MAX, &mut ()).unwrap();
+    let lost = record.faults.as_ref().unwrap().count(FaultKind::Lost);
+    assert!(lost > 0 && lost >= server.mistakes(), "{lost}");
+    assert_eq!(
+        (record.unfinished, record.answered + lost),
+        (lost, 9 * record.sent)
+    );
+}
+
+#[test]
+fn a_connection_that_fails_ends_the_run_and_what_was_measured_is_kept() {
+    let server = Server::start(Mistake::Complain, 100);
+    let record = connect(&server, PATIENCE)
+        .unwrap()
+        .run(closed(16), PATIENCE, u64::MAX, &mut ())
+        .unwrap();
+    assert!(record.ended_early && record.answered > 0);
+    assert_eq!(record.failures.of(Failure::Garbage), 1);
+    assert!(
+        record
+            .failures
+            .said(Failure::Garbage)
+            .is_some_and(|said| said.contains("Slow Consumer"))
+    );
+    assert_eq!(record.flaws(), [Flaw::Ended]);
+    assert!(
+        record.faults.is_some_and(|faults| faults.is_empty()),
+        "nobody waited for what is missing"
+    );
+}
+
+#[test]
+fn a_record_keeps_its_rate_and_ends_by_its_bound() {
+    let load = Load::Open {
+        deliveries_per_second: 9.0 * 500.0,
+        arrivals: Arrivals::Uniform,
+        seed: 1,
+    };
+    let server = Server::start(Mistake::None, 1);
+    let record = connect(&server, PATIENCE)
+        .unwrap()
+        .run(load, SPAN, u64::MAX, &mut ())
+        .unwrap();
+    assert!((98..=100).contains(&record.sent), "{}", record.sent);
+    assert_eq!(
+        (record.held.intended, record.answered),
+        (9 * record.sent, 9 * record.sent)
+    );
+    assert_eq!(
+        (record.response.count(), record.lag.count()),
+        (record.answered, record.sent)
+    );
+    assert_eq!(record.connects, 20);
+    let bounded = connect(&server, PATIENCE)
+        .unwrap()
+        .run(closed(2), PATIENCE, 30, &mut ())
+        .unwrap();
+    assert_eq!((bounded.sent, bounded.answered, bounded.bounded), (30, 270, true));
 }
 
 #[test]

@@ -1,0 +1,151 @@
+//! As many bytes as asked for, after Stevens' client: a line with a number, that many bytes of the alphabet back.
+
+use std::io::Write as _;
+
+use super::{Answer, Exchange, Read, Worth};
+use crate::codec::CodecError;
+
+const NAME: &str = "bytes";
+/// How a server that does not like a request begins its answer.
+const REFUSED: &[u8] = b"refused";
+
+/// Asks for so many bytes, and wants the alphabet over and over.
+#[derive(Debug)]
+pub struct Bytes {
+    bytes: usize,
+    single: bool,
+    alphabet: Vec<u8>,
+}
+
+/// How much of an answer has come, and whether it was right.
+#[derive(Debug, Default)]
+pub struct Came {
+    bytes: usize,
+    changed: bool,
+}
+
+impl Bytes {
+    /// The most that the server of this project gives at once.
+    pub const MOST: usize = 16_384;
+
+    /// Answers of so many bytes, one a connection.
+    ///
+    /// # Panics
+    ///
+    /// If that is none.
+    pub fn new(bytes: usize) -> Self {
+        assert!(bytes > 0, "an answer has at least one byte");
+        Self {
+            bytes,
+            single: true,
+            alphabet: (b'a'..=b'z').cycle().take(bytes).collect(),
+        }
+    }
+
+    /// As [`new`](Self::new), and the connection stays open for the next request.
+    ///
+    /// # Panics
+    ///
+    /// If that is none.
+    pub fn kept(bytes: usize) -> Self {
+        Self {
+            single: false,
+            ..Self::new(bytes)
+        }
+    }
+}
+
+impl Exchange for Bytes {
+    type Reading = Came;
+
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn is_single(&self) -> bool {
+        self.single
+    }
+
+    fn request(&mut self, _: usize, _: u64, into: &mut Vec<u8>) {
+        let keep = if self.single { "" } else { " keep" };
+        // Writing into memory cannot fail.
+        let _ = writeln!(into, "{}{keep}", self.bytes);
+    }
+
+    fn read(&mut self, _: usize, _: u64, came: &mut Came, input: &[u8]) -> Result<Read, CodecError> {
+        // An answer that is none shows by its first byte; one that goes wrong later is changed.
+        match input.first() {
+            Some(b'a') => {}
+            Some(b'r') if came.bytes == 0 => {
+                let seen = input.len().min(REFUSED.len());
+                return match input[..seen] == REFUSED[..seen] {
+                    true if seen < REFUSED.len() => Ok(Read::default()),
+                    true => Err(CodecError::complaint(input)),
+                    false => Err(CodecError::foreign(NAME, input)),
+                };
+            }
+            Some(_) if came.bytes == 0 => return Err(CodecError::foreign(NAME, input)),
+            _ => {}
+        }
+        let expected = &self.alphabet[came.bytes..];
+        let bytes = input.len().min(expected.len());
+        came.changed |= input[..bytes] != expected[..bytes];
+        came.bytes += bytes;
+        let answer = (came.bytes == self.bytes).then(|| Answer {
+            worth: match std::mem::take(came).changed {
+                true => Worth::Changed,
+                false => Worth::Good,
+            },
+            last: self.single,
+        });
+        Ok(Read { bytes, answer })
+    }
+
+    fn ended(&mut self, _: &mut Came) -> Option<Answer> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::conformance::{answers, split_anywhere};
+    use super::*;
+
+    #[test]
+    fn an_answer_is_the_alphabet_however_it_is_cut() {
+        let alphabet: Vec<u8> = (b'a'..=b'z').cycle().take(30).collect();
+        let two = [&alphabet[..], &alphabet].concat();
+        assert_eq!(split_anywhere(&mut Bytes::kept(30), &two), [Answer::GOOD; 2]);
+        let [answer] = split_anywhere(&mut Bytes::new(30), &alphabet)[..] else {
+            panic!("one answer");
+        };
+        assert!(answer.last);
+        assert_eq!(
+            answers(&mut Bytes::new(30), [&alphabet[..29]]).unwrap(),
+            [],
+            "not whole"
+        );
+    }
+
+    #[test]
+    fn other_bytes_are_changed_and_a_refusal_is_quoted() {
+        let mut changed: Vec<u8> = (b'a'..=b'z').collect();
+        changed[20] ^= 1;
+        assert_eq!(
+            split_anywhere(&mut Bytes::kept(26), &changed)[0].worth,
+            Worth::Changed
+        );
+        let refused = answers(&mut Bytes::kept(26), [&b"refused: no\n"[..]]).unwrap_err();
+        assert!(matches!(refused, CodecError::Complaint(_)));
+        let foreign = answers(&mut Bytes::kept(26), [&b"HTTP/1.1 400 Bad Request\r\n"[..]]);
+        assert!(matches!(foreign.unwrap_err(), CodecError::Foreign { .. }));
+    }
+
+    #[test]
+    fn what_it_asks_is_a_line() {
+        let mut said = Vec::new();
+        Bytes::new(4000).request(0, 0, &mut said);
+        Bytes::kept(7).request(0, 1, &mut said);
+        assert_eq!(said, b"4000\n7 keep\n");
+    }
+}

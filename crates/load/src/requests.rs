@@ -1,0 +1,763 @@
+//! Requests and answers on many connections: an open loop, a closed one, or as fast as possible.
+//!
+//! One thread and one loop: what is due is written, all that waits goes out in one submission, all that came is read.
+//! Nothing is allocated for a request.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::iter::Peekable;
+use std::net::SocketAddr;
+use std::num::{NonZeroU64, NonZeroUsize};
+use std::time::Duration;
+
+use rustix::thread::set_current_timer_slack;
+use threadgauge_machine::clock::{monotonic_ns, thread_cpu_ns};
+
+use crate::arrivals::{Arrivals, Ramp, Schedule};
+use crate::codec::CodecError;
+use crate::crowd::{Crowd, Told};
+use crate::error::LoadError;
+use crate::exchange::{Answer, Exchange, Worth};
+use crate::record::{Failure, Record, Recorder, Watch};
+
+/// Connections that are being made at once: fewer than any server lets wait.
+const STEP: usize = 64;
+/// The longest wait without a look at whether to go on.
+const LOOK: Duration = Duration::from_millis(100);
+/// Between two attempts to send what sockets did not take.
+const CLOGGED: Duration = Duration::from_millis(1);
+/// In a closed loop, until one whose connection failed tries again.
+const PAUSE_NS: u64 = 10_000_000;
+
+/// Who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clients {
+    /// The server.
+    pub target: SocketAddr,
+    /// How many connections.
+    pub connections: NonZeroUsize,
+    /// Requests of one connection that may wait for their answers. One where a server ends a connection after each.
+    pub pipeline: NonZeroUsize,
+    /// A request without an answer for so long has failed, and its connection is made anew.
+    pub timeout: Duration,
+    /// Whether to go on with fewer connections where not all can be made.
+    pub go_on: bool,
+}
+
+/// When requests start.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pace {
+    /// At a fixed rate, whatever becomes of those before.
+    Open {
+        /// Requests a second.
+        per_second: f64,
+        /// How they follow each other.
+        arrivals: Arrivals,
+        /// Of the arrivals.
+        seed: u64,
+    },
+    /// Each connection asks again after an answer, once it has thought; as fast as possible without a thought.
+    Closed {
+        /// The mean time from an answer to the next request.
+        think: Duration,
+        /// Whether all thoughts are equally long.
+        arrivals: Arrivals,
+        /// Of the thoughts.
+        seed: u64,
+    },
+}
+
+impl Pace {
+    /// As fast as possible.
+    pub const FAST: Self = Self::Closed {
+        think: Duration::ZERO,
+        arrivals: Arrivals::Uniform,
+        seed: 0,
+    };
+
+    /// Requests a second that are to start, if that is fixed.
+    pub fn rate(&self) -> Option<f64> {
+        match self {
+            Self::Open { per_second, .. } => Some(*per_second),
+            Self::Closed { .. } => None,
+        }
+    }
+}
+
+/// Connections that ask and are answered.
+#[derive(Debug)]
+pub struct Requests<E: Exchange> {
+    exchange: E,
+    crowd: Crowd,
+    clients: Vec<Client<E::Reading>>,
+    /// Those that take part: all, or those that could be made.
+    members: Vec<u32>,
+    plan: Clients,
+    answered_once: bool,
+    /// Whose state has changed during a turn: they may ask again.
+    freed: Vec<(u32, u64, Freed)>,
+    /// Whose connection is to be ended after a turn.
+    broken: Vec<u32>,
+}
+
+/// What became of a request, for who asks next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Freed {
+    Answered,
+    Failed,
+}
+
+/// One connection.
+#[derive(Debug, Default)]
+struct Client<R> {
+    reading: R,
+    waiting: VecDeque<Waiting>,
+    /// Requests written and answers read since the connection began.
+    said: u64,
+    answered: u64,
+    /// To be ended after this turn: what else it says is not listened to.
+    is_broken: bool,
+}
+
+/// A request that waits for its answer.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    intended_ns: u64,
+    sent_ns: u64,
+}
+
+impl<E: Exchange> Requests<E> {
+    /// Makes the connections; one alone where each request has its own. Blocks meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// If not all can be made, or with `go_on` none.
+    pub fn connect(exchange: E, plan: Clients) -> Result<Self, LoadError> {
+        let connections = plan.connections.get();
+        let mut crowd = Crowd::new()?;
+        (0..connections).for_each(|_| {
+            crowd.place();
+        });
+        let wanted = if exchange.is_single() { 1 } else { connections };
+        let (made, failure) = make(&mut crowd, plan.target, wanted, plan.timeout)?;
+        let members: Vec<u32> = match failure {
+            None => (0..connections as u32).collect(),
+            Some(_) if plan.go_on && !made.is_empty() => made,
+            Some(source) => {
+                return Err(LoadError::Connects {
+                    target: plan.target,
+                    made: made.len(),
+                    wanted,
+                    source,
+                });
+            }
+        };
+        Ok(Self {
+            exchange,
+            crowd,
+            clients: (0..connections).map(|_| Client::default()).collect(),
+            members,
+            plan,
+            answered_once: false,
+            freed: Vec::new(),
+            broken: Vec::new(),
+        })
+    }
+
+    /// How many connections take part.
+    pub fn connections(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Asks until the load has fallen to nothing or `most` requests were sent, then waits for what is on its way, at
+    /// most for the timeout. Blocks meanwhile. May be called again.
+    ///
+    /// # Errors
+    ///
+    /// If waiting fails, or the server does not speak the protocol at all. Whatever else goes wrong is counted.
+    ///
+    /// # Panics
+    ///
+    /// If the rate is not above 0.
+    pub fn run(
+        &mut self,
+        pace: Pace,
+        ramp: Ramp,
+        most: u64,
+        watch: &mut dyn Watch,
+    ) -> Result<Record, LoadError> {
+        // Sleeping to the microsecond: the default slack of 50 µs would be in every latency.
+        let _ = set_current_timer_slack(NonZeroU64::new(1));
+        let (start_ns, cpu_ns) = (monotonic_ns(), thread_cpu_ns());
+        let mut recorder = Recorder::new(start_ns, ramp, pace.rate(), watch);
+        let mut source = Source::new(pace, ramp, start_ns, &self.members, self.plan.pipeline.get());
+        let ends_ns = start_ns + ramp.total().as_nanos() as u64 + self.plan.timeout.as_nanos() as u64;
+        let scan_ns = (self.plan.timeout.as_nanos() as u64 / 20).clamp(1_000_000, 500_000_000);
+        let mut next_scan_ns = start_ns + scan_ns;
+        loop {
+            let mut now_ns = monotonic_ns();
+            recorder.advance(now_ns);
+            while let Some(due) = source.next(now_ns) {
+                self.ask(due, now_ns, &mut recorder);
+                self.pass_on(&mut source);
+                if recorder.record.sent >= most {
+                    recorder.record.bounded = true;
+                    source.stop();
+                }
+                now_ns = monotonic_ns();
+            }
+            if !recorder.goes_on() {
+                recorder.record.interrupted = true;
+                break;
+            }
+            if (source.is_done() && recorder.in_flight == 0) || now_ns >= ends_ns {
+                break;
+            }
+            let limit = self.flush(&mut recorder)?;
+            let limit = source.due_ns().map_or(limit, |due_ns| {
+                limit.min(Duration::from_nanos(due_ns.saturating_sub(monotonic_ns())))
+            });
+            self.turn(limit, &mut recorder)?;
+            let now_ns = monotonic_ns();
+            if now_ns >= next_scan_ns {
+                self.give_up_late(now_ns, &mut recorder);
+                next_scan_ns = now_ns + scan_ns;
+            }
+            self.end_broken(&mut recorder);
+            self.pass_on(&mut source);
+        }
+        self.leave(&mut source, &mut recorder);
+        Ok(recorder.finish(monotonic_ns(), thread_cpu_ns() - cpu_ns))
+    }
+
+    /// Writes a request, and begins its connection where there is none.
+    fn ask(&mut self, due: Due, now_ns: u64, recorder: &mut Recorder<'_>) {
+        let connection = due.connection as usize;
+        let lag_ns = now_ns.saturating_sub(due.intended_ns.max(due.free_ns));
+        recorder.record.waited += u64::from(due.free_ns > due.intended_ns);
+        let client = &mut self.clients[connection];
+        let exchange = &mut self.exchange;
+        let begun = match self.crowd.is_begun(connection) {
+            true => Ok(()),
+            false => {
+                (client.said, client.answered) = (0, 0);
+                client.reading = E::Reading::default();
+                self.crowd.begin(connection, self.plan.target)
+            }
+        };
+        let number = client.said;
+        let mut bytes = 0;
+        if begun.is_ok() {
+            self.crowd.say(connection, |unsent| {
+                let before = unsent.len();
+                exchange.request(connection, number, unsent);
+                bytes = unsent.len() - before;
+            });
+        }
+        recorder.sends(due.intended_ns, lag_ns, bytes, 1);
+        match begun {
+            Ok(()) => {
+                client.said += 1;
+                client.waiting.push_back(Waiting {
+                    intended_ns: due.intended_ns,
+                    sent_ns: now_ns,
+                });
+            }
+            Err(error) => {
+                let kind = Failure::of(&error);
+                recorder.record.failures.quote(kind, error);
+                recorder.fails(due.intended_ns, now_ns, now_ns, kind);
+                self.freed.push((due.connection, now_ns, Freed::Failed));
+            }
+        }
+    }
+
+    /// Sends what waits, and tells how long to wait for an answer.
+    fn flush(&mut self, recorder: &mut Recorder<'_>) -> Result<Duration, LoadError> {
+        let (broken, clients) = (&mut self.broken, &mut self.clients);
+        let all = self.crowd.flush_each(|connection, error| {
+            let kind = Failure::of(&error);
+            recorder.record.failures.quote(kind, error);
+            clients[connection].is_broken = true;
+            broken.push(connection as u32);
+        })?;
+        Ok(if all { LOOK } else { CLOGGED })
+    }
+
+    /// Waits at most so long, and reads what came.
+    fn turn(&mut self, limit: Duration, recorder: &mut Recorder<'_>) -> Result<(), LoadError> {
+        let Self {
+            crowd,
+            exchange,
+            clients,
+            freed,
+            broken,
+            answered_once,
+            ..
+        } = self;
+        let mut is_first = true;
+        crowd.turn(limit, |connection, told| {
+            if std::mem::take(&mut is_first) {
+                recorder.advance(monotonic_ns());
+            }
+            let client = &mut clients[connection];
+            match told {
+                Told::Made => {
+                    recorder.connects();
+                    Ok(0)
+                }
+                Told::Bytes(input) => {
+                    let now_ns = monotonic_ns();
+                    let read = client.read(connection, exchange, input, |waiting, answer| {
+                        *answered_once = true;
+                        freed.push((connection as u32, now_ns, Freed::Answered));
+                        conclude(recorder, waiting, answer, now_ns);
+                    });
+                    match read {
+                        Ok(used) => {
+                            recorder.receives(used);
+                            if client.is_broken && broken.last() != Some(&(connection as u32)) {
+                                broken.push(connection as u32);
+                            }
+                            Ok(used)
+                        }
+                        Err(source) if !*answered_once => Err(LoadError::Codec {
+                            connection,
+                            source: match source {
+                                // A server that speaks first speaks something else.
+                                CodecError::Unasked(bytes) => CodecError::Foreign {
+                                    protocol: exchange.name(),
+                                    bytes,
+                                },
+                                other => other,
+                            },
+                        }),
+                        Err(source) => {
+                            recorder.record.failures.quote(Failure::Garbage, source);
+                            client.fail(connection, now_ns, Failure::Garbage, recorder, freed);
+                            client.is_broken = true;
+                            broken.push(connection as u32);
+                            Ok(input.len())
+                        }
+                    }
+                }
+                Told::Ended(error) => {
+                    let now_ns = monotonic_ns();
+                    if let Some(answer) = exchange.ended(&mut client.reading)
+                        && let Some(waiting) = client.waiting.pop_front()
+                    {
+                        *answered_once = true;
+                        freed.push((connection as u32, now_ns, Freed::Answered));
+                        conclude(recorder, waiting, answer, now_ns);
+                    }
+                    let kind = error.as_ref().map_or(Failure::Closed, Failure::of);
+                    if let Some(error) = error.filter(|_| !client.waiting.is_empty()) {
+                        recorder.record.failures.quote(kind, error);
+                    }
+                    client.fail(connection, now_ns, kind, recorder, freed);
+                    Ok(0)
+                }
+            }
+        })?;
+        Ok(())
+    }
+
+    /// Those that wait for longer than the timeout have failed.
+    fn give_up_late(&mut self, now_ns: u64, recorder: &mut Recorder<'_>) {
+        let oldest_ns = now_ns.saturating_sub(self.plan.timeout.as_nanos() as u64);
+        for &connection in &self.members {
+            let client = &mut self.clients[connection as usize];
+            if client
+                .waiting
+                .front()
+                .is_some_and(|waiting| waiting.sent_ns < oldest_ns)
+            {
+                client.fail(
+                    connection as usize,
+                    now_ns,
+                    Failure::Timeout,
+                    recorder,
+                    &mut self.freed,
+                );
+                client.is_broken = true;
+                self.broken.push(connection);
+            }
+        }
+    }
+
+    /// Ends connections that are of no use any more: the next request begins them anew.
+    fn end_broken(&mut self, recorder: &mut Recorder<'_>) {
+        for connection in self.broken.drain(..) {
+            let client = &mut self.clients[connection as usize];
+            client.fail(
+                connection as usize,
+                monotonic_ns(),
+                Failure::Closed,
+                recorder,
+                &mut self.freed,
+            );
+            client.is_broken = false;
+            self.crowd.end(connection as usize);
+        }
+    }
+
+    /// Tells who asks next of those that may ask again.
+    fn pass_on(&mut self, source: &mut Source) {
+        for (connection, now_ns, how) in self.freed.drain(..) {
+            source.freed(connection, now_ns, how);
+        }
+    }
+
+    /// The run is over: what has no answer is given up, and its connections are ended.
+    fn leave(&mut self, source: &mut Source, recorder: &mut Recorder<'_>) {
+        let now_ns = monotonic_ns();
+        recorder.advance(now_ns);
+        for &connection in &self.members {
+            let client = &mut self.clients[connection as usize];
+            if client.waiting.is_empty() {
+                continue;
+            }
+            for waiting in client.waiting.drain(..) {
+                recorder.gives_up(waiting.intended_ns, Some(waiting.sent_ns), now_ns);
+            }
+            self.crowd.end(connection as usize);
+        }
+        if !recorder.record.interrupted {
+            source.never_sent(now_ns, |intended_ns| recorder.gives_up(intended_ns, None, now_ns));
+        }
+        self.freed.clear();
+        self.broken.clear();
+    }
+}
+
+impl<R: Default> Client<R> {
+    /// Reads all whole answers in `input`: how many bytes were used.
+    fn read<E: Exchange<Reading = R>>(
+        &mut self,
+        connection: usize,
+        exchange: &mut E,
+        input: &[u8],
+        mut answered: impl FnMut(Waiting, Answer),
+    ) -> Result<usize, CodecError> {
+        let mut used = 0;
+        while used < input.len() {
+            if self.is_broken {
+                return Ok(input.len());
+            }
+            if self.waiting.is_empty() {
+                return Err(CodecError::unasked(&input[used..]));
+            }
+            let read = exchange.read(connection, self.answered, &mut self.reading, &input[used..])?;
+            used += read.bytes;
+            match read.answer {
+                Some(answer) => {
+                    self.answered += 1;
+                    self.is_broken = answer.last;
+                    if let Some(waiting) = self.waiting.pop_front() {
+                        answered(waiting, answer);
+                    }
+                }
+                None if read.bytes == 0 => break,
+                None => {}
+            }
+        }
+        Ok(used)
+    }
+
+    /// All that wait have failed.
+    fn fail(
+        &mut self,
+        connection: usize,
+        now_ns: u64,
+        kind: Failure,
+        recorder: &mut Recorder<'_>,
+        freed: &mut Vec<(u32, u64, Freed)>,
+    ) {
+        for waiting in self.waiting.drain(..) {
+            recorder.fails(waiting.intended_ns, waiting.sent_ns, now_ns, kind);
+            freed.push((connection as u32, now_ns, Freed::Failed));
+        }
+    }
+}
+
+/// An answer has come.
+fn conclude(recorder: &mut Recorder<'_>, waiting: Waiting, answer: Answer, now_ns: u64) {
+    let Waiting { intended_ns, sent_ns } = waiting;
+    match answer.worth {
+        Worth::Good => recorder.answers(intended_ns, sent_ns, now_ns),
+        Worth::Refusal(status) => {
+            recorder.record.failures.status(status);
+            recorder.fails(intended_ns, sent_ns, now_ns, Failure::Status);
+        }
+        Worth::Changed => recorder.fails(intended_ns, sent_ns, now_ns, Failure::Changed),
+    }
+}
+
+/// Makes the first `wanted` places of `crowd`, some at a time: those made, and what the first of the others said.
+fn make(
+    crowd: &mut Crowd,
+    target: SocketAddr,
+    wanted: usize,
+    patience: Duration,
+) -> Result<(Vec<u32>, Option<std::io::Error>), LoadError> {
+    let (mut made, mut failure, mut next) = (Vec::new(), None, 0);
+    let mut pending = std::collections::BTreeSet::new();
+    let mut progress_ns = monotonic_ns();
+    loop {
+        while next < wanted && pending.len() < STEP && failure.is_none() {
+            match crowd.begin(next, target) {
+                Ok(()) => drop(pending.insert(next)),
+                Err(error) => failure = Some(error),
+            }
+            next += 1;
+        }
+        if pending.is_empty() {
+            made.sort_unstable();
+            return Ok((made, failure));
+        }
+        crowd.turn(LOOK, |connection, told| {
+            match told {
+                Told::Made => {
+                    pending.remove(&connection);
+                    made.push(connection as u32);
+                    progress_ns = monotonic_ns();
+                }
+                // A greeting that nobody asked for is not of a protocol of requests, and shows in the run.
+                Told::Bytes(_) => {}
+                Told::Ended(error) if pending.remove(&connection) => {
+                    failure = failure.take().or(error);
+                }
+                // It was made, and will be made anew when it is needed.
+                Told::Ended(_) => {}
+            }
+            Ok(0)
+        })?;
+        if Duration::from_nanos(monotonic_ns() - progress_ns) > patience {
+            pending.iter().for_each(|&connection| crowd.end(connection));
+            pending.clear();
+            failure = failure.or_else(|| Some(std::io::ErrorKind::TimedOut.into()));
+        }
+    }
+}
+
+/// A request that is due.
+#[derive(Clone, Copy, Debug)]
+struct Due {
+    connection: u32,
+    intended_ns: u64,
+    /// Since when there is a connection for it, where it had to wait for one; else 0.
+    free_ns: u64,
+}
+
+/// Who asks next, and when.
+#[derive(Debug)]
+enum Source {
+    Open {
+        starts: Peekable<Starts>,
+        /// Connections that may take one more request, one entry for each that they may.
+        room: VecDeque<u32>,
+        /// Since when there is room.
+        free_ns: u64,
+    },
+    Closed {
+        /// Due now, in order.
+        ready: VecDeque<(u64, u32)>,
+        thinking: BinaryHeap<Reverse<(u64, u32)>>,
+        think_ns: f64,
+        arrivals: Arrivals,
+        dice: fastrand::Rng,
+        /// By connection, when it asks for the last time.
+        until_ns: Vec<u64>,
+    },
+}
+
+/// A schedule that began then.
+#[derive(Debug)]
+struct Starts {
+    start_ns: u64,
+    schedule: Schedule,
+}
+
+impl Iterator for Starts {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        self.schedule.next().map(|at_ns| self.start_ns + at_ns)
+    }
+}
+
+impl Source {
+    fn new(pace: Pace, ramp: Ramp, start_ns: u64, members: &[u32], pipeline: usize) -> Self {
+        let each = || (0..pipeline).flat_map(|_| members.iter().copied());
+        match pace {
+            Pace::Open {
+                per_second,
+                arrivals,
+                seed,
+            } => Self::Open {
+                starts: Starts {
+                    start_ns,
+                    schedule: Schedule::ramped(arrivals, per_second, ramp, seed),
+                }
+                .peekable(),
+                room: each().collect(),
+                free_ns: 0,
+            },
+            Pace::Closed {
+                think,
+                arrivals,
+                seed,
+            } => {
+                let many = members.len() as f64;
+                let holds_ns = start_ns + (ramp.up + ramp.hold).as_nanos() as u64;
+                let places = members.iter().last().map_or(0, |&last| last as usize + 1);
+                let (mut begin_ns, mut until_ns) = (vec![0; places], vec![0; places]);
+                for (i, &member) in members.iter().enumerate() {
+                    // Those that come first stay longest.
+                    begin_ns[member as usize] = start_ns + ramp.up.mul_f64(i as f64 / many).as_nanos() as u64;
+                    let stays = ramp.down.mul_f64((many - i as f64) / many).as_nanos() as u64;
+                    until_ns[member as usize] = holds_ns + stays;
+                }
+                let mut dice = fastrand::Rng::with_seed(seed);
+                let think_ns = think.as_nanos() as f64;
+                let thinking = each()
+                    .map(|member| {
+                        let first_ns = (think_ns * dice.f64()) as u64;
+                        Reverse((begin_ns[member as usize] + first_ns, member))
+                    })
+                    .collect();
+                Self::Closed {
+                    ready: VecDeque::new(),
+                    thinking,
+                    think_ns,
+                    arrivals,
+                    dice,
+                    until_ns,
+                }
+            }
+        }
+    }
+
+    /// The next request that is due by now and has a connection.
+    fn next(&mut self, now_ns: u64) -> Option<Due> {
+        match self {
+            Self::Open {
+                starts,
+                room,
+                free_ns,
+            } => {
+                let &connection = room.front()?;
+                let intended_ns = starts.next_if(|&at_ns| at_ns <= now_ns)?;
+                room.pop_front();
+                Some(Due {
+                    connection,
+                    intended_ns,
+                    free_ns: *free_ns,
+                })
+            }
+            Self::Closed { ready, thinking, .. } => {
+                let (intended_ns, connection) = match ready.pop_front() {
+                    Some(due) => due,
+                    None => {
+                        thinking.peek().filter(|Reverse((due_ns, _))| *due_ns <= now_ns)?;
+                        thinking.pop()?.0
+                    }
+                };
+                Some(Due {
+                    connection,
+                    intended_ns,
+                    free_ns: 0,
+                })
+            }
+        }
+    }
+
+    /// When the next is due that has a connection; `None` if that depends on an answer.
+    fn due_ns(&mut self) -> Option<u64> {
+        match self {
+            Self::Open { starts, room, .. } if !room.is_empty() => starts.peek().copied(),
+            Self::Open { .. } => None,
+            Self::Closed { ready, thinking, .. } => {
+                let ready_ns = ready.front().map(|&(due_ns, _)| due_ns);
+                ready_ns.or_else(|| thinking.peek().map(|Reverse((due_ns, _))| *due_ns))
+            }
+        }
+    }
+
+    /// This connection may ask again.
+    fn freed(&mut self, connection: u32, now_ns: u64, how: Freed) {
+        match self {
+            Self::Open { room, free_ns, .. } => {
+                if room.is_empty() {
+                    *free_ns = now_ns;
+                }
+                room.push_back(connection);
+            }
+            Self::Closed {
+                ready,
+                thinking,
+                think_ns,
+                arrivals,
+                dice,
+                until_ns,
+            } => {
+                let mut wait_ns = match *think_ns > 0.0 {
+                    true => arrivals.distance(*think_ns, dice) as u64,
+                    false => 0,
+                };
+                if how == Freed::Failed {
+                    wait_ns = wait_ns.max(PAUSE_NS);
+                }
+                let due_ns = now_ns + wait_ns;
+                if due_ns >= until_ns.get(connection as usize).copied().unwrap_or(0) {
+                    return;
+                }
+                match wait_ns {
+                    0 => ready.push_back((due_ns, connection)),
+                    _ => thinking.push(Reverse((due_ns, connection))),
+                }
+            }
+        }
+    }
+
+    /// Whether nothing more will be due, whatever is answered. In a closed loop: as long as nobody is freed.
+    fn is_done(&mut self) -> bool {
+        match self {
+            Self::Open { starts, .. } => starts.peek().is_none(),
+            Self::Closed { ready, thinking, .. } => ready.is_empty() && thinking.is_empty(),
+        }
+    }
+
+    /// Nothing more is due.
+    fn stop(&mut self) {
+        match self {
+            Self::Open { starts, .. } => {
+                let ended = Schedule::ramped(Arrivals::Uniform, 1.0, Ramp::hold(Duration::ZERO), 0);
+                *starts = Starts {
+                    start_ns: 0,
+                    schedule: ended,
+                }
+                .peekable();
+            }
+            Self::Closed {
+                ready,
+                thinking,
+                until_ns,
+                ..
+            } => {
+                ready.clear();
+                thinking.clear();
+                until_ns.clear();
+            }
+        }
+    }
+
+    /// Tells of each that was to start before now and was not sent.
+    fn never_sent(&mut self, now_ns: u64, mut tell: impl FnMut(u64)) {
+        if let Self::Open { starts, .. } = self {
+            while let Some(intended_ns) = starts.next_if(|&at_ns| at_ns <= now_ns) {
+                tell(intended_ns);
+            }
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Loading: clients of a protocol, at a pace, against a server that is there already.
+//!
+//! Clients, schedules, checks and figures are `crates/load`'s. Here is what the user says, whom the load may be for,
+//! and how what came is shown.
+
+mod drive;
+mod live;
+pub mod options;
+mod show;
+mod target;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+use threadgauge_load::{Search, find_max};
+
+use crate::commands::load::live::Live;
+use crate::commands::load::options::{Level, LoadOptions, Loop};
+use crate::commands::load::show::{Done as RunDone, broken, per_second};
+use crate::commands::load::target::Target;
+use crate::output::{Done, Verdict, print, print_words, say};
+
+/// No search goes beyond this, requests a second.
+const MOST_RATE: f64 = 1e7;
+
+/// Loads a server, and prints what came of it.
+pub fn load(options: &LoadOptions) -> Done {
+    options.check()?;
+    let target = Target::read(&options.target, options.yes_i_may_load_this_host)?;
+    drive::check(options, &target)?;
+    let load = Load {
+        options,
+        target,
+        stop: stop().context("signals cannot be handled")?,
+        seed: options.seed.unwrap_or_else(|| fastrand::u64(..1 << 53)),
+        started: Timestamp::now().round(jiff::Unit::Second)?.to_string(),
+    };
+    let (runs, search) = match options.find_max {
+        true => load.search().map(|(runs, search)| (runs, Some(search)))?,
+        false => (load.steps()?, None),
+    };
+    let document = load.json(&runs, search.as_ref());
+    if options.json {
+        print(&serde_json::to_string_pretty(&document)?)?;
+    } else {
+        print_words(&load.text(&runs, search.as_ref()))?;
+    }
+    let passes = match &search {
+        Some(search) => search.highest.is_some() || load.is_stopped(),
+        None => runs.iter().all(RunDone::passes),
+    };
+    Ok(match passes {
+        true => Verdict::Done,
+        false => Verdict::CheckFailed,
+    })
+}
+
+/// What a signal sets. The second ends the process at once.
+fn stop() -> io::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // In this order: what ends it at the second looks before the first is noted.
+        flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stop))?;
+        flag::register(signal, Arc::clone(&stop))?;
+    }
+    Ok(stop)
+}
+
+struct Load<'a> {
+    options: &'a LoadOptions,
+    target: Target,
+    stop: Arc<AtomicBool>,
+    seed: u64,
+    started: String,
+}
+
+impl Load<'_> {
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// One run after the other, until somebody stops it.
+    fn steps(&self) -> Result<Vec<RunDone>> {
+        let mut runs = Vec::new();
+        for level in self.options.levels(self.seed) {
+            if self.is_stopped() {
+                break;
+            }
+            runs.push(self.run(level)?);
+        }
+        Ok(runs)
+    }
+
+    /// The highest rate that meets the condition, and all runs that were made to find it.
+    fn search(&self) -> Result<(Vec<RunDone>, Search)> {
+        let mut runs = Vec::new();
+        let search = find_max(self.options.first_rate(), MOST_RATE, |rate| -> Result<bool> {
+            if self.is_stopped() {
+                return Ok(false);
+            }
+            let level = Level {
+                connections: self.options.connections,
+                pace: self.options.pace(rate, self.seed.wrapping_add(runs.len() as u64)),
+            };
+            let run = self.run(level)?;
+            let passes = run.passes();
+            say(&format!(
+                "{}: {}",
+                per_second(rate),
+                match passes {
+                    true => "passes",
+                    false => "does not pass",
+                }
+            ));
+            runs.push(run);
+            Ok(passes)
+        })?;
+        Ok((runs, search))
+    }
+
+    fn run(&self, level: Level) -> Result<RunDone> {
+        say(&self.about(level));
+        let mut clients = drive::connect(self.options, &self.target, level)?;
+        let connections = clients.connections();
+        if connections < level.connections.get() {
+            say(&format!(
+                "going on with {connections} of {} connections: the others could not be made",
+                level.connections
+            ));
+        }
+        let mut live = Live::new(Arc::clone(&self.stop), self.takes());
+        let record = clients.run(self.options, level.pace, &mut live)?;
+        drop(live);
+        Ok(RunDone {
+            connections,
+            is_group: self.options.protocol.is_group(),
+            broken: broken(self.options.slo.as_ref(), &record),
+            record,
+        })
+    }
+
+    fn takes(&self) -> Duration {
+        self.options.ramp().total()
+    }
+
+    /// What a run does, in a line.
+    fn about(&self, level: Level) -> String {
+        let options = self.options;
+        let pace = match (options.kind, level.pace.rate()) {
+            (Loop::Open, Some(rate)) => format!("{}, whatever is answered", per_second(rate)),
+            (Loop::Closed, _) => "each asks again after an answer and a thought".to_owned(),
+            _ => "as fast as possible".to_owned(),
+        };
+        format!(
+            "{} to {}: {} connections, {pace}, for {}",
+            options.protocol.name(),
+            self.target.address,
+            level.connections,
+            options.duration
+        )
+    }
+
+    fn text(&self, runs: &[RunDone], search: Option<&Search>) -> String {
+        let mut parts: Vec<String> = match search {
+            // Of a search the runs that failed are no result.
+            Some(search) => {
+                let highest = runs
+                    .iter()
+                    .rev()
+                    .find(|run| run.record.held.rate == search.highest);
+                highest.map(RunDone::text).into_iter().collect()
+            }
+            None => runs.iter().map(RunDone::text).collect(),
+        };
+        if let Some(search) = search {
+            let slo = self
+                .options
+                .slo
+                .as_ref()
+                .map_or_else(String::new, ToString::to_string);
+            let failed = search.failed.map_or_else(String::new, |rate| {
+                format!("; the lowest that did not: {}", per_second(rate))
+            });
+            let found = search.highest.filter(|_| !self.is_stopped());
+            parts.push(match found {
+                Some(rate) => format!(
+                    "Highest rate that meets {slo}, confirmed three times: {}{failed} ({} runs).\n",
+                    per_second(rate),
+                    search.trials
+                ),
+                None if self.is_stopped() => "Interrupted: no rate was confirmed.\n".to_owned(),
+                None => format!("No rate meets {slo}{failed} ({} runs).\n", search.trials),
+            });
+        }
+        parts.join("\n")
+    }
+
+    fn json(&self, runs: &[RunDone], search: Option<&Search>) -> Value {
+        let options = self.options;
+        let found = search.map(|search| {
+            json!({
+                "slo": options.slo.as_ref().map(ToString::to_string),
+                "highest_per_second": search.highest.filter(|_| !self.is_stopped()),
+                "lowest_failed_per_second": search.failed,
+                "trials": search.trials,
+            })
+        });
+        json!({
+            "schema": 1,
+            "version": env!("CARGO_PKG_VERSION"),
+            "started": self.started,
+            "protocol": options.protocol.name(),
+            "target": self.target.address.to_string(),
+            "loop": match options.kind {
+                Loop::Open => "open",
+                Loop::Closed => "closed",
+                Loop::Fast => "fast",
+            },
+            "seed": self.seed,
+            "duration_s": options.duration.0.as_secs_f64(),
+            "interrupted": self.is_stopped(),
+            "slo": options.slo.as_ref().map(ToString::to_string),
+            "find_max": found,
+            "runs": runs.iter().map(RunDone::json).collect::<Vec<_>>(),
+        })
+    }
+}

@@ -1,0 +1,168 @@
+//! From a protocol's name to clients that speak it.
+
+use anyhow::{Result, ensure};
+use threadgauge_load::codec::{Chat, Codec, Nats};
+use threadgauge_load::exchange::{Bytes, Echo, Exchange, Http, HttpRequest};
+use threadgauge_load::{
+    Clients, Groups, LEAST_PAYLOAD_BYTES, Load, LoadError, MOST_PAYLOAD_BYTES, Pace, Plan, Record, Requests,
+    Watch,
+};
+
+use crate::commands::load::options::{Level, LoadOptions, Speaks};
+use crate::commands::load::target::Target;
+
+/// Clients that are connected.
+pub trait Driver {
+    /// How many connections take part.
+    fn connections(&self) -> usize;
+
+    /// Loads the server. Blocks meanwhile.
+    fn run(&mut self, options: &LoadOptions, pace: Pace, watch: &mut dyn Watch) -> Result<Record, LoadError>;
+}
+
+/// What is said, or why it cannot be: asked before anything connects.
+pub fn check(options: &LoadOptions, target: &Target) -> Result<()> {
+    match options.protocol {
+        Speaks::Http => request(options, target).check().map_err(anyhow::Error::msg)?,
+        Speaks::Bytes => ensure!(
+            payload(options) <= Bytes::MOST,
+            "--payload {}: the protocol bytes has answers of 1 to {} bytes",
+            payload(options),
+            Bytes::MOST
+        ),
+        Speaks::Echo => ensure!(
+            payload(options) <= MOST_PAYLOAD_BYTES,
+            "--payload {}: a message has 1 to {MOST_PAYLOAD_BYTES} bytes",
+            payload(options)
+        ),
+        Speaks::Groups | Speaks::Chat => {
+            let most = match options.protocol {
+                // Of a line, with its end.
+                Speaks::Chat => 16 * 1024 - 1,
+                _ => MOST_PAYLOAD_BYTES,
+            };
+            ensure!(
+                (LEAST_PAYLOAD_BYTES..=most).contains(&payload(options)),
+                "--payload {}: a message that can be checked has {LEAST_PAYLOAD_BYTES} to {most} bytes",
+                payload(options)
+            );
+            let size = options.group_size.get();
+            ensure!(
+                size > 1 || options.own_echo,
+                "--group-size 1: nobody would hear anything; a group has two members at least"
+            );
+            let levels = options.levels(0);
+            for connections in levels.iter().map(|level| level.connections) {
+                ensure!(
+                    connections.get().is_multiple_of(size),
+                    "{connections} connections make no groups of {size}; say --connections {}",
+                    connections.get().div_ceil(size) * size
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Connects the clients. Blocks meanwhile.
+pub fn connect(options: &LoadOptions, target: &Target, level: Level) -> Result<Box<dyn Driver>, LoadError> {
+    let bytes = payload(options);
+    match options.protocol {
+        Speaks::Http => requests(Http::new(&request(options, target)), options, target, level),
+        Speaks::Bytes if options.close => requests(Bytes::new(bytes), options, target, level),
+        Speaks::Bytes => requests(Bytes::kept(bytes), options, target, level),
+        Speaks::Echo => requests(Echo::new(bytes), options, target, level),
+        Speaks::Groups if options.own_echo => groups(&Nats::ECHOING, options, target, level),
+        Speaks::Groups => groups(&Nats::ALIKE, options, target, level),
+        Speaks::Chat => groups(&Chat, options, target, level),
+    }
+}
+
+fn payload(options: &LoadOptions) -> usize {
+    let usual = match options.protocol {
+        // As many as Stevens' clients ask for.
+        Speaks::Bytes => 4_000,
+        _ => 128,
+    };
+    options.payload.map_or(usual, |bytes| bytes.get())
+}
+
+fn request(options: &LoadOptions, target: &Target) -> HttpRequest {
+    HttpRequest {
+        method: options.method.clone(),
+        host: target.host.clone(),
+        path: target.path.clone(),
+        headers: options.header.clone(),
+        body: options.body.clone().unwrap_or_default().into_bytes(),
+        close: options.close,
+    }
+}
+
+fn requests<E: Exchange + 'static>(
+    exchange: E,
+    options: &LoadOptions,
+    target: &Target,
+    level: Level,
+) -> Result<Box<dyn Driver>, LoadError> {
+    let clients = Clients {
+        target: target.address,
+        connections: level.connections,
+        pipeline: options.pipeline,
+        timeout: options.timeout.0,
+        go_on: options.go_on,
+    };
+    Ok(Box::new(Requests::connect(exchange, clients)?))
+}
+
+impl<E: Exchange> Driver for Requests<E> {
+    fn connections(&self) -> usize {
+        Self::connections(self)
+    }
+
+    fn run(&mut self, options: &LoadOptions, pace: Pace, watch: &mut dyn Watch) -> Result<Record, LoadError> {
+        Self::run(self, pace, options.ramp(), options.requests, watch)
+    }
+}
+
+fn groups(
+    codec: &'static dyn Codec,
+    options: &LoadOptions,
+    target: &Target,
+    level: Level,
+) -> Result<Box<dyn Driver>, LoadError> {
+    let plan = Plan {
+        connections: level.connections.get(),
+        group_size: options.group_size.get(),
+        payload_bytes: payload(options),
+        patience: options.timeout.0,
+    };
+    let connect = match options.go_on {
+        true => Groups::connect_some,
+        false => Groups::connect,
+    };
+    Ok(Box::new(connect(target.address, codec, plan)?))
+}
+
+impl Driver for Groups {
+    fn connections(&self) -> usize {
+        Self::connections(self)
+    }
+
+    fn run(&mut self, options: &LoadOptions, pace: Pace, watch: &mut dyn Watch) -> Result<Record, LoadError> {
+        let load = match pace {
+            Pace::Open {
+                per_second,
+                arrivals,
+                seed,
+            } => Load::Open {
+                deliveries_per_second: per_second * self.copies() as f64,
+                arrivals,
+                seed,
+            },
+            Pace::Closed { .. } => Load::Closed {
+                outstanding: options.pipeline,
+            },
+        };
+        Self::run(self, load, options.duration.0, options.requests, watch)
+    }
+}

@@ -1,0 +1,125 @@
+//! What a person sees while the load goes on: a line that changes on a terminal, a line a second elsewhere.
+//!
+//! A thread of its own draws, so that a slow terminal never holds the generator up.
+
+use std::io::IsTerminal as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use threadgauge_load::{Second, Watch};
+use threadgauge_results::units::{count, figure};
+
+use crate::output::say;
+
+/// Looks on for a person, and ends the run when it is told to.
+pub struct Live {
+    stop: Arc<AtomicBool>,
+    seconds: Option<Sender<Second>>,
+    drawn: Option<JoinHandle<()>>,
+}
+
+impl Live {
+    /// Of a run that takes about so long.
+    pub fn new(stop: Arc<AtomicBool>, takes: Duration) -> Self {
+        let (seconds, come) = channel();
+        let drawn = std::thread::Builder::new()
+            .name("view".to_owned())
+            .spawn(move || draw(&come, takes))
+            .ok();
+        Self {
+            stop,
+            seconds: Some(seconds),
+            drawn,
+        }
+    }
+}
+
+impl Watch for Live {
+    fn second(&mut self, second: &Second) {
+        if let Some(seconds) = &self.seconds {
+            // Nobody draws any more: there is nothing to show it to.
+            let _ = seconds.send(second.clone());
+        }
+    }
+
+    fn goes_on(&mut self) -> bool {
+        !self.stop.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.seconds = None;
+        if let Some(drawn) = self.drawn.take() {
+            let _ = drawn.join();
+        }
+    }
+}
+
+fn draw(come: &Receiver<Second>, takes: Duration) {
+    let bar = std::io::stderr().is_terminal().then(|| {
+        let bar = ProgressBar::with_draw_target(Some(takes.as_secs().max(1)), ProgressDrawTarget::stderr());
+        let style = ProgressStyle::with_template("{bar:20} {wide_msg}");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        bar
+    });
+    for second in come {
+        let text = line(&second);
+        match &bar {
+            Some(bar) => {
+                bar.set_position(second.at_s + 1);
+                bar.set_message(text);
+            }
+            None => say(&text),
+        }
+    }
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
+    }
+}
+
+/// A second, in a line.
+fn line(second: &Second) -> String {
+    let time = |ns: Option<u64>| ns.map_or("–".to_owned(), |ns| figure(ns as f64, None, "ns"));
+    format!(
+        "{:>4} s · {} sent · {} answered · {} failed · {} on their way · median {} · 99 % {} · longest {}",
+        second.at_s + 1,
+        count(second.sent as usize),
+        count(second.answered as usize),
+        count(second.failed as usize),
+        count(second.in_flight as usize),
+        time(second.p50_ns),
+        time(second.p99_ns),
+        time(second.most_ns),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_is_a_line() {
+        let second = Second {
+            at_s: 2,
+            sent: 1000,
+            answered: 990,
+            failed: 10,
+            p50_ns: Some(120_000),
+            p99_ns: None,
+            most_ns: Some(2_000_000),
+            in_flight: 3,
+            ..Second::default()
+        };
+        let said = line(&second);
+        assert!(
+            said.starts_with("   3 s · 1,000 sent · 990 answered · 10 failed · 3 on"),
+            "{said}"
+        );
+        assert!(said.contains("99 % –"), "{said}");
+    }
+}

@@ -1,0 +1,309 @@
+//! What can be asked of `threadgauge load`, and what is refused before anything connects.
+
+use std::num::NonZeroUsize;
+use std::str::FromStr;
+
+use anyhow::{Result, bail, ensure};
+use clap::{Args, ValueEnum};
+use threadgauge_load::{Arrivals, Pace, Ramp, Slo, Span};
+
+/// What clients speak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Speaks {
+    /// HTTP/1.1, to any server
+    Http,
+    /// A line with a number, that many bytes back: Stevens' clients, to `serve bytes`
+    Bytes,
+    /// Every byte comes back: any echo server
+    Echo,
+    /// Core NATS: what a member sends goes to the others of its group; any NATS server
+    Groups,
+    /// Lines to everyone else in the room, to `serve chat`
+    Chat,
+}
+
+impl Speaks {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Bytes => "bytes",
+            Self::Echo => "echo",
+            Self::Groups => "groups",
+            Self::Chat => "chat",
+        }
+    }
+
+    /// Whether what one says goes to others.
+    pub fn is_group(self) -> bool {
+        matches!(self, Self::Groups | Self::Chat)
+    }
+}
+
+/// When requests start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Loop {
+    /// At a fixed rate, whatever becomes of those before
+    #[default]
+    Open,
+    /// Each connection asks again after an answer and a thought
+    Closed,
+    /// As fast as possible: each connection asks again at once
+    Fast,
+}
+
+/// How they follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Arrive {
+    /// Independently, as from many people
+    #[default]
+    Poisson,
+    /// At equal distances
+    Uniform,
+}
+
+impl From<Arrive> for Arrivals {
+    fn from(arrive: Arrive) -> Self {
+        match arrive {
+            Arrive::Poisson => Self::Poisson,
+            Arrive::Uniform => Self::Uniform,
+        }
+    }
+}
+
+/// A rate, a second.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rate(pub f64);
+
+impl FromStr for Rate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (digits, per) = match text.strip_suffix('k') {
+            Some(digits) => (digits, 1e3),
+            None => (text, 1.0),
+        };
+        match digits.parse::<f64>().map(|rate| rate * per) {
+            Ok(rate) if rate > 0.0 && rate <= 1e8 => Ok(Self(rate)),
+            _ => Err(format!(
+                "`{text}` is no rate: it is a number a second above 0 and up to 100,000,000, as 500, 0.5 or 20k are"
+            )),
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct LoadOptions {
+    /// What the clients speak
+    #[arg(value_enum)]
+    pub protocol: Speaks,
+    /// The server: HOST:PORT, a port of 127.0.0.1, or http://HOST:PORT/PATH
+    #[arg(long, value_name = "ADDR")]
+    pub target: String,
+    /// How many connections
+    #[arg(long, short = 'c', value_name = "N", default_value = "100")]
+    pub connections: NonZeroUsize,
+    /// When requests start
+    #[arg(long = "loop", value_enum, default_value_t)]
+    pub kind: Loop,
+    /// In an open loop, requests (groups, chat: messages) a second of all connections together [default: 1000]
+    #[arg(long, short = 'r', value_name = "N")]
+    pub rate: Option<Rate>,
+    /// How requests follow each other, and whether all thoughts are equally long
+    #[arg(long, value_enum, default_value_t)]
+    pub arrivals: Arrive,
+    /// In a closed loop, the mean time from an answer to the next request, e.g. 100ms
+    #[arg(long, value_name = "TIME")]
+    pub think: Option<Span>,
+    /// Requests (groups, chat: messages) of one connection that may be on their way
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub pipeline: NonZeroUsize,
+    /// How long the load holds; only what was to start meanwhile is in the percentiles
+    #[arg(long, short = 'd', value_name = "TIME", default_value = "10s")]
+    pub duration: Span,
+    /// Before that, how long it takes to rise from nothing
+    #[arg(long, value_name = "TIME", default_value = "0s")]
+    pub ramp_up: Span,
+    /// After that, how long it takes to fall to nothing
+    #[arg(long, value_name = "TIME", default_value = "0s")]
+    pub ramp_down: Span,
+    /// Send no more than this many in a run
+    #[arg(long, value_name = "N", default_value_t = 1_000_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub requests: u64,
+    /// A request without an answer for so long has failed
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    pub timeout: Span,
+    /// One run after the other: rates in an open loop, else numbers of connections
+    #[arg(
+        long,
+        value_name = "N,N,…",
+        value_delimiter = ',',
+        conflicts_with = "find_max"
+    )]
+    pub steps: Vec<Rate>,
+    /// Find the highest rate that meets --slo: doubling, bisection, three confirmations
+    #[arg(long, requires = "slo")]
+    pub find_max: bool,
+    /// What must hold, else exit with 1: e.g. p99<5ms, mean<2ms or errors<1%, several with commas
+    #[arg(long, value_name = "CONDITION,…")]
+    pub slo: Option<Slo>,
+    /// Of arrivals and thoughts; random if not given, and in the results
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Go on with fewer connections where not all can be made
+    #[arg(long)]
+    pub go_on: bool,
+    /// Load a host that is not this one
+    #[arg(long)]
+    pub yes_i_may_load_this_host: bool,
+    /// Bytes of a message (echo, groups, chat), or of an answer (bytes) [default: 128, bytes: 4000]
+    #[arg(long, value_name = "N")]
+    pub payload: Option<NonZeroUsize>,
+    /// A connection for each request (http, bytes)
+    #[arg(long)]
+    pub close: bool,
+    /// The method of requests (http)
+    #[arg(long, value_name = "METHOD", default_value = "GET")]
+    pub method: String,
+    /// A header of requests, several times for several (http)
+    #[arg(long, short = 'H', value_name = "NAME: VALUE")]
+    pub header: Vec<String>,
+    /// The body of requests (http)
+    #[arg(long, value_name = "TEXT")]
+    pub body: Option<String>,
+    /// Members of a group (groups, chat)
+    #[arg(long, value_name = "N", default_value = "10")]
+    pub group_size: NonZeroUsize,
+    /// A member's own messages come back to it, too (groups)
+    #[arg(long)]
+    pub own_echo: bool,
+    /// The results as JSON (docs/load.md has the fields)
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// One run: so many connections, at this pace.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Level {
+    pub connections: NonZeroUsize,
+    pub pace: Pace,
+}
+
+impl LoadOptions {
+    /// What contradicts itself, or goes with another protocol.
+    pub fn check(&self) -> Result<()> {
+        let name = self.protocol.name();
+        let is_open = self.kind == Loop::Open;
+        ensure!(
+            is_open || self.rate.is_none(),
+            "--rate goes with --loop open: a closed loop has the rate that the server gives it"
+        );
+        ensure!(
+            self.kind == Loop::Closed || self.think.is_none(),
+            "--think goes with --loop closed"
+        );
+        ensure!(
+            is_open || !self.find_max,
+            "--find-max searches a rate, so it goes with --loop open"
+        );
+        ensure!(
+            !self.duration.0.is_zero(),
+            "--duration 0 measures nothing; say e.g. --duration 10s"
+        );
+        ensure!(
+            !self.timeout.0.is_zero(),
+            "--timeout 0 gives no answer a chance; say e.g. --timeout 10s"
+        );
+        let http = self.protocol == Speaks::Http;
+        let only = |given: bool, flag: &str, of: &str| -> Result<()> {
+            ensure!(!given, "{flag} goes with {of}, not with {name}");
+            Ok(())
+        };
+        only(!http && self.method != "GET", "--method", "http")?;
+        only(!http && !self.header.is_empty(), "--header", "http")?;
+        only(!http && self.body.is_some(), "--body", "http")?;
+        only(http && self.payload.is_some(), "--payload", "the other protocols")?;
+        let closes = matches!(self.protocol, Speaks::Http | Speaks::Bytes);
+        only(!closes && self.close, "--close", "http and bytes")?;
+        only(
+            self.protocol != Speaks::Groups && self.own_echo,
+            "--own-echo",
+            "groups",
+        )?;
+        if self.close && self.pipeline.get() > 1 {
+            bail!("--close has a connection for each request: nothing can be pipelined on it");
+        }
+        if self.protocol.is_group() {
+            only(
+                self.kind == Loop::Closed,
+                "--loop closed",
+                "http, bytes and echo (try --loop fast)",
+            )?;
+            only(
+                self.ramp() != Ramp::hold(self.duration.0),
+                "--ramp-up or --ramp-down",
+                "http, bytes and echo",
+            )?;
+        }
+        if !is_open {
+            for Rate(step) in &self.steps {
+                ensure!(
+                    step.fract() == 0.0 && *step >= 1.0,
+                    "--steps are numbers of connections without --loop open, and {step} is none"
+                );
+            }
+        }
+        Ok(())
+    }
+
+    pub fn ramp(&self) -> Ramp {
+        Ramp {
+            up: self.ramp_up.0,
+            hold: self.duration.0,
+            down: self.ramp_down.0,
+        }
+    }
+
+    /// The rate to begin with, in an open loop.
+    pub fn first_rate(&self) -> f64 {
+        self.rate.map_or(1_000.0, |rate| rate.0)
+    }
+
+    /// The runs, in order.
+    pub fn levels(&self, seed: u64) -> Vec<Level> {
+        let as_asked = Level {
+            connections: self.connections,
+            pace: self.pace(self.first_rate(), seed),
+        };
+        if self.steps.is_empty() {
+            return vec![as_asked];
+        }
+        let step = |&Rate(step): &Rate| match self.kind {
+            Loop::Open => Level {
+                pace: self.pace(step, seed),
+                ..as_asked
+            },
+            _ => Level {
+                connections: NonZeroUsize::new(step as usize).unwrap_or(self.connections),
+                ..as_asked
+            },
+        };
+        self.steps.iter().map(step).collect()
+    }
+
+    pub fn pace(&self, per_second: f64, seed: u64) -> Pace {
+        let arrivals = self.arrivals.into();
+        match self.kind {
+            Loop::Open => Pace::Open {
+                per_second,
+                arrivals,
+                seed,
+            },
+            Loop::Closed => Pace::Closed {
+                think: self.think.unwrap_or(Span(std::time::Duration::ZERO)).0,
+                arrivals,
+                seed,
+            },
+            Loop::Fast => Pace::FAST,
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! What a load came to: for a person, and as JSON, whose fields `docs/load.md` has.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value, json};
+use threadgauge_load::{Failure, FaultKind, Faults, Flaw, Latency, Record, Second, Slo};
+use threadgauge_results::units::{count, figure, percent};
+
+/// The quantiles that are shown, each with its name.
+const QUANTILES: [(f64, &str); 6] = [
+    (0.5, "p50"),
+    (0.9, "p90"),
+    (0.95, "p95"),
+    (0.99, "p99"),
+    (0.999, "p99.9"),
+    (0.9999, "p99.99"),
+];
+/// Where the spans of the lag's histogram end, in ns.
+const LAG_BOUNDS_NS: [u64; 8] = [
+    10_000,
+    50_000,
+    100_000,
+    500_000,
+    1_000_000,
+    5_000_000,
+    10_000_000,
+    100_000_000,
+];
+
+/// A run that is over.
+#[derive(Debug)]
+pub struct Done {
+    /// How many connections took part.
+    pub connections: usize,
+    /// What is loaded is groups: what came is deliveries.
+    pub is_group: bool,
+    pub record: Record,
+    /// The condition that it does not meet, if one was set.
+    pub broken: Option<String>,
+}
+
+impl Done {
+    /// Whether the server did what it must, and the run measured it. One that was interrupted is not judged by what it
+    /// had no time for.
+    pub fn passes(&self) -> bool {
+        self.is_right() && (self.record.interrupted || (self.flaws().is_empty() && self.broken.is_none()))
+    }
+
+    /// Whether nothing came that must not come, and all came that must.
+    fn is_right(&self) -> bool {
+        let changed = self.record.failures.of(Failure::Changed);
+        self.record.faults.as_ref().is_none_or(Faults::is_empty) && changed == 0
+    }
+
+    fn flaws(&self) -> Vec<Flaw> {
+        self.record.flaws()
+    }
+
+    /// For a person.
+    pub fn text(&self) -> String {
+        let record = &self.record;
+        let mut text = String::new();
+        let mut row = |name: &str, says: String| {
+            // Writing into memory cannot fail.
+            let _ = writeln!(text, "{name:<15}{says}");
+        };
+        let (sent, answered) = match self.is_group {
+            true => ("messages", "deliveries"),
+            false => ("sent", "answered"),
+        };
+        let many = |number: u64| count(number as usize);
+        row("connections", count(self.connections));
+        row(
+            sent,
+            format!(
+                "{} in {}",
+                many(record.sent),
+                seconds(record.elapsed.as_secs_f64())
+            ),
+        );
+        let of_rate = record.held.rate.map_or_else(String::new, |rate| {
+            format!(
+                ", {} of the {} asked for",
+                percent(record.held.pace()),
+                per_second(rate)
+            )
+        });
+        row(
+            answered,
+            format!(
+                "{}, {}{of_rate}",
+                many(record.answered),
+                per_second(record.held.achieved())
+            ),
+        );
+        let failures: Vec<String> = record
+            .failures
+            .each()
+            .map(|(kind, number)| {
+                let said = record
+                    .failures
+                    .said(kind)
+                    .map_or_else(String::new, |said| format!(" ({said})"));
+                format!("{} {}{said}", many(number), kind.name().replace('_', " "))
+            })
+            .collect();
+        let statuses: Vec<String> = record
+            .failures
+            .statuses()
+            .map(|(status, number)| format!("{status}: {}", many(number)))
+            .collect();
+        if !failures.is_empty() {
+            row("failed", failures.join(", "));
+        }
+        if !statuses.is_empty() {
+            row("statuses", statuses.join(", "));
+        }
+        if record.unfinished > 0 {
+            row(
+                "unfinished",
+                format!(
+                    "{}: a percentile that they reach is at least that",
+                    many(record.unfinished)
+                ),
+            );
+        }
+        if let Some(faults) = &record.faults {
+            let each = FaultKind::ALL.map(|kind| format!("{} {}", many(faults.count(kind)), kind.name()));
+            row("checked", each.join(", "));
+        }
+        let open = record.held.rate.is_some();
+        if open {
+            row(
+                "response time",
+                format!("{} · from the intended start", quantiles(&record.response)),
+            );
+        }
+        if let Some(last) = &record.last {
+            row(
+                "to the last",
+                format!("{} · until all of a group have it", quantiles(last)),
+            );
+        }
+        row(
+            "service time",
+            format!("{} · from sending", quantiles(&record.service)),
+        );
+        if open {
+            row("own lag", quantiles(&record.lag));
+        }
+        if record.waited > 0 {
+            row(
+                "waited",
+                format!("{} found no free connection at their start", many(record.waited)),
+            );
+        }
+        row(
+            "generator",
+            format!(
+                "{} of its CPU; {:.1} on their way, {:.1} by Little's law",
+                percent(record.cpu_share()),
+                record.in_flight,
+                record.in_flight_by_law
+            ),
+        );
+        row(
+            "network",
+            format!(
+                "{} in, {} out, {} connects",
+                figure(record.bytes_in as f64, None, "bytes"),
+                figure(record.bytes_out as f64, None, "bytes"),
+                many(record.connects)
+            ),
+        );
+        if record.interrupted {
+            row("interrupted", "these are the figures until then".to_owned());
+        }
+        if record.bounded {
+            row("bounded", "--requests ended it before its time".to_owned());
+        }
+        for flaw in self.flaws() {
+            row("INVALID", flaw.to_string());
+        }
+        if !self.is_right() {
+            row(
+                "WRONG",
+                "the server did not deliver what it must: see above".to_owned(),
+            );
+        }
+        if let Some(broken) = &self.broken {
+            row("NOT MET", broken.clone());
+        }
+        text
+    }
+
+    /// For programs.
+    pub fn json(&self) -> Value {
+        let record = &self.record;
+        let held = &record.held;
+        let failures: Map<String, Value> = record
+            .failures
+            .each()
+            .map(|(kind, number)| {
+                let said = record.failures.said(kind);
+                (kind.name().to_owned(), json!({"count": number, "first": said}))
+            })
+            .collect();
+        let statuses: Map<String, Value> = record
+            .failures
+            .statuses()
+            .map(|(status, number)| (status.to_string(), number.into()))
+            .collect();
+        let faults = record.faults.as_ref().map(|faults| -> Map<String, Value> {
+            let each = FaultKind::ALL.into_iter();
+            each.map(|kind| (kind.name().to_owned(), faults.count(kind).into()))
+                .collect()
+        });
+        let flaws: Vec<Value> = self
+            .flaws()
+            .into_iter()
+            .map(|flaw| json!({"name": flaw.name(), "says": flaw.to_string()}))
+            .collect();
+        json!({
+            "connections": self.connections,
+            "rate_per_second": held.rate,
+            "achieved_per_second": held.achieved(),
+            "pace": held.rate.map(|_| held.pace()),
+            "elapsed_s": record.elapsed.as_secs_f64(),
+            "sent": record.sent,
+            "answered": record.answered,
+            "unfinished": record.unfinished,
+            "waited_for_connection": record.waited,
+            "failures": failures,
+            "statuses": statuses,
+            "faults": faults,
+            "response_ns": latency(&record.response),
+            "service_ns": latency(&record.service),
+            "last_ns": record.last.as_ref().map(latency),
+            "lag_ns": lag(&record.lag),
+            "connects": record.connects,
+            "bytes_in": record.bytes_in,
+            "bytes_out": record.bytes_out,
+            "generator": {
+                "threads": record.threads,
+                "cpu_s": record.cpu.as_secs_f64(),
+                "cpu_share": record.cpu_share(),
+                "in_flight": record.in_flight,
+                "in_flight_by_littles_law": record.in_flight_by_law,
+            },
+            "valid": flaws.is_empty(),
+            "invalid_because": flaws,
+            "right": self.is_right(),
+            "slo_broken": self.broken,
+            "interrupted": record.interrupted,
+            "bounded": record.bounded,
+            "series": record.series.iter().map(second).collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// What a condition says of a run.
+pub fn broken(slo: Option<&Slo>, record: &Record) -> Option<String> {
+    slo.and_then(|slo| slo.broken(record))
+}
+
+/// A rate, for a person.
+pub fn per_second(rate: f64) -> String {
+    match rate {
+        rate if rate >= 100.0 => format!("{} a second", count(rate.round() as usize)),
+        rate => format!("{rate:.1} a second"),
+    }
+}
+
+fn seconds(seconds: f64) -> String {
+    format!("{seconds:.1} s")
+}
+
+fn quantiles(latency: &Latency) -> String {
+    let shown: Vec<String> = QUANTILES
+        .iter()
+        .filter_map(|&(q, name)| Some(format!("{name} {}", figure(latency.ns(q)? as f64, None, "ns"))))
+        .collect();
+    let most = latency
+        .most_ns()
+        .map(|ns| format!("longest {}", figure(ns as f64, None, "ns")));
+    let all: Vec<String> = shown.into_iter().chain(most).collect();
+    match all.is_empty() {
+        true => "none".to_owned(),
+        false => all.join(", "),
+    }
+}
+
+fn latency(latency: &Latency) -> Value {
+    let mut fields: Map<String, Value> = QUANTILES
+        .iter()
+        .map(|&(q, name)| (name.to_owned(), latency.ns(q).into()))
+        .collect();
+    fields.insert("n".to_owned(), latency.count().into());
+    fields.insert("mean".to_owned(), latency.mean_ns().into());
+    fields.insert("max".to_owned(), latency.most_ns().into());
+    fields.insert("over_a_minute".to_owned(), latency.overflow().into());
+    fields.into()
+}
+
+fn lag(lag: &Latency) -> Value {
+    let mut fields = latency(lag);
+    let bounds = LAG_BOUNDS_NS.iter().map(|&bound| Some(bound)).chain([None]);
+    let histogram: Vec<Value> = bounds
+        .zip(lag.spans(&LAG_BOUNDS_NS))
+        .map(|(up_to_ns, count)| json!({"up_to_ns": up_to_ns, "count": count}))
+        .collect();
+    fields["histogram"] = histogram.into();
+    fields
+}
+
+fn second(second: &Second) -> Value {
+    json!({
+        "at_s": second.at_s,
+        "sent": second.sent,
+        "answered": second.answered,
+        "failed": second.failed,
+        "connects": second.connects,
+        "bytes_in": second.bytes_in,
+        "bytes_out": second.bytes_out,
+        "in_flight": second.in_flight,
+        "p50_ns": second.p50_ns,
+        "p99_ns": second.p99_ns,
+        "max_ns": second.most_ns,
+    })
+}

@@ -1,0 +1,329 @@
+//! `threadgauge load` against our own servers: what it prints, how it ends, and whether its percentiles are true.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::serve::Served;
+use super::{command, json, refused, text, threadgauge};
+
+fn load(server: &Served, protocol: &str, more: &[&str]) -> std::process::Output {
+    let dir = tempfile::tempdir().unwrap();
+    let arguments = [
+        &["load", protocol, "--target", &server.address, "-d", "300ms"],
+        more,
+    ]
+    .concat();
+    threadgauge(dir.path(), &arguments)
+}
+
+fn served(protocol: &str) -> Served {
+    let dir = tempfile::tempdir().unwrap();
+    Served::start(
+        dir.path(),
+        &[protocol, "--design", "reactor", "--listen", "127.0.0.1:0"],
+    )
+}
+
+#[test]
+fn every_protocol_of_ours_is_loaded_and_the_json_meets_its_schema() {
+    let schema = include_str!("../../../results/schema/load-1.schema.json");
+    let schema = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
+    for (protocol, more) in [
+        ("echo", &["-c", "5", "-r", "200"][..]),
+        ("bytes", &["-c", "5", "--loop", "closed", "--think", "10ms"]),
+        ("bytes", &["-c", "5", "--close", "-r", "100"]),
+        ("groups", &["-c", "20", "-r", "100"]),
+        ("groups", &["-c", "20", "-r", "100", "--own-echo"]),
+        ("chat", &["-c", "20", "--loop", "fast", "--pipeline", "2"]),
+    ] {
+        let server = served(protocol);
+        // However slow the machine is: that the rate was reached is no matter here.
+        let output = load(&server, protocol, &[&["--json"], more].concat());
+        let code = output.status.code();
+        assert!(
+            matches!(code, Some(0 | 1)),
+            "{protocol} {more:?}: {}",
+            text(&output.stderr)
+        );
+        let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let faults: Vec<String> = schema
+            .iter_errors(&document)
+            .map(|e| format!("{}: {e}", e.instance_path()))
+            .collect();
+        assert!(faults.is_empty(), "{protocol}: {faults:#?}");
+        let run = &document["runs"][0];
+        assert!(run["answered"].as_u64().unwrap() > 0, "{protocol}: {run}");
+        assert_eq!(
+            (&run["right"], &run["failures"]),
+            (&true.into(), &serde_json::json!({})),
+            "{protocol}"
+        );
+        assert_eq!(code == Some(0), run["valid"] == true, "{protocol}: {run}");
+    }
+}
+
+#[test]
+fn steps_are_runs_and_a_condition_that_is_not_met_is_exit_code_1() {
+    let server = served("echo");
+    let output = load(
+        &server,
+        "echo",
+        &["-c", "4", "--steps", "50,100", "--slo", "p50<1us"],
+    );
+    assert_eq!(output.status.code(), Some(1));
+    let shown = text(&output.stdout);
+    assert_eq!(shown.matches("NOT MET").count(), 2, "{shown}");
+    let output = load(&server, "echo", &["--loop", "fast", "--steps", "1,3", "--json"]);
+    let document = json(&output);
+    let connections: Vec<_> = document["runs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|run| &run["connections"])
+        .collect();
+    assert_eq!(connections, [1, 3]);
+}
+
+#[test]
+fn a_search_that_finds_nothing_says_so() {
+    let server = served("echo");
+    let arguments = [
+        "-c",
+        "4",
+        "-d",
+        "100ms",
+        "--find-max",
+        "--slo",
+        "p50<1us",
+        "-r",
+        "200",
+    ];
+    let dir = tempfile::tempdir().unwrap();
+    let all = [&["load", "echo", "--target", &server.address], &arguments[..]].concat();
+    let output = threadgauge(dir.path(), &all);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stdout).starts_with("No rate meets p50<1us"),
+        "{}",
+        text(&output.stdout)
+    );
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let load = |arguments: &[&str]| refused(&[&["load"], arguments].concat());
+    let here = |more: &[&str]| load(&[&["echo", "--target", "1"], more].concat());
+    assert!(here(&["--rate", "0"]).contains("a number a second above 0"));
+    assert!(here(&["--duration", "0"]).contains("measures nothing"));
+    assert!(here(&["--think", "1s"]).contains("--loop closed"));
+    assert!(here(&["--loop", "fast", "--rate", "5"]).contains("--loop open"));
+    assert!(here(&["--find-max"]).contains("--slo"));
+    assert!(here(&["--slo", "p99"]).contains("p99<5ms"));
+    assert!(here(&["--header", "A: b"]).contains("goes with http"));
+    assert!(load(&["http", "--target", "1", "--header", "nonsense"]).contains("no header"));
+    assert!(load(&["groups", "--target", "1", "-c", "15"]).contains("--connections 20"));
+    assert!(load(&["groups", "--target", "1", "--payload", "3"]).contains("16 to"));
+    assert!(load(&["echo", "--target", "192.0.2.1:7"]).contains("--yes-i-may-load-this-host"));
+    assert!(load(&["http", "--target", "https://localhost/"]).contains("TLS"));
+    assert!(load(&["http", "--target", "localhost"]).contains("no target"));
+    assert!(load(&["nonsense", "--target", "1"]).contains("[possible values: http"));
+}
+
+#[test]
+fn nobody_there_and_somebody_else_there_are_said() {
+    let nobody = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .to_string();
+    for protocol in ["echo", "groups"] {
+        let said = refused(&["load", protocol, "--target", &nobody]);
+        assert!(
+            said.contains("no connection to") && said.contains("is the server started"),
+            "{said}"
+        );
+    }
+    let groups = served("groups");
+    let said = refused(&["load", "http", "--target", &groups.address]);
+    assert!(
+        said.contains("does not speak") && said.contains("it sent \"INFO"),
+        "{said}"
+    );
+}
+
+/// A load of this many connections by a process that may have sixty descriptors.
+fn with_few_descriptors(server: &Served, protocol: &str, more: &[&str]) -> (Option<i32>, String, String) {
+    let mut shell = Command::new("sh");
+    shell.args([
+        "-c",
+        "ulimit -n 60; exec \"$0\" load \"$@\"",
+        env!("CARGO_BIN_EXE_threadgauge"),
+    ]);
+    shell.args([
+        protocol,
+        "--target",
+        &server.address,
+        "-c",
+        "100",
+        "-d",
+        "200ms",
+        "-r",
+        "50",
+    ]);
+    let output = shell.args(more).stdin(Stdio::null()).output().unwrap();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn connections_refused_half_way_are_counted_and_it_goes_on_if_asked() {
+    for protocol in ["echo", "groups"] {
+        let server = served(protocol);
+        let (code, shown, said) = with_few_descriptors(&server, protocol, &[]);
+        assert_eq!((code, shown.as_str()), (Some(2), ""), "{said}");
+        let got = said.split("only ").nth(1).and_then(|rest| rest.split(' ').next());
+        let got: u64 = got.unwrap_or_else(|| panic!("{said}")).parse().unwrap();
+        assert!((20..60).contains(&got), "{said}");
+        assert!(
+            said.contains(" of 100 connections") && said.contains("ulimit -Hn"),
+            "{said}"
+        );
+        let (code, shown, said) = with_few_descriptors(&server, protocol, &["--go-on", "--json"]);
+        assert!(matches!(code, Some(0 | 1)), "{said}");
+        assert!(said.contains("going on with"), "{said}");
+        let document: Value = serde_json::from_str(&shown).unwrap();
+        let run = &document["runs"][0];
+        assert!((20..60).contains(&run["connections"].as_u64().unwrap()), "{run}");
+        assert!(run["answered"].as_u64().unwrap() > 0);
+    }
+}
+
+#[test]
+fn ctrl_c_keeps_what_is_there_and_marks_it() {
+    let server = served("echo");
+    let dir = tempfile::tempdir().unwrap();
+    let arguments = [
+        "load",
+        "echo",
+        "--target",
+        &server.address,
+        "-d",
+        "1h",
+        "-r",
+        "100",
+        "--json",
+    ];
+    let mut child = command(dir.path(), &arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+    // A line a second, elsewhere than on a terminal.
+    assert!(said.any(|line| line.unwrap().starts_with("   1 s · ")));
+    let pid = child.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-INT", &pid])
+            .status()
+            .unwrap()
+            .success()
+    );
+    said.for_each(drop);
+    let document = json(&child.wait_with_output().unwrap());
+    assert_eq!(
+        (&document["interrupted"], &document["runs"][0]["interrupted"]),
+        (&true.into(), &true.into())
+    );
+    assert!(document["runs"][0]["answered"].as_u64().unwrap() > 0);
+}
+
+/// Of requests at equal distances for `span_s`, in which the server stops once for `stop_s`: the quantile `q`, in ns.
+/// Those that were to start `t` before its end wait for `t`; all others are as good as at once.
+fn truth_ns(q: f64, span_s: f64, stop_s: f64) -> f64 {
+    1e9 * (stop_s - (1.0 - q) * span_s)
+}
+
+/// What a load says of its 95th and 99th percentiles, and for how long the server was stopped meanwhile.
+fn stopped_for_a_second(kind: &[&str]) -> ([f64; 2], f64) {
+    const SECOND: Duration = Duration::from_secs(1);
+    let server = served("echo");
+    let dir = tempfile::tempdir().unwrap();
+    let all = [
+        &[
+            "load",
+            "echo",
+            "--target",
+            &server.address,
+            "-c",
+            "50",
+            "-d",
+            "5s",
+            "--json",
+        ],
+        kind,
+    ]
+    .concat();
+    let mut child = command(dir.path(), &all)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+    assert!(said.any(|line| line.unwrap().starts_with("   1 s · ")));
+    server.signal("-STOP");
+    let begin = Instant::now();
+    // It is what is done to the server, not a wait for anything.
+    std::thread::sleep(SECOND);
+    server.signal("-CONT");
+    let stop_s = begin.elapsed().as_secs_f64();
+    said.for_each(drop);
+    let output = child.wait_with_output().unwrap();
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let of = |name: &str| document["runs"][0]["response_ns"][name].as_f64().unwrap();
+    ([of("p95"), of("p99")], stop_s)
+}
+
+#[test]
+fn of_a_server_that_stops_for_a_second_the_percentiles_are_true() {
+    let is_true = |found: [f64; 2], stop_s: f64| {
+        let truths = [0.95, 0.99].map(|q| truth_ns(q, 5.0, stop_s));
+        std::iter::zip(found, truths).all(|(found, truth)| (found / truth - 1.0).abs() < 0.05)
+    };
+    // A machine that is busy stops the server once more, so it may be tried again.
+    let mut tries = Vec::new();
+    let found = (0..5).any(|_| {
+        let (found, stop_s) = stopped_for_a_second(&["-r", "400", "--arrivals", "uniform"]);
+        tries.push((found, stop_s));
+        is_true(found, stop_s)
+    });
+    assert!(
+        found,
+        "95th and 99th percentiles in ns, and the stop in s: {tries:?}"
+    );
+    // The control: a closed loop asks nothing while the server stops, and does not see it.
+    let (closed, stop_s) = stopped_for_a_second(&["--loop", "closed", "--think", "100ms"]);
+    assert!(!is_true(closed, stop_s), "{closed:?}");
+}
+
+#[test]
+fn the_help_and_the_page_say_the_same_flags() {
+    let dir = tempfile::tempdir().unwrap();
+    let help = text(&threadgauge(dir.path(), &["load", "--help"]).stdout);
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/load.md")).unwrap();
+    let flags = |text: &str| -> std::collections::BTreeSet<String> {
+        text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'))
+            .filter(|word| word.starts_with("--") && word.len() > 2)
+            .map(str::to_owned)
+            .collect()
+    };
+    let missing: Vec<_> = flags(&help).difference(&flags(&page)).cloned().collect();
+    assert!(
+        missing.is_empty() || missing == ["--help"],
+        "docs/load.md does not have {missing:?}"
+    );
+}
