@@ -33,9 +33,8 @@ fn main() {
     carry(&compiler, "exit", "exit.c", BARE);
     // With the C library of the machine that they are built on, as the sources' programs were: inside each it would be
     // fifty times the program.
-    for name in [
-        "units", "print", "ring", "wake", "handover", "idle", "limits", "crash", "ids",
-    ] {
+    let programs = "units print ring wake handover contention compute placement idle limits crash ids";
+    for name in programs.split(' ') {
         carry(&compiler, name, &format!("{name}.c"), &["-O2", "-pthread", "-s"]);
     }
     carry(&compiler, "empty_loop_plain", "empty_loop.c", &["-O0", "-s"]);

@@ -34,10 +34,11 @@ struct unit {
     pthread_t thread;
 };
 
-/* What units do before the clock runs, and how many are done with it. */
+/* What units do before the clock runs, and how many are done with it; then when they were let go. */
 struct start {
     _Atomic uint32_t closed;
     _Atomic uint64_t here;
+    uint64_t opened_ns;
 };
 
 /* Which of `count` names stands at `index` of the arguments. */
@@ -120,6 +121,7 @@ static inline struct unit *start_all(enum kind kind, uint64_t count, void (*body
     }
     while (atomic_load(&at->here) < count)
         wait_while_starting();
+    at->opened_ns = now_ns();
     open_gate(&at->closed);
     return units;
 }

@@ -19,6 +19,7 @@ mod bench_servers;
 mod browser;
 mod check_deep;
 mod clients;
+mod cross_check;
 mod deps;
 mod folders;
 mod golden;
@@ -85,6 +86,8 @@ enum Chore {
     BenchHarness(bench_harness::Options),
     /// Measure the servers against plain C programs of the same designs, in interleaved runs
     BenchServers(bench_servers::Options),
+    /// Figures of threadgauge beside those of perf, hackbench, lmbench and stress-ng, in interleaved runs
+    CrossCheck(cross_check::Options),
     /// Write anew what the stored runs, the plans, `explain` and `list` say, and list what moved
     Golden,
     /// Lines of code by crate and experiment, and files that import each other in a circle
@@ -127,6 +130,7 @@ fn run() -> Result<()> {
         Chore::BenchGroups(options) => bench_groups::run(&options),
         Chore::BenchHarness(options) => bench_harness::run(&options),
         Chore::BenchServers(options) => bench_servers::run(&options),
+        Chore::CrossCheck(options) => cross_check::run(&options),
         Chore::Golden => golden::write(),
         Chore::Size(options) => size::run(&options),
         Chore::Pairs(options) => pairs::run(&options),

@@ -12,6 +12,7 @@ pub mod profile;
 pub mod programs;
 pub mod rounds;
 pub mod server;
+pub mod worker;
 
 use std::fmt::Write as _;
 use std::fs;

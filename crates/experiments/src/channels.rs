@@ -106,23 +106,36 @@ impl Placement {
     ///
     /// Skipped where no core has two of them. Failed where they cannot be read.
     pub fn pinned(self) -> Result<String, CaseError> {
-        let allowed = || allowed_cpus().map_err(|e| CaseError::failed("reading which CPUs may be used", e));
         match self {
             Self::Same | Self::Free => Ok("-".to_owned()),
             Self::Across => Ok(numbers(&allowed()?)),
             Self::Sibling => {
-                let (allowed, machine) = (allowed()?, fingerprint());
-                let cores = machine.topology.smt_siblings.unwrap_or_default().into_iter();
-                let mut of_core = cores
-                    .map(|core| core.intersection(&allowed))
-                    .filter(|cpus| cpus.len() > 1);
-                let says = "needs two CPUs of one core (SMT), and none of this run's CPUs are";
-                let pair = of_core.next().map(|cpus| CpuList::new(cpus.iter().take(2)));
-                let pair = pair.ok_or_else(|| CaseError::Skipped(says.to_owned()))?;
+                let cores = cores_with_siblings()?;
+                let pair = cores.first().map(|cpus| CpuList::new(cpus.iter().take(2)));
+                let pair = pair.ok_or_else(|| CaseError::Skipped(NO_SIBLINGS.to_owned()))?;
                 Ok(numbers(&pair))
             }
         }
     }
+}
+
+/// Why there is no pair of siblings.
+pub const NO_SIBLINGS: &str = "needs two CPUs of one core (SMT), and none of this run's CPUs are";
+
+/// For each core that has several of the CPUs that this worker may use: these.
+///
+/// # Errors
+///
+/// Failed where they cannot be read.
+pub fn cores_with_siblings() -> Result<Vec<CpuList>, CaseError> {
+    let (allowed, machine) = (allowed()?, fingerprint());
+    let cores = machine.topology.smt_siblings.unwrap_or_default().into_iter();
+    let of_core = cores.map(|core| core.intersection(&allowed));
+    Ok(of_core.filter(|cpus| cpus.len() > 1).collect())
+}
+
+fn allowed() -> Result<CpuList, CaseError> {
+    allowed_cpus().map_err(|e| CaseError::failed("reading which CPUs may be used", e))
 }
 
 /// As the programs in C read them, one by one.

@@ -132,11 +132,11 @@ impl Guest {
             );
             return Err(CaseError::Failed(says));
         }
-        let ended_by = status.signal().filter(|_| said.is_empty());
-        let figures = told.map_err(|error| match ended_by {
-            Some(signal) => CaseError::Failed(format!("the program in C was ended by signal {signal}")),
-            None => error,
-        })?;
+        if let Some(signal) = status.signal().filter(|_| said.is_empty()) {
+            let says = format!("the program in C was ended by signal {signal}");
+            return Err(CaseError::Failed(says));
+        }
+        let figures = told?;
         if !status.success() || !more.is_empty() {
             let says = format!("the program in C ended with {status} after its answer, and said {more:?}");
             return Err(CaseError::Failed(says));

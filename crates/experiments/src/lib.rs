@@ -3,6 +3,8 @@
 //! `threadgauge-lab` defines what an experiment is and everything that experiments share.
 
 pub mod calibration;
+pub mod compute;
+pub mod contention;
 pub mod crash;
 pub mod create;
 pub mod footprint;
@@ -12,6 +14,7 @@ pub mod identity;
 pub mod limits;
 pub mod null;
 pub mod oversubscription;
+pub mod placement;
 pub mod print;
 pub mod probes;
 pub mod ring;

@@ -32,7 +32,8 @@ impl Outlet {
             .map_or(Self::Calls, |ring| Self::Ring(Box::new(ring)))
     }
 
-    /// Sends the bytes of each of these connections, whose stream is `stream`'s, and tells `sent` how many went out, or why none.
+    /// Sends the bytes of each of these connections, whose streams `stream` has, and tells `sent` how many went out, or
+    /// why none.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
-//! Lines: how a cost grows, and how two orders agree.
+//! Lines and curves: how a cost grows, how throughput scales, and how two orders agree.
 
 use crate::StatsError;
-use crate::error::{finite, paired};
+use crate::error::{finite, paired, positive};
 
 /// The least-squares slope of `y` over `x`, in units of `y` for each unit of `x`.
 ///
@@ -37,6 +37,107 @@ pub fn slope(x: &[f64], y: &[f64]) -> Result<f64, StatsError> {
         .map(|(x, y)| (x - centre_x) * (y - centre_y))
         .sum();
     Ok(together / spread)
+}
+
+/// The universal scalability law: what so many units reach together (Gunther, *Guerrilla Capacity Planning*, 2007).
+///
+/// throughput(n) = alone · n / (1 + contention · (n − 1) + coherency · n · (n − 1))
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Scalability {
+    /// The throughput of one unit, in the unit of those it was fitted to.
+    pub alone: f64,
+    /// The share of the work that goes one unit at a time (σ). Signed: below 0 where units speed each other up, or by
+    /// noise.
+    pub contention: f64,
+    /// What each pair of units costs by bringing its data to agree, in the same shares (κ). Signed as well.
+    pub coherency: f64,
+}
+
+impl Scalability {
+    /// The law that fits throughputs of several numbers of units best: least squares of their ratio to the law's. It is
+    /// solved as a straight-line problem for units / throughput, and nothing is held to be above 0, so that noise
+    /// moves the parameters to both sides alike.
+    ///
+    /// # Errors
+    ///
+    /// Different lengths, a number or a throughput that is not above 0, or fewer than three different numbers. Not a
+    /// number above 0 for the throughput of one unit, where no such law fits.
+    ///
+    /// ```
+    /// use threadgauge_stats::Scalability;
+    ///
+    /// let units = [1.0, 2.0, 4.0, 8.0];
+    /// let per_s = units.map(|n| 100.0 * n / (1.0 + 0.1 * (n - 1.0))); // a tenth goes one at a time
+    /// let law = Scalability::fit(&units, &per_s)?;
+    /// assert!((law.alone - 100.0).abs() < 1e-6 && (law.contention - 0.1).abs() < 1e-9 && law.coherency.abs() < 1e-9);
+    /// # Ok::<(), threadgauge_stats::StatsError>(())
+    /// ```
+    pub fn fit(units: &[f64], throughput: &[f64]) -> Result<Self, StatsError> {
+        paired(units, throughput)?;
+        positive(units)?;
+        positive(throughput)?;
+        let mut different = units.to_vec();
+        different.sort_unstable_by(f64::total_cmp);
+        different.dedup();
+        if different.len() < 3 {
+            let n = different.len();
+            return Err(StatsError::TooFew { n, needed: 3 });
+        }
+        let weighed = |of: fn(f64) -> f64| {
+            let each = units.iter().zip(throughput);
+            each.map(|(n, x)| of(*n) * x / n).collect::<Vec<f64>>()
+        };
+        let columns = [weighed(|_| 1.0), weighed(|n| n - 1.0), weighed(|n| n * (n - 1.0))];
+        let [alone, contention, coherency] = least_squares(columns, vec![1.0; units.len()]);
+        positive(&[1.0 / alone])?;
+        Ok(Self {
+            alone: 1.0 / alone,
+            contention: contention / alone,
+            coherency: coherency / alone,
+        })
+    }
+
+    /// The throughput of so many units.
+    #[must_use]
+    pub fn at(self, units: f64) -> f64 {
+        let more = units - 1.0;
+        self.alone * units / (1.0 + self.contention * more + self.coherency * units * more)
+    }
+
+    /// The number of units with the most throughput, where more units do not always have more.
+    #[must_use]
+    pub fn peak(self) -> Option<f64> {
+        let peak = ((1.0 - self.contention) / self.coherency).sqrt();
+        (self.coherency > 0.0 && peak.is_finite()).then(|| peak.max(1.0))
+    }
+}
+
+/// The factors with which columns sum up best to `target`, by modified Gram–Schmidt. The columns are independent.
+fn least_squares<const K: usize>(mut columns: [Vec<f64>; K], mut target: Vec<f64>) -> [f64; K] {
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    let take_off = |from: &mut [f64], factor: f64, column: &[f64]| {
+        from.iter_mut()
+            .zip(column)
+            .for_each(|(from, value)| *from -= factor * value);
+    };
+    let (mut triangle, mut factors) = ([[0.0; K]; K], [0.0; K]);
+    for k in 0..K {
+        let length = dot(&columns[k], &columns[k]).sqrt();
+        columns[k].iter_mut().for_each(|value| *value /= length);
+        let column = columns[k].clone();
+        triangle[k][k] = length;
+        for j in k + 1..K {
+            triangle[k][j] = dot(&column, &columns[j]);
+            take_off(&mut columns[j], triangle[k][j], &column);
+        }
+        factors[k] = dot(&column, &target);
+        take_off(&mut target, factors[k], &column);
+    }
+    for k in (0..K).rev() {
+        let known: f64 = (k + 1..K).map(|j| triangle[k][j] * factors[j]).sum();
+        factors[k] = (factors[k] - known) / triangle[k][k];
+    }
+    factors
 }
 
 /// How the pairs of positions agree.
@@ -126,7 +227,81 @@ mod tests {
         assert!((slope(&x, &y).expect("finite") - 0.500_09).abs() < 1e-5);
     }
 
+    #[test]
+    fn a_law_needs_three_numbers_of_units_and_throughputs_above_0() {
+        let fit = Scalability::fit;
+        let too_few = Err(StatsError::TooFew { n: 2, needed: 3 });
+        assert_eq!(fit(&[1.0, 2.0, 2.0, 1.0], &[1.0, 2.0, 2.1, 1.1]), too_few);
+        assert!(matches!(
+            fit(&[1.0, 2.0, 3.0], &[1.0, 0.0, 3.0]),
+            Err(StatsError::NotPositive { index: 1, .. })
+        ));
+        assert!(fit(&[1.0, 2.0, 3.0], &[1.0, 2.0]).is_err());
+        // One unit would have to have less than nothing.
+        assert!(matches!(
+            fit(&[2.0, 3.0, 4.0], &[2.0, 0.3, 0.2]),
+            Err(StatsError::NotPositive { .. })
+        ));
+    }
+
+    #[test]
+    fn a_law_with_coherency_has_a_peak_and_one_without_has_none() {
+        let law = Scalability {
+            alone: 10.0,
+            contention: 0.19,
+            coherency: 0.01,
+        };
+        assert_eq!(law.peak(), Some(9.0));
+        assert!(law.at(9.0) > law.at(8.0) && law.at(9.0) > law.at(10.0));
+        let without = Scalability {
+            coherency: 0.0,
+            ..law
+        };
+        assert_eq!(without.peak(), None);
+        // Where more units have less from the first on.
+        let steep = Scalability {
+            coherency: 5.0,
+            ..law
+        };
+        assert_eq!(steep.peak(), Some(1.0));
+    }
+
+    const COUNTS: [f64; 6] = [1.0, 2.0, 3.0, 4.0, 8.0, 16.0];
+
+    fn misfit(law: Scalability, throughput: &[f64]) -> f64 {
+        let each = COUNTS.iter().zip(throughput);
+        each.map(|(n, x)| (1.0 - x / law.at(*n)).powi(2)).sum()
+    }
+
     proptest! {
+        #[test]
+        fn a_law_is_found_from_its_throughputs(
+            alone in 1e-3..1e9_f64, contention in -0.05..1.0_f64, coherency in 0.0..0.5_f64,
+        ) {
+            let law = Scalability { alone, contention, coherency };
+            let found = Scalability::fit(&COUNTS, &COUNTS.map(|n| law.at(n))).unwrap();
+            prop_assert!((found.alone / alone - 1.0).abs() < 1e-9, "{found:?}");
+            prop_assert!((found.contention - contention).abs() < 1e-9, "{found:?}");
+            prop_assert!((found.coherency - coherency).abs() < 1e-9, "{found:?}");
+        }
+
+        #[test]
+        fn no_law_beside_the_one_found_fits_better(
+            contention in 0.0..0.5_f64, coherency in 0.0..0.05_f64,
+            noise in prop::array::uniform6(0.9..1.1_f64), factors in prop::array::uniform3(0.98..1.02_f64),
+        ) {
+            let law = Scalability { alone: 1.0, contention, coherency };
+            let noisy: Vec<f64> = COUNTS.iter().zip(noise).map(|(n, noise)| law.at(*n) * noise).collect();
+            let found = Scalability::fit(&COUNTS, &noisy).unwrap();
+            let [a, b, c] = factors;
+            let beside = Scalability {
+                alone: found.alone * a,
+                contention: found.contention * b,
+                coherency: found.coherency * c,
+            };
+            prop_assert!(misfit(found, &noisy) <= misfit(beside, &noisy) + 1e-12);
+        }
+
         #[test]
         fn counting_by_merging_is_counting_by_hand(
             points in prop::collection::vec((-4_i32..4, -4_i32..4), 2..40),

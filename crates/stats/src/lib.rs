@@ -25,6 +25,7 @@
 //! | may I believe it? | [`diagnostics`] |
 //! | from where on is one ahead? | [`crossing`] |
 //! | how does it grow? | [`slope`] |
+//! | how does throughput scale with the number of units? | [`Scalability::fit`] |
 //! | an interval for anything else | [`bca`], at 20 values or more |
 //!
 //! ```
@@ -67,7 +68,7 @@ pub use compare::{BAND, Better, Comparison, Outcome, compare_paired, compare_unp
 pub use crossing::{Between, crossing};
 pub use error::StatsError;
 pub use estimator::Estimator;
-pub use fit::slope;
+pub use fit::{Scalability, slope};
 pub use interval::{Estimate, Interval, sign_interval, sign_test};
 pub use joint::jointly_beyond;
 pub use level::Level;

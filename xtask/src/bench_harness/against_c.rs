@@ -4,17 +4,16 @@
 //! Owns the list of works and the limit: 10 % to either side. Ours is a worker, as `run` starts it.
 
 use std::fmt;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, Error, Result, ensure};
 use fastrand::Rng;
-use serde_json::{Value, json};
 use threadgauge_machine::allowed_cpus;
 
-use crate::rig::figures::{at_least, at_most, estimate, spread};
+use crate::rig::figures::{estimate, spread, within};
 use crate::rig::rounds::Rounds;
+use crate::rig::worker::Case;
 use crate::{guests, shell};
 
 const SOURCE: &str = "guests/c/plain.c";
@@ -26,8 +25,8 @@ const LIMITS: [f64; 2] = [0.9, 1.1];
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Work {
     says: &'static str,
-    /// Experiment, case and metric of ours; the metric is the time of so many.
-    ours: (&'static str, &'static str, &'static str, u64),
+    /// What ours is, and of so many the time.
+    ours: (Case, u64),
     /// The C program's arguments.
     plain: &'static str,
     cpus: usize,
@@ -41,19 +40,21 @@ macro_rules! shared {
         Work {
             says: $says,
             ours: (
-                "oversubscription",
-                concat!(
-                    "unit=",
-                    $unit,
-                    ",mode=",
-                    $mode,
-                    ",count=",
-                    $count,
-                    ",cpus=",
-                    $cpus,
-                    ",slices=16384"
-                ),
-                "elapsed_ns",
+                Case {
+                    experiment: "oversubscription",
+                    params: concat!(
+                        "unit=",
+                        $unit,
+                        ",mode=",
+                        $mode,
+                        ",count=",
+                        $count,
+                        ",cpus=",
+                        $cpus,
+                        ",slices=16384"
+                    ),
+                    metric: "elapsed_ns",
+                },
                 1,
             ),
             plain: concat!($unit, " ", $count, " 16384 1250 ", $yields),
@@ -69,19 +70,21 @@ macro_rules! made {
         Work {
             says: $says,
             ours: (
-                "create",
-                concat!(
-                    "unit=",
-                    $unit,
-                    ",method=",
-                    $method,
-                    ",program=",
-                    $program,
-                    ",count=",
-                    $count,
-                    ",alive=1,busy=0,parent_mib=0,huge_pages=no,cpus=1"
-                ),
-                "ns_per_unit",
+                Case {
+                    experiment: "create",
+                    params: concat!(
+                        "unit=",
+                        $unit,
+                        ",method=",
+                        $method,
+                        ",program=",
+                        $program,
+                        ",count=",
+                        $count,
+                        ",alive=1,busy=0,parent_mib=0,huge_pages=no,cpus=1"
+                    ),
+                    metric: "ns_per_unit",
+                },
                 $count,
             ),
             plain: concat!($plain, " ", $count),
@@ -91,17 +94,25 @@ macro_rules! made {
     };
 }
 
+const fn probe(params: &'static str) -> Case {
+    Case {
+        experiment: "probes",
+        params,
+        metric: "ns",
+    }
+}
+
 const WORKS: [Work; 13] = [
     Work {
         says: "a million readings of the clock",
-        ours: ("probes", "what=clock,how=reading,cpus=1", "ns", 1),
+        ours: (probe("what=clock,how=reading,cpus=1"), 1),
         plain: "clock 1000000",
         cpus: 1,
         limited: true,
     },
     Work {
         says: "matrix products",
-        ours: ("probes", "what=matrix,how=serial,cpus=1", "ns", 1),
+        ours: (probe("what=matrix,how=serial,cpus=1"), 1),
         plain: "matrix 192 4 8",
         cpus: 1,
         limited: true,
@@ -178,7 +189,8 @@ pub fn run(rounds: usize) -> Result<()> {
     let measured = Rounds::measure("against C", groups, rounds, &mut rng, |Cell(work, is_ours)| {
         let cpus = &cpus[..work.cpus];
         if is_ours {
-            ours(&threadgauge, work, cpus)
+            let (case, of) = work.ours;
+            Ok(case.run(&threadgauge, cpus)? * of as f64)
         } else {
             in_c(&plain, work, cpus)
         }
@@ -188,15 +200,7 @@ pub fn run(rounds: usize) -> Result<()> {
     for work in works {
         let of = |is_ours| measured.spread(Cell(work, is_ours));
         let ratio = measured.ratio(Cell(work, true), Cell(work, false));
-        let ends = [
-            at_least(ratio.as_ref(), LIMITS[0]),
-            at_most(ratio.as_ref(), LIMITS[1]),
-        ];
-        // Of both ends the one that is farther from "yes".
-        let met = ends.into_iter().find(|met| *met == "**no**");
-        let met = met
-            .or_else(|| ends.into_iter().find(|met| *met != "yes"))
-            .unwrap_or("yes");
+        let met = within(ratio.as_ref(), LIMITS);
         if work.limited && met == "**no**" {
             missed.push(work.says);
         }
@@ -218,37 +222,7 @@ pub fn run(rounds: usize) -> Result<()> {
     Ok(())
 }
 
-/// The work by a worker of this command, ns.
-fn ours(threadgauge: &Path, work: &Work, cpus: &[usize]) -> Result<f64> {
-    let (experiment, case, metric, of) = work.ours;
-    let pairs = case.split(',').filter_map(|pair| pair.split_once('='));
-    let value = |text: &str| {
-        text.parse::<u64>()
-            .map_or_else(|_| json!(text), |number| json!(number))
-    };
-    let params: serde_json::Map<String, Value> =
-        pairs.map(|(name, text)| (name.to_owned(), value(text))).collect();
-    let order = json!({"experiment": experiment, "params": params, "cpus": cpus, "handicap_percent": 0, "launched_ns": 0});
-    let mut worker = shell::command_at(threadgauge);
-    let mut worker = worker
-        .arg("worker")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()?;
-    let mut input = worker.stdin.take().context("standard input is piped")?;
-    input.write_all(order.to_string().as_bytes())?;
-    drop(input);
-    let answer = worker.wait_with_output()?;
-    let sample: Value = serde_json::from_slice(&answer.stdout).context("the worker answered no sample")?;
-    let metrics = sample["metrics"].as_array().into_iter().flatten();
-    let found = metrics
-        .filter(|m| m["name"] == metric)
-        .find_map(|m| m["value"].as_f64());
-    let ns = found.with_context(|| format!("{experiment}/{case} has no {metric}: {}", sample["reason"]))?;
-    Ok(ns * of as f64)
-}
-
-/// The same by the plain program, ns.
+/// The work by the plain program, ns.
 fn in_c(plain: &Path, work: &Work, cpus: &[usize]) -> Result<f64> {
     let list: Vec<String> = cpus.iter().map(ToString::to_string).collect();
     let said = shell::output(

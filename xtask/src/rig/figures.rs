@@ -85,6 +85,15 @@ pub fn at_least(of: Option<&Estimate>, limit: f64) -> &'static str {
     }
 }
 
+/// Whether a ratio lies between `limits`: of its two ends the answer that is farther from yes.
+pub fn within(of: Option<&Estimate>, [least, most]: [f64; 2]) -> &'static str {
+    let ends = [at_least(of, least), at_most(of, most)];
+    let said = |is: fn(&str) -> bool| ends.into_iter().find(|met| is(met));
+    said(|met| met == "**no**")
+        .or_else(|| said(|met| met != "yes"))
+        .unwrap_or("yes")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,6 +122,12 @@ mod tests {
             ["yes", "open", "**no**"]
         );
         assert_eq!(at_most(None, 1.15), "–");
+        let between = |low, high| within(Some(&ratio(low, 1.0, high)), [0.9, 1.1]);
+        assert_eq!(
+            [between(0.9, 1.1), between(0.8, 1.1), between(0.8, 1.2)],
+            ["yes", "open", "open"]
+        );
+        assert_eq!([between(0.7, 0.8), between(1.2, 1.3)], ["**no**"; 2]);
         let three_rounds = Estimate {
             ci: None,
             ..ratio(0.0, 1.0, 0.0)

@@ -228,11 +228,17 @@ pub(super) fn plan(site: &Site) -> Plan {
         cases.filter(|case| case.prints <= most).collect::<Vec<_>>()
     };
     let (every, row) = (&Series::ALL, &[Series::Prints]);
-    let two = [100, 1_000].map(|prints| Series::Prints.at(prints)).to_vec();
+    let some = |prints: &[u64]| {
+        prints
+            .iter()
+            .map(|&prints| Series::Prints.at(prints))
+            .collect::<Vec<_>>()
+    };
+    let two = some(&[100, 1_000]);
     let points = match site.profile {
         Profile::Quick => vec![
             (Sink::Pipe, Line, up_to(1_000, every)),
-            (Sink::Null, Line, up_to(1_000, row)),
+            (Sink::Null, Line, some(&[5, 100, 1_000])),
             (Sink::Pipe, Block, two),
         ],
         // Into the terminal and the file at most 1,000 lines: 10,000 take 5 s and 2 s a case.
@@ -261,7 +267,7 @@ pub(super) fn plan(site: &Site) -> Plan {
     Plan {
         cases,
         reference: Series::Prints.at(5).params(),
-        budget: Duration::from_secs(site.profile.pick(32, 320, 3 * 3_600)),
+        budget: Duration::from_secs(site.profile.pick(38, 320, 3 * 3_600)),
     }
 }
 

@@ -804,7 +804,7 @@ mod tests {
             lines["ratio-by-prints"],
             [
                 ("into a pipe", 6),
-                ("into /dev/null", 6),
+                ("into /dev/null", 3),
                 ("source 003, on a console", 8)
             ]
         );
