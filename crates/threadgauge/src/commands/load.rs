@@ -54,7 +54,7 @@ pub fn load(options: &LoadOptions) -> Done {
         started: Timestamp::now().round(jiff::Unit::Second)?.to_string(),
     };
     if let Some(workload) = workload {
-        return load.mixed(workload);
+        return load.mixed(&workload);
     }
     let (runs, search) = match options.find_max {
         true => load.search().map(|(runs, search)| (runs, Some(search)))?,
@@ -165,7 +165,7 @@ impl Load<'_> {
     }
 
     /// All classes of a workload at once, and their results.
-    fn mixed(&self, workload: Workload) -> Done {
+    fn mixed(&self, workload: &Workload) -> Done {
         let options = self.options;
         say(&format!(
             "{} to {}: {} connections of {} classes, for {}",

@@ -66,7 +66,7 @@ pub fn read(file: &Path, options: &LoadOptions) -> Result<Workload> {
 
 /// Runs the workload's commands and classes. Blocks meanwhile.
 pub fn run(
-    workload: Workload,
+    workload: &Workload,
     options: &LoadOptions,
     target: &Target,
     seed: u64,
