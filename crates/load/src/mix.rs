@@ -1,4 +1,4 @@
-//! Mixed clients: classes with weights, each with its own way to behave, all at one server at once, and results by class.
+//! Mixed clients: classes with weights, each with its own behaviour, all at one server at once, and results by class.
 //!
 //! Uniform clients do not stand for those that a server has: fast, slow, patient, impatient and hostile ones (source
 //! 003). Sections with weights are those of the load generator Mstone, on which source 002 built its clients.

@@ -1,5 +1,5 @@
-//! `threadgauge load` beside the plain load: mixed clients, the server watched, the preflight, the limited link, and how
-//! much memory ten thousand connections take.
+//! What `threadgauge load` does besides a plain load: mixed clients, watching the server, the preflight, the limited
+//! link; and how much memory ten thousand connections take.
 
 use std::fs;
 use std::io::Write as _;
