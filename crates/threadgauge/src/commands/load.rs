@@ -5,6 +5,8 @@
 
 mod commands;
 mod drive;
+pub mod experiment;
+mod keep;
 mod live;
 mod mixed;
 pub mod options;
@@ -25,6 +27,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use threadgauge_load::{Search, find_max};
 
+use crate::commands::load::keep::Kept;
 use crate::commands::load::live::Live;
 use crate::commands::load::options::{Level, LoadOptions, Loop};
 use crate::commands::load::server::{ServerSide, seen};
@@ -45,6 +48,9 @@ pub fn load(options: &LoadOptions) -> Done {
     let workload = workload.map(|file| mixed::read(file, options)).transpose()?;
     let levels = options.levels(0);
     let most = levels.iter().map(|level| level.connections.get()).max();
+    if let Some(dir) = &options.out {
+        keep::check(dir)?;
+    }
     let load = Load {
         server: ServerSide::prepare(options, &mut target, most.unwrap_or(0) as u64)?,
         options,
@@ -60,6 +66,17 @@ pub fn load(options: &LoadOptions) -> Done {
         true => load.search().map(|(runs, search)| (runs, Some(search)))?,
         false => (load.steps()?, None),
     };
+    if let Some(dir) = &options.out {
+        let kept = Kept {
+            options,
+            seed: load.seed,
+            started: &load.started,
+            interrupted: load.is_stopped(),
+            runs: &runs,
+        };
+        kept.write(dir)?;
+        say(&format!("report: {}", dir.join("report.html").display()));
+    }
     let document = load.json(&runs, search.as_ref());
     if options.json {
         print(&serde_json::to_string_pretty(&document)?)?;
@@ -104,11 +121,19 @@ impl Load<'_> {
     /// One run after the other, until somebody stops it.
     fn steps(&self) -> Result<Vec<RunDone>> {
         let mut runs = Vec::new();
-        for level in self.options.levels(self.seed) {
-            if self.is_stopped() {
-                break;
+        let mut order = fastrand::Rng::with_seed(self.seed);
+        for round in 0..self.options.rounds {
+            let mut levels = self.options.levels(self.seed.wrapping_add(round.into()));
+            // Of several rounds none is always first.
+            if self.options.rounds > 1 {
+                order.shuffle(&mut levels);
             }
-            runs.push(self.run(level)?);
+            for level in levels {
+                if self.is_stopped() {
+                    return Ok(runs);
+                }
+                runs.push(self.run(level)?);
+            }
         }
         Ok(runs)
     }
@@ -157,6 +182,8 @@ impl Load<'_> {
         Ok(RunDone {
             server: seen(watch),
             class: None,
+            wanted: level.connections.get(),
+            rate: level.pace.rate(),
             connections,
             is_group: self.options.protocol.is_group(),
             broken: broken(self.options.slo.as_ref(), &record),
@@ -220,10 +247,7 @@ impl Load<'_> {
         let mut parts: Vec<String> = match search {
             // Of a search the runs that failed are no result.
             Some(search) => {
-                let highest = runs
-                    .iter()
-                    .rev()
-                    .find(|run| run.record.held.rate == search.highest);
+                let highest = runs.iter().rev().find(|run| run.rate == search.highest);
                 highest.map(RunDone::text).into_iter().collect()
             }
             None => runs.iter().map(RunDone::text).collect(),
@@ -268,12 +292,7 @@ impl Load<'_> {
             "started": self.started,
             "protocol": options.protocol.name(),
             "target": self.target.address.to_string(),
-            "loop": match options.kind {
-                _ if options.workload.is_some() => "closed",
-                Loop::Open => "open",
-                Loop::Closed => "closed",
-                Loop::Fast => "fast",
-            },
+            "loop": options.loop_name(),
             "seed": self.seed,
             "duration_s": options.duration.0.as_secs_f64(),
             "interrupted": self.is_stopped(),

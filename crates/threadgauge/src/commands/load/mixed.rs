@@ -87,6 +87,8 @@ pub fn run(
     // Also where the load failed: what was set up is to be taken down.
     let after = commands::run(&workload.after);
     let done = |of: ClassRecord| Done {
+        wanted: of.connections,
+        rate: None,
         connections: of.connections,
         is_group: false,
         record: of.record,

@@ -207,7 +207,7 @@ pub struct LoadOptions {
     /// Clients of several kinds at once, as this file says (http, bytes, echo; docs/load.md has its words)
     #[arg(long, value_name = "FILE", conflicts_with_all = [
         "kind", "rate", "arrivals", "think", "pipeline", "ramp_up", "ramp_down", "requests", "steps", "find_max", "slo",
-        "close",
+        "close", "rounds", "out",
     ])]
     pub workload: Option<PathBuf>,
     /// The server's process, whose CPU time, memory and switches are shown by second; none watches nothing
@@ -219,6 +219,12 @@ pub struct LoadOptions {
     /// The shell's command that starts the server at its end of --link; it must listen at all addresses
     #[arg(long, value_name = "COMMAND", requires = "link")]
     pub start: Option<String>,
+    /// Run everything so often, in an order shuffled anew each time; 6 or more give intervals in the report
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with = "find_max")]
+    pub rounds: u32,
+    /// Write a results folder as well, with a report; must not hold results yet
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
     /// The results as JSON (docs/load.md has the fields)
     #[arg(long)]
     pub json: bool,
@@ -296,6 +302,17 @@ impl LoadOptions {
             }
         }
         Ok(())
+    }
+
+    /// The name of `--loop`.
+    pub fn loop_name(&self) -> &'static str {
+        match self.kind {
+            // Mixed clients ask again after an answer and a thought.
+            _ if self.workload.is_some() => "closed",
+            Loop::Open => "open",
+            Loop::Closed => "closed",
+            Loop::Fast => "fast",
+        }
     }
 
     pub fn ramp(&self) -> Ramp {
