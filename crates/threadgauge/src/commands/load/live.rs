@@ -127,7 +127,7 @@ mod tests {
         };
         let said = line(&second);
         assert!(
-            said.starts_with("   3 s · 1,000 sent · 990 answered · 10 failed · 3 on"),
+            said.starts_with("   3 s · 1000 sent · 990 answered · 10 failed · 3 on"),
             "{said}"
         );
         assert!(said.contains("99 % –"), "{said}");
