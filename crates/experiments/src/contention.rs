@@ -324,7 +324,7 @@ fn claims(view: &View<'_>) -> Vec<Claim> {
     let heavy = numbers_of_cpus(view).map(|cpus| (format!("cpus={cpus}"), often_over_rarely(cpus)));
     let wrong = Test::from(WITH_LOSSES.of(THREADS)).also(
         "no trial of two processes loses any",
-        Range { min: 0.0, max: 0.0 },
+        Range { min: 0.0, max: 0.0 }.of("share"),
         WITH_LOSSES.of(PROCESSES),
     );
     vec![

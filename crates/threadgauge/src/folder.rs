@@ -2,12 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use anyhow::{Context, Result, bail};
 use threadgauge_experiments::CATALOGUE;
 use threadgauge_lab::analysis::analyse;
+use threadgauge_lab::experiment::{Catalogue, Experiment};
 use threadgauge_report::{SampleRow, write_all};
 use threadgauge_results::{Params, Results, RunData, STORE_FILE, Store, StoredSample};
+
+use crate::commands::load::experiment::{LOAD, SECONDS};
 
 /// Where a run goes that was not told: `threadgauge-results/<date>-<id>` under the current folder.
 pub fn default_out(started: &str, id: &str) -> PathBuf {
@@ -37,6 +41,13 @@ pub fn refuse_foreign_files(dir: &Path) -> Result<()> {
     Ok(())
 }
 
+/// The experiments that a folder may hold: those of `run`, and what `load` leaves.
+fn readable() -> Catalogue {
+    static ALL: LazyLock<Vec<&'static Experiment>> =
+        LazyLock::new(|| CATALOGUE.iter().chain([&LOAD, &SECONDS]).collect());
+    Catalogue(&ALL)
+}
+
 /// Reads a results folder back.
 pub fn read(dir: &Path) -> Result<RunData> {
     let store = Store::read(dir)?;
@@ -45,7 +56,7 @@ pub fn read(dir: &Path) -> Result<RunData> {
 
 /// Everything an open store says.
 pub fn from_store(dir: &Path, store: &Store) -> Result<RunData> {
-    let results = analyse(CATALOGUE, store)?;
+    let results = analyse(readable(), store)?;
     let samples = results
         .experiments
         .iter()

@@ -4,6 +4,8 @@
 //! and how what came is shown.
 
 mod drive;
+pub mod experiment;
+mod keep;
 mod live;
 pub mod options;
 mod show;
@@ -21,6 +23,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use threadgauge_load::{Search, find_max};
 
+use crate::commands::load::keep::Kept;
 use crate::commands::load::live::Live;
 use crate::commands::load::options::{Level, LoadOptions, Loop};
 use crate::commands::load::show::{Done as RunDone, broken, per_second};
@@ -35,6 +38,9 @@ pub fn load(options: &LoadOptions) -> Done {
     options.check()?;
     let target = Target::read(&options.target, options.yes_i_may_load_this_host)?;
     drive::check(options, &target)?;
+    if let Some(dir) = &options.out {
+        keep::check(dir)?;
+    }
     let load = Load {
         options,
         target,
@@ -46,6 +52,17 @@ pub fn load(options: &LoadOptions) -> Done {
         true => load.search().map(|(runs, search)| (runs, Some(search)))?,
         false => (load.steps()?, None),
     };
+    if let Some(dir) = &options.out {
+        let kept = Kept {
+            options,
+            seed: load.seed,
+            started: &load.started,
+            interrupted: load.is_stopped(),
+            runs: &runs,
+        };
+        kept.write(dir)?;
+        say(&format!("report: {}", dir.join("report.html").display()));
+    }
     let document = load.json(&runs, search.as_ref());
     if options.json {
         print(&serde_json::to_string_pretty(&document)?)?;
@@ -89,11 +106,19 @@ impl Load<'_> {
     /// One run after the other, until somebody stops it.
     fn steps(&self) -> Result<Vec<RunDone>> {
         let mut runs = Vec::new();
-        for level in self.options.levels(self.seed) {
-            if self.is_stopped() {
-                break;
+        let mut order = fastrand::Rng::with_seed(self.seed);
+        for round in 0..self.options.rounds {
+            let mut levels = self.options.levels(self.seed.wrapping_add(round.into()));
+            // Of several rounds none is always first.
+            if self.options.rounds > 1 {
+                order.shuffle(&mut levels);
             }
-            runs.push(self.run(level)?);
+            for level in levels {
+                if self.is_stopped() {
+                    return Ok(runs);
+                }
+                runs.push(self.run(level)?);
+            }
         }
         Ok(runs)
     }
@@ -139,6 +164,8 @@ impl Load<'_> {
         let record = clients.run(self.options, level.pace, &mut live)?;
         drop(live);
         Ok(RunDone {
+            wanted: level.connections.get(),
+            rate: level.pace.rate(),
             connections,
             is_group: self.options.protocol.is_group(),
             broken: broken(self.options.slo.as_ref(), &record),
@@ -171,10 +198,7 @@ impl Load<'_> {
         let mut parts: Vec<String> = match search {
             // Of a search the runs that failed are no result.
             Some(search) => {
-                let highest = runs
-                    .iter()
-                    .rev()
-                    .find(|run| run.record.held.rate == search.highest);
+                let highest = runs.iter().rev().find(|run| run.rate == search.highest);
                 highest.map(RunDone::text).into_iter().collect()
             }
             None => runs.iter().map(RunDone::text).collect(),
@@ -218,11 +242,7 @@ impl Load<'_> {
             "started": self.started,
             "protocol": options.protocol.name(),
             "target": self.target.address.to_string(),
-            "loop": match options.kind {
-                Loop::Open => "open",
-                Loop::Closed => "closed",
-                Loop::Fast => "fast",
-            },
+            "loop": options.loop_name(),
             "seed": self.seed,
             "duration_s": options.duration.0.as_secs_f64(),
             "interrupted": self.is_stopped(),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::serve::Served;
-use super::{command, json, refused, text, threadgauge};
+use super::{command, json, refused, results, text, threadgauge};
 
 fn load(server: &Served, protocol: &str, more: &[&str]) -> std::process::Output {
     let dir = tempfile::tempdir().unwrap();
@@ -87,6 +87,82 @@ fn steps_are_runs_and_a_condition_that_is_not_met_is_exit_code_1() {
         .map(|run| &run["connections"])
         .collect();
     assert_eq!(connections, [1, 3]);
+}
+
+#[test]
+fn a_folder_holds_every_run_and_second_and_is_reported_and_compared_like_any_other() {
+    let server = served("echo");
+    let dir = tempfile::tempdir().unwrap();
+    let to = |out: &str, more: &[&str]| {
+        let all = [
+            "load",
+            "echo",
+            "--target",
+            &server.address,
+            "-c",
+            "4",
+            "-d",
+            "1100ms",
+            "--out",
+            out,
+        ];
+        threadgauge(dir.path(), &[&all, more].concat())
+    };
+    for out in ["a", "b"] {
+        let output = to(out, &["--steps", "100,200", "--rounds", "2"]);
+        assert!(
+            matches!(output.status.code(), Some(0 | 1)),
+            "{}",
+            text(&output.stderr)
+        );
+    }
+    for file in [
+        "results.sqlite",
+        "results.json",
+        "report.html",
+        "results.xlsx",
+        "samples.csv",
+    ] {
+        assert!(dir.path().join("a").join(file).exists(), "{file}");
+    }
+    let results = results(&dir.path().join("a"));
+    let schema = include_str!("../../../results/schema/results-1.schema.json");
+    let schema = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
+    let faults: Vec<String> = schema.iter_errors(&results).map(|e| e.to_string()).collect();
+    assert!(faults.is_empty(), "{faults:#?}");
+    let [load, seconds] = &results["experiments"].as_array().unwrap()[..] else {
+        panic!("{results}");
+    };
+    assert_eq!(
+        (&load["id"], &seconds["id"]),
+        (&"load".into(), &"load-by-second".into())
+    );
+    let mut rates: Vec<_> = load["cases"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|case| &case["params"]["rate"])
+        .collect();
+    rates.sort_by_key(|rate| rate.as_u64());
+    assert_eq!(rates, [100, 200]);
+    for case in load["cases"].as_array().unwrap() {
+        let achieved = &case["summaries"]["achieved_per_second"];
+        assert_eq!(
+            (&case["status"], &achieved["n"]),
+            (&"ok".into(), &2.into()),
+            "{case}"
+        );
+    }
+    // Two seconds of each of two loads, at least.
+    assert!(seconds["cases"].as_array().unwrap().len() >= 4);
+    assert!(!seconds["figures"].as_array().unwrap().is_empty());
+    let compared = threadgauge(dir.path(), &["compare", "a", "b"]);
+    assert!(compared.status.success(), "{}", text(&compared.stderr));
+    let again = threadgauge(dir.path(), &["report", "a"]);
+    assert!(again.status.success(), "{}", text(&again.stderr));
+    let refused = to("a", &[]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("already holds results"));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What can be asked of `threadgauge load`, and what is refused before anything connects.
 
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use anyhow::{Result, bail, ensure};
@@ -176,6 +177,12 @@ pub struct LoadOptions {
     /// A member's own messages come back to it, too (groups)
     #[arg(long)]
     pub own_echo: bool,
+    /// Run everything so often, in an order shuffled anew each time; 6 or more give intervals in the report
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with = "find_max")]
+    pub rounds: u32,
+    /// Write a results folder as well, with a report; must not hold results yet
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
     /// The results as JSON (docs/load.md has the fields)
     #[arg(long)]
     pub json: bool,
@@ -253,6 +260,15 @@ impl LoadOptions {
             }
         }
         Ok(())
+    }
+
+    /// The name of `--loop`.
+    pub fn loop_name(&self) -> &'static str {
+        match self.kind {
+            Loop::Open => "open",
+            Loop::Closed => "closed",
+            Loop::Fast => "fast",
+        }
     }
 
     pub fn ramp(&self) -> Ramp {

@@ -30,6 +30,10 @@ const LAG_BOUNDS_NS: [u64; 8] = [
 /// A run that is over.
 #[derive(Debug)]
 pub struct Done {
+    /// How many connections were asked for.
+    pub wanted: usize,
+    /// Requests or messages a second that were asked for; `None` in a closed loop.
+    pub rate: Option<f64>,
     /// How many connections took part.
     pub connections: usize,
     /// What is loaded is groups: what came is deliveries.

@@ -1,0 +1,244 @@
+//! Keeps a load in a results folder, as every other measurement is kept.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Result, ensure};
+use threadgauge_load::{FaultKind, Latency, Record};
+use threadgauge_machine::{allowed_cpus, fingerprint};
+use threadgauge_results::{
+    Metric, Params, RunRecord, STORE_FILE, Sample, Status, Store, StoredCase, StoredExperiment, StoredSample,
+    Value,
+};
+
+use crate::commands::load::experiment::{
+    ACHIEVED, ANSWERED, FAILED, LOAD, OWN_CPU, RESPONSE_P50, RESPONSE_P99, SECOND, SECOND_P50, SECOND_P99,
+    SECONDS,
+};
+use crate::commands::load::options::LoadOptions;
+use crate::commands::load::show::Done;
+use crate::folder;
+
+/// The most seconds of a run that are kept; of a longer one every second one, third one and so on.
+const MOST_SECONDS: u64 = 120;
+
+/// A run that is over, and how it was asked for.
+#[derive(Debug)]
+pub struct Kept<'a> {
+    pub options: &'a LoadOptions,
+    pub seed: u64,
+    pub started: &'a str,
+    pub interrupted: bool,
+    pub runs: &'a [Done],
+}
+
+/// Refuses a folder that holds something already, before anything is measured.
+pub fn check(dir: &Path) -> Result<()> {
+    ensure!(
+        !dir.join(STORE_FILE).exists(),
+        "{} already holds results; choose another --out",
+        dir.display()
+    );
+    folder::refuse_foreign_files(dir)
+}
+
+impl Kept<'_> {
+    /// Writes the store, and every report from it.
+    pub fn write(&self, dir: &Path) -> Result<()> {
+        let mut loads = Vec::new();
+        let mut seconds = Vec::new();
+        for run in self.runs {
+            let params = self.params(run);
+            for (params, sample) in by_second(&params, &run.record) {
+                seconds.push((params, sample, run.record.elapsed.as_nanos() as u64));
+            }
+            loads.push((params, sample(run), run.record.elapsed.as_nanos() as u64));
+        }
+        let rounds = loads.iter().map(|(params, ..)| params);
+        let rounds = rounds
+            .clone()
+            .map(|one| rounds.clone().filter(|other| *other == one).count());
+        let record = RunRecord {
+            id: format!("{:06x}", fastrand::u32(..1 << 24)),
+            started: self.started.to_owned(),
+            profile: "quick".to_owned(),
+            seed: self.seed,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            rounds: rounds.max().and_then(|rounds| u32::try_from(rounds).ok()),
+            cpus: allowed_cpus()?.iter().collect(),
+            handicap_percent: 0,
+            options: vec![format!(
+                "load {} --target {}",
+                self.options.protocol.name(),
+                self.options.target
+            )],
+            in_turns_with: None,
+        };
+        let kept = [(LOAD.id, loads), (SECONDS.id, seconds)];
+        let plan: Vec<StoredExperiment> = kept.iter().map(|(id, samples)| planned(id, samples)).collect();
+        let mut store = Store::create(dir, &record, &serde_json::to_value(fingerprint())?, &plan)?;
+        let because = if self.interrupted { "interrupted" } else { "rounds" };
+        for (id, samples) in kept {
+            let mut rounds: BTreeMap<String, u32> = BTreeMap::new();
+            for (params, sample, wall_ns) in samples {
+                let case = params.case_id(id);
+                let round = rounds.entry(case.clone()).or_default();
+                *round += 1;
+                store.add(&StoredSample {
+                    experiment: id.to_owned(),
+                    case,
+                    round: *round,
+                    copy: 0,
+                    nth_try: 0,
+                    attempt: 0,
+                    gated: false,
+                    started: self.started.to_owned(),
+                    wall_ns,
+                    sample,
+                })?;
+            }
+            store.set_stopped(id, Some(because))?;
+        }
+        let data = folder::from_store(dir, &store)?;
+        store.close()?;
+        folder::write(&data, dir)?;
+        Ok(())
+    }
+
+    /// The case that a run was a round of.
+    fn params(&self, run: &Done) -> Params {
+        let options = self.options;
+        let mut params = Params::new()
+            .with("protocol", options.protocol.name())
+            .with("loop", options.loop_name())
+            .with("connections", run.wanted as u64);
+        if let Some(rate) = run.rate {
+            params.set("rate", Value::parse(&format!("{rate:.3}").replace(".000", "")));
+        }
+        if options.pipeline.get() > 1 {
+            params.set("pipeline", options.pipeline.get() as u64);
+        }
+        params
+    }
+}
+
+type Samples = [(Params, Sample, u64)];
+
+/// The cases of these samples, each once, in order.
+fn planned(id: &str, samples: &Samples) -> StoredExperiment {
+    let mut cases: Vec<StoredCase> = Vec::new();
+    for (params, _, wall_ns) in samples {
+        let case = params.case_id(id);
+        if cases.iter().all(|known| known.id != case) {
+            cases.push(StoredCase {
+                id: case,
+                params: params.clone(),
+                estimate_ms: u32::try_from(wall_ns / 1_000_000).unwrap_or(u32::MAX),
+                skip: None,
+            });
+        }
+    }
+    StoredExperiment {
+        id: id.to_owned(),
+        reference: None,
+        stopped_because: None,
+        cases,
+    }
+}
+
+fn figure(metric: threadgauge_lab::statistic::Metric, value: f64) -> Metric {
+    named(metric.name, metric.unit, value)
+}
+
+fn named(name: impl Into<String>, unit: &str, value: f64) -> Metric {
+    Metric {
+        name: name.into(),
+        unit: unit.to_owned(),
+        value,
+    }
+}
+
+/// All that a run measured.
+fn sample(run: &Done) -> Sample {
+    let record = &run.record;
+    if record.answered == 0 {
+        return Sample::without_figures(Status::Failed, "nothing was answered well");
+    }
+    let mut metrics = vec![
+        figure(ACHIEVED, record.held.achieved()),
+        figure(OWN_CPU, record.cpu_share()),
+    ];
+    let quantile = |metric, q: f64| record.response.ns(q).map(|ns| figure(metric, ns as f64));
+    metrics.extend(quantile(RESPONSE_P50, 0.5));
+    metrics.extend(quantile(RESPONSE_P99, 0.99));
+    let none = Latency::default();
+    for (name, latency) in [
+        ("service", &record.service),
+        ("last", record.last.as_ref().unwrap_or(&none)),
+        ("lag", &record.lag),
+    ] {
+        for (q, which) in [(0.5, "p50"), (0.99, "p99")] {
+            metrics.extend(
+                latency
+                    .ns(q)
+                    .map(|ns| named(format!("{name}_{which}_ns"), "ns", ns as f64)),
+            );
+        }
+    }
+    let counts = [
+        ("sent", record.sent),
+        ("answered_in_all", record.answered),
+        ("failed_in_all", record.failures.total()),
+        ("unfinished", record.unfinished),
+        ("connects", record.connects),
+    ];
+    metrics.extend(counts.map(|(name, count)| named(name, "count", count as f64)));
+    metrics.extend(
+        record
+            .failures
+            .each()
+            .map(|(kind, count)| named(kind.name(), "count", count as f64)),
+    );
+    if let Some(faults) = &record.faults {
+        metrics.extend(FaultKind::ALL.map(|kind| named(kind.name(), "count", faults.count(kind) as f64)));
+    }
+    metrics.push(named("bytes_in", "bytes", record.bytes_in as f64));
+    metrics.push(named("bytes_out", "bytes", record.bytes_out as f64));
+    Sample {
+        status: Status::Ok,
+        reason: None,
+        tags: record
+            .flaws()
+            .into_iter()
+            .map(|flaw| flaw.name().to_owned())
+            .collect(),
+        metrics,
+        noise: BTreeMap::new(),
+    }
+}
+
+/// Those seconds of a run that are kept, each as a sample of its own case.
+fn by_second(of: &Params, record: &Record) -> Vec<(Params, Sample)> {
+    let step = (record.series.len() as u64).div_ceil(MOST_SECONDS).max(1);
+    let kept = record
+        .series
+        .iter()
+        .filter(|second| second.at_s.is_multiple_of(step));
+    kept.map(|second| {
+        let mut metrics = vec![
+            figure(ANSWERED, second.answered as f64),
+            figure(FAILED, second.failed as f64),
+        ];
+        metrics.extend(second.p50_ns.map(|ns| figure(SECOND_P50, ns as f64)));
+        metrics.extend(second.p99_ns.map(|ns| figure(SECOND_P99, ns as f64)));
+        let sample = Sample {
+            status: Status::Ok,
+            reason: None,
+            tags: Vec::new(),
+            metrics,
+            noise: BTreeMap::new(),
+        };
+        (of.clone().with(SECOND, second.at_s), sample)
+    })
+    .collect()
+}
