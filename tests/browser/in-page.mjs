@@ -208,6 +208,40 @@ export function overlaps() {
   return faults;
 }
 
+/** The section of threads and processes: its rows, its chart, and the aspects with what answers them. */
+export function units() {
+  const words = (e) => e.textContent.replace(/\s+/g, " ").trim();
+  const all = (selector, from = document) => [...from.querySelectorAll(selector)];
+  return {
+    rows: all("#units-table tbody tr").map((row) => ({ what: words(row.querySelector("th")), cells: all("td", row).map(words) })),
+    charts: all("#units-f svg.chart").filter((svg) => svg.checkVisibility()).length,
+    aspects: all(".aspects > li").map((aspect) => ({
+      name: words(aspect.querySelector("h4")),
+      answers: all(".answers > li", aspect).map(words),
+      text: words(aspect),
+    })),
+  };
+}
+
+/** Names beside a chart that do not say all of what they name. */
+export function cutNames() {
+  const labels = [...document.querySelectorAll("svg.chart text")].filter((text) => text.checkVisibility());
+  return labels.map((text) => text.textContent).filter((text) => text.endsWith("…"));
+}
+
+/** Marks of a chart that lie on one another, so that fewer can be counted than there are. */
+export function coveredMarks() {
+  const faults = [];
+  for (const svg of [...document.querySelectorAll("svg.chart")].filter((svg) => svg.checkVisibility())) {
+    const marks = [...svg.querySelectorAll("path.m")].map((mark) => mark.getBoundingClientRect());
+    marks.forEach((a, i) => {
+      const on = marks.slice(0, i).some((b) => Math.abs(a.x - b.x) < 2 && Math.abs(a.y - b.y) < 2);
+      if (on) faults.push(`${svg.querySelector("title").textContent}: two marks at ${Math.round(a.x)}, ${Math.round(a.y)}`);
+    });
+  }
+  return faults;
+}
+
 /** How tall the page is, and each experiment's section. */
 export function heights() {
   const sections = [...document.querySelectorAll("section.experiment")];

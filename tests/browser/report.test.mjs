@@ -17,6 +17,8 @@ const PAGE = path.resolve(process.env.REPORT_HTML ?? "report.html");
 const RESULTS = path.join(path.dirname(PAGE), "results.json");
 /** The report of a quick run without arguments. */
 const QUICK = path.resolve(process.env.QUICK_HTML ?? PAGE);
+/** Reports of stored runs whose experiments the others leave out. */
+const MORE = (process.env.MORE_HTML ?? "").split(path.delimiter).filter((file) => file !== "");
 const PHONE = { width: 400, height: 800 };
 const DESK = { width: 1400, height: 900 };
 /** How long anything may take, ms: so that what hangs ends, on a slow machine, too. */
@@ -154,6 +156,54 @@ describe("the first screen of a quick run", () => {
   });
 });
 
+describe("threads and processes on this machine", () => {
+  for (const [name, viewport] of Object.entries({ phone: PHONE, desk: DESK })) {
+    for (const colorScheme of ["light", "dark"]) {
+      test(`${name}, ${colorScheme}: a table, a chart, six aspects, and what was not measured`, async () => {
+        await open({ file: QUICK, viewport, colorScheme }, async (page) => {
+          if (process.env.SCREENSHOTS) {
+            const file = path.join(process.env.SCREENSHOTS, `units-${name}-${colorScheme}.png`);
+            await page.locator("#units").screenshot({ path: file });
+          }
+          const { rows, charts, aspects } = await page.evaluate(inPage.units);
+          for (const act of ["make", "switch", "wake", "hand over", "keep", "lose"]) {
+            const of = rows.filter((row) => row.what.startsWith(act));
+            assert.ok(of.length > 0, `nothing is said of ${act}`);
+            for (const { what, cells } of of) {
+              assert.ok(cells.some((cell) => /\d|threadgauge run|no experiment|no figure/.test(cell)), `${what}: ${cells.join("; ")}`);
+            }
+          }
+          assert.equal(charts, 1);
+          assert.equal(aspects.length, 6);
+          for (const { name, answers, text } of aspects) {
+            assert.ok(answers.length > 0 || /no run on/.test(text), `${name} is answered`);
+            for (const answer of answers) {
+              assert.match(answer, /here .*\d.*the rule: |not measured|not testable|inconclusive/, `${name}: ${answer}`);
+            }
+          }
+        });
+      });
+    }
+  }
+
+  test("each link of it leads to something that can be seen, folded or not", async () => {
+    await open({ file: QUICK }, async (page) => {
+      const links = page.locator("#units a[href^='#']");
+      const count = await links.count();
+      assert.ok(count > 6, `${count} links`);
+      for (let i = 0; i < count; i++) {
+        const link = links.nth(i);
+        const href = await link.getAttribute("href");
+        const opened = link.locator("xpath=ancestor::details");
+        if ((await opened.count()) > 0) await opened.first().evaluate((fold) => (fold.open = true));
+        await link.click();
+        const seen = await page.evaluate((id) => document.getElementById(id)?.checkVisibility() ?? false, href.slice(1));
+        assert.ok(seen, `${href} leads to what cannot be seen`);
+      }
+    });
+  });
+});
+
 describe("charts", () => {
   test("are there, and each has drawn something", async () => {
     for (const viewport of [PHONE, DESK]) {
@@ -189,6 +239,28 @@ describe("charts", () => {
       }
     });
   });
+});
+
+describe("charts of every experiment of units", () => {
+  for (const file of MORE) {
+    for (const [name, viewport] of Object.entries({ phone: PHONE, desk: DESK })) {
+      for (const colorScheme of ["light", "dark"]) {
+        test(`${path.basename(path.dirname(file))}, ${name}, ${colorScheme}`, async () => {
+          await open({ file, viewport, colorScheme }, async (page) => {
+            await page.evaluate(inPage.unfold);
+            const charts = await page.evaluate(inPage.charts);
+            assert.ok(charts.length > 0, "the page has a chart");
+            for (const chart of charts) assert.equal(chart.emptyPanels, 0, `every panel of ${chart.name} has drawn a mark`);
+            assert.deepEqual(await page.evaluate(inPage.cutNames), [], "every name beside a chart is whole");
+            assert.deepEqual(await page.evaluate(inPage.coveredMarks), [], "every mark of a chart can be seen");
+            assert.deepEqual(await page.evaluate(inPage.cutText), []);
+            assert.deepEqual(await page.evaluate(inPage.overflow), []);
+            assert.deepEqual(await page.evaluate(inPage.faintText), []);
+          });
+        });
+      }
+    }
+  }
 });
 
 describe("by keyboard", () => {

@@ -5,9 +5,9 @@
 //! of seconds, whose charts a busy machine may leave empty. What must be true of it is written in
 //! `tests/browser/report.test.mjs`.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::{env, fs};
 
 use anyhow::{Context, Result, ensure};
 
@@ -23,6 +23,9 @@ const RUN: &[&str] = &[
     "cpus=1,parent_mib=0,busy=0",
 ];
 
+/// Stored runs of experiments that the two above leave out, for their charts.
+const MORE: [&str; 5] = ["computing", "contention", "keeping", "ring", "wake"];
+
 /// Tests `page`, or the report of a run made for it, and leaves pictures of it in a folder if one is named.
 pub fn run(page: Option<&Path>, pictures: Option<&Path>) -> Result<()> {
     deps::install(deps::Need::Tests)?;
@@ -37,12 +40,20 @@ pub fn run(page: Option<&Path>, pictures: Option<&Path>) -> Result<()> {
         Some(run) => report(&run, &folder.path().join("quick"))?,
         None => page.clone(),
     };
+    let more = MORE.map(|name| {
+        report(
+            &Path::new(bench_harness::RUNS).join("golden").join(name),
+            &folder.path().join(name),
+        )
+    });
+    let more = env::join_paths(more.into_iter().collect::<Result<Vec<_>>>()?)?;
     let mut node = shell::command("node");
     node.args(["--test", "--test-reporter=spec", "report.test.mjs"])
         .current_dir(deps::BROWSER_TESTS)
         .env("CHROMIUM", chromium)
         .env("REPORT_HTML", page)
-        .env("QUICK_HTML", quick);
+        .env("QUICK_HTML", quick)
+        .env("MORE_HTML", more);
     if let Some(pictures) = pictures {
         fs::create_dir_all(pictures).with_context(|| format!("cannot make {}", pictures.display()))?;
         node.env("SCREENSHOTS", fs::canonicalize(pictures)?);

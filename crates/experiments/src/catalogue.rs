@@ -51,7 +51,7 @@ mod tests {
     use threadgauge_lab::testing;
     use threadgauge_lab::view::View;
     use threadgauge_machine::CpuList;
-    use threadgauge_results::{Claim, Lack, MetricSummary, Need, Verdict, claim, claims_of, decide};
+    use threadgauge_results::{Act, Claim, Lack, MetricSummary, Need, Verdict, claim, claims_of, decide};
     use threadgauge_stats::summarise;
 
     use super::*;
@@ -288,6 +288,13 @@ mod tests {
             "a claim may be added to docs/quick-claims.md and none may leave it; the rows now:\n{}",
             rows.join("\n")
         );
+    }
+
+    #[test]
+    fn what_is_done_with_a_unit_is_measured_by_an_experiment_of_the_catalogue() {
+        for act in Act::ALL {
+            assert!(CATALOGUE.get(act.experiment()).is_some(), "{act:?}");
+        }
     }
 
     #[test]

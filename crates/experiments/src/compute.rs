@@ -326,7 +326,7 @@ fn answer(view: &View<'_>) -> String {
             used(Unit::Thread)?
         ))
     };
-    let parts: Vec<String> = [THREADS, THREADS.on_all(all)]
+    let parts: Vec<String> = [THREADS.on_all(all), THREADS]
         .into_iter()
         .filter_map(on)
         .collect();
@@ -584,8 +584,8 @@ mod tests {
         let view = run_of(|_| 1.5, 0.0);
         assert_eq!(
             answer(&view),
-            "For the same computation, on 1 CPU 2 processes take 1.50 times as long as threads and use 60.0 % of the CPU for \
-             computing against 90.0 %; on 2 CPUs 2 processes take 1.50 times as long as threads and use 60.0 % of the CPU for \
+            "For the same computation, on 2 CPUs 2 processes take 1.50 times as long as threads and use 60.0 % of the CPU for \
+             computing against 90.0 %; on 1 CPU 2 processes take 1.50 times as long as threads and use 60.0 % of the CPU for \
              computing against 90.0 %."
         );
         assert_eq!((facts(&view).len(), sides(&view).rows.len()), (4, 4));

@@ -286,6 +286,7 @@ mod tests {
     use super::*;
     use threadgauge_lab::testing;
     use threadgauge_lab::view::ViewCase;
+    use threadgauge_machine::allowed_cpus;
     use threadgauge_results::{Sample, Status, Verdict, claim, decide};
 
     fn sample(case: Case) -> Sample {
@@ -296,7 +297,7 @@ mod tests {
 
     #[test]
     fn more_units_than_cpus_meet_and_one_does_not() {
-        let cpus = std::thread::available_parallelism().unwrap().get() as u64;
+        let cpus = allowed_cpus().unwrap().len() as u64;
         for unit in [Unit::Thread, Unit::Process] {
             for does in Does::ALL {
                 let case = THREADS.unit(unit).does(does);
@@ -309,7 +310,7 @@ mod tests {
 
     #[test]
     fn pinned_units_stay_where_they_are() {
-        let cpus = std::thread::available_parallelism().unwrap().get() as u64;
+        let cpus = allowed_cpus().unwrap().len() as u64;
         let pinned = sample(THREADS.units(cpus).pinned(true));
         assert_eq!(
             (pinned.value(APART.name), pinned.value(MOVES.name)),

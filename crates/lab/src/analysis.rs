@@ -83,6 +83,7 @@ pub fn analyse(catalogue: Catalogue, store: &Store) -> Result<Results, StoreErro
         machine: store.machine()?,
         warnings,
         experiments,
+        catalogue: catalogue.iter().map(|e| e.id.to_owned()).collect(),
     })
 }
 
@@ -146,13 +147,8 @@ fn could_be_decided(view: &View<'_>, id: &str, test: &Test) -> bool {
 
 /// Whether the interval of a case's metric is wider than the stopping rule allows.
 fn is_wide(case: &ViewCase, metric: &str, rule: &StoppingRule) -> bool {
-    let values: Vec<f64> = case
-        .values
-        .get(metric)
-        .into_iter()
-        .flat_map(BTreeMap::values)
-        .copied()
-        .collect();
+    let by_round = case.values.get(metric).into_iter().flat_map(BTreeMap::values);
+    let values: Vec<f64> = by_round.copied().collect();
     let width = |summary: Summary| summary.ci?.relative_half_width(summary.median);
     let width = summarise(&values, rule.alpha_per_look()).ok().and_then(width);
     rule.epsilon > 0.0 && !values.is_empty() && width.is_none_or(|width| width > rule.epsilon)

@@ -6,7 +6,7 @@
 //! figures leave it open.
 
 use threadgauge_results::{
-    Claim as Published, Condition, Evidence, Lack, Need, Quote, Range, Verdict, decide, units,
+    Claim as Published, Condition, Evidence, Lack, Need, Quote, Range, Rule, Verdict, decide, units,
 };
 
 use crate::statistic::{Estimate, Form, Statistic};
@@ -29,7 +29,7 @@ pub enum Test {
         /// The second condition, in words.
         says: String,
         /// The range in which the second condition holds.
-        range: Range,
+        rule: Rule,
         /// The test of the second condition.
         test: Box<Test>,
     },
@@ -103,13 +103,14 @@ impl From<Lack> for Test {
 }
 
 impl Test {
-    /// This test, with the second condition that `test` lies within `range`; `says` is the condition in words.
+    /// This test, with the second condition that `test` lies within the range of `rule`. `says` is the condition in
+    /// words.
     #[must_use]
-    pub fn also(self, says: impl Into<String>, range: Range, test: impl Into<Self>) -> Self {
+    pub fn also(self, says: impl Into<String>, rule: Rule, test: impl Into<Self>) -> Self {
         Self::Also {
             main: Box::new(self),
             says: says.into(),
-            range,
+            rule,
             test: Box::new(test.into()),
         }
     }
@@ -182,13 +183,13 @@ impl Test {
             Self::Also {
                 main,
                 says,
-                range,
+                rule,
                 test,
             } => Evidence::With {
                 main: Box::new(main.evidence(view, claim)),
                 also: vec![Condition {
                     says: says.clone(),
-                    range: *range,
+                    rule: *rule,
                     evidence: test.evidence(view, claim),
                 }],
             },

@@ -35,6 +35,8 @@ pub(crate) struct Drawing {
     pub panels: Vec<Panel>,
     /// Points that cannot stand on their axis (not above zero on a logarithmic one, or not a number).
     pub left_out: usize,
+    /// Intervals that reach beyond the axis, and are drawn without an end there.
+    pub cut: usize,
 }
 
 /// A chart, drawn twice: scaling one picture down would leave its text unreadable on a phone.
@@ -70,14 +72,17 @@ pub(crate) fn draw(figure: &Figure, id: &str) -> Drawing {
         return Drawing {
             panels: Vec::new(),
             left_out,
+            cut: 0,
         };
     }
-    let values = || {
-        lines
-            .iter()
-            .flat_map(|(_, l)| l.points.iter().flat_map(|p| extent(p)))
+    let points = || lines.iter().flat_map(|(_, line)| &line.points);
+    let y = value_axis(figure.y.scale, points().copied());
+    let is_cut = |point: &&&Point| {
+        point
+            .ci95
+            .is_some_and(|ends| !ends.iter().all(|end| y.holds(*end)))
     };
-    let y = Axis::of(figure.y.scale, values());
+    let cut = points().filter(is_cut).count();
     let count = if lines.len() > CROWD {
         lines.len().div_ceil(PANEL)
     } else {
@@ -110,7 +115,22 @@ pub(crate) fn draw(figure: &Figure, id: &str) -> Drawing {
     Drawing {
         panels: panels.collect(),
         left_out,
+        cut,
     }
+}
+
+/// An axis that holds all figures, and their intervals unless one would squeeze all else into a corner: of an evenly
+/// divided axis at most twice as far as the largest figure.
+fn value_axis<'p>(scale: Scale, points: impl Iterator<Item = &'p Point>) -> Axis {
+    let points: Vec<&Point> = points.collect();
+    let largest = points.iter().map(|point| point.y.abs()).fold(0.0, f64::max);
+    let reach = if scale == Scale::Linear && largest > 0.0 {
+        2.0 * largest
+    } else {
+        f64::INFINITY
+    };
+    let ends = points.iter().flat_map(|point| extent(point));
+    Axis::of(scale, ends.map(|end| end.clamp(-reach, reach)))
 }
 
 /// About how tall a figure is on a page 1400 pixels wide, with its legend and note.
@@ -118,17 +138,28 @@ pub(crate) fn height(figure: &Figure) -> f64 {
     /// How much a picture is enlarged there.
     const ENLARGED: f64 = 1.21;
     const BESIDE: f64 = 190.0;
-    let lines = figure.series.iter().filter(|s| !s.points.is_empty()).count();
+    let series: Vec<Vec<&Point>> = (figure.series.iter())
+        .filter(|s| !s.points.is_empty())
+        .map(|s| s.points.iter().collect())
+        .collect();
+    let lines = series.len();
     if lines == 0 {
         return BESIDE;
     }
     let panels = if lines > CROWD { lines.div_ceil(PANEL) } else { 1 };
-    let panel = if figure.x.scale == Scale::Category {
-        dots::height(figure, lines.div_ceil(panels))
-    } else {
-        lines::TALL
+    let share = lines.div_ceil(panels);
+    let series: Vec<&[&Point]> = series.iter().map(Vec::as_slice).collect();
+    let panel = |shown: &[&[&Point]]| {
+        if figure.x.scale == Scale::Category {
+            dots::height(figure, shown)
+        } else {
+            lines::TALL
+        }
     };
-    panels as f64 * (panel * ENLARGED + BESIDE)
+    series
+        .chunks(share)
+        .map(|shown| panel(shown) * ENLARGED + BESIDE)
+        .sum()
 }
 
 /// The ends of a point's interval, and the point.
@@ -154,5 +185,58 @@ fn head(figure: &Figure, id: &str, part: Option<(usize, usize)>, front: &[&Line<
             figure.x.label,
             names.join("; ")
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use threadgauge_results::{Axis as Named, Origin, Series};
+
+    use super::*;
+
+    fn figure(x: Scale, points: &[(f64, f64, [f64; 2])]) -> Figure {
+        let axis = |scale| Named {
+            label: String::new(),
+            scale,
+        };
+        let point = |&(x, y, ends): &(f64, f64, [f64; 2])| Point {
+            x,
+            label: None,
+            y,
+            ci95: Some(ends),
+        };
+        Figure {
+            id: "f".to_owned(),
+            title: String::new(),
+            note: String::new(),
+            x: axis(x),
+            y: axis(Scale::Linear),
+            series: vec![Series {
+                name: "here".to_owned(),
+                origin: Origin::Measured,
+                points: points.iter().map(point).collect(),
+            }],
+        }
+    }
+
+    #[test]
+    fn an_interval_that_would_squeeze_all_figures_into_a_corner_is_cut_at_the_edge_and_counted() {
+        for x in [Scale::Linear, Scale::Category] {
+            let drawing = draw(
+                &figure(x, &[(0.0, 4.0, [3.0, 5.0]), (1.0, 9.0, [8.0, 900.0])]),
+                "f",
+            );
+            assert_eq!(drawing.cut, 1);
+            let wide = &drawing.panels[0].wide;
+            assert!(!wide.contains(">500<") && wide.contains(">10<"), "{wide}");
+            assert_eq!(
+                draw(
+                    &figure(x, &[(0.0, 4.0, [3.0, 5.0]), (1.0, 9.0, [8.0, 12.0])]),
+                    "f"
+                )
+                .cut,
+                0
+            );
+        }
     }
 }

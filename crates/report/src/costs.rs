@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use threadgauge_results::units::{self, Scale as Print};
-use threadgauge_results::{Axis as Named, Cost, Figure, Origin, Point, Results, Scale, Series};
+use threadgauge_results::{Cost, Results, Scale};
 
 use crate::chart::Axis;
 
@@ -107,7 +107,7 @@ fn ends(cost: &Cost) -> [f64; 3] {
 }
 
 /// What can stand on one scale.
-fn dimension(unit: &str) -> &str {
+pub(crate) fn dimension(unit: &str) -> &str {
     match unit {
         "ns" | "us" | "µs" | "ms" | "s" => "time",
         "B" | "byte" | "bytes" => "memory",
@@ -115,74 +115,24 @@ fn dimension(unit: &str) -> &str {
     }
 }
 
-/// Every cost by what is paid for and by kind of unit: the rows' names, the kinds, and what is paid.
-pub(crate) struct ByKind<'a> {
-    /// The columns.
-    pub kinds: Vec<&'a str>,
-    /// What is paid for, and the cost of each kind, in their order.
-    pub rows: Vec<(&'a str, Vec<Option<&'a Cost>>)>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl<'a> ByKind<'a> {
-    /// Of a run, in the order of the experiments.
-    pub fn of(results: &'a Results) -> Self {
-        let distinct = |names: &mut dyn Iterator<Item = &'a str>| {
-            let mut seen: Vec<&str> = Vec::new();
-            names.for_each(|name| {
-                if !seen.contains(&name) {
-                    seen.push(name);
-                }
-            });
-            seen
-        };
-        let kinds = distinct(&mut all(results).map(|cost| cost.kind.as_str()));
-        let whats = distinct(&mut all(results).map(|cost| cost.what.as_str()));
-        let cost = |what: &str, kind: &str| all(results).find(|cost| cost.what == what && cost.kind == kind);
-        let row = |what: &'a str| (what, kinds.iter().map(|kind| cost(what, kind)).collect());
-        Self {
-            rows: whats.into_iter().map(row).collect(),
-            kinds,
+    #[test]
+    fn the_scale_of_memory_is_marked_at_whole_kib() {
+        let costs = [9_831.0, 50.0 * 1024.0, 91_000.0]
+            .map(|bytes| Cost::new(("keep", "thread"), "", (bytes, None), "B"));
+        let group = group(costs.iter().map(|cost| (cost, "memory")).collect());
+        let labels: Vec<&str> = group.ticks.iter().map(|(_, label)| label.as_str()).collect();
+        assert!(labels.len() >= 2, "{labels:?}");
+        for label in &labels {
+            let number = label.strip_suffix(" KiB").expect("memory is told in KiB");
+            assert!(number.parse::<u32>().is_ok(), "{labels:?}");
         }
-    }
-
-    /// The times as a chart: a line for each kind; none where there are none.
-    pub fn chart(&self) -> Option<Figure> {
-        let is_time = |cost: &Cost| dimension(&cost.unit) == "time";
-        let timed: Vec<_> = self
-            .rows
-            .iter()
-            .filter(|(_, costs)| costs.iter().flatten().any(|cost| is_time(cost)))
-            .collect();
-        let series = self.kinds.iter().enumerate().map(|(kind, name)| {
-            let point = |(x, (what, costs)): (usize, &&(&str, Vec<Option<&Cost>>))| {
-                let cost = costs[kind].filter(|cost| is_time(cost))?;
-                // Stored times are ns, whatever they are printed in.
-                let micros = |ns: f64| ns / 1e3;
-                Some(Point {
-                    x: x as f64,
-                    label: Some((*what).to_owned()),
-                    y: micros(cost.value),
-                    ci95: cost.ci95.map(|ends| ends.map(micros)),
-                })
-            };
-            Series {
-                name: (*name).to_owned(),
-                origin: Origin::Measured,
-                points: timed.iter().enumerate().filter_map(point).collect(),
-            }
-        });
-        let series: Vec<Series> = series.filter(|s| !s.points.is_empty()).collect();
-        let axis = |label: &str, scale| Named {
-            label: label.to_owned(),
-            scale,
-        };
-        (!series.is_empty()).then(|| Figure {
-            id: "units".to_owned(),
-            title: "What threads and processes cost here".to_owned(),
-            note: "On one CPU where nothing else is said.".to_owned(),
-            x: axis("what is paid for", Scale::Category),
-            y: axis("time, µs", Scale::Log),
-            series,
-        })
+        // A mark stands where a cost of that size does.
+        let [_, of_cost, _] = group.rows[1].places.unwrap();
+        let (of_mark, _) = group.ticks.iter().find(|(_, label)| label == "50 KiB").unwrap();
+        assert!((of_mark - of_cost).abs() < 1e-9, "{of_mark} and {of_cost}");
     }
 }

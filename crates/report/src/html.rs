@@ -18,8 +18,9 @@ mod units;
 use maud::{DOCTYPE, Markup, PreEscaped, html as markup};
 use threadgauge_results::Results;
 
+use crate::by_kind::ByKind;
 use crate::facts::{Fact, facts, headline};
-use crate::{SampleRow, costs, figure as figure_of, words};
+use crate::{SampleRow, figure as figure_of, words};
 use text::{clean, section_id};
 
 const STYLE: &str = include_str!("html/page.css");
@@ -64,13 +65,14 @@ pub fn html(results: &Results, samples: &[SampleRow<'_>]) -> String {
 }
 
 fn contents(results: &Results) -> Markup {
+    let units = ByKind::of(results).is_some();
     markup! {
         nav.contents aria-label="Contents" {
             p.brand { "threadgauge" }
             ul {
                 li { a href="#costs" { "What things cost" } }
                 li { a href="#findings" { "What held" } }
-                @if costs::all(results).next().is_some() { li { a href="#units" { "Threads and processes" } } }
+                @if units { li { a href="#units" { "Threads and processes" } } }
                 @for e in &results.experiments { li { a href=(format!("#{}", section_id(&e.id))) { (clean(&e.id)) } } }
                 li { a href="#machine" { "This machine" } }
                 li { a href="#run" { "About this run" } }

@@ -5,6 +5,7 @@
 //! statistic: a figure that is not in the document is not in the report.
 #![forbid(unsafe_code)]
 
+mod by_kind;
 mod cases;
 mod chart;
 mod compare;

@@ -5,10 +5,11 @@
 use std::fmt::Write as _;
 
 use threadgauge_results::units::{self, Scale};
-use threadgauge_results::{Cost, ExperimentResult, Finding, Results};
+use threadgauge_results::{Claim, Cost, ExperimentResult, Finding, Results, Verdict};
 
+use crate::by_kind::{ASPECTS, ByKind, Lacks, Row, TITLE, about_aspects};
 use crate::cases::Cases;
-use crate::costs::{self, ByKind};
+use crate::costs;
 use crate::facts::{facts, headline};
 use crate::trust::trust;
 use crate::words;
@@ -71,20 +72,78 @@ fn costs(out: &mut String, results: &Results) {
         });
         rows(out, &heads, body);
     }
-    let by_kind = ByKind::of(results);
-    if !by_kind.rows.is_empty() {
-        out.push_str("## Threads and processes on this machine\n\n");
-        let heads = std::iter::once("what is paid for").chain(by_kind.kinds.iter().copied());
-        let heads: Vec<String> = heads.map(str::to_owned).collect();
-        let figure = |cost: &Option<&Cost>| {
-            cost.map_or_else(|| "–".to_owned(), |c| units::figure(c.value, c.ci95, &c.unit))
-        };
-        let body = by_kind.rows.iter().map(|(what, of_kinds)| {
-            let what = std::iter::once((*what).to_owned());
-            what.chain(of_kinds.iter().map(figure)).collect()
-        });
-        rows(out, &heads, body);
+    if let Some(units) = ByKind::of(results) {
+        by_kind(out, &units);
     }
+}
+
+fn by_kind(out: &mut String, units: &ByKind<'_>) {
+    let _ = writeln!(out, "## {TITLE}\n");
+    if let Some(command) = units.command() {
+        let _ = writeln!(
+            out,
+            "Not all of it was measured in this run. `{command}` measures the rest.\n"
+        );
+    }
+    let heads = std::iter::once("what is paid for").chain(units.kinds.iter().copied());
+    let heads: Vec<String> = heads.map(str::to_owned).collect();
+    let figure = |cost: &Option<&Cost>| {
+        let figure = cost.map(|c| (units::figure(c.value, c.ci95, &c.unit), c.published.as_deref()));
+        match figure {
+            Some((figure, Some(published))) => format!("{figure}; published: {published}"),
+            Some((figure, None)) => figure,
+            None => "–".to_owned(),
+        }
+    };
+    let row = |row: &Row<'_>| {
+        let what = std::iter::once(row.what.to_owned());
+        what.chain(row.costs.iter().map(figure)).collect()
+    };
+    rows(
+        out,
+        &heads,
+        units.parts.iter().flat_map(|part| &part.rows).map(row),
+    );
+    for part in &units.parts {
+        if let (Some(act), Some(lacks)) = (part.act, part.lacks) {
+            let _ = writeln!(out, "- {}: {}.", act.words(), cell(&lacks.says()));
+        }
+    }
+    let _ = writeln!(out, "\n### {ASPECTS}\n");
+    let _ = writeln!(out, "{}\n", about_aspects());
+    let heads = ["aspect", "processes", "threads", "in favour of", "here"].map(str::to_owned);
+    let body = units.aspects.iter().map(|of| {
+        let said = of.claims.iter().map(|(claim, told)| answer(claim, *told));
+        let open = (!of.aspect.open.is_empty()).then(|| of.aspect.open.clone());
+        let here: Vec<String> = said.chain(open).collect();
+        let [aspect, process, thread, favours] = [
+            &of.aspect.aspect,
+            &of.aspect.process,
+            &of.aspect.thread,
+            &of.aspect.favours,
+        ]
+        .map(Clone::clone);
+        vec![aspect, process, thread, favours, here.join(" ")]
+    });
+    rows(out, &heads, body);
+}
+
+/// A claim and what this run says of it, in a sentence.
+fn answer(claim: &Claim, told: Result<&Finding, Lacks<'_>>) -> String {
+    let verdict = told.ok().and_then(|finding| finding.verdict);
+    let (sign, said) = match (told, verdict) {
+        (Ok(finding), Some(verdict)) => {
+            let here = words::measured(finding).map(|figure| format!(", here {figure}"));
+            let here = here.or_else(|| Some(format!(": {}", finding.reason.as_deref()?)));
+            (
+                words::sign(verdict),
+                format!("{}{}", words::word(verdict), here.unwrap_or_default()),
+            )
+        }
+        (Ok(_), None) => return claim.claim.clone(),
+        (Err(lacks), _) => (words::sign(Verdict::NotMeasured), lacks.says()),
+    };
+    format!("{sign} {} ({said}).", claim.claim.trim_end_matches('.'))
 }
 
 fn findings(out: &mut String, results: &Results) {

@@ -1,6 +1,6 @@
-//! The workbook: findings, the machine, and a sheet an experiment, with real numbers and native charts.
+//! The workbook: findings, costs, the machine, and a sheet an experiment, with real numbers and native charts.
 //!
-//! Owns which sheets there are and their first two; [`sheet`] is an experiment's, [`cells`] writes into any. Numbers
+//! Owns which sheets there are and their first three; [`sheet`] is an experiment's, [`cells`] writes into any. Numbers
 //! are in the stored units and in full, because a spreadsheet calculates with them.
 
 mod cells;
@@ -18,7 +18,8 @@ use cells::{clip, head, number, text};
 
 /// The most characters a name of a sheet may have.
 const NAME: usize = 31;
-/// Writes the workbook: findings, machine, and one sheet an experiment with native charts.
+
+/// Writes the workbook: findings, costs, machine, and one sheet an experiment with native charts.
 ///
 /// Writes `path` directly; [`write_all`](crate::write_all) is the careful way.
 ///
@@ -41,6 +42,10 @@ pub fn xlsx_buffer(results: &Results) -> Result<Vec<u8>, ReportError> {
     let mut taken = HashSet::new();
     findings(
         workbook.add_worksheet().set_name(name("Findings", &mut taken))?,
+        results,
+    )?;
+    costs(
+        workbook.add_worksheet().set_name(name("Costs", &mut taken))?,
         results,
     )?;
     machine(
@@ -68,10 +73,7 @@ fn findings(sheet: &mut Worksheet, results: &Results) -> Result<(), XlsxError> {
         ("claim", 40.0),
         ("why", 60.0),
     ];
-    head(sheet, 0, &heads.map(|(text, _)| text.to_owned()))?;
-    for (column, (_, width)) in (0..).zip(heads) {
-        sheet.set_column_width(column, width)?;
-    }
+    columns(sheet, &heads)?;
     let wrap = Format::new().set_text_wrap().set_align(FormatAlign::Top);
     let mut row = 1;
     for e in &results.experiments {
@@ -95,6 +97,51 @@ fn findings(sheet: &mut Worksheet, results: &Results) -> Result<(), XlsxError> {
         row += 1;
         text(sheet, row, 0, "warning")?;
         text(sheet, row, 2, warning)?;
+    }
+    Ok(())
+}
+
+/// Every cost of the run: those of the list *what things cost here* have a name.
+fn costs(sheet: &mut Worksheet, results: &Results) -> Result<(), XlsxError> {
+    let heads = [
+        ("what is paid for", 44.0),
+        ("kind", 24.0),
+        ("here", 14.0),
+        ("low", 14.0),
+        ("high", 14.0),
+        ("unit", 9.0),
+        ("how", 52.0),
+        ("published", 44.0),
+        ("in the list as", 44.0),
+        ("experiment", 18.0),
+    ];
+    columns(sheet, &heads)?;
+    let mut row = 0;
+    for e in &results.experiments {
+        for cost in &e.costs {
+            row += 1;
+            text(sheet, row, 0, &cost.what)?;
+            text(sheet, row, 1, &cost.kind)?;
+            number(sheet, row, 2, Some(cost.value))?;
+            number(sheet, row, 3, cost.ci95.map(|c| c[0]))?;
+            number(sheet, row, 4, cost.ci95.map(|c| c[1]))?;
+            text(sheet, row, 5, &cost.unit)?;
+            text(sheet, row, 6, &cost.how)?;
+            text(sheet, row, 7, cost.published.as_deref().unwrap_or_default())?;
+            text(sheet, row, 8, cost.name.as_deref().unwrap_or_default())?;
+            text(sheet, row, 9, &e.id)?;
+        }
+    }
+    sheet.autofilter(0, 0, row.max(1), 9)?;
+    Ok(())
+}
+
+/// The heads of a sheet's columns and their widths.
+fn columns(sheet: &mut Worksheet, heads: &[(&str, f64)]) -> Result<(), XlsxError> {
+    let texts: Vec<String> = heads.iter().map(|(text, _)| (*text).to_owned()).collect();
+    head(sheet, 0, &texts)?;
+    for (column, (_, width)) in (0..).zip(heads) {
+        sheet.set_column_width(column, *width)?;
     }
     Ok(())
 }

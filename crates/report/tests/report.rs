@@ -302,6 +302,94 @@ fn warnings_come_first_then_costs_and_findings_and_then_experiments() {
     assert!(place("e-create") < place("e-oversubscription"));
 }
 
+/// The section of threads and processes.
+fn units(page: &str) -> &str {
+    let (_, from) = page.split_once("<section id=\"units\"").unwrap();
+    from.split_once("</section>").unwrap().0
+}
+
+#[test]
+fn what_a_run_did_not_measure_of_threads_and_processes_is_said_with_the_command_that_does() {
+    let page = page();
+    let units = units(&page);
+    assert!(
+        units.contains(
+            "<code>threadgauge run ring wake handover footprint limits crash</code> measures the rest"
+        ),
+        "{units}"
+    );
+    for (act, experiment) in [("wake", "wake"), ("hand over", "handover"), ("lose", "crash")] {
+        let row = format!(
+            "<th scope=\"row\">{act}</th><td class=\"soft\" colspan=\"2\">not measured in this run; \
+             <code>threadgauge run {experiment}</code>"
+        );
+        assert!(units.contains(&row), "{row}\n{units}");
+    }
+    let mut complete = results();
+    complete.experiments.retain(|e| e.id == "print");
+    assert!(
+        !html(&complete, &[]).contains("id=\"units\""),
+        "a run of other things has no such section"
+    );
+}
+
+#[test]
+fn a_cost_that_compares_kinds_is_seen_at_once_and_leads_to_its_experiment() {
+    let page = page();
+    let (seen, folded) = units(&page).split_once("<details><summary>2 more").unwrap();
+    for what in ["make and end", "make and end, 64 alive"] {
+        assert!(
+            seen.contains(&format!("<a href=\"#e-create\">{what}</a>")),
+            "{seen}"
+        );
+    }
+    // Of an act that nothing compares, its first.
+    assert!(
+        seen.contains("<a href=\"#e-oversubscription\">switch, 64 yielding</a>"),
+        "{seen}"
+    );
+    assert!(
+        seen.contains("thread elsewhere, make and end: 6.60<"),
+        "the chart has it too: {seen}"
+    );
+    assert!(
+        seen.contains("published: 6.6 µs (source 003, Linux 2.6.9 of 2004)"),
+        "{seen}"
+    );
+    for what in ["make and end, a new program", "gain of a second CPU"] {
+        assert!(
+            folded.contains(&format!(">{what}</a>")) && !seen.contains(&format!(">{what}</a>")),
+            "{what}"
+        );
+    }
+}
+
+#[test]
+fn the_six_aspects_are_answered_by_findings_that_are_a_link_away() {
+    let page = page();
+    let units = units(&page);
+    for aspect in threadgauge_results::published::aspects() {
+        assert!(
+            units.contains(&format!("<h4>{}</h4>", aspect.aspect)),
+            "{}",
+            aspect.aspect
+        );
+        assert!(units.contains(&aspect.open), "{}", aspect.open);
+    }
+    let decided = "<a href=\"#claim-process-create-destroy-over-10x-thread\">";
+    let (_, answer) = units.split_once(decided).expect(decided);
+    let (answer, _) = answer.split_once("</li>").unwrap();
+    for part in [
+        "does not hold: here <b>8.25 [8.01, 8.44]</b>",
+        "the rule: at least 10",
+        "source 003, Linux 2.6.9 of 2004",
+    ] {
+        assert!(answer.contains(part), "{part}: {answer}");
+    }
+    let planned = "each runs on its own CPU.</span><span class=\"ours\">not measured: no experiment of this version does";
+    assert!(units.contains(planned), "{units}");
+}
+
 #[test]
 fn what_is_not_known_is_said_with_its_reason() {
     assert!(page().contains("not known: no cpufreq in /sys: a virtual machine"));
@@ -380,10 +468,36 @@ fn the_workbook_is_a_zip_file_with_charts() {
     assert!(bytes.starts_with(b"PK"));
     let holds = |name: &[u8]| bytes.windows(name.len()).any(|w| w == name);
     assert!(
-        holds(b"xl/worksheets/sheet5.xml"),
-        "findings, machine and three experiments"
+        holds(b"xl/worksheets/sheet6.xml"),
+        "findings, costs, machine and three experiments"
     );
     assert!(holds(b"xl/charts/chart3.xml"), "one for each figure with data");
+}
+
+#[test]
+fn the_workbook_has_every_cost_in_full() {
+    let results = results();
+    let bytes = std::io::Cursor::new(xlsx_buffer(&results).unwrap());
+    let mut workbook = zip::ZipArchive::new(bytes).unwrap();
+    let mut part = |name: &str| std::io::read_to_string(workbook.by_name(name).unwrap()).unwrap();
+    assert!(part("xl/workbook.xml").contains("<sheet name=\"Costs\" sheetId=\"2\""));
+    let (sheet, texts) = (part("xl/worksheets/sheet2.xml"), part("xl/sharedStrings.xml"));
+    for cost in results.experiments.iter().flat_map(|e| &e.costs) {
+        for number in [
+            Some(cost.value),
+            cost.ci95.map(|ci| ci[0]),
+            cost.ci95.map(|ci| ci[1]),
+        ] {
+            let cell = format!("<v>{}</v>", number.unwrap());
+            assert!(sheet.contains(&cell), "{}: {cell}", cost.what);
+        }
+        for text in [Some(&cost.what), cost.published.as_ref(), cost.name.as_ref()]
+            .into_iter()
+            .flatten()
+        {
+            assert!(texts.contains(&format!("<t>{text}</t>")), "{text}: {texts}");
+        }
+    }
 }
 
 #[test]

@@ -121,6 +121,30 @@ impl Range {
             max: f64::INFINITY,
         }
     }
+
+    /// Up to `max`.
+    #[must_use]
+    pub const fn at_most(max: f64) -> Self {
+        Self {
+            min: f64::NEG_INFINITY,
+            max,
+        }
+    }
+
+    /// This range, of a figure in `unit`.
+    #[must_use]
+    pub const fn of(self, unit: &'static str) -> Rule {
+        Rule { range: self, unit }
+    }
+}
+
+/// A range, and the unit of the figure that is to lie in it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rule {
+    /// Where the figure is to lie.
+    pub range: Range,
+    /// Of the figure and the range, e.g. `ratio`.
+    pub unit: &'static str,
 }
 
 /// The values of a statistic, one a round, and what they are.
@@ -249,7 +273,7 @@ pub struct Condition {
     /// In words.
     pub says: String,
     /// Where it holds.
-    pub range: Range,
+    pub rule: Rule,
     /// What decides it.
     pub evidence: Evidence,
 }

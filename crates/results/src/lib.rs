@@ -4,6 +4,7 @@
 //! Data comes in as samples and goes out as a [`Results`] document. Nothing here measures or draws.
 #![forbid(unsafe_code)]
 
+mod acts;
 mod claims;
 mod compare;
 mod disturbed;
@@ -16,7 +17,8 @@ mod store;
 pub mod units;
 mod verdict;
 
-pub use claims::{Claim, Condition, Curve, Evidence, Quote, Range, Rounds, claim, claims, claims_of};
+pub use acts::Act;
+pub use claims::{Claim, Condition, Curve, Evidence, Quote, Range, Rounds, Rule, claim, claims, claims_of};
 pub use compare::{
     ALPHA, Compared, RunData, compare, false_alarms, machine_differences, null_control, paired,
 };

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use threadgauge_stats::Summary;
 
-use crate::{Disturbed, Params};
+use crate::{Act, Disturbed, Params};
 
 /// The version of this contract.
 pub const SCHEMA: u32 = 1;
@@ -26,6 +26,10 @@ pub struct Results {
     pub warnings: Vec<String>,
     /// The experiments in catalogue order.
     pub experiments: Vec<ExperimentResult>,
+    /// The ids of all experiments that this version has, run or not. It is no part of the stored document, which says
+    /// what was run and does not change when an experiment is added.
+    #[serde(skip)]
+    pub catalogue: Vec<String>,
 }
 
 /// How a run was started.
@@ -103,7 +107,8 @@ pub struct ExperimentResult {
 /// on this machine*, or of both.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
-    /// What is paid for, e.g. `make and end`: costs of the same thing share a row of the table.
+    /// What is paid for, e.g. `make and end`: costs of the same thing share a row of the table. Its first words say
+    /// which [`Act`] it belongs to.
     pub what: String,
     /// The kind of unit that it is paid for, a column of the table: `thread`, `process`, ….
     pub kind: String,
@@ -119,6 +124,9 @@ pub struct Cost {
     pub unit: String,
     /// What a source published, with its machine and date, in words: another machine's figure, shown and not compared.
     pub published: Option<String>,
+    /// The same as a figure in `unit`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub published_value: Option<f64>,
 }
 
 impl Cost {
@@ -140,7 +148,14 @@ impl Cost {
             ci95,
             unit: unit.to_owned(),
             published: None,
+            published_value: None,
         }
+    }
+
+    /// What is done with the unit that this is the cost of.
+    #[must_use]
+    pub fn act(&self) -> Option<Act> {
+        Act::of(&self.what)
     }
 
     /// The same, in the list under this name.
@@ -152,11 +167,12 @@ impl Cost {
         }
     }
 
-    /// The same, with what a source published, its machine and date.
+    /// The same, with what a source published: the figure in the same unit, and in words with its machine and date.
     #[must_use]
-    pub fn published(self, published: impl Into<String>) -> Self {
+    pub fn published(self, value: f64, says: impl Into<String>) -> Self {
         Self {
-            published: Some(published.into()),
+            published: Some(says.into()),
+            published_value: Some(value),
             ..self
         }
     }

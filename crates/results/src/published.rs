@@ -99,15 +99,69 @@ impl PublishedMean {
     }
 }
 
+/// A row of source 003's table of processes against threads, in our words, and the claims that answer it.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Aspect {
+    /// The source whose row it is.
+    pub source: String,
+    /// What is compared.
+    pub aspect: String,
+    /// What the source says of processes.
+    pub process: String,
+    /// What it says of threads.
+    pub thread: String,
+    /// `process`, `thread` or `neither`.
+    pub favours: String,
+    claims: String,
+    /// What of it no run on one machine can answer, in a sentence; empty where there is nothing.
+    pub open: String,
+}
+
+impl Aspect {
+    /// The ids of the claims that answer it, of this and of other sources.
+    pub fn claims(&self) -> impl Iterator<Item = &str> {
+        self.claims.split_whitespace()
+    }
+}
+
+/// What to know before quoting [`aspects`].
+pub const ABOUT_ASPECTS: &str = "The source marks its table as one to verify. It states a score of 3.5 for threads and 2.5 \
+    for processes; its rows add up to the reverse.";
+
+/// A source, and on what it measured.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+struct Source {
+    source: String,
+    setting: String,
+}
+
+/// A source with the system that it measured on and the date of that: `source 003, Linux 2.6.9 of 2004`. Of several,
+/// joined by `+`, all of them.
+///
+/// ```
+/// use threadgauge_results::published::dated;
+///
+/// assert_eq!(dated("003"), "source 003, Linux 2.6.9 of 2004");
+/// ```
+#[must_use]
+pub fn dated(source: &str) -> String {
+    let one = |id: &str| {
+        let known = sources().iter().find(|known| known.source == id);
+        let setting = known.map_or_else(String::new, |known| format!(", {}", known.setting));
+        format!("source {id}{setting}")
+    };
+    source.split('+').map(one).collect::<Vec<_>>().join("; ")
+}
+
 macro_rules! shipped {
-    ($(#[$doc:meta])* $name:ident: $row:ty = $file:literal) => {
+    ($(#[$doc:meta])* $visibility:vis $name:ident: $row:ty = $file:literal) => {
         $(#[$doc])*
         ///
         /// # Panics
         ///
         /// Never in a released binary: a test reads the shipped file.
         #[must_use]
-        pub fn $name() -> &'static [$row] {
+        $visibility fn $name() -> &'static [$row] {
             static ROWS: OnceLock<Vec<$row>> = OnceLock::new();
             ROWS.get_or_init(|| rows(include_bytes!(concat!("../published/", $file))))
         }
@@ -116,19 +170,28 @@ macro_rules! shipped {
 
 shipped! {
     /// Source 001's two tables.
-    context_switches: ContextSwitch = "rsdn_context_switch.csv"
+    pub context_switches: ContextSwitch = "rsdn_context_switch.csv"
 }
 shipped! {
     /// Every run of source 003's print experiments.
-    print_runs: PrintRun = "fork_vs_thread_print.csv"
+    pub print_runs: PrintRun = "fork_vs_thread_print.csv"
 }
 shipped! {
     /// Every run of source 003's creation of 100,000 units.
-    create_runs: CreateRun = "create_destroy_100k.csv"
+    pub create_runs: CreateRun = "create_destroy_100k.csv"
 }
 shipped! {
     /// The means source 003 prints, checked against its runs.
-    means: PublishedMean = "published_means.csv"
+    pub means: PublishedMean = "published_means.csv"
+}
+
+shipped! {
+    /// Source 003's table of processes against threads.
+    pub aspects: Aspect = "comparison_matrix.csv"
+}
+shipped! {
+    /// On what each source measured.
+    sources: Source = "sources.csv"
 }
 
 fn rows<T: DeserializeOwned>(file: &[u8]) -> Vec<T> {
@@ -152,5 +215,34 @@ mod tests {
             .find(|c| c.threads == 2 && c.cpus == 2 && c.os.contains("NT 4"))
             .unwrap();
         assert_eq!(base.elapsed_ms, 5453.0);
+    }
+
+    #[test]
+    fn each_aspect_is_answered_by_claims_or_says_that_none_can() {
+        assert_eq!(aspects().len(), 6);
+        for aspect in aspects() {
+            let unknown: Vec<_> = aspect.claims().filter(|id| crate::claim(id).is_none()).collect();
+            assert!(unknown.is_empty(), "{}: {unknown:?}", aspect.aspect);
+            assert!(
+                aspect.claims().next().is_some() || !aspect.open.is_empty(),
+                "{}",
+                aspect.aspect
+            );
+        }
+        // As the source's rows add up, half a point each where it favours neither.
+        let favours = |kind: &str| aspects().iter().filter(|aspect| aspect.favours == kind).count();
+        assert_eq!(["process", "thread", "neither"].map(favours), [3, 2, 1]);
+    }
+
+    #[test]
+    fn every_source_of_a_claim_has_its_setting() {
+        for claim in crate::claims() {
+            let dated = dated(&claim.source);
+            assert!(
+                dated.split("; ").all(|one| one.contains(", ")),
+                "{}: {dated}",
+                claim.id
+            );
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use threadgauge_stats::{Estimate, StatsError, holm, jointly_beyond};
 
 use crate::units::{Scale, figure};
-use crate::{Claim, Condition, Evidence, Finding, Quote, Range, Rounds, Verdict};
+use crate::{Claim, Condition, Evidence, Finding, Quote, Range, Rounds, Rule, Verdict};
 
 /// What a finding from disturbed rounds says besides.
 const DISTURBED: &str = " Disturbed: too few rounds were free of other load, so all count.";
@@ -409,33 +409,31 @@ fn rounds_for(cells: usize, alpha: f64) -> u32 {
 /// The main rule's verdict, unless a condition overturns or weakens it.
 fn of_conditions(main: Judgement, also: &[Condition], error: Error) -> Judgement {
     also.iter().fold(main, |so_far, condition| {
-        let besides = judge(&condition.evidence, "ratio", condition.range, error);
-        let figure = besides
+        let Rule { range, unit } = condition.rule;
+        let besides = judge(&condition.evidence, unit, range, error);
+        let shown = besides
             .measured
-            .map_or_else(String::new, |m| format!(" ({})", figure(m, None, "ratio")));
-        let reason = match besides.verdict {
-            Verdict::Holds => return so_far,
-            Verdict::DoesNotHold => format!("it is not so that {}{figure}", condition.says),
-            Verdict::NotMeasured => {
-                let lack = besides.reason.unwrap_or_default();
-                format!("open whether {}: {lack}", condition.says)
-            }
-            Verdict::Inconclusive | Verdict::NotTestable => {
-                format!("open whether {}{figure}", condition.says)
-            }
-        };
+            .map_or_else(String::new, |m| format!(" ({})", figure(m, besides.ci95, unit)));
+        let why = besides.reason.filter(|why| so_far.reason.as_ref() != Some(why));
+        let why = why.map_or_else(String::new, |why| format!(": {why}"));
+        let open = format!("open whether {}{shown}{why}", condition.says);
         match (so_far.verdict, besides.verdict) {
-            (Verdict::DoesNotHold | Verdict::NotMeasured | Verdict::NotTestable, _) => so_far,
+            (_, Verdict::Holds) | (Verdict::DoesNotHold | Verdict::NotMeasured | Verdict::NotTestable, _) => {
+                so_far
+            }
             // What the claim itself lacks is the first thing to know.
-            (Verdict::Inconclusive, _) if so_far.measured.is_none() => so_far,
+            (Verdict::Inconclusive, Verdict::DoesNotHold) if so_far.measured.is_none() => so_far,
             (_, Verdict::DoesNotHold) => Judgement {
                 verdict: Verdict::DoesNotHold,
-                reason: Some(reason),
+                reason: Some(format!("it is not so that {}{shown}", condition.says)),
                 ..so_far
             },
             _ => Judgement {
                 verdict: Verdict::Inconclusive,
-                reason: Some(reason),
+                reason: Some(match &so_far.reason {
+                    Some(reason) => format!("{reason}; {open}"),
+                    None => open,
+                }),
                 ..so_far
             },
         }
@@ -651,10 +649,7 @@ mod tests {
             main: Box::new(Evidence::Rounds(around(0.3, 7))),
             also: vec![Condition {
                 says: "the step is the largest".to_owned(),
-                range: Range {
-                    min: 1.0,
-                    max: f64::INFINITY,
-                },
+                rule: Range::at_least(1.0).of("ratio"),
                 evidence: Evidence::Rounds(around(condition, 7)),
             }],
         };
@@ -675,7 +670,7 @@ mod tests {
         let with = |main, also| {
             let also = vec![Condition {
                 says: "the step is the largest".to_owned(),
-                range: Range::at_least(1.0),
+                rule: Range::at_least(1.0).of("ratio"),
                 evidence: Evidence::Rounds(also),
             }];
             let main = Box::new(Evidence::Rounds(main));
@@ -738,7 +733,7 @@ mod tests {
             main: Box::new(main),
             also: vec![Condition {
                 says: "the step is the largest".to_owned(),
-                range: Range::at_least(1.0),
+                rule: Range::at_least(1.0).of("ratio"),
                 evidence: besides,
             }],
         };
@@ -751,6 +746,52 @@ mod tests {
         assert_eq!(
             judged(with(lack().into(), rounds())).verdict,
             Verdict::NotMeasured
+        );
+    }
+    #[test]
+    fn a_conditions_figure_is_in_its_unit_with_why_it_is_open() {
+        let with = |value: f64, n: usize| {
+            let evidence = Evidence::With {
+                main: Box::new(Evidence::Rounds(around(0.3, 7))),
+                also: vec![Condition {
+                    says: "both kinds of work break even".to_owned(),
+                    rule: Range { min: 8.0, max: 11.0 }.of("computations"),
+                    evidence: Evidence::Rounds(around(value, n)),
+                }],
+            };
+            judge(&evidence, "ratio", AT_MOST_60_PERCENT, ALPHA)
+                .reason
+                .unwrap()
+        };
+        assert_eq!(
+            with(14.0, 7),
+            "it is not so that both kinds of work break even (14.0 [14.0, 14.1] computations)"
+        );
+        assert_eq!(
+            with(9.0, 3),
+            "open whether both kinds of work break even (9.01 computations): 6 rounds are needed for an interval, and \
+             there are 3"
+        );
+    }
+
+    #[test]
+    fn a_claim_and_its_condition_that_are_both_open_both_say_why() {
+        let evidence = Evidence::With {
+            main: Box::new(Evidence::Rounds(around(0.599, 7))),
+            also: vec![Condition {
+                says: "the step is the largest".to_owned(),
+                rule: Range::at_least(1.0).of("ratio"),
+                evidence: Lack::new(Need::Figures, "no round of it was measured").into(),
+            }],
+        };
+        let judged = judge(&evidence, "ratio", AT_MOST_60_PERCENT, ALPHA);
+        assert_eq!(judged.verdict, Verdict::Inconclusive);
+        assert_eq!(
+            judged.reason.as_deref(),
+            Some(
+                "the interval lies across the edge of the rule; more rounds would narrow it; open whether the step is the \
+                 largest: no round of it was measured"
+            )
         );
     }
 }

@@ -54,12 +54,6 @@ pub enum StatsError {
         /// The rate that was asked for.
         alpha: f64,
     },
-    /// A share of values outside [0, 1].
-    #[error("the share is {q}, but a percentile's lies between 0 and 1: 0.99 asks for the 99th")]
-    BadShare {
-        /// The share that was asked for.
-        q: f64,
-    },
     /// A line needs at least two different `x`.
     #[error("every x is {x}: a slope needs two different ones")]
     NoSpread {

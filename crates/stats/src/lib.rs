@@ -78,4 +78,4 @@ pub use pocock::pocock_alpha;
 pub use ranking::{Ranked, holm, rank};
 pub use signed_rank::{hodges_lehmann, paired_ratio, signed_rank_p};
 pub use stopping::StoppingRule;
-pub use summary::{Summary, geometric_mean, largest, median, nearest_rank, smallest, summarise};
+pub use summary::{Summary, geometric_mean, largest, median, smallest, summarise};

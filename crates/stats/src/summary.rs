@@ -90,31 +90,6 @@ pub fn median(values: &[f64]) -> Result<f64, StatsError> {
     Ok(middle(&sorted(values)))
 }
 
-/// The smallest value that at least a share `q` of the values does not exceed, in the values' unit: a percentile
-/// without interpolation. Quote it only with at least 10 / (1 − q) values.
-///
-/// # Errors
-///
-/// No values, or one that is not finite; a `q` outside 0 to 1.
-///
-/// ```
-/// use threadgauge_stats::nearest_rank;
-///
-/// let values: Vec<f64> = (1..=1_000).map(f64::from).collect();
-/// assert_eq!(nearest_rank(&values, 0.99)?, 990.0);
-/// assert_eq!(nearest_rank(&values, 0.0)?, 1.0);
-/// assert!(nearest_rank(&values, 99.0).is_err());
-/// # Ok::<(), threadgauge_stats::StatsError>(())
-/// ```
-pub fn nearest_rank(values: &[f64], q: f64) -> Result<f64, StatsError> {
-    finite(values)?;
-    if !(0.0..=1.0).contains(&q) {
-        return Err(StatsError::BadShare { q });
-    }
-    let rank = (q * values.len() as f64).ceil().max(1.0) as usize;
-    Ok(sorted(values)[rank - 1])
-}
-
 /// The geometric mean, in the values' unit: the one mean that does not depend on which machine the
 /// ratios were normalised to.
 ///

@@ -18,7 +18,7 @@ use threadgauge_lab::schedule::Chosen;
 use threadgauge_lab::site::{Profile, Site};
 use threadgauge_machine::CpuList;
 use threadgauge_report::{Style, terminal, terminal_screen, terminal_summary};
-use threadgauge_results::{Results, STORE_FILE, Store};
+use threadgauge_results::{Act, Results, STORE_FILE, Store};
 
 /// Set by `cargo xtask golden`.
 const UPDATE: &str = "UPDATE_GOLDEN";
@@ -57,6 +57,24 @@ fn every_experiment_is_in_a_stored_run() {
         "in no stored run: {missing:?}; not in the catalogue: {gone:?}. Store a run of a new experiment in a folder of its \
          own in runs/golden, only its {STORE_FILE}, and let `cargo xtask golden` write the rest"
     );
+}
+
+#[test]
+fn what_is_done_with_a_unit_has_a_cost_of_its_experiment_in_a_stored_run() {
+    let results =
+        |dir: PathBuf| -> Results { serde_json::from_str(&read(&dir.join("results.json"))).unwrap() };
+    let experiments = stores().into_iter().flat_map(|dir| results(dir).experiments);
+    let found: Vec<(Act, String)> = experiments
+        .flat_map(|e| e.costs.into_iter().map(move |cost| (cost, e.id.clone())))
+        .filter_map(|(cost, id)| Some((cost.act()?, id)))
+        .collect();
+    for act in Act::ALL {
+        let wanted = (act, act.experiment().to_owned());
+        assert!(
+            found.contains(&wanted),
+            "no stored run has a cost of {wanted:?}: {found:?}"
+        );
+    }
 }
 
 #[test]

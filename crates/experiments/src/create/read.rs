@@ -1,7 +1,7 @@
 //! Reads the answer off the samples: the sentence, claims, facts, what is compared and ranked, charts and the table.
 
 use threadgauge_lab::prelude::*;
-use threadgauge_results::published::create_runs;
+use threadgauge_results::published::{create_runs, dated};
 use threadgauge_results::{Figure, Table, units};
 use threadgauge_stats::summarise;
 
@@ -456,19 +456,16 @@ fn costs(view: &View<'_>) -> Vec<Cost> {
         view.cost((what, kind), how, &time(case), "ns")
     };
     let [process_s, thread_s, _] = runs_003().map(|runs| mean(&runs));
-    let published = |runs_s: f64| {
-        format!(
-            "{} (source 003, Linux 2.6.9 of 2004)",
-            ns(runs_s / COUNT_003 as f64 * 1e9)
-        )
-    };
     let listed = |name: &str, cost: Option<Cost>| Some(cost?.named(name));
-    let dated = |runs_s: f64, cost: Option<Cost>| Some(cost?.published(published(runs_s)));
+    let beside = |runs_s: f64, cost: Option<Cost>| {
+        let each = runs_s / COUNT_003 as f64 * 1e9;
+        Some(cost?.published(each, format!("{} ({})", ns(each), dated("003"))))
+    };
     let (large, waits) = (FORK.parent((PARENT_MIB[1], false)), "to a thread that waits");
-    let thread = dated(thread_s, of(ENDS, "pthread, joined", THREAD));
-    let process = dated(process_s, of(ENDS, "fork, waited for", FORK));
+    let thread = beside(thread_s, of(ENDS, "pthread, joined", THREAD));
+    let process = beside(process_s, of(ENDS, "fork, waited for", FORK));
     // It costs what a process does, and the list has ten places.
-    let program = of("start a program", "posix_spawn", base(PosixSpawn));
+    let program = of("make and end, a new program", "posix_spawn", base(PosixSpawn));
     let from_large = of("make and end, parent of 1 GiB", "fork, waited for", large);
     let mut costs = vec![
         listed("make and end a thread", thread),

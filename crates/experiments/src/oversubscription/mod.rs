@@ -6,7 +6,7 @@
 //! share. The source's lines are the same functions, applied to its run times.
 
 use threadgauge_lab::prelude::*;
-use threadgauge_results::published::{ContextSwitch, context_switches};
+use threadgauge_results::published::{ContextSwitch, context_switches, dated};
 use threadgauge_results::units::published;
 use threadgauge_results::{Figure, Lack, Need, Table};
 
@@ -95,8 +95,8 @@ const AVERAGED: &str = "mean of ";
 fn plan(site: &Site) -> Plan {
     let some =
         |quick: &'static [u64], standard: &'static [u64]| site.profile.pick(quick, standard, &COUNTS[..]);
-    // In quick the time goes to the cells of claims: a thousand processes, and controls of more threads on two CPUs, took
-    // a third of it.
+    // In quick the time goes to the cells of claims: a thousand processes, and controls of more threads on two CPUs,
+    // took a third of it.
     let controls_on_two = some(&COUNTS[..11], &COUNTS[..]);
     let processes = some(&[1, 64], &[1, 2, 4, 16, 64, 256, 1024]);
     let sleeping = some(&[64, 1024], &[1, 2, 16, 64, 256, 1024, 4096]);
@@ -273,7 +273,7 @@ fn claims(view: &View<'_>) -> Vec<Claim> {
     let lead = |n: u64| (format!("over {n} to {}", 4 * n), jump().less(rise(n, 4 * n)));
     let jump = Test::from(jump()).also(
         "the rise from 32 to 128 is the largest of the four equal steps to 8,192",
-        Range::at_least(0.0),
+        Range::at_least(0.0).of("overhead"),
         each(Quote::Smallest, [128, 512, 2048].map(lead)),
     );
     let doubling = |&n: &u64| (format!("from {n} to {}", 2 * n), rise(n, 2 * n));
@@ -368,10 +368,10 @@ fn costs(view: &View<'_>) -> Vec<Cost> {
     let dear = ("number from which work takes 10 % longer", "thread");
     let dear = view.cost(dear, "on one CPU", &first_dear(0.1), "threads");
     let dear = dear.filter(|cost| cost.value <= COUNTS[13] as f64);
-    let published = "85 % (source 001, Windows NT 4 and 2000, about 2001)";
+    let published = format!("85 % ({})", dated("001"));
     let listed = [
         switch(ONE, 64).map(|cost| cost.named("switch to another thread")),
-        gain.map(|cost| cost.named("gain of a second CPU").published(published)),
+        gain.map(|cost| cost.named("gain of a second CPU").published(0.85, published)),
         dear.map(|cost| cost.named("computing threads until work takes 10 % longer")),
     ];
     let processes = yielding_processes(1);

@@ -200,7 +200,7 @@ fn claims(view: &View<'_>) -> Vec<Claim> {
             "io-threads-do-not-slow-others",
             Test::from(sleepers().less_one()).also(
                 "computing neighbours slow it down more",
-                Range::at_least(1.0),
+                Range::at_least(1.0).of("ratio"),
                 over(What::Neighbours, [How::Computing, How::Sleeping]),
             ),
         ),
@@ -210,7 +210,7 @@ fn claims(view: &View<'_>) -> Vec<Claim> {
             // The scheduler preempts any thread, so some switches must be voluntary.
             Test::from(reading(SWITCHES)).also(
                 "the thread itself gave up the CPU",
-                Range::at_least(1.0),
+                Range::at_least(1.0).of("switches"),
                 reading(VOLUNTARY),
             ),
         ),

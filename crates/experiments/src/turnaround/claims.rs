@@ -371,7 +371,7 @@ fn converges(view: &View<'_>) -> Test {
     let means = [mean_ratio(short, ELAPSED), mean_ratio(long.clone(), ELAPSED)];
     each_pair(view, Quote::Largest, &long, overhead).also(
         format!("the difference is smaller at {LONG_MS} ms than at {SHORT_MS} ms"),
-        Range::at_least(0.0),
+        Range::at_least(0.0).of("difference"),
         Statistic::function(means, |v| (v[0] - 1.0).abs() - (v[1] - 1.0).abs()),
     )
 }
@@ -384,10 +384,7 @@ fn long_gain(view: &View<'_>) -> Test {
     let gains = pairs(view, Kind::Cpu, LONG_MS);
     Test::from(saved_turnaround(cpu(MOST, LONG_MS))).also(
         "no number of computations gains more than 60 %",
-        Range {
-            min: f64::NEG_INFINITY,
-            max: 0.6,
-        },
+        Range::at_most(0.6).of("gain"),
         each_pair(view, Quote::Largest, &gains, saved_turnaround),
     )
 }
@@ -409,7 +406,7 @@ fn ascending(view: &View<'_>) -> Test {
     let measured = elapsed.into_iter().filter(|ratio| view.measured(ratio));
     each_pair(view, Quote::Largest, &short, gain_ascending).also(
         "one after the other takes no longer in all than at once (2 %)",
-        Range { min: 0.0, max: 1.02 },
+        Range { min: 0.0, max: 1.02 }.of("ratio"),
         Statistic::geometric_mean(measured).inverse(),
     )
 }
@@ -473,7 +470,7 @@ fn io_overhead(view: &View<'_>) -> Test {
     let sum = |pairs: &[Pair]| Statistic::function(pairs.iter().map(beyond_longest), |v| v.iter().sum());
     each(Quote::Largest, long.iter().map(share)).also(
         format!("the cost at {LONG_MS} ms is between half and twice that at {SHORT_MS} ms"),
-        Range { min: 0.5, max: 2.0 },
+        Range { min: 0.5, max: 2.0 }.of("ratio"),
         sum(&long).over(sum(&short)),
     )
 }
@@ -503,7 +500,7 @@ fn break_even(view: &View<'_>) -> Test {
         )
     });
     let says = "CPU-bound computations turn around better concurrently from 8 to 11 of them on";
-    io.also(says, Range { min: 8.0, max: 11.0 }, cpu)
+    io.also(says, Range { min: 8.0, max: 11.0 }.of("computations"), cpu)
 }
 
 fn short_gain(view: &View<'_>) -> Test {
@@ -563,7 +560,7 @@ fn dependencies(view: &View<'_>) -> Test {
     );
     with_extra(view, Extra::Chain, over_plain).also(
         "one after the other takes the same with dependencies (2 %)",
-        Range { min: 0.98, max: 1.02 },
+        Range { min: 0.98, max: 1.02 }.of("ratio"),
         unaffected,
     )
 }

@@ -109,6 +109,11 @@ impl Axis {
         at.clamp(0.0, 1.0)
     }
 
+    /// Whether `value` is within the axis, so that it stands at its place and not at an end.
+    pub fn holds(&self, value: f64) -> bool {
+        (self.low..=self.high).contains(&value)
+    }
+
     /// Ticks with their labels where `length` units have room for them, without where they have not.
     pub fn labels(&self, length: f64) -> Vec<(f64, Option<String>)> {
         let labels: Vec<(f64, String)> = self.ticks.iter().map(|t| (*t, units::tick(*t))).collect();

@@ -1,8 +1,8 @@
-//! Numbers by name: a dot plot, with the names down the side and a lane for each series.
+//! Numbers by name: a dot plot, with the names down the side and a lane for each series that has one.
 
 use std::collections::BTreeMap;
 
-use threadgauge_results::Figure;
+use threadgauge_results::{Figure, Point};
 
 use super::axis::{Axis, category, width};
 use super::lines::said;
@@ -17,19 +17,16 @@ const TOP: f64 = 8.0;
 const BOTTOM: f64 = 52.0;
 const RIGHT: f64 = 26.0;
 
-/// Draws `front`, a lane each within the band of every category.
+/// Names have at most so many lines; what does not fit the last is cut.
+const MOST_LINES: usize = 3;
+
+/// Draws `front`: a row for every category, with a lane for each line that has a point in it.
 pub(super) fn draw(figure: &Figure, value: &Axis, front: &[&Line<'_>], head: &Head, size: Size) -> String {
     let full = size.width();
-    let longest = if size == Size::Wide { 32 } else { 19 };
-    let names = names(figure);
-    let band = band(front.len());
-    let height = names.len() as f64 * band;
-    let lines = ((band / TEXT) as usize).max(1);
-    let written: BTreeMap<i64, Vec<String>> = names
-        .iter()
-        .map(|(key, name)| (*key, in_lines(name, longest, lines)))
-        .collect();
-    let widths = written.values().flatten().map(|line| width(line));
+    let series: Vec<&[&Point]> = front.iter().map(|line| line.points.as_slice()).collect();
+    let rows = rows(figure, &series, size);
+    let height: f64 = rows.iter().map(Row::height).sum();
+    let widths = rows.iter().flat_map(|row| &row.name).map(|line| width(line));
     let left = widths.fold(60.0, f64::max) + 14.0;
     let span = full - left - RIGHT;
     let at = |v: f64| left + value.place(v) * span;
@@ -48,53 +45,85 @@ pub(super) fn draw(figure: &Figure, value: &Axis, front: &[&Line<'_>], head: &He
         "t",
         &figure.y.label,
     );
-    let rows: BTreeMap<i64, f64> = names
-        .keys()
-        .enumerate()
-        .map(|(i, k)| (*k, TOP + i as f64 * band))
-        .collect();
-    for (key, name) in &names {
-        let top = rows[key];
+    let mut top = TOP;
+    for row in &rows {
         svg.line("a f", (0.0, top), (left + span, top));
-        svg.raw(&format!("<g><title>{}</title>", escape(name)));
-        let first = top + band / 2.0 + 4.5 - (written[key].len() - 1) as f64 * TEXT / 2.0;
-        for (i, line) in written[key].iter().enumerate() {
+        svg.raw(&format!("<g><title>{}</title>", escape(&row.category)));
+        let middle = top + row.height() / 2.0;
+        let first = middle + 4.5 - (row.name.len() - 1) as f64 * TEXT / 2.0;
+        for (i, line) in row.name.iter().enumerate() {
             svg.text(left - 12.0, first + i as f64 * TEXT, "end", "k", line);
         }
         svg.raw("</g>");
-    }
-    svg.line("a", (0.0, TOP + height), (left + span, TOP + height));
-    for (lane, line) in front.iter().enumerate() {
-        svg.raw(&format!("<g class=\"{}\">", line.look.class()));
-        for point in &line.points {
-            let Some(top) = rows.get(&(point.x.round() as i64)) else {
-                continue;
-            };
-            let y = top + PADDING / 2.0 + (lane as f64 + 0.5) * LANE;
-            svg.raw(&format!(
-                "<g><title>{}, {}: {}</title>",
-                escape(&line.series.name),
-                escape(&category(point)),
-                escape(&said(point.y, point.ci95))
-            ));
-            if let Some([low, high]) = point.ci95 {
-                let (from, to) = (n(at(low)), n(at(high)));
-                svg.raw(&format!(
-                    "<path class=\"e\" d=\"M{from} {}v8m0-4H{to}m0-4v8\"/>",
-                    n(y - 4.0)
-                ));
-            }
-            line.look.marker(&mut svg, at(point.y), y);
-            svg.raw("</g>");
+        for (lane, (line, point)) in row.lanes.iter().enumerate() {
+            let y = middle + (lane as f64 - (row.lanes.len() - 1) as f64 / 2.0) * LANE;
+            mark(&mut svg, front[*line], point, y, value, at);
         }
-        svg.raw("</g>");
+        top += row.height();
     }
+    svg.line("a", (0.0, top), (left + span, top));
     svg.close()
 }
 
-/// How tall a picture of so many lines is.
-pub(super) fn height(figure: &Figure, lines: usize) -> f64 {
-    TOP + names(figure).len() as f64 * band(lines) + BOTTOM
+/// A point with its interval.
+fn mark(svg: &mut Svg, line: &Line<'_>, point: &Point, y: f64, value: &Axis, at: impl Fn(f64) -> f64) {
+    svg.raw(&format!(
+        "<g class=\"{}\"><title>{}, {}: {}</title>",
+        line.look.class(),
+        escape(&line.series.name),
+        escape(&category(point)),
+        escape(&said(point.y, point.ci95))
+    ));
+    if let Some([low, high]) = point.ci95 {
+        let (from, to) = (n(at(low)), n(at(high)));
+        svg.raw(&format!(
+            "<path class=\"e\" d=\"M{from} {}{}H{to}{}\"/>",
+            n(y - 4.0),
+            if value.holds(low) { "v8m0-4" } else { "m0 4" },
+            if value.holds(high) { "m0-4v8" } else { "" },
+        ));
+    }
+    line.look.marker(svg, at(point.y), y);
+    svg.raw("</g>");
+}
+
+/// How tall a wide picture of these series is.
+pub(super) fn height(figure: &Figure, series: &[&[&Point]]) -> f64 {
+    let rows = rows(figure, series, Size::Wide);
+    TOP + rows.iter().map(Row::height).sum::<f64>() + BOTTOM
+}
+
+/// A category: its name, and the points that stand beside it.
+struct Row<'a> {
+    category: String,
+    /// As it is written, in lines.
+    name: Vec<String>,
+    /// The place of each series that has a point here, and the point.
+    lanes: Vec<(usize, &'a Point)>,
+}
+
+impl Row<'_> {
+    fn height(&self) -> f64 {
+        let lanes = self.lanes.len() as f64 * LANE;
+        lanes.max(self.name.len() as f64 * TEXT) + PADDING
+    }
+}
+
+fn rows<'a>(figure: &Figure, series: &[&[&'a Point]], size: Size) -> Vec<Row<'a>> {
+    let longest = if size == Size::Wide { 32 } else { 19 };
+    let lanes = |key: i64| {
+        let numbered = series.iter().enumerate();
+        numbered.flat_map(move |(i, points)| {
+            let here = points.iter().filter(move |point| point.x.round() as i64 == key);
+            here.map(move |point| (i, *point))
+        })
+    };
+    let row = |(key, category): (i64, String)| Row {
+        name: in_lines(&category, longest, MOST_LINES),
+        category,
+        lanes: lanes(key).collect(),
+    };
+    names(figure).into_iter().map(row).collect()
 }
 
 /// All categories of the figure, also those another panel shows: panels stay comparable.
@@ -104,10 +133,6 @@ fn names(figure: &Figure) -> BTreeMap<i64, String> {
         .filter(|p| p.x.is_finite())
         .map(|p| (p.x.round() as i64, category(p)))
         .collect()
-}
-
-fn band(lines: usize) -> f64 {
-    lines as f64 * LANE + PADDING
 }
 
 /// A name that fits beside the chart, in so many lines; what does not fit the last is cut.
@@ -134,7 +159,9 @@ fn in_lines(name: &str, longest: usize, most: usize) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::in_lines;
+    use threadgauge_results::{Axis as Named, Origin, Scale, Series};
+
+    use super::*;
 
     #[test]
     fn a_long_name_is_wrapped_where_there_is_room_and_else_cut() {
@@ -142,5 +169,42 @@ mod tests {
         assert_eq!(in_lines(name, 19, 3), ["give a job to a", "waiting one, 2 CPUs"]);
         assert_eq!(in_lines(name, 19, 1), ["give a job to a wa…"]);
         assert_eq!(in_lines("fork", 19, 1), ["fork"]);
+    }
+
+    #[test]
+    fn a_row_has_a_lane_for_each_point_and_room_for_its_name() {
+        let point = |x: f64, name: &str| Point {
+            x,
+            label: Some(name.to_owned()),
+            y: 1.0,
+            ci95: None,
+        };
+        let long = "wake and be answered, another CPU, 99 of 100";
+        let series = |points: Vec<Point>| Series {
+            name: String::new(),
+            origin: Origin::Measured,
+            points,
+        };
+        let axis = || Named {
+            label: String::new(),
+            scale: Scale::Category,
+        };
+        let figure = Figure {
+            id: String::new(),
+            title: String::new(),
+            note: String::new(),
+            x: axis(),
+            y: axis(),
+            series: vec![
+                series(vec![point(0.0, "fork"), point(1.0, long)]),
+                series(vec![point(0.0, "fork")]),
+            ],
+        };
+        let of_series: Vec<Vec<&Point>> = figure.series.iter().map(|s| s.points.iter().collect()).collect();
+        let of_series: Vec<&[&Point]> = of_series.iter().map(Vec::as_slice).collect();
+        let rows = rows(&figure, &of_series, Size::Narrow);
+        assert_eq!(rows.iter().map(|row| row.lanes.len()).collect::<Vec<_>>(), [2, 1]);
+        assert_eq!(rows[1].name.join(" "), long);
+        assert!(rows[1].height() >= 3.0 * TEXT);
     }
 }

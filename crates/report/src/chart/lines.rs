@@ -60,11 +60,17 @@ pub(super) fn draw(
     for line in back {
         path(&mut svg, line, "l b", at);
     }
-    for line in front {
+    let places: Vec<Vec<(f64, f64)>> = front
+        .iter()
+        .map(|line| line.points.iter().map(|point| at(point.x, point.y)).collect())
+        .collect();
+    let asides = asides(&places);
+    for (line, asides) in front.iter().zip(asides) {
         svg.raw(&format!("<g class=\"{}\">", line.look.class()));
         path(&mut svg, line, "l", at);
-        for point in &line.points {
+        for (point, aside) in line.points.iter().zip(asides) {
             let (px, py) = at(point.x, point.y);
+            let px = px + aside;
             let text = units::tick(point.x);
             svg.raw(&format!(
                 "<g><title>{}: {} at {}</title>",
@@ -72,10 +78,13 @@ pub(super) fn draw(
                 escape(&said(point.y, point.ci95)),
                 escape(&text)
             ));
-            if let Some([low, high]) = point.ci95 {
-                let (top, bottom) = (at(point.x, high).1, at(point.x, low).1);
+            if let Some(ends) = point.ci95 {
+                let end = |value: f64| if y.holds(value) { "h8m-4 0" } else { "m4 0" };
+                let [bottom, top] = ends.map(|value| at(point.x, value).1);
                 svg.raw(&format!(
-                    "<path class=\"e\" d=\"M{x0} {t}h8m-4 0V{b}m-4 0h8\"/>",
+                    "<path class=\"e\" d=\"M{x0} {t}{}V{b}{}\"/>",
+                    end(ends[1]),
+                    if y.holds(ends[0]) { "m-4 0h8" } else { "" },
                     x0 = n(px - 4.0),
                     t = n(top),
                     b = n(bottom)
@@ -87,6 +96,24 @@ pub(super) fn draw(
         svg.raw("</g>");
     }
     svg.close()
+}
+
+/// How far aside each marker is drawn, so that those of several lines at the same place can all be seen.
+fn asides(places: &[Vec<(f64, f64)>]) -> Vec<Vec<f64>> {
+    /// Markers nearer to each other than this lie on each other.
+    const NEAR: f64 = 6.0;
+    const STEP: f64 = 9.0;
+    let near = |a: (f64, f64), b: (f64, f64)| (a.0 - b.0).abs() < NEAR && (a.1 - b.1).abs() < NEAR;
+    let aside = |line: usize, place: (f64, f64)| {
+        let others: Vec<usize> = (0..places.len())
+            .filter(|other| places[*other].iter().any(|at| near(*at, place)))
+            .collect();
+        let mine = others.iter().position(|other| *other == line).unwrap_or(0);
+        (mine as f64 - (others.len() - 1) as f64 / 2.0) * STEP
+    };
+    let of_line =
+        |(line, at): (usize, &Vec<(f64, f64)>)| at.iter().map(|place| aside(line, *place)).collect();
+    places.iter().enumerate().map(of_line).collect()
 }
 
 /// A figure of a chart in words; its unit is in the axis.
@@ -107,4 +134,20 @@ fn path(svg: &mut Svg, line: &Line<'_>, class: &str, at: impl Fn(f64, f64) -> (f
         "<path class=\"{class}\" d=\"{d}\"{}/>",
         line.look.dash()
     ));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::asides;
+
+    #[test]
+    fn markers_at_one_place_stand_side_by_side_and_others_where_they_belong() {
+        let places = [
+            vec![(100.0, 50.0), (200.0, 50.0)],
+            vec![(100.0, 50.0)],
+            vec![(100.0, 51.0), (200.0, 90.0)],
+        ];
+        let expected = [vec![-9.0, 0.0], vec![0.0], vec![9.0, 0.0]];
+        assert_eq!(asides(&places), expected);
+    }
 }

@@ -42,6 +42,12 @@ fn drawn(f: &Figure, id: &str, why_empty: &str) -> Markup {
                 @if !empty.is_empty() {
                     p.small { "No data: " (clean(&empty.join("; "))) "." }
                 }
+                @if drawing.cut > 0 {
+                    p.small {
+                        (drawing.cut) " " (words::plural(drawing.cut, "interval reaches", "intervals reach"))
+                        " beyond this chart; the table has " (words::plural(drawing.cut, "it", "them")) "."
+                    }
+                }
                 @if drawing.left_out > 0 {
                     p.small {
                         (drawing.left_out) " " (words::plural(drawing.left_out, "point", "points"))

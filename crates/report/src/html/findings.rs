@@ -3,7 +3,7 @@
 use maud::{Markup, html as markup};
 use threadgauge_results::{ExperimentResult, Finding, Results, Verdict};
 
-use super::text::{clean, section_id};
+use super::text::{clean, coded, finding_id, section_id};
 use crate::words;
 
 /// The claims that are not decided, in one folded line with their counts.
@@ -61,7 +61,7 @@ fn of(e: &ExperimentResult, wanted: impl Fn(&Finding) -> bool) -> Markup {
 fn finding(f: &Finding) -> Markup {
     let claim = f.claim.as_deref().and_then(threadgauge_results::claim);
     markup! {
-        li class=(f.verdict.map_or("fact", Verdict::key)) {
+        li id=[f.claim.as_deref().map(finding_id)] class=(f.verdict.map_or("fact", Verdict::key)) {
             div.verdict {
                 @match f.verdict {
                     Some(v) => { span.sign aria-hidden="true" { (words::sign(v)) } " " (words::word(v)) }
@@ -85,7 +85,7 @@ pub(super) fn body(f: &Finding) -> Markup {
     markup! {
         div.body {
             p { (clean(&f.says)) }
-            @if let Some(reason) = &f.reason { p.reason { "Why: " (clean(reason)) } }
+            @if let Some(reason) = &f.reason { p.reason { "Why: " (coded(reason)) } }
             @if let Some(claim) = claim.filter(|claim| !claim.note.is_empty()) {
                 p.reason { "Before quoting: " (clean(&claim.note)) }
             }

@@ -4,7 +4,7 @@ use maud::{Markup, html as markup};
 use threadgauge_results::{Claim, Finding, Results, Verdict, rule};
 
 use super::findings;
-use super::text::clean;
+use super::text::{clean, finding_id};
 use crate::costs::{self, Group, Row};
 use crate::trust::{Trust, trust};
 use crate::words;
@@ -106,7 +106,7 @@ fn what_held(results: &Results) -> Markup {
 /// A claim in a line, which opens to all that is known of it.
 fn held(claim: &Claim, verdict: Verdict, finding: &Finding) -> Markup {
     markup! {
-        li class=(verdict.key()) {
+        li id=(finding_id(&claim.id)) class=(verdict.key()) {
             details {
                 summary {
                     span.sign aria-hidden="true" { (words::sign(verdict)) }

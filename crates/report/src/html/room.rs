@@ -5,8 +5,8 @@
 use threadgauge_results::{ExperimentResult, Results};
 
 use super::experiment::Opening;
+use crate::by_kind::ByKind;
 use crate::chart;
-use crate::costs::ByKind;
 
 /// The whole page.
 const PAGE: f64 = 14_300.0;
@@ -18,15 +18,20 @@ const TEXT: f64 = 620.0;
 const CHARTS: f64 = 2_100.0;
 /// How many charts a section opens with at the most.
 const MOST: usize = 2;
+/// A row of the table of threads and processes; an aspect, of which two stand side by side, with what the source says;
+/// a claim below it.
+const ROW: f64 = 55.0;
+const ASPECT: f64 = 60.0;
+const CLAIM: f64 = 35.0;
 /// A section of one line.
 const LINE: f64 = 100.0;
 
 /// How each experiment opens.
 pub(super) fn openings(results: &Results) -> Vec<Opening> {
-    let units = ByKind::of(results)
-        .chart()
-        .map_or(0.0, |f| chart::height(&f) + 200.0);
-    let mut left = PAGE - FIXED - units - LINE * results.experiments.len() as f64;
+    let mut left = PAGE
+        - FIXED
+        - ByKind::of(results).map_or(0.0, |units| height(&units))
+        - LINE * results.experiments.len() as f64;
     let opening = |e: &ExperimentResult| {
         let (charts, height) = charts(e);
         let height = TEXT - LINE + height;
@@ -37,6 +42,18 @@ pub(super) fn openings(results: &Results) -> Vec<Opening> {
         Opening::Charts(charts)
     };
     results.experiments.iter().map(opening).collect()
+}
+
+/// The section of threads and processes: its chart, a row of the table for each cost, a few lines for each claim.
+fn height(units: &ByKind<'_>) -> f64 {
+    let chart = units.chart().map_or(0.0, |figure| chart::height(&figure));
+    let rows = units
+        .parts
+        .iter()
+        .map(|part| part.split().0.len().max(1))
+        .sum::<usize>();
+    let claims = units.aspects.iter().map(|of| of.claims.len()).sum::<usize>();
+    TEXT + chart + rows as f64 * ROW + units.aspects.len() as f64 * ASPECT + claims as f64 * CLAIM
 }
 
 /// How many charts fit, and their height.

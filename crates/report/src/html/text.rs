@@ -1,5 +1,7 @@
 //! What may stand in a page: text, and ids to link to.
 
+use maud::{Markup, html as markup};
+
 /// Text without control characters, which HTML does not allow even escaped.
 pub(super) fn clean(text: &str) -> String {
     text.chars()
@@ -11,6 +13,20 @@ pub(super) fn clean(text: &str) -> String {
             }
         })
         .collect()
+}
+
+/// Text in which what stands between backticks is a command.
+pub(super) fn coded(text: &str) -> Markup {
+    markup! {
+        @for (i, part) in text.split('`').enumerate() {
+            @if i % 2 == 1 { code { (clean(part)) } } @else { (clean(part)) }
+        }
+    }
+}
+
+/// The anchor of what a run says of a claim.
+pub(super) fn finding_id(claim: &str) -> String {
+    format!("claim-{}", slug(claim))
 }
 
 /// The anchor of an experiment.

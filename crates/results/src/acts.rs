@@ -1,0 +1,69 @@
+//! What is done with a unit: the parts of the table *Threads and processes on this machine*.
+
+/// Something that is done with a unit, and costs. A [`Cost`](crate::Cost) says in its first words which.
+///
+/// ```
+/// use threadgauge_results::Act;
+///
+/// assert_eq!(Act::of("hand over 64 bytes, one CPU"), Some(Act::HandOver));
+/// assert_eq!(Act::of("gain of a second CPU"), None);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Act {
+    /// It is made, and ends.
+    Make,
+    /// The CPU goes from one to the next.
+    Switch,
+    /// One wakes another.
+    Wake,
+    /// One gives another something: data, a job.
+    HandOver,
+    /// It is there and idle.
+    Keep,
+    /// It fails, and work goes on without it.
+    Lose,
+}
+
+impl Act {
+    /// All of them, in the order of a unit's life.
+    pub const ALL: [Self; 6] = [
+        Self::Make,
+        Self::Switch,
+        Self::Wake,
+        Self::HandOver,
+        Self::Keep,
+        Self::Lose,
+    ];
+
+    /// With these words begins what is paid for it.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Make => "make",
+            Self::Switch => "switch",
+            Self::Wake => "wake",
+            Self::HandOver => "hand over",
+            Self::Keep => "keep",
+            Self::Lose => "lose",
+        }
+    }
+
+    /// The id of the experiment that asks for it before all others.
+    #[must_use]
+    pub const fn experiment(self) -> &'static str {
+        match self {
+            Self::Make => "create",
+            Self::Switch => "ring",
+            Self::Wake => "wake",
+            Self::HandOver => "handover",
+            Self::Keep => "footprint",
+            Self::Lose => "crash",
+        }
+    }
+
+    /// The act that `what` is paid for; none for what no unit does, e.g. `gain of a second CPU`.
+    #[must_use]
+    pub fn of(what: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|act| what.starts_with(act.words()))
+    }
+}
