@@ -3,7 +3,8 @@
  *
  *   loads messages UNIT MEANS PAIRS LOOPS BYTES   the load of hackbench and `perf bench sched messaging`: PAIRS senders
  *                                                 write LOOPS messages of BYTES to each of PAIRS receivers, by MEANS
- *   loads exit COUNT                              lmbench's lat_proc fork: children that end by exit and not by _exit
+ *   loads exit COUNT                              lmbench's lat_proc fork: children that look up a setting and end by
+ *                                                 exit
  *   loads stream COUNT                            stress-ng's switch by pipe: messages one way, through a pipe that
  *                                                 holds one of them
  */
@@ -66,13 +67,16 @@ static void messages(char **argv)
 
 /* --- The other two. --- */
 
+/* The child asks where it is to run and ends by exit, both of which touch pages that a child has to get anew. */
 static void fork_and_exit(uint64_t count)
 {
     uint64_t begun_ns = now_ns();
     for (uint64_t i = 0; i < count; i++) {
         pid_t child = fork();
-        if (child == 0)
+        if (child == 0) {
+            __asm__ volatile("" : : "r"(getenv("LMBENCH_SCHED")));
             exit(0);
+        }
         if (child < 0)
             fail("making child %llu: %s", (unsigned long long)i + 1, strerror(errno));
         wait_for(child);

@@ -140,7 +140,7 @@ static FIGURES: LazyLock<Vec<Figure>> = LazyLock::new(|| {
         "lat_proc -N 1 fork",
         "stress-ng --switch 1 --switch-method pipe --switch-ops 50000 --metrics",
     );
-    let exits = "the same, of a program with libm, the child ends by exit";
+    let exits = "the same, with as many page faults a child";
     let one_way = "the same, of messages one way, two switches each";
     let switch = Ours::Less(PROCESSES, TO_ITSELF);
     let mut figures = vec![

@@ -67,7 +67,8 @@ pub enum SelectionError {
     },
 }
 
-fn nearest(known: &[String], typed: &str) -> String {
+/// The nearest of these to what was typed, as words for the end of a message; empty where none is near.
+pub fn nearest(known: &[String], typed: &str) -> String {
     known
         .iter()
         .map(|name| (strsim::jaro_winkler(name, typed), name))

@@ -54,7 +54,9 @@ mod groups;
 mod latency;
 mod ledger;
 mod link;
+mod mix;
 mod outlet;
+mod paced;
 mod payload;
 mod preflight;
 mod proof;
@@ -63,6 +65,8 @@ mod requests;
 mod search;
 mod server_watch;
 mod slo;
+#[cfg(test)]
+mod testing;
 
 pub use arrivals::{Arrivals, Ramp, Schedule};
 pub use codec::{Codec, CodecError, Event, Frame};
@@ -74,6 +78,8 @@ pub use groups::{Groups, Load, Plan, Tally};
 pub use latency::{Latency, Quantile};
 pub use ledger::{Heard, Ledger, Times};
 pub use link::{BitRate, BitRateError, Link, LinkError};
+pub use mix::{Behaviour, Class, ClassRecord, Onlooker, run_mixed, shares};
+pub use paced::{Manner, Paced};
 pub use payload::{LEAST_PAYLOAD_BYTES, MOST_PAYLOAD_BYTES};
 pub use preflight::{Needs, preflight};
 pub use proof::Flaw;

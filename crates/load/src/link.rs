@@ -353,6 +353,10 @@ mod tests {
         });
         let [_, of_server] = link.held_back().unwrap();
         assert!(of_server > 0, "a megabyte in one burst was not held back");
+        for end in [&link.clients, &link.server] {
+            let said = end.run(&[&["tc", "qdisc", "show", "dev", INTERFACE]]).unwrap();
+            assert!(said.contains("rate 20Mbit"), "{said}");
+        }
         // From outside there is no such network.
         assert!(TcpListener::bind((SERVER, 0)).is_err());
     }

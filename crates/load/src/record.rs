@@ -179,6 +179,8 @@ impl Watch for () {}
 /// of all.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
+    /// When it began: `CLOCK_MONOTONIC`, in nanoseconds, as all that was watched meanwhile.
+    pub started_ns: u64,
     /// From the intended start to the answer. One that was given up counts with the time until then.
     pub response: Latency,
     /// From the moment it was sent to the answer.
@@ -442,6 +444,7 @@ impl<'a> Recorder<'a> {
         }
         let elapsed_ns = now_ns.saturating_sub(self.start_ns).max(1) as f64;
         let mut record = self.record;
+        record.started_ns = self.start_ns;
         record.elapsed = Duration::from_nanos(elapsed_ns as u64);
         record.cpu = Duration::from_nanos(cpu_ns);
         record.in_flight = self.in_flight_ns / elapsed_ns;

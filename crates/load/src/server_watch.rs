@@ -264,6 +264,11 @@ impl Look {
 }
 
 impl CpuSecond {
+    /// The share of the second in which it was not idle.
+    pub fn busy(&self) -> f64 {
+        self.user + self.system + self.interrupts + self.steal
+    }
+
     fn of(part: &CpuTimes) -> Self {
         let total = part.total().max(1) as f64;
         let share = |ticks: u64| ticks as f64 / total;

@@ -2,6 +2,8 @@
 
 #[path = "command/load.rs"]
 mod load;
+#[path = "command/mixed.rs"]
+mod mixed;
 #[path = "command/serve.rs"]
 mod serve;
 #[path = "command/turns.rs"]

@@ -169,28 +169,42 @@ fn a_record_has_every_delivery_and_every_fault_by_its_word() {
     for mistake in [Mistake::None, Mistake::Duplicate, Mistake::Mislead] {
         let server = Server::start(mistake, 20);
         let mut groups = connect(&server, PATIENCE).unwrap();
-        let record = groups.run(closed(16), SPAN, u64::MAX, &mut ()).unwrap();
-        let faults = record.faults.as_ref().unwrap();
+        let mut counted = [0; 5];
+        // What should not come at all may come when a run has all that it waits for: the second run hears that.
+        for outstanding in [16, 1] {
+            let span = SPAN / (17 - outstanding as u32).pow(2);
+            let record = groups.run(closed(outstanding), span, u64::MAX, &mut ()).unwrap();
+            let faults = record.faults.as_ref().unwrap();
+            FaultKind::ALL
+                .iter()
+                .for_each(|&kind| counted[kind as usize] += faults.count(kind));
+            assert_eq!(
+                (record.answered, record.unfinished),
+                (9 * record.sent, 0),
+                "{mistake:?}"
+            );
+            assert_eq!(
+                record.last.map(|last| last.count()),
+                Some(record.sent),
+                "{mistake:?}"
+            );
+            assert_eq!(record.service.count(), record.held.intended, "{mistake:?}");
+            assert!(record.bytes_in > 9 * 64 * record.sent && record.bytes_out > 64 * record.sent);
+        }
         for kind in FaultKind::ALL {
             let made = if mistake.is() == Some(kind) {
                 server.mistakes()
             } else {
                 0
             };
-            assert_eq!(faults.count(kind), made, "{mistake:?}: {kind:?}");
+            let found = counted[kind as usize];
+            // The very last may be late again.
+            assert!(
+                (made.saturating_sub(1)..=made).contains(&found),
+                "{mistake:?}: {found} of {made} {kind:?}"
+            );
+            assert_eq!(found > 0, made > 0, "{mistake:?}: {kind:?}");
         }
-        assert_eq!(
-            (record.answered, record.unfinished),
-            (9 * record.sent, 0),
-            "{mistake:?}"
-        );
-        assert_eq!(
-            record.last.map(|last| last.count()),
-            Some(record.sent),
-            "{mistake:?}"
-        );
-        assert_eq!(record.service.count(), record.held.intended, "{mistake:?}");
-        assert!(record.bytes_in > 9 * 64 * record.sent && record.bytes_out > 64 * record.sent);
     }
 }
 

@@ -209,6 +209,32 @@ fn a_request_may_have_a_connection_of_its_own() {
 }
 
 #[test]
+fn a_server_that_says_it_closes_is_asked_no_more_on_that_connection() {
+    // It waits for the client to close first, and answers nothing more.
+    let at = server(|client, _| {
+        let mut input = BufReader::new(client.try_clone().unwrap());
+        if head(&mut input) {
+            let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+            let _ = (&client).write_all(answer);
+            let _ = input.read_to_end(&mut Vec::new());
+        }
+    });
+    let get = HttpRequest::get("here", "/");
+    let clients = Clients {
+        timeout: Duration::from_secs(5),
+        ..clients(at, 2, 1)
+    };
+    let record = run(Http::new(&get), clients, open(100.0));
+    assert_eq!(
+        (record.answered, record.failures.total()),
+        (record.sent, 0),
+        "{:?}",
+        record.failures
+    );
+    assert!(record.connects + 2 >= record.sent);
+}
+
+#[test]
 fn a_changed_byte_is_found() {
     let at = server(|client, _| {
         let mut seen = 0;
@@ -294,6 +320,7 @@ fn a_server_that_hangs_costs_the_timeout_and_the_run_is_invalid() {
         record.failures.of(Failure::Timeout) + record.unfinished
     );
     assert_eq!(record.response.count(), record.held.intended);
+    assert!((29..=30).contains(&record.held.intended), "{}", record.held.intended);
     adds_up(&record);
 }
 

@@ -3,13 +3,17 @@
 //! Clients, schedules, checks and figures are `crates/load`'s. Here is what the user says, whom the load may be for,
 //! and how what came is shown.
 
+mod commands;
 mod drive;
 pub mod experiment;
 mod keep;
 mod live;
+mod mixed;
 pub mod options;
+mod server;
 mod show;
 mod target;
+mod workload;
 
 use std::io;
 use std::sync::Arc;
@@ -26,8 +30,10 @@ use threadgauge_load::{Search, find_max};
 use crate::commands::load::keep::Kept;
 use crate::commands::load::live::Live;
 use crate::commands::load::options::{Level, LoadOptions, Loop};
+use crate::commands::load::server::{ServerSide, seen};
 use crate::commands::load::show::{Done as RunDone, broken, per_second};
 use crate::commands::load::target::Target;
+use crate::commands::load::workload::Workload;
 use crate::output::{Done, Verdict, print, print_words, say};
 
 /// No search goes beyond this, requests a second.
@@ -36,18 +42,26 @@ const MOST_RATE: f64 = 1e7;
 /// Loads a server, and prints what came of it.
 pub fn load(options: &LoadOptions) -> Done {
     options.check()?;
-    let target = Target::read(&options.target, options.yes_i_may_load_this_host)?;
+    let mut target = Target::read(&options.target, options.yes_i_may_load_this_host)?;
     drive::check(options, &target)?;
+    let workload = options.workload.as_deref();
+    let workload = workload.map(|file| mixed::read(file, options)).transpose()?;
+    let levels = options.levels(0);
+    let most = levels.iter().map(|level| level.connections.get()).max();
     if let Some(dir) = &options.out {
         keep::check(dir)?;
     }
     let load = Load {
+        server: ServerSide::prepare(options, &mut target, most.unwrap_or(0) as u64)?,
         options,
         target,
         stop: stop().context("signals cannot be handled")?,
         seed: options.seed.unwrap_or_else(|| fastrand::u64(..1 << 53)),
         started: Timestamp::now().round(jiff::Unit::Second)?.to_string(),
     };
+    if let Some(workload) = workload {
+        return load.mixed(&workload);
+    }
     let (runs, search) = match options.find_max {
         true => load.search().map(|(runs, search)| (runs, Some(search)))?,
         false => (load.steps()?, None),
@@ -93,6 +107,7 @@ fn stop() -> io::Result<Arc<AtomicBool>> {
 struct Load<'a> {
     options: &'a LoadOptions,
     target: Target,
+    server: ServerSide,
     stop: Arc<AtomicBool>,
     seed: u64,
     started: String,
@@ -160,16 +175,50 @@ impl Load<'_> {
                 level.connections
             ));
         }
-        let mut live = Live::new(Arc::clone(&self.stop), self.takes());
+        let watch = self.server.watch();
+        let mut live = Live::new(Arc::clone(&self.stop), self.takes(), watch.clone());
         let record = clients.run(self.options, level.pace, &mut live)?;
         drop(live);
         Ok(RunDone {
+            server: seen(watch),
+            class: None,
             wanted: level.connections.get(),
             rate: level.pace.rate(),
             connections,
             is_group: self.options.protocol.is_group(),
             broken: broken(self.options.slo.as_ref(), &record),
             record,
+        })
+    }
+
+    /// All classes of a workload at once, and their results.
+    fn mixed(&self, workload: &Workload) -> Done {
+        let options = self.options;
+        say(&format!(
+            "{} to {}: {} connections of {} classes, for {}",
+            options.protocol.name(),
+            self.target.address,
+            options.connections,
+            workload.classes.len(),
+            options.duration
+        ));
+        let watch = self.server.watch();
+        let live = Live::new(Arc::clone(&self.stop), self.takes(), watch.clone());
+        let mut mixed = mixed::run(workload, options, &self.target, self.seed, live, &self.stop)?;
+        // One server, and one look at it for all classes: it stands with the first.
+        if let Some(first) = mixed.runs.first_mut() {
+            first.server = seen(watch);
+        }
+        if options.json {
+            let mut document = self.json(&mixed.runs, None);
+            document["workload"] = mixed.workload.clone();
+            print(&serde_json::to_string_pretty(&document)?)?;
+        } else {
+            print_words(&mixed.text())?;
+        }
+        Ok(match mixed.passes() {
+            true => Verdict::Done,
+            false => Verdict::CheckFailed,
         })
     }
 
@@ -238,6 +287,7 @@ impl Load<'_> {
         });
         json!({
             "schema": 1,
+            "setting": self.server.json(options),
             "version": env!("CARGO_PKG_VERSION"),
             "started": self.started,
             "protocol": options.protocol.name(),

@@ -261,11 +261,9 @@ fn connections_refused_half_way_are_counted_and_it_goes_on_if_asked() {
         let server = served(protocol);
         let (code, shown, said) = with_few_descriptors(&server, protocol, &[]);
         assert_eq!((code, shown.as_str()), (Some(2), ""), "{said}");
-        let got = said.split("only ").nth(1).and_then(|rest| rest.split(' ').next());
-        let got: u64 = got.unwrap_or_else(|| panic!("{said}")).parse().unwrap();
-        assert!((20..60).contains(&got), "{said}");
+        // It is known before the first of them connects.
         assert!(
-            said.contains(" of 100 connections") && said.contains("ulimit -Hn"),
+            said.contains("100 connections need") && said.contains("ulimit -n"),
             "{said}"
         );
         let (code, shown, said) = with_few_descriptors(&server, protocol, &["--go-on", "--json"]);

@@ -78,7 +78,8 @@ pub fn connect(options: &LoadOptions, target: &Target, level: Level) -> Result<B
     }
 }
 
-fn payload(options: &LoadOptions) -> usize {
+/// Bytes of a message or an answer.
+pub fn payload(options: &LoadOptions) -> usize {
     let usual = match options.protocol {
         // As many as Stevens' clients ask for.
         Speaks::Bytes => 4_000,
@@ -87,7 +88,8 @@ fn payload(options: &LoadOptions) -> usize {
     options.payload.map_or(usual, |bytes| bytes.get())
 }
 
-fn request(options: &LoadOptions, target: &Target) -> HttpRequest {
+/// What HTTP asks for.
+pub fn request(options: &LoadOptions, target: &Target) -> HttpRequest {
     HttpRequest {
         method: options.method.clone(),
         host: target.host.clone(),

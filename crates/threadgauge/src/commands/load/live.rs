@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use threadgauge_load::{Second, Watch};
+use threadgauge_load::{Second, ServerWatch, Watch};
 use threadgauge_results::units::{count, figure};
 
 use crate::output::say;
@@ -23,12 +23,12 @@ pub struct Live {
 }
 
 impl Live {
-    /// Of a run that takes about so long.
-    pub fn new(stop: Arc<AtomicBool>, takes: Duration) -> Self {
+    /// Of a run that takes about so long, at a server that may be watched.
+    pub fn new(stop: Arc<AtomicBool>, takes: Duration, watch: Option<Arc<ServerWatch>>) -> Self {
         let (seconds, come) = channel();
         let drawn = std::thread::Builder::new()
             .name("view".to_owned())
-            .spawn(move || draw(&come, takes))
+            .spawn(move || draw(&come, takes, watch.as_deref()))
             .ok();
         Self {
             stop,
@@ -60,7 +60,7 @@ impl Drop for Live {
     }
 }
 
-fn draw(come: &Receiver<Second>, takes: Duration) {
+fn draw(come: &Receiver<Second>, takes: Duration, watch: Option<&ServerWatch>) {
     let bar = std::io::stderr().is_terminal().then(|| {
         let bar = ProgressBar::with_draw_target(Some(takes.as_secs().max(1)), ProgressDrawTarget::stderr());
         let style = ProgressStyle::with_template("{bar:20} {wide_msg}");
@@ -68,7 +68,7 @@ fn draw(come: &Receiver<Second>, takes: Duration) {
         bar
     });
     for second in come {
-        let text = line(&second);
+        let text = line(&second) + &of_server(watch);
         match &bar {
             Some(bar) => {
                 bar.set_position(second.at_s + 1);
@@ -80,6 +80,16 @@ fn draw(come: &Receiver<Second>, takes: Duration) {
     if let Some(bar) = bar {
         bar.finish_and_clear();
     }
+}
+
+/// What the server used in its last second.
+fn of_server(watch: Option<&ServerWatch>) -> String {
+    let server = watch
+        .and_then(ServerWatch::latest)
+        .and_then(|second| second.server);
+    server.map_or_else(String::new, |server| {
+        format!(" · server {:.2} CPUs", server.cpus_used)
+    })
 }
 
 /// A second, in a line.

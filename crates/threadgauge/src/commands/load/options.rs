@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
-use threadgauge_load::{Arrivals, Pace, Ramp, Slo, Span};
+use threadgauge_load::{Arrivals, BitRate, Pace, Ramp, Slo, Span};
 
 /// What clients speak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -87,6 +87,33 @@ impl FromStr for Rate {
             Ok(rate) if rate > 0.0 && rate <= 1e8 => Ok(Self(rate)),
             _ => Err(format!(
                 "`{text}` is no rate: it is a number a second above 0 and up to 100,000,000, as 500, 0.5 or 20k are"
+            )),
+        }
+    }
+}
+
+/// Which process is watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Watching {
+    /// The one that listens at the target, where that is on this machine.
+    #[default]
+    Found,
+    /// This one.
+    Process(i32),
+    /// None.
+    Nobody,
+}
+
+impl FromStr for Watching {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match (text, text.parse()) {
+            ("auto", _) => Ok(Self::Found),
+            ("none", _) => Ok(Self::Nobody),
+            (_, Ok(pid)) if pid > 0 => Ok(Self::Process(pid)),
+            _ => Err(format!(
+                "`{text}` is no process: it is a process id, auto or none"
             )),
         }
     }
@@ -177,6 +204,21 @@ pub struct LoadOptions {
     /// A member's own messages come back to it, too (groups)
     #[arg(long)]
     pub own_echo: bool,
+    /// Clients of several kinds at once, as this file says (http, bytes, echo; docs/load.md has its words)
+    #[arg(long, value_name = "FILE", conflicts_with_all = [
+        "kind", "rate", "arrivals", "think", "pipeline", "ramp_up", "ramp_down", "requests", "steps", "find_max", "slo",
+        "close", "rounds", "out",
+    ])]
+    pub workload: Option<PathBuf>,
+    /// The server's process, whose CPU time, memory and switches are shown by second; none watches nothing
+    #[arg(long, value_name = "PID|auto|none", default_value = "auto")]
+    pub watch: Watching,
+    /// A limited link to a server that --start starts behind it, e.g. 100mbit, in network namespaces (needs root)
+    #[arg(long, value_name = "RATE", requires = "start")]
+    pub link: Option<BitRate>,
+    /// The shell's command that starts the server at its end of --link; it must listen at all addresses
+    #[arg(long, value_name = "COMMAND", requires = "link")]
+    pub start: Option<String>,
     /// Run everything so often, in an order shuffled anew each time; 6 or more give intervals in the report
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with = "find_max")]
     pub rounds: u32,
@@ -265,6 +307,8 @@ impl LoadOptions {
     /// The name of `--loop`.
     pub fn loop_name(&self) -> &'static str {
         match self.kind {
+            // Mixed clients ask again after an answer and a thought.
+            _ if self.workload.is_some() => "closed",
             Loop::Open => "open",
             Loop::Closed => "closed",
             Loop::Fast => "fast",
@@ -320,6 +364,21 @@ impl LoadOptions {
                 seed,
             },
             Loop::Fast => Pace::FAST,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whom_to_watch_is_a_process_auto_or_none() {
+        assert_eq!("auto".parse(), Ok(Watching::Found));
+        assert_eq!("none".parse(), Ok(Watching::Nobody));
+        assert_eq!("42".parse(), Ok(Watching::Process(42)));
+        for wrong in ["", "0", "-3", "nginx"] {
+            assert!(wrong.parse::<Watching>().is_err(), "{wrong}");
         }
     }
 }

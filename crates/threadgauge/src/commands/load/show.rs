@@ -3,8 +3,11 @@
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
-use threadgauge_load::{Failure, FaultKind, Faults, Flaw, Latency, Record, Second, Slo};
+use threadgauge_load::{Class, Failure, FaultKind, Faults, Flaw, Latency, Record, Second, Slo, Watched};
 use threadgauge_results::units::{count, figure, percent};
+
+use crate::commands::load::server;
+use crate::commands::load::workload::kind;
 
 /// The quantiles that are shown, each with its name.
 const QUANTILES: [(f64, &str); 6] = [
@@ -41,6 +44,10 @@ pub struct Done {
     pub record: Record,
     /// The condition that it does not meet, if one was set.
     pub broken: Option<String>,
+    /// What the server did meanwhile, where it was watched.
+    pub server: Option<Watched>,
+    /// Of mixed clients, their class.
+    pub class: Option<Class>,
 }
 
 impl Done {
@@ -56,8 +63,13 @@ impl Done {
         self.record.faults.as_ref().is_none_or(Faults::is_empty) && changed == 0
     }
 
+    /// That clients who want no answers have none is as it should be.
     fn flaws(&self) -> Vec<Flaw> {
-        self.record.flaws()
+        let wants_answers = |class: &Class| class.behaviour.wants_answers();
+        match self.class.as_ref().is_none_or(wants_answers) {
+            true => self.record.flaws(),
+            false => Vec::new(),
+        }
     }
 
     /// For a person.
@@ -176,6 +188,9 @@ impl Done {
                 many(record.connects)
             ),
         );
+        for (name, says) in self.server.iter().flat_map(server::rows) {
+            row(name, says);
+        }
         if record.interrupted {
             row("interrupted", "these are the figures until then".to_owned());
         }
@@ -186,9 +201,10 @@ impl Done {
             row("INVALID", flaw.to_string());
         }
         if !self.is_right() {
+            let faults = record.faults.as_ref().filter(|faults| !faults.is_empty());
             row(
                 "WRONG",
-                "the server did not deliver what it must: see above".to_owned(),
+                faults.map_or("answers have other bytes".to_owned(), Faults::to_string),
             );
         }
         if let Some(broken) = &self.broken {
@@ -225,6 +241,10 @@ impl Done {
             .map(|flaw| json!({"name": flaw.name(), "says": flaw.to_string()}))
             .collect();
         json!({
+            "class": self.class.as_ref().map(|class| &class.name),
+            "kind": self.class.as_ref().map(|class| kind(&class.behaviour)),
+            "server": self.server.as_ref().map(server::json),
+            "started_ns": record.started_ns,
             "connections": self.connections,
             "rate_per_second": held.rate,
             "achieved_per_second": held.achieved(),

@@ -1,0 +1,521 @@
+//! Mixed clients: classes with weights, each with its own behaviour, all at one server at once, and results by class.
+//!
+//! Uniform clients do not stand for those that a server has: fast, slow, patient, impatient and hostile ones (source
+//! 003). Sections with weights are those of the load generator Mstone, on which source 002 built its clients.
+
+use std::num::NonZeroUsize;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::arrivals::{Arrivals, Ramp};
+use crate::error::LoadError;
+use crate::exchange::Exchange;
+use crate::paced::{Manner, Paced};
+use crate::record::{Record, Second, Watch};
+use crate::requests::{Clients, Pace, Requests};
+
+/// What clients of a class do.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Behaviour {
+    /// Ask, read at once, and think.
+    Fast {
+        /// The mean time from an answer to the next request.
+        think: Duration,
+    },
+    /// As fast ones, with requests of so many bytes.
+    Large {
+        /// Of a request.
+        bytes: usize,
+        /// The mean time from an answer to the next request.
+        think: Duration,
+    },
+    /// As fast ones, and give up a request after so long: they reset the connection and try again.
+    Impatient {
+        /// How long they wait.
+        patience: Duration,
+        /// The mean time from an answer, or from giving up, to the next request.
+        think: Duration,
+    },
+    /// As [`Manner::SlowReader`].
+    SlowReader {
+        /// How fast they read.
+        bytes_per_second: f64,
+        /// From an answer to the next request.
+        think: Duration,
+    },
+    /// As [`Manner::Idle`].
+    Idle,
+    /// As [`Manner::SlowSender`].
+    SlowLoris {
+        /// Between two bytes.
+        every: Duration,
+    },
+    /// As [`Manner::Garbage`].
+    Garbage {
+        /// How many bytes.
+        bytes: usize,
+        /// From one connection to the next.
+        think: Duration,
+    },
+}
+
+impl Behaviour {
+    /// Whether these clients want answers. Of the others the figures say how the server bears them.
+    pub fn wants_answers(&self) -> bool {
+        matches!(
+            self,
+            Self::Fast { .. } | Self::Large { .. } | Self::Impatient { .. } | Self::SlowReader { .. }
+        )
+    }
+}
+
+/// Clients that behave alike.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Class {
+    /// Its name, for people.
+    pub name: String,
+    /// Its part of the connections, over the weights of all.
+    pub weight: f64,
+    /// What its clients do.
+    #[serde(flatten)]
+    pub behaviour: Behaviour,
+}
+
+/// What a class came to.
+#[derive(Clone, Debug)]
+pub struct ClassRecord {
+    /// The class.
+    pub class: Class,
+    /// How many of the connections were its.
+    pub connections: usize,
+    /// What was measured of them.
+    pub record: Record,
+}
+
+/// How many connections each class has: by weight, and every class with a weight at least one.
+///
+/// # Panics
+///
+/// If there are fewer connections than classes, or no weight is above 0.
+pub fn shares(classes: &[Class], connections: usize) -> Vec<usize> {
+    let whole: f64 = classes.iter().map(|class| class.weight).sum();
+    assert!(whole > 0.0 && whole.is_finite(), "weights are above 0");
+    assert!(connections >= classes.len(), "every class has a connection");
+    let exact = |class: &Class| class.weight / whole * connections as f64;
+    let mut shares: Vec<usize> = classes
+        .iter()
+        .map(|class| (exact(class) as usize).max(1))
+        .collect();
+    // What is over or lacks goes to and comes from where the share is farthest off.
+    loop {
+        let given: usize = shares.iter().sum();
+        let off = |&i: &usize| exact(&classes[i]) - shares[i] as f64;
+        let order = |a: &usize, b: &usize| off(a).total_cmp(&off(b));
+        match given.cmp(&connections) {
+            std::cmp::Ordering::Equal => return shares,
+            std::cmp::Ordering::Less => {
+                let most = (0..classes.len()).max_by(order).expect("there are classes");
+                shares[most] += 1;
+            }
+            std::cmp::Ordering::Greater => {
+                let least = (0..classes.len()).filter(|&i| shares[i] > 1).min_by(order);
+                shares[least.expect("there are enough connections")] -= 1;
+            }
+        }
+    }
+}
+
+/// Who looks on while classes run, each from its own thread.
+pub trait Onlooker: Sync {
+    /// A second of a class is over.
+    fn second(&self, class: &Class, second: &Second) {
+        let _ = (class, second);
+    }
+
+    /// Whether to go on.
+    fn goes_on(&self) -> bool {
+        true
+    }
+}
+
+/// Nobody looks on.
+impl Onlooker for () {}
+
+impl Onlooker for AtomicBool {
+    /// Until it is set.
+    fn goes_on(&self) -> bool {
+        !self.load(Ordering::Relaxed)
+    }
+}
+
+/// Runs all classes at once for so long, each in a thread of its own, and gives back what each came to. `plan` has the
+/// connections of all together; `exchange` makes what a class says. Blocks meanwhile.
+///
+/// # Errors
+///
+/// If those that ask cannot connect, or the server does not speak the protocol at all. Then all end.
+///
+/// # Panics
+///
+/// As [`shares`].
+pub fn run_mixed<E: Exchange>(
+    classes: &[Class],
+    plan: Clients,
+    hold: Duration,
+    seed: u64,
+    exchange: impl Fn(&Class) -> E + Sync,
+    onlooker: &dyn Onlooker,
+) -> Result<Vec<ClassRecord>, LoadError> {
+    let shares = shares(classes, plan.connections.get());
+    let (start, failed) = (Barrier::new(classes.len()), AtomicBool::new(false));
+    let run = |place: usize, class: &Class, connections: usize| -> Result<ClassRecord, LoadError> {
+        let plan = Clients {
+            connections: NonZeroUsize::new(connections).expect("every class has a connection"),
+            ..plan
+        };
+        let together = Together {
+            class,
+            start: &start,
+            failed: &failed,
+            onlooker,
+        };
+        let seed = seed.wrapping_add(place as u64);
+        let record = together.run(exchange(class), plan, hold, seed)?;
+        Ok(ClassRecord {
+            class: class.clone(),
+            connections,
+            record,
+        })
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = classes
+            .iter()
+            .zip(shares)
+            .enumerate()
+            .map(|(place, (class, connections))| {
+                let run = &run;
+                scope.spawn(move || run(place, class, connections))
+            })
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| {
+                thread
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            })
+            .collect()
+    })
+}
+
+/// A class among those that run with it.
+struct Together<'a> {
+    class: &'a Class,
+    start: &'a Barrier,
+    failed: &'a AtomicBool,
+    onlooker: &'a dyn Onlooker,
+}
+
+impl Together<'_> {
+    fn run<E: Exchange>(
+        mut self,
+        exchange: E,
+        plan: Clients,
+        hold: Duration,
+        seed: u64,
+    ) -> Result<Record, LoadError> {
+        let (think, plan) = match self.class.behaviour {
+            Behaviour::Fast { think } | Behaviour::Large { think, .. } => (think, plan),
+            Behaviour::Impatient { patience, think } => {
+                let timeout = patience;
+                (think, Clients { timeout, ..plan })
+            }
+            Behaviour::SlowReader {
+                bytes_per_second,
+                think,
+            } => {
+                let manner = Manner::SlowReader {
+                    bytes_per_second,
+                    think,
+                };
+                return Ok(self.run_paced(exchange, manner, plan, hold, seed));
+            }
+            Behaviour::Idle => return Ok(self.run_paced(exchange, Manner::Idle, plan, hold, seed)),
+            Behaviour::SlowLoris { every } => {
+                return Ok(self.run_paced(exchange, Manner::SlowSender { every }, plan, hold, seed));
+            }
+            Behaviour::Garbage { bytes, think } => {
+                return Ok(self.run_paced(exchange, Manner::Garbage { bytes, think }, plan, hold, seed));
+            }
+        };
+        let connected = Requests::connect(exchange, plan);
+        self.failed.fetch_or(connected.is_err(), Ordering::SeqCst);
+        // Whoever failed has said so before anybody is let go.
+        self.start.wait();
+        let pace = Pace::Closed {
+            think,
+            arrivals: Arrivals::Poisson,
+            seed,
+        };
+        let run =
+            connected.and_then(|mut requests| requests.run(pace, Ramp::hold(hold), u64::MAX, &mut self));
+        self.failed.fetch_or(run.is_err(), Ordering::SeqCst);
+        run
+    }
+
+    fn run_paced<E: Exchange>(
+        mut self,
+        exchange: E,
+        manner: Manner,
+        plan: Clients,
+        hold: Duration,
+        seed: u64,
+    ) -> Record {
+        let mut paced = Paced::new(exchange, manner, plan, seed);
+        self.start.wait();
+        paced.run(Ramp::hold(hold), &mut self)
+    }
+}
+
+impl Watch for Together<'_> {
+    fn second(&mut self, second: &Second) {
+        self.onlooker.second(self.class, second);
+    }
+
+    fn goes_on(&mut self) -> bool {
+        !self.failed.load(Ordering::SeqCst) && self.onlooker.goes_on()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::net::SocketAddr;
+    use std::sync::atomic::AtomicU64;
+    use std::time::Instant;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::exchange::Bytes;
+    use crate::record::Failure;
+    use crate::testing::{PATIENCE, serve};
+
+    const THINK: Duration = Duration::from_millis(1);
+
+    fn class(name: &str, weight: f64, behaviour: Behaviour) -> Class {
+        Class {
+            name: name.to_owned(),
+            weight,
+            behaviour,
+        }
+    }
+
+    fn all_kinds() -> Vec<Class> {
+        vec![
+            class("fast", 4.0, Behaviour::Fast { think: THINK }),
+            class(
+                "large",
+                1.0,
+                Behaviour::Large {
+                    bytes: 9,
+                    think: THINK,
+                },
+            ),
+            class(
+                "impatient",
+                1.0,
+                Behaviour::Impatient {
+                    patience: PATIENCE,
+                    think: THINK,
+                },
+            ),
+            class(
+                "modem",
+                2.0,
+                Behaviour::SlowReader {
+                    bytes_per_second: 1e5,
+                    think: THINK,
+                },
+            ),
+            class("idle", 1.0, Behaviour::Idle),
+            class("loris", 1.0, Behaviour::SlowLoris { every: THINK }),
+            class(
+                "garbage",
+                1.0,
+                Behaviour::Garbage {
+                    bytes: 40,
+                    think: THINK,
+                },
+            ),
+        ]
+    }
+
+    /// Answers lines as the protocol bytes does, after a wait where somebody asks for 7, and ends a connection that
+    /// sends something else.
+    fn server() -> SocketAddr {
+        serve(|stream| {
+            let mut input = BufReader::new(&stream);
+            loop {
+                let mut line = Vec::new();
+                if !input.read_until(b'\n', &mut line).is_ok_and(|bytes| bytes > 0) {
+                    return;
+                }
+                let asked = String::from_utf8_lossy(&line);
+                let Some(bytes) = asked.split_whitespace().next().and_then(|word| word.parse().ok()) else {
+                    return;
+                };
+                if bytes == 7 {
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+                let answer: Vec<u8> = (b'a'..=b'z').cycle().take(bytes).collect();
+                if (&stream).write_all(&answer).is_err() {
+                    return;
+                }
+            }
+        })
+    }
+
+    fn plan(target: SocketAddr, connections: usize) -> Clients {
+        Clients {
+            target,
+            connections: NonZeroUsize::new(connections).unwrap(),
+            pipeline: NonZeroUsize::MIN,
+            timeout: PATIENCE,
+            go_on: false,
+        }
+    }
+
+    /// Until so many answers have come, by what the seconds say.
+    struct Enough {
+        answered: AtomicU64,
+        of: u64,
+        deadline: Instant,
+    }
+
+    impl Onlooker for Enough {
+        fn second(&self, _: &Class, second: &Second) {
+            self.answered.fetch_add(second.answered, Ordering::Relaxed);
+        }
+
+        fn goes_on(&self) -> bool {
+            assert!(Instant::now() < self.deadline, "too few answers come");
+            self.answered.load(Ordering::Relaxed) < self.of
+        }
+    }
+
+    fn enough(of: u64) -> Enough {
+        Enough {
+            answered: AtomicU64::new(0),
+            of,
+            deadline: Instant::now() + PATIENCE,
+        }
+    }
+
+    #[test]
+    fn every_kind_runs_beside_the_others_and_has_its_own_figures() {
+        let classes = all_kinds();
+        let records = run_mixed(
+            &classes,
+            plan(server(), 22),
+            PATIENCE,
+            1,
+            |_| Bytes::kept(100),
+            &enough(50),
+        )
+        .unwrap();
+        assert_eq!(records.len(), classes.len());
+        let connections: Vec<usize> = records.iter().map(|of| of.connections).collect();
+        assert_eq!(connections, [8, 2, 2, 4, 2, 2, 2]);
+        for of in &records {
+            let record = &of.record;
+            let name = &of.class.name;
+            assert_eq!(of.class.behaviour.wants_answers(), record.answered > 0, "{name}");
+            match of.class.behaviour.wants_answers() {
+                true => assert_eq!(record.failures.total(), 0, "{name}: {:?}", record.failures),
+                false => assert!(
+                    record.connects as usize >= of.connections,
+                    "{name}: {}",
+                    record.connects
+                ),
+            }
+        }
+    }
+
+    #[test]
+    fn impatient_clients_give_up_and_try_again() {
+        let patience = Duration::from_millis(2);
+        let classes = [class(
+            "impatient",
+            1.0,
+            Behaviour::Impatient {
+                patience,
+                think: THINK,
+            },
+        )];
+        let stop = AtomicBool::new(false);
+        let failed = AtomicU64::new(0);
+        struct Look<'a>(&'a AtomicU64, &'a AtomicBool);
+        impl Onlooker for Look<'_> {
+            fn second(&self, _: &Class, second: &Second) {
+                self.0.fetch_add(second.failed, Ordering::Relaxed);
+            }
+            fn goes_on(&self) -> bool {
+                self.0.load(Ordering::Relaxed) < 3 && self.1.goes_on()
+            }
+        }
+        let look = Look(&failed, &stop);
+        let records = run_mixed(
+            &classes,
+            plan(server(), 2),
+            PATIENCE,
+            1,
+            |_| Bytes::kept(7),
+            &look,
+        )
+        .unwrap();
+        let record = &records[0].record;
+        assert!(record.failures.of(Failure::Timeout) >= 3, "{:?}", record.failures);
+        assert!(record.connects > 2, "it tries again");
+    }
+
+    #[test]
+    fn where_one_class_cannot_connect_all_end() {
+        let nobody = std::net::TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
+        let failed = run_mixed(
+            &all_kinds(),
+            plan(nobody, 22),
+            PATIENCE,
+            1,
+            |_| Bytes::kept(10),
+            &(),
+        );
+        assert!(matches!(failed, Err(LoadError::Connects { .. })), "{failed:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn shares_follow_the_weights_and_leave_nobody_out(
+            weights in prop::collection::vec(0.01_f64..100.0, 1..8),
+            more in 0_usize..5_000,
+        ) {
+            let classes: Vec<Class> = weights.iter().map(|&weight| class("c", weight, Behaviour::Idle)).collect();
+            let connections = classes.len() + more;
+            let shares = shares(&classes, connections);
+            prop_assert_eq!(shares.iter().sum::<usize>(), connections);
+            prop_assert!(shares.iter().all(|&share| share > 0));
+            let whole: f64 = weights.iter().sum();
+            for (share, weight) in shares.iter().zip(&weights) {
+                let exact = weight / whole * connections as f64;
+                prop_assert!((*share as f64) < exact + 1.0 + 1e-9 || *share == 1, "{share} for {exact}");
+            }
+        }
+    }
+}

@@ -1,0 +1,679 @@
+//! Clients that take their time: slow to read, idle, slow to send, and those that send what is no request.
+//!
+//! Each connection is looked at when something of it is due, some times a second, and not when something came: a slow
+//! reader that is woken by what it does not read would not be slow. So this is a loop of its own beside
+//! [`Requests`](crate::Requests), which keeps the same books.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io::{self, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::sockopt::{set_socket_linger, set_socket_recv_buffer_size};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use threadgauge_machine::clock::{monotonic_ns, thread_cpu_ns};
+
+use crate::arrivals::Ramp;
+use crate::exchange::{Exchange, Worth};
+use crate::record::{Failure, Record, Recorder, Watch};
+use crate::requests::Clients;
+
+/// Between two looks at a connection that reads.
+const READ_EVERY_NS: u64 = 20_000_000;
+/// Between two looks at a connection of which nothing is expected.
+const LOOK_EVERY_NS: u64 = 200_000_000;
+/// After a connection that failed, until the next is tried.
+const PAUSE_NS: u64 = 100_000_000;
+/// Between the first connections, so that they do not all come at once.
+const APART_NS: u64 = 200_000;
+/// The longest sleep without a look at whether to go on.
+const NAP: Duration = Duration::from_millis(50);
+/// What the kernel keeps of what a slow reader has not read: as little as it takes, so that the server notices.
+const SLOW_BUFFER_BYTES: usize = 4 * 1024;
+const BUFFER_BYTES: usize = 16 * 1024;
+
+/// How a client takes its time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Manner {
+    /// It asks, and reads the answer at this rate.
+    SlowReader {
+        /// Bytes a second.
+        bytes_per_second: f64,
+        /// From an answer to the next request.
+        think: Duration,
+    },
+    /// It connects and says nothing. A connection that the server ends is made anew.
+    Idle,
+    /// It sends its request one byte at a time and never the last one, as the attack *slow loris* does.
+    SlowSender {
+        /// Between two bytes.
+        every: Duration,
+    },
+    /// It sends bytes that are of no protocol and waits until the server ends the connection, at most for the timeout.
+    Garbage {
+        /// How many bytes.
+        bytes: usize,
+        /// From one such connection to the next.
+        think: Duration,
+    },
+}
+
+/// Clients that take their time, of one manner.
+#[derive(Debug)]
+pub struct Paced<E: Exchange> {
+    exchange: E,
+    manner: Manner,
+    plan: Clients,
+    clients: Vec<Client<E::Reading>>,
+    dice: fastrand::Rng,
+}
+
+#[derive(Debug, Default)]
+struct Client<R> {
+    stream: Option<TcpStream>,
+    is_made: bool,
+    reading: R,
+    /// Received and not used yet.
+    unused: Vec<u8>,
+    /// Of the request: all of it, and how much of that went out.
+    request: Vec<u8>,
+    sent: usize,
+    number: u64,
+    /// When what is on its way was begun.
+    begun_ns: Option<u64>,
+    /// When something last went forward.
+    progress_ns: u64,
+}
+
+/// What is to be done with a connection after a look at it.
+enum Next {
+    /// Look again then.
+    At(u64),
+    /// It is over, for this reason; a new one begins then.
+    Over(Failure, u64),
+}
+
+impl<E: Exchange> Paced<E> {
+    /// Nobody is connected yet: that is part of the run. The same seed gives the same garbage.
+    pub fn new(exchange: E, manner: Manner, plan: Clients, seed: u64) -> Self {
+        Self {
+            exchange,
+            manner,
+            plan,
+            clients: (0..plan.connections.get()).map(|_| Client::default()).collect(),
+            dice: fastrand::Rng::with_seed(seed),
+        }
+    }
+
+    /// Goes on until the ramp is over. Blocks meanwhile.
+    ///
+    /// In the record, what is `unfinished` is what the server held to the end, and failures say how it ended others:
+    /// that a slow sender or garbage is [`Failure::Closed`] speaks for the server.
+    pub fn run(&mut self, ramp: Ramp, watch: &mut dyn Watch) -> Record {
+        let (start_ns, cpu_ns) = (monotonic_ns(), thread_cpu_ns());
+        let end_ns = start_ns + ramp.total().as_nanos() as u64;
+        let mut recorder = Recorder::new(start_ns, ramp, None, watch);
+        let mut due: BinaryHeap<Reverse<(u64, usize)>> = (0..self.clients.len())
+            .map(|connection| Reverse((start_ns + connection as u64 * APART_NS, connection)))
+            .collect();
+        loop {
+            let mut now_ns = monotonic_ns();
+            recorder.advance(now_ns);
+            while let Some(&Reverse((at_ns, connection))) = due.peek()
+                && at_ns <= now_ns
+                && now_ns < end_ns
+            {
+                due.pop();
+                let at_ns = match self.look(connection, now_ns, &mut recorder) {
+                    Next::At(at_ns) => at_ns,
+                    Next::Over(kind, at_ns) => {
+                        self.end(connection, kind, now_ns, &mut recorder);
+                        at_ns
+                    }
+                };
+                due.push(Reverse((at_ns.max(now_ns + 1), connection)));
+                now_ns = monotonic_ns();
+            }
+            if now_ns >= end_ns {
+                break;
+            }
+            if !recorder.goes_on() {
+                recorder.record.interrupted = true;
+                break;
+            }
+            let next_ns = due
+                .peek()
+                .map_or(end_ns, |Reverse((at_ns, _))| *at_ns)
+                .min(end_ns);
+            std::thread::sleep(Duration::from_nanos(next_ns.saturating_sub(now_ns)).min(NAP));
+        }
+        let now_ns = monotonic_ns();
+        recorder.advance(now_ns);
+        for client in &mut self.clients {
+            if let Some(begun_ns) = client.begun_ns.take() {
+                recorder.gives_up(begun_ns, Some(begun_ns), now_ns);
+            }
+            client.reset();
+        }
+        recorder.finish(monotonic_ns(), thread_cpu_ns() - cpu_ns)
+    }
+
+    fn look(&mut self, connection: usize, now_ns: u64, recorder: &mut Recorder<'_>) -> Next {
+        if self.clients[connection].stream.is_none() {
+            return self.begin(connection, now_ns, recorder);
+        }
+        let timeout_ns = self.plan.timeout.as_nanos() as u64;
+        let client = &mut self.clients[connection];
+        if !client.is_made {
+            let stream = client.stream.as_ref().expect("it was begun");
+            // Where it was refused, reading says so.
+            if stream.peer_addr().is_ok() {
+                client.is_made = true;
+                client.progress_ns = now_ns;
+                recorder.connects();
+            }
+        }
+        match self.forward(connection, now_ns, recorder) {
+            Ok(next) => {
+                let client = &self.clients[connection];
+                let is_late = now_ns.saturating_sub(client.progress_ns) > timeout_ns;
+                let is_expected = !matches!(self.manner, Manner::Idle | Manner::SlowSender { .. });
+                match is_late && client.begun_ns.is_some() && (is_expected || !client.is_made) {
+                    true => Next::Over(Failure::Timeout, now_ns + self.pause_ns()),
+                    false => next,
+                }
+            }
+            Err(error) => {
+                let kind = match error.kind() {
+                    io::ErrorKind::UnexpectedEof => Failure::Closed,
+                    io::ErrorKind::InvalidData => Failure::Garbage,
+                    _ => Failure::of(&error),
+                };
+                if kind != Failure::Closed {
+                    recorder.record.failures.quote(kind, error);
+                }
+                Next::Over(kind, now_ns + self.pause_ns())
+            }
+        }
+    }
+
+    /// Sends and reads what is due.
+    fn forward(&mut self, connection: usize, now_ns: u64, recorder: &mut Recorder<'_>) -> io::Result<Next> {
+        match self.manner {
+            Manner::SlowReader {
+                bytes_per_second,
+                think,
+            } => {
+                self.clients[connection].send(usize::MAX, now_ns)?;
+                self.read_slowly(
+                    connection,
+                    now_ns,
+                    [bytes_per_second, think.as_secs_f64()],
+                    recorder,
+                )
+            }
+            Manner::Idle => {
+                self.clients[connection].swallow(now_ns, recorder)?;
+                Ok(Next::At(now_ns + LOOK_EVERY_NS))
+            }
+            Manner::SlowSender { every } => {
+                let client = &mut self.clients[connection];
+                client.swallow(now_ns, recorder)?;
+                // The last byte would make it a request.
+                let more = client.request.len().saturating_sub(1) > client.sent;
+                client.send(usize::from(more), now_ns)?;
+                let every_ns = every.as_nanos() as u64;
+                Ok(Next::At(
+                    now_ns
+                        + if more {
+                            every_ns
+                        } else {
+                            LOOK_EVERY_NS.max(every_ns)
+                        },
+                ))
+            }
+            Manner::Garbage { .. } => {
+                let client = &mut self.clients[connection];
+                client.send(usize::MAX, now_ns)?;
+                client.swallow(client.progress_ns, recorder)?;
+                Ok(Next::At(now_ns + READ_EVERY_NS))
+            }
+        }
+    }
+
+    /// As much of the answer as the rate allows for one look.
+    fn read_slowly(
+        &mut self,
+        connection: usize,
+        now_ns: u64,
+        [bytes_per_second, think_s]: [f64; 2],
+        recorder: &mut Recorder<'_>,
+    ) -> io::Result<Next> {
+        let every_ns = READ_EVERY_NS.max((1e9 / bytes_per_second) as u64);
+        let most = (bytes_per_second * every_ns as f64 / 1e9).round().max(1.0) as usize;
+        let Self {
+            exchange, clients, ..
+        } = self;
+        let client = &mut clients[connection];
+        let mut buffer = [0; BUFFER_BYTES];
+        let most = most.min(buffer.len());
+        let ended = match receive(client.stream.as_mut(), &mut buffer[..most])? {
+            Received::Bytes(received) => {
+                client.unused.extend_from_slice(&buffer[..received]);
+                client.progress_ns = now_ns;
+                recorder.receives(received);
+                false
+            }
+            Received::Nothing => return Ok(Next::At(now_ns + every_ns)),
+            Received::End => true,
+        };
+        let mut answer = None;
+        while answer.is_none() && !client.unused.is_empty() {
+            let read = exchange
+                .read(connection, client.number, &mut client.reading, &client.unused)
+                .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+            client.unused.drain(..read.bytes);
+            answer = read.answer;
+            if read.bytes == 0 {
+                break;
+            }
+        }
+        if ended {
+            answer = answer.or_else(|| exchange.ended(&mut client.reading));
+        }
+        let Some(answer) = answer else {
+            return match ended {
+                true => Err(io::ErrorKind::UnexpectedEof.into()),
+                false => Ok(Next::At(now_ns + every_ns)),
+            };
+        };
+        if let Some(begun_ns) = client.begun_ns.take() {
+            match answer.worth {
+                Worth::Good => recorder.answers(begun_ns, begun_ns, now_ns),
+                Worth::Refusal(status) => {
+                    recorder.record.failures.status(status);
+                    recorder.fails(begun_ns, begun_ns, now_ns, Failure::Status);
+                }
+                Worth::Changed => recorder.fails(begun_ns, begun_ns, now_ns, Failure::Changed),
+            }
+        }
+        let at_ns = now_ns + (think_s * 1e9) as u64;
+        if ended || answer.last {
+            client.reset();
+        } else {
+            client.number += 1;
+            client.ask(exchange, connection, at_ns, recorder);
+        }
+        Ok(Next::At(at_ns.max(now_ns + every_ns)))
+    }
+
+    /// A connection begins. Does not wait until it is made.
+    fn begin(&mut self, connection: usize, now_ns: u64, recorder: &mut Recorder<'_>) -> Next {
+        let is_slow = matches!(self.manner, Manner::SlowReader { .. });
+        let begun = begin(self.plan.target, is_slow);
+        let Self {
+            exchange,
+            clients,
+            dice,
+            manner,
+            ..
+        } = self;
+        let client = &mut clients[connection];
+        client.reset();
+        client.number = 0;
+        client.progress_ns = now_ns;
+        match manner {
+            Manner::Idle => client.expect(Vec::new(), now_ns, recorder),
+            Manner::Garbage { bytes, .. } => {
+                let garbage = (0..*bytes).map(|_| dice.u8(..)).collect();
+                client.expect(garbage, now_ns, recorder);
+            }
+            Manner::SlowReader { .. } | Manner::SlowSender { .. } => {
+                client.ask(exchange, connection, now_ns, recorder);
+            }
+        }
+        match begun {
+            Ok(stream) => {
+                client.stream = Some(stream);
+                Next::At(now_ns + 1_000_000)
+            }
+            Err(error) => {
+                let kind = Failure::of(&error);
+                recorder.record.failures.quote(kind, error);
+                Next::Over(kind, now_ns + self.pause_ns())
+            }
+        }
+    }
+
+    fn end(&mut self, connection: usize, kind: Failure, now_ns: u64, recorder: &mut Recorder<'_>) {
+        let client = &mut self.clients[connection];
+        if let Some(begun_ns) = client.begun_ns.take() {
+            recorder.fails(begun_ns, begun_ns, now_ns, kind);
+        }
+        client.reset();
+    }
+
+    /// From a connection that is over to the next.
+    fn pause_ns(&self) -> u64 {
+        match self.manner {
+            Manner::Garbage { think, .. } => (think.as_nanos() as u64).max(1_000_000),
+            _ => PAUSE_NS,
+        }
+    }
+}
+
+impl<R: Default> Client<R> {
+    /// Its next request, which counts from now.
+    fn ask<E: Exchange<Reading = R>>(
+        &mut self,
+        exchange: &mut E,
+        connection: usize,
+        at_ns: u64,
+        recorder: &mut Recorder<'_>,
+    ) {
+        let mut request = std::mem::take(&mut self.request);
+        request.clear();
+        exchange.request(connection, self.number, &mut request);
+        self.expect(request, at_ns, recorder);
+    }
+
+    fn expect(&mut self, request: Vec<u8>, at_ns: u64, recorder: &mut Recorder<'_>) {
+        self.request = request;
+        self.sent = 0;
+        self.begun_ns = Some(at_ns);
+        self.progress_ns = at_ns;
+        recorder.sends(at_ns, 0, self.request.len(), 1);
+    }
+
+    /// Sends at most so many bytes of the request, as far as the socket takes them.
+    fn send(&mut self, most: usize, now_ns: u64) -> io::Result<()> {
+        let rest = &self.request[self.sent..];
+        let rest = &rest[..rest.len().min(most)];
+        let Some(stream) = self.stream.as_mut().filter(|_| !rest.is_empty() && self.is_made) else {
+            return Ok(());
+        };
+        match stream.write(rest) {
+            Ok(sent) => {
+                self.sent += sent;
+                self.progress_ns = now_ns;
+                Ok(())
+            }
+            Err(error) if is_for_later(&error) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads what has come and does not look at it.
+    fn swallow(&mut self, now_ns: u64, recorder: &mut Recorder<'_>) -> io::Result<()> {
+        let mut buffer = [0; BUFFER_BYTES];
+        match receive(self.stream.as_mut(), &mut buffer)? {
+            Received::Bytes(received) => {
+                self.progress_ns = now_ns;
+                recorder.receives(received);
+                Ok(())
+            }
+            Received::Nothing => Ok(()),
+            Received::End => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+
+    /// The connection is over.
+    fn reset(&mut self) {
+        if let Some(stream) = self.stream.take() {
+            // So that its port is free at once. Fails only on what is closed already.
+            let _ = set_socket_linger(&stream, Some(Duration::ZERO));
+        }
+        self.is_made = false;
+        self.reading = R::default();
+        self.unused.clear();
+        self.request.clear();
+        self.sent = 0;
+    }
+}
+
+enum Received {
+    Bytes(usize),
+    Nothing,
+    End,
+}
+
+fn receive(stream: Option<&mut TcpStream>, buffer: &mut [u8]) -> io::Result<Received> {
+    let Some(stream) = stream else {
+        return Ok(Received::Nothing);
+    };
+    match stream.read(buffer) {
+        Ok(0) => Ok(Received::End),
+        Ok(received) => Ok(Received::Bytes(received)),
+        Err(error) if is_for_later(&error) => Ok(Received::Nothing),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_for_later(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted | io::ErrorKind::NotConnected
+    )
+}
+
+/// A connection that is being made.
+fn begin(target: SocketAddr, is_slow: bool) -> io::Result<TcpStream> {
+    let family = match target {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+    if is_slow {
+        set_socket_recv_buffer_size(&socket, SLOW_BUFFER_BYTES)?;
+    }
+    match rustix::net::connect(&socket, &target) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(TcpStream::from(socket)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroUsize;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::exchange::Bytes;
+    use crate::testing::{PATIENCE, Until, serve};
+
+    fn clients(target: SocketAddr, connections: usize, timeout: Duration) -> Clients {
+        Clients {
+            target,
+            connections: NonZeroUsize::new(connections).unwrap(),
+            pipeline: NonZeroUsize::MIN,
+            timeout,
+            go_on: false,
+        }
+    }
+
+    fn paced(target: SocketAddr, connections: usize, manner: Manner, timeout: Duration) -> Paced<Bytes> {
+        Paced::new(
+            Bytes::kept(1_000),
+            manner,
+            clients(target, connections, timeout),
+            1,
+        )
+    }
+
+    /// Until `enough`, with a bound.
+    fn run(paced: &mut Paced<Bytes>, enough: impl Fn() -> bool) -> Record {
+        paced.run(Ramp::hold(PATIENCE), &mut Until::new(enough))
+    }
+
+    /// A server that answers each line with a thousand bytes of the alphabet.
+    fn alphabet(mut stream: TcpStream) {
+        let answer: Vec<u8> = (b'a'..=b'z').cycle().take(1_000).collect();
+        let mut byte = [0];
+        while stream.read_exact(&mut byte).is_ok() {
+            if byte == *b"\n" && stream.write_all(&answer).is_err() {
+                return;
+            }
+        }
+    }
+
+    #[test]
+    fn a_slow_reader_has_its_answers_piece_by_piece() {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&asked);
+        let at = serve(move |mut stream| {
+            let answer: Vec<u8> = (b'a'..=b'z').cycle().take(1_000).collect();
+            let mut line = [0; 10];
+            // "1000 keep" and its end.
+            while stream.read_exact(&mut line).is_ok() {
+                assert_eq!(&line, b"1000 keep\n");
+                counted.fetch_add(1, Ordering::Relaxed);
+                if stream.write_all(&answer).is_err() {
+                    return;
+                }
+            }
+        });
+        let manner = Manner::SlowReader {
+            bytes_per_second: 20_000.0,
+            think: Duration::ZERO,
+        };
+        let record = run(&mut paced(at, 3, manner, PATIENCE), || {
+            asked.load(Ordering::Relaxed) >= 12
+        });
+        assert!(
+            record.answered >= 3 && record.failures.total() == 0,
+            "{:?}",
+            record.failures
+        );
+        // Of a thousand bytes at 20,000 a second a look takes 400 at most.
+        let least = record.service.ns(0.5).or(record.service.most_ns()).unwrap();
+        assert!(least >= 2 * READ_EVERY_NS, "{least}");
+        assert_eq!(record.connects, 3);
+    }
+
+    #[test]
+    fn what_says_nothing_is_held_and_made_anew_where_the_server_ends_it() {
+        let at = serve(|stream| {
+            let _ = (&stream).read(&mut [0; 16]);
+        });
+        let made = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&made);
+        let closing = serve(move |_| {
+            counted.fetch_add(1, Ordering::Relaxed);
+        });
+        let mut looks = 0;
+        let held = paced(at, 5, Manner::Idle, PATIENCE).run(
+            Ramp::hold(PATIENCE),
+            &mut Until::new(move || {
+                looks += 1;
+                looks > 20
+            }),
+        );
+        assert_eq!(
+            (held.connects, held.unfinished, held.answered),
+            (5, 5, 0),
+            "{:?}",
+            held.failures
+        );
+        let ended = run(&mut paced(closing, 5, Manner::Idle, PATIENCE), || {
+            made.load(Ordering::Relaxed) >= 10
+        });
+        assert!(ended.failures.of(Failure::Closed) >= 5, "{:?}", ended.failures);
+    }
+
+    #[test]
+    fn a_slow_sender_never_sends_its_last_byte() {
+        const BYTES: usize = "1000 keep".len();
+        let received = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&received);
+        let at = serve(move |mut stream| {
+            let mut byte = [0];
+            while stream.read_exact(&mut byte).is_ok() {
+                counted.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let every = Duration::from_millis(1);
+        let seen = Arc::clone(&received);
+        let mut looks = 0;
+        let mut until = Until::new(move || {
+            // Some more than it takes: the next byte would have come with the next look.
+            looks += usize::from(seen.load(Ordering::Relaxed) >= 2 * BYTES);
+            looks > 20
+        });
+        let record =
+            paced(at, 2, Manner::SlowSender { every }, PATIENCE).run(Ramp::hold(PATIENCE), &mut until);
+        assert_eq!(received.load(Ordering::Relaxed), 2 * BYTES);
+        assert_eq!(
+            (record.unfinished, record.answered),
+            (2, 0),
+            "{:?}",
+            record.failures
+        );
+    }
+
+    #[test]
+    fn garbage_is_ended_by_a_server_or_given_up() {
+        let ended = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&ended);
+        let at = serve(move |mut stream| {
+            let mut garbage = [0; 64];
+            if stream.read_exact(&mut garbage).is_ok() {
+                counted.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let manner = Manner::Garbage {
+            bytes: 64,
+            think: Duration::ZERO,
+        };
+        let record = run(&mut paced(at, 2, manner, PATIENCE), || {
+            ended.load(Ordering::Relaxed) >= 6
+        });
+        assert!(record.failures.of(Failure::Closed) >= 2, "{:?}", record.failures);
+        assert_eq!(record.failures.of(Failure::Timeout), 0);
+
+        let begun = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&begun);
+        let patient = serve(move |mut stream| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            while stream.read(&mut [0; 64]).is_ok_and(|received| received > 0) {}
+        });
+        let record = run(&mut paced(patient, 1, manner, Duration::from_millis(20)), || {
+            begun.load(Ordering::Relaxed) >= 3
+        });
+        assert!(record.failures.of(Failure::Timeout) >= 1, "{:?}", record.failures);
+    }
+
+    #[test]
+    fn a_server_that_is_not_there_refuses_all_and_the_run_goes_on() {
+        let at = serve(alphabet);
+        // Nobody listens at this port any more.
+        let gone = {
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            listener.local_addr().unwrap()
+        };
+        for (target, is_there) in [(at, true), (gone, false)] {
+            let mut looks = 0;
+            let manner = Manner::SlowReader {
+                bytes_per_second: 1e6,
+                think: Duration::ZERO,
+            };
+            let record = paced(target, 2, manner, PATIENCE).run(
+                Ramp::hold(PATIENCE),
+                &mut Until::new(move || {
+                    looks += 1;
+                    looks > 40
+                }),
+            );
+            assert_eq!(
+                record.failures.of(Failure::Refused) > 0,
+                !is_there,
+                "{:?}",
+                record.failures
+            );
+            assert!(record.interrupted);
+        }
+    }
+}

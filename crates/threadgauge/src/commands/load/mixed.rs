@@ -1,0 +1,256 @@
+//! Mixed clients: a workload's classes at one server at once, and what each came to.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Result, ensure};
+use serde_json::Value;
+use threadgauge_load::exchange::{Bytes, Echo, Http, HttpRequest};
+use threadgauge_load::{
+    Behaviour, Class, ClassRecord, Clients, Failure, LoadError, MOST_PAYLOAD_BYTES, Onlooker, Second,
+    run_mixed,
+};
+use threadgauge_results::units::{count, figure};
+
+use crate::commands::load::commands::{self, Monitors};
+use crate::commands::load::drive;
+use crate::commands::load::live::Live;
+use crate::commands::load::options::{LoadOptions, Speaks};
+use crate::commands::load::server;
+use crate::commands::load::show::{Done, per_second};
+use crate::commands::load::target::Target;
+use crate::commands::load::workload::{Workload, kind};
+
+/// A run of mixed clients that is over.
+#[derive(Debug)]
+pub struct Mixed {
+    /// What each class came to.
+    pub runs: Vec<Done>,
+    /// The workload with all that it left out, and what its commands said, for programs.
+    pub workload: Value,
+}
+
+/// Reads the workload, and refuses what does not go with the protocol: asked before anything connects.
+pub fn read(file: &Path, options: &LoadOptions) -> Result<Workload> {
+    let workload = Workload::read(file)?;
+    let protocol = options.protocol;
+    ensure!(
+        !protocol.is_group(),
+        "--workload goes with http, bytes and echo, not with {}: in groups all must do the same, since all wait for all",
+        protocol.name()
+    );
+    let connections = options.connections.get();
+    let classes = workload.classes.len();
+    ensure!(
+        connections >= classes,
+        "{connections} connections for {classes} classes: every class has one at least; say --connections {classes}"
+    );
+    let most = match protocol {
+        Speaks::Bytes => Bytes::MOST,
+        Speaks::Echo => MOST_PAYLOAD_BYTES,
+        _ => usize::MAX,
+    };
+    for class in &workload.classes {
+        if let Behaviour::Large { bytes, .. } = class.behaviour {
+            ensure!(
+                bytes <= most,
+                "[class.{}], `bytes`: {bytes} are too many for {}, which has {most} at most",
+                class.name,
+                protocol.name()
+            );
+        }
+    }
+    Ok(workload)
+}
+
+/// Runs the workload's commands and classes. Blocks meanwhile.
+pub fn run(
+    workload: &Workload,
+    options: &LoadOptions,
+    target: &Target,
+    seed: u64,
+    live: Live,
+    stop: &AtomicBool,
+) -> Result<Mixed> {
+    let before = commands::run(&workload.before)?;
+    let monitors = Monitors::start(&workload.monitor)?;
+    let look = Look {
+        stop,
+        live: Mutex::new(live),
+        pending: Mutex::new(Vec::new()),
+        classes: workload.classes.len(),
+    };
+    let records = run_classes(&workload.classes, options, target, seed, &look);
+    drop(look);
+    let monitor = monitors.stop();
+    // Also where the load failed: what was set up is to be taken down.
+    let after = commands::run(&workload.after);
+    let done = |of: ClassRecord| Done {
+        wanted: of.connections,
+        rate: None,
+        connections: of.connections,
+        is_group: false,
+        record: of.record,
+        broken: None,
+        server: None,
+        class: Some(of.class),
+    };
+    let mut all = workload.json();
+    (all["before_said"], all["monitor_said"], all["after_said"]) =
+        (before.into(), monitor.into(), after?.into());
+    Ok(Mixed {
+        runs: records?.into_iter().map(done).collect(),
+        workload: all,
+    })
+}
+
+fn run_classes(
+    classes: &[Class],
+    options: &LoadOptions,
+    target: &Target,
+    seed: u64,
+    look: &Look<'_>,
+) -> Result<Vec<ClassRecord>, LoadError> {
+    let plan = Clients {
+        target: target.address,
+        connections: options.connections,
+        pipeline: std::num::NonZeroUsize::MIN,
+        timeout: options.timeout.0,
+        go_on: options.go_on,
+    };
+    let bytes = |class: &Class| match class.behaviour {
+        Behaviour::Large { bytes, .. } => bytes,
+        _ => drive::payload(options),
+    };
+    let hold = options.duration.0;
+    match options.protocol {
+        Speaks::Http => {
+            let exchange = |class: &Class| Http::new(&request(options, target, class));
+            run_mixed(classes, plan, hold, seed, exchange, look)
+        }
+        Speaks::Bytes => run_mixed(classes, plan, hold, seed, |class| Bytes::kept(bytes(class)), look),
+        _ => run_mixed(classes, plan, hold, seed, |class| Echo::new(bytes(class)), look),
+    }
+}
+
+/// Of a large one the body has its bytes, so it is a POST unless another method was named.
+fn request(options: &LoadOptions, target: &Target, class: &Class) -> HttpRequest {
+    let mut request = drive::request(options, target);
+    if let Behaviour::Large { bytes, .. } = class.behaviour {
+        request.body = vec![b'x'; bytes];
+        if request.method == "GET" {
+            request.method = "POST".to_owned();
+        }
+    }
+    request
+}
+
+/// Shows the seconds of all classes as those of one run.
+struct Look<'a> {
+    stop: &'a AtomicBool,
+    live: Mutex<Live>,
+    /// Seconds that not all classes have told, and how many have.
+    pending: Mutex<Vec<(Second, usize)>>,
+    classes: usize,
+}
+
+impl Onlooker for Look<'_> {
+    fn second(&self, _: &Class, second: &Second) {
+        use threadgauge_load::Watch as _;
+
+        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        match pending.iter_mut().find(|(sum, _)| sum.at_s == second.at_s) {
+            Some((sum, told)) => {
+                add(sum, second);
+                *told += 1;
+            }
+            None => {
+                let mut sum = Second {
+                    at_s: second.at_s,
+                    ..Second::default()
+                };
+                add(&mut sum, second);
+                pending.push((sum, 1));
+            }
+        }
+        let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        pending.retain(|(sum, told)| {
+            let whole = *told == self.classes;
+            if whole {
+                live.second(sum);
+            }
+            !whole
+        });
+    }
+
+    fn goes_on(&self) -> bool {
+        !self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// Percentiles of several do not add up, and are left out.
+fn add(sum: &mut Second, second: &Second) {
+    sum.sent += second.sent;
+    sum.answered += second.answered;
+    sum.failed += second.failed;
+    sum.connects += second.connects;
+    sum.bytes_in += second.bytes_in;
+    sum.bytes_out += second.bytes_out;
+    sum.in_flight += second.in_flight;
+    sum.most_ns = sum.most_ns.max(second.most_ns);
+}
+
+impl Mixed {
+    /// Whether the server did what it must for every class.
+    pub fn passes(&self) -> bool {
+        self.runs.iter().all(Done::passes)
+    }
+
+    /// For a person: a line for each class, and what was seen of the server.
+    pub fn text(&self) -> String {
+        let line = |done: &Done| Some(text(done.class.as_ref()?, done) + "\n");
+        let of_server = self.runs.iter().find_map(|done| done.server.as_ref());
+        let rows = of_server.into_iter().flat_map(server::rows);
+        let rows = rows.map(|(name, says)| format!("{name:<15}{says}\n"));
+        self.runs.iter().filter_map(line).chain(rows).collect()
+    }
+}
+
+fn text(class: &Class, done: &Done) -> String {
+    let record = &done.record;
+    let many = |number: u64| count(number as usize);
+    let mut parts = Vec::new();
+    if class.behaviour.wants_answers() {
+        parts.push(format!(
+            "{} answered, {}",
+            many(record.answered),
+            per_second(record.answered as f64 / record.elapsed.as_secs_f64().max(1e-9))
+        ));
+        for (q, name) in [(0.5, "p50"), (0.99, "p99")] {
+            if let Some(ns) = record.service.ns(q) {
+                parts.push(format!("{name} {}", figure(ns as f64, None, "ns")));
+            }
+        }
+    } else {
+        parts.push(format!(
+            "{} begun, {} held to the end",
+            many(record.sent),
+            many(record.unfinished)
+        ));
+    }
+    parts.extend(record.failures.each().map(|(failure, number)| {
+        let by = match failure {
+            Failure::Closed | Failure::Reset => " by the server",
+            _ => "",
+        };
+        format!("{} {}{by}", many(number), failure.name().replace('_', " "))
+    }));
+    format!(
+        "{:<15}{} ({}): {}",
+        class.name,
+        count(done.connections),
+        kind(&class.behaviour),
+        parts.join(", ")
+    )
+}

@@ -1,0 +1,298 @@
+//! What `threadgauge load` does besides a plain load: mixed clients, watching the server, the preflight, the limited
+//! link; and how much memory ten thousand connections take.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::serve::Served;
+use super::{command, text, threadgauge};
+
+/// However slow the machine is.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+const WORKLOAD: &str = "\
+before = ['echo before']
+monitor = ['echo looks; exec sleep 1000']
+after = ['echo after']
+think = '5ms'
+
+[class.browser]
+kind = 'fast'
+weight = 5
+
+[class.modem]
+kind = 'slow-reader'
+bytes-per-second = 100000
+
+[class.hasty]
+kind = 'impatient'
+patience = '5s'
+
+[class.open]
+kind = 'idle'
+
+[class.upload]
+kind = 'large'
+bytes = 10000
+
+[class.loris]
+kind = 'slow-loris'
+every = '10ms'
+
+[class.noise]
+kind = 'garbage'
+";
+
+fn served(dir: &Path, protocol: &str) -> Served {
+    Served::start(dir, &[protocol, "--design", "reactor", "--listen", "127.0.0.1:0"])
+}
+
+/// Exit code 2 and nothing on standard output: what was said instead.
+fn refused(output: &std::process::Output) -> String {
+    let said = text(&output.stderr);
+    assert_eq!(
+        (output.status.code(), text(&output.stdout)),
+        (Some(2), String::new()),
+        "{said}"
+    );
+    said
+}
+
+fn loaded(dir: &Path, server: &Served, protocol: &str, more: &[&str]) -> (Option<i32>, Value) {
+    let arguments = [&["load", protocol, "--target", &server.address, "--json"], more].concat();
+    let output = threadgauge(dir, &arguments);
+    let document = serde_json::from_slice(&output.stdout);
+    let document = document.unwrap_or_else(|_| panic!("{more:?}: {}", text(&output.stderr)));
+    (output.status.code(), document)
+}
+
+#[test]
+fn mixed_clients_have_results_by_class_and_the_workload_stands_beside_them() {
+    let schema = include_str!("../../../results/schema/load-1.schema.json");
+    let schema = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("mix.toml"), WORKLOAD).unwrap();
+    for protocol in ["echo", "bytes"] {
+        let server = served(dir.path(), protocol);
+        let more = ["-c", "22", "-d", "1s", "--workload", "mix.toml"];
+        let (code, document) = loaded(dir.path(), &server, protocol, &more);
+        let faults: Vec<String> = schema
+            .iter_errors(&document)
+            .map(|e| format!("{}: {e}", e.instance_path()))
+            .collect();
+        assert!(faults.is_empty(), "{protocol}: {faults:#?}");
+        assert_eq!(code, Some(0), "{protocol}: {document:#}");
+        let runs = document["runs"].as_array().unwrap();
+        let of = |class: &str| runs.iter().find(|run| run["class"] == class).unwrap();
+        assert_eq!(
+            (runs.len(), &of("browser")["connections"]),
+            (7, &10.into()),
+            "{protocol}"
+        );
+        for class in ["browser", "modem", "hasty", "upload"] {
+            assert!(
+                of(class)["answered"].as_u64() > Some(0),
+                "{protocol}, {class}: {}",
+                of(class)
+            );
+        }
+        for class in ["open", "loris"] {
+            assert_eq!(
+                of(class)["unfinished"],
+                of(class)["connections"],
+                "{protocol}, {class}"
+            );
+        }
+        let workload = &document["workload"];
+        assert_eq!(workload["before_said"][0]["output"], "before\n");
+        assert_eq!(workload["monitor_said"][0]["lines"][0]["line"], "looks");
+        assert_eq!(workload["after_said"][0]["output"], "after\n");
+        let browser = &workload["classes"][0];
+        assert_eq!(
+            (&browser["name"], &browser["think_s"]),
+            (&"browser".into(), &0.005.into())
+        );
+    }
+}
+
+#[test]
+fn a_wrong_workload_is_named_by_line_and_nearest_word_before_anything_connects() {
+    let dir = tempfile::tempdir().unwrap();
+    let refusal = |workload: &str, more: &[&str]| {
+        fs::write(dir.path().join("mix.toml"), workload).unwrap();
+        // Nobody listens there.
+        let arguments = [&["load", "echo", "--target", "1", "--workload", "mix.toml"], more].concat();
+        refused(&threadgauge(dir.path(), &arguments))
+    };
+    let said = refusal("[class.a]\nkind = 'fast'\nwieght = 3", &[]);
+    assert!(
+        said.contains("mix.toml") && said.contains("line 3") && said.contains("`weight`"),
+        "{said}"
+    );
+    let said = refusal(WORKLOAD, &["-c", "6"]);
+    assert!(said.contains("--connections 7"), "{said}");
+    let said = refusal("[class.a]\nkind = 'large'\nbytes = 1000000", &[]);
+    assert!(said.contains("[class.a]") && said.contains("65536"), "{said}");
+    let said = refusal(WORKLOAD, &["--rate", "5"]);
+    assert!(said.contains("--workload") && said.contains("--rate"), "{said}");
+    let said = refusal("before = ['exit 3']\n[class.a]\nkind = 'fast'", &[]);
+    assert!(
+        said.contains("`exit 3`") && said.contains("exit status: 3"),
+        "{said}"
+    );
+    let groups = ["load", "groups", "--target", "1", "--workload", "mix.toml"];
+    assert!(refused(&threadgauge(dir.path(), &groups)).contains("not with groups"));
+}
+
+#[test]
+fn the_server_is_found_and_watched_on_the_clock_of_the_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = served(dir.path(), "echo");
+    let run = |more: &[&str]| {
+        let (_, document) = loaded(
+            dir.path(),
+            &server,
+            "echo",
+            &[&["-c", "5", "-r", "200", "-d", "1200ms"], more].concat(),
+        );
+        document["runs"][0].clone()
+    };
+    let found = run(&[]);
+    let watched = &found["server"];
+    assert_eq!(watched["pid"], server.child.id());
+    assert_eq!(watched["notes"], serde_json::json!([]));
+    let seconds = watched["seconds"].as_array().unwrap();
+    assert!(seconds.len() >= 2, "{watched}");
+    let ns = |value: &Value| value.as_u64().unwrap();
+    let (begun, first) = (ns(&found["started_ns"]), &seconds[0]);
+    assert!(
+        begun >= ns(&first["from_ns"]) && begun < ns(&first["to_ns"]),
+        "{begun}: {first}"
+    );
+    let threads = first["server"]["threads"].as_array().unwrap();
+    assert!(!threads.is_empty() && !first["cpus"].as_array().unwrap().is_empty());
+    assert!(first["server"]["pss_kib"].as_u64() > Some(100));
+
+    assert_eq!(run(&["--watch", "none"])["server"], Value::Null);
+    let gone = run(&["--watch", &i32::MAX.to_string()]);
+    assert!(
+        gone["answered"].as_u64() > Some(0),
+        "a process that is not there ends nothing"
+    );
+    assert!(
+        gone["server"]["notes"][0]
+            .as_str()
+            .unwrap()
+            .contains("no process"),
+        "{gone}"
+    );
+}
+
+#[test]
+fn more_connections_than_there_can_be_are_refused_with_the_command_that_helps() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = served(dir.path(), "echo");
+    // More than there are local ports, whatever is set.
+    let arguments = [
+        "load",
+        "echo",
+        "--target",
+        &server.address,
+        "-c",
+        "70000",
+        "-d",
+        "1s",
+    ];
+    let said = refused(&threadgauge(dir.path(), &arguments));
+    assert!(said.contains("70000 connections"), "{said}");
+    assert!(said.contains("ulimit -n") || said.contains("ports"), "{said}");
+}
+
+#[test]
+fn a_server_behind_a_limited_link_is_loaded_or_the_reason_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = env!("CARGO_BIN_EXE_threadgauge");
+    let start = format!("{program} serve bytes --design reactor --listen 0.0.0.0:7000");
+    let more = [
+        "-c", "4", "-r", "50", "-d", "500ms", "--link", "20mbit", "--start", &start,
+    ];
+    let arguments = [&["load", "bytes", "--target", "7000", "--json"][..], &more].concat();
+    let output = threadgauge(dir.path(), &arguments);
+    if output.status.code() == Some(2) {
+        let said = text(&output.stderr);
+        assert!(said.contains("limited link"), "{said}");
+        return;
+    }
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (&document["setting"]["link"], &document["target"]),
+        (&"20mbit".into(), &"198.18.0.1:7000".into())
+    );
+    assert!(document["runs"][0]["answered"].as_u64() > Some(0), "{document:#}");
+    assert!(document["runs"][0]["server"]["pid"].as_i64() > Some(0));
+    let alone = ["load", "bytes", "--target", "7000", "--link", "20mbit"];
+    assert!(refused(&threadgauge(dir.path(), &alone)).contains("--start"));
+}
+
+/// The most memory that a process had, in MiB.
+fn peak_mib(pid: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? / 1024)
+}
+
+#[test]
+fn ten_thousand_connections_of_one_process_take_under_200_mib() {
+    const CONNECTIONS: u64 = 10_000;
+    let limits = fs::read_to_string("/proc/self/limits").unwrap();
+    let (soft, _) = threadgauge_machine::parse_limits(&limits, "Max open files").unwrap();
+    if !soft.allows(CONNECTIONS + 200) {
+        let said = "a process may not have the 10,200 descriptors that are needed (`ulimit -n 10200`)";
+        let _ = writeln!(std::io::stderr(), "skipped: {said}");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    for (protocol, rate) in [("echo", "2000"), ("groups", "300")] {
+        let server = served(dir.path(), protocol);
+        let arguments = [
+            "load",
+            protocol,
+            "--target",
+            &server.address,
+            "-c",
+            "10000",
+            "-r",
+            rate,
+            "-d",
+            "2s",
+            "--timeout",
+            "60s",
+            "--json",
+        ];
+        let mut load = command(dir.path(), &arguments);
+        let said = fs::File::create(dir.path().join("said")).unwrap();
+        let mut load = load.stdout(said).stderr(Stdio::null()).spawn().unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        let mut peak = 0;
+        while load.try_wait().unwrap().is_none() {
+            assert!(Instant::now() < deadline, "{protocol}: it does not end");
+            // Of one that has ended and was not waited for there is none.
+            peak = peak_mib(load.id()).unwrap_or(peak);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let document: Value = serde_json::from_slice(&fs::read(dir.path().join("said")).unwrap()).unwrap();
+        let run = &document["runs"][0];
+        assert_eq!(
+            (&run["connections"], &run["right"]),
+            (&CONNECTIONS.into(), &true.into()),
+            "{protocol}"
+        );
+        assert!(run["answered"].as_u64() > Some(0));
+        assert!(peak > 10 && peak < 200, "{protocol}: {peak} MiB");
+    }
+}
