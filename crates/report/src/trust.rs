@@ -1,4 +1,4 @@
-//! Whether a run can be trusted, in a sentence: its controls, its disturbances, its rounds.
+//! Whether a run can be trusted, in a sentence: its controls, its disturbances, its rounds, its failures.
 
 use threadgauge_results::{Disturbed, Results};
 
@@ -44,7 +44,15 @@ pub(crate) fn trust(results: &Results) -> (Trust, String) {
             count(of.by_programs)
         ),
     });
-    let good = results.run.complete && !of.is_much() && agree == controls.len();
+    let failed = results.failed_cases();
+    if failed > 0 {
+        doubts.push(format!(
+            "{} {} failed, and the report says why",
+            count(failed),
+            plural(failed, "case", "cases")
+        ));
+    }
+    let good = failed == 0 && results.run.complete && !of.is_much() && agree == controls.len();
     let trust = if good { Trust::Good } else { Trust::InPart };
     (trust, format!("{}.", doubts.join("; ")))
 }

@@ -32,6 +32,18 @@ pub struct Results {
     pub catalogue: Vec<String>,
 }
 
+impl Results {
+    /// How many cases failed, in some rounds or in all.
+    #[must_use]
+    pub fn failed_cases(&self) -> usize {
+        let cases = self.experiments.iter().flat_map(|e| &e.cases);
+        let failed = |c: &&CaseResult| {
+            c.status == Status::Failed || c.tags.iter().any(|tag| tag == SOME_ROUNDS_FAILED)
+        };
+        cases.filter(failed).count()
+    }
+}
+
 /// How a run was started.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {

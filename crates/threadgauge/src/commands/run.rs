@@ -15,9 +15,7 @@ use threadgauge_lab::site::{Profile, Site};
 use threadgauge_lab::turns::{Greeting, Turns};
 use threadgauge_machine::{CpuList, Fingerprint, allowed_cpus, available_memory_mib, fingerprint};
 use threadgauge_report::{terminal, terminal_screen, terminal_summary};
-use threadgauge_results::{
-    CaseResult, RunData, RunRecord, SOME_ROUNDS_FAILED, Status, Store, StoredExperiment, machine_differences,
-};
+use threadgauge_results::{RunData, RunRecord, Store, StoredExperiment, machine_differences};
 
 use crate::cli::RunOptions;
 use crate::folder;
@@ -86,7 +84,7 @@ pub fn run(options: &RunOptions) -> Done {
             dir.display()
         ));
     }
-    Ok(if options.strict && any_failed(&data) {
+    Ok(if options.strict && data.results.failed_cases() > 0 {
         Verdict::CheckFailed
     } else {
         Verdict::Done
@@ -273,11 +271,4 @@ fn show(data: &RunData, options: &RunOptions) -> Result<()> {
         print(&terminal(experiment, &style))?;
     }
     print(&terminal_summary(&data.results, &style))
-}
-
-fn any_failed(data: &RunData) -> bool {
-    let cases = data.results.experiments.iter().flat_map(|e| &e.cases);
-    let failed =
-        |c: &CaseResult| c.status == Status::Failed || c.tags.iter().any(|t| t == SOME_ROUNDS_FAILED);
-    cases.into_iter().any(failed)
 }
