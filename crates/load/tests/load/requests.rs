@@ -320,7 +320,11 @@ fn a_server_that_hangs_costs_the_timeout_and_the_run_is_invalid() {
         record.failures.of(Failure::Timeout) + record.unfinished
     );
     assert_eq!(record.response.count(), record.held.intended);
-    assert!((29..=30).contains(&record.held.intended), "{}", record.held.intended);
+    assert!(
+        (29..=30).contains(&record.held.intended),
+        "{}",
+        record.held.intended
+    );
     adds_up(&record);
 }
 
