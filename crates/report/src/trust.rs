@@ -47,7 +47,7 @@ pub(crate) fn trust(results: &Results) -> (Trust, String) {
     let failed = results.failed_cases();
     if failed > 0 {
         doubts.push(format!(
-            "{} {} failed, and the report says why",
+            "{} {} failed",
             count(failed),
             plural(failed, "case", "cases")
         ));
