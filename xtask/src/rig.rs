@@ -11,7 +11,6 @@ pub mod memory;
 pub mod profile;
 pub mod programs;
 pub mod rounds;
-pub mod server;
 pub mod worker;
 
 use std::fmt::Write as _;
@@ -26,7 +25,7 @@ use threadgauge_machine::{CpuList, Reading, allowed_cpus, fingerprint, noise_bet
 
 use crate::shell;
 use programs::Programs;
-use server::Cpus;
+use threadgauge_lab::server::Cpus;
 
 /// How much to measure, and where to put it.
 #[derive(Args, Debug)]

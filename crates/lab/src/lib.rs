@@ -15,6 +15,7 @@ pub mod refusal;
 pub mod schedule;
 pub mod selection;
 pub mod serve;
+pub mod server;
 pub mod site;
 pub mod statistic;
 #[cfg(any(test, feature = "testing"))]

@@ -11,8 +11,8 @@ use super::contenders::{Contenders, Who};
 use super::talk::{Demand, Level, Names, connect, load};
 use crate::rig::activity::Activity;
 use crate::rig::change::{self, Driven, of_a_turn};
-use crate::rig::server::Server;
 use crate::rig::{self, Site};
+use threadgauge_lab::server::Server;
 
 /// How long a server of a round is driven.
 const SPAN_MS: u64 = 1_000;
@@ -62,7 +62,7 @@ fn saturated(site: &mut Site, before: &Path, contenders: &Contenders) -> Result<
     change::measure(site, before, "saturated", &unit, &designs, |programs, label| {
         let who = Who::Ours(label);
         let server = contenders.start(who, programs, &cpus)?;
-        let groups = connect(server.port, who, LEVEL)?;
+        let groups = connect(server.port(), who, LEVEL)?;
         Ok(Box::new(Talking {
             server,
             groups,

@@ -94,7 +94,7 @@ fn one_room(site: &mut Site, contenders: &Contenders, servers: &[Who]) -> Part {
             for first in (0..members).step_by(WAVE) {
                 let wave = first..members.min(first + WAVE);
                 for member in wave.clone() {
-                    room.connect(address(server.port))?;
+                    room.connect(address(server.port()))?;
                     room.say(member, |unsent| codec.greet(member, 0, unsent));
                 }
                 hear(&mut room, codec, [0, wave.len()])?;
@@ -221,13 +221,13 @@ fn beside_load(site: &mut Site, contenders: &Contenders, servers: &[Who]) -> Par
         .map(|&who| [false, true].map(|changes| Run { who, changes }).to_vec());
     let measured = Rounds::measure("churn", groups.collect(), site.rounds, &mut site.rng, |run| {
         let server = contenders.start(run.who, programs, &cpus)?;
-        let mut groups = connect(server.port, run.who, level)?;
+        let mut groups = connect(server.port(), run.who, level)?;
         let load = load(level.demand)?;
         groups.talk(load, WARM_UP.min(span))?;
         let per_cpu_second = thread::scope(|scope| {
             let (over, is_over) = channel::<()>();
             let changing = run.changes.then(|| {
-                let port = server.port;
+                let port = server.port();
                 scope.spawn(move || {
                     change(port, |apart| {
                         is_over.recv_timeout(apart) != Err(RecvTimeoutError::Timeout)

@@ -10,8 +10,8 @@ use threadgauge_load::codec::{Codec, Mqtt, Nats, Resp, WebSocket};
 
 use super::talk::Names;
 use crate::rig::programs::{Programs, finds_uwebsockets};
-use crate::rig::server::{Cpus, Listens, Server};
 use crate::shell;
+use threadgauge_lab::server::{Cpus, Listens, Server};
 
 /// A server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -279,7 +279,7 @@ impl Contenders {
     /// If it ends before it listens, or is not there.
     pub fn start(&self, who: Who, programs: &Programs, cpus: &Cpus) -> Result<Server> {
         let (command, listens) = self.command(who, programs)?;
-        Server::start_that(listens, command, cpus)
+        Ok(Server::start_that(listens, command, cpus)?)
     }
 }
 
@@ -289,7 +289,8 @@ pub fn stop(who: Who, server: Server) -> Result<()> {
         drop(server);
         return Ok(());
     }
-    server.end().map(|_| ())
+    server.end()?;
+    Ok(())
 }
 
 fn is_there(program: &PathBuf) -> bool {
@@ -306,7 +307,7 @@ fn ours(label: &str) -> &'static [&'static str] {
 }
 
 fn free_port() -> Result<(Listens, u16)> {
-    let port = crate::rig::server::free_port()?;
+    let port = threadgauge_lab::server::free_port()?;
     Ok((Listens::At(port), port))
 }
 

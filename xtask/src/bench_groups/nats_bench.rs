@@ -66,7 +66,7 @@ pub fn measure(site: &mut Site, contenders: &Contenders) -> Result<Part> {
         let bench = |what: &str| {
             let mut command = shell::command_at(nats);
             command.args(["bench", what, SUBJECT, "--no-progress", "--server"]);
-            command.arg(format!("nats://127.0.0.1:{}", server.port));
+            command.arg(format!("nats://127.0.0.1:{}", server.port()));
             command.args([
                 "--msgs",
                 &messages.to_string(),

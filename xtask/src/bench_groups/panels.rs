@@ -12,8 +12,8 @@ use super::talk::{Demand, Figures, GROUP, Level, Names, Run, connect, load, meas
 use crate::rig::figures::{NOTHING, Spread, at_least, at_most, estimate, middle, spread, spread_of};
 use crate::rig::profile::{Calls, Profile};
 use crate::rig::rounds::Rounds;
-use crate::rig::server::Cpus;
 use crate::rig::{Part, Site};
+use threadgauge_lab::server::Cpus;
 
 const SPAN: Duration = Duration::from_secs(1);
 /// Under a rate, for a 99th percentile that holds.

@@ -14,8 +14,8 @@ use crate::rig::activity::Activity;
 use crate::rig::figures::{NOTHING, at_most, estimate, spread, spread_of};
 use crate::rig::memory::pss_kib;
 use crate::rig::rounds::Rounds;
-use crate::rig::server::Server;
 use crate::rig::{Part, Site};
+use threadgauge_lab::server::Server;
 
 const CONNECTIONS: usize = 10_000;
 /// After the last byte, for the server to come to rest.
@@ -102,12 +102,12 @@ pub fn measure(site: &mut Site, contenders: &Contenders) -> Result<Part> {
                     Words::Silent => "silent",
                     Words::Info => "info",
                 };
-                Server::start(programs.guest("accept_floor", &[words]), &cpus)
+                Ok(Server::start(programs.guest("accept_floor", &[words]), &cpus)?)
             }
         };
         let end = |server| match run {
             Run::Of(who) => stop(who, server),
-            Run::Loop(_) => server.end().map(|_| ()),
+            Run::Loop(_) => Ok(server.end().map(|_| ())?),
         };
         // Accepting alone, in one life; members of groups that keep still in another.
         let server = start()?;
@@ -129,7 +129,7 @@ pub fn measure(site: &mut Site, contenders: &Contenders) -> Result<Part> {
             names: Names::Alike,
             cpus: 1,
         };
-        let groups = connect(server.port, who, level)?;
+        let groups = connect(server.port(), who, level)?;
         sleep(REST);
         let kib = (pss_kib(server.pid())? - before_kib) / connections as f64;
         let before = Activity::of(server.pid())?;
@@ -197,7 +197,7 @@ fn accepting(server: &Server, connections: usize) -> Result<f64> {
     let deadline = Instant::now() + PATIENCE;
     while crowd.len() < connections {
         for _ in 0..STEP.min(connections - crowd.len()) {
-            crowd.connect(address(server.port))?;
+            crowd.connect(address(server.port()))?;
         }
         // So that none waits longer than the kernel lets it.
         while server.descriptors()? < before.0 + crowd.len() {

@@ -12,7 +12,7 @@ use threadgauge_load::{Arrivals, Groups, Load, Plan, Quantile, Tally};
 use super::contenders::{Contenders, Who, stop};
 use crate::rig::activity::Activity;
 use crate::rig::programs::Programs;
-use crate::rig::server::Cpus;
+use threadgauge_lab::server::Cpus;
 
 /// Members of a group.
 pub const GROUP: usize = 10;
@@ -165,7 +165,7 @@ pub fn measure(
     let Run { level, who } = run;
     ensure!(cpus.server.len() == level.cpus, "there are not so many CPUs");
     let server = contenders.start(who, programs, cpus)?;
-    let mut groups = connect(server.port, who, level)?;
+    let mut groups = connect(server.port(), who, level)?;
     let load = load(level.demand)?;
     groups.talk(load, WARM_UP.min(span))?;
     let before = Activity::of(server.pid())?;
@@ -251,13 +251,13 @@ mod tests {
             names: Names::Alike,
             cpus: 1,
         };
-        let mut groups = connect(server.port, Who::Floor, level).unwrap();
+        let mut groups = connect(server.port(), Who::Floor, level).unwrap();
         for words in [
             "SUB g0 7\r\nPUB g0 5\r\nhel",
             "GET / HTTP/1.1\r\n\r\n",
             "PUB g0 99999999\r\n",
         ] {
-            let mut stranger = TcpStream::connect(address(server.port)).unwrap();
+            let mut stranger = TcpStream::connect(address(server.port())).unwrap();
             stranger.write_all(words.as_bytes()).unwrap();
             if !words.starts_with("SUB") {
                 let mut said = String::new();

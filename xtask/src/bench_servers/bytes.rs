@@ -10,8 +10,8 @@ use crate::rig::figures::{NOTHING, at_most, difference, estimate, middle, spread
 use crate::rig::profile::{Calls, Profile};
 use crate::rig::programs::{Programs, Whose};
 use crate::rig::rounds::Rounds;
-use crate::rig::server::Server;
 use crate::rig::{Part, Site};
+use threadgauge_lab::server::Server;
 
 /// Of the client, as in Stevens' measurement.
 const PROCESSES: u64 = 5;
@@ -62,7 +62,7 @@ pub fn measure(site: &mut Site) -> Result<Part> {
     let measured = Rounds::measure("bytes", groups, rounds, &mut site.rng, |run| {
         let server = Server::start(programs.server(run.whose, named(run.design), "bytes"), &cpus)?;
         if run.clients == Clients::All {
-            client(programs, server.port, PROCESSES, connections)?;
+            client(programs, server.port(), PROCESSES, connections)?;
         }
         Ok(server.end()?.as_nanos() as f64 / (PROCESSES * connections) as f64)
     });
@@ -197,7 +197,7 @@ figures, in seconds for his number of clients, comparable only down a column.
 mod tests {
     use super::*;
     use crate::rig::programs::tests::c_programs;
-    use crate::rig::server::Cpus;
+    use threadgauge_lab::server::Cpus;
     use threadgauge_machine::allowed_cpus;
 
     #[test]
@@ -211,7 +211,7 @@ mod tests {
         };
         let twin = programs.server(Whose::Twin, named("preforked-descriptor"), "bytes");
         let server = Server::start(twin, &cpus).unwrap();
-        client(&programs, server.port, 2, 5).unwrap();
+        client(&programs, server.port(), 2, 5).unwrap();
         server.end().expect("it ends with 0 once its children have ended");
     }
 }

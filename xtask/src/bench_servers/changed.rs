@@ -9,8 +9,8 @@ use super::{bytes, echo};
 use crate::rig::change::{self, Driven, of_a_turn};
 use crate::rig::designs::{DESIGNS, Design, named};
 use crate::rig::programs::Whose;
-use crate::rig::server::Server;
 use crate::rig::{self, Site};
+use threadgauge_lab::server::Server;
 
 /// Of a server in a round of `bytes`, and the client's processes.
 const CLIENTS: u64 = 2_000;
@@ -86,7 +86,7 @@ impl Driven for Bytes {
     fn turn(&mut self) -> Result<()> {
         bytes::client(
             &self.programs,
-            self.server.port,
+            self.server.port(),
             PROCESSES,
             self.clients / PROCESSES,
         )?;

@@ -16,8 +16,8 @@ use crate::rig::figures::{NOTHING, estimate, spread};
 use crate::rig::profile::{Calls, Profile};
 use crate::rig::programs::Whose;
 use crate::rig::rounds::Rounds;
-use crate::rig::server::{Cpus, Server};
 use crate::rig::{Part, Site};
+use threadgauge_lab::server::{Cpus, Server};
 
 /// The source's designs; each is compared with the first.
 const DESIGNS: [&str; 3] = ["reactor", "split-reactor", "reactor-pool"];
@@ -76,7 +76,7 @@ pub fn measure(site: &mut Site) -> Result<Part> {
         let cpus = &places[&run.cpus];
         ensure!(cpus.server.len() == run.cpus, "there are not so many CPUs");
         let server = Server::start(server(run), cpus)?;
-        let mut rooms = fill(server.port, run.connections)?;
+        let mut rooms = fill(server.port(), run.connections)?;
         let before = Activity::of(server.pid())?;
         let made = talk(&mut rooms, span_ms)?;
         let meanwhile = Activity::of(server.pid())?.since(before);

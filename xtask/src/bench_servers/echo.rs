@@ -18,8 +18,8 @@ use crate::rig::figures::{at_most, estimate, spread};
 use crate::rig::profile::{Calls, Profile};
 use crate::rig::programs::Whose;
 use crate::rig::rounds::Rounds;
-use crate::rig::server::{Cpus, Server};
 use crate::rig::{Part, Site};
+use threadgauge_lab::server::{Cpus, Server};
 
 const CONNECTIONS: [usize; 2] = [64, 1000];
 const MESSAGES: u64 = 300_000;
@@ -57,7 +57,7 @@ pub(super) struct Served {
 impl Served {
     pub(super) fn start(server: Command, connections: usize, cpus: &Cpus) -> Result<Self> {
         let server = Server::start(server, cpus)?;
-        let streams = connect(server.port, connections)?;
+        let streams = connect(server.port(), connections)?;
         // An answer on each shows that each was accepted: what a connection costs is not what a message costs.
         exchange(&streams, connections as u64)?;
         Ok(Self {
@@ -179,7 +179,7 @@ traced in runs that were not timed.\n",
 mod tests {
     use super::*;
     use crate::rig::programs::tests::c_programs;
-    use crate::rig::server::Cpus;
+    use threadgauge_lab::server::Cpus;
     use threadgauge_machine::allowed_cpus;
 
     #[test]
@@ -195,7 +195,7 @@ mod tests {
             &cpus,
         )
         .unwrap();
-        exchange(&connect(server.port, 7).unwrap(), 50).unwrap();
+        exchange(&connect(server.port(), 7).unwrap(), 50).unwrap();
         server.end().unwrap();
     }
 }

@@ -13,8 +13,8 @@ use crate::rig::designs::{DESIGNS, named};
 use crate::rig::figures::NOTHING;
 use crate::rig::programs::Whose;
 use crate::rig::rounds::Rounds;
-use crate::rig::server::Server;
 use crate::rig::{Part, Site};
+use threadgauge_lab::server::Server;
 
 const CONNECTIONS: usize = 1000;
 /// After the last message, for the server to come to rest.
@@ -35,7 +35,7 @@ pub fn measure(site: &mut Site) -> Result<Part> {
     let (rounds, programs) = (site.rounds.min(MOST_ROUNDS), &site.programs);
     let measured = Rounds::measure("idle", groups, rounds, &mut site.rng, |design| {
         let server = Server::start(programs.server(Whose::Ours, named(design), "echo"), &cpus)?;
-        let streams = connect(server.port, CONNECTIONS)?;
+        let streams = connect(server.port(), CONNECTIONS)?;
         // An answer on each shows that each was accepted.
         exchange(&streams, CONNECTIONS as u64)?;
         sleep(REST);

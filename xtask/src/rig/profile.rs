@@ -18,8 +18,8 @@ use anyhow::{Context, Result, bail, ensure};
 use super::figures::NOTHING;
 use super::figures::number;
 use super::rounds::Cell;
-use super::server::{Cpus, Server};
 use crate::shell::{self, progress};
+use threadgauge_lab::server::{Cpus, Server};
 
 /// After its server's end, for strace to write what it counted.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -140,7 +140,7 @@ impl Trace {
         traced.args(["-D", "-f", "-c", "-o"]).arg(&counted);
         traced.arg("--").arg(server.get_program()).args(server.get_args());
         let server = Server::start(traced, cpus)?;
-        let work = drive(server.port)?;
+        let work = drive(server.port())?;
         server.end()?;
         let calls = parse(&wait_for(&counted)?)?;
         Ok(Self { work, calls })
