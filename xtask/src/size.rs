@@ -27,9 +27,13 @@ use imports::{Crate, File, Imports};
 /// Where experiments lie: one file or one folder each.
 const EXPERIMENTS: &str = "crates/experiments/src";
 /// What lies beside them and is none.
-const NO_EXPERIMENT: [&str; 5] = ["catalogue", "channels", "guests", "lib", "sys"];
-/// What newer experiments alone share: neither an experiment nor a part of the laboratory.
-const SHARED_BY_NEWER: [&str; 1] = ["channels"];
+const NO_EXPERIMENT: [&str; 6] = ["catalogue", "channels", "guests", "lib", "servers", "sys"];
+/// What newer experiments alone share: neither an experiment nor a part of the laboratory that the limit was set for.
+const SHARED_BY_NEWER: [&str; 3] = [
+    "crates/experiments/src/channels",
+    "crates/experiments/src/servers",
+    "crates/lab/src/server",
+];
 /// The experiments for which the laboratory's limit was set. What came later is newer, and has limits of its own.
 const FIRST_EXPERIMENTS: [&str; 8] = [
     "calibration",
@@ -178,11 +182,16 @@ fn laboratory(crates: &[(String, Crate)]) -> Vec<&File> {
     let files = counted.flat_map(|(_, whole)| &whole.files);
     files
         .filter(|file| match name_inside(&file.path) {
-            Some(name) if SHARED_BY_NEWER.contains(&name.as_str()) => false,
+            _ if is_shared_by_newer(&file.path) => false,
             Some(name) => NO_EXPERIMENT.contains(&name.as_str()) || is_first(&name),
             None => true,
         })
         .collect()
+}
+
+fn is_shared_by_newer(path: &Path) -> bool {
+    let mut shared = SHARED_BY_NEWER.iter();
+    shared.any(|shared| path.starts_with(shared) || path == Path::new(shared).with_extension("rs"))
 }
 
 /// The experiment that a file belongs to.

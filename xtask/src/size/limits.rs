@@ -102,6 +102,8 @@ fn circles(whole: &Crate) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::super::imports::tests::read;
     use super::*;
 
@@ -183,6 +185,22 @@ mod tests {
         let newer = [("create/mod.rs", 700), ("ring.rs", 400), ("ring/sys.rs", 99)];
         assert_eq!(faults(&with_lines(9_000, &newer, 302)), [""; 0]);
         assert_one_fault(&with_lines(9_000, &newer, 303), "10001 lines");
+        // Nor what newer ones alone share.
+        let shared = [
+            ("create/mod.rs", 700),
+            ("channels.rs", 400),
+            ("servers/mod.rs", 99),
+        ];
+        assert_eq!(faults(&with_lines(9_000, &shared, 300)), [""; 0]);
+        let mut with_server = with_lines(9_000, &shared, 300);
+        for path in ["server.rs", "server_of_its_own.rs"] {
+            let lab = with_server.iter_mut().find(|(name, _)| name == "lab").unwrap();
+            lab.1.files.push(File {
+                path: Path::new("crates/lab/src").join(path),
+                lines: 1,
+            });
+        }
+        assert_one_fault(&with_server, "10001 lines");
     }
 
     #[test]
