@@ -19,6 +19,7 @@ pub const CATALOGUE: Catalogue = Catalogue(&[
     &crate::oversubscription::EXPERIMENT,
     &crate::print::EXPERIMENT,
     &crate::turnaround::EXPERIMENT,
+    &crate::multicast::EXPERIMENT,
     &crate::calibration::EXPERIMENT,
     &crate::foreground::EXPERIMENT,
     &crate::probes::EXPERIMENT,

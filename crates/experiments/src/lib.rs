@@ -12,6 +12,7 @@ pub mod foreground;
 pub mod handover;
 pub mod identity;
 pub mod limits;
+pub mod multicast;
 pub mod null;
 pub mod oversubscription;
 pub mod placement;

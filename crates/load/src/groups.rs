@@ -112,6 +112,8 @@ pub struct Groups {
     crowd: Crowd,
     ledger: Ledger,
     plan: Plan,
+    /// The number that the first group has at the server.
+    first_group: usize,
     payload: Vec<u8>,
     /// What servers wanted as answers, by whom.
     answers: Vec<(usize, &'static [u8])>,
@@ -248,7 +250,26 @@ impl Groups {
     ///
     /// If the plan is none: groups do not come out even, or messages are smaller or larger than can be.
     pub fn connect(server: SocketAddr, codec: &'static dyn Codec, plan: Plan) -> Result<Self, LoadError> {
-        Self::connect_all(server, codec, plan, false)
+        Self::connect_all(server, codec, plan, 0, false)
+    }
+
+    /// As [`connect`](Self::connect), beside others that drive the same server from threads of their own: groups are
+    /// counted from `first_group` on, so that no two drivers have the same.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Self::connect).
+    ///
+    /// # Panics
+    ///
+    /// As [`connect`](Self::connect).
+    pub fn connect_beside(
+        server: SocketAddr,
+        codec: &'static dyn Codec,
+        plan: Plan,
+        first_group: usize,
+    ) -> Result<Self, LoadError> {
+        Self::connect_all(server, codec, plan, first_group, false)
     }
 
     /// As [`connect`](Self::connect), and goes on with fewer groups where not all can connect.
@@ -265,13 +286,14 @@ impl Groups {
         codec: &'static dyn Codec,
         plan: Plan,
     ) -> Result<Self, LoadError> {
-        Self::connect_all(server, codec, plan, true)
+        Self::connect_all(server, codec, plan, 0, true)
     }
 
     fn connect_all(
         server: SocketAddr,
         codec: &'static dyn Codec,
         plan: Plan,
+        first_group: usize,
         go_on: bool,
     ) -> Result<Self, LoadError> {
         let ledger = |connections| {
@@ -283,6 +305,7 @@ impl Groups {
             crowd: Crowd::new()?,
             ledger: ledger(plan.connections),
             plan,
+            first_group,
             payload: Vec::new(),
             answers: Vec::new(),
             heard_ns: monotonic_ns(),
@@ -300,7 +323,7 @@ impl Groups {
                     }
                     Err(other) => return Err(other),
                 }
-                let group = connection / plan.group_size;
+                let group = first_group + connection / plan.group_size;
                 groups
                     .crowd
                     .say(connection, |unsent| codec.greet(connection, group, unsent));
@@ -560,7 +583,8 @@ impl Groups {
         }
         let times = Times { intended_ns, sent_ns };
         self.ledger.sends(speaker, times, &mut self.payload);
-        let (codec, group, payload) = (self.codec, speaker / self.plan.group_size, &self.payload);
+        let group = self.first_group + speaker / self.plan.group_size;
+        let (codec, payload) = (self.codec, &self.payload);
         let mut bytes = 0;
         self.crowd.say(speaker, |unsent| {
             let before = unsent.len();
