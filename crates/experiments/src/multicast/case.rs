@@ -215,12 +215,12 @@ impl Case {
     /// On a virtual machine with two CPUs.
     fn takes(self) -> Duration {
         if self.load == Load::Clogged {
-            return Duration::from_millis(350);
+            return Duration::from_millis(300);
         }
         let is_threads = self.design == Design::ThreadPerConnection;
         // Made and ended; and in each of the two spans every member speaks once at least.
         let of_connection_us = if is_threads { 300 } else { 85 };
-        Duration::from_millis(150 + self.span_ms)
+        Duration::from_millis(100 + self.span_ms)
             + WARM_UP
             + Duration::from_micros(self.connections * of_connection_us)
     }
@@ -247,7 +247,7 @@ pub(super) fn all_designs(base: Case) -> Vec<Case> {
 
 pub(super) fn plan(site: &Site) -> Plan {
     let cpus = (site.cpus.len() as u64).max(1);
-    let base = REACTOR.cpus(cpus);
+    let base = REACTOR.cpus(cpus).span_ms(site.profile.pick(150, 250, 1000));
     let with = |server_cpus| base.server_cpus(server_cpus);
     let four = with(4).pool((1, 3));
     let mut cases = match site.profile {
