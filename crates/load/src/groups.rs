@@ -1,6 +1,6 @@
 //! Groups: every message of a member goes to the others of its group, in a closed or an open loop.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::time::Duration;
 
@@ -23,6 +23,20 @@ const CLOGGED: Duration = Duration::from_millis(1);
 const STEP: usize = 64;
 /// The longest wait without a look at whether to go on.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// So many connections have a loopback address to themselves: fewer than it has ports, wherever that was not changed.
+const OF_AN_ADDRESS: usize = 20_000;
+
+/// Where a connection comes from: to a server on the loopback address from another such address for every so many, since
+/// one has no more ports.
+fn source(server: SocketAddr, connection: usize) -> Option<IpAddr> {
+    let SocketAddr::V4(server) = server else {
+        return None;
+    };
+    let address = u8::try_from(connection / OF_AN_ADDRESS).ok().filter(|&n| n > 0)?;
+    let last = address.checked_add(1).filter(|_| server.ip().is_loopback())?;
+    Some(Ipv4Addr::new(127, 0, 0, last).into())
+}
 
 /// Who is there, and what they send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -315,7 +329,8 @@ impl Groups {
         while refused.is_none() && groups.crowd.len() < plan.connections {
             let first = groups.crowd.len();
             for connection in first..plan.connections.min(first + STEP) {
-                match groups.crowd.connect(server) {
+                let from = source(server, first_group * plan.group_size + connection);
+                match groups.crowd.connect_from(from, server) {
                     Ok(()) => {}
                     Err(LoadError::Connect { source, .. }) => {
                         refused = Some(source);
@@ -678,6 +693,19 @@ impl Groups {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn many_connections_to_the_loopback_address_come_from_several() {
+        let from = |server: &str, connection| {
+            let from = source(server.parse().unwrap(), connection);
+            from.map(|from| from.to_string())
+        };
+        assert_eq!(from("127.0.0.1:4222", 19_999), None);
+        assert_eq!(from("127.0.0.1:4222", 20_000).unwrap(), "127.0.0.2");
+        assert_eq!(from("127.0.0.1:4222", 49_999).unwrap(), "127.0.0.3");
+        assert_eq!(from("10.0.0.1:4222", 50_000), None);
+        assert_eq!(from("[::1]:4222", 50_000), None);
+    }
 
     #[test]
     fn a_server_that_falls_behind_or_a_driver_without_time_is_a_flaw() {

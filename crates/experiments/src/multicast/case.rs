@@ -67,6 +67,9 @@ pub(super) const CLAIMED: u64 = 1_000;
 /// The source's loads.
 pub(super) const LOADS: [u64; 5] = [CLAIMED, 2_500, 5_000, 7_500, 10_000];
 pub(super) const MOST: u64 = LOADS[4];
+/// Beyond the source's: about what one process may have descriptors of where `ulimit -Hn` is 20,000; and more than a
+/// loopback address has ports.
+pub(super) const LIMITS: [u64; 2] = [19_000, 50_000];
 /// Until the server's memory and the clients' turns are as they stay.
 pub(super) const WARM_UP: Duration = Duration::from_millis(100);
 
@@ -94,6 +97,8 @@ pub(super) const DESIGNS: [Design; 5] = [
     Design::Proactor,
     Design::ThreadPerConnection,
 ];
+/// Those that are taken to the limit; beyond the first in the largest profile alone.
+pub(super) const AT_THE_LIMIT: [Design; 3] = [Design::Reactor, Design::ReactorPerCore, Design::Proactor];
 /// Designs on which members of a group can reach each other.
 const SERVING: [Design; 8] = [
     Design::Reactor,
@@ -261,6 +266,15 @@ pub(super) fn plan(site: &Site) -> Plan {
     };
     if cpus > 4 {
         cases.extend([with(4), with(4).design(Design::SplitReactor), four]);
+    }
+    // Cases for which this machine has too few descriptors are skipped when they run.
+    let at_the_limit: &[Design] = site.profile.pick(&[], &DESIGNS[..1], &AT_THE_LIMIT);
+    for &load in &LIMITS {
+        cases.extend(
+            at_the_limit
+                .iter()
+                .map(|&design| base.design(design).connections(load)),
+        );
     }
     let clogged = site.profile.pick(&DESIGNS[..2], &DESIGNS, &DESIGNS);
     cases.extend(clogged.iter().map(|&design| base.design(design).clogged()));

@@ -7,6 +7,7 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Instant;
 
+use rustix::net::sockopt::set_socket_recv_buffer_size;
 use threadgauge_lab::prelude::*;
 use threadgauge_lab::server::{Cpus, Server, free_port};
 
@@ -20,8 +21,12 @@ const A_READ: Duration = Duration::from_secs(2);
 const HELD_UP: Duration = Duration::from_millis(200);
 /// Of a message that clogs. The kernel takes some megabytes before any wait in the server.
 const MESSAGE_BYTES: usize = 64 * 1024;
+/// Of what is for the client that takes nothing, so much waits in its own socket; a fixed size does not grow.
+const RECEIVE_BYTES: usize = 64 * 1024;
+/// When so much waits in the server, what its own socket can still take does not take it away.
+const ENOUGH_BYTES: u64 = 16 << 20;
 /// Messages between two looks, and the most of them.
-const STEP: usize = 32;
+const STEP: usize = 64;
 const MOST: usize = 4_096;
 
 pub(super) fn run(case: Case, cpus: &Cpus, worker: &mut Worker) -> Result<(), CaseError> {
@@ -30,6 +35,8 @@ pub(super) fn run(case: Case, cpus: &Cpus, worker: &mut Worker) -> Result<(), Ca
     arguments.extend(["--monitor".to_owned(), monitor.to_string()]);
     let server = Server::ours(arguments, cpus)?;
     let mut clogged = client(&server, "SUB clogged 1\r\n")?;
+    set_socket_recv_buffer_size(&clogged, RECEIVE_BYTES)
+        .map_err(|error| CaseError::failed("a small buffer for a socket", error))?;
     let mut listener = client(&server, "SUB heard 1\r\n")?;
     let mut other = client(&server, "")?;
     clog(&mut other, monitor)?;
@@ -78,7 +85,7 @@ fn say(to: &mut TcpStream, bytes: &[u8]) -> Result<(), CaseError> {
         .map_err(|error| CaseError::failed("speaking to the server", error))
 }
 
-/// Sends to the client that takes nothing, until the server has something waiting for it.
+/// Sends to the client that takes nothing, until the server has enough waiting for it.
 fn clog(other: &mut TcpStream, monitor: SocketAddr) -> Result<(), CaseError> {
     other
         .set_write_timeout(Some(HELD_UP))
@@ -101,7 +108,9 @@ fn clog(other: &mut TcpStream, monitor: SocketAddr) -> Result<(), CaseError> {
                 Err(error) => return Err(CaseError::failed("speaking to the server", error)),
             }
         }
-        if waiting_bytes(&page(monitor)?)? > 0 {
+        let waiting = waiting_bytes(&page(monitor)?)?;
+        // Who is held up adds no more.
+        if waiting >= ENOUGH_BYTES || (is_held_up && waiting > 0) {
             return Ok(());
         }
         if Instant::now() >= deadline {

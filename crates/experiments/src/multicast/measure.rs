@@ -94,9 +94,10 @@ fn has_room(connections: u64) -> Result<(), CaseError> {
         is_local: true,
         server: None,
     };
+    // Groups take as many loopback addresses as they need ports of.
     let serious = preflight(&needs)
         .into_iter()
-        .find(|item| item.severity == Severity::Serious);
+        .find(|item| item.severity == Severity::Serious && item.subject != "local ports");
     match serious {
         None => Ok(()),
         Some(item) => {

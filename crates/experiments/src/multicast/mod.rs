@@ -29,7 +29,8 @@ pub const EXPERIMENT: Experiment = Experiment {
           threads; by thread it is split into those that read (or do both) and those that only write. The delay goes from \
           sending until the last of the nine has the message. In load=clogged one client takes nothing until the \
           server's own count says that something waits for it, and then says something itself: if that reaches \
-          another client, a read and a write were pending on one connection at once.",
+          another client, a read and a write were pending on one connection at once. Beyond the source's \
+          loads there are 19,000 and 50,000 connections, from several loopback addresses, where descriptors suffice.",
     control: "One reactor on one CPU, twice a round. Deliveries a second of the server's CPU time stand beside every rate: that \
               figure does not depend on how fast the clients are.",
     traps: &[

@@ -5,9 +5,9 @@ use threadgauge_results::published::dated;
 use threadgauge_results::{Figure, Table, claim, units};
 
 use super::case::{
-    CLAIMED, CLIENT_WANTS, CLIENTS, CPU, Case, DELAY, DELAY_P99, DESIGNS, LEAST_CPU, LOADS, MEMORY, MOST_CPU,
-    NETWORK, PENDING, REACTOR, READING, READING_WANTS, SPLIT, TIME, WRITING, WRITING_WANTS, all_designs,
-    places,
+    AT_THE_LIMIT, CLAIMED, CLIENT_WANTS, CLIENTS, CPU, Case, DELAY, DELAY_P99, DESIGNS, LEAST_CPU, LIMITS,
+    LOADS, MEMORY, MOST, MOST_CPU, NETWORK, PENDING, REACTOR, READING, READING_WANTS, SPLIT, TIME, WRITING,
+    WRITING_WANTS, all_designs, places,
 };
 
 const NS: f64 = 1e9;
@@ -77,9 +77,9 @@ impl<'v> Seen<'v> {
             }
         };
         match self.cpus - server_cpus {
-            0 => format!("server and clients together on {}", cpus(self.cpus)),
+            0 => format!("the server and its clients together on {}", cpus(self.cpus)),
             others => format!(
-                "server on {}, clients on {}",
+                "the server on {} and its clients on {}",
                 cpus(server_cpus),
                 cpus(others).replace("one CPU", "another")
             ),
@@ -245,6 +245,7 @@ impl<'v> Seen<'v> {
                 ));
             }
         }
+        facts.extend(self.at_the_limit());
         for design in DESIGNS {
             let case = self.reactor(1).design(design).clogged();
             let says = format!(
@@ -258,6 +259,39 @@ impl<'v> Seen<'v> {
             facts.push(fact(case.of(PENDING), "count", says));
         }
         facts.into_iter().flatten().collect()
+    }
+
+    /// What many more connections than the source's change.
+    fn at_the_limit(&self) -> Vec<Option<Finding>> {
+        let ratio = |of: Statistic, says: String| {
+            let figure = self.view.estimate(&of)?;
+            Some(figure.fact(says.replace("{}", &figure.show("ratio")), "ratio"))
+        };
+        let mut facts = Vec::new();
+        for (design, load) in AT_THE_LIMIT
+            .iter()
+            .flat_map(|design| LIMITS.map(|load| (*design, load)))
+        {
+            let [most, limit] = [MOST, load].map(|load| self.reactor(1).design(design).connections(load));
+            let name = design.name();
+            facts.push(ratio(
+                most.of(CPU).over(limit.of(CPU)),
+                format!("With {load} connections {name} forwards {{}} times as many messages a server CPU second as with {MOST}."),
+            ));
+            facts.push(ratio(
+                limit.of(DELAY_P99).over(most.of(DELAY_P99)),
+                format!("With {load} connections to {name} the delay's 99th percentile is {{}} times that with {MOST}."),
+            ));
+            let memory = self.view.estimate(&limit.of(MEMORY));
+            facts.push(memory.map(|bytes| {
+                let says = format!(
+                    "Each of {load} connections adds {} to the memory of {name}.",
+                    bytes.show("B")
+                );
+                bytes.fact(says, "B")
+            }));
+        }
+        facts
     }
 
     fn comparisons(&self) -> Vec<Pair> {
@@ -343,8 +377,8 @@ impl<'v> Seen<'v> {
             .at_least(2);
         let designs = all_designs(self.reactor(server_cpus)).into_iter();
         designs.fold(chart, |chart, case| {
-            let points = LOADS.map(|load| (load, of(case.connections(load))));
-            chart.line(case.label(), points)
+            let loads = LOADS.into_iter().chain(LIMITS);
+            chart.line(case.label(), loads.map(|load| (load, of(case.connections(load)))))
         })
     }
 
@@ -409,7 +443,7 @@ impl<'v> Seen<'v> {
     fn by_design(&self) -> Table {
         let mut rows = Vec::new();
         for server_cpus in places(self.cpus) {
-            for load in LOADS {
+            for load in LOADS.into_iter().chain(LIMITS) {
                 for case in all_designs(self.reactor(server_cpus).connections(load)) {
                     if self.view.measured(&case.of(TIME)) {
                         rows.push(self.row(case));
@@ -647,7 +681,7 @@ mod tests {
             answer.tables[1]
                 .rows
                 .iter()
-                .any(|row| row[1].starts_with("server and clients together"))
+                .any(|row| row[1].starts_with("the server and its clients together"))
         );
     }
 
@@ -690,7 +724,7 @@ mod tests {
     #[test]
     fn the_answer_and_the_charts_have_what_there_is() {
         let whole = read(&view(Profile::Standard, 2, as_published));
-        let says = "With server on one CPU, clients on another, one reactor forwards 1000 thousand messages a second to groups of ten, \
+        let says = "With the server on one CPU and its clients on another, one reactor forwards 1000 thousand messages a second to groups of ten, \
                     1000 connections, 1000 thousand a second of its CPU time.";
         assert!(whole.answer.starts_with(says), "{}", whole.answer);
         assert!(whole.figures.iter().any(|figure| figure.id == "throughput-1"));

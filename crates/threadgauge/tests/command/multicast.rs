@@ -8,7 +8,18 @@ use super::{results, text, threadgauge};
 fn cases(only: &str, set: &str) -> Vec<Value> {
     let dir = tempfile::tempdir().unwrap();
     let arguments = [
-        "run", "multicast", "--profile", "standard", "--rounds", "1", "--only", only, "--set", set, "--out", "r",
+        "run",
+        "multicast",
+        "--profile",
+        "standard",
+        "--rounds",
+        "1",
+        "--only",
+        only,
+        "--set",
+        set,
+        "--out",
+        "r",
     ];
     let output = threadgauge(dir.path(), &arguments);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
@@ -33,12 +44,21 @@ fn groups_talk_on_every_design_and_each_delivery_is_checked() {
     );
     assert!(cases.len() >= 7, "{}", cases.len());
     for case in &cases {
-        for metric in ["ns_per_delivery", "server_cpu_ns_per_delivery", "delay_ns_p50", "client_cpus"] {
+        for metric in [
+            "ns_per_delivery",
+            "server_cpu_ns_per_delivery",
+            "delay_ns_p50",
+            "client_cpus",
+        ] {
             assert!(median(case, metric) > 0.0, "{metric}: {case}");
         }
         let design = case["params"]["design"].as_str().unwrap();
         let writes = median(case, "writing_cpus") > 0.0;
-        assert_eq!(writes, ["split-reactor", "reactor-pool"].contains(&design), "{case}");
+        assert_eq!(
+            writes,
+            ["split-reactor", "reactor-pool"].contains(&design),
+            "{case}"
+        );
     }
 }
 
