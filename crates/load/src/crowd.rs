@@ -453,6 +453,20 @@ mod tests {
     }
 
     #[test]
+    fn a_connection_comes_from_the_address_that_was_asked_for() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut crowd = Crowd::new().unwrap();
+        let from = "127.0.0.2".parse().unwrap();
+        crowd
+            .connect_from(Some(from), listener.local_addr().unwrap())
+            .unwrap();
+        assert_eq!(listener.accept().unwrap().1.ip(), from);
+        let nobodys = "192.0.2.1".parse().unwrap();
+        let refused = crowd.connect_from(Some(nobodys), listener.local_addr().unwrap());
+        assert!(matches!(refused, Err(LoadError::Connect { connection: 1, .. })));
+    }
+
+    #[test]
     fn what_is_not_used_comes_again_with_more() {
         let (listener, at) = listener();
         let mut crowd = Crowd::new().unwrap();
