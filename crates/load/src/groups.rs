@@ -24,7 +24,7 @@ const STEP: usize = 64;
 /// The longest wait without a look at whether to go on.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// So many connections have a loopback address to themselves: fewer than it has ports, wherever that was not changed.
+/// So many connections have a loopback address to themselves: fewer than it has ports, where nobody has changed that.
 const OF_AN_ADDRESS: usize = 20_000;
 
 /// Where a connection comes from: to a server on the loopback address from another such address for every so many, since

@@ -111,7 +111,8 @@ const SERVING: [Design; 8] = [
     Design::HalfSyncHalfAsync,
 ];
 
-/// The source's rule: reactors that read and that write as 1 to 3, as many as the server has CPUs, one of each at least.
+/// The source's rule: reactors that read and that write as 1 to 3, as many as the server has CPUs, and one of each at
+/// least.
 pub(super) fn sized(server_cpus: u64) -> (u64, u64) {
     let all = server_cpus.max(2);
     let readers = ((all + 2) / 4).clamp(1, all - 1);

@@ -1,4 +1,5 @@
-//! One sample of `multicast`: a server on its CPUs, groups that talk from the others, and what each thread did meanwhile.
+//! One sample of `multicast`: a server on its CPUs, groups that talk from the others, and what each thread did
+//! meanwhile.
 
 use std::fs;
 use std::net::SocketAddr;

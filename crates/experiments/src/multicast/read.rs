@@ -1,4 +1,5 @@
-//! What `multicast` reads off its samples: the claims of source 002, its figures with ours beside them, and the white box.
+//! What `multicast` reads off its samples: the claims of source 002, its figures with ours beside them, and the white
+//! box.
 
 use threadgauge_lab::prelude::*;
 use threadgauge_results::published::dated;
