@@ -27,8 +27,8 @@ const LOOK: Duration = Duration::from_millis(100);
 /// So many connections have a loopback address to themselves: fewer than it has ports, where nobody has changed that.
 const OF_AN_ADDRESS: usize = 20_000;
 
-/// Where a connection comes from: to a server on the loopback address from another such address for every so many, since
-/// one has no more ports.
+/// Where a connection comes from: to a server on the loopback address from another such address for every so many,
+/// since one has no more ports.
 fn source(server: SocketAddr, connection: usize) -> Option<IpAddr> {
     let SocketAddr::V4(server) = server else {
         return None;
