@@ -19,10 +19,11 @@ pub const CATALOGUE: Catalogue = Catalogue(&[
     &crate::oversubscription::EXPERIMENT,
     &crate::print::EXPERIMENT,
     &crate::turnaround::EXPERIMENT,
-    &crate::multicast::EXPERIMENT,
     &crate::calibration::EXPERIMENT,
     &crate::foreground::EXPERIMENT,
     &crate::probes::EXPERIMENT,
+    &crate::multicast::EXPERIMENT,
+    &crate::chat::EXPERIMENT,
 ]);
 
 /// The experiment that decides a claim, and whether it is in the catalogue (true) or still to come.
