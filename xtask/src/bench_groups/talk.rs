@@ -205,7 +205,7 @@ mod tests {
         let everywhere = allowed_cpus().unwrap();
         let cpus = Cpus {
             server: everywhere.clone(),
-            clients: everywhere.clone(),
+            clients: everywhere,
         };
         for who in [Who::Floor, Who::FloorByCalls] {
             for (payload_bytes, outstanding) in [(16, 1), (1024, 16), (16_000, 40)] {
