@@ -4,6 +4,8 @@
 //! A program of `guests/c/servers` is compiled by `build.rs`, carried inside the laboratory and run from memory, as all
 //! [guests](crate::guests) are. Starting, watching and ending a server is [`threadgauge_lab::server`]'s business.
 
+pub mod groups;
+
 use threadgauge_lab::prelude::*;
 use threadgauge_lab::server::{Cpus, Server};
 use threadgauge_machine::Activity;
