@@ -26,7 +26,7 @@ const BARE: &[&str] = &[
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=../../guests/compile.rs");
-    for header in ["guest.h", "channel.h"] {
+    for header in ["guest.h", "channel.h", "servers/server.h"] {
         println!("cargo:rerun-if-changed=../../guests/c/{header}");
     }
     let compiler = compiler();
@@ -36,6 +36,11 @@ fn main() {
     let programs = "units print ring wake handover contention compute placement idle limits crash ids";
     for name in programs.split(' ') {
         carry(&compiler, name, &format!("{name}.c"), &["-O2", "-pthread", "-s"]);
+    }
+    let servers = "processes threads reactors echo_floor groups_floor accept_floor stevens_client";
+    for name in servers.split(' ') {
+        let source = format!("servers/{name}.c");
+        carry(&compiler, name, &source, &["-O2", "-pthread", "-s"]);
     }
     carry(&compiler, "empty_loop_plain", "empty_loop.c", &["-O0", "-s"]);
     carry(&compiler, "empty_loop_optimised", "empty_loop.c", &["-O2", "-s"]);

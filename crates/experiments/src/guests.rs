@@ -6,7 +6,7 @@
 //! called and what it answers.
 
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Stdio};
@@ -123,8 +123,7 @@ impl Guest {
             Ok(Said::Done(figures)) => Ok(figures),
             Err(error) => Err(error),
         };
-        let mut more = String::new();
-        answer.read_to_string(&mut more).map_err(broken)?;
+        let more = io::read_to_string(answer).map_err(broken)?;
         let status = child.wait().map_err(broken)?;
         if status.signal() == Some(libc::SIGALRM) {
             let says = format!(
@@ -148,7 +147,7 @@ impl Guest {
 }
 
 /// What starts the program in this file, which must be open until then.
-fn command(program: &File) -> Command {
+pub(crate) fn command(program: &File) -> Command {
     Command::new(format!("/proc/self/fd/{}", program.as_raw_fd()))
 }
 
@@ -182,11 +181,11 @@ pub trait Figures: Sized {
 
 /// Declares a struct of the figures that a program answers: their names, in the order in which it prints them.
 macro_rules! figures {
-    ($(#[$doc:meta])* $vis:vis struct $name:ident { $($figure:ident),+ $(,)? }) => {
+    ($(#[$doc:meta])* $vis:vis struct $name:ident { $($(#[$of:meta])* $figure:ident),+ $(,)? }) => {
         $(#[$doc])*
         #[derive(Debug)]
         $vis struct $name {
-            $($vis $figure: u64,)+
+            $($(#[$of])* $vis $figure: u64,)+
         }
 
         impl $crate::guests::Figures for $name {
@@ -278,6 +277,7 @@ mod tests {
     use crate::channels::{HANDOVER, RING, WAKE};
     use crate::footprint::IDLE;
     use crate::limits::LIMITS;
+    use std::io::Read as _;
     use std::process::Child;
     use std::time::Instant;
     use threadgauge_lab::testing;

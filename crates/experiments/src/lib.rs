@@ -18,6 +18,7 @@ pub mod placement;
 pub mod print;
 pub mod probes;
 pub mod ring;
+pub mod servers;
 pub mod turnaround;
 pub mod wake;
 

@@ -17,6 +17,7 @@ use threadgauge_lab::server::Server;
 const PROCESSES: u64 = 5;
 const CONNECTIONS: u64 = 1000;
 const BYTES: u64 = 4000;
+const CLIENT_DEADLINE_S: u64 = 120;
 /// Of two traced runs, all processes together.
 const TRACED_CONNECTIONS: [u64; 2] = [100, 1100];
 /// The most of a twin's CPU time that ours may use.
@@ -100,12 +101,20 @@ fn runs(design: &Design, clients: Clients) -> [Run; 2] {
 
 /// Stevens' client, to its end.
 pub fn client(programs: &Programs, port: u16, processes: u64, connections: u64) -> Result<()> {
-    let arguments = [u64::from(port), processes, connections, BYTES].map(|n| n.to_string());
+    let arguments = [
+        u64::from(port),
+        processes,
+        connections,
+        1,
+        BYTES,
+        CLIENT_DEADLINE_S,
+    ]
+    .map(|n| n.to_string());
     let output = programs.client().args(arguments).output()?;
     ensure!(
         output.status.success(),
         "the client says: {}",
-        String::from_utf8_lossy(&output.stderr).trim_end()
+        String::from_utf8_lossy(&output.stdout).trim_end()
     );
     Ok(())
 }
