@@ -160,6 +160,7 @@ pub fn run(
         pace.ceiling = pace.done + planned(chosen);
         time = time.saturating_add(chosen.time());
         let history = History::new(store.samples(id)?);
+        let estimates = chosen.able().map(|case| (case.params.case_id(id), case.estimate));
         let mut session = Session {
             experiment,
             chosen,
@@ -171,10 +172,7 @@ pub fn run(
             cpus: CpuList::new(record.cpus.iter().copied()),
             history,
             going_on,
-            estimates: chosen
-                .able()
-                .map(|case| (case.params.case_id(id), case.estimate))
-                .collect(),
+            estimates: estimates.collect(),
             looked: store.looks(id)?.last().map_or(0, |look| look.rounds),
             looks_once: false,
             active: None,
@@ -414,12 +412,9 @@ impl<'a> Session<'a> {
 
     /// The reason to stop after so many rounds, if there is one.
     fn enough(&self, rounds: u32) -> Option<&'static str> {
+        let precise = self.rule.epsilon > 0.0;
         if self.active.as_ref().is_some_and(BTreeSet::is_empty) {
-            return Some(if self.rule.epsilon > 0.0 {
-                "precision"
-            } else {
-                "decided"
-            });
+            return Some(if precise { "precision" } else { "decided" });
         }
         let next = self.round_of(self.active.as_ref());
         let within = match rounds {
