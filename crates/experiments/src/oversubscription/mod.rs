@@ -123,7 +123,7 @@ fn plan(site: &Site) -> Plan {
     Plan {
         cases,
         reference: ONE.control().time(1).pattern(),
-        budget: Duration::from_millis(site.profile.pick(47_000, 320_000, 7_200_000)),
+        budget: Duration::from_millis(site.profile.pick(55_000, 320_000, 7_200_000)),
     }
 }
 
