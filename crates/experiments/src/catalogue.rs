@@ -22,6 +22,7 @@ pub const CATALOGUE: Catalogue = Catalogue(&[
     &crate::calibration::EXPERIMENT,
     &crate::foreground::EXPERIMENT,
     &crate::probes::EXPERIMENT,
+    &crate::chat::EXPERIMENT,
 ]);
 
 /// The experiment that decides a claim, and whether it is in the catalogue (true) or still to come.

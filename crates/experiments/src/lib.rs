@@ -3,6 +3,7 @@
 //! `threadgauge-lab` defines what an experiment is and everything that experiments share.
 
 pub mod calibration;
+pub mod chat;
 pub mod compute;
 pub mod contention;
 pub mod crash;

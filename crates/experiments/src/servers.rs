@@ -181,6 +181,26 @@ impl Design {
         Server::ours(self.arguments(protocol), cpus)
     }
 
+    /// As [`serve`](Self::serve), and where each thread made beforehand serves one connection there are as many as
+    /// connections.
+    ///
+    /// # Errors
+    ///
+    /// As [`Server::ours`].
+    pub fn serve_all(self, protocol: &str, connections: u64, cpus: &Cpus) -> Result<Server, CaseError> {
+        Server::ours(self.arguments_for(protocol, connections), cpus)
+    }
+
+    fn arguments_for(self, protocol: &str, connections: u64) -> Vec<String> {
+        let mut arguments = self.arguments(protocol);
+        if matches!(self, Self::PrethreadedMutex | Self::PrethreadedAcceptor)
+            && let Some(workers) = arguments.last_mut()
+        {
+            *workers = connections.to_string();
+        }
+        arguments
+    }
+
     fn arguments(self, protocol: &str) -> Vec<String> {
         let mut arguments = [protocol, "--design", self.name()].map(str::to_owned).to_vec();
         let mut set = |option: &str, value: u64| arguments.extend([option.to_owned(), value.to_string()]);
@@ -338,6 +358,12 @@ mod tests {
             of(Design::ReactorPool),
             "bytes --design reactor-pool --readers 1 --writers 3"
         );
+        let for_all = |design: Design| design.arguments_for("chat", 200).join(" ");
+        assert_eq!(
+            for_all(Design::PrethreadedMutex),
+            "chat --design prethreaded-mutex --workers 200"
+        );
+        assert!(for_all(Design::LeaderFollowers).ends_with("--workers 15"));
     }
 
     #[test]

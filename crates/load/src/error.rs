@@ -58,6 +58,9 @@ pub enum LoadError {
     /// A connection was not greeted.
     #[error("the server did not answer the greeting of {0} connections within {1:?}")]
     NotGreeted(usize, Duration),
+    /// A thread of a client was not made.
+    #[error("cannot make a thread for a client: {0}")]
+    Thread(io::Error),
     /// Waiting itself failed.
     #[error("cannot wait for connections: {0}")]
     Wait(io::Error),
@@ -74,7 +77,7 @@ impl LoadError {
             Self::Codec { .. } => Failure::Garbage,
             Self::Faulty(_) => Failure::Changed,
             Self::NotGreeted(..) => Failure::Timeout,
-            Self::Wait(_) => Failure::NoConnection,
+            Self::Wait(_) | Self::Thread(_) => Failure::NoConnection,
         }
     }
 }

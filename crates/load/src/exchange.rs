@@ -7,14 +7,16 @@
 mod bytes;
 mod echo;
 mod http;
+mod numbered;
 
 pub use bytes::Bytes;
 pub use echo::Echo;
 pub use http::{Http, HttpRequest};
+pub use numbered::Numbered;
 
 use crate::codec::CodecError;
 
-/// The client's side of a protocol in which each request has one answer, in order.
+/// The client's side of a protocol in which each request has one answer: in order, or with the request's number.
 pub trait Exchange: std::fmt::Debug {
     /// What is known of an answer that is not whole yet.
     type Reading: Default + std::fmt::Debug;
@@ -61,6 +63,8 @@ pub struct Answer {
     pub worth: Worth,
     /// Whether the server ends the connection after it.
     pub last: bool,
+    /// Which request it answers, where answers come in any order; `None`: the oldest that has none.
+    pub number: Option<u64>,
 }
 
 /// What an answer is worth.
@@ -79,6 +83,7 @@ impl Answer {
     pub const GOOD: Self = Self {
         worth: Worth::Good,
         last: false,
+        number: None,
     };
 }
 

@@ -107,6 +107,16 @@ impl Faults {
         self.first[kind].get_or_insert(fault);
     }
 
+    /// Those of both.
+    pub fn merge(&mut self, other: &Self) {
+        for (count, more) in self.counts.iter_mut().zip(other.counts) {
+            *count += more;
+        }
+        for (first, also) in self.first.iter_mut().zip(&other.first) {
+            *first = first.take().or_else(|| also.clone());
+        }
+    }
+
     /// How many of this kind.
     pub fn count(&self, kind: FaultKind) -> u64 {
         self.counts[kind as usize]

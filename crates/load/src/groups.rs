@@ -46,6 +46,13 @@ pub enum Load {
         /// Messages on their way for each member.
         outstanding: NonZeroUsize,
     },
+    /// As [`Closed`](Self::Closed), until each has sent so many: the span does not count.
+    Counted {
+        /// Messages of each member.
+        messages: u64,
+        /// Messages on their way for each member.
+        outstanding: NonZeroUsize,
+    },
     /// At a fixed rate, whatever becomes of those before; each by a member chosen at random.
     Open {
         /// Deliveries a second, of all together.
@@ -58,7 +65,7 @@ pub enum Load {
 }
 
 /// What a span of talking came to.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Tally {
     /// Messages sent.
     pub messages: u64,
@@ -119,6 +126,17 @@ pub struct Groups {
     heard_ns: u64,
     /// When to look next for messages that are overdue.
     look_ns: u64,
+}
+
+/// When a closed loop sends no more.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    /// From this moment on.
+    end_ns: u64,
+    /// After so many messages.
+    most: u64,
+    /// A member, after so many of its own.
+    of_each: u64,
 }
 
 /// How a span of talking ended.
@@ -356,20 +374,9 @@ impl Groups {
     /// If a connection fails, and at its end with [`LoadError::Faulty`] if a delivery was not as it must be.
     pub fn talk(&mut self, load: Load, span: Duration) -> Result<Tally, LoadError> {
         let (start_ns, cpu_ns, delivered) = (monotonic_ns(), thread_cpu_ns(), self.ledger.delivered);
-        let mut tally = Tally {
-            messages: 0,
-            deliveries: 0,
-            faults: Faults::default(),
-            elapsed: Duration::ZERO,
-            cpu: Duration::ZERO,
-            latency: Latency::default(),
-            service: Latency::default(),
-            last: Latency::default(),
-            lateness: Latency::default(),
-            pace: None,
-        };
+        let mut tally = Tally::default();
         match load {
-            Load::Closed { .. } => {
+            Load::Closed { .. } | Load::Counted { .. } => {
                 self.speak_all(load, start_ns, span, u64::MAX, &mut Counting(&mut tally))?;
             }
             Load::Open { .. } => {
@@ -417,7 +424,7 @@ impl Groups {
                 deliveries_per_second,
                 ..
             } => Some(deliveries_per_second),
-            Load::Closed { .. } => None,
+            Load::Closed { .. } | Load::Counted { .. } => None,
         };
         let mut recorder = Recorder::new(start_ns, Ramp::hold(span), rate, watch);
         recorder.record.connects = self.crowd.len() as u64;
@@ -462,7 +469,25 @@ impl Groups {
         self.heard_ns = start_ns;
         let end_ns = start_ns + span.as_nanos() as u64;
         match load {
-            Load::Closed { outstanding } => self.closed(outstanding, end_ns, most, scribe),
+            Load::Closed { outstanding } => {
+                let bounds = Bounds {
+                    end_ns,
+                    most,
+                    of_each: u64::MAX,
+                };
+                self.closed(outstanding, bounds, scribe)
+            }
+            Load::Counted {
+                messages,
+                outstanding,
+            } => {
+                let bounds = Bounds {
+                    end_ns: u64::MAX,
+                    most,
+                    of_each: messages,
+                };
+                self.closed(outstanding, bounds, scribe)
+            }
             Load::Open {
                 deliveries_per_second,
                 arrivals,
@@ -483,20 +508,21 @@ impl Groups {
     fn closed(
         &mut self,
         outstanding: NonZeroUsize,
-        end_ns: u64,
-        most: u64,
+        bounds: Bounds,
         scribe: &mut impl Scribe,
     ) -> Result<Ended, LoadError> {
         let members = 0..self.plan.connections;
         let mut speakers: Vec<usize> = members
             .flat_map(|member| std::iter::repeat_n(member, outstanding.get()))
             .collect();
-        let mut left = most;
+        let mut left = bounds.most;
+        let mut left_of = vec![bounds.of_each; self.plan.connections];
         let mut now_ns = monotonic_ns();
         loop {
             for speaker in speakers.drain(..) {
-                if left > 0 {
+                if left > 0 && left_of[speaker] > 0 {
                     left -= 1;
+                    left_of[speaker] -= 1;
                     self.speak(speaker, [now_ns; 2], scribe);
                 }
             }
@@ -517,7 +543,7 @@ impl Groups {
             if is_silent {
                 return Ok(Ended::Early);
             }
-            if now_ns >= end_ns {
+            if now_ns >= bounds.end_ns {
                 speakers.clear();
             }
         }
@@ -659,16 +685,10 @@ mod tests {
     fn a_server_that_falls_behind_or_a_driver_without_time_is_a_flaw() {
         let flaw = |pace, cpu_ms| {
             let tally = Tally {
-                messages: 1,
-                deliveries: 9,
-                faults: Faults::default(),
                 elapsed: Duration::from_secs(1),
                 cpu: Duration::from_millis(cpu_ms),
-                latency: Latency::default(),
-                service: Latency::default(),
-                last: Latency::default(),
-                lateness: Latency::default(),
                 pace,
+                ..Tally::default()
             };
             tally.flaw()
         };

@@ -67,6 +67,7 @@ mod server_watch;
 mod slo;
 #[cfg(test)]
 mod testing;
+mod users;
 
 pub use arrivals::{Arrivals, Ramp, Schedule};
 pub use codec::{Codec, CodecError, Event, Frame};
@@ -88,3 +89,4 @@ pub use requests::{Clients, Pace, Requests};
 pub use search::{Search, find_max};
 pub use server_watch::{CpuSecond, ServerSecond, ServerWatch, ThreadSecond, Watched, WatchedSecond};
 pub use slo::{Slo, Span};
+pub use users::{AfterSending, Talked, Users};

@@ -122,6 +122,7 @@ struct Client<R> {
 /// A request that waits for its answer.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
+    number: u64,
     intended_ns: u64,
     sent_ns: u64,
 }
@@ -259,6 +260,7 @@ impl<E: Exchange> Requests<E> {
             Ok(()) => {
                 client.said += 1;
                 client.waiting.push_back(Waiting {
+                    number,
                     intended_ns: due.intended_ns,
                     sent_ns: now_ns,
                 });
@@ -451,11 +453,16 @@ impl<R: Default> Client<R> {
             used += read.bytes;
             match read.answer {
                 Some(answer) => {
+                    let place = match answer.number {
+                        None => Some(0),
+                        Some(number) => self.waiting.iter().position(|waiting| waiting.number == number),
+                    };
+                    let Some(waiting) = place.and_then(|place| self.waiting.remove(place)) else {
+                        return Err(CodecError::unasked(&input[used - read.bytes..]));
+                    };
                     self.answered += 1;
                     self.is_broken = answer.last;
-                    if let Some(waiting) = self.waiting.pop_front() {
-                        answered(waiting, answer);
-                    }
+                    answered(waiting, answer);
                 }
                 None if read.bytes == 0 => break,
                 None => {}
@@ -482,7 +489,9 @@ impl<R: Default> Client<R> {
 
 /// An answer has come.
 fn conclude(recorder: &mut Recorder<'_>, waiting: Waiting, answer: Answer, now_ns: u64) {
-    let Waiting { intended_ns, sent_ns } = waiting;
+    let Waiting {
+        intended_ns, sent_ns, ..
+    } = waiting;
     match answer.worth {
         Worth::Good => recorder.answers(intended_ns, sent_ns, now_ns),
         Worth::Refusal(status) => {

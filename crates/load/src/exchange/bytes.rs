@@ -97,6 +97,7 @@ impl Exchange for Bytes {
                 false => Worth::Good,
             },
             last: self.single,
+            ..Answer::GOOD
         });
         Ok(Read { bytes, answer })
     }

@@ -241,6 +241,7 @@ impl Head {
                 status => Worth::Refusal(status),
             },
             last: self.last,
+            ..Answer::GOOD
         }
     }
 }
@@ -388,6 +389,7 @@ mod tests {
         Answer {
             worth: Worth::Refusal(status),
             last,
+            ..Answer::GOOD
         }
     }
 

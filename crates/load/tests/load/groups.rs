@@ -73,6 +73,21 @@ fn every_message_of_an_honest_server_has_nine_deliveries() {
 }
 
 #[test]
+fn who_is_to_send_so_many_sends_so_many_however_long_that_takes() {
+    let server = Server::start(Mistake::None, 1);
+    let mut groups = connect(&server, PATIENCE).unwrap();
+    for outstanding in [1, 16] {
+        let load = Load::Counted {
+            messages: 25,
+            outstanding: NonZeroUsize::new(outstanding).unwrap(),
+        };
+        let tally = groups.talk(load, Duration::ZERO).unwrap();
+        assert_eq!((tally.messages, tally.deliveries), (20 * 25, 9 * 20 * 25));
+        assert_eq!(tally.pace, None);
+    }
+}
+
+#[test]
 fn under_a_rate_every_delivery_has_a_latency() {
     for arrivals in [Arrivals::Uniform, Arrivals::Poisson] {
         let server = Server::start(Mistake::None, 1);

@@ -1,0 +1,757 @@
+//! Question: how many messages does a chat server pass on, by design?
+//!
+//! How it is measured is said in `EXPERIMENT`, which `explain` and the report print. The users are
+//! [`threadgauge_load`]'s; `guests/c/servers/chat_threads.c` is the server of two threads a connection.
+
+use std::num::NonZeroUsize;
+
+use threadgauge_lab::point::{Parameter as _, Value, refused};
+use threadgauge_lab::prelude::*;
+use threadgauge_lab::server::{Cpus, Server};
+use threadgauge_load::codec::Chat;
+use threadgauge_load::{AfterSending, Groups, Load, LoadError, Plan as Users, Tally, Users as Threads};
+use threadgauge_machine::Activity;
+use threadgauge_results::{Figure, Table};
+
+use crate::guests::{Guest, guest};
+use crate::servers::Design;
+
+/// `guests/c/servers/chat_threads.c`.
+pub(crate) const CHAT_THREADS: Guest = guest!("chat_threads");
+
+/// Wall time over messages sent and received.
+const TIME: Metric = metric("ns_per_message", "ns");
+/// VolanoMark's score: messages sent and received a second.
+const SCORE: Metric = metric("messages_per_s", "messages/s");
+/// CPU time of all of the server's threads, over messages sent and received.
+const SERVER: Metric = metric("server_cpu_ns_per_message", "ns");
+/// The same of the users.
+const USERS: Metric = metric("users_cpu_ns_per_message", "ns");
+/// How busy the users kept their CPUs.
+const BUSY: Metric = metric("users_cpu_share", "share");
+/// Resident memory of the server while all were connected, over the connections.
+const MEMORY: Metric = metric("server_bytes_per_connection", "B");
+
+words! {
+    /// What serves: the C program as the original's server was built, and ours.
+    enum ServedBy {
+        TwoThreads = "two-threads",
+        ThreadPerConnection = "thread-per-connection",
+        PrethreadedMutex = "prethreaded-mutex",
+        PrethreadedAcceptor = "prethreaded-acceptor",
+        Reactor = "reactor",
+        SplitReactor = "split-reactor",
+        ReactorPool = "reactor-pool",
+        ReactorPerCore = "reactor-per-core",
+        Proactor = "proactor",
+        LeaderFollowers = "leader-followers",
+        HalfSyncHalfAsync = "half-sync-half-async",
+    }
+}
+
+words! {
+    /// Who the users are.
+    enum Clients {
+        /// Two blocking threads each, as the original's.
+        Threads = "threads",
+        /// One thread for all of them, on an event loop.
+        Loop = "loop",
+    }
+}
+
+point! {
+    /// A point of the grid.
+    struct Case {
+        design: ServedBy,
+        clients: Clients,
+        /// Whether who has sent a message gives up the CPU once: each user, and the server of two threads.
+        yields: bool,
+        connections: u64 = 20..=10_000,
+        /// Of each user.
+        messages: u64 = 1..=100_000,
+        server_cpus: u64 = 1..,
+        cpus: u64 = 1..,
+    }
+}
+
+/// What it asks, how it measures, and the functions that do.
+pub const EXPERIMENT: Experiment = Experiment {
+    id: "chat",
+    question: "How many messages a second does a chat server pass on, by design, and does giving up the CPU after each help?",
+    first_run: false,
+    sources: &["004"],
+    primary: &[TIME],
+    how: "Rooms of 20 users. Each sends 100 messages of 128 bytes to the 19 others, as fast as its socket takes them, and the \
+          sample ends when each has received all. The score is that of VolanoMark: messages sent and received a second; \
+          ns_per_message is the time of one. `clients=threads`: a user is two blocking threads, and all share all CPUs with \
+          the server, as in the original's test on one machine: 10 rooms, 200 users. `yields=yes`: a thread gives up the CPU \
+          after each message that it has sent. `clients=loop`, after the original's network test: 1,000 to 10,000 users \
+          driven by one thread, four messages each, one on its way, and the server has `server_cpus` CPUs for itself. Designs are \
+          those of `threadgauge serve` in which connections can reach each other, and `two-threads`: a C program with a \
+          thread that receives and one that sends for each connection, as the original's server. `server_cpu_ns_per_message` \
+          is the CPU time of the server's threads while all talk, without connecting.",
+    control: "Every message is compared byte by byte and must reach each of the others in the room once, in order: one that \
+              does not fails the sample. The users are the same program for all designs.",
+    traps: &[
+        "On one machine the users need more CPU time than most servers. The score is that of both; what a server needs is \
+         server_cpu_ns_per_message.",
+        "With clients=loop one thread speaks for all, and what it says in a turn goes out together. A server that is faster \
+         than it is measured by it: where it used over 85 % of its CPU the sample is tagged `users-busy`.",
+        "Designs with threads made beforehand serve as many users as they have threads: they get one for each.",
+        "Without a yield a user sends many messages before anybody reads one, and the server then takes and sends many at \
+         once. With it there are more, smaller system calls and more switches: what the yield changes is how messages batch, \
+         more than what it costs itself.",
+        "CPU time of over 256 threads is read in steps of 10 ms.",
+    ],
+    source: "Source 004 ran VolanoMark 2.5.0.9 on Java 1.4.2 under two thread libraries, three kernels, one CPU, four, and \
+             eight by hyper-threading, and gives its findings as percentages. Here is its load without Java: what it compares \
+             cannot be changed on one machine, so its claims are not decided. The designs, and the question what the yield \
+             does, are ours.",
+    plan,
+    run,
+    read,
+};
+
+/// Members of a room.
+const ROOM: u64 = 20;
+/// The original's test on one machine.
+const USERS_OF_TEN_ROOMS: u64 = 10 * ROOM;
+const MESSAGES: u64 = 100;
+/// Of a message, without the line's end.
+const MESSAGE_BYTES: usize = 127;
+/// Of the network variant, and how many messages each sends there.
+const MANY: [u64; 5] = [1_000, 2_500, 5_000, 7_500, 10_000];
+const MESSAGES_OF_MANY: u64 = 4;
+/// Who serves many.
+const SERVES_MANY: [ServedBy; 4] = [
+    ServedBy::ThreadPerConnection,
+    ServedBy::Reactor,
+    ServedBy::ReactorPerCore,
+    ServedBy::HalfSyncHalfAsync,
+];
+/// Beyond, one thread a connection takes over 20 s.
+const MOST_THREADS: u64 = MANY[1];
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Of their CPUs, the most that users who are one thread may use.
+const BUSIEST: f64 = 0.85;
+
+impl ServedBy {
+    /// The design of ours; `None` for the C program.
+    fn design(self) -> Option<Design> {
+        Design::read(&Value::from(self.name()))
+    }
+}
+
+impl Case {
+    /// The original's test on one machine, of so many CPUs.
+    const fn original(cpus: u64) -> Self {
+        Self {
+            design: ServedBy::Reactor,
+            clients: Clients::Threads,
+            yields: false,
+            connections: USERS_OF_TEN_ROOMS,
+            messages: MESSAGES,
+            server_cpus: cpus,
+            cpus,
+        }
+    }
+
+    /// Its network variant: half of the CPUs are the server's.
+    const fn network(cpus: u64) -> Self {
+        Self {
+            clients: Clients::Loop,
+            connections: MANY[0],
+            messages: MESSAGES_OF_MANY,
+            server_cpus: cpus.div_ceil(2),
+            ..Self::original(cpus)
+        }
+    }
+
+    /// Reads parameters, which `--set` may have changed.
+    fn possible(params: &Params) -> Result<Self, CaseError> {
+        let case = Self::read(params)?;
+        if !case.connections.is_multiple_of(ROOM) {
+            return Err(refused(params, "connections", "a multiple of 20, a room's"));
+        }
+        if case.clients == Clients::Loop && case.yields {
+            return Err(refused(
+                params,
+                "yields",
+                "no, where clients is loop: nobody is left to yield to",
+            ));
+        }
+        if case.clients == Clients::Threads && case.connections > 2_000 {
+            return Err(refused(
+                params,
+                "connections",
+                "at most 2000 where clients is threads",
+            ));
+        }
+        Ok(case)
+    }
+
+    fn time(self) -> Statistic {
+        TIME.of(self)
+    }
+
+    const fn sent(self) -> u64 {
+        self.connections * self.messages
+    }
+
+    /// Sent and received.
+    const fn all(self) -> u64 {
+        self.sent() * ROOM
+    }
+
+    /// On a virtual machine with two CPUs.
+    const fn takes(self) -> Duration {
+        let has_threads = self.has_threads();
+        let ns = match self.clients {
+            Clients::Loop if has_threads => 20_000,
+            Clients::Loop => 1_500,
+            Clients::Threads if self.yields && has_threads => 4_000,
+            Clients::Threads if self.yields || has_threads => 1_000,
+            Clients::Threads => 500,
+        };
+        // On one CPU there is a switch where on two there is a wake-up.
+        let ns = if self.cpus == 1 { 2 * ns } else { ns };
+        Duration::from_micros(20_000 + self.all() * ns / 1_000 + self.connections * 60)
+    }
+
+    /// Whether a connection has a thread of its own.
+    const fn has_threads(self) -> bool {
+        matches!(
+            self.design,
+            ServedBy::TwoThreads
+                | ServedBy::ThreadPerConnection
+                | ServedBy::PrethreadedMutex
+                | ServedBy::PrethreadedAcceptor
+        )
+    }
+
+    fn planned(self) -> PlannedCase {
+        debug_assert!(Self::possible(&self.params()).is_ok(), "{self:?}");
+        PlannedCase {
+            skip: CHAT_THREADS
+                .missing()
+                .filter(|_| self.design == ServedBy::TwoThreads),
+            ..PlannedCase::new(self, self.takes())
+        }
+    }
+}
+
+fn plan(site: &Site) -> Plan {
+    let all = site.cpus.len() as u64;
+    let original = Case::original(all);
+    let two = original.design(ServedBy::TwoThreads);
+    let both = |case: Case| [case, case.yields(true)];
+    let mut cases = match site.profile {
+        Profile::Quick => vec![original, two, two.yields(true)],
+        Profile::Standard | Profile::Paper => ServedBy::ALL
+            .into_iter()
+            .flat_map(|design| both(original.design(design)))
+            .collect(),
+    };
+    if site.profile != Profile::Quick {
+        let alone = [
+            ServedBy::TwoThreads,
+            ServedBy::ThreadPerConnection,
+            ServedBy::Reactor,
+        ];
+        if all > 1 {
+            cases.extend(alone.map(|design| Case::original(1).design(design)));
+        }
+        let standard = [MANY[0], MANY[4]];
+        let counts = site.profile.pick(&standard[..], &standard[..], &MANY[..]);
+        let of_each = |design| {
+            let network = Case::network(all).design(design);
+            counts.iter().map(move |&n| network.connections(n))
+        };
+        let network = SERVES_MANY.into_iter().flat_map(of_each);
+        cases.extend(network.filter(|case| !case.has_threads() || case.connections <= MOST_THREADS));
+    }
+    if site.profile != Profile::Paper {
+        // Several seconds each.
+        cases.retain(|case| !(case.cpus == 1 && case.yields && case.has_threads()));
+    }
+    Plan {
+        cases: cases.into_iter().map(Case::planned).collect(),
+        reference: original.params(),
+        budget: Duration::from_secs(site.profile.pick(25, 300, 1200)),
+    }
+}
+
+fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
+    let case = Case::possible(params)?;
+    let cpus = Cpus::divided(case.server_cpus as usize)?;
+    let server = serve(case, &cpus)?;
+    let users = Users {
+        connections: case.connections as usize,
+        group_size: ROOM as usize,
+        payload_bytes: MESSAGE_BYTES,
+        patience: PATIENCE,
+    };
+    let failed = |error: LoadError| CaseError::failed("the users of the chat", error);
+    let (tally, before, after) = match case.clients {
+        Clients::Threads => {
+            let after_sending = match case.yields {
+                true => AfterSending::Yield,
+                false => AfterSending::GoOn,
+            };
+            let users = Threads::connect(server.address(), users).map_err(failed)?;
+            let before = server.activity()?;
+            let (users, tally) = users.talk(case.messages, after_sending).map_err(failed)?;
+            let after = server.activity()?;
+            drop(users);
+            (tally, before, after)
+        }
+        Clients::Loop => {
+            let mut users = Groups::connect(server.address(), &Chat, users).map_err(failed)?;
+            let load = Load::Counted {
+                messages: case.messages,
+                outstanding: NonZeroUsize::MIN,
+            };
+            let before = server.activity()?;
+            let tally = users.talk(load, Duration::ZERO).map_err(failed)?;
+            let after = server.activity()?;
+            (tally, before, after)
+        }
+    };
+    server.end()?;
+    record(worker, case, &tally, &before, &after, cpus.clients.len())
+}
+
+/// Ours or the C program.
+fn serve(case: Case, cpus: &Cpus) -> Result<Server, CaseError> {
+    match case.design.design() {
+        Some(design) => design.serve_all("chat", case.connections, cpus),
+        None => {
+            let design = match case.yields {
+                true => "chat-threads-yield",
+                false => "chat-threads",
+            };
+            CHAT_THREADS.serve(&[&design, &0], cpus)
+        }
+    }
+}
+
+fn record(
+    worker: &mut Worker,
+    case: Case,
+    tally: &Tally,
+    before: &Activity,
+    after: &Activity,
+    users_cpus: usize,
+) -> Result<(), CaseError> {
+    let messages = (tally.messages + tally.deliveries) as f64;
+    if tally.messages != case.sent() || tally.deliveries != case.all() - case.sent() {
+        let says = format!(
+            "{} messages and {} deliveries instead of {} and {}",
+            tally.messages,
+            tally.deliveries,
+            case.sent(),
+            case.all() - case.sent()
+        );
+        return Err(CaseError::Failed(says));
+    }
+    let each_ns = tally.elapsed.as_nanos() as f64 / messages;
+    let busy = tally.driver_share() / users_cpus as f64;
+    worker.tag("cold");
+    if case.clients == Clients::Loop && tally.driver_share() > BUSIEST {
+        worker.tag("users-busy");
+    }
+    worker.record(TIME, each_ns);
+    worker.record(SCORE, 1e9 / each_ns);
+    worker.record(SERVER, cpu_since(before, after).as_nanos() as f64 / messages);
+    worker.record(USERS, tally.cpu.as_nanos() as f64 / messages);
+    worker.record(BUSY, busy);
+    worker.record(MEMORY, after.rss_kib as f64 * 1024.0 / case.connections as f64);
+    Ok(())
+}
+
+/// CPU time between two looks: by thread, where there are few enough, else in ticks.
+fn cpu_since(before: &Activity, after: &Activity) -> Duration {
+    let threads = |activity: &Activity| activity.threads.iter().map(|thread| thread.cpu).sum::<Duration>();
+    match before.threads.is_empty() || after.threads.is_empty() {
+        true => after.cpu.saturating_sub(before.cpu),
+        false => threads(after).saturating_sub(threads(before)),
+    }
+}
+
+fn read(view: &View<'_>) -> Answer {
+    Answer {
+        answer: answer(view),
+        claims: claims(),
+        facts: facts(view),
+        comparisons: comparisons(view),
+        figures: [designs_chart(view), connections_chart(view), cpu_chart(view)]
+            .into_iter()
+            .flatten()
+            .collect(),
+        tables: vec![designs_table(view)],
+        ..Answer::default()
+    }
+}
+
+/// The number of CPUs of the run: of the most that a case has.
+fn all_cpus(view: &View<'_>) -> u64 {
+    view.all_cpus().unwrap_or(1)
+}
+
+const LIBRARIES: &str = "needs the old thread library, LinuxThreads, which no current system has";
+
+fn claims() -> Vec<Claim> {
+    vec![
+        (
+            "preemption-within-1pct-on-server",
+            not_testable(
+                "needs the same machine booted with and without kernel preemption: run once under each and compare the two \
+                 result folders",
+            ),
+        ),
+        (
+            "smt-5-to-6pct-on-server",
+            not_testable(
+                "needs the same machine with SMT on and off: run once with each and compare the two result folders",
+            ),
+        ),
+        ("nptl-server-gain-over-65pct-on-smp", not_testable(LIBRARIES)),
+        ("nptl-server-gain-10pct-on-one-cpu", not_testable(LIBRARIES)),
+    ]
+}
+
+fn score(case: Case) -> Statistic {
+    SCORE.of(case)
+}
+
+fn answer(view: &View<'_>) -> String {
+    let original = Case::original(all_cpus(view));
+    let of = |design| {
+        let thousands = score(original.design(design)).times(1e-3);
+        Some(view.estimate(&thousands)?.plain("thousand messages/s"))
+    };
+    let (Some(threads), Some(reactor)) = (of(ServedBy::TwoThreads), of(ServedBy::Reactor)) else {
+        return "The cells that would answer this have no figures in this run.".to_owned();
+    };
+    let yields = view.estimate(&gain_of_yield(original.design(ServedBy::TwoThreads)));
+    let yields = yields.map_or_else(String::new, |times| {
+        format!(
+            " With a yield after each message two threads a connection are {} times as fast as without.",
+            times.plain("ratio")
+        )
+    });
+    format!(
+        "With 200 users in ten rooms on the same CPUs, two threads a connection pass on {threads} and one event loop \
+         {reactor}.{yields}"
+    )
+}
+
+/// How much faster with a yield after each message.
+fn gain_of_yield(case: Case) -> Statistic {
+    case.time().over(case.yields(true).time())
+}
+
+fn facts(view: &View<'_>) -> Vec<Finding> {
+    let all = all_cpus(view);
+    let fact = |of: &Statistic, says: String| {
+        let figure = view.estimate(of)?;
+        Some(figure.fact(says.replace("{}", &figure.show("ratio")), "ratio"))
+    };
+    let two = |cpus| Case::original(cpus).design(ServedBy::TwoThreads);
+    let designs = ServedBy::ALL
+        .into_iter()
+        .filter(|design| *design != ServedBy::TwoThreads);
+    let over_two = designs.map(|design| {
+        let case = Case::original(all).design(design);
+        let faster = two(all).time().over(case.time());
+        fact(
+            &faster,
+            format!(
+                "The score of {} is {{}} times that of two threads a connection.",
+                design.name()
+            ),
+        )
+    });
+    let yields = ServedBy::ALL.map(|design| {
+        let case = Case::original(all).design(design);
+        fact(
+            &gain_of_yield(case),
+            format!(
+                "With a yield after each message {} is {{}} times as fast as without.",
+                design.name()
+            ),
+        )
+    });
+    let cpus = (all > 1).then(|| {
+        fact(
+            &two(1).time().over(two(all).time()),
+            format!("Two threads a connection are {{}} times as fast on {all} CPUs as on one."),
+        )
+    });
+    over_two.chain(yields).chain(cpus).flatten().collect()
+}
+
+fn comparisons(view: &View<'_>) -> Vec<Pair> {
+    let all = all_cpus(view);
+    let mut pairs = Vec::new();
+    for cpus in if all > 1 { vec![all, 1] } else { vec![1] } {
+        let original = Case::original(cpus);
+        for design in ServedBy::ALL {
+            let case = original.design(design);
+            pairs.push((original.design(ServedBy::TwoThreads), case));
+            pairs.push((case, case.yields(true)));
+        }
+    }
+    for connections in MANY {
+        let many = Case::network(all).connections(connections);
+        pairs.extend(SERVES_MANY.map(|design| (many, many.design(design))));
+    }
+    let is_planned = |case: Case| view.planned(case).next().is_some();
+    pairs.retain(|(a, b)| a != b && is_planned(*a) && is_planned(*b));
+    pairs
+        .into_iter()
+        .map(|(a, b)| Pair::of(&a.time(), &b.time()))
+        .collect()
+}
+
+fn designs_chart(view: &View<'_>) -> Option<Figure> {
+    let all = all_cpus(view);
+    let line =
+        |case: Case| ServedBy::ALL.map(|design| (design.name(), score(case.design(design)).times(1e-3)));
+    Chart::new(
+        view,
+        "designs",
+        "200 users in ten rooms, on the same CPUs as the server",
+    )
+    .x(Scale::Category, "design of the server")
+    .y(Scale::Linear, "thousand messages sent and received a second")
+    .line("no yield", line(Case::original(all)))
+    .line(
+        "a yield after each message",
+        line(Case::original(all).yields(true)),
+    )
+    .drawn()
+}
+
+fn connections_chart(view: &View<'_>) -> Option<Figure> {
+    many(
+        view,
+        "connections",
+        "Many users of one thread, the server on CPUs of its own",
+        |case| score(case).times(1e-3),
+    )
+    .y(Scale::Linear, "thousand messages sent and received a second")
+    .drawn()
+}
+
+fn cpu_chart(view: &View<'_>) -> Option<Figure> {
+    many(view, "server-cpu", "What a message costs the server", |case| {
+        SERVER.of(case).times(1e-3)
+    })
+    .y(Scale::Linear, "CPU time of the server for each message, µs")
+    .drawn()
+}
+
+fn many<'v>(view: &'v View<'v>, id: &str, title: &str, of: impl Fn(Case) -> Statistic) -> Chart<'v> {
+    let network = Case::network(all_cpus(view));
+    let chart = Chart::new(view, id, title)
+        .x(Scale::Log, "connections")
+        .note("Each user has one message on its way.");
+    SERVES_MANY.into_iter().fold(chart, |chart, design| {
+        let points = MANY.map(|n| (n, of(network.design(design).connections(n))));
+        chart.line(design.name(), points)
+    })
+}
+
+fn designs_table(view: &View<'_>) -> Table {
+    let all = all_cpus(view);
+    let mut rows = Vec::new();
+    let mut add = |case: Case| {
+        let figures = [SCORE, SERVER, USERS, BUSY, MEMORY].map(|of| view.shown(&of.of(case), of.unit));
+        if figures.iter().all(String::is_empty) {
+            return;
+        }
+        let yields = if case.yields { "yes" } else { "" };
+        let place = [
+            case.design.name().to_owned(),
+            case.connections.to_string(),
+            yields.to_owned(),
+            match case.server_cpus == case.cpus {
+                true => format!("{}, shared", case.cpus),
+                false => format!("{} of {}", case.server_cpus, case.cpus),
+            },
+        ];
+        rows.push(place.into_iter().chain(figures).collect());
+    };
+    for design in ServedBy::ALL {
+        for cpus in if all > 1 { vec![all, 1] } else { vec![1] } {
+            let case = Case::original(cpus).design(design);
+            add(case);
+            add(case.yields(true));
+        }
+    }
+    for connections in MANY {
+        for design in SERVES_MANY {
+            add(Case::network(all).design(design).connections(connections));
+        }
+    }
+    table(
+        "designs",
+        "Every design",
+        "The score is of server and users together. Memory is what is resident while all are connected.",
+        [
+            "design",
+            "connections",
+            "yields",
+            "server's CPUs",
+            "score",
+            "server, a message",
+            "users, a message",
+            "users' CPUs busy",
+            "memory a connection",
+        ],
+        rows,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use threadgauge_lab::testing;
+    use threadgauge_results::{Verdict, claim, decide};
+
+    /// One room in which each says three things, at the C program: the command itself is not in the tests of this
+    /// crate.
+    const SMALL: Case = Case {
+        design: ServedBy::TwoThreads,
+        connections: ROOM,
+        messages: 3,
+        ..Case::original(1)
+    };
+
+    #[test]
+    fn all_that_is_said_is_heard_and_counted() {
+        for case in [
+            SMALL,
+            SMALL.yields(true),
+            SMALL.clients(Clients::Loop).connections(40),
+        ] {
+            let sample = testing::sample(&EXPERIMENT, &case.params());
+            assert_eq!(sample.reason, None, "{case:?}");
+            let value = |metric: Metric| sample.value(metric.name).unwrap();
+            assert!((value(TIME) * value(SCORE) - 1e9).abs() < 1.0, "{sample:?}");
+            assert!(value(USERS) > 0.0 && value(MEMORY) > 0.0, "{sample:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_in_words() {
+        for (case, says) in [
+            (
+                SMALL.connections(30),
+                "connections is 30; it must be a multiple of 20",
+            ),
+            (
+                SMALL.clients(Clients::Loop).yields(true),
+                "yields is yes; it must be no, where clients is loop",
+            ),
+            (
+                SMALL.connections(4_000),
+                "connections is 4000; it must be at most 2000",
+            ),
+        ] {
+            let error = Case::possible(&case.params()).unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
+        }
+    }
+
+    #[test]
+    fn every_design_of_ours_has_its_name_and_the_c_program_is_none() {
+        for served in ServedBy::ALL {
+            let name = served.design().map(Design::name);
+            let expected = (served != ServedBy::TwoThreads).then(|| served.name());
+            assert_eq!(name, expected);
+        }
+    }
+
+    #[test]
+    fn a_server_of_many_threads_is_read_in_ticks_and_one_of_few_by_thread() {
+        let ticks = |ms| Activity {
+            cpu: Duration::from_millis(ms),
+            ..Activity::default()
+        };
+        assert_eq!(cpu_since(&ticks(20), &ticks(50)), Duration::from_millis(30));
+        let thread = |us| threadgauge_machine::ThreadActivity {
+            cpu: Duration::from_micros(us),
+            ..Default::default()
+        };
+        let threads = |cpu: [u64; 2]| Activity {
+            threads: cpu.map(thread).to_vec(),
+            ..ticks(20)
+        };
+        assert_eq!(
+            cpu_since(&threads([5, 7]), &threads([6, 9])),
+            Duration::from_micros(3)
+        );
+    }
+
+    /// A run of a profile on two CPUs in which two threads a connection take 4 µs a message, others 2, and with a yield
+    /// half of that.
+    fn run_of(profile: Profile) -> View<'static> {
+        let cases = plan(&testing::site(profile, 2)).cases.into_iter().map(|planned| {
+            let case = Case::possible(&planned.params).unwrap();
+            let us = if case.design == ServedBy::TwoThreads {
+                4.0
+            } else {
+                2.0
+            };
+            let us = if case.yields { us / 2.0 } else { us };
+            let rounds = |value: f64| vec![value; 7];
+            let figures = [
+                (TIME, rounds(us * 1e3)),
+                (SCORE, rounds(1e6 / us)),
+                (SERVER, rounds(us * 400.0)),
+                (MEMORY, rounds(1024.0)),
+            ];
+            testing::case(planned.params, figures)
+        });
+        testing::view("chat", profile, cases.collect())
+    }
+
+    #[test]
+    fn what_is_read_off_has_its_figures() {
+        let view = run_of(Profile::Standard);
+        let says = answer(&view);
+        assert!(
+            says.contains("two threads a connection are 2.00 times as fast as without"),
+            "{says}"
+        );
+        let facts = facts(&view);
+        let of = |says: &str| {
+            facts
+                .iter()
+                .find(|fact| fact.says.contains(says))
+                .and_then(|fact| fact.measured)
+        };
+        assert_eq!(of("score of reactor is"), Some(2.0));
+        assert_eq!(of("each message reactor is"), Some(2.0));
+        assert_eq!(of("on 2 CPUs as on one"), Some(1.0));
+        let charts = [designs_chart(&view), connections_chart(&view), cpu_chart(&view)];
+        let lines = charts.map(|chart| chart.unwrap().series.len());
+        assert_eq!(lines, [2, SERVES_MANY.len(), SERVES_MANY.len()]);
+        let quick = run_of(Profile::Quick);
+        assert!(connections_chart(&quick).is_none() && designs_chart(&quick).is_some());
+        assert_eq!(designs_table(&quick).rows.len(), 3);
+        assert!(!comparisons(&quick).is_empty());
+    }
+
+    #[test]
+    fn what_needs_another_system_is_not_testable_here() {
+        let view = run_of(Profile::Standard);
+        for (id, test) in claims() {
+            let claim = claim(id).expect("a published claim");
+            let found = decide(claim, &claim.unit, &test.evidence(&view, claim), testing::ALPHA);
+            assert_eq!(found.verdict, Some(Verdict::NotTestable), "{id}");
+        }
+    }
+}
