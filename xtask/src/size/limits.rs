@@ -158,7 +158,7 @@ mod tests {
         for (name, whole) in &mut crates {
             whole.files = match name.as_str() {
                 "lab" => vec![file("crates/lab/src/lib.rs", lab)],
-                "experiments" => vec![file("crates/experiments/src/catalogue.rs", shared)],
+                "experiments" => vec![file("crates/experiments/src/guests.rs", shared)],
                 _ => vec![],
             };
             if name == "experiments" {

@@ -333,9 +333,9 @@ fn while_others_are_busy(profile: Profile) -> &'static [Method] {
     profile.pick(&STANDARD[..2], &STANDARD, &Method::IN_C)
 }
 
-/// From standard on each method that copies no page tables has one small case, which shows that the parent's memory does
-/// not matter to it. The paper profile has the whole grid. Quick has no gigabyte: its forks took a seventh of the time, and no claim
-/// needs them.
+/// From standard on each method that copies no page tables has one small case, which shows that the parent's memory
+/// does not matter to it. The paper profile has the whole grid. Quick has no gigabyte: its forks took a seventh of the
+/// time, and no claim needs them.
 fn from_parents(profile: Profile) -> Vec<(Method, (u64, bool))> {
     let [small, small_huge, large, large_huge] = PARENTS;
     let standard = [
