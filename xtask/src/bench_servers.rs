@@ -1,27 +1,24 @@
 //! `cargo xtask bench-servers`: `threadgauge serve` beside plain C programs of the same designs.
 //!
-//! A part is a file: [`bytes`], [`echo`], [`idle`], [`chat`]; [`changed`] compares two builds. What measurements of
-//! servers share is in [`crate::rig`], the C programs in `guests/c/servers`: each does what its design needs and no
-//! more (no time-outs, counters or drain).
+//! A part is a file: [`bytes`], [`echo`]; [`changed`] compares two builds. What measurements of servers share is in
+//! [`crate::rig`], the C programs in `guests/c/servers`: each does what its design needs and no more (no time-outs,
+//! counters or drain).
 //!
 //! CPU time is the server's alone, all threads and processes. In `bytes` it is from start to end, children included,
-//! with the cost of starting and ending beside it; in `echo` and `chat` from the first message to the last, so
-//! connecting is left out. Clients count every byte, compare every message and check the order of every delivery. They
-//! have CPUs of their own where there are enough.
+//! with the cost of starting and ending beside it; in `echo` from the first message to the last, so connecting is left
+//! out. Clients count every byte and compare every message. They have CPUs of their own where there are enough.
 //!
 //! Ratios are Hodges–Lehmann estimates of pairs with exact signed-rank intervals, which need six rounds. A limit is met
 //! or missed when the whole interval says so, and open otherwise. System calls are counted by `strace` in two runs of
 //! different length, not timed; their difference leaves out starting and connecting.
 //!
-//! How much one turn of a loop finds to do depends on the speed of the clients: compare figures of `echo` and `chat`
-//! within a table, not between machines.
+//! How much one turn of a loop finds to do depends on the speed of the clients: compare figures of `echo` within a
+//! table, not between machines.
 
 mod bytes;
 mod changed;
-mod chat;
 mod echo;
 mod echo_driver;
-mod idle;
 mod published;
 mod sockets;
 
@@ -47,10 +44,6 @@ enum What {
     Bytes,
     /// CPU a message, over a single loop in C
     Echo,
-    /// A thousand connections on which nothing happens
-    Idle,
-    /// Deliveries in rooms of ten, by split of reading and writing
-    Chat,
 }
 
 /// Measures, prints the tables, writes the files.
@@ -72,8 +65,6 @@ pub fn run(options: &Options) -> Result<()> {
         |part, site| match part {
             What::Bytes => bytes::measure(site),
             What::Echo => echo::measure(site),
-            What::Idle => idle::measure(site),
-            What::Chat => chat::measure(site),
         },
     )
 }

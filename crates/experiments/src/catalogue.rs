@@ -23,6 +23,8 @@ pub const CATALOGUE: Catalogue = Catalogue(&[
     &crate::foreground::EXPERIMENT,
     &crate::probes::EXPERIMENT,
     &crate::chat::EXPERIMENT,
+    &crate::pipelining::EXPERIMENT,
+    &crate::mixed_clients::EXPERIMENT,
 ]);
 
 /// The experiment that decides a claim, and whether it is in the catalogue (true) or still to come.

@@ -14,7 +14,7 @@ use threadgauge_machine::Activity;
 use threadgauge_results::{Figure, Table};
 
 use crate::guests::{Guest, guest};
-use crate::servers::Design;
+use crate::servers::{Design, cpu_since};
 
 /// `guests/c/servers/chat_threads.c`.
 pub(crate) const CHAT_THREADS: Guest = guest!("chat_threads");
@@ -369,15 +369,6 @@ fn record(
     Ok(())
 }
 
-/// CPU time between two looks: by thread, where there are few enough, else in ticks.
-fn cpu_since(before: &Activity, after: &Activity) -> Duration {
-    let threads = |activity: &Activity| activity.threads.iter().map(|thread| thread.cpu).sum::<Duration>();
-    match before.threads.is_empty() || after.threads.is_empty() {
-        true => after.cpu.saturating_sub(before.cpu),
-        false => threads(after).saturating_sub(threads(before)),
-    }
-}
-
 fn read(view: &View<'_>) -> Answer {
     Answer {
         answer: answer(view),
@@ -672,27 +663,6 @@ mod tests {
             let expected = (served != ServedBy::TwoThreads).then(|| served.name());
             assert_eq!(name, expected);
         }
-    }
-
-    #[test]
-    fn a_server_of_many_threads_is_read_in_ticks_and_one_of_few_by_thread() {
-        let ticks = |ms| Activity {
-            cpu: Duration::from_millis(ms),
-            ..Activity::default()
-        };
-        assert_eq!(cpu_since(&ticks(20), &ticks(50)), Duration::from_millis(30));
-        let thread = |us| threadgauge_machine::ThreadActivity {
-            cpu: Duration::from_micros(us),
-            ..Default::default()
-        };
-        let threads = |cpu: [u64; 2]| Activity {
-            threads: cpu.map(thread).to_vec(),
-            ..ticks(20)
-        };
-        assert_eq!(
-            cpu_since(&threads([5, 7]), &threads([6, 9])),
-            Duration::from_micros(3)
-        );
     }
 
     /// A run of a profile on two CPUs in which two threads a connection take 4 µs a message, others 2, and with a yield

@@ -6,6 +6,7 @@
 
 use threadgauge_lab::prelude::*;
 use threadgauge_lab::server::{Cpus, Server};
+use threadgauge_machine::Activity;
 
 use crate::guests::{Found, Guest, command, figures, guest};
 
@@ -237,6 +238,16 @@ impl Design {
     }
 }
 
+/// CPU time of a server between two looks at it: by thread, or in ticks of 10 ms where it has over 256 threads.
+#[must_use]
+pub fn cpu_since(before: &Activity, after: &Activity) -> Duration {
+    let threads = |activity: &Activity| activity.threads.iter().map(|thread| thread.cpu).sum::<Duration>();
+    match before.threads.is_empty() || after.threads.is_empty() {
+        true => after.cpu.saturating_sub(before.cpu),
+        false => threads(after).saturating_sub(threads(before)),
+    }
+}
+
 /// Stevens' clients: processes that ask at once, each connection after connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stevens {
@@ -364,6 +375,27 @@ mod tests {
             "chat --design prethreaded-mutex --workers 200"
         );
         assert!(for_all(Design::LeaderFollowers).ends_with("--workers 15"));
+    }
+
+    #[test]
+    fn a_server_of_many_threads_is_read_in_ticks_and_one_of_few_by_thread() {
+        let ticks = |ms| Activity {
+            cpu: Duration::from_millis(ms),
+            ..Activity::default()
+        };
+        assert_eq!(cpu_since(&ticks(20), &ticks(50)), Duration::from_millis(30));
+        let thread = |us| threadgauge_machine::ThreadActivity {
+            cpu: Duration::from_micros(us),
+            ..Default::default()
+        };
+        let threads = |cpu: [u64; 2]| Activity {
+            threads: cpu.map(thread).to_vec(),
+            ..ticks(20)
+        };
+        assert_eq!(
+            cpu_since(&threads([5, 7]), &threads([6, 9])),
+            Duration::from_micros(3)
+        );
     }
 
     #[test]

@@ -144,6 +144,8 @@ fn least_squares<const K: usize>(mut columns: [Vec<f64>; K], mut target: Vec<f64
 pub(crate) struct Agreement {
     /// All pairs of positions.
     pub(crate) pairs: i64,
+    /// Those with equal `a`.
+    pub(crate) tied_a: i64,
     /// Those with equal `b`.
     pub(crate) tied_b: i64,
     /// Concordant pairs minus discordant ones: Kendall's S.
@@ -165,6 +167,7 @@ impl Agreement {
         let pairs = n * (n - 1) / 2;
         Self {
             pairs,
+            tied_a,
             tied_b,
             score: pairs - tied_a - tied_b + tied_both - 2 * discordant,
         }

@@ -20,6 +20,7 @@
 //! | how do two figures differ? | [`compare_paired`], [`compare_unpaired`], [`Level`] |
 //! | do several together lie beyond an edge? | [`jointly_beyond`] |
 //! | in which order do several stand? | [`rank`], [`holm`] |
+//! | how far do two orders agree? | [`kendall_tau`] |
 //! | when is it enough? | [`StoppingRule`] |
 //! | what is left once a cost is taken away? | [`paired_difference`] |
 //! | may I believe it? | [`diagnostics`] |
@@ -75,7 +76,7 @@ pub use level::Level;
 pub use mann_whitney::unpaired_ratio;
 pub use overhead::{Difference, paired_difference};
 pub use pocock::pocock_alpha;
-pub use ranking::{Ranked, holm, rank};
+pub use ranking::{Ranked, holm, kendall_tau, rank};
 pub use signed_rank::{hodges_lehmann, paired_ratio, signed_rank_p};
 pub use stopping::StoppingRule;
 pub use summary::{Summary, geometric_mean, largest, median, smallest, summarise};

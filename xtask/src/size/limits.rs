@@ -158,7 +158,7 @@ mod tests {
         for (name, whole) in &mut crates {
             whole.files = match name.as_str() {
                 "lab" => vec![file("crates/lab/src/lib.rs", lab)],
-                "experiments" => vec![file("crates/experiments/src/guests.rs", shared)],
+                "experiments" => vec![file("crates/experiments/src/lib.rs", shared)],
                 _ => vec![],
             };
             if name == "experiments" {
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(faults(&with_lines(8_000, &first, 500)), [""; 0]);
         assert_one_fault(&with_lines(8_001, &first, 500), "10001 lines");
         assert_one_fault(&with_lines(8_000, &first, 501), "10001 lines");
-        // Of a newer one only the line in the list of modules is there, and is not counted.
+        // Of a newer one only the line in the list is there, and is not counted.
         let newer = [("create/mod.rs", 700), ("ring.rs", 400), ("ring/sys.rs", 99)];
         assert_eq!(faults(&with_lines(9_000, &newer, 301)), [""; 0]);
         assert_one_fault(&with_lines(9_000, &newer, 302), "10001 lines");
