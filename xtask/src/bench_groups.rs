@@ -15,6 +15,9 @@
 //! then `CXXFLAGS="-I $PWD/src -I $PWD/uSockets/src" LDFLAGS="-L $PWD/uSockets"`. It sends up to 32 messages of a turn
 //! at once; beyond, one by one, since the member that is being read holds its buffer: sixteen outstanding in rooms of
 //! ten cost it a system call a delivery. The driver's frames have a mask of zeroes.
+//!
+//! How our designs compare with each other is what the experiment `multicast` measures. Here is what no experiment does
+//! yet: peers, the floor, another build of ours, members that keep still or come and go, `nats bench`.
 
 mod changed;
 mod churn;
@@ -65,8 +68,6 @@ enum What {
     Names,
     /// Fixed deliveries a second, with their latency
     Rates,
-    /// Every design of ours on one and two CPUs, with its system calls
-    Designs,
     /// Whether half the connections change what a delivery costs: they must not
     Halved,
     /// Accepting, memory and CPU time of 10,000 connections on which nothing happens
@@ -104,7 +105,6 @@ pub fn run(options: &Options) -> Result<()> {
                 What::Sizes => panels::sizes(site, &contenders),
                 What::Names => panels::names(site, &contenders),
                 What::Rates => panels::rates(site, &contenders),
-                What::Designs => panels::designs(site, &contenders),
                 What::Halved => panels::halved(site, &contenders),
                 What::Quiet => quiet::measure(site, &contenders),
                 What::Churn => churn::measure(site, &contenders),

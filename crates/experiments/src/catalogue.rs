@@ -22,6 +22,7 @@ pub const CATALOGUE: Catalogue = Catalogue(&[
     &crate::calibration::EXPERIMENT,
     &crate::foreground::EXPERIMENT,
     &crate::probes::EXPERIMENT,
+    &crate::multicast::EXPERIMENT,
     &crate::chat::EXPERIMENT,
     &crate::pipelining::EXPERIMENT,
     &crate::mixed_clients::EXPERIMENT,

@@ -14,6 +14,7 @@ pub mod handover;
 pub mod identity;
 pub mod limits;
 pub mod mixed_clients;
+pub mod multicast;
 pub mod null;
 pub mod oversubscription;
 pub mod pipelining;

@@ -35,21 +35,12 @@ pub fn analyse(catalogue: Catalogue, store: &Store) -> Result<Results, StoreErro
     let record = store.run()?;
     let profile = Profile::named(&record.profile).unwrap_or(Profile::Quick);
     let rule = rule_of(store)?;
-    let mut measured_ns = 0;
-    let mut measured = Vec::new();
-    for stored in store.experiments()? {
-        let samples = store.samples(&stored.id)?;
-        measured_ns += samples.iter().map(|s| s.wall_ns).sum::<u64>();
-        let looks = store.looks(&stored.id)?;
-        measured.push(Measured::new(stored, samples, looks));
-    }
-    // All looks share the error probability (METHOD rule 7).
-    let alpha = rule.alpha_per_look();
-    let cases: Cases = measured
-        .iter()
-        .map(|of| (of.stored.id.clone(), of.cases(alpha, None)))
-        .collect();
-    let result = |of: &Measured| of.result(catalogue, &view(&of.stored.id, profile, &rule, &cases), &rule);
+    let stored = store.experiments()?.into_iter();
+    let measured = stored.map(|stored| Measured::new(store, stored, &rule));
+    let measured: Vec<Measured> = measured.collect::<Result<_, _>>()?;
+    let of_all = measured.iter().map(|of| (of.stored.id.clone(), of.cases(None)));
+    let cases: Cases = of_all.collect();
+    let result = |of: &Measured| of.result(catalogue, &of.view(profile, &cases), &rule);
     let experiments: Vec<ExperimentResult> = measured.iter().map(result).collect();
     let noise = experiments.iter().map(|e| (e.id.as_str(), e.disturbed));
     let mut warnings: Vec<String> = Disturbed::warning(noise).into_iter().collect();
@@ -76,7 +67,7 @@ pub fn analyse(catalogue: Catalogue, store: &Store) -> Result<Results, StoreErro
             seed: record.seed,
             version: record.version,
             complete,
-            measured_s: measured_ns as f64 / 1e9,
+            measured_s: measured.iter().map(|of| of.wall_ns).sum::<u64>() as f64 / 1e9,
             options: record.options,
             in_turns_with: record.in_turns_with,
         },
@@ -88,8 +79,7 @@ pub fn analyse(catalogue: Catalogue, store: &Store) -> Result<Results, StoreErro
 }
 
 /// The cases of an experiment that continue after its last look: those of claims that are not yet decided and, if the
-/// profile asks for precision, those whose primary metric has too wide an interval. `None`, for all cases, before the
-/// first look.
+/// profile asks for precision, those whose primary metric has too wide an interval. No claim is decided without a look.
 ///
 /// # Errors
 ///
@@ -98,19 +88,17 @@ pub fn going_on(
     catalogue: Catalogue,
     store: &Store,
     experiment: &str,
-) -> Result<Option<BTreeSet<String>>, StoreError> {
-    let looks = store.looks(experiment)?;
+) -> Result<BTreeSet<String>, StoreError> {
     let stored = store.experiments()?.into_iter().find(|e| e.id == experiment);
-    let (Some(last), Some(stored), Some(known)) = (looks.last().copied(), stored, catalogue.get(experiment))
-    else {
-        return Ok(None);
+    let (Some(stored), Some(known)) = (stored, catalogue.get(experiment)) else {
+        return Ok(BTreeSet::new());
     };
     let profile = Profile::named(&store.run()?.profile).unwrap_or(Profile::Quick);
     let rule = rule_of(store)?;
-    let measured = Measured::new(stored, store.samples(experiment)?, looks);
-    let decided = measured.decided(known, profile, &rule);
-    let cases = measured.at(&rule, last);
-    let view = view(experiment, profile, &rule, &cases);
+    let measured = Measured::new(store, stored, &rule)?;
+    let decided = measured.decided(known, profile);
+    let cases = measured.at(measured.looks.last().copied());
+    let view = measured.view(profile, &cases);
     let open = (known.read)(&view)
         .claims
         .into_iter()
@@ -121,19 +109,10 @@ pub fn going_on(
         let cases = statistics.filter_map(|cell| view.case(cell));
         going_on.extend(cases.map(|params| params.case_id(experiment)));
     }
-    let wide = |case: &&ViewCase| {
-        known
-            .primary
-            .iter()
-            .any(|metric| is_wide(case, metric.name, &rule))
-    };
-    going_on.extend(
-        view.own()
-            .iter()
-            .filter(wide)
-            .map(|case| case.params.case_id(experiment)),
-    );
-    Ok(Some(going_on))
+    let is_wide = |case: &&ViewCase| known.primary.iter().any(|of| is_wide(case, of.name, &rule));
+    let wide = view.own().iter().filter(is_wide);
+    going_on.extend(wide.map(|case| case.params.case_id(experiment)));
+    Ok(going_on)
 }
 
 /// Whether more rounds could decide a claim. They cannot if it lacks something else than figures, such as a CPU.
@@ -154,15 +133,8 @@ fn is_wide(case: &ViewCase, metric: &str, rule: &StoppingRule) -> bool {
     rule.epsilon > 0.0 && !values.is_empty() && width.is_none_or(|width| width > rule.epsilon)
 }
 
-fn view<'a>(experiment: &'a str, profile: Profile, rule: &StoppingRule, cases: &'a Cases) -> View<'a> {
-    View {
-        experiment,
-        profile,
-        alpha: rule.alpha_per_look(),
-        fewest: rule.looks.first().map_or(1, |rounds| *rounds as usize),
-        cases,
-    }
-}
+/// An interval of level 95 % needs so many rounds.
+const FEWEST_FOR_AN_INTERVAL: u32 = 6;
 
 /// The reason given for the end of an experiment that did not finish.
 const INTERRUPTED: &str = "interrupted";
@@ -173,17 +145,39 @@ struct Measured {
     samples: Vec<StoredSample>,
     looks: Vec<Look>,
     rounds: u32,
+    /// All looks share the error probability (METHOD rule 7). Where the time allowed no second look, none was taken
+    /// before the end, and that one has all of it.
+    rule: StoppingRule,
+    /// How long the workers took, those of incomplete rounds too.
+    wall_ns: u64,
 }
 
 impl Measured {
-    fn new(stored: StoredExperiment, mut samples: Vec<StoredSample>, looks: Vec<Look>) -> Self {
+    fn new(store: &Store, stored: StoredExperiment, rule: &StoppingRule) -> Result<Self, StoreError> {
+        let mut samples = store.samples(&stored.id)?;
+        let wall_ns = samples.iter().map(|s| s.wall_ns).sum();
         let rounds = last_full_round(&stored, &samples);
         samples.retain(|s| s.round <= rounds.max(1));
-        Self {
+        let looks = store.looks(&stored.id)?;
+        let looked_once = store.has_looks()? && looks.is_empty() && stored.stopped_because.is_some();
+        let once = StoppingRule::custom(rule.rounds().min(FEWEST_FOR_AN_INTERVAL));
+        Ok(Self {
+            rule: if looked_once { once } else { rule.clone() },
             stored,
             samples,
             looks,
             rounds,
+            wall_ns,
+        })
+    }
+
+    fn view<'a>(&'a self, profile: Profile, cases: &'a Cases) -> View<'a> {
+        View {
+            experiment: &self.stored.id,
+            profile,
+            alpha: self.rule.alpha_per_look(),
+            fewest: self.rule.looks.first().map_or(1, |rounds| *rounds as usize),
+            cases,
         }
     }
 
@@ -196,35 +190,27 @@ impl Measured {
     }
 
     /// Its cases with their figures, now or at a look.
-    fn cases(&self, alpha: f64, look: Option<Look>) -> Vec<ViewCase> {
+    fn cases(&self, look: Option<Look>) -> Vec<ViewCase> {
         let of_case = |case: &StoredCase| {
             let until = look.map_or(self.samples.len(), |look| look.tries as usize);
             let mut samples = Self::samples_of(case, &self.samples[..until.min(self.samples.len())]);
             samples.retain(|s| look.is_none_or(|look| s.round <= look.rounds));
-            view_case(case, &samples, alpha)
+            view_case(case, &samples, self.rule.alpha_per_look())
         };
         self.stored.cases.iter().map(of_case).collect()
     }
 
-    /// The figures at a look. They are of this experiment alone, since others may not have run by then.
-    fn at(&self, rule: &StoppingRule, look: Look) -> Cases {
-        Cases::from([(
-            self.stored.id.clone(),
-            self.cases(rule.alpha_per_look(), Some(look)),
-        )])
+    /// The figures now or at a look. They are of this experiment alone, since others may not have run by then.
+    fn at(&self, look: Option<Look>) -> Cases {
+        Cases::from([(self.stored.id.clone(), self.cases(look))])
     }
 
     /// The claims that a look decided. Later rounds do not change these verdicts.
-    fn decided(
-        &self,
-        experiment: &Experiment,
-        profile: Profile,
-        rule: &StoppingRule,
-    ) -> BTreeMap<&'static str, Finding> {
+    fn decided(&self, experiment: &Experiment, profile: Profile) -> BTreeMap<&'static str, Finding> {
         let mut decided = BTreeMap::new();
         for look in &self.looks {
-            let cases = self.at(rule, *look);
-            let view = view(&self.stored.id, profile, rule, &cases);
+            let cases = self.at(Some(*look));
+            let view = self.view(profile, &cases);
             for (id, test) in (experiment.read)(&view).claims {
                 let finding = finding(&view, id, &test);
                 let is_definite =
@@ -247,7 +233,7 @@ impl Measured {
         let mut method = Method::default();
         let (question, sources, primary) = if let Some(experiment) = catalogue.get(&stored.id) {
             answer = (experiment.read)(view);
-            decided = self.decided(experiment, view.profile, rule);
+            decided = self.decided(experiment, view.profile);
             method = experiment.method();
             (
                 experiment.question.to_owned(),

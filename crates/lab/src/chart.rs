@@ -114,10 +114,9 @@ impl<'v> Chart<'v> {
         points: impl IntoIterator<Item = (P, S)>,
     ) -> Self {
         let view = self.view;
-        let points = points
-            .into_iter()
-            .map(|(place, s)| (place, s.into().and_then(|s| view.value(&s))));
-        self.figures(name, Origin::Ideal, points.collect::<Vec<_>>())
+        let read = |statistic: S| view.value(&statistic.into()?);
+        let points = points.into_iter().map(|(place, s)| (place, read(s)));
+        self.figures(name, Origin::Ideal, points)
     }
 
     /// Figures of a source, or of theory.
@@ -141,18 +140,15 @@ impl<'v> Chart<'v> {
         origin: Origin,
         points: impl IntoIterator<Item = (P, Option<Estimate>)>,
     ) -> Self {
-        let points = points
-            .into_iter()
-            .enumerate()
-            .filter_map(|(i, (place, estimate))| {
-                let Estimate { value: y, ci95 } = estimate?;
-                let (x, label) = match place.into() {
-                    Place::At(x) => (x, None),
-                    Place::Named(name) => (i as f64, Some(name)),
-                };
-                Some(Point { x, label, y, ci95 })
-            });
-        let points: Vec<Point> = points.collect();
+        let point = |(i, (place, estimate)): (usize, (P, Option<Estimate>))| {
+            let Estimate { value: y, ci95 } = estimate?;
+            let (x, label) = match place.into() {
+                Place::At(x) => (x, None),
+                Place::Named(name) => (i as f64, Some(name)),
+            };
+            Some(Point { x, label, y, ci95 })
+        };
+        let points: Vec<Point> = points.into_iter().enumerate().filter_map(point).collect();
         if points.len() >= self.fewest {
             self.figure.series.push(Series {
                 name: name.into(),

@@ -44,9 +44,9 @@ pub(crate) const REPEATS: u32 = 2;
 /// If half of this many latest tries were disturbed, the machine is loaded throughout. Repeating does not help then.
 const RECENT: usize = 20;
 
-/// Given the store and an experiment's id, the cases that continue after its latest look; `None`, for all of them,
-/// before the first look.
-pub type GoingOn<'a> = &'a dyn Fn(&Store, &str) -> Result<Option<BTreeSet<String>>, StoreError>;
+/// Given the store and an experiment's id, the cases that continue after its latest look; without a look those that any
+/// claim needs.
+pub type GoingOn<'a> = &'a dyn Fn(&Store, &str) -> Result<BTreeSet<String>, StoreError>;
 
 /// Why a run cannot continue.
 #[derive(Debug, thiserror::Error)]
@@ -160,6 +160,7 @@ pub fn run(
         pace.ceiling = pace.done + planned(chosen);
         time = time.saturating_add(chosen.time());
         let history = History::new(store.samples(id)?);
+        let estimates = chosen.able().map(|case| (case.params.case_id(id), case.estimate));
         let mut session = Session {
             experiment,
             chosen,
@@ -171,11 +172,9 @@ pub fn run(
             cpus: CpuList::new(record.cpus.iter().copied()),
             history,
             going_on,
-            estimates: chosen
-                .able()
-                .map(|case| (case.params.case_id(id), case.estimate))
-                .collect(),
+            estimates: estimates.collect(),
             looked: store.looks(id)?.last().map_or(0, |look| look.rounds),
+            looks_once: false,
             active: None,
             repeats: VecDeque::new(),
             surroundings: &mut surroundings,
@@ -229,12 +228,9 @@ impl Pace {
     }
 
     fn left(&self) -> Duration {
-        let factor = if self.measured > 0.5 {
-            self.spent / self.measured
-        } else {
-            1.0
-        };
-        Duration::try_from_secs_f64((self.whole - self.done).max(0.0) * factor).unwrap_or_default()
+        let factor = (self.measured > 0.5).then(|| self.spent / self.measured);
+        let left = (self.whole - self.done).max(0.0) * factor.unwrap_or(1.0);
+        Duration::try_from_secs_f64(left).unwrap_or_default()
     }
 }
 
@@ -299,7 +295,9 @@ struct Session<'a> {
     estimates: BTreeMap<String, Duration>,
     /// After how many rounds the last look was taken, 0 before the first.
     looked: u32,
-    /// The cases that continue, besides the reference case; `None`, for all of them, before the first look.
+    /// Whether the claims are looked at once, at the end: the time does not reach a second look.
+    looks_once: bool,
+    /// The cases that continue, besides the reference case; `None`, for all of them, in the first rounds.
     active: Option<BTreeSet<String>>,
     /// The repeats to come, in the order in which they are due.
     repeats: VecDeque<Repeat<'a>>,
@@ -332,7 +330,11 @@ struct Slot<'a> {
 impl<'a> Session<'a> {
     /// Runs rounds until the stopping rule ends the experiment, and gives the reason. `None` if the user stops it.
     fn rounds(&mut self) -> Result<Option<&'static str>, ScheduleError> {
-        self.active = (self.going_on)(self.store, self.chosen.experiment.id)?;
+        let first = expected_rounds(self.rule);
+        self.looks_once = self.looked == 0 && self.history.has_begun(first + 1);
+        if self.looked > 0 || self.looks_once {
+            self.active = Some((self.going_on)(self.store, self.chosen.experiment.id)?);
+        }
         let most = self.rule.rounds();
         let mut stopped = None;
         for round in 1..=most {
@@ -351,23 +353,51 @@ impl<'a> Session<'a> {
                     .turns
                     .agree(first, stopped.is_none(), self.machine.interrupts());
                 if !goes_on {
-                    return Ok(stopped);
+                    return Ok((!self.looks_once || self.settle()?).then_some(stopped).flatten());
                 }
             }
             if !self.round(round, most)? {
                 return Ok(None);
             }
         }
-        Ok(self.look(most)?.then_some(stopped.unwrap_or("rounds")))
+        let done = self.look(most)? && (!self.looks_once || self.settle()?);
+        Ok(done.then_some(stopped.unwrap_or("rounds")))
     }
 
     /// Takes a look at the claims if one is due after so many rounds. False if the user stops it.
     fn look(&mut self, rounds: u32) -> Result<bool, ScheduleError> {
         let id = self.chosen.experiment.id;
-        if self.looked >= rounds || !self.rule.looks.contains(&rounds) {
+        let is_due = self.looked < rounds && self.rule.looks.contains(&rounds);
+        if self.looks_once || !is_due || self.looked == 0 && !self.reaches_second_look()? {
             return Ok(true);
         }
-        // The pending repeats belong to these rounds.
+        if !self.settle()? {
+            return Ok(false);
+        }
+        let tries = u32::try_from(self.history.tries.len()).unwrap_or(u32::MAX);
+        self.store.add_look(id, Look { rounds, tries })?;
+        self.looked = rounds;
+        self.active = Some((self.going_on)(self.store, id)?);
+        Ok(true)
+    }
+
+    /// Whether there is time until the second look for half of the cases that claims need. If not, looks would only
+    /// cost confidence: there is one, at the end, and until then those cases go on. No figure decides this.
+    fn reaches_second_look(&mut self) -> Result<bool, ScheduleError> {
+        let [first, second, ..] = self.rule.looks[..] else {
+            return Ok(true);
+        };
+        let needed = (self.going_on)(self.store, self.chosen.experiment.id)?;
+        let until = self.round_of(Some(&needed)) * (second - first) / 2;
+        self.looks_once = !self.has_time(until, self.budget);
+        if self.looks_once {
+            self.active = Some(needed);
+        }
+        Ok(!self.looks_once)
+    }
+
+    /// Takes the pending repeats. False if the user stops it.
+    fn settle(&mut self) -> Result<bool, ScheduleError> {
         while let Some(next) = self.repeats.front().filter(|_| !self.surroundings.is_loaded()) {
             let not_before = next.not_before;
             self.spent += not_before.saturating_sub(self.machine.now());
@@ -377,24 +407,16 @@ impl<'a> Session<'a> {
             }
         }
         self.repeats.clear();
-        let tries = u32::try_from(self.history.tries.len()).unwrap_or(u32::MAX);
-        self.store.add_look(id, Look { rounds, tries })?;
-        self.looked = rounds;
-        self.active = (self.going_on)(self.store, id)?;
         Ok(true)
     }
 
     /// The reason to stop after so many rounds, if there is one.
     fn enough(&self, rounds: u32) -> Option<&'static str> {
+        let precise = self.rule.epsilon > 0.0;
         if self.active.as_ref().is_some_and(BTreeSet::is_empty) {
-            return Some(if self.rule.epsilon > 0.0 {
-                "precision"
-            } else {
-                "decided"
-            });
+            return Some(if precise { "precision" } else { "decided" });
         }
-        let next = self.chosen.able().filter(|case| self.goes_on(case));
-        let next = next.map(|case| case.estimate).sum::<Duration>() * self.chosen.plan.tries();
+        let next = self.round_of(self.active.as_ref());
         let within = match rounds {
             ..FEWEST_ROUNDS => self.limit,
             _ => self.budget,
@@ -419,18 +441,20 @@ impl<'a> Session<'a> {
     /// user chose has no limit.
     fn has_time(&self, more: Duration, within: Duration) -> bool {
         let done = self.estimated(|_| true).as_secs_f64();
-        let pace = if done > 0.0 {
-            self.spent.as_secs_f64() / done
-        } else {
-            1.0
-        };
-        self.record.rounds.is_some() || self.spent + more.mul_f64(pace) <= within
+        let pace = (done > 0.0).then(|| self.spent.as_secs_f64() / done);
+        self.record.rounds.is_some() || self.spent + more.mul_f64(pace.unwrap_or(1.0)) <= within
     }
 
-    fn goes_on(&self, case: &PlannedCase) -> bool {
+    /// The estimate for a round in which these cases go on, or all.
+    fn round_of(&self, active: Option<&BTreeSet<String>>) -> Duration {
+        let next = self.chosen.able().filter(|case| self.goes_on(case, active));
+        next.map(|case| case.estimate).sum::<Duration>() * self.chosen.plan.tries()
+    }
+
+    fn goes_on(&self, case: &PlannedCase, active: Option<&BTreeSet<String>>) -> bool {
         let is_reference = self.chosen.reference().is_some_and(|of| of.params == case.params);
         let id = case.params.case_id(self.chosen.experiment.id);
-        let is_active = self.active.as_ref().is_none_or(|active| active.contains(&id));
+        let is_active = active.is_none_or(|active| active.contains(&id));
         (is_reference || is_active) && !self.history.gave_up(&id)
     }
 
@@ -454,7 +478,7 @@ impl<'a> Session<'a> {
             if let Some((gated, attempt)) = was_taken {
                 self.repeat_later(gated, *slot, self.turn(round, attempt, place), self.machine.now());
             }
-            if was_taken.is_some() || !self.goes_on(slot.case) {
+            if was_taken.is_some() || !self.goes_on(slot.case, self.active.as_ref()) {
                 self.pace.skip(slot.case.estimate);
                 continue;
             }

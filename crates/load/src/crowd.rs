@@ -1,7 +1,7 @@
 //! Many connections to one server, in one thread: bytes out, bytes in, and nothing of what they mean.
 
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::sockopt::{set_socket_linger, socket_error};
-use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socket_with};
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, connect, recv, socket_with};
 use threadgauge_machine::{Resource, raise_to_hard};
 
 use crate::error::LoadError;
@@ -96,8 +96,21 @@ impl Crowd {
     ///
     /// If the server refuses or descriptors run out.
     pub fn connect(&mut self, server: SocketAddr) -> Result<(), LoadError> {
+        self.connect_from(None, server)
+    }
+
+    /// As [`connect`](Self::connect), from this address of the machine, which has ports of its own.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Self::connect), and if the address is not the machine's.
+    pub fn connect_from(&mut self, from: Option<IpAddr>, server: SocketAddr) -> Result<(), LoadError> {
         let connection = self.streams.len();
-        let made = TcpStream::connect(server).and_then(|stream| {
+        let made = match from {
+            None => TcpStream::connect(server),
+            Some(from) => connected_from(from, server),
+        };
+        let made = made.and_then(|stream| {
             stream.set_nodelay(true)?;
             epoll::add(&self.epoll, &stream, name(connection, 0), EDGES)?;
             Ok(stream)
@@ -130,15 +143,11 @@ impl Crowd {
     /// If there is no such place.
     pub fn begin(&mut self, connection: usize, server: SocketAddr) -> io::Result<()> {
         self.end(connection);
-        let family = match server {
-            SocketAddr::V4(_) => AddressFamily::INET,
-            SocketAddr::V6(_) => AddressFamily::INET6,
-        };
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let stream = TcpStream::from(socket_with(family, SocketType::STREAM, flags, None)?);
+        let stream = TcpStream::from(socket_with(family(server), SocketType::STREAM, flags, None)?);
         stream.set_nodelay(true)?;
         self.begun[connection] = self.begun[connection].wrapping_add(1);
-        match rustix::net::connect(&stream, &server) {
+        match connect(&stream, &server) {
             Ok(()) | Err(Errno::INPROGRESS) => {}
             Err(error) => return Err(error.into()),
         }
@@ -377,6 +386,21 @@ impl Crowd {
 /// How a connection ended: by the server, or by this failure.
 struct Over(Option<io::Error>);
 
+/// A connection from one of several addresses of this machine.
+fn connected_from(from: IpAddr, server: SocketAddr) -> io::Result<TcpStream> {
+    let socket = socket_with(family(server), SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    bind(&socket, &SocketAddr::new(from, 0))?;
+    connect(&socket, &server)?;
+    Ok(TcpStream::from(socket))
+}
+
+fn family(of: SocketAddr) -> AddressFamily {
+    match of {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    }
+}
+
 /// By edges: a level would put each connection through the kernel's list once more.
 const EDGES: epoll::EventFlags = epoll::EventFlags::IN
     .union(epoll::EventFlags::RDHUP)
@@ -426,6 +450,20 @@ mod tests {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let at = listener.local_addr().unwrap();
         (listener, at)
+    }
+
+    #[test]
+    fn a_connection_comes_from_the_address_that_was_asked_for() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut crowd = Crowd::new().unwrap();
+        let from = "127.0.0.2".parse().unwrap();
+        crowd
+            .connect_from(Some(from), listener.local_addr().unwrap())
+            .unwrap();
+        assert_eq!(listener.accept().unwrap().1.ip(), from);
+        let nobodys = "192.0.2.1".parse().unwrap();
+        let refused = crowd.connect_from(Some(nobodys), listener.local_addr().unwrap());
+        assert!(matches!(refused, Err(LoadError::Connect { connection: 1, .. })));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Groups: every message of a member goes to the others of its group, in a closed or an open loop.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::time::Duration;
 
@@ -23,6 +23,20 @@ const CLOGGED: Duration = Duration::from_millis(1);
 const STEP: usize = 64;
 /// The longest wait without a look at whether to go on.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// So many connections have a loopback address to themselves: fewer than it has ports, where nobody has changed that.
+const OF_AN_ADDRESS: usize = 20_000;
+
+/// Where a connection comes from: to a server on the loopback address from another such address for every so many,
+/// since one has no more ports.
+fn source(server: SocketAddr, connection: usize) -> Option<IpAddr> {
+    let SocketAddr::V4(server) = server else {
+        return None;
+    };
+    let address = u8::try_from(connection / OF_AN_ADDRESS).ok().filter(|&n| n > 0)?;
+    let last = address.checked_add(1).filter(|_| server.ip().is_loopback())?;
+    Some(Ipv4Addr::new(127, 0, 0, last).into())
+}
 
 /// Who is there, and what they send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +133,8 @@ pub struct Groups {
     crowd: Crowd,
     ledger: Ledger,
     plan: Plan,
+    /// The number that the first group has at the server.
+    first_group: usize,
     payload: Vec<u8>,
     /// What servers wanted as answers, by whom.
     answers: Vec<(usize, &'static [u8])>,
@@ -266,7 +282,26 @@ impl Groups {
     ///
     /// If the plan is none: groups do not come out even, or messages are smaller or larger than can be.
     pub fn connect(server: SocketAddr, codec: &'static dyn Codec, plan: Plan) -> Result<Self, LoadError> {
-        Self::connect_all(server, codec, plan, false)
+        Self::connect_all(server, codec, plan, 0, false)
+    }
+
+    /// As [`connect`](Self::connect), beside others that drive the same server from threads of their own: groups are
+    /// counted from `first_group` on, so that no two drivers have the same.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Self::connect).
+    ///
+    /// # Panics
+    ///
+    /// As [`connect`](Self::connect).
+    pub fn connect_beside(
+        server: SocketAddr,
+        codec: &'static dyn Codec,
+        plan: Plan,
+        first_group: usize,
+    ) -> Result<Self, LoadError> {
+        Self::connect_all(server, codec, plan, first_group, false)
     }
 
     /// As [`connect`](Self::connect), and goes on with fewer groups where not all can connect.
@@ -283,13 +318,14 @@ impl Groups {
         codec: &'static dyn Codec,
         plan: Plan,
     ) -> Result<Self, LoadError> {
-        Self::connect_all(server, codec, plan, true)
+        Self::connect_all(server, codec, plan, 0, true)
     }
 
     fn connect_all(
         server: SocketAddr,
         codec: &'static dyn Codec,
         plan: Plan,
+        first_group: usize,
         go_on: bool,
     ) -> Result<Self, LoadError> {
         let ledger = |connections| {
@@ -301,6 +337,7 @@ impl Groups {
             crowd: Crowd::new()?,
             ledger: ledger(plan.connections),
             plan,
+            first_group,
             payload: Vec::new(),
             answers: Vec::new(),
             heard_ns: monotonic_ns(),
@@ -310,7 +347,8 @@ impl Groups {
         while refused.is_none() && groups.crowd.len() < plan.connections {
             let first = groups.crowd.len();
             for connection in first..plan.connections.min(first + STEP) {
-                match groups.crowd.connect(server) {
+                let from = source(server, first_group * plan.group_size + connection);
+                match groups.crowd.connect_from(from, server) {
                     Ok(()) => {}
                     Err(LoadError::Connect { source, .. }) => {
                         refused = Some(source);
@@ -318,7 +356,7 @@ impl Groups {
                     }
                     Err(other) => return Err(other),
                 }
-                let group = connection / plan.group_size;
+                let group = first_group + connection / plan.group_size;
                 groups
                     .crowd
                     .say(connection, |unsent| codec.greet(connection, group, unsent));
@@ -586,7 +624,8 @@ impl Groups {
         }
         let times = Times { intended_ns, sent_ns };
         self.ledger.sends(speaker, times, &mut self.payload);
-        let (codec, group, payload) = (self.codec, speaker / self.plan.group_size, &self.payload);
+        let group = self.first_group + speaker / self.plan.group_size;
+        let (codec, payload) = (self.codec, &self.payload);
         let mut bytes = 0;
         self.crowd.say(speaker, |unsent| {
             let before = unsent.len();
@@ -680,6 +719,19 @@ impl Groups {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn many_connections_to_the_loopback_address_come_from_several() {
+        let from = |server: &str, connection| {
+            let from = source(server.parse().unwrap(), connection);
+            from.map(|from| from.to_string())
+        };
+        assert_eq!(from("127.0.0.1:4222", 19_999), None);
+        assert_eq!(from("127.0.0.1:4222", 20_000).unwrap(), "127.0.0.2");
+        assert_eq!(from("127.0.0.1:4222", 49_999).unwrap(), "127.0.0.3");
+        assert_eq!(from("10.0.0.1:4222", 50_000), None);
+        assert_eq!(from("[::1]:4222", 50_000), None);
+    }
 
     #[test]
     fn a_server_that_falls_behind_or_a_driver_without_time_is_a_flaw() {

@@ -4,6 +4,8 @@
 mod load;
 #[path = "command/mixed.rs"]
 mod mixed;
+#[path = "command/multicast.rs"]
+mod multicast;
 #[path = "command/serve.rs"]
 mod serve;
 #[path = "command/turns.rs"]

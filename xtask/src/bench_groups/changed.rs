@@ -22,7 +22,6 @@ const LEVEL: Level = Level {
     payload_bytes: 128,
     demand: Demand::Outstanding(1),
     names: Names::Alike,
-    cpus: 1,
 };
 
 /// What the builds are compared in.
@@ -53,7 +52,7 @@ pub fn measure(
 
 fn saturated(site: &mut Site, before: &Path, contenders: &Contenders) -> Result<rig::Part> {
     let span = Duration::from_millis(of_a_turn(site.share_of(SPAN_MS)));
-    let cpus = site.server_on(LEVEL.cpus);
+    let cpus = site.server_on(1);
     let designs = contenders.labels_of_ours();
     let unit = format!(
         "a delivery of {} bytes, {} connections in groups of ten, on one CPU",

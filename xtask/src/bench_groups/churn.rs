@@ -211,7 +211,6 @@ fn beside_load(site: &mut Site, contenders: &Contenders, servers: &[Who]) -> Par
         payload_bytes: 128,
         demand: Demand::Outstanding(1),
         names: Names::Alike,
-        cpus: 1,
     };
     let span = SPAN / u32::try_from(site.share).unwrap_or(u32::MAX);
     let cpus = site.server_on(1);

@@ -60,7 +60,7 @@ const OURS: &[(&str, &[&str])] = &[
     ("thread-per-connection", &["--design", "thread-per-connection"]),
 ];
 
-/// Of ours, those that are compared with peers; all are compared with each other.
+/// Of ours, those that are compared with peers; all are compared with those of another build.
 const AGAINST_PEERS: &[&str] = &["reactor", "reactor-io-uring", "proactor"];
 const OTHERS: [Who; 6] = [
     Who::NatsServer,
@@ -162,11 +162,6 @@ impl Contenders {
     pub fn against_peers(&self) -> Vec<Who> {
         let ours = AGAINST_PEERS.iter().map(|label| Who::Ours(label));
         self.of(ours.chain(OTHERS))
-    }
-
-    /// All of ours that are wanted.
-    pub fn ours(&self) -> Vec<Who> {
-        self.of(all_of_ours())
     }
 
     /// What the tables call those of ours that are wanted.
@@ -335,7 +330,7 @@ mod tests {
                 .to_vec(),
         };
         assert_eq!(contenders.against_peers(), [Who::Ours("reactor"), Who::Redis]);
-        assert_eq!(contenders.ours(), [Who::Ours("reactor")]);
+        assert_eq!(contenders.labels_of_ours(), ["reactor"]);
         assert_eq!(
             contenders.skipped(),
             "\nNot installed here, so not measured: nats-server.\n"

@@ -1,6 +1,5 @@
 //! The parts that differ in level alone: levels, servers and targets, and one table for all of them.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -8,18 +7,14 @@ use anyhow::Result;
 use threadgauge_stats::Estimate;
 
 use super::contenders::{Contenders, Who};
-use super::talk::{Demand, Figures, GROUP, Level, Names, Run, connect, load, measure};
+use super::talk::{Demand, Figures, GROUP, Level, Names, Run, measure};
 use crate::rig::figures::{NOTHING, Spread, at_least, at_most, estimate, middle, spread, spread_of};
-use crate::rig::profile::{Calls, Profile};
 use crate::rig::rounds::Rounds;
 use crate::rig::{Part, Site};
-use threadgauge_lab::server::Cpus;
 
 const SPAN: Duration = Duration::from_secs(1);
 /// Under a rate, for a 99th percentile that holds.
 const LONG_SPAN: Duration = Duration::from_secs(3);
-/// Milliseconds that two traced runs talk.
-const TRACED_MS: [u64; 2] = [50, 1_000];
 const BYTES: usize = 128;
 const THOUSAND: f64 = 1e3;
 const MS: f64 = 1e6;
@@ -34,7 +29,6 @@ const fn level(connections: usize, payload_bytes: usize, demand: Demand) -> Leve
         payload_bytes,
         demand,
         names: Names::Alike,
-        cpus: 1,
     }
 }
 
@@ -116,10 +110,10 @@ impl Panel {
         contenders: &Contenders,
     ) -> Self {
         let span = span / u32::try_from(site.share).unwrap_or(u32::MAX);
-        let places: BTreeMap<usize, Cpus> = [1, 2].map(|cpus| (cpus, site.server_on(cpus))).into();
+        let cpus = site.server_on(1);
         let programs = &site.programs;
         let measured = Rounds::measure(name, groups, site.rounds, &mut site.rng, |run| {
-            measure(run, contenders, programs, &places[&run.level.cpus], span)
+            measure(run, contenders, programs, &cpus, span)
         });
         let per_cpu_second = measured.map(|figures| figures.per_cpu_second);
         Self {
@@ -262,61 +256,6 @@ fn percent(of: Option<Spread>) -> String {
         || NOTHING.to_owned(),
         |spread| format!("{:.0} %", 100.0 * spread.median),
     )
-}
-
-/// Every design of ours, and the system calls that explain their order.
-pub fn designs(site: &mut Site, contenders: &Contenders) -> Result<Part> {
-    let ours = contenders.ours();
-    let levels = [1, 2].map(|cpus| Level {
-        cpus,
-        ..level(1_000, BYTES, Demand::Outstanding(1))
-    });
-    let groups = levels
-        .iter()
-        .map(|&level| ours.iter().map(|&who| Run { level, who }).collect());
-    let panel = Panel::measure("designs", groups.collect(), SPAN, site, contenders);
-    let runs = ours
-        .iter()
-        .flat_map(|&who| levels.map(|level| Run { level, who }));
-    let served = runs.filter(|&run| panel.per_cpu_second.spread(run).is_some());
-    let places: BTreeMap<usize, Cpus> = [1, 2].map(|cpus| (cpus, site.server_on(cpus))).into();
-    let profile = Profile::measure(served, |run| {
-        let (command, _) = contenders.command(run.who, &site.programs)?;
-        Calls::count(&command, &places[&run.level.cpus], TRACED_MS, |port, span_ms| {
-            let mut groups = connect(port, run.who, run.level)?;
-            let tally = groups.talk(load(run.level.demand)?, Duration::from_millis(span_ms))?;
-            Ok(tally.deliveries)
-        })
-    });
-    let mut text = String::from(
-        "## Every design of ours: 1,000 connections, 128 bytes, one outstanding
-
-In thousands, median (least – most) over rounds; ratio to the first, Hodges–Lehmann [95 % interval]. System calls are of traced runs \
-that were not timed.\n",
-    );
-    for level in levels {
-        let place = &places[&level.cpus];
-        let _ = write!(
-            text,
-            "\n### Server on CPU {}, driver on {}\n\n| design | thousand deliveries a CPU second | thousand a second | over the first | system calls a delivery |\n|---|---:|---:|---:|---|\n",
-            place.server, place.clients
-        );
-        for &who in &ours {
-            let run = Run { level, who };
-            let first = Run { level, who: ours[0] };
-            let ratio = panel.per_cpu_second.ratio(run, first).filter(|_| run != first);
-            let _ = writeln!(
-                text,
-                "| {who} | {} | {} | {} | {} |",
-                spread(panel.per_cpu_second.spread(run), THOUSAND),
-                middle(panel.spread_of(run, |figures| figures.rate), THOUSAND),
-                estimate(ratio.as_ref()),
-                profile.show(run),
-            );
-        }
-    }
-    text.push_str(&profile.missing());
-    Ok(panel.part(text))
 }
 
 /// Whether the driver is what is measured: with half its connections, a delivery must cost the server the same.

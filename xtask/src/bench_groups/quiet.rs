@@ -127,7 +127,6 @@ pub fn measure(site: &mut Site, contenders: &Contenders) -> Result<Part> {
             payload_bytes: 16,
             demand: Demand::Outstanding(1),
             names: Names::Alike,
-            cpus: 1,
         };
         let groups = connect(server.port(), who, level)?;
         sleep(REST);

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use threadgauge_load::{Arrivals, Groups, Load, Plan, Quantile, Tally};
 
@@ -28,8 +28,6 @@ pub struct Level {
     pub payload_bytes: usize,
     pub demand: Demand,
     pub names: Names,
-    /// The server's CPUs.
-    pub cpus: usize,
 }
 
 /// What members call their subscription, in protocols that repeat it with every delivery.
@@ -73,17 +71,15 @@ impl fmt::Display for Run {
             payload_bytes,
             demand,
             names,
-            cpus,
         } = self.level;
         let who = self.who;
-        let plural = if cpus == 1 { "" } else { "s" };
         let names = match names {
             Names::Alike => "",
             Names::Different => ", different names",
         };
         write!(
             f,
-            "{who}, {connections} connections, {payload_bytes} B, {demand}{names}, {cpus} CPU{plural}"
+            "{who}, {connections} connections, {payload_bytes} B, {demand}{names}"
         )
     }
 }
@@ -163,7 +159,6 @@ pub fn measure(
     span: Duration,
 ) -> Result<Figures> {
     let Run { level, who } = run;
-    ensure!(cpus.server.len() == level.cpus, "there are not so many CPUs");
     let server = contenders.start(who, programs, cpus)?;
     let mut groups = connect(server.port(), who, level)?;
     let load = load(level.demand)?;
@@ -210,7 +205,7 @@ mod tests {
         let everywhere = allowed_cpus().unwrap();
         let cpus = Cpus {
             server: everywhere.clone(),
-            clients: everywhere.clone(),
+            clients: everywhere,
         };
         for who in [Who::Floor, Who::FloorByCalls] {
             for (payload_bytes, outstanding) in [(16, 1), (1024, 16), (16_000, 40)] {
@@ -219,7 +214,6 @@ mod tests {
                     payload_bytes,
                     demand: Demand::Outstanding(outstanding),
                     names: Names::Different,
-                    cpus: everywhere.len(),
                 };
                 let run = Run { level, who };
                 let span = Duration::from_millis(50);
@@ -249,7 +243,6 @@ mod tests {
             payload_bytes: 128,
             demand: Demand::Outstanding(1),
             names: Names::Alike,
-            cpus: 1,
         };
         let mut groups = connect(server.port(), Who::Floor, level).unwrap();
         for words in [

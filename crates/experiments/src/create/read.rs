@@ -112,11 +112,11 @@ fn sentence(view: &View<'_>) -> String {
         (Some(_), None) => says("on one CPU, a process by fork", FORK),
         _ => says("on one CPU, a thread", THREAD),
     };
-    let large = FORK.parent((PARENT_MIB[1], false));
+    let large = FORK.parent(PARENTS[0]);
     let parts = [
         first,
         says("handing a job to a waiting thread", base(Pool)),
-        says("a fork from a parent of 1 GiB", large),
+        says("a fork from a parent of 100 MiB", large),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     if parts.is_empty() {
@@ -461,18 +461,18 @@ fn costs(view: &View<'_>) -> Vec<Cost> {
         let each = runs_s / COUNT_003 as f64 * 1e9;
         Some(cost?.published(each, format!("{} ({})", ns(each), dated("003"))))
     };
-    let (large, waits) = (FORK.parent((PARENT_MIB[1], false)), "to a thread that waits");
+    let (large, waits) = (FORK.parent(PARENTS[0]), "to a thread that waits");
     let thread = beside(thread_s, of(ENDS, "pthread, joined", THREAD));
     let process = beside(process_s, of(ENDS, "fork, waited for", FORK));
     // It costs what a process does, and the list has ten places.
     let program = of("make and end, a new program", "posix_spawn", base(PosixSpawn));
-    let from_large = of("make and end, parent of 1 GiB", "fork, waited for", large);
+    let from_large = of("make and end, parent of 100 MiB", "fork, waited for", large);
     let mut costs = vec![
         listed("make and end a thread", thread),
         listed("make and end a process", process),
         of(ENDS, "clone-vm, waited for", base(CloneVm)),
         program,
-        listed("fork from a process of 1 GiB", from_large),
+        listed("fork from a process of 100 MiB", from_large),
         of(WAKES, waits, base(Pool)),
     ];
     let mut of_each = |what: &str, changed: &dyn Fn(Case) -> Case| {
@@ -752,12 +752,12 @@ mod tests {
             slowly(of(Fork), 112_000.0),
             slowly(of(Pthread), 20_000.0),
             pool.clone(),
-            slowly(of(Fork).parent((1024, false)), 32_000_000.0),
+            slowly(of(Fork).parent((100, false)), 3_200_000.0),
         ]);
         assert_eq!(
             sentence(&full),
             "On one CPU, making and ending a process by fork takes 112 µs and a thread 20.1 µs, so a process costs 5.60 \
-             threads; handing a job to a waiting thread takes 5.01 µs; a fork from a parent of 1 GiB takes 32.1 ms."
+             threads; handing a job to a waiting thread takes 5.01 µs; a fork from a parent of 100 MiB takes 3.21 ms."
         );
         assert_eq!(
             sentence(&view([pool])),

@@ -59,6 +59,8 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 /// The counts of the source's table.
 const COUNTS: [u64; 14] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192];
+/// Those at which every profile has the group that never gives up the CPU, on one CPU.
+const CONTROLS: &[u64] = COUNTS.split_at(12).0;
 
 /// How many slices of work all units share, unless `--set slices=…` says otherwise.
 ///
@@ -95,15 +97,14 @@ const AVERAGED: &str = "mean of ";
 fn plan(site: &Site) -> Plan {
     let some =
         |quick: &'static [u64], standard: &'static [u64]| site.profile.pick(quick, standard, &COUNTS[..]);
-    // In quick the time goes to the cells of claims: a thousand processes, and controls of more threads on two CPUs,
-    // took a third of it.
-    let controls_on_two = some(&COUNTS[..11], &COUNTS[..]);
-    let processes = some(&[1, 64], &[1, 2, 4, 16, 64, 256, 1024]);
+    // In quick the time goes to the cells of claims: processes, and controls of more threads, took a third of it.
+    let controls = [some(CONTROLS, &COUNTS), some(&COUNTS[..11], &COUNTS)];
+    let processes = some(&[], &[1, 2, 4, 16, 64, 256, 1024]);
     let sleeping = some(&[64, 1024], &[1, 2, 16, 64, 256, 1024, 4096]);
     let sleeping_processes = some(&[], &[64, 1024]);
     let groups = [
         (Unit::Thread, Mode::Yield, [&COUNTS[..], &COUNTS[..]]),
-        (Unit::Thread, Mode::Neither, [&COUNTS[..], controls_on_two]),
+        (Unit::Thread, Mode::Neither, controls),
         (Unit::Thread, Mode::Sleep, [sleeping; 2]),
         (Unit::Process, Mode::Yield, [processes; 2]),
         (Unit::Process, Mode::Neither, [processes; 2]),
@@ -122,7 +123,7 @@ fn plan(site: &Site) -> Plan {
     Plan {
         cases,
         reference: ONE.control().time(1).pattern(),
-        budget: Duration::from_millis(site.profile.pick(45_000, 320_000, 7_200_000)),
+        budget: Duration::from_millis(site.profile.pick(55_000, 320_000, 7_200_000)),
     }
 }
 
@@ -346,12 +347,9 @@ fn answer(view: &View<'_>) -> String {
 /// The count from which on units that never give up the CPU take `more` (of 1) longer than one; twice the largest where
 /// none does. From the last that does not: noise at a small count is not taken for a cost.
 fn first_dear(more: f64) -> Statistic {
-    let overheads = COUNTS.map(|n| ONE.control().overhead(n));
+    let overheads = CONTROLS.iter().map(|n| ONE.control().overhead(*n));
     Statistic::function(overheads, move |v| {
-        let last = COUNTS
-            .into_iter()
-            .zip(v)
-            .rfind(|(_, overhead)| **overhead <= more);
+        let last = CONTROLS.iter().zip(v).rfind(|(_, overhead)| **overhead <= more);
         last.map_or(1, |(n, _)| 2 * n) as f64
     })
 }
@@ -367,7 +365,7 @@ fn costs(view: &View<'_>) -> Vec<Cost> {
     let gain = view.cost(gain, "2 to 8,192 yielding", &mean_gain(), "share");
     let dear = ("number from which work takes 10 % longer", "thread");
     let dear = view.cost(dear, "on one CPU", &first_dear(0.1), "threads");
-    let dear = dear.filter(|cost| cost.value <= COUNTS[13] as f64);
+    let dear = dear.filter(|cost| CONTROLS.contains(&(cost.value as u64)));
     let published = format!("85 % ({})", dated("001"));
     let listed = [
         switch(ONE, 64).map(|cost| cost.named("switch to another thread")),

@@ -38,7 +38,7 @@ pub(super) fn plan(site: &Site) -> Plan {
     Plan {
         cases: planned,
         reference: reference.params(),
-        budget: Duration::from_secs(site.profile.pick(33, 600, 14 * 60 * 60)),
+        budget: Duration::from_secs(site.profile.pick(31, 600, 14 * 60 * 60)),
     }
 }
 

@@ -89,9 +89,8 @@ impl Run {
         Self { store, _dir: dir }
     }
 
-    /// Takes these rounds of these cases, then a look.
-    fn take(&mut self, rounds: std::ops::RangeInclusive<u32>, cases: &[u64], took: Took) {
-        let last = *rounds.end();
+    /// Takes these rounds of these cases.
+    fn measure(&mut self, rounds: std::ops::RangeInclusive<u32>, cases: &[u64], took: Took) {
         for (round, n) in rounds.flat_map(|round| cases.iter().map(move |n| (round, *n))) {
             let (value, foreign) = took(n, round);
             let tried = StoredSample {
@@ -118,6 +117,12 @@ impl Run {
             };
             self.store.add(&tried).unwrap();
         }
+    }
+
+    /// Takes these rounds of these cases, then a look.
+    fn take(&mut self, rounds: std::ops::RangeInclusive<u32>, cases: &[u64], took: Took) {
+        let last = *rounds.end();
+        self.measure(rounds, cases, took);
         let tries = u32::try_from(self.store.samples("toy").unwrap().len()).unwrap();
         self.store.add_look("toy", Look { rounds: last, tries }).unwrap();
     }
@@ -136,7 +141,7 @@ impl Run {
     }
 
     fn going_on(&self) -> Vec<u64> {
-        let on = going_on(CATALOGUE, &self.store, "toy").unwrap().unwrap();
+        let on = going_on(CATALOGUE, &self.store, "toy").unwrap();
         let n = |id: String| {
             [0, 1, 2, 4]
                 .into_iter()
@@ -167,11 +172,6 @@ fn took(n: u64, round: u32) -> (f64, f64) {
 #[test]
 fn what_a_look_decides_stays_decided_and_its_cells_do_not_go_on() {
     let mut run = Run::new(Profile::Quick);
-    assert_eq!(
-        going_on(CATALOGUE, &run.store, "toy").unwrap(),
-        None,
-        "before the first look"
-    );
     run.take(1..=7, &[0, 1, 2, 4], took);
     let [at_least, between] = [AT_LEAST, BETWEEN].map(|claim| run.finding(claim));
     assert_eq!(
@@ -191,6 +191,21 @@ fn what_a_look_decides_stays_decided_and_its_cells_do_not_go_on() {
     );
     assert!(later.says.ends_with("Decided after 7 rounds."), "{}", later.says);
     assert!(!at_least.says.contains("Decided after"), "{}", at_least.says);
+}
+
+#[test]
+fn what_ended_without_a_look_is_judged_once_with_the_whole_error_probability() {
+    let mut run = Run::new(Profile::Quick);
+    run.measure(1..=6, &[0, 1, 2, 4], took);
+    assert_eq!(run.verdict(AT_LEAST), Verdict::Inconclusive, "it may go on");
+    run.store.set_stopped("toy", Some("time-budget")).unwrap();
+    assert_eq!(run.verdict(AT_LEAST), Verdict::Holds);
+    let level = |result: &ExperimentResult| result.cases[0].summaries[TIME.name].ci_level;
+    let whole = level(&run.result()).unwrap();
+    assert!((0.95..0.98).contains(&whole));
+    // With a look it is judged as one of three.
+    run.take(7..=7, &[0, 1, 2, 4], took);
+    assert!(level(&run.result()).unwrap() >= 0.978);
 }
 
 #[test]
@@ -309,7 +324,13 @@ fn disturbed_rounds_of_cells_disturbed_alike_err_at_an_edge_in_at_most_five_per_
             view
         };
         let cases = Cases::from([("toy".to_owned(), vec![cell(0, 100.0), cell(1, 105.0)])]);
-        let view = view("toy", Profile::Quick, &StoppingRule::quick(), &cases);
+        let view = View {
+            experiment: "toy",
+            profile: Profile::Quick,
+            alpha: StoppingRule::quick().alpha_per_look(),
+            fewest: 7,
+            cases: &cases,
+        };
         let finding = finding(&view, AT_LEAST, &ratio(1).into()).unwrap();
         assert_eq!(rule.range().min, 1.05);
         wrong += u32::from(matches!(

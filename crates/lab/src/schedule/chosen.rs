@@ -25,21 +25,17 @@ impl Chosen {
     #[must_use]
     pub fn record(&self) -> StoredExperiment {
         let id = self.experiment.id;
+        let cases = self.plan.cases.iter().map(|c| StoredCase {
+            id: c.params.case_id(id),
+            params: c.params.clone(),
+            estimate_ms: u32::try_from(c.estimate.as_millis()).unwrap_or(u32::MAX),
+            skip: c.skip.clone(),
+        });
         StoredExperiment {
             id: id.to_owned(),
             reference: self.reference().map(|c| c.params.case_id(id)),
             stopped_because: None,
-            cases: self
-                .plan
-                .cases
-                .iter()
-                .map(|c| StoredCase {
-                    id: c.params.case_id(id),
-                    params: c.params.clone(),
-                    estimate_ms: u32::try_from(c.estimate.as_millis()).unwrap_or(u32::MAX),
-                    skip: c.skip.clone(),
-                })
-                .collect(),
+            cases: cases.collect(),
         }
     }
 
@@ -94,17 +90,14 @@ impl Chosen {
 
     /// Its time budget, or what the fewest rounds that give an interval are expected to take, if that is more.
     pub(super) fn time(&self) -> Duration {
-        self.of_rounds(FEWEST_ROUNDS).max(self.plan.budget)
-    }
-
-    fn of_rounds(&self, rounds: u32) -> Duration {
-        self.round_estimate().saturating_mul(rounds)
+        let fewest = self.round_estimate().saturating_mul(FEWEST_ROUNDS);
+        fewest.max(self.plan.budget)
     }
 
     /// What so many rounds are expected to take, within its time.
     #[must_use]
     pub fn expected(&self, rounds: u32) -> Duration {
-        self.of_rounds(rounds).min(self.time())
+        self.round_estimate().saturating_mul(rounds).min(self.time())
     }
 
     /// What one round is expected to take.

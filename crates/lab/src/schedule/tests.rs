@@ -183,7 +183,7 @@ struct Run {
     rounds: Option<u32>,
     seed: u64,
     chosen: Vec<Chosen>,
-    /// Which cases continue after a look at so many rounds.
+    /// Which cases continue after a look at so many rounds; 0 without one.
     goes_on: fn(&PlannedCase, rounds: u32) -> bool,
 }
 
@@ -253,16 +253,14 @@ impl Run {
             Store::create(self.dir.path(), &record, &serde_json::Value::Null, &plan).unwrap()
         };
         let going_on = |store: &Store, id: &str| {
-            let last = store.looks(id)?.last().copied();
+            let rounds = store.looks(id)?.last().map_or(0, |look| look.rounds);
             let chosen = self.chosen.iter().find(|c| c.experiment.id == id).unwrap();
-            Ok(last.map(|look| {
-                let on = chosen
-                    .plan
-                    .cases
-                    .iter()
-                    .filter(|case| (self.goes_on)(case, look.rounds));
-                on.map(|case| case.params.case_id(id)).collect()
-            }))
+            let on = chosen
+                .plan
+                .cases
+                .iter()
+                .filter(|case| (self.goes_on)(case, rounds));
+            Ok(on.map(|case| case.params.case_id(id)).collect())
         };
         let mut heard = Heard::default();
         let mut turns = Turns::alone();
@@ -632,6 +630,50 @@ fn what_a_late_round_takes_is_that_of_the_cases_that_go_on() {
     run.chosen[0].plan.budget = 140 * SECOND;
     run.goes_on = |case, _| case.params.int("n") == Some(1);
     assert_eq!(run.go(|_, _| QUIET).stopped(), ("time-budget", 9));
+}
+
+#[test]
+fn without_time_until_a_second_look_none_is_taken_and_what_claims_need_goes_on() {
+    // Seven rounds of eight cases and A′ take 126 s, half of three rounds of six cases and A′ 21 s, a round of them 14.
+    let run = |budget_s| {
+        let mut run = Run::new(Profile::Quick, 8);
+        run.chosen[0].plan.budget = budget_s * SECOND;
+        run.goes_on = |case, _| case.params.int("n").is_some_and(|n| n < 6);
+        run
+    };
+    let whole = run(146).go(|_, _| QUIET);
+    assert_eq!((whole.stopped(), whole.looks.len()), (("time-budget", 8), 0));
+    assert_eq!(whole.samples.iter().filter(|s| s.round == 8).count(), 7);
+    let looks = run(147).go(|_, _| QUIET).looks;
+    assert_eq!(looks.iter().map(|look| look.0).collect::<Vec<_>>(), [7]);
+    // A number of rounds that was asked for has its look, whatever the time.
+    let mut asked = run(1);
+    asked.rounds = Some(8);
+    assert_eq!(asked.go(|_, _| QUIET).looks.len(), 1);
+
+    // Resumed within the round after the first look would have been.
+    let resumed = run(146);
+    let mut quiet = |_: usize, _: &Order| QUIET;
+    let mut machine = SimulatedMachine::new(&mut quiet);
+    machine.stop_during = Some(66);
+    let first = resumed.go_on(&mut machine);
+    let second = resumed.go(|_, _| QUIET);
+    assert_eq!([first.ran, second.ran].concat(), whole.ran);
+    assert!(second.looks.is_empty());
+}
+
+#[test]
+fn a_disturbed_try_of_the_last_round_is_repeated_before_the_only_look() {
+    let mut run = Run::new(Profile::Quick, 2);
+    run.chosen[0].plan.budget = 47 * SECOND;
+    // Seven rounds of two cases and A′ take 42 s, and the repeat of the 21st try two, and two of waiting.
+    let disturbed = |worker: usize| if worker == 20 { 0.2 } else { 0.0 };
+    let came = run.go(|worker, _| Fate {
+        foreign: disturbed(worker),
+        ..QUIET
+    });
+    assert_eq!(came.stopped(), ("time-budget", 7));
+    assert_eq!((came.looks.len(), attempts(&came).last()), (0, Some(&(1, false))));
 }
 
 #[test]

@@ -1,0 +1,310 @@
+//! The grid of `multicast`: which design serves how many connections, and who has which CPUs.
+
+use threadgauge_lab::point::refused;
+use threadgauge_lab::prelude::*;
+use threadgauge_load::{LEAST_PAYLOAD_BYTES, MOST_PAYLOAD_BYTES};
+
+use crate::servers::Design;
+
+/// Wall time of a delivery: the span over all deliveries.
+pub(super) const TIME: Metric = metric("ns_per_delivery", "ns");
+/// CPU time of all threads of the server for a delivery.
+pub(super) const CPU: Metric = metric("server_cpu_ns_per_delivery", "ns");
+/// From sending until the last of the nine others has the message.
+pub(super) const DELAY: Metric = metric("delay_ns_p50", "ns");
+pub(super) const DELAY_P99: Metric = metric("delay_ns_p99", "ns");
+/// CPUs' worth of time of the server's threads that read, of those that only write, and of the clients.
+pub(super) const READING: Metric = metric("reading_cpus", "CPUs");
+pub(super) const WRITING: Metric = metric("writing_cpus", "CPUs");
+pub(super) const CLIENTS: Metric = metric("client_cpus", "CPUs");
+/// Of the one of these threads that wanted it most: the share of the time in which it ran or waited for a CPU.
+pub(super) const READING_WANTS: Metric = metric("busiest_reading_share", "share");
+pub(super) const WRITING_WANTS: Metric = metric("busiest_writing_share", "share");
+pub(super) const CLIENT_WANTS: Metric = metric("busiest_client_share", "share");
+/// Of the server's CPUs the one that did least, and the one that did most: the share of the time that it was not idle.
+pub(super) const LEAST_CPU: Metric = metric("least_used_cpu_share", "share");
+pub(super) const MOST_CPU: Metric = metric("most_used_cpu_share", "share");
+/// What each connection adds to the server's resident memory; the kernel's part of a socket is not in it.
+pub(super) const MEMORY: Metric = metric("server_bytes_per_connection", "B");
+/// What goes over the loopback interface for a delivery, headers and what was sent to the server included.
+pub(super) const NETWORK: Metric = metric("network_bytes_per_delivery", "B");
+/// Operations that were pending on one connection at once.
+pub(super) const PENDING: Metric = metric("operations_pending", "count");
+
+words! {
+    /// What the clients do.
+    pub(super) enum Load {
+        /// All members of all groups send as fast as they can.
+        Talk = "talk",
+        /// One takes nothing any more, and when the server has something waiting for it, says something.
+        Clogged = "clogged",
+    }
+}
+
+point! {
+    /// A point of the grid.
+    pub(super) struct Case {
+        load: Load,
+        design: Design,
+        /// Of a pool: threads that read, and that write. 0: as the design has it.
+        readers: u64 = 0..=256,
+        writers: u64 = 0..=256,
+        connections: u64 = 10..=60_000,
+        /// Messages that each member has on their way.
+        outstanding: u64 = 1..=64,
+        payload_bytes: u64 = LEAST_PAYLOAD_BYTES as u64..=MOST_PAYLOAD_BYTES as u64,
+        span_ms: u64 = 1..=60_000,
+        /// The first of the case's CPUs are the server's, the others the clients'. Where none is left both have all.
+        server_cpus: u64 = 1..,
+        cpus: u64 = 1..,
+    }
+}
+
+/// Members of a group.
+pub(super) const GROUP: u64 = 10;
+/// The load of claims that name none.
+pub(super) const CLAIMED: u64 = 1_000;
+/// The source's loads.
+pub(super) const LOADS: [u64; 5] = [CLAIMED, 2_500, 5_000, 7_500, 10_000];
+pub(super) const MOST: u64 = LOADS[4];
+/// Beyond the source's: about what one process may have descriptors of where `ulimit -Hn` is 20,000; and more than a
+/// loopback address has ports.
+pub(super) const LIMITS: [u64; 2] = [19_000, 50_000];
+/// Until the server's memory and the clients' turns are as they stay.
+pub(super) const WARM_UP: Duration = Duration::from_millis(100);
+
+/// One reactor, on one CPU of two.
+pub(super) const REACTOR: Case = Case {
+    load: Load::Talk,
+    design: Design::Reactor,
+    readers: 0,
+    writers: 0,
+    connections: CLAIMED,
+    outstanding: 1,
+    payload_bytes: 128,
+    span_ms: 250,
+    server_cpus: 1,
+    cpus: 2,
+};
+/// One that reads and one that writes.
+pub(super) const SPLIT: Case = REACTOR.design(Design::SplitReactor);
+
+/// The designs beside pools, as charts and tables name them.
+pub(super) const DESIGNS: [Design; 5] = [
+    Design::Reactor,
+    Design::SplitReactor,
+    Design::ReactorPerCore,
+    Design::Proactor,
+    Design::ThreadPerConnection,
+];
+/// Those that are taken to the limit; beyond the first in the largest profile alone.
+pub(super) const AT_THE_LIMIT: [Design; 3] = [Design::Reactor, Design::ReactorPerCore, Design::Proactor];
+/// Designs on which members of a group can reach each other.
+const SERVING: [Design; 8] = [
+    Design::Reactor,
+    Design::SplitReactor,
+    Design::ReactorPool,
+    Design::ReactorPerCore,
+    Design::Proactor,
+    Design::ThreadPerConnection,
+    Design::LeaderFollowers,
+    Design::HalfSyncHalfAsync,
+];
+
+/// The source's rule: reactors that read and that write as 1 to 3, as many as the server has CPUs, and one of each at
+/// least.
+pub(super) fn sized(server_cpus: u64) -> (u64, u64) {
+    let all = server_cpus.max(2);
+    let readers = ((all + 2) / 4).clamp(1, all - 1);
+    (readers, all - readers)
+}
+
+/// The ratios of a pool for so many CPUs: all that fit up to four CPUs, and some beyond; and on any number one of each,
+/// and the source's 1 to 3.
+pub(super) fn ratios(server_cpus: u64) -> Vec<(u64, u64)> {
+    let of = |readers: u64| (readers, server_cpus - readers);
+    let fitting: Vec<(u64, u64)> = match server_cpus {
+        1 => Vec::new(),
+        2..=4 => (1..server_cpus).map(of).collect(),
+        _ => {
+            let few = sized(server_cpus).0;
+            [few, server_cpus / 2, server_cpus - few].map(of).to_vec()
+        }
+    };
+    let mut ratios = vec![(1, 1), (1, 3)];
+    ratios.extend(
+        fitting
+            .into_iter()
+            .filter(|ratio| *ratio != (1, 1) && *ratio != (1, 3)),
+    );
+    ratios
+}
+
+impl Case {
+    /// A pool of so many reactors.
+    pub(super) const fn pool(self, (readers, writers): (u64, u64)) -> Self {
+        self.design(Design::ReactorPool).readers(readers).writers(writers)
+    }
+
+    /// The source's pool for the CPUs that the server has.
+    pub(super) fn sized_pool(self) -> Self {
+        self.pool(sized(self.server_cpus))
+    }
+
+    /// The same designs, one of which has its pipe to a client clogged.
+    pub(super) const fn clogged(self) -> Self {
+        self.load(Load::Clogged).connections(GROUP)
+    }
+
+    /// As charts and tables name its design.
+    pub(super) fn label(self) -> String {
+        match self.design {
+            Design::ReactorPool => format!("pool {}:{}", self.readers, self.writers),
+            design => design.name().to_owned(),
+        }
+    }
+
+    /// Its figures, however long its span was.
+    pub(super) fn of(self, metric: Metric) -> Statistic {
+        metric.of(self.any(&["span_ms"]))
+    }
+
+    /// What `threadgauge serve` is started with.
+    pub(super) fn arguments(self) -> Vec<String> {
+        let most = self.connections + GROUP;
+        let mut arguments = vec![
+            "groups".to_owned(),
+            "--design".to_owned(),
+            self.design.name().to_owned(),
+            "--max-connections".to_owned(),
+            most.to_string(),
+        ];
+        if self.design == Design::ReactorPool {
+            for (option, count) in [("--readers", self.readers), ("--writers", self.writers)] {
+                arguments.extend([option.to_owned(), count.to_string()]);
+            }
+        }
+        arguments
+    }
+
+    /// Reads parameters, which `--set` may have changed.
+    pub(super) fn possible(params: &Params) -> Result<Self, CaseError> {
+        let case = Self::read(params)?;
+        let wants = |name, wanted: &str| Err(refused(params, name, wanted));
+        if !SERVING.contains(&case.design) {
+            let names = SERVING.map(Design::name).join(", ");
+            return wants(
+                "design",
+                &format!("one whose connections reach each other: {names}"),
+            );
+        }
+        let is_pool = case.design == Design::ReactorPool;
+        for (name, count) in [("readers", case.readers), ("writers", case.writers)] {
+            if is_pool != (count > 0) {
+                let wanted = if is_pool {
+                    "at least 1"
+                } else {
+                    "0, but in a reactor-pool"
+                };
+                return wants(name, wanted);
+            }
+        }
+        if !case.connections.is_multiple_of(GROUP) {
+            return wants("connections", "a multiple of 10, the members of a group");
+        }
+        if case.server_cpus > case.cpus {
+            return wants("server_cpus", &format!("at most {}, as cpus", case.cpus));
+        }
+        Ok(case)
+    }
+
+    /// On a virtual machine with two CPUs.
+    fn takes(self) -> Duration {
+        if self.load == Load::Clogged {
+            return Duration::from_millis(300);
+        }
+        let is_threads = self.design == Design::ThreadPerConnection;
+        // Made and ended; and in each of the two spans every member speaks once at least.
+        let of_connection_us = if is_threads { 300 } else { 85 };
+        Duration::from_millis(100 + self.span_ms)
+            + WARM_UP
+            + Duration::from_micros(self.connections * of_connection_us)
+    }
+
+    fn planned(self) -> PlannedCase {
+        debug_assert!(Self::possible(&self.params()).is_ok(), "{self:?}");
+        PlannedCase::new(self, self.takes())
+    }
+}
+
+/// How many CPUs the server has in turn: one, two, four and all.
+pub(super) fn places(cpus: u64) -> Vec<u64> {
+    let mut places: Vec<u64> = [1, 2, 4].into_iter().filter(|&some| some < cpus).collect();
+    places.push(cpus);
+    places
+}
+
+/// Every design, and every ratio of a pool that fits, with so many CPUs for the server.
+pub(super) fn all_designs(base: Case) -> Vec<Case> {
+    let [first, second, rest @ ..] = DESIGNS.map(|design| base.design(design));
+    let pools = ratios(base.server_cpus).into_iter().map(|ratio| base.pool(ratio));
+    [first, second].into_iter().chain(pools).chain(rest).collect()
+}
+
+pub(super) fn plan(site: &Site) -> Plan {
+    let cpus = (site.cpus.len() as u64).max(1);
+    let base = REACTOR.cpus(cpus).span_ms(site.profile.pick(150, 250, 1000));
+    let with = |server_cpus| base.server_cpus(server_cpus);
+    let four = with(4).pool((1, 3));
+    let mut cases = match site.profile {
+        Profile::Quick => vec![base, with(cpus)],
+        Profile::Standard => standard(base),
+        Profile::Paper => places(cpus)
+            .into_iter()
+            .flat_map(|server_cpus| LOADS.map(|load| all_designs(with(server_cpus).connections(load))))
+            .flatten()
+            .collect(),
+    };
+    if cpus > 4 {
+        cases.extend([with(4), with(4).design(Design::SplitReactor), four]);
+    }
+    // Cases for which this machine has too few descriptors are skipped when they run.
+    let at_the_limit: &[Design] = site.profile.pick(&[], &DESIGNS[..1], &AT_THE_LIMIT);
+    for &load in &LIMITS {
+        cases.extend(
+            at_the_limit
+                .iter()
+                .map(|&design| base.design(design).connections(load)),
+        );
+    }
+    let clogged = site.profile.pick(&DESIGNS[..2], &DESIGNS, &DESIGNS);
+    cases.extend(clogged.iter().map(|&design| base.design(design).clogged()));
+    let mut once: Vec<Case> = Vec::new();
+    for case in cases {
+        if !once.contains(&case) {
+            once.push(case);
+        }
+    }
+    Plan {
+        cases: once.into_iter().map(Case::planned).collect(),
+        reference: base.params(),
+        budget: Duration::from_secs(site.profile.pick(25, 330, 3600)),
+    }
+}
+
+/// Each design with 1,000 connections, on one CPU and on all; what claims over all loads need on one; and with the most
+/// connections what claims do not need.
+fn standard(base: Case) -> Vec<Case> {
+    let cpus = base.cpus;
+    let mut cases = [all_designs(base), all_designs(base.server_cpus(cpus))].concat();
+    for load in LOADS {
+        cases.extend([base, base.sized_pool()].map(|case| case.connections(load)));
+    }
+    let many = [Design::SplitReactor, Design::ReactorPerCore, Design::Proactor];
+    cases.extend(many.map(|design| base.design(design).connections(MOST)));
+    for server_cpus in [2, 4].into_iter().filter(|&some| some < cpus) {
+        let with = base.server_cpus(server_cpus);
+        cases.extend([with, with.design(Design::SplitReactor), with.sized_pool()]);
+    }
+    cases
+}

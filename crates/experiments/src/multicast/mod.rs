@@ -1,0 +1,141 @@
+//! Question: how many messages a second does a server forward to groups, by design, load and CPUs?
+//!
+//! How it is measured is said in `EXPERIMENT`, which `explain` and the report print.
+//!
+//! `case` has the grid, `measure` takes a sample, `clogged` counts pending operations, `read` reads the answer.
+
+mod case;
+mod clogged;
+mod measure;
+mod read;
+
+use threadgauge_lab::prelude::*;
+
+use case::{CPU, TIME};
+
+/// What it asks, how it measures, and the functions that do.
+pub const EXPERIMENT: Experiment = Experiment {
+    id: "multicast",
+    question: "How many messages a second does a server forward to groups of ten, by design, connections and CPUs, and what is the \
+               bottleneck?",
+    first_run: false,
+    sources: &["002"],
+    primary: &[TIME, CPU],
+    how: "`threadgauge serve groups` runs on the first `server_cpus` of the case's CPUs; the clients are threads of the worker, one \
+          on each of the others. Where none is left, both run on all, the clients in half as many threads. Clients form groups \
+          of ten, and each sends all the time: a message goes to the nine others, and the next follows when all have it. Every \
+          delivery is checked: its sender, its number, every byte; a lost one fails the sample. After 100 ms of warm-up, \
+          `span_ms` of talking are counted: messages forwarded are deliveries. The server's CPU time is that of all its \
+          threads; by thread it is split into those that read (or do both) and those that only write. The delay goes from \
+          sending until the last of the nine has the message. In load=clogged one client takes nothing until the \
+          server's own count says that something waits for it, and then says something itself: if that reaches \
+          another client, a read and a write were pending on one connection at once. Beyond the source's \
+          loads there are 19,000 and 50,000 connections, from several loopback addresses, where descriptors suffice.",
+    control: "One reactor on one CPU, twice a round. Deliveries a second of the server's CPU time stand beside every rate: that \
+              figure does not depend on how fast the clients are.",
+    traps: &[
+        "Server and clients share one machine. Where the clients run on the server's CPUs too, a design with more threads only \
+         takes from the clients what it gains. So claims about two or four CPUs of a server are decided only where the \
+         clients have others.",
+        "Every member waits for its message before it sends the next. Server and clients take turns, and either may be what is \
+         waited for: the table of who used the CPUs says which (samples are tagged clients-were-busiest).",
+        "The source counts reactors nowhere. Its rule (one that reads for three that write, as many as CPUs) gives one of each on \
+         one and two CPUs, which is split-reactor under another name, and 1:3 on four.",
+        "With many connections a turn of the server finds more to do: what it sends to one client then goes out in one call.",
+        "A thread for each connection is looked at as a whole where there are more than 256: by the kernel's ticks of 10 ms, and \
+         without a division into reading and writing.",
+    ],
+    source: "Source 002 drove JAWS, a framework for servers, from five machines over a network of 100 Mbit/s: with one reactor, and \
+             with a pool, on one, two and four CPUs, at 1,000 to 10,000 connections. Its figures 7 (throughput) and 8 (delay) have \
+             no numbers in the text, which says about 1, 2 and 4 times; its white-box result is empty. Its machine with four CPUs \
+             had eight times the memory of the others. Ours is one machine over loopback, without a limit on the network.",
+    plan: case::plan,
+    run: measure::run,
+    read: read::read,
+};
+
+#[cfg(test)]
+mod tests {
+    use threadgauge_lab::testing;
+
+    use super::case::{Case, REACTOR, SPLIT, ratios, sized};
+    use super::*;
+
+    #[test]
+    fn a_pool_is_sized_by_the_sources_rule_and_has_every_ratio_that_fits() {
+        assert_eq!(
+            [1, 2, 4, 8, 16].map(sized),
+            [(1, 1), (1, 1), (1, 3), (2, 6), (4, 12)]
+        );
+        assert_eq!(ratios(1), [(1, 1), (1, 3)]);
+        assert_eq!(ratios(4), [(1, 1), (1, 3), (2, 2), (3, 1)]);
+        for server_cpus in 1..=64 {
+            assert!(ratios(server_cpus).contains(&sized(server_cpus)), "{server_cpus}");
+            assert!(
+                ratios(server_cpus)
+                    .iter()
+                    .all(|&(readers, writers)| readers > 0 && writers > 0)
+            );
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_in_words() {
+        for (case, says) in [
+            (
+                REACTOR.design(crate::servers::Design::PreforkedAccept),
+                "design is preforked-accept; it must be one whose",
+            ),
+            (
+                REACTOR.readers(1),
+                "readers is 1; it must be 0, but in a reactor-pool",
+            ),
+            (REACTOR.pool((1, 0)), "writers is 0; it must be at least 1"),
+            (
+                REACTOR.connections(1_001),
+                "connections is 1001; it must be a multiple of 10",
+            ),
+            (
+                REACTOR.server_cpus(3),
+                "server_cpus is 3; it must be at most 2, as cpus",
+            ),
+            (
+                REACTOR.payload_bytes(1),
+                "payload_bytes is 1; it must be a number from",
+            ),
+        ] {
+            let sample = testing::sample(&EXPERIMENT, &case.params());
+            let reason = sample.reason.unwrap();
+            assert!(reason.contains(says), "{reason}");
+        }
+    }
+
+    #[test]
+    fn quick_has_what_claims_about_one_load_need_and_standard_all_loads_on_one_cpu() {
+        let cases = |profile, cpus| -> Vec<Case> {
+            let plan = (EXPERIMENT.plan)(&testing::site(profile, cpus));
+            let case = |case: &PlannedCase| Case::possible(&case.params).unwrap();
+            // Each profile has its span.
+            plan.cases
+                .iter()
+                .map(|planned| case(planned).span_ms(REACTOR.span_ms))
+                .collect()
+        };
+        let quick = cases(Profile::Quick, 2);
+        let expected = [
+            REACTOR,
+            REACTOR.server_cpus(2),
+            REACTOR.clogged(),
+            SPLIT.clogged(),
+        ];
+        assert_eq!(quick, expected);
+        let standard = cases(Profile::Standard, 2);
+        for load in case::LOADS {
+            for case in [REACTOR, REACTOR.pool((1, 1))] {
+                assert!(standard.contains(&case.connections(load)), "{load}");
+            }
+        }
+        let paper = cases(Profile::Paper, 2);
+        assert!(standard.iter().all(|case| paper.contains(case)));
+    }
+}

@@ -1,0 +1,742 @@
+//! What `multicast` reads off its samples: the claims of source 002, its figures with ours beside them, and the white
+//! box.
+
+use threadgauge_lab::prelude::*;
+use threadgauge_results::published::dated;
+use threadgauge_results::{Figure, Table, claim, units};
+
+use super::case::{
+    AT_THE_LIMIT, CLAIMED, CLIENT_WANTS, CLIENTS, CPU, Case, DELAY, DELAY_P99, DESIGNS, LEAST_CPU, LIMITS,
+    LOADS, MEMORY, MOST, MOST_CPU, NETWORK, PENDING, REACTOR, READING, READING_WANTS, SPLIT, TIME, WRITING,
+    WRITING_WANTS, all_designs, places,
+};
+
+const NS: f64 = 1e9;
+const THOUSAND: f64 = 1e-3;
+const MS: f64 = 1e-6;
+
+pub(super) fn read(view: &View<'_>) -> Answer {
+    let seen = Seen::of(view);
+    Answer {
+        answer: seen.answer(),
+        claims: seen.claims(),
+        facts: seen.facts(),
+        comparisons: seen.comparisons(),
+        rankings: seen.rankings(),
+        figures: seen.charts(),
+        tables: seen.tables(),
+        ..Answer::default()
+    }
+}
+
+/// Deliveries a second.
+fn rate(case: Case) -> Statistic {
+    Statistic::function([case.of(TIME)], |v| NS / v[0])
+}
+
+/// Deliveries for a second of the server's CPU time.
+fn per_cpu(case: Case) -> Statistic {
+    Statistic::function([case.of(CPU)], |v| NS / v[0])
+}
+
+/// How many times as many deliveries a second `case` makes as `base`: by time of one, so the other way round.
+fn gain(case: Case, base: Case) -> Statistic {
+    base.of(TIME).over(case.of(TIME))
+}
+
+/// A run, and on how many CPUs it planned its cases.
+struct Seen<'v> {
+    view: &'v View<'v>,
+    cpus: u64,
+}
+
+impl<'v> Seen<'v> {
+    fn of(view: &'v View<'v>) -> Self {
+        Self {
+            view,
+            cpus: view.all_cpus().unwrap_or(1),
+        }
+    }
+
+    /// One reactor on so many CPUs of the server.
+    fn reactor(&self, server_cpus: u64) -> Case {
+        REACTOR.cpus(self.cpus).server_cpus(server_cpus)
+    }
+
+    /// The planned case.
+    fn planned(&self, case: Case) -> Option<&'v Params> {
+        self.view.planned(case.any(&["span_ms"])).next()
+    }
+
+    /// Who runs where.
+    fn placed(&self, server_cpus: u64) -> String {
+        let cpus = |n: u64| {
+            if n == 1 {
+                "one CPU".to_owned()
+            } else {
+                format!("{n} CPUs")
+            }
+        };
+        match self.cpus - server_cpus {
+            0 => format!("the server and its clients together on {}", cpus(self.cpus)),
+            others => format!(
+                "the server on {} and its clients on {}",
+                cpus(server_cpus),
+                cpus(others).replace("one CPU", "another")
+            ),
+        }
+    }
+
+    // Claims.
+
+    fn claims(&self) -> Vec<Claim> {
+        let [one, two, four] = [1, 2, 4].map(|server_cpus| self.reactor(server_cpus));
+        let split = |case: Case| case.design(SPLIT.design);
+        // Not estimated as a ratio: the least may be nothing.
+        let uneven = Statistic::function([LEAST_CPU, MOST_CPU].map(|metric| split(four).of(metric)), |v| {
+            v[0] / v[1]
+        });
+        let pool = four.sized_pool();
+        vec![
+            (
+                "single-thread-gains-nothing-from-cpus",
+                on_all_cpus(self.view, |all| gain(self.reactor(all), self.reactor(1)).into()),
+            ),
+            ("one-reactor-allows-one-operation-per-connection", self.pending()),
+            (
+                "split-reactors-gain-10pct-on-two-cpus",
+                self.over_loads(Quote::Smallest, two, split),
+            ),
+            (
+                "equal-reactor-split-leaves-cpus-idle",
+                self.apart(4, uneven.clone(), || uneven.into()),
+            ),
+            (
+                "ratio-sized-pool-fills-all-cpus",
+                self.apart(4, pool.of(LEAST_CPU), || pool.of(LEAST_CPU).into()),
+            ),
+            (
+                "pool-equal-on-one-cpu",
+                self.over_loads(Quote::Smallest, one, Case::sized_pool),
+            ),
+            (
+                "pool-doubles-on-two-cpus",
+                self.over_loads(Quote::Smallest, two, Case::sized_pool),
+            ),
+            (
+                "pool-quadruples-on-four-cpus",
+                self.over_loads(Quote::Smallest, four, Case::sized_pool),
+            ),
+            (
+                "unoptimised-server-does-not-scale",
+                self.apart(4, gain(four, one), || gain(four, one).into()),
+            ),
+        ]
+    }
+
+    /// A test that is worth something only where the clients have CPUs of their own.
+    fn apart(&self, server_cpus: u64, figure: Statistic, test: impl FnOnce() -> Test) -> Test {
+        if self.cpus > server_cpus {
+            return test();
+        }
+        let needed = server_cpus + 1;
+        let here = self.cpus;
+        let says = match here.cmp(&server_cpus) {
+            std::cmp::Ordering::Equal => format!(
+                "needs {needed} CPUs, this run has {here}: on the server's own CPUs the clients would take what is compared"
+            ),
+            _ => format!("needs {needed} CPUs, this run has {here}"),
+        };
+        Test::Lacking {
+            lack: Lack::new(Need::Cpus, says),
+            figure: Some(figure),
+        }
+    }
+
+    /// The rate of another design over that of one reactor, at each of the source's loads.
+    fn over_loads(&self, quote: Quote, base: Case, design: impl Fn(Case) -> Case) -> Test {
+        let of = |load: u64| {
+            let base = base.connections(load);
+            (design(base), base)
+        };
+        let ratio = |load| {
+            let (case, base) = of(load);
+            gain(case, base)
+        };
+        self.apart(base.server_cpus, ratio(CLAIMED), || {
+            let is_planned = |load: &u64| {
+                let (case, base) = of(*load);
+                self.planned(case).is_some() && self.planned(base).is_some()
+            };
+            let loads: Vec<u64> = LOADS.into_iter().filter(is_planned).collect();
+            let missing = match base.server_cpus {
+                1 => "`threadgauge run multicast --profile standard` has all five loads",
+                _ => "`threadgauge run multicast --profile paper` has all five loads",
+            };
+            let cells = loads
+                .iter()
+                .map(|&load| (format!("{load} connections"), ratio(load)));
+            each(quote, cells).of_a_part(loads.len() == LOADS.len(), missing)
+        })
+    }
+
+    /// Whether one reactor had one operation pending on a connection, and two reactors two: 1, else 0.
+    fn pending(&self) -> Test {
+        let [one, two] =
+            [self.reactor(1), self.reactor(1).design(SPLIT.design)].map(|case| case.clogged().of(PENDING));
+        let says = |v: &[f64]| f64::from(u8::from(v[0] == 1.0 && v[1] == 2.0));
+        Statistic::function([one, two], says).into()
+    }
+
+    // What is said.
+
+    fn answer(&self) -> String {
+        let base = self.reactor(1);
+        let Some(forwards) = self.view.estimate(&rate(base).times(THOUSAND)) else {
+            return "The cells that would answer this have no figures in this run.".to_owned();
+        };
+        let mut says = format!(
+            "With {}, one reactor forwards {} messages a second to groups of ten, {CLAIMED} connections",
+            self.placed(1),
+            forwards.plain("thousand"),
+        );
+        if let Some(each) = self.view.estimate(&per_cpu(base).times(THOUSAND)) {
+            says += &format!(", {} a second of its CPU time", each.plain("thousand"));
+        }
+        says += ".";
+        let others = all_designs(base).into_iter().filter(|case| *case != base);
+        let gains = others.filter_map(|case| Some((self.view.value(&gain(case, base))?, case)));
+        let mut gains: Vec<(f64, Case)> = gains.collect();
+        gains.sort_by(|a, b| b.0.total_cmp(&a.0));
+        if let [(most, best), .., (least, worst)] = gains[..] {
+            says += &format!(
+                " Of the other designs {} forwards most, {} times as many, and {} least, {} times.",
+                best.label(),
+                units::figure(most, None, "ratio"),
+                worst.label(),
+                units::figure(least, None, "ratio"),
+            );
+        }
+        says
+    }
+
+    fn facts(&self) -> Vec<Finding> {
+        let fact = |of: Statistic, unit: &str, says: String| {
+            let figure = self.view.estimate(&of)?;
+            Some(figure.fact(says.replace("{}", &figure.show(unit)), unit))
+        };
+        let mut facts = Vec::new();
+        for server_cpus in places(self.cpus) {
+            let base = self.reactor(server_cpus);
+            let on = self.placed(server_cpus);
+            facts.push(fact(
+                per_cpu(base).times(THOUSAND),
+                "thousand",
+                format!("One reactor forwards {{}} messages for a second of its CPU time ({on}, {CLAIMED} connections)."),
+            ));
+            let pools = all_designs(base).into_iter().filter(|case| case.readers > 0);
+            for pool in pools {
+                facts.push(fact(
+                    gain(pool, base),
+                    "ratio",
+                    format!(
+                        "A pool of {}:{} forwards {{}} times as much as one reactor ({on}, {CLAIMED} connections).",
+                        pool.readers, pool.writers
+                    ),
+                ));
+            }
+        }
+        facts.extend(self.at_the_limit());
+        for design in DESIGNS {
+            let case = self.reactor(1).design(design).clogged();
+            let says = format!(
+                "On one connection of {}, {{}} operations were pending at once: a write, since its client took nothing{}.",
+                design.name(),
+                match self.view.value(&case.of(PENDING)) {
+                    Some(1.0) => ", and no read",
+                    _ => ", and a read, since what that client said was heard",
+                }
+            );
+            facts.push(fact(case.of(PENDING), "count", says));
+        }
+        facts.into_iter().flatten().collect()
+    }
+
+    /// What many more connections than the source's change.
+    fn at_the_limit(&self) -> Vec<Option<Finding>> {
+        let ratio = |of: Statistic, says: String| {
+            let figure = self.view.estimate(&of)?;
+            Some(figure.fact(says.replace("{}", &figure.show("ratio")), "ratio"))
+        };
+        let mut facts = Vec::new();
+        for (design, load) in AT_THE_LIMIT
+            .iter()
+            .flat_map(|design| LIMITS.map(|load| (*design, load)))
+        {
+            let [most, limit] = [MOST, load].map(|load| self.reactor(1).design(design).connections(load));
+            let name = design.name();
+            facts.push(ratio(
+                most.of(CPU).over(limit.of(CPU)),
+                format!("With {load} connections {name} forwards {{}} times as many messages a server CPU second as with {MOST}."),
+            ));
+            facts.push(ratio(
+                limit.of(DELAY_P99).over(most.of(DELAY_P99)),
+                format!("With {load} connections to {name} the delay's 99th percentile is {{}} times that with {MOST}."),
+            ));
+            let memory = self.view.estimate(&limit.of(MEMORY));
+            facts.push(memory.map(|bytes| {
+                let says = format!(
+                    "Each of {load} connections adds {} to the memory of {name}.",
+                    bytes.show("B")
+                );
+                bytes.fact(says, "B")
+            }));
+        }
+        facts
+    }
+
+    fn comparisons(&self) -> Vec<Pair> {
+        let mut pairs = Vec::new();
+        for server_cpus in places(self.cpus) {
+            for load in LOADS {
+                let base = self.reactor(server_cpus).connections(load);
+                for case in all_designs(base) {
+                    let planned = (self.planned(base), self.planned(case));
+                    if let (Some(a), Some(b)) = planned
+                        && a != b
+                    {
+                        pairs.push(Pair {
+                            a: a.clone(),
+                            b: b.clone(),
+                        });
+                    }
+                }
+            }
+        }
+        pairs
+    }
+
+    fn rankings(&self) -> Vec<(String, Vec<Params>)> {
+        let of = |server_cpus: u64| {
+            let cases = all_designs(self.reactor(server_cpus)).into_iter();
+            let cases: Vec<Params> = cases.filter_map(|case| self.planned(case).cloned()).collect();
+            let title = format!(
+                "Time of a delivery, {}, {CLAIMED} connections",
+                self.placed(server_cpus)
+            );
+            (cases.len() > 2).then_some((title, cases))
+        };
+        places(self.cpus).into_iter().filter_map(of).collect()
+    }
+
+    // Charts.
+
+    fn charts(&self) -> Vec<Figure> {
+        let mut charts = Vec::new();
+        for server_cpus in places(self.cpus) {
+            let of = |name: &str| format!("{name}-{server_cpus}");
+            let on = self.placed(server_cpus);
+            charts.push(self.by_load(
+                &of("throughput"),
+                &format!("Throughput (the source's figure 7): {on}"),
+                "thousand messages forwarded a second",
+                server_cpus,
+                |case| rate(case).times(THOUSAND),
+            ));
+            charts.push(self.by_load(
+                &of("efficiency"),
+                &format!("What a second of the server's CPU time forwards: {on}"),
+                "thousand messages a server CPU second",
+                server_cpus,
+                |case| per_cpu(case).times(THOUSAND),
+            ));
+            charts.push(self.by_load(
+                &of("delay"),
+                &format!("Delay (the source's figure 8): {on}"),
+                "until the last of nine has it, 99th percentile, ms",
+                server_cpus,
+                |case| case.of(DELAY_P99).times(MS),
+            ));
+            charts.push(self.white_box(&of("white-box"), server_cpus));
+        }
+        charts.insert(0, self.gains());
+        charts.into_iter().filter_map(Chart::drawn).collect()
+    }
+
+    fn by_load(
+        &self,
+        id: &str,
+        title: &str,
+        axis: &str,
+        server_cpus: u64,
+        of: impl Fn(Case) -> Statistic,
+    ) -> Chart<'v> {
+        let chart = Chart::new(self.view, id, title)
+            .note("The source printed its curves as pictures without numbers; its loads are the same.")
+            .x(Scale::Linear, "connections")
+            .y(Scale::Log, axis)
+            .at_least(2);
+        let designs = all_designs(self.reactor(server_cpus)).into_iter();
+        designs.fold(chart, |chart, case| {
+            let loads = LOADS.into_iter().chain(LIMITS);
+            chart.line(case.label(), loads.map(|load| (load, of(case.connections(load)))))
+        })
+    }
+
+    /// What the source says of its figure 7 in words, ours beside it.
+    fn gains(&self) -> Chart<'v> {
+        let published = [
+            (1, "pool-equal-on-one-cpu"),
+            (2, "pool-doubles-on-two-cpus"),
+            (4, "pool-quadruples-on-four-cpus"),
+        ];
+        let published = published.map(|(cpus, id)| (cpus, claim(id).and_then(|c| c.published_statistic_low)));
+        let ours = |load: u64| {
+            [1, 2, 4].into_iter().filter_map(move |server_cpus| {
+                let base = self.reactor(server_cpus).connections(load);
+                // On the clients' own CPUs it would be another measurement.
+                (server_cpus < self.cpus).then(|| (server_cpus, gain(base.sized_pool(), base)))
+            })
+        };
+        let chart = Chart::new(self.view, "gain", "What a pool of reactors gains over one")
+            .note("Where the clients have CPUs of their own. The source states about 1, 2 and 4 times for all its loads.")
+            .x(Scale::Log, "CPUs of the server")
+            .y(Scale::Log, "rate of the pool over that of one reactor");
+        let chart = LOADS.into_iter().fold(chart, |chart, load| {
+            chart.line(format!("pool, {load} connections"), ours(load))
+        });
+        chart.figures(dated("002"), Origin::Published, published)
+    }
+
+    /// The chart that the source lost: who used the CPUs.
+    fn white_box(&self, id: &str, server_cpus: u64) -> Chart<'v> {
+        let title = format!(
+            "Who used the CPUs (the source's lost white box): {}",
+            self.placed(server_cpus)
+        );
+        let chart = Chart::new(self.view, id, title)
+            .note(
+                "The source drew, for four CPUs and without figures of a test, 100, 50, 0 and 0 % for one thread that writes and \
+                 one that reads, and four times 100 % for a pool.",
+            )
+            .x(Scale::Category, "design")
+            .y(Scale::Linear, "CPUs used");
+        let cases = all_designs(self.reactor(server_cpus));
+        let lines = [
+            ("server: reads, or does both", READING),
+            ("server: only writes", WRITING),
+            ("clients", CLIENTS),
+        ];
+        lines.into_iter().fold(chart, |chart, (name, metric)| {
+            chart.line(name, cases.iter().map(|case| (case.label(), case.of(metric))))
+        })
+    }
+
+    // Tables.
+
+    fn tables(&self) -> Vec<Table> {
+        let mut tables = vec![self.by_design()];
+        tables.extend(self.source_gains());
+        tables
+    }
+
+    /// Rates, who used which CPU, and where the bottleneck is.
+    fn by_design(&self) -> Table {
+        let mut rows = Vec::new();
+        for server_cpus in places(self.cpus) {
+            for load in LOADS.into_iter().chain(LIMITS) {
+                for case in all_designs(self.reactor(server_cpus).connections(load)) {
+                    if self.view.measured(&case.of(TIME)) {
+                        rows.push(self.row(case));
+                    }
+                }
+            }
+        }
+        table(
+            "white-box",
+            "Who used what, and who was waited for",
+            "The busiest is the thread that ran or waited for a CPU for the largest share of the time: of the server those that read (or \
+             do both) and those that only write, or a client. On CPUs that all share, everyone waits.",
+            [
+                "design",
+                "connections",
+                "CPUs",
+                "thousand messages a second",
+                "thousand a server CPU second",
+                "delay, median",
+                "delay, 99 %",
+                "server's CPUs: reading",
+                "writing",
+                "clients' CPUs",
+                "busiest",
+                "memory a connection",
+                "network, Mbit/s",
+            ],
+            rows,
+        )
+    }
+
+    fn row(&self, case: Case) -> Vec<String> {
+        let view = self.view;
+        let shown = |of: Statistic, unit: &str| {
+            let estimate = view.estimate(&of);
+            estimate.map_or_else(String::new, |estimate| estimate.plain(unit))
+        };
+        let mbits = Statistic::function([case.of(NETWORK), case.of(TIME)], |v| 8e3 * v[0] / v[1]);
+        vec![
+            case.label(),
+            case.connections.to_string(),
+            self.placed(case.server_cpus),
+            view.shown(&rate(case).times(THOUSAND), ""),
+            view.shown(&per_cpu(case).times(THOUSAND), ""),
+            shown(case.of(DELAY), "ns"),
+            shown(case.of(DELAY_P99), "ns"),
+            shown(case.of(READING), ""),
+            shown(case.of(WRITING), ""),
+            shown(case.of(CLIENTS), ""),
+            self.busiest(case),
+            shown(case.of(MEMORY), "B"),
+            shown(mbits, "count"),
+        ]
+    }
+
+    /// The thread that wanted to run most, and for which share of the time.
+    fn busiest(&self, case: Case) -> String {
+        let wanted = [
+            ("reading", READING_WANTS),
+            ("writing", WRITING_WANTS),
+            ("a client", CLIENT_WANTS),
+        ];
+        // Without the server's threads one by one nobody knows.
+        if !self.view.measured(&case.of(READING_WANTS)) {
+            return "unknown".to_owned();
+        }
+        let shares = wanted
+            .into_iter()
+            .filter_map(|(who, metric)| Some((who, self.view.value(&case.of(metric))?)));
+        let most = shares.max_by(|a, b| a.1.total_cmp(&b.1));
+        most.map_or_else(String::new, |(who, share)| {
+            format!("{who}, {}", units::percent(share))
+        })
+    }
+
+    /// What the source states of its figure 7 beside what was found here; none where nothing was.
+    fn source_gains(&self) -> Option<Table> {
+        let stated = [
+            ("pool-equal-on-one-cpu", 1, "pool over one reactor"),
+            (
+                "split-reactors-gain-10pct-on-two-cpus",
+                2,
+                "one reactor for reading and one for writing, over one",
+            ),
+            ("pool-doubles-on-two-cpus", 2, "pool over one reactor"),
+            ("pool-quadruples-on-four-cpus", 4, "pool over one reactor"),
+        ];
+        let row = |(id, server_cpus, what): (&str, u64, &str)| {
+            let base = self.reactor(server_cpus);
+            let pool = match id {
+                "split-reactors-gain-10pct-on-two-cpus" => base.design(SPLIT.design),
+                _ => base.sized_pool(),
+            };
+            let ours = LOADS.map(|load| {
+                let ratio = gain(pool.connections(load), base.connections(load));
+                let ratio = self.view.estimate(&ratio).filter(|_| self.cpus >= server_cpus);
+                ratio.map_or_else(String::new, |ratio| ratio.show("ratio"))
+            });
+            let is_measured = ours.iter().any(|cell| !cell.is_empty());
+            let published = claim(id)?.published_statistic_low?;
+            let mut row = vec![
+                what.to_owned(),
+                if self.cpus < server_cpus {
+                    format!("{server_cpus} CPUs of a server")
+                } else {
+                    self.placed(server_cpus)
+                },
+                units::figure(published, None, "ratio"),
+            ];
+            row.extend(ours);
+            is_measured.then_some(row)
+        };
+        let rows: Vec<Vec<String>> = stated.into_iter().filter_map(row).collect();
+        let columns = ["rate of", "CPUs", "source 002, about"].map(str::to_owned);
+        let loads = LOADS.map(|load| format!("ours, {load} connections"));
+        let note = format!(
+            "The source: {}. Its text has these ratios for all loads together.",
+            dated("002")
+        );
+        (!rows.is_empty()).then(|| {
+            table(
+                "gain",
+                "What the source's optimisations gain, its figure and ours",
+                note,
+                columns.into_iter().chain(loads),
+                rows,
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use threadgauge_lab::testing;
+    use threadgauge_results::{Verdict, decide};
+
+    use super::super::EXPERIMENT;
+    use super::super::case::plan;
+    use super::*;
+
+    /// All cases of a profile on so many CPUs, each with seven rounds of the figures that `of` gives.
+    fn view(profile: Profile, cpus: usize, of: impl Fn(Case) -> Vec<(Metric, f64)>) -> View<'static> {
+        let cases = plan(&testing::site(profile, cpus)).cases;
+        let case = |params: Params| {
+            let figures = of(Case::possible(&params).unwrap());
+            testing::case(
+                params,
+                figures
+                    .into_iter()
+                    .map(|(metric, value)| (metric, vec![value; 7])),
+            )
+        };
+        let cases = cases.into_iter().map(|planned| case(planned.params));
+        testing::view(EXPERIMENT.id, profile, cases.collect())
+    }
+
+    /// The source's machine: one reactor uses one CPU, a pool as many as it has reactors or the server CPUs.
+    fn as_published(case: Case) -> Vec<(Metric, f64)> {
+        let is_two = case.readers > 0 || case.design == SPLIT.design;
+        let ns = match (is_two, case.server_cpus) {
+            (true, 2) if case.readers == 0 => 1_000.0 / 1.1,
+            (true, cpus) => 1_000.0 / cpus as f64,
+            _ => 1_000.0,
+        };
+        let (least, most) = if case.readers == 0 { (0.0, 1.0) } else { (1.0, 1.0) };
+        vec![
+            (TIME, ns),
+            (CPU, 1_000.0),
+            (LEAST_CPU, least),
+            (MOST_CPU, most),
+            (PENDING, if is_two { 2.0 } else { 1.0 }),
+        ]
+    }
+
+    fn verdicts(view: &View<'_>) -> Vec<(&'static str, Verdict)> {
+        let claims = read(view).claims.into_iter();
+        let verdict = |(id, test): (&'static str, Test)| {
+            let claim = claim(id).unwrap();
+            let finding = decide(claim, &claim.unit, &test.evidence(view, claim), testing::ALPHA);
+            (id, finding.verdict.unwrap())
+        };
+        claims.map(verdict).collect()
+    }
+
+    #[test]
+    fn on_the_sources_machine_all_its_claims_hold() {
+        for (id, verdict) in verdicts(&view(Profile::Paper, 5, as_published)) {
+            assert_eq!(verdict, Verdict::Holds, "{id}");
+        }
+    }
+
+    #[test]
+    fn where_nothing_gains_they_do_not_hold() {
+        let flat = |case: Case| {
+            let mut figures = as_published(case);
+            figures[0] = (TIME, 1_000.0);
+            figures[2] = (LEAST_CPU, 0.8);
+            figures[4] = (PENDING, 2.0);
+            figures
+        };
+        let holds = |id: &str| {
+            [
+                "single-thread-gains-nothing-from-cpus",
+                "pool-equal-on-one-cpu",
+                "unoptimised-server-does-not-scale",
+            ]
+            .contains(&id)
+        };
+        for (id, verdict) in verdicts(&view(Profile::Paper, 5, flat)) {
+            let expected = if holds(id) {
+                Verdict::Holds
+            } else {
+                Verdict::DoesNotHold
+            };
+            assert_eq!(verdict, expected, "{id}");
+        }
+    }
+
+    #[test]
+    fn with_two_cpus_none_is_decided_that_needs_others_for_the_clients() {
+        let found = verdicts(&view(Profile::Standard, 2, as_published));
+        let of = |id: &str| found.iter().find(|(of, _)| *of == id).unwrap().1;
+        assert_eq!(of("pool-equal-on-one-cpu"), Verdict::Holds);
+        assert_eq!(of("single-thread-gains-nothing-from-cpus"), Verdict::Holds);
+        for id in [
+            "split-reactors-gain-10pct-on-two-cpus",
+            "pool-doubles-on-two-cpus",
+            "pool-quadruples-on-four-cpus",
+        ] {
+            assert_eq!(of(id), Verdict::NotTestable, "{id}");
+        }
+        // The figure is quoted all the same.
+        let answer = read(&view(Profile::Standard, 2, as_published));
+        assert!(
+            answer.tables[1]
+                .rows
+                .iter()
+                .any(|row| row[1].starts_with("the server and its clients together"))
+        );
+    }
+
+    #[test]
+    fn one_load_refutes_and_does_not_confirm_what_is_claimed_of_five() {
+        let id = "pool-doubles-on-two-cpus";
+        let of = |view: &View<'_>| verdicts(view).into_iter().find(|(of, _)| *of == id).unwrap().1;
+        assert_eq!(
+            of(&view(Profile::Standard, 5, as_published)),
+            Verdict::Inconclusive
+        );
+        let flat = |case| vec![(TIME, 1_000.0), (CPU, 1.0), (as_published(case)[2].0, 0.0)];
+        assert_eq!(of(&view(Profile::Standard, 5, flat)), Verdict::DoesNotHold);
+    }
+
+    #[test]
+    fn the_busiest_is_who_wanted_most() {
+        let of = |reading, writing, client| {
+            let figures = move |_| {
+                vec![
+                    (TIME, 1e3),
+                    (CPU, 5e2),
+                    (READING_WANTS, reading),
+                    (WRITING_WANTS, writing),
+                    (CLIENT_WANTS, client),
+                ]
+            };
+            let view = view(Profile::Quick, 2, figures);
+            let table = &read(&view).tables[0];
+            (table.rows[0][3].clone(), table.rows[0][10].clone())
+        };
+        let (rate, busiest) = of(0.4, 0.97, 0.9);
+        assert!(
+            rate.starts_with("1000") && busiest == "writing, 97 %",
+            "{rate}, {busiest}"
+        );
+        assert_eq!(of(0.4, 0.5, 0.9).1, "a client, 90 %");
+    }
+
+    #[test]
+    fn the_answer_and_the_charts_have_what_there_is() {
+        let whole = read(&view(Profile::Standard, 2, as_published));
+        let says = "With the server on one CPU and its clients on another, one reactor forwards 1000 thousand messages a second to groups of ten, \
+                    1000 connections, 1000 thousand a second of its CPU time.";
+        assert!(whole.answer.starts_with(says), "{}", whole.answer);
+        assert!(whole.figures.iter().any(|figure| figure.id == "throughput-1"));
+        assert!(
+            whole
+                .facts
+                .iter()
+                .any(|fact| fact.says.contains("A pool of 1:3 forwards"))
+        );
+        let nothing = read(&testing::view(EXPERIMENT.id, Profile::Quick, Vec::new()));
+        assert!(nothing.figures.is_empty() && nothing.facts.is_empty() && nothing.rankings.is_empty());
+        assert!(nothing.answer.contains("no figures"));
+    }
+}
