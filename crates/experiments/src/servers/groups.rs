@@ -1,7 +1,7 @@
 //! Groups of clients that talk to a server, from threads of their own: what experiments about group messages share.
 //!
-//! Who says what and who must hear it is [`threadgauge_load`]'s business. Here is which thread has which groups, and what
-//! all of them together came to.
+//! Who says what and who must hear it is [`threadgauge_load`]'s business. Here is which thread has which groups, and
+//! what all of them together came to.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -285,8 +285,8 @@ fn talk(groups: &mut Groups, load: Load, span: Duration) -> Result<Talk, CaseErr
     })
 }
 
-/// CPU time of all threads of a server between two looks, ns: of each thread alone, or by the kernel's ticks where there
-/// are too many to look at.
+/// CPU time of all threads of a server between two looks, ns: of each thread alone, or by the kernel's ticks where
+/// there are too many to look at.
 #[must_use]
 pub fn server_cpu_ns(before: &Activity, after: &Activity) -> f64 {
     if after.threads.is_empty() || before.threads.is_empty() {

@@ -16,6 +16,7 @@ mod target;
 mod workload;
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -67,15 +68,7 @@ pub fn load(options: &LoadOptions) -> Done {
         false => (load.steps()?, None),
     };
     if let Some(dir) = &options.out {
-        let kept = Kept {
-            options,
-            seed: load.seed,
-            started: &load.started,
-            interrupted: load.is_stopped(),
-            runs: &runs,
-        };
-        kept.write(dir)?;
-        say(&format!("report: {}", dir.join("report.html").display()));
+        load.keep(dir, &runs, None)?;
     }
     let document = load.json(&runs, search.as_ref());
     if options.json {
@@ -209,6 +202,9 @@ impl Load<'_> {
         if let Some(first) = mixed.runs.first_mut() {
             first.server = seen(watch);
         }
+        if let Some(dir) = &options.out {
+            self.keep(dir, &mixed.runs, Some(&workload.json()))?;
+        }
         if options.json {
             let mut document = self.json(&mixed.runs, None);
             document["workload"] = mixed.workload.clone();
@@ -220,6 +216,21 @@ impl Load<'_> {
             true => Verdict::Done,
             false => Verdict::CheckFailed,
         })
+    }
+
+    /// Keeps the runs in a results folder, with the workload where there is one.
+    fn keep(&self, dir: &Path, runs: &[RunDone], workload: Option<&Value>) -> Result<()> {
+        let kept = Kept {
+            options: self.options,
+            seed: self.seed,
+            started: &self.started,
+            interrupted: self.is_stopped(),
+            runs,
+            workload,
+        };
+        kept.write(dir)?;
+        say(&format!("report: {}", dir.join("report.html").display()));
+        Ok(())
     }
 
     fn takes(&self) -> Duration {

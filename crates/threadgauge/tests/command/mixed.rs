@@ -79,7 +79,16 @@ fn mixed_clients_have_results_by_class_and_the_workload_stands_beside_them() {
     fs::write(dir.path().join("mix.toml"), WORKLOAD).unwrap();
     for protocol in ["echo", "bytes"] {
         let server = served(dir.path(), protocol);
-        let more = ["-c", "22", "-d", "1s", "--workload", "mix.toml"];
+        let more = [
+            "-c",
+            "22",
+            "-d",
+            "1s",
+            "--workload",
+            "mix.toml",
+            "--out",
+            protocol,
+        ];
         let (code, document) = loaded(dir.path(), &server, protocol, &more);
         let faults: Vec<String> = schema
             .iter_errors(&document)
@@ -117,7 +126,28 @@ fn mixed_clients_have_results_by_class_and_the_workload_stands_beside_them() {
             (&browser["name"], &browser["think_s"]),
             (&"browser".into(), &0.005.into())
         );
+        kept_by_class(&dir.path().join(protocol));
     }
+}
+
+/// The folder has a case for each class, with figures for those that want answers, and the workload.
+fn kept_by_class(folder: &Path) {
+    assert!(folder.join("report.html").exists());
+    let results: Value = serde_json::from_slice(&fs::read(folder.join("results.json")).unwrap()).unwrap();
+    let loads = results["experiments"].as_array().unwrap();
+    let load = loads.iter().find(|of| of["id"] == "load").unwrap();
+    let cases = load["cases"].as_array().unwrap();
+    assert_eq!(cases.len(), 7, "{load:#}");
+    for case in cases {
+        let class = case["params"]["class"].as_str().unwrap();
+        let wants = ["browser", "modem", "hasty", "upload"].contains(&class);
+        let summaries = case["summaries"].as_object().unwrap();
+        assert_eq!(summaries.contains_key("achieved_per_second"), wants, "{case:#}");
+        assert!(summaries.contains_key("unfinished"), "{case:#}");
+    }
+    assert_eq!(load["figures"].as_array().unwrap().len(), 1, "{load:#}");
+    let text = results.to_string();
+    assert!(text.contains("--workload") && text.contains("slow-loris"));
 }
 
 #[test]

@@ -55,6 +55,9 @@ pub const SECOND_P50: Metric = metric("p50_ns", "ns");
 /// Of one second: the 99th percentile.
 pub const SECOND_P99: Metric = metric("p99_ns", "ns");
 
+/// The parameter that tells the class of mixed clients.
+pub const CLASS: &str = "class";
+
 /// The parameter that tells the second.
 pub const SECOND: &str = "second";
 
@@ -106,6 +109,7 @@ fn read(view: &View<'_>) -> Answer {
         figures: [
             by_load(view, "rate", &cases),
             by_load(view, "connections", &cases),
+            by_class(view, &cases),
         ]
         .into_iter()
         .flatten()
@@ -123,7 +127,8 @@ fn read(view: &View<'_>) -> Answer {
 
 /// Latencies by what varies, where it does.
 fn by_load(view: &View<'_>, varies: &str, cases: &[&Params]) -> Option<Figure> {
-    let number = |case: &Params| match case.get(varies)? {
+    // How many of the clients are of a class is no load of its own.
+    let number = |case: &Params| match case.get(varies).filter(|_| case.get(CLASS).is_none())? {
         Value::Int(number) => Some(*number as f64),
         Value::Text(text) => text.parse().ok(),
     };
@@ -144,6 +149,21 @@ fn by_load(view: &View<'_>, varies: &str, cases: &[&Params]) -> Option<Figure> {
     Chart::new(view, format!("by-{varies}"), format!("Response time by {varies}"))
         .x(Scale::Log, varies)
         .y(Scale::Log, "time, ns")
+        .line("median", line(RESPONSE_P50))
+        .line("99th percentile", line(RESPONSE_P99))
+        .drawn()
+}
+
+/// Latencies by class of mixed clients.
+fn by_class(view: &View<'_>, cases: &[&Params]) -> Option<Figure> {
+    let line = |metric: Metric| -> Vec<(String, Statistic)> {
+        let of = |case: &&Params| Some((case.get(CLASS)?.to_string(), metric.of((*case).clone())));
+        cases.iter().filter_map(of).collect()
+    };
+    Chart::new(view, "by-class", "Response time by class")
+        .x(Scale::Category, "class")
+        .y(Scale::Log, "time, ns")
+        .note("Classes that want no answers have none.")
         .line("median", line(RESPONSE_P50))
         .line("99th percentile", line(RESPONSE_P99))
         .drawn()

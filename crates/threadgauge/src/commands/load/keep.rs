@@ -12,8 +12,8 @@ use threadgauge_results::{
 };
 
 use crate::commands::load::experiment::{
-    ACHIEVED, ANSWERED, FAILED, LOAD, OWN_CPU, RESPONSE_P50, RESPONSE_P99, SECOND, SECOND_P50, SECOND_P99,
-    SECONDS,
+    ACHIEVED, ANSWERED, CLASS, FAILED, LOAD, OWN_CPU, RESPONSE_P50, RESPONSE_P99, SECOND, SECOND_P50,
+    SECOND_P99, SECONDS,
 };
 use crate::commands::load::options::LoadOptions;
 use crate::commands::load::show::Done;
@@ -30,6 +30,8 @@ pub struct Kept<'a> {
     pub started: &'a str,
     pub interrupted: bool,
     pub runs: &'a [Done],
+    /// Of mixed clients, with all that its file left out.
+    pub workload: Option<&'a serde_json::Value>,
 }
 
 /// Refuses a folder that holds something already, before anything is measured.
@@ -67,11 +69,7 @@ impl Kept<'_> {
             rounds: rounds.max().and_then(|rounds| u32::try_from(rounds).ok()),
             cpus: allowed_cpus()?.iter().collect(),
             handicap_percent: 0,
-            options: vec![format!(
-                "load {} --target {}",
-                self.options.protocol.name(),
-                self.options.target
-            )],
+            options: self.as_asked(),
             in_turns_with: None,
         };
         let kept = [(LOAD.id, loads), (SECONDS.id, seconds)];
@@ -105,6 +103,17 @@ impl Kept<'_> {
         Ok(())
     }
 
+    /// What was measured, for people.
+    fn as_asked(&self) -> Vec<String> {
+        let load = format!(
+            "load {} --target {}",
+            self.options.protocol.name(),
+            self.options.target
+        );
+        let workload = self.workload.map(|workload| format!("--workload {workload}"));
+        std::iter::once(load).chain(workload).collect()
+    }
+
     /// The case that a run was a round of.
     fn params(&self, run: &Done) -> Params {
         let options = self.options;
@@ -114,6 +123,10 @@ impl Kept<'_> {
             .with("connections", run.wanted as u64);
         if let Some(rate) = run.rate {
             params.set("rate", Value::parse(&format!("{rate:.3}").replace(".000", "")));
+        }
+        if let Some(class) = &run.class {
+            // Its name is the user's: what separates parameters may be in it.
+            params.set(CLASS, &*class.name.replace([',', '='], "_"));
         }
         if options.pipeline.get() > 1 {
             params.set("pipeline", options.pipeline.get() as u64);
@@ -161,13 +174,17 @@ fn named(name: impl Into<String>, unit: &str, value: f64) -> Metric {
 /// All that a run measured.
 fn sample(run: &Done) -> Sample {
     let record = &run.record;
-    if record.answered == 0 {
+    let wants_answers = run
+        .class
+        .as_ref()
+        .is_none_or(|class| class.behaviour.wants_answers());
+    if record.answered == 0 && wants_answers {
         return Sample::without_figures(Status::Failed, "nothing was answered well");
     }
-    let mut metrics = vec![
-        figure(ACHIEVED, record.held.achieved()),
-        figure(OWN_CPU, record.cpu_share()),
-    ];
+    let mut metrics = vec![figure(OWN_CPU, record.cpu_share())];
+    if wants_answers {
+        metrics.push(figure(ACHIEVED, record.held.achieved()));
+    }
     let quantile = |metric, q: f64| record.response.ns(q).map(|ns| figure(metric, ns as f64));
     metrics.extend(quantile(RESPONSE_P50, 0.5));
     metrics.extend(quantile(RESPONSE_P99, 0.99));

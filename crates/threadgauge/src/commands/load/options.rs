@@ -207,7 +207,7 @@ pub struct LoadOptions {
     /// Clients of several kinds at once, as this file says (http, bytes, echo; docs/load.md has its words)
     #[arg(long, value_name = "FILE", conflicts_with_all = [
         "kind", "rate", "arrivals", "think", "pipeline", "ramp_up", "ramp_down", "requests", "steps", "find_max", "slo",
-        "close", "rounds", "out",
+        "close", "rounds",
     ])]
     pub workload: Option<PathBuf>,
     /// The server's process, whose CPU time, memory and switches are shown by second; none watches nothing
