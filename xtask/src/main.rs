@@ -15,7 +15,6 @@ use clap::{CommandFactory, Parser, Subcommand};
 mod bench_exec;
 mod bench_groups;
 mod bench_harness;
-mod bench_servers;
 mod browser;
 mod check_deep;
 mod clients;
@@ -84,8 +83,6 @@ enum Chore {
     BenchGroups(bench_groups::Options),
     /// Measure threadgauge itself against the limits it promises
     BenchHarness(bench_harness::Options),
-    /// Measure the servers against plain C programs of the same designs, in interleaved runs
-    BenchServers(bench_servers::Options),
     /// Figures of threadgauge beside those of perf, hackbench, lmbench and stress-ng, in interleaved runs
     CrossCheck(cross_check::Options),
     /// Write anew what the stored runs, the plans, `explain` and `list` say, and list what moved
@@ -129,7 +126,6 @@ fn run() -> Result<()> {
         Chore::BenchExec(options) => bench_exec::run(&options),
         Chore::BenchGroups(options) => bench_groups::run(&options),
         Chore::BenchHarness(options) => bench_harness::run(&options),
-        Chore::BenchServers(options) => bench_servers::run(&options),
         Chore::CrossCheck(options) => cross_check::run(&options),
         Chore::Golden => golden::write(),
         Chore::Size(options) => size::run(&options),

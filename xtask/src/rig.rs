@@ -1,14 +1,12 @@
 //! What measurements of servers share: the site, the rounds, a server's life, what it used, how figures are written.
 //!
 //! A measurement is parts; each is measured alone and written down when it is done. What is compared belongs to
-//! `bench_servers` and `bench_groups`.
+//! `bench_groups`.
 
 pub mod activity;
 pub mod change;
-pub mod designs;
 pub mod figures;
 pub mod memory;
-pub mod profile;
 pub mod programs;
 pub mod rounds;
 pub mod worker;

@@ -23,6 +23,7 @@ pub const CATALOGUE: Catalogue = Catalogue(&[
     &crate::foreground::EXPERIMENT,
     &crate::probes::EXPERIMENT,
     &crate::multicast::EXPERIMENT,
+    &crate::server_designs::EXPERIMENT,
     &crate::chat::EXPERIMENT,
     &crate::pipelining::EXPERIMENT,
     &crate::mixed_clients::EXPERIMENT,

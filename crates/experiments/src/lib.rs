@@ -22,6 +22,7 @@ pub mod placement;
 pub mod print;
 pub mod probes;
 pub mod ring;
+pub mod server_designs;
 pub mod servers;
 pub mod turnaround;
 pub mod wake;

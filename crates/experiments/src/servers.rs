@@ -157,16 +157,16 @@ impl Design {
         }
     }
 
-    /// How many connections it serves at the same time.
+    /// How many connections it surely serves at the same time.
     #[must_use]
     pub const fn at_once(self) -> u64 {
         match self {
-            Self::Iterative => 1,
+            // Of several, two may fall to the same child, where one waits for the other.
+            Self::Iterative | Self::PreforkedReuseport => 1,
             Self::PreforkedAccept
             | Self::PreforkedFileLock
             | Self::PreforkedMutex
             | Self::PreforkedDescriptor
-            | Self::PreforkedReuseport
             | Self::PrethreadedMutex
             | Self::PrethreadedAcceptor => WORKERS,
             _ => u64::MAX,

@@ -60,7 +60,7 @@ pub const EXPERIMENT: Experiment = Experiment {
          switches_per_ask has them, by getrusage, with the pause between two events.",
     ],
     source: "No source measured a wake-up. Source 003 names what many waiters cost, the thundering herd of accept (P-36); \
-             `server-designs` is to test it on servers.",
+             `server-designs` tests it on servers.",
     plan,
     run,
     read,

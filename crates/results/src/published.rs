@@ -153,6 +153,17 @@ pub fn dated(source: &str) -> String {
     source.split('+').map(one).collect::<Vec<_>>().join("; ")
 }
 
+/// A cell of Stevens' table of server designs, as source 003 quotes it.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct ServerDesign {
+    /// His number of the design; 0 is the iterative server.
+    pub design_row: u64,
+    /// The system that he measured on.
+    pub system: String,
+    /// CPU time beyond that of the iterative server, s; `None` where the system did not support the design.
+    pub process_control_cpu_s: Option<f64>,
+}
+
 macro_rules! shipped {
     ($(#[$doc:meta])* $visibility:vis $name:ident: $row:ty = $file:literal) => {
         $(#[$doc])*
@@ -186,6 +197,10 @@ shipped! {
 }
 
 shipped! {
+    /// Stevens' table of server designs, as source 003 quotes it.
+    pub server_designs: ServerDesign = "stevens_server_designs.csv"
+}
+shipped! {
     /// Source 003's table of processes against threads.
     pub aspects: Aspect = "comparison_matrix.csv"
 }
@@ -210,6 +225,10 @@ mod tests {
         assert_eq!(print_runs().len(), 210);
         assert_eq!(create_runs().len(), 11);
         assert_eq!(means().iter().filter(|m| !m.agrees()).count(), 3);
+        let given = server_designs()
+            .iter()
+            .filter(|cell| cell.process_control_cpu_s.is_some());
+        assert_eq!((server_designs().len(), given.count()), (27, 21));
         let base = context_switches()
             .iter()
             .find(|c| c.threads == 2 && c.cpus == 2 && c.os.contains("NT 4"))

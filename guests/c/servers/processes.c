@@ -1,5 +1,7 @@
 /* Stevens' designs that serve with processes: iterative, process-per-connection, preforked-accept, -file-lock, -mutex,
- * -descriptor; and preforked-reuseport, which he did not have.
+ * -descriptor; and preforked-reuseport, which he did not have. Beside them preforked-poll, whose children wait for the
+ * listening socket by poll before they accept: each connection wakes all that wait. It accepts and closes, to show what
+ * a herd looks like.
  *
  * A parent that gets SIGTERM ends its children and waits for them, so that their CPU time becomes its own. A preforked
  * child that ends by itself ends the server: it would be one of fewer, and might have held the lock.
@@ -11,6 +13,7 @@
 #include "server.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -224,6 +227,27 @@ static void preforked_mutex(unsigned short port, struct units units)
     prefork(listen_on(port, false), units.count, (struct turn){take_mutex, give_mutex});
 }
 
+static void preforked_poll(unsigned short port, struct units units)
+{
+    int listener = listen_on(port, false);
+    if (fcntl(listener, F_SETFL, O_NONBLOCK) < 0)
+        die("fcntl");
+    announce(listener);
+    for (int i = 0; i < units.count; i++) {
+        if (fork_child() > 0)
+            continue;
+        for (;;) {
+            struct pollfd arrival = {.fd = listener, .events = POLLIN};
+            int client = poll(&arrival, 1, -1) == 1 ? accept4(listener, NULL, NULL, SOCK_CLOEXEC) : -1;
+            if (client >= 0)
+                close(client);
+            else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+                die("accept");
+        }
+    }
+    wait_for_end();
+}
+
 /* All sockets listen before any child is started: from then on the kernel spreads the connections over them. */
 static void preforked_reuseport(unsigned short port, struct units units)
 {
@@ -387,6 +411,7 @@ int main(int argc, char **argv)
         {"preforked-mutex", UNITS, preforked_mutex},
         {"preforked-descriptor", UNITS, preforked_descriptor},
         {"preforked-reuseport", UNITS, preforked_reuseport},
+        {"preforked-poll", UNITS, preforked_poll},
     };
     return run_design(designs, sizeof designs / sizeof *designs, argc, argv);
 }

@@ -1,7 +1,7 @@
 //! How estimates with intervals are written, and when a limit is met.
 
 use threadgauge_results::units::Scale;
-use threadgauge_stats::{Difference, Estimate, Interval, Summary, summarise};
+use threadgauge_stats::{Estimate, Interval, Summary, summarise};
 
 /// A statistic over the rounds.
 pub type Spread = Summary;
@@ -38,28 +38,13 @@ pub fn middle(of: Option<Spread>, one: f64) -> String {
 
 /// An estimate and its interval, which takes six rounds.
 pub fn estimate(of: Option<&Estimate>) -> String {
-    of.map_or_else(|| NOTHING.to_owned(), |of| with_interval(of.estimate, of.ci, 1.0))
+    of.map_or_else(|| NOTHING.to_owned(), |of| with_interval(of.estimate, of.ci))
 }
 
-/// A difference in units of which `one` makes one; never a number that cannot be told from nothing.
-pub fn difference(of: Option<&Difference>, one: f64) -> String {
-    match of {
-        None => NOTHING.to_owned(),
-        // Without an interval, the rounds were too few to say anything of resolution.
-        Some(of) if of.below_resolution && of.ci.is_some() => "below resolution".to_owned(),
-        Some(of) => with_interval(of.estimate, of.ci, one),
-    }
-}
-
-fn with_interval(estimate: f64, interval: Option<Interval>, one: f64) -> String {
+fn with_interval(estimate: f64, interval: Option<Interval>) -> String {
     match interval {
-        Some(ci) => format!(
-            "{} [{}, {}]",
-            number(estimate / one),
-            number(ci.low / one),
-            number(ci.high / one)
-        ),
-        None => format!("{} [no interval]", number(estimate / one)),
+        Some(ci) => format!("{} [{}, {}]", number(estimate), number(ci.low), number(ci.high)),
+        None => format!("{} [no interval]", number(estimate)),
     }
 }
 
@@ -138,19 +123,5 @@ mod tests {
     #[test]
     fn estimates_stand_before_their_intervals() {
         assert_eq!(estimate(Some(&ratio(1.0, 1.25, 1.5))), "1.25 [1.00, 1.50]");
-        let nothing = Difference {
-            estimate: 0.1,
-            ci: ratio(-1.0, 0.0, 1.0).ci,
-            n: 7,
-            below_resolution: true,
-        };
-        assert_eq!(difference(Some(&nothing), 1.0), "below resolution");
-        let some = Difference {
-            estimate: 0.02,
-            ci: ratio(0.01, 0.0, 0.03).ci,
-            n: 7,
-            below_resolution: false,
-        };
-        assert_eq!(difference(Some(&some), 0.001), "20.0 [10.0, 30.0]");
     }
 }

@@ -1,46 +1,18 @@
-//! The servers and the client: building them, and the command that starts each.
+//! The servers: building them, and the command that starts each.
 
-use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Error, Result};
 
-use super::designs::Design;
 use crate::{guests, shell};
 
 const SOURCES: &str = "guests/c/servers";
-const C_PROGRAMS: [&str; 7] = [
-    "processes",
-    "threads",
-    "reactors",
-    "echo_floor",
-    "stevens_client",
-    "groups_floor",
-    "accept_floor",
-];
+const C_PROGRAMS: [&str; 2] = ["groups_floor", "accept_floor"];
 /// Compiled only where uWebSockets is.
 const UWS_GROUPS: &str = "guests/cpp/uws_groups.cpp";
 const CPP: &str = "c++";
-
-/// Whose server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Whose {
-    /// `threadgauge serve`.
-    Ours,
-    /// The plain C program of the same design.
-    Twin,
-}
-
-impl fmt::Display for Whose {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Ours => "threadgauge",
-            Self::Twin => "C",
-        })
-    }
-}
 
 /// Where the built programs are.
 #[derive(Clone, Debug)]
@@ -76,17 +48,6 @@ impl Programs {
         })
     }
 
-    /// A server of `design`. A twin speaks `bytes` alone.
-    pub fn server(&self, whose: Whose, design: &Design, protocol: &str) -> Command {
-        let (program, arguments) = match whose {
-            Whose::Ours => (self.threadgauge.clone(), design.arguments(protocol)),
-            Whose::Twin => (self.folder.join(design.program), design.twin_arguments()),
-        };
-        let mut command = shell::command_at(&program);
-        command.args(arguments);
-        command
-    }
-
     /// `threadgauge`, without arguments.
     pub fn threadgauge(&self) -> Command {
         shell::command_at(&self.threadgauge)
@@ -117,11 +78,6 @@ impl Programs {
     /// Where there is room for files that belong to programs.
     pub fn folder(&self) -> &Path {
         &self.folder
-    }
-
-    /// Stevens' client, but for its arguments.
-    pub fn client(&self) -> Command {
-        shell::command_at(&self.folder.join("stevens_client"))
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Display;
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use threadgauge_stats::{Difference, Estimate, StatsError, paired_difference, paired_ratio};
+use threadgauge_stats::{Estimate, StatsError, paired_ratio};
 
 use super::figures::{Spread, spread_of};
 use crate::shell::progress;
@@ -155,12 +155,6 @@ impl<C: Cell> Rounds<C> {
         let (a, b) = self.pairs(a, b);
         known(paired_ratio(&b, &a, ALPHA))
     }
-
-    /// `a` less `b`, paired by round; nothing where no round has both.
-    pub fn difference(&self, a: C, b: C) -> Option<Difference> {
-        let (a, b) = self.pairs(a, b);
-        known(paired_difference(&a, &b, ALPHA))
-    }
 }
 
 /// Where a value is nought, or there is none, there is no ratio either.
@@ -195,12 +189,11 @@ mod tests {
     }
 
     #[test]
-    fn ratios_and_differences_are_taken_within_rounds() {
+    fn ratios_are_taken_within_rounds() {
         let measured = measured();
         let ratio = measured.ratio("b", "a").unwrap();
         let ci = ratio.ci.unwrap();
         assert!((ratio.estimate - 2.0).abs() < 1e-12 && (ci.high - ci.low).abs() < 1e-12);
-        assert_eq!(measured.difference("b", "a").unwrap().estimate, 4.0);
         assert_eq!(measured.spread("a").unwrap().median, 4.0);
     }
 
