@@ -415,7 +415,13 @@ impl Groups {
         let mut tally = Tally::default();
         match load {
             Load::Closed { .. } | Load::Counted { .. } => {
-                self.speak_all(load, start_ns, span, u64::MAX, &mut Counting(&mut tally))?;
+                self.speak_all(
+                    load,
+                    start_ns,
+                    Ramp::hold(span),
+                    u64::MAX,
+                    &mut Counting(&mut tally),
+                )?;
             }
             Load::Open { .. } => {
                 let mut timing = Timing {
@@ -423,7 +429,7 @@ impl Groups {
                     intended: Stretch::default(),
                     delivered: Stretch::default(),
                 };
-                let ended = self.speak_all(load, start_ns, span, u64::MAX, &mut timing)?;
+                let ended = self.speak_all(load, start_ns, Ramp::hold(span), u64::MAX, &mut timing)?;
                 tally.pace = Some(match ended {
                     Ended::All => timing.intended.ns() / timing.delivered.ns(),
                     // With what did not come it is not at the pace asked for.
@@ -456,6 +462,22 @@ impl Groups {
         most: u64,
         watch: &mut dyn Watch,
     ) -> Result<Record, LoadError> {
+        self.run_ramped(load, Ramp::hold(span), most, watch)
+    }
+
+    /// As [`run`](Self::run), with a rate that rises, holds and falls. Latencies and rates are of what was to start
+    /// while it held, those until the last receiver of all. A load without a rate is as long as the ramp and is even.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run).
+    pub fn run_ramped(
+        &mut self,
+        load: Load,
+        ramp: Ramp,
+        most: u64,
+        watch: &mut dyn Watch,
+    ) -> Result<Record, LoadError> {
         let (start_ns, cpu_ns, delivered) = (monotonic_ns(), thread_cpu_ns(), self.ledger.delivered);
         let rate = match load {
             Load::Open {
@@ -464,7 +486,7 @@ impl Groups {
             } => Some(deliveries_per_second),
             Load::Closed { .. } | Load::Counted { .. } => None,
         };
-        let mut recorder = Recorder::new(start_ns, Ramp::hold(span), rate, watch);
+        let mut recorder = Recorder::new(start_ns, ramp, rate, watch);
         recorder.record.connects = self.crowd.len() as u64;
         recorder.record.last = Some(Latency::default());
         let mut keeping = Keeping {
@@ -473,7 +495,7 @@ impl Groups {
             spoke: false,
             heard: false,
         };
-        match self.speak_all(load, start_ns, span, most, &mut keeping) {
+        match self.speak_all(load, start_ns, ramp, most, &mut keeping) {
             Ok(_) => {}
             Err(error @ LoadError::Wait(_)) => return Err(error),
             Err(error) => {
@@ -498,14 +520,14 @@ impl Groups {
         &mut self,
         load: Load,
         start_ns: u64,
-        span: Duration,
+        ramp: Ramp,
         most: u64,
         scribe: &mut impl Scribe,
     ) -> Result<Ended, LoadError> {
         // Sleeping to the microsecond: the default slack of 50 µs would be in every latency.
         let _ = set_current_timer_slack(NonZeroU64::new(1));
         self.heard_ns = start_ns;
-        let end_ns = start_ns + span.as_nanos() as u64;
+        let end_ns = start_ns + ramp.total().as_nanos() as u64;
         match load {
             Load::Closed { outstanding } => {
                 let bounds = Bounds {
@@ -532,13 +554,9 @@ impl Groups {
                 seed,
             } => {
                 let per_second = deliveries_per_second / self.ledger.copies() as f64;
-                let starts = Schedule::new(arrivals, per_second, seed).map(|at_ns| start_ns + at_ns);
+                let starts = Schedule::ramped(arrivals, per_second, ramp, seed).map(|at_ns| start_ns + at_ns);
                 let most = usize::try_from(most).unwrap_or(usize::MAX);
-                self.open(
-                    starts.take_while(|&at_ns| at_ns < end_ns).take(most),
-                    seed,
-                    scribe,
-                )
+                self.open(starts.take(most), seed, scribe)
             }
         }
     }

@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
 use threadgauge_load::codec::Nats;
-use threadgauge_load::{Arrivals, Failure, FaultKind, Flaw, Groups, Load, LoadError, MessageId, Plan};
+use threadgauge_load::{Arrivals, Failure, FaultKind, Flaw, Groups, Load, LoadError, MessageId, Plan, Ramp};
 
 use super::faulty::{Mistake, Server};
 
@@ -85,6 +85,32 @@ fn who_is_to_send_so_many_sends_so_many_however_long_that_takes() {
         assert_eq!((tally.messages, tally.deliveries), (20 * 25, 9 * 20 * 25));
         assert_eq!(tally.pace, None);
     }
+}
+
+#[test]
+fn a_rate_rises_and_falls_and_only_what_held_is_measured() {
+    let server = Server::start(Mistake::None, 1);
+    let mut groups = connect(&server, PATIENCE).unwrap();
+    let load = Load::Open {
+        deliveries_per_second: 9.0 * 1_000.0,
+        arrivals: Arrivals::Uniform,
+        seed: 1,
+    };
+    let ramp = Ramp {
+        up: SPAN,
+        hold: SPAN,
+        down: SPAN,
+    };
+    let record = groups.run_ramped(load, ramp, u64::MAX, &mut ()).unwrap();
+    // 100 while it rises, 200 while it holds, 100 while it falls.
+    assert!((390..=400).contains(&record.sent), "{}", record.sent);
+    assert!(
+        (9 * 195..=9 * 200).contains(&record.held.intended),
+        "{:?}",
+        record.held
+    );
+    assert_eq!(record.held.answered, record.held.intended);
+    assert_eq!(record.answered, 9 * record.sent);
 }
 
 #[test]

@@ -165,6 +165,6 @@ impl Driver for Groups {
                 outstanding: options.pipeline,
             },
         };
-        Self::run(self, load, options.duration.0, options.requests, watch)
+        self.run_ramped(load, options.ramp(), options.requests, watch)
     }
 }

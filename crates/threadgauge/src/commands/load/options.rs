@@ -288,8 +288,8 @@ impl LoadOptions {
                 "http, bytes and echo (try --loop fast)",
             )?;
             only(
-                self.ramp() != Ramp::hold(self.duration.0),
-                "--ramp-up or --ramp-down",
+                !is_open && self.ramp() != Ramp::hold(self.duration.0),
+                "--ramp-up or --ramp-down without --loop open",
                 "http, bytes and echo",
             )?;
         }
