@@ -311,7 +311,7 @@ fn claimed(view: &View<'_>) -> Test {
 fn answer(view: &View<'_>) -> String {
     let tau = |loads| Some(view.estimate(&agreement(view, TIME, loads))?.plain("ratio"));
     let (Some(unlike), Some(alike)) = (tau(UNLIKE), tau(ALIKE)) else {
-        return "The designs were not all measured under both loads in this run.".to_owned();
+        return "An order needs all designs under both loads; `--profile standard` has them.".to_owned();
     };
     format!(
         "The orders of eleven designs under uniform and under mixed clients agree with Kendall's tau of {unlike}, where the \
@@ -499,7 +499,7 @@ mod tests {
             lack.of == Need::Profile && lack.says.contains("--profile standard"),
             "{lack}"
         );
-        assert!(answer(&view).contains("not all measured"));
+        assert!(answer(&view).contains("all designs under both loads"));
     }
 
     #[test]

@@ -25,8 +25,8 @@ pub const EXPERIMENT: Experiment = Experiment {
           with all; the difference is what requests cost. Whole figures with start and end stand beside it. `long` asks \
           a hundred times by each connection, `echo` sends 128 bytes on connections made beforehand and compares every byte \
           that comes back, `accept` has connections that are closed at once, and counts how often the server's processes \
-          waited. The claims are decided by small C programs of the designs, as the source's were; `threadgauge serve` \
-          stands beside them.",
+          waited. The claims are decided by small C programs of the designs, as the source's were, with `threadgauge serve` \
+          beside them; those that `accept` and `echo` decide, by `threadgauge serve` itself.",
     control: "The iterative server, whose CPU time is what serving takes without any process control. For `accept`, a C \
               program whose children all wait by poll: each connection wakes all of them. For `echo`, the least that one \
               loop in C can do (program=c).",

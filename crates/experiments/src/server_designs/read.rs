@@ -190,7 +190,9 @@ fn facts(view: &View<'_>) -> Vec<Finding> {
         fact(
             waits(accept(Program::Ours, Design::PreforkedAccept)),
             "count",
-            format!("Where {WORKERS} children wait in accept, each connection wakes {{}}."),
+            format!(
+                "Where {WORKERS} children of `threadgauge serve` wait in accept, each connection wakes {{}}."
+            ),
         ),
         ours_over_c(FORK),
         ours_over_c(THREAD),
@@ -445,7 +447,13 @@ fn tables(view: &View<'_>) -> Vec<Table> {
             both(&|p, d| echo(p, d, CROWDS[1])),
         ),
     ] {
-        tables.push(totals(id, title, whole.to_owned(), cases));
+        let note = match id {
+            "accept" => format!(
+                "{whole} The C program is the control, whose children all wait by poll: no twin of ours."
+            ),
+            _ => whole.to_owned(),
+        };
+        tables.push(totals(id, title, note, cases));
     }
     tables.retain(|table| !table.rows.is_empty());
     tables
