@@ -24,6 +24,7 @@ pub const CATALOGUE: Catalogue = Catalogue(&[
     &crate::probes::EXPERIMENT,
     &crate::multicast::EXPERIMENT,
     &crate::server_designs::EXPERIMENT,
+    &crate::peers::EXPERIMENT,
     &crate::chat::EXPERIMENT,
     &crate::pipelining::EXPERIMENT,
     &crate::mixed_clients::EXPERIMENT,

@@ -17,6 +17,7 @@ pub mod mixed_clients;
 pub mod multicast;
 pub mod null;
 pub mod oversubscription;
+pub mod peers;
 pub mod pipelining;
 pub mod placement;
 pub mod print;

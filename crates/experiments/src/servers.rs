@@ -2,7 +2,9 @@
 //! Stevens' client.
 //!
 //! A program of `guests/c/servers` is compiled by `build.rs`, carried inside the laboratory and run from memory, as all
-//! [guests](crate::guests) are. Starting, watching and ending a server is [`threadgauge_lab::server`]'s business.
+//! guests are. Starting, watching and ending a server is [`threadgauge_lab::server`]'s business.
+
+pub mod groups;
 
 use threadgauge_lab::prelude::*;
 use threadgauge_lab::server::{Cpus, Server};
@@ -220,7 +222,7 @@ impl Design {
     ///
     /// # Errors
     ///
-    /// As [`Guest::serve`]; skipped where there is none.
+    /// If its program is not there, or cannot be started; skipped where there is none.
     pub fn serve_in_c(self, cpus: &Cpus) -> Result<Server, CaseError> {
         let Some(program) = self.in_c() else {
             let says = format!(
@@ -283,7 +285,7 @@ impl Stevens {
     ///
     /// # Errors
     ///
-    /// As [`Guest::ask`]; and failed where an answer is not what was asked for.
+    /// If the client fails, or an answer is not what was asked for.
     pub fn ask(self, worker: &Worker, port: u16, deadline: Duration) -> Result<Found<Answered>, CaseError> {
         let Self {
             clients,

@@ -5,6 +5,7 @@ use threadgauge_lab::prelude::*;
 use threadgauge_load::{LEAST_PAYLOAD_BYTES, MOST_PAYLOAD_BYTES};
 
 use crate::servers::Design;
+use crate::servers::groups::GROUP;
 
 /// Wall time of a delivery: the span over all deliveries.
 pub(super) const TIME: Metric = metric("ns_per_delivery", "ns");
@@ -60,8 +61,6 @@ point! {
     }
 }
 
-/// Members of a group.
-pub(super) const GROUP: u64 = 10;
 /// The load of claims that name none.
 pub(super) const CLAIMED: u64 = 1_000;
 /// The source's loads.
