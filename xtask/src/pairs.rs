@@ -34,6 +34,9 @@ pub struct Options {
     /// How much each run measures
     #[arg(long, default_value = "quick", value_parser = ["quick", "standard", "paper"])]
     profile: String,
+    /// Exactly this many rounds a run, and not as many as its profile has time for
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(6..))]
+    rounds: Option<u32>,
     /// One run after the other rather than in turns. A handicap is in all cases, so only turns can show it
     #[arg(long, conflicts_with = "handicap")]
     apart: bool,
@@ -147,6 +150,7 @@ fn start(
     run.arg("run")
         .args(&options.experiments)
         .args(["--profile", &options.profile, "--handicap", &handicap.to_string()])
+        .args(options.rounds.map(|rounds| format!("--rounds={rounds}")))
         .args(
             turns
                 .map(|path| [Path::new("--turns"), path])
