@@ -290,7 +290,7 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
     let users = Users {
         connections: case.connections as usize,
         group_size: ROOM as usize,
-        payload_bytes: MESSAGE_BYTES,
+        payload_bytes: MESSAGE_BYTES.into(),
         patience: PATIENCE,
     };
     let failed = |error: LoadError| CaseError::failed("the users of the chat", error);

@@ -129,7 +129,7 @@ impl Clients {
                 "large",
                 4.0,
                 Behaviour::Large {
-                    bytes: LARGE_BYTES,
+                    bytes: LARGE_BYTES.into(),
                     think,
                 },
             ),

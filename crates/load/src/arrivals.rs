@@ -43,6 +43,16 @@ impl Ramp {
         }
     }
 
+    /// In a closed loop, when one of so many clients comes: evenly while it rises.
+    pub(crate) fn joins(&self, client: usize, of: usize) -> Duration {
+        self.up.mul_f64(client as f64 / of as f64)
+    }
+
+    /// In a closed loop, when it asks no more: evenly while it falls. Those that come first stay longest.
+    pub(crate) fn leaves(&self, client: usize, of: usize) -> Duration {
+        self.up + self.hold + self.down.mul_f64((of - client) as f64 / of as f64)
+    }
+
     /// From the beginning to the end.
     pub fn total(&self) -> Duration {
         self.up + self.hold + self.down

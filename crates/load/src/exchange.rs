@@ -27,7 +27,7 @@ pub trait Exchange: std::fmt::Debug {
     /// Whether the server ends a connection after one answer.
     fn is_single(&self) -> bool;
 
-    /// Appends request `number` of a connection, counted from 0 in each.
+    /// Appends request `number` of a connection, counted from 0 in each; one that was made anew counts on.
     fn request(&mut self, connection: usize, number: u64, into: &mut Vec<u8>);
 
     /// Reads on in the answer to request `number`, of which earlier calls used all before `input`.

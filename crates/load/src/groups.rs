@@ -16,6 +16,8 @@ use crate::latency::Latency;
 use crate::ledger::{Heard, Ledger, Times};
 use crate::proof::{BUSIEST, Flaw, LEAST_PACE};
 use crate::record::{Record, Recorder, Stretch, Watch};
+use crate::sizes::Sizes;
+use crate::speakers::{Bounds, Speakers, Think};
 
 /// Between two attempts to send what sockets did not take.
 const CLOGGED: Duration = Duration::from_millis(1);
@@ -45,8 +47,8 @@ pub struct Plan {
     pub connections: usize,
     /// Members of a group.
     pub group_size: usize,
-    /// Of a message, without what the protocol adds.
-    pub payload_bytes: usize,
+    /// Of messages, without what the protocol adds.
+    pub payload_bytes: Sizes,
     /// What does not come within this time of being sent is lost. A server that sends nothing at all for so long,
     /// although something is missing, ends the run.
     pub patience: Duration,
@@ -59,6 +61,17 @@ pub enum Load {
     Closed {
         /// Messages on their way for each member.
         outstanding: NonZeroUsize,
+    },
+    /// As [`Closed`](Self::Closed), with a thought between that moment and the next message.
+    Thinking {
+        /// Messages on their way, or thought of, for each member.
+        outstanding: NonZeroUsize,
+        /// The mean time from when all have a message to the next.
+        think: Duration,
+        /// Whether all thoughts are equally long.
+        arrivals: Arrivals,
+        /// Of the thoughts.
+        seed: u64,
     },
     /// As [`Closed`](Self::Closed), until each has sent so many: the span does not count.
     Counted {
@@ -142,17 +155,6 @@ pub struct Groups {
     heard_ns: u64,
     /// When to look next for messages that are overdue.
     look_ns: u64,
-}
-
-/// When a closed loop sends no more.
-#[derive(Clone, Copy, Debug)]
-struct Bounds {
-    /// From this moment on.
-    end_ns: u64,
-    /// After so many messages.
-    most: u64,
-    /// A member, after so many of its own.
-    of_each: u64,
 }
 
 /// How a span of talking ended.
@@ -405,7 +407,7 @@ impl Groups {
 
     /// Talks for `span`, then waits until all that is on its way has arrived. Blocks meanwhile. May be called again.
     ///
-    /// In a closed loop each speaks at least once, however short the span.
+    /// In a closed loop without thoughts each speaks at least once, however short the span.
     ///
     /// # Errors
     ///
@@ -414,7 +416,7 @@ impl Groups {
         let (start_ns, cpu_ns, delivered) = (monotonic_ns(), thread_cpu_ns(), self.ledger.delivered);
         let mut tally = Tally::default();
         match load {
-            Load::Closed { .. } | Load::Counted { .. } => {
+            Load::Closed { .. } | Load::Thinking { .. } | Load::Counted { .. } => {
                 self.speak_all(
                     load,
                     start_ns,
@@ -465,8 +467,8 @@ impl Groups {
         self.run_ramped(load, Ramp::hold(span), most, watch)
     }
 
-    /// As [`run`](Self::run), with a rate that rises, holds and falls. Latencies and rates are of what was to start
-    /// while it held, those until the last receiver of all. A load without a rate is as long as the ramp and is even.
+    /// As [`run`](Self::run), with a rate that rises, holds and falls; in a closed loop members come one after another
+    /// and go so. Latencies and rates are of what was to start while it held, those until the last receiver of all.
     ///
     /// # Errors
     ///
@@ -484,7 +486,7 @@ impl Groups {
                 deliveries_per_second,
                 ..
             } => Some(deliveries_per_second),
-            Load::Closed { .. } | Load::Counted { .. } => None,
+            Load::Closed { .. } | Load::Thinking { .. } | Load::Counted { .. } => None,
         };
         let mut recorder = Recorder::new(start_ns, ramp, rate, watch);
         recorder.record.connects = self.crowd.len() as u64;
@@ -527,26 +529,36 @@ impl Groups {
         // Sleeping to the microsecond: the default slack of 50 µs would be in every latency.
         let _ = set_current_timer_slack(NonZeroU64::new(1));
         self.heard_ns = start_ns;
-        let end_ns = start_ns + ramp.total().as_nanos() as u64;
+        let timed = Bounds {
+            ramp: Some(ramp),
+            most,
+            of_each: u64::MAX,
+        };
         match load {
-            Load::Closed { outstanding } => {
-                let bounds = Bounds {
-                    end_ns,
-                    most,
-                    of_each: u64::MAX,
+            Load::Closed { outstanding } => self.closed(outstanding, Think::NONE, timed, scribe),
+            Load::Thinking {
+                outstanding,
+                think,
+                arrivals,
+                seed,
+            } => {
+                let think = Think {
+                    mean: think,
+                    arrivals,
+                    seed,
                 };
-                self.closed(outstanding, bounds, scribe)
+                self.closed(outstanding, think, timed, scribe)
             }
             Load::Counted {
                 messages,
                 outstanding,
             } => {
                 let bounds = Bounds {
-                    end_ns: u64::MAX,
+                    ramp: None,
                     most,
                     of_each: messages,
                 };
-                self.closed(outstanding, bounds, scribe)
+                self.closed(outstanding, Think::NONE, bounds, scribe)
             }
             Load::Open {
                 deliveries_per_second,
@@ -564,44 +576,39 @@ impl Groups {
     fn closed(
         &mut self,
         outstanding: NonZeroUsize,
+        think: Think,
         bounds: Bounds,
         scribe: &mut impl Scribe,
     ) -> Result<Ended, LoadError> {
         let members = 0..self.plan.connections;
-        let mut speakers: Vec<usize> = members
-            .flat_map(|member| std::iter::repeat_n(member, outstanding.get()))
-            .collect();
-        let mut left = bounds.most;
-        let mut left_of = vec![bounds.of_each; self.plan.connections];
         let mut now_ns = monotonic_ns();
+        let mut speakers = Speakers::new(members, outstanding, think, bounds, now_ns);
+        let mut freed: Vec<usize> = Vec::new();
         loop {
-            for speaker in speakers.drain(..) {
-                if left > 0 && left_of[speaker] > 0 {
-                    left -= 1;
-                    left_of[speaker] -= 1;
-                    self.speak(speaker, [now_ns; 2], scribe);
-                }
-            }
+            speakers.speak(now_ns, |speaker, at_ns| {
+                self.speak(speaker, [at_ns, now_ns], scribe);
+            });
             let limit = self.flush()?;
-            if self.ledger.on_the_way == 0 {
+            if self.ledger.on_the_way == 0 && speakers.is_done() {
                 return Ok(Ended::All);
             }
             if !scribe.goes_on(now_ns, self.ledger.on_the_way) {
                 return Ok(Ended::Early);
             }
+            let limit = speakers.pause(now_ns).map_or(limit, |pause| limit.min(pause));
             let is_silent = self.listen(limit, scribe, |heard| {
                 if heard.by_all {
-                    speakers.push(heard.sender);
+                    freed.push(heard.sender);
                 }
             })?;
             now_ns = monotonic_ns();
-            self.give_up(is_silent, now_ns, |sender| speakers.push(sender));
+            self.give_up(is_silent, now_ns, |sender| freed.push(sender));
             if is_silent {
                 return Ok(Ended::Early);
             }
-            if now_ns >= bounds.end_ns {
-                speakers.clear();
-            }
+            freed
+                .drain(..)
+                .for_each(|speaker| speakers.freed(speaker, now_ns));
         }
     }
 

@@ -9,6 +9,7 @@ use std::collections::{HashMap, VecDeque};
 
 use crate::faults::{Fault, FaultKind, Faults, MessageId};
 use crate::payload::Payloads;
+use crate::sizes::Sizes;
 
 /// A delivery that was still to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,8 +99,9 @@ impl Ledger {
     ///
     /// # Panics
     ///
-    /// If the groups do not come out even, or nobody is to receive anything.
-    pub fn new(connections: usize, group_size: usize, echoes: bool, payload_bytes: usize) -> Self {
+    /// If the groups do not come out even, nobody is to receive anything, or messages are smaller or larger than can
+    /// be.
+    pub fn new(connections: usize, group_size: usize, echoes: bool, sizes: impl Into<Sizes>) -> Self {
         assert!(
             group_size > 0 && connections.is_multiple_of(group_size),
             "{connections} connections make no groups of {group_size}"
@@ -109,7 +111,7 @@ impl Ledger {
         Self {
             group_size,
             copies,
-            payloads: Payloads::of(payload_bytes),
+            payloads: Payloads::of(sizes.into()),
             senders: (0..connections).map(|_| Sender::default()).collect(),
             received: vec![0; connections * group_size],
             holes: HashMap::new(),

@@ -22,7 +22,7 @@
 //! let plan = Plan {
 //!     connections: 1_000,
 //!     group_size: 10,
-//!     payload_bytes: 128,
+//!     payload_bytes: 128.into(),
 //!     patience: Duration::from_secs(20),
 //! };
 //! let mut groups = Groups::connect("127.0.0.1:4222".parse()?, &Nats::ALIKE, plan)?;
@@ -64,7 +64,9 @@ mod record;
 mod requests;
 mod search;
 mod server_watch;
+mod sizes;
 mod slo;
+mod speakers;
 #[cfg(test)]
 mod testing;
 mod users;
@@ -88,5 +90,6 @@ pub use record::{Failure, Failures, Held, Record, Second, Watch};
 pub use requests::{Clients, Pace, Requests};
 pub use search::{Search, find_max};
 pub use server_watch::{CpuSecond, ServerSecond, ServerWatch, ThreadSecond, Watched, WatchedSecond};
+pub use sizes::Sizes;
 pub use slo::{Slo, Span};
 pub use users::{AfterSending, Talked, Users};

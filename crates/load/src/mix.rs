@@ -16,6 +16,7 @@ use crate::exchange::Exchange;
 use crate::paced::{Manner, Paced};
 use crate::record::{Record, Second, Watch};
 use crate::requests::{Clients, Pace, Requests};
+use crate::sizes::Sizes;
 
 /// What clients of a class do.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -26,10 +27,10 @@ pub enum Behaviour {
         /// The mean time from an answer to the next request.
         think: Duration,
     },
-    /// As fast ones, with requests of so many bytes.
+    /// As fast ones, with requests of these sizes.
     Large {
         /// Of a request.
-        bytes: usize,
+        bytes: Sizes,
         /// The mean time from an answer to the next request.
         think: Duration,
     },
@@ -322,7 +323,7 @@ mod tests {
                 "large",
                 1.0,
                 Behaviour::Large {
-                    bytes: 9,
+                    bytes: 9.into(),
                     think: THINK,
                 },
             ),

@@ -322,7 +322,6 @@ impl<E: Exchange> Paced<E> {
         } = self;
         let client = &mut clients[connection];
         client.reset();
-        client.number = 0;
         client.progress_ns = now_ns;
         match manner {
             Manner::Idle => client.expect(Vec::new(), now_ns, recorder),

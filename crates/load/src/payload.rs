@@ -1,6 +1,9 @@
 //! What a message carries: who sends it, its number, a check of both, and bytes that differ from message to message.
+//! How many there are depends on sender and number, too.
 //!
 //! Printable, so that a message can be read where it went wrong and can travel in protocols of lines.
+
+use crate::sizes::Sizes;
 
 /// Sender, number and check, and so the smallest message.
 pub const LEAST_PAYLOAD_BYTES: usize = SENDER_DIGITS + NUMBER_DIGITS + CHECK_DIGITS;
@@ -16,48 +19,47 @@ const CHECK_DIGITS: usize = 5;
 /// Where a message's bytes begin in [`Filling`] depends on sender and number, by so many places.
 const PLACES: usize = 251;
 
-/// Writes and compares messages of one size.
+/// Writes and compares messages of these sizes.
 #[derive(Debug)]
 pub(crate) struct Payloads {
-    bytes: usize,
+    sizes: Sizes,
     filling: Filling,
 }
 
 /// Printable bytes that differ from message to message.
 #[derive(Debug)]
 pub(crate) struct Filling {
-    bytes: usize,
     /// Longer than what a message gets of it by [`PLACES`].
     all: Vec<u8>,
 }
 
 impl Filling {
-    /// So many for each message.
-    pub(crate) fn new(bytes: usize) -> Self {
+    /// At most so many for each message.
+    pub(crate) fn new(most: usize) -> Self {
         let mut dice = fastrand::Rng::with_seed(1);
-        let all = (0..bytes + PLACES).map(|_| dice.u8(b' '..=b'~')).collect();
-        Self { bytes, all }
+        let all = (0..most + PLACES).map(|_| dice.u8(b' '..=b'~')).collect();
+        Self { all }
     }
 
-    /// Those of a sender's message.
-    pub(crate) fn of(&self, sender: usize, number: u64) -> &[u8] {
+    /// So many for a sender's message.
+    pub(crate) fn of(&self, sender: usize, number: u64, bytes: usize) -> &[u8] {
         let place = (sender.wrapping_mul(31).wrapping_add(number as usize)) % PLACES;
-        &self.all[place..place + self.bytes]
+        &self.all[place..place + bytes]
     }
 }
 
 impl Payloads {
     /// # Panics
     ///
-    /// If the size is not from [`LEAST_PAYLOAD_BYTES`] to [`MOST_PAYLOAD_BYTES`].
-    pub(crate) fn of(bytes: usize) -> Self {
+    /// If a size is not from [`LEAST_PAYLOAD_BYTES`] to [`MOST_PAYLOAD_BYTES`].
+    pub(crate) fn of(sizes: Sizes) -> Self {
         assert!(
-            (LEAST_PAYLOAD_BYTES..=MOST_PAYLOAD_BYTES).contains(&bytes),
+            sizes.least() >= LEAST_PAYLOAD_BYTES && sizes.most() <= MOST_PAYLOAD_BYTES,
             "a message has {LEAST_PAYLOAD_BYTES} to {MOST_PAYLOAD_BYTES} bytes"
         );
         Self {
-            bytes,
-            filling: Filling::new(bytes - LEAST_PAYLOAD_BYTES),
+            sizes,
+            filling: Filling::new(sizes.most() - LEAST_PAYLOAD_BYTES),
         }
     }
 
@@ -69,24 +71,27 @@ impl Payloads {
         write_digits(of_sender, sender as u64);
         write_digits(of_number, number);
         write_digits(of_check, check(sender as u64, number));
-        into.extend_from_slice(self.filling.of(sender, number));
+        let rest = self.sizes.of(sender, number) - LEAST_PAYLOAD_BYTES;
+        into.extend_from_slice(self.filling.of(sender, number, rest));
     }
 
-    /// The sender and the number, where the size is right and the check is theirs.
+    /// The sender and the number, where the check and the size are theirs.
     pub(crate) fn read(&self, payload: &[u8]) -> Option<(usize, u64)> {
-        if payload.len() != self.bytes {
+        if payload.len() < LEAST_PAYLOAD_BYTES {
             return None;
         }
         let (of_sender, rest) = payload.split_at(SENDER_DIGITS);
         let (of_number, rest) = rest.split_at(NUMBER_DIGITS);
         let (sender, number) = (read_digits(of_sender)?, read_digits(of_number)?);
-        let is_whole = read_digits(&rest[..CHECK_DIGITS])? == check(sender, number);
-        is_whole.then_some((sender as usize, number))
+        let is_theirs = read_digits(&rest[..CHECK_DIGITS])? == check(sender, number)
+            && payload.len() == self.sizes.of(sender as usize, number);
+        is_theirs.then_some((sender as usize, number))
     }
 
-    /// Whether all that follows the digits is what was sent.
+    /// Whether all that follows the digits of a message that was [read](Self::read) is what was sent.
     pub(crate) fn is_whole(&self, payload: &[u8], sender: usize, number: u64) -> bool {
-        &payload[LEAST_PAYLOAD_BYTES..] == self.filling.of(sender, number)
+        let rest = &payload[LEAST_PAYLOAD_BYTES..];
+        rest == self.filling.of(sender, number, rest.len())
     }
 }
 
@@ -133,7 +138,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         for bytes in [16, 17, 128, 1024] {
-            let payloads = Payloads::of(bytes);
+            let payloads = Payloads::of(bytes.into());
             let payload = written(&payloads, 9_999, 123_456_789);
             assert_eq!(payload.len(), bytes);
             assert_eq!(payloads.read(&payload), Some((9_999, 123_456_789)));
@@ -143,8 +148,26 @@ mod tests {
     }
 
     #[test]
+    fn messages_of_many_sizes_are_read_and_one_that_was_cut_or_has_grown_is_not() {
+        let payloads = Payloads::of("16..80".parse().unwrap());
+        let mut lengths = std::collections::BTreeSet::new();
+        for number in 1..500 {
+            let payload = written(&payloads, 3, number);
+            lengths.insert(payload.len());
+            assert_eq!(payloads.read(&payload), Some((3, number)));
+            assert!(payloads.is_whole(&payload, 3, number));
+            assert_eq!(payloads.read(&payload[..payload.len() - 1]), None);
+            assert_eq!(payloads.read(&[&payload[..], b" "].concat()), None);
+        }
+        assert!(
+            lengths.first() == Some(&16) && lengths.last() == Some(&80),
+            "{lengths:?}"
+        );
+    }
+
+    #[test]
     fn every_changed_byte_shows() {
-        let payloads = Payloads::of(64);
+        let payloads = Payloads::of(64.into());
         let payload = written(&payloads, 3, 7);
         for i in 0..payload.len() {
             for bit in 0..8 {
@@ -162,7 +185,7 @@ mod tests {
 
     #[test]
     fn another_size_or_no_digits_is_no_message() {
-        let payloads = Payloads::of(16);
+        let payloads = Payloads::of(16.into());
         let payload = written(&payloads, 1, 2);
         assert_eq!(payloads.read(&[&payload[..], b"0"].concat()), None);
         assert_eq!(payloads.read(&payload[1..]), None);
@@ -172,8 +195,8 @@ mod tests {
 
     #[test]
     fn neighbours_are_filled_differently() {
-        let payloads = Payloads::of(128);
-        assert_ne!(payloads.filling.of(1, 1), payloads.filling.of(1, 2));
-        assert_ne!(payloads.filling.of(1, 1), payloads.filling.of(2, 1));
+        let payloads = Payloads::of(128.into());
+        assert_ne!(payloads.filling.of(1, 1, 100), payloads.filling.of(1, 2, 100));
+        assert_ne!(payloads.filling.of(1, 1, 100), payloads.filling.of(2, 1, 100));
     }
 }

@@ -112,7 +112,7 @@ enum Freed {
 struct Client<R> {
     reading: R,
     waiting: VecDeque<Waiting>,
-    /// Requests written and answers read since the connection began.
+    /// Requests written, and the number of the next answer: of this client, over all its connections.
     said: u64,
     answered: u64,
     /// To be ended after this turn: what else it says is not listened to.
@@ -241,7 +241,8 @@ impl<E: Exchange> Requests<E> {
         let begun = match self.crowd.is_begun(connection) {
             true => Ok(()),
             false => {
-                (client.said, client.answered) = (0, 0);
+                // Those that the last connection did not answer are not answered any more.
+                client.answered = client.said;
                 client.reading = E::Reading::default();
                 self.crowd.begin(connection, self.plan.target)
             }
@@ -617,15 +618,12 @@ impl Source {
                 arrivals,
                 seed,
             } => {
-                let many = members.len() as f64;
-                let holds_ns = start_ns + (ramp.up + ramp.hold).as_nanos() as u64;
+                let many = members.len();
                 let places = members.iter().last().map_or(0, |&last| last as usize + 1);
                 let (mut begin_ns, mut until_ns) = (vec![0; places], vec![0; places]);
                 for (i, &member) in members.iter().enumerate() {
-                    // Those that come first stay longest.
-                    begin_ns[member as usize] = start_ns + ramp.up.mul_f64(i as f64 / many).as_nanos() as u64;
-                    let stays = ramp.down.mul_f64((many - i as f64) / many).as_nanos() as u64;
-                    until_ns[member as usize] = holds_ns + stays;
+                    begin_ns[member as usize] = start_ns + ramp.joins(i, many).as_nanos() as u64;
+                    until_ns[member as usize] = start_ns + ramp.leaves(i, many).as_nanos() as u64;
                 }
                 let mut dice = fastrand::Rng::with_seed(seed);
                 let think_ns = think.as_nanos() as f64;

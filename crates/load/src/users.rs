@@ -346,7 +346,7 @@ mod tests {
         Plan {
             connections,
             group_size: 2,
-            payload_bytes: BYTES,
+            payload_bytes: BYTES.into(),
             patience,
         }
     }
@@ -387,7 +387,7 @@ mod tests {
 
     /// What is wrong where the server does this to message 7 of the first user of each room.
     fn faults(change: impl Fn(&[u8]) -> Vec<Vec<u8>> + Clone + Send + 'static) -> Faults {
-        let payloads = Arc::new(Payloads::of(BYTES));
+        let payloads = Arc::new(Payloads::of(BYTES.into()));
         let faulty = server(move |line| match payloads.read(line) {
             Some((0, 7)) => change(line),
             _ => vec![line.to_vec()],
@@ -416,7 +416,7 @@ mod tests {
 
     #[test]
     fn a_late_message_was_reordered_and_a_foreign_one_misdelivered() {
-        let payloads = Payloads::of(BYTES);
+        let payloads = Payloads::of(BYTES.into());
         let mut heard = HeardBy {
             user: 2,
             room: 2..4,

@@ -45,7 +45,7 @@ fn plan(connections: usize, payload_bytes: usize) -> Plan {
     Plan {
         connections,
         group_size: 10,
-        payload_bytes,
+        payload_bytes: payload_bytes.into(),
         patience: DEADLINE,
     }
 }

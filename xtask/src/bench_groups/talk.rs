@@ -122,7 +122,7 @@ pub fn connect(port: u16, who: Who, level: Level) -> Result<Groups> {
     let plan = Plan {
         connections: level.connections,
         group_size: GROUP,
-        payload_bytes: level.payload_bytes,
+        payload_bytes: level.payload_bytes.into(),
         patience: PATIENCE,
     };
     Ok(Groups::connect(address(port), who.codec(level.names), plan)?)

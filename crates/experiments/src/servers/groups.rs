@@ -266,7 +266,7 @@ impl Clients {
         let members = Members {
             connections: self.groups * group_size,
             group_size,
-            payload_bytes: count(self.crowd.payload_bytes),
+            payload_bytes: count(self.crowd.payload_bytes).into(),
             patience: PATIENCE,
         };
         Groups::connect_beside(self.crowd.server, self.crowd.codec, members, self.first_group)

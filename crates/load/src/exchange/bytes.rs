@@ -4,15 +4,16 @@ use std::io::Write as _;
 
 use super::{Answer, Exchange, Read, Worth};
 use crate::codec::CodecError;
+use crate::sizes::Sizes;
 
 const NAME: &str = "bytes";
 /// How a server that does not like a request begins its answer.
 const REFUSED: &[u8] = b"refused";
 
-/// Asks for so many bytes, and wants the alphabet over and over.
+/// Asks for answers of these sizes, and wants the alphabet over and over.
 #[derive(Debug)]
 pub struct Bytes {
-    bytes: usize,
+    sizes: Sizes,
     single: bool,
     alphabet: Vec<u8>,
 }
@@ -33,12 +34,13 @@ impl Bytes {
     /// # Panics
     ///
     /// If that is none.
-    pub fn new(bytes: usize) -> Self {
-        assert!(bytes > 0, "an answer has at least one byte");
+    pub fn new(sizes: impl Into<Sizes>) -> Self {
+        let sizes = sizes.into();
+        assert!(sizes.least() > 0, "an answer has at least one byte");
         Self {
-            bytes,
+            sizes,
             single: true,
-            alphabet: (b'a'..=b'z').cycle().take(bytes).collect(),
+            alphabet: (b'a'..=b'z').cycle().take(sizes.most()).collect(),
         }
     }
 
@@ -47,10 +49,10 @@ impl Bytes {
     /// # Panics
     ///
     /// If that is none.
-    pub fn kept(bytes: usize) -> Self {
+    pub fn kept(sizes: impl Into<Sizes>) -> Self {
         Self {
             single: false,
-            ..Self::new(bytes)
+            ..Self::new(sizes)
         }
     }
 }
@@ -66,13 +68,19 @@ impl Exchange for Bytes {
         self.single
     }
 
-    fn request(&mut self, _: usize, _: u64, into: &mut Vec<u8>) {
+    fn request(&mut self, connection: usize, number: u64, into: &mut Vec<u8>) {
         let keep = if self.single { "" } else { " keep" };
         // Writing into memory cannot fail.
-        let _ = writeln!(into, "{}{keep}", self.bytes);
+        let _ = writeln!(into, "{}{keep}", self.sizes.of(connection, number));
     }
 
-    fn read(&mut self, _: usize, _: u64, came: &mut Came, input: &[u8]) -> Result<Read, CodecError> {
+    fn read(
+        &mut self,
+        connection: usize,
+        number: u64,
+        came: &mut Came,
+        input: &[u8],
+    ) -> Result<Read, CodecError> {
         // An answer that is none shows by its first byte; one that goes wrong later is changed.
         match input.first() {
             Some(b'a') => {}
@@ -87,11 +95,11 @@ impl Exchange for Bytes {
             Some(_) if came.bytes == 0 => return Err(CodecError::foreign(NAME, input)),
             _ => {}
         }
-        let expected = &self.alphabet[came.bytes..];
+        let expected = &self.alphabet[came.bytes..self.sizes.of(connection, number)];
         let bytes = input.len().min(expected.len());
         came.changed |= input[..bytes] != expected[..bytes];
         came.bytes += bytes;
-        let answer = (came.bytes == self.bytes).then(|| Answer {
+        let answer = (bytes == expected.len()).then(|| Answer {
             worth: match std::mem::take(came).changed {
                 true => Worth::Changed,
                 false => Worth::Good,
@@ -148,5 +156,22 @@ mod tests {
         Bytes::new(4000).request(0, 0, &mut said);
         Bytes::kept(7).request(0, 1, &mut said);
         assert_eq!(said, b"4000\n7 keep\n");
+    }
+
+    #[test]
+    fn answers_of_several_sizes_are_those_that_were_asked_for() {
+        let mut bytes = Bytes::kept("5:1,20..30:1".parse::<Sizes>().unwrap());
+        let mut asked = Vec::new();
+        (0..9).for_each(|number| bytes.request(3, number, &mut asked));
+        let asked = String::from_utf8(asked).unwrap();
+        let sizes = asked.lines().map(|line| line.strip_suffix(" keep").unwrap());
+        let sizes: Vec<usize> = sizes.map(|size| size.parse().unwrap()).collect();
+        assert!(
+            sizes.contains(&5) && sizes.iter().any(|size| (20..=30).contains(size)),
+            "{sizes:?}"
+        );
+        let alphabet = |size: &usize| (b'a'..=b'z').cycle().take(*size).collect::<Vec<u8>>();
+        let said: Vec<u8> = sizes.iter().flat_map(alphabet).collect();
+        assert_eq!(split_anywhere(&mut bytes, &said), [Answer::GOOD; 9]);
     }
 }

@@ -3,11 +3,12 @@
 use super::{Answer, Exchange, Read, Worth};
 use crate::codec::CodecError;
 use crate::payload::Filling;
+use crate::sizes::Sizes;
 
-/// Sends messages of one size, each with other bytes, and wants them back unchanged.
+/// Sends messages of these sizes, each with other bytes, and wants them back unchanged.
 #[derive(Debug)]
 pub struct Echo {
-    bytes: usize,
+    sizes: Sizes,
     filling: Filling,
 }
 
@@ -24,12 +25,19 @@ impl Echo {
     /// # Panics
     ///
     /// If that is none.
-    pub fn new(bytes: usize) -> Self {
-        assert!(bytes > 0, "a message has at least one byte");
+    pub fn new(sizes: impl Into<Sizes>) -> Self {
+        let sizes = sizes.into();
+        assert!(sizes.least() > 0, "a message has at least one byte");
         Self {
-            bytes,
-            filling: Filling::new(bytes),
+            sizes,
+            filling: Filling::new(sizes.most()),
         }
+    }
+
+    /// Request `number` of a connection.
+    fn message(&self, connection: usize, number: u64) -> &[u8] {
+        self.filling
+            .of(connection, number, self.sizes.of(connection, number))
     }
 }
 
@@ -45,7 +53,7 @@ impl Exchange for Echo {
     }
 
     fn request(&mut self, connection: usize, number: u64, into: &mut Vec<u8>) {
-        into.extend_from_slice(self.filling.of(connection, number));
+        into.extend_from_slice(self.message(connection, number));
     }
 
     fn read(
@@ -55,11 +63,11 @@ impl Exchange for Echo {
         back: &mut Back,
         input: &[u8],
     ) -> Result<Read, CodecError> {
-        let expected = &self.filling.of(connection, number)[back.bytes..];
+        let expected = &self.message(connection, number)[back.bytes..];
         let bytes = input.len().min(expected.len());
         back.changed |= input[..bytes] != expected[..bytes];
         back.bytes += bytes;
-        let answer = (back.bytes == self.bytes).then(|| Answer {
+        let answer = (bytes == expected.len()).then(|| Answer {
             worth: match std::mem::take(back).changed {
                 true => Worth::Changed,
                 false => Worth::Good,
@@ -90,5 +98,14 @@ mod tests {
         let worth: Vec<Worth> = split_anywhere(&mut echo, &said).iter().map(|a| a.worth).collect();
         assert_eq!(worth, [Worth::Good, Worth::Changed, Worth::Good]);
         assert_eq!(answers(&mut echo, [&said[..4]]).unwrap(), [], "not whole");
+    }
+
+    #[test]
+    fn messages_of_several_sizes_come_back() {
+        let mut echo = Echo::new("1:1,40..50:1".parse::<Sizes>().unwrap());
+        let mut said = Vec::new();
+        (0..9).for_each(|number| echo.request(3, number, &mut said));
+        assert!(said.len() > 9 + 40 && said.len() < 9 * 40, "both occur");
+        assert_eq!(split_anywhere(&mut echo, &said), [Answer::GOOD; 9]);
     }
 }

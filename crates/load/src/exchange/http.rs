@@ -1,4 +1,5 @@
-//! HTTP/1.1, keep-alive and pipelined: one request over and over, answers read by their framing alone.
+//! HTTP/1.1, keep-alive and pipelined: one request over and over, but for the size of its body; answers are read by
+//! their framing alone.
 //!
 //! What a body says is not looked at, and no body is kept: its length comes from `Content-Length`, from chunks or from
 //! the end of the connection (RFC 9112, section 6.3).
@@ -7,6 +8,7 @@ use std::io::Write as _;
 
 use super::{Answer, Exchange, Read, Worth};
 use crate::codec::CodecError;
+use crate::sizes::Sizes;
 
 const NAME: &str = "HTTP/1.1";
 /// A head beyond these is no answer of a server that means well.
@@ -28,6 +30,8 @@ pub struct HttpRequest {
     pub headers: Vec<String>,
     /// Sent with its length, where there is any.
     pub body: Vec<u8>,
+    /// In place of `body`: bodies of these sizes, of nothing but the letter x.
+    pub sizes: Option<Sizes>,
     /// Whether each request has a connection of its own.
     pub close: bool,
 }
@@ -41,6 +45,7 @@ impl HttpRequest {
             path: path.into(),
             headers: Vec::new(),
             body: Vec::new(),
+            sizes: None,
             close: false,
         }
     }
@@ -73,6 +78,7 @@ impl HttpRequest {
         Ok(())
     }
 
+    /// All of it, or what comes before the length of a body that varies.
     fn written(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         // Writing into memory cannot fail.
@@ -84,11 +90,14 @@ impl HttpRequest {
         for header in &self.headers {
             let _ = write!(bytes, "{header}\r\n");
         }
-        if !self.body.is_empty() {
-            let _ = write!(bytes, "Content-Length: {}\r\n", self.body.len());
-        }
         if self.close {
             bytes.extend_from_slice(b"Connection: close\r\n");
+        }
+        if self.sizes.is_some() {
+            return bytes;
+        }
+        if !self.body.is_empty() {
+            let _ = write!(bytes, "Content-Length: {}\r\n", self.body.len());
         }
         bytes.extend_from_slice(b"\r\n");
         bytes.extend_from_slice(&self.body);
@@ -100,6 +109,7 @@ impl HttpRequest {
 #[derive(Debug)]
 pub struct Http {
     request: Vec<u8>,
+    sizes: Option<Sizes>,
     /// Whether an answer has no body, whatever its head says.
     bodiless: bool,
     close: bool,
@@ -157,6 +167,7 @@ impl Http {
         }
         Self {
             request: request.written(),
+            sizes: request.sizes,
             bodiless: request.method == "HEAD",
             close: request.close,
             last: None,
@@ -283,8 +294,14 @@ impl Exchange for Http {
         self.close
     }
 
-    fn request(&mut self, _: usize, _: u64, into: &mut Vec<u8>) {
+    fn request(&mut self, connection: usize, number: u64, into: &mut Vec<u8>) {
         into.extend_from_slice(&self.request);
+        if let Some(sizes) = self.sizes {
+            let bytes = sizes.of(connection, number);
+            // Writing into memory cannot fail.
+            let _ = write!(into, "Content-Length: {bytes}\r\n\r\n");
+            into.resize(into.len() + bytes, b'x');
+        }
     }
 
     fn read(&mut self, _: usize, _: u64, place: &mut Place, input: &[u8]) -> Result<Read, CodecError> {
@@ -478,8 +495,28 @@ mod tests {
         let text = String::from_utf8(said).unwrap();
         assert_eq!(
             text,
-            "POST /a?b HTTP/1.1\r\nHost: here:80\r\nAccept: */*\r\nContent-Length: 4\r\nConnection: close\r\n\r\nbody"
+            "POST /a?b HTTP/1.1\r\nHost: here:80\r\nAccept: */*\r\nConnection: close\r\nContent-Length: 4\r\n\r\nbody"
         );
+    }
+
+    #[test]
+    fn bodies_of_several_sizes_have_their_length_before_them() {
+        let mut http = Http::new(&HttpRequest {
+            method: "POST".to_owned(),
+            sizes: Some("9..12".parse().unwrap()),
+            ..HttpRequest::get("here", "/")
+        });
+        let mut lengths = std::collections::BTreeSet::new();
+        for number in 0..100 {
+            let mut said = Vec::new();
+            http.request(0, number, &mut said);
+            let text = String::from_utf8(said).unwrap();
+            let (head, body) = text.split_once("\r\n\r\n").unwrap();
+            let length = head.strip_prefix("POST / HTTP/1.1\r\nHost: here\r\nContent-Length: ");
+            assert_eq!(length.unwrap(), body.len().to_string());
+            lengths.insert(body.len());
+        }
+        assert_eq!(lengths.into_iter().collect::<Vec<_>>(), [9, 10, 11, 12]);
     }
 
     #[test]

@@ -18,6 +18,7 @@ const MOST_LINE_BYTES: usize = 16 * 1024;
 pub struct Numbered {
     step_ms: u64,
     every: u64,
+    text_bytes: usize,
     filling: Filling,
 }
 
@@ -33,6 +34,7 @@ impl Numbered {
         Self {
             step_ms,
             every,
+            text_bytes,
             filling: Filling::new(text_bytes),
         }
     }
@@ -56,7 +58,7 @@ impl Exchange for Numbered {
         };
         // Writing into memory cannot fail.
         let _ = write!(into, "{number} {step_ms} ");
-        into.extend_from_slice(self.filling.of(connection, number));
+        into.extend_from_slice(self.filling.of(connection, number, self.text_bytes));
         into.push(b'\n');
     }
 
@@ -77,7 +79,7 @@ impl Exchange for Numbered {
         let Some(number) = number else {
             return Err(CodecError::foreign(NAME, input));
         };
-        let is_same = line.get(space + 1..) == Some(self.filling.of(connection, number));
+        let is_same = line.get(space + 1..) == Some(self.filling.of(connection, number, self.text_bytes));
         let answer = Answer {
             worth: if is_same { Worth::Good } else { Worth::Changed },
             number: Some(number),

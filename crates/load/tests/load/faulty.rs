@@ -19,6 +19,8 @@ pub enum Mistake {
     Swap,
     /// One of the others gets it with another byte, at a place that changes from mistake to mistake.
     Corrupt,
+    /// One of the others gets it without its last byte.
+    Shorten,
     /// Its sender gets it too.
     Echo,
     /// One member of the other group gets it too.
@@ -35,7 +37,7 @@ impl Mistake {
             Self::Lose => FaultKind::Lost,
             Self::Duplicate => FaultKind::Duplicated,
             Self::Swap => FaultKind::Reordered,
-            Self::Corrupt => FaultKind::Corrupted,
+            Self::Corrupt | Self::Shorten => FaultKind::Corrupted,
             Self::Echo | Self::Mislead => FaultKind::Misdelivered,
         })
     }
@@ -114,6 +116,7 @@ impl Room {
             Mistake::Complain => Some(b"-ERR 'Slow Consumer'\r\n".to_vec()),
             Mistake::Duplicate => Some(right.repeat(2)),
             Mistake::Lose | Mistake::Swap => Some(Vec::new()),
+            Mistake::Shorten => Some(frame(group, &payload[..payload.len() - 1])),
             Mistake::Corrupt => {
                 let mut changed = payload.to_vec();
                 let place = self.mistakes as usize * 7 % changed.len();

@@ -20,7 +20,7 @@ fn connect(server: &Server, patience: Duration) -> Result<Groups, LoadError> {
     let plan = Plan {
         connections: 20,
         group_size: 10,
-        payload_bytes: 64,
+        payload_bytes: "40..104".parse().unwrap(),
         patience,
     };
     Groups::connect(server.at, &Nats::ALIKE, plan)
@@ -88,6 +88,50 @@ fn who_is_to_send_so_many_sends_so_many_however_long_that_takes() {
 }
 
 #[test]
+fn members_that_think_say_little_and_each_of_their_messages_is_delivered() {
+    let server = Server::start(Mistake::None, 1);
+    let mut groups = connect(&server, PATIENCE).unwrap();
+    let load = Load::Thinking {
+        outstanding: NonZeroUsize::MIN,
+        think: SPAN / 4,
+        arrivals: Arrivals::Uniform,
+        seed: 1,
+    };
+    let tally = groups.talk(load, SPAN).unwrap();
+    // A first thought of up to a quarter of the span, then at most one message in a quarter of each.
+    assert!((20..=20 * 5).contains(&tally.messages), "{}", tally.messages);
+    assert_eq!(tally.deliveries, 9 * tally.messages);
+    let record = groups.run(load, SPAN, 7, &mut ()).unwrap();
+    assert_eq!((record.sent, record.answered, record.bounded), (7, 9 * 7, true));
+}
+
+#[test]
+fn in_a_closed_loop_members_come_and_go_with_the_ramp() {
+    let server = Server::start(Mistake::None, 1);
+    let mut groups = connect(&server, PATIENCE).unwrap();
+    let ramp = Ramp {
+        up: SPAN,
+        hold: SPAN,
+        down: SPAN,
+    };
+    let load = Load::Thinking {
+        outstanding: NonZeroUsize::MIN,
+        think: SPAN / 10,
+        arrivals: Arrivals::Uniform,
+        seed: 1,
+    };
+    let record = groups.run_ramped(load, ramp, u64::MAX, &mut ()).unwrap();
+    // Half of the members on average while they come and go, each with at most ten messages in a span and one more.
+    assert!((20..=460).contains(&record.sent), "{}", record.sent);
+    assert!(
+        record.held.intended > 0 && record.held.intended < 9 * record.sent,
+        "{:?}",
+        record.held
+    );
+    assert_eq!(record.answered, 9 * record.sent);
+}
+
+#[test]
 fn a_rate_rises_and_falls_and_only_what_held_is_measured() {
     let server = Server::start(Mistake::None, 1);
     let mut groups = connect(&server, PATIENCE).unwrap();
@@ -145,7 +189,7 @@ fn one_mistake_in_ten_thousand_messages_is_found_each_time_by_its_word() {
 /// What is changed beyond recognition is missing for as long as what was lost.
 #[test]
 fn a_mistake_that_leaves_a_delivery_missing_is_found_each_time_by_its_word() {
-    for mistake in [Mistake::Lose, Mistake::Corrupt] {
+    for mistake in [Mistake::Lose, Mistake::Corrupt, Mistake::Shorten] {
         let exactly = |patience| match found(mistake, RARE, patience) {
             Ok((made, counted)) => {
                 // No mistake is ever missed, while on a busy machine what is right may take longer than the patience.
@@ -230,7 +274,7 @@ fn a_record_has_every_delivery_and_every_fault_by_its_word() {
                 "{mistake:?}"
             );
             assert_eq!(record.service.count(), record.held.intended, "{mistake:?}");
-            assert!(record.bytes_in > 9 * 64 * record.sent && record.bytes_out > 64 * record.sent);
+            assert!(record.bytes_in > 9 * 40 * record.sent && record.bytes_out > 40 * record.sent);
         }
         for kind in FaultKind::ALL {
             let made = if mistake.is() == Some(kind) {
@@ -330,7 +374,7 @@ fn a_server_that_greets_nobody_is_no_server() {
     let plan = Plan {
         connections: 10,
         group_size: 10,
-        payload_bytes: 64,
+        payload_bytes: 64.into(),
         patience: Duration::from_millis(100),
     };
     let groups = Groups::connect(listener.local_addr().unwrap(), &Nats::ALIKE, plan);

@@ -30,6 +30,7 @@ use threadgauge_load::{Search, find_max};
 
 use crate::commands::load::keep::Kept;
 use crate::commands::load::live::Live;
+use crate::commands::load::mixed::Mixed;
 use crate::commands::load::options::{Level, LoadOptions, Loop};
 use crate::commands::load::server::{ServerSide, seen};
 use crate::commands::load::show::{Done as RunDone, broken, per_second};
@@ -125,7 +126,10 @@ impl Load<'_> {
                 if self.is_stopped() {
                     return Ok(runs);
                 }
-                runs.push(self.run(level)?);
+                runs.push(RunDone {
+                    round: round + 1,
+                    ..self.run(level)?
+                });
             }
         }
         Ok(runs)
@@ -178,29 +182,42 @@ impl Load<'_> {
             wanted: level.connections.get(),
             rate: level.pace.rate(),
             connections,
+            round: 1,
             is_group: self.options.protocol.is_group(),
             broken: broken(self.options.slo.as_ref(), &record),
             record,
         })
     }
 
-    /// All classes of a workload at once, and their results.
+    /// All classes of a workload at once, as many rounds of it as are asked for, and their results.
     fn mixed(&self, workload: &Workload) -> Done {
         let options = self.options;
-        say(&format!(
-            "{} to {}: {} connections of {} classes, for {}",
-            options.protocol.name(),
-            self.target.address,
-            options.connections,
-            workload.classes.len(),
-            options.duration
-        ));
-        let watch = self.server.watch();
-        let live = Live::new(Arc::clone(&self.stop), self.takes(), watch.clone());
-        let mut mixed = mixed::run(workload, options, &self.target, self.seed, live, &self.stop)?;
-        // One server, and one look at it for all classes: it stands with the first.
-        if let Some(first) = mixed.runs.first_mut() {
-            first.server = seen(watch);
+        let mut mixed = Mixed::of(workload);
+        for round in 1..=options.rounds {
+            if self.is_stopped() {
+                break;
+            }
+            say(&format!(
+                "{} to {}: {} connections of {} classes, for {}{}",
+                options.protocol.name(),
+                self.target.address,
+                options.connections,
+                workload.classes.len(),
+                options.duration,
+                mixed::of_rounds(round, options.rounds)
+            ));
+            let watch = self.server.watch();
+            let live = Live::new(Arc::clone(&self.stop), self.takes(), watch.clone());
+            // No two rounds, and no two classes, have the same.
+            let seed = self
+                .seed
+                .wrapping_add(u64::from(round - 1) * workload.classes.len() as u64);
+            let first = mixed.runs.len();
+            mixed.run(workload, options, &self.target, (round, seed), live, &self.stop)?;
+            // One server, and one look at it for all classes: it stands with the first.
+            if let Some(first) = mixed.runs.get_mut(first) {
+                first.server = seen(watch);
+            }
         }
         if let Some(dir) = &options.out {
             self.keep(dir, &mixed.runs, Some(&workload.json()))?;
@@ -210,7 +227,7 @@ impl Load<'_> {
             document["workload"] = mixed.workload.clone();
             print(&serde_json::to_string_pretty(&document)?)?;
         } else {
-            print_words(&mixed.text())?;
+            print_words(&mixed.text(options.rounds))?;
         }
         Ok(match mixed.passes() {
             true => Verdict::Done,

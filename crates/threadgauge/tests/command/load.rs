@@ -40,6 +40,29 @@ fn every_protocol_of_ours_is_loaded_and_the_json_meets_its_schema() {
         ("groups", &["-c", "20", "-r", "100"]),
         ("groups", &["-c", "20", "-r", "100", "--own-echo"]),
         ("chat", &["-c", "20", "--loop", "fast", "--pipeline", "2"]),
+        ("groups", &["-c", "20", "-r", "100", "--payload", "16..1024"]),
+        (
+            "groups",
+            &[
+                "-c",
+                "20",
+                "--loop",
+                "closed",
+                "--think",
+                "10ms",
+                "--ramp-up",
+                "50ms",
+            ],
+        ),
+        (
+            "chat",
+            &["-c", "20", "--loop", "closed", "--payload", "20:90,16000:10"],
+        ),
+        ("echo", &["-c", "5", "-r", "200", "--payload", "1..9000"]),
+        (
+            "bytes",
+            &["-c", "5", "--close", "-r", "100", "--payload", "7,4000..16384:2"],
+        ),
     ] {
         let server = served(protocol);
         // However slow the machine is: that the rate was reached is no matter here.
@@ -204,6 +227,11 @@ fn what_makes_no_sense_is_refused() {
     assert!(load(&["http", "--target", "1", "--header", "nonsense"]).contains("no header"));
     assert!(load(&["groups", "--target", "1", "-c", "15"]).contains("--connections 20"));
     assert!(load(&["groups", "--target", "1", "--payload", "3"]).contains("16 to"));
+    assert!(load(&["groups", "--target", "1", "--payload", "3..100"]).contains("16 to"));
+    assert!(load(&["bytes", "--target", "1", "--payload", "1,20000"]).contains("1 to 16384"));
+    assert!(here(&["--payload", "100..10"]).contains("as in 10..100"));
+    assert!(here(&["--payload", "100:x"]).contains("no weight"));
+    assert!(here(&["--payload", "big"]).contains("128:90,1024:10"));
     assert!(load(&["echo", "--target", "192.0.2.1:7"]).contains("--yes-i-may-load-this-host"));
     assert!(load(&["http", "--target", "https://localhost/"]).contains("TLS"));
     assert!(load(&["http", "--target", "localhost"]).contains("no target"));

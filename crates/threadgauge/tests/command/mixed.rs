@@ -151,6 +151,86 @@ fn kept_by_class(folder: &Path) {
 }
 
 #[test]
+fn a_workload_has_rounds_and_all_of_it_is_done_in_each() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = served(dir.path(), "echo");
+    let mix =
+        "before = ['echo one']\n[class.a]\nkind = 'fast'\n[class.b]\nkind = 'large'\nbytes = '500..5000'\n";
+    fs::write(dir.path().join("mix.toml"), mix).unwrap();
+    for out in ["a", "b"] {
+        let more = [
+            "-c",
+            "4",
+            "-d",
+            "400ms",
+            "--workload",
+            "mix.toml",
+            "--rounds",
+            "2",
+            "--out",
+            out,
+        ];
+        let (_, document) = loaded(dir.path(), &server, "echo", &more);
+        let runs = document["runs"].as_array().unwrap();
+        let of: Vec<_> = runs
+            .iter()
+            .map(|run| (run["class"].as_str().unwrap(), run["round"].as_u64().unwrap()))
+            .collect();
+        assert_eq!(of, [("a", 1), ("b", 1), ("a", 2), ("b", 2)]);
+        assert!(
+            runs.iter()
+                .all(|run| run["right"] == true && run["answered"].as_u64() > Some(0)),
+            "{runs:#?}"
+        );
+        let workload = &document["workload"];
+        let before = workload["before_said"].as_array().unwrap();
+        let rounds: Vec<_> = before
+            .iter()
+            .map(|said| (&said["output"], &said["round"]))
+            .collect();
+        assert_eq!(
+            rounds,
+            [(&"one\n".into(), &1.into()), (&"one\n".into(), &2.into())]
+        );
+        assert_eq!(workload["classes"][1]["bytes"], "500..5000");
+        let results = fs::read(dir.path().join(out).join("results.json")).unwrap();
+        let results: Value = serde_json::from_slice(&results).unwrap();
+        let loads = results["experiments"].as_array().unwrap();
+        let cases = loads.iter().find(|of| of["id"] == "load").unwrap()["cases"]
+            .as_array()
+            .unwrap();
+        assert_eq!(cases.len(), 2);
+        for case in cases {
+            assert_eq!(case["summaries"]["achieved_per_second"]["n"], 2, "{case:#}");
+        }
+    }
+    let compared = threadgauge(dir.path(), &["compare", "a", "b"]);
+    assert!(compared.status.success(), "{}", text(&compared.stderr));
+    let shown = threadgauge(
+        dir.path(),
+        &[
+            "load",
+            "echo",
+            "--target",
+            &server.address,
+            "-c",
+            "2",
+            "-d",
+            "50ms",
+            "--workload",
+            "mix.toml",
+            "--rounds",
+            "2",
+        ],
+    );
+    let shown = text(&shown.stdout);
+    assert!(
+        shown.contains("round 1 of 2\na ") && shown.contains("\nround 2 of 2\na "),
+        "{shown}"
+    );
+}
+
+#[test]
 fn a_wrong_workload_is_named_by_line_and_nearest_word_before_anything_connects() {
     let dir = tempfile::tempdir().unwrap();
     let refusal = |workload: &str, more: &[&str]| {

@@ -5,7 +5,7 @@ use threadgauge_load::codec::{Chat, Codec, Nats};
 use threadgauge_load::exchange::{Bytes, Echo, Exchange, Http, HttpRequest};
 use threadgauge_load::{
     Clients, Groups, LEAST_PAYLOAD_BYTES, Load, LoadError, MOST_PAYLOAD_BYTES, Pace, Plan, Record, Requests,
-    Watch,
+    Sizes, Watch,
 };
 
 use crate::commands::load::options::{Level, LoadOptions, Speaks};
@@ -25,13 +25,13 @@ pub fn check(options: &LoadOptions, target: &Target) -> Result<()> {
     match options.protocol {
         Speaks::Http => request(options, target).check().map_err(anyhow::Error::msg)?,
         Speaks::Bytes => ensure!(
-            payload(options) <= Bytes::MOST,
+            payload(options).most() <= Bytes::MOST,
             "--payload {}: the protocol bytes has answers of 1 to {} bytes",
             payload(options),
             Bytes::MOST
         ),
         Speaks::Echo => ensure!(
-            payload(options) <= MOST_PAYLOAD_BYTES,
+            payload(options).most() <= MOST_PAYLOAD_BYTES,
             "--payload {}: a message has 1 to {MOST_PAYLOAD_BYTES} bytes",
             payload(options)
         ),
@@ -42,7 +42,7 @@ pub fn check(options: &LoadOptions, target: &Target) -> Result<()> {
                 _ => MOST_PAYLOAD_BYTES,
             };
             ensure!(
-                (LEAST_PAYLOAD_BYTES..=most).contains(&payload(options)),
+                payload(options).least() >= LEAST_PAYLOAD_BYTES && payload(options).most() <= most,
                 "--payload {}: a message that can be checked has {LEAST_PAYLOAD_BYTES} to {most} bytes",
                 payload(options)
             );
@@ -79,13 +79,13 @@ pub fn connect(options: &LoadOptions, target: &Target, level: Level) -> Result<B
 }
 
 /// Bytes of a message or an answer.
-pub fn payload(options: &LoadOptions) -> usize {
-    let usual = match options.protocol {
+pub fn payload(options: &LoadOptions) -> Sizes {
+    let usual: usize = match options.protocol {
         // As many as Stevens' clients ask for.
         Speaks::Bytes => 4_000,
         _ => 128,
     };
-    options.payload.map_or(usual, |bytes| bytes.get())
+    options.payload.unwrap_or(usual.into())
 }
 
 /// What HTTP asks for.
@@ -96,6 +96,7 @@ pub fn request(options: &LoadOptions, target: &Target) -> HttpRequest {
         path: target.path.clone(),
         headers: options.header.clone(),
         body: options.body.clone().unwrap_or_default().into_bytes(),
+        sizes: None,
         close: options.close,
     }
 }
@@ -161,8 +162,18 @@ impl Driver for Groups {
                 arrivals,
                 seed,
             },
-            Pace::Closed { .. } => Load::Closed {
+            Pace::Closed { think, .. } if think.is_zero() => Load::Closed {
                 outstanding: options.pipeline,
+            },
+            Pace::Closed {
+                think,
+                arrivals,
+                seed,
+            } => Load::Thinking {
+                outstanding: options.pipeline,
+                think,
+                arrivals,
+                seed,
             },
         };
         self.run_ramped(load, options.ramp(), options.requests, watch)

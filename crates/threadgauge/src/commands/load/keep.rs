@@ -131,6 +131,22 @@ impl Kept<'_> {
         if options.pipeline.get() > 1 {
             params.set("pipeline", options.pipeline.get() as u64);
         }
+        // What is as usual is left out, so that a case has few parameters.
+        if let Some(sizes) = &options.payload {
+            params.set("payload", Value::parse(&sizes.to_string().replace(',', "+")));
+        }
+        if let Some(think) = &options.think {
+            params.set("think", &*think.to_string());
+        }
+        if options.protocol.is_group() && options.group_size.get() != LoadOptions::USUAL_GROUP_SIZE {
+            params.set("group_size", options.group_size.get() as u64);
+        }
+        if options.own_echo {
+            params.set("own_echo", "yes");
+        }
+        if options.close {
+            params.set("close", "yes");
+        }
         params
     }
 }

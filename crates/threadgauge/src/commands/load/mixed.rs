@@ -22,12 +22,15 @@ use crate::commands::load::show::{Done, per_second};
 use crate::commands::load::target::Target;
 use crate::commands::load::workload::{Workload, kind};
 
-/// A run of mixed clients that is over.
+/// What commands said stands under these names, by when they ran.
+const SAID: [&str; 3] = ["before_said", "monitor_said", "after_said"];
+
+/// Runs of mixed clients that are over.
 #[derive(Debug)]
 pub struct Mixed {
-    /// What each class came to.
+    /// What each class came to, in each round.
     pub runs: Vec<Done>,
-    /// The workload with all that it left out, and what its commands said, for programs.
+    /// The workload with all that it left out, and what its commands said in each round, for programs.
     pub workload: Value,
 }
 
@@ -54,7 +57,7 @@ pub fn read(file: &Path, options: &LoadOptions) -> Result<Workload> {
     for class in &workload.classes {
         if let Behaviour::Large { bytes, .. } = class.behaviour {
             ensure!(
-                bytes <= most,
+                bytes.most() <= most,
                 "[class.{}], `bytes`: {bytes} are too many for {}, which has {most} at most",
                 class.name,
                 protocol.name()
@@ -64,15 +67,23 @@ pub fn read(file: &Path, options: &LoadOptions) -> Result<Workload> {
     Ok(workload)
 }
 
+/// Which of several rounds it is, to stand behind something.
+pub fn of_rounds(round: u32, rounds: u32) -> String {
+    match rounds {
+        1 => String::new(),
+        _ => format!(", round {round} of {rounds}"),
+    }
+}
+
 /// Runs the workload's commands and classes. Blocks meanwhile.
-pub fn run(
+fn run(
     workload: &Workload,
     options: &LoadOptions,
     target: &Target,
-    seed: u64,
+    (round, seed): (u32, u64),
     live: Live,
     stop: &AtomicBool,
-) -> Result<Mixed> {
+) -> Result<(Vec<Done>, [Vec<Value>; 3])> {
     let before = commands::run(&workload.before)?;
     let monitors = Monitors::start(&workload.monitor)?;
     let look = Look {
@@ -90,19 +101,15 @@ pub fn run(
         wanted: of.connections,
         rate: None,
         connections: of.connections,
+        round,
         is_group: false,
         record: of.record,
         broken: None,
         server: None,
         class: Some(of.class),
     };
-    let mut all = workload.json();
-    (all["before_said"], all["monitor_said"], all["after_said"]) =
-        (before.into(), monitor.into(), after?.into());
-    Ok(Mixed {
-        runs: records?.into_iter().map(done).collect(),
-        workload: all,
-    })
+    let said = [before, monitor, after?];
+    Ok((records?.into_iter().map(done).collect(), said))
 }
 
 fn run_classes(
@@ -138,7 +145,7 @@ fn run_classes(
 fn request(options: &LoadOptions, target: &Target, class: &Class) -> HttpRequest {
     let mut request = drive::request(options, target);
     if let Behaviour::Large { bytes, .. } = class.behaviour {
-        request.body = vec![b'x'; bytes];
+        request.sizes = Some(bytes);
         if request.method == "GET" {
             request.method = "POST".to_owned();
         }
@@ -202,18 +209,66 @@ fn add(sum: &mut Second, second: &Second) {
 }
 
 impl Mixed {
+    /// Of a workload that was not run yet.
+    pub fn of(workload: &Workload) -> Self {
+        let mut all = workload.json();
+        SAID.iter().for_each(|of| all[of] = Value::Array(Vec::new()));
+        Self {
+            runs: Vec::new(),
+            workload: all,
+        }
+    }
+
+    /// Runs the workload's commands and classes once more, in this round and with this seed. Blocks meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// If a command fails, or the classes cannot connect.
+    pub fn run(
+        &mut self,
+        workload: &Workload,
+        options: &LoadOptions,
+        target: &Target,
+        (round, seed): (u32, u64),
+        live: Live,
+        stop: &AtomicBool,
+    ) -> Result<()> {
+        let (runs, said) = run(workload, options, target, (round, seed), live, stop)?;
+        self.runs.extend(runs);
+        for (of, said) in SAID.iter().zip(said) {
+            for mut one in said {
+                one["round"] = round.into();
+                if let Some(all) = self.workload[of].as_array_mut() {
+                    all.push(one);
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Whether the server did what it must for every class.
     pub fn passes(&self) -> bool {
         self.runs.iter().all(Done::passes)
     }
 
-    /// For a person: a line for each class, and what was seen of the server.
-    pub fn text(&self) -> String {
+    /// For a person: of each round a line for each class, and what was seen of the server.
+    pub fn text(&self, rounds: u32) -> String {
         let line = |done: &Done| Some(text(done.class.as_ref()?, done) + "\n");
-        let of_server = self.runs.iter().find_map(|done| done.server.as_ref());
-        let rows = of_server.into_iter().flat_map(server::rows);
-        let rows = rows.map(|(name, says)| format!("{name:<15}{says}\n"));
-        self.runs.iter().filter_map(line).chain(rows).collect()
+        let round = |of: &[Done]| -> String {
+            let head = match (of, rounds) {
+                ([], _) | (_, 1) => String::new(),
+                ([first, ..], _) => format!("round {} of {rounds}\n", first.round),
+            };
+            let of_server = of.iter().find_map(|done| done.server.as_ref());
+            let rows = of_server.into_iter().flat_map(server::rows);
+            let rows = rows.map(|(name, says)| format!("{name:<15}{says}\n"));
+            std::iter::once(head)
+                .chain(of.iter().filter_map(line))
+                .chain(rows)
+                .collect()
+        };
+        let all: Vec<String> = self.runs.chunk_by(|a, b| a.round == b.round).map(round).collect();
+        all.join("\n")
     }
 }
 

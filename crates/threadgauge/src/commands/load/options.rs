@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
-use threadgauge_load::{Arrivals, BitRate, Pace, Ramp, Slo, Span};
+use threadgauge_load::{Arrivals, BitRate, Pace, Ramp, Sizes, Slo, Span};
 
 /// What clients speak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -46,7 +46,7 @@ pub enum Loop {
     /// At a fixed rate, whatever becomes of those before
     #[default]
     Open,
-    /// Each connection asks again after an answer and a thought
+    /// Each connection asks again after an answer (groups, chat: when all have its message) and a thought
     Closed,
     /// As fast as possible: each connection asks again at once
     Fast,
@@ -183,9 +183,10 @@ pub struct LoadOptions {
     /// Load a host that is not this one
     #[arg(long)]
     pub yes_i_may_load_this_host: bool,
-    /// Bytes of a message (echo, groups, chat), or of an answer (bytes) [default: 128, bytes: 4000]
-    #[arg(long, value_name = "N")]
-    pub payload: Option<NonZeroUsize>,
+    /// Bytes of a message (echo, groups, chat), or of an answer (bytes): 128, 16..1024 for any size in between, or
+    /// several with weights, as 128:90,1024:10 [default: 128, bytes: 4000]
+    #[arg(long, value_name = "SIZES")]
+    pub payload: Option<Sizes>,
     /// A connection for each request (http, bytes)
     #[arg(long)]
     pub close: bool,
@@ -207,7 +208,7 @@ pub struct LoadOptions {
     /// Clients of several kinds at once, as this file says (http, bytes, echo; docs/load.md has its words)
     #[arg(long, value_name = "FILE", conflicts_with_all = [
         "kind", "rate", "arrivals", "think", "pipeline", "ramp_up", "ramp_down", "requests", "steps", "find_max", "slo",
-        "close", "rounds",
+        "close",
     ])]
     pub workload: Option<PathBuf>,
     /// The server's process, whose CPU time, memory and switches are shown by second; none watches nothing
@@ -238,6 +239,9 @@ pub struct Level {
 }
 
 impl LoadOptions {
+    /// Members of a group where nothing else is asked for: those of source 002.
+    pub const USUAL_GROUP_SIZE: usize = 10;
+
     /// What contradicts itself, or goes with another protocol.
     pub fn check(&self) -> Result<()> {
         let name = self.protocol.name();
@@ -280,18 +284,6 @@ impl LoadOptions {
         )?;
         if self.close && self.pipeline.get() > 1 {
             bail!("--close has a connection for each request: nothing can be pipelined on it");
-        }
-        if self.protocol.is_group() {
-            only(
-                self.kind == Loop::Closed,
-                "--loop closed",
-                "http, bytes and echo (try --loop fast)",
-            )?;
-            only(
-                !is_open && self.ramp() != Ramp::hold(self.duration.0),
-                "--ramp-up or --ramp-down without --loop open",
-                "http, bytes and echo",
-            )?;
         }
         if !is_open {
             for Rate(step) in &self.steps {

@@ -39,6 +39,8 @@ pub struct Done {
     pub rate: Option<f64>,
     /// How many connections took part.
     pub connections: usize,
+    /// Which round of it, from 1.
+    pub round: u32,
     /// What is loaded is groups: what came is deliveries.
     pub is_group: bool,
     pub record: Record,
@@ -246,6 +248,7 @@ impl Done {
             "server": self.server.as_ref().map(server::json),
             "started_ns": record.started_ns,
             "connections": self.connections,
+            "round": self.round,
             "rate_per_second": held.rate,
             "achieved_per_second": held.achieved(),
             "pace": held.rate.map(|_| held.pace()),

@@ -4,15 +4,17 @@
 //! is `crates/load`'s.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
+use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 use threadgauge_lab::selection::nearest;
-use threadgauge_load::{Behaviour, Class, Span};
+use threadgauge_load::{Behaviour, Class, Sizes, Span};
 
 /// What a class has where its file does not say it.
 const THINK: Duration = Duration::from_millis(100);
@@ -68,7 +70,7 @@ struct Settings {
     think: Option<Time>,
     patience: Option<Time>,
     every: Option<Time>,
-    bytes: Option<usize>,
+    bytes: Option<Bytes>,
     bytes_per_second: Option<f64>,
 }
 
@@ -79,8 +81,34 @@ struct Time(Duration);
 impl<'de> Deserialize<'de> for Time {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let Span(time) = text.parse().map_err(serde::de::Error::custom)?;
+        let Span(time) = text.parse().map_err(de::Error::custom)?;
         Ok(Self(time))
+    }
+}
+
+/// Sizes as on the command line, or a number.
+#[derive(Debug, Clone, Copy)]
+struct Bytes(Sizes);
+
+impl<'de> Deserialize<'de> for Bytes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Read;
+        impl Visitor<'_> for Read {
+            type Value = Bytes;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number of bytes, as 8192, or sizes, as \"4096..16384\" or \"128:90,8192:10\"")
+            }
+
+            fn visit_i64<E: de::Error>(self, bytes: i64) -> Result<Bytes, E> {
+                self.visit_str(&bytes.to_string())
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Bytes, E> {
+                text.parse().map(Bytes).map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_any(Read)
     }
 }
 
@@ -137,7 +165,7 @@ impl Settings {
         }
         let of = |time: Option<Time>, usual: Duration| time.map_or(usual, |Time(time)| time);
         let think = of(self.think, usual_think);
-        let bytes = |usual: usize| self.bytes.unwrap_or(usual);
+        let bytes = |usual: usize| self.bytes.map_or(Sizes::from(usual), |Bytes(sizes)| sizes);
         let (behaviour, takes): (Behaviour, &[&str]) = match self.kind {
             Kind::Fast => (Behaviour::Fast { think }, &["think"]),
             Kind::Large => (
@@ -170,7 +198,7 @@ impl Settings {
             ),
             Kind::Garbage => (
                 Behaviour::Garbage {
-                    bytes: bytes(GARBAGE_BYTES),
+                    bytes: bytes(GARBAGE_BYTES).most(),
                     think,
                 },
                 &["bytes", "think"],
@@ -203,8 +231,14 @@ impl Settings {
         if is_zero(self.every) {
             return Err(("every", "a byte after no time is not slow".to_owned()));
         }
-        if self.bytes.is_some_and(|bytes| !(1..=16 << 20).contains(&bytes)) {
-            return Err(("bytes", "it is from 1 to 16777216".to_owned()));
+        let (least, most) = self
+            .bytes
+            .map_or((1, 1), |Bytes(sizes)| (sizes.least(), sizes.most()));
+        if most > 16 << 20 {
+            return Err(("bytes", format!("{most} are too many: it is from 1 to 16777216")));
+        }
+        if matches!(self.kind, Kind::Garbage) && least < most {
+            return Err(("bytes", "garbage is all of one size, a number".to_owned()));
         }
         if self
             .bytes_per_second
@@ -239,7 +273,11 @@ fn class_json(class: &Class) -> Value {
     let seconds = |time: Duration| json!(time.as_secs_f64());
     match class.behaviour {
         Behaviour::Fast { think } => set("think_s", seconds(think)),
-        Behaviour::Large { bytes, think } | Behaviour::Garbage { bytes, think } => {
+        Behaviour::Large { bytes, think } => {
+            set("bytes", json!(bytes));
+            set("think_s", seconds(think));
+        }
+        Behaviour::Garbage { bytes, think } => {
             set("bytes", json!(bytes));
             set("think_s", seconds(think));
         }
@@ -341,6 +379,8 @@ kind = 'idle'
         for (kind_name, setting) in [
             ("fast", "think = '0s'"),
             ("large", "bytes = 100000"),
+            ("large", "bytes = '100..5000'"),
+            ("large", "bytes = '128:90,8192:10'"),
             ("impatient", "patience = '5ms'"),
             ("slow-reader", "bytes-per-second = 10"),
             ("idle", "weight = 0.5"),
@@ -394,7 +434,23 @@ kind = 'idle'
             ),
             (
                 "[class.a]\nkind = 'garbage'\nbytes = 0",
-                &["line 3, `bytes`", "from 1"],
+                &["line 3", "`0` is no size"],
+            ),
+            (
+                "[class.a]\nkind = 'large'\nbytes = 17000000",
+                &["line 3, `bytes`", "from 1 to"],
+            ),
+            (
+                "[class.a]\nkind = 'large'\nbytes = '9..5'",
+                &["line 3", "as in 5..9"],
+            ),
+            (
+                "[class.a]\nkind = 'large'\nbytes = 1.5",
+                &["line 3", "a number of bytes, as 8192"],
+            ),
+            (
+                "[class.a]\nkind = 'garbage'\nbytes = '5..9'",
+                &["line 3, `bytes`", "one size"],
             ),
             (
                 "[class.a]\nkind = 'slow-reader'\nbytes-per-second = 0",
