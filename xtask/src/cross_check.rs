@@ -2,8 +2,8 @@
 //!
 //! Owns the list of what is compared, the limit (10 % to either side) and the table. How a tool is asked is in
 //! [`tools`]. Ours is a case of an experiment, in a worker as `run` starts it; what no experiment has is a load of
-//! `guests/c/loads.c`. Where the two do not measure the same, the next row is without the difference, and the limit is
-//! for that one. `docs/limitations.md` says what each of the two measures.
+//! `guests/c/loads.c`, or the program of `ring` for longer. Where the two do not measure the same, the next row is without
+//! the difference, and the limit is for that one. `docs/limitations.md` says what each of the two measures.
 
 mod tools;
 
@@ -22,8 +22,11 @@ use crate::rig::worker::Case;
 use crate::{guests, shell};
 use tools::{On, Tool};
 
-const SOURCE: &str = "guests/c/loads.c";
+const LOADS: &str = "guests/c/loads.c";
+const RING: &str = "guests/c/ring.c";
 const SEED: u64 = 0x5EED;
+/// When the program of `ring` ends itself.
+const DEADLINE_S: &str = "60";
 /// Ours over the tool's must lie between these.
 const LIMITS: [f64; 2] = [0.9, 1.1];
 
@@ -46,6 +49,8 @@ enum Ours {
     Less(Case, Case),
     /// Arguments of `loads`, which says how long all took and how many that were.
     Load(String),
+    /// The program of `ring`, with the token of [`ACROSS`]: for how many ms it warms up and times.
+    Ring([u32; 2]),
 }
 
 /// What both measure.
@@ -121,14 +126,17 @@ fn messages(unit: &str, means: &str, loops: u32, many: Option<u32>) -> Vec<Figur
 }
 
 static FIGURES: LazyLock<Vec<Figure>> = LazyLock::new(|| {
-    let across = |line| Figure {
-        cpus: 2,
-        ..figure(
-            "a hop between processes across CPUs",
-            Ours::Case(ACROSS),
-            line,
-            HOP_OF_LAP_US,
-        )
+    // As long as the tool: a hop across CPUs is not the same after 40 ms and after half a second.
+    let across = |line, ms: [u32; 2]| {
+        let at = |says, ours, limited| Figure {
+            cpus: 2,
+            limited,
+            ..figure(says, ours, line, HOP_OF_LAP_US)
+        };
+        [
+            at("a hop between processes across CPUs", Ours::Case(ACROSS), false),
+            at("the same, for as long", Ours::Ring(ms), true),
+        ]
     };
     let hop = |says, case, line| figure(says, Ours::Case(case), line, HOP_OF_LAP_US);
     let differs = |says, case, line, one| Figure {
@@ -140,7 +148,7 @@ static FIGURES: LazyLock<Vec<Figure>> = LazyLock::new(|| {
         "lat_proc -N 1 fork",
         "stress-ng --switch 1 --switch-method pipe --switch-ops 50000 --metrics",
     );
-    let exits = "the same, with as many page faults a child";
+    let exits = "the same, with its libraries and as many page faults a child";
     let one_way = "the same, of messages one way, two switches each";
     let switch = Ours::Less(PROCESSES, TO_ITSELF);
     let mut figures = vec![
@@ -160,9 +168,9 @@ static FIGURES: LazyLock<Vec<Figure>> = LazyLock::new(|| {
         figure("a switch between processes", switch, "lat_ctx -N 1 -s 0 2", US),
         differs("a hop between processes", PROCESSES, stress_ng, 1.0),
         load(one_way, "stream 50000", stress_ng, 1.0),
-        across("perf bench sched pipe -l 10000"),
-        across("lat_pipe -N 1"),
     ];
+    figures.extend(across("perf bench sched pipe -l 10000", [5, 400]));
+    figures.extend(across("lat_pipe -N 1", [200, 1000]));
     figures.extend(messages("process", "unix", 200, Some(1000)));
     figures.extend(messages("thread", "unix", 200, None));
     figures.extend(messages("process", "pipe", 400, Some(3000)));
@@ -197,6 +205,7 @@ impl fmt::Display for Cell {
 struct Programs {
     threadgauge: PathBuf,
     loads: PathBuf,
+    ring: PathBuf,
 }
 
 /// Measures all, prints the table, and fails where the limit is missed.
@@ -212,11 +221,9 @@ pub fn run(options: &Options) -> Result<()> {
         "nothing to compare with: install perf, hackbench (rt-tests), stress-ng or lmbench, or choose others (--only)"
     );
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
-    let programs = Programs {
-        threadgauge: shell::build("threadgauge", shell::Profile::Release)?,
-        loads: std::path::absolute(target)?.join("loads"),
-    };
-    compile(&programs.loads)?;
+    let target = std::path::absolute(target)?;
+    let threadgauge = shell::build("threadgauge", shell::Profile::Release)?;
+    let programs = Programs::compile(threadgauge, &target)?;
     let groups = found.iter().map(|&index| cells(index)).collect();
     let mut rng = Rng::with_seed(SEED);
     let measured = Rounds::measure(
@@ -234,7 +241,7 @@ pub fn run(options: &Options) -> Result<()> {
             let cpus = &cpus[..*wanted];
             let program = tool.found().context("it was there before")?;
             match who {
-                Who::Ours => programs.measure(ours, cpus),
+                Who::Ours => programs.measure(ours, &program, cpus),
                 Who::Pinned => tool.run(&program, On::Pinned(cpus)),
                 Who::Default => tool.run(&program, On::Default),
             }
@@ -261,20 +268,6 @@ pub fn run(options: &Options) -> Result<()> {
         missed.join("; ")
     );
     Ok(())
-}
-
-fn compile(loads: &Path) -> Result<()> {
-    // libm, which it does not use, is in lmbench's programs, and makes a fork dearer.
-    let options = [
-        "-O2",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        "-pthread",
-        "-Wl,--no-as-needed",
-        "-lm",
-    ];
-    guests::compile("cc", &options, &shell::root()?.join(SOURCE), loads).map_err(Error::msg)
 }
 
 /// Why a figure cannot be measured with so many CPUs, if so.
@@ -334,8 +327,23 @@ fn scatter(of: Option<Spread>) -> String {
 }
 
 impl Programs {
-    /// Measures ours once, ns.
-    fn measure(&self, ours: &Ours, cpus: &[usize]) -> Result<f64> {
+    /// Makes those in C, in `folder`.
+    fn compile(threadgauge: PathBuf, folder: &Path) -> Result<Self> {
+        let program = |source: &str, name: &str| -> Result<PathBuf> {
+            let options = ["-O2", "-Wall", "-Wextra", "-Werror", "-pthread"];
+            let (program, source) = (folder.join(name), shell::root()?.join(source));
+            guests::compile("cc", &options, &source, &program).map_err(Error::msg)?;
+            Ok(program)
+        };
+        Ok(Self {
+            threadgauge,
+            loads: program(LOADS, "loads")?,
+            ring: program(RING, "ring")?,
+        })
+    }
+
+    /// Measures ours once, ns. A load has the shared libraries of the tool's `program` too: each makes a fork dearer.
+    fn measure(&self, ours: &Ours, program: &Path, cpus: &[usize]) -> Result<f64> {
         match ours {
             Ours::Case(case) => case.run(&self.threadgauge, cpus),
             Ours::Less(case, less) => {
@@ -343,18 +351,36 @@ impl Programs {
             }
             Ours::Load(load) => {
                 let mut command = tools::pinned(&self.loads, cpus);
+                command.env("LD_PRELOAD", libraries(program)?);
                 each_ns(&shell::output(command.args(load.split(' ')))?)
+            }
+            Ours::Ring([warm_ms, timed_ms]) => {
+                let mut command = tools::pinned(&self.ring, cpus);
+                let on: Vec<String> = cpus.iter().map(ToString::to_string).collect();
+                let ns = [warm_ms, timed_ms].map(|ms| (u64::from(*ms) * 1_000_000).to_string());
+                command.args(["process", "pipe", "2", "0", "to-other", &on.join(",")]);
+                each_ns(&shell::output(command.args(ns).arg(DEADLINE_S))?)
             }
         }
     }
 }
 
-/// What `loads` says: `done wall_ns=N of=M`.
+/// The shared libraries of a program, as `LD_PRELOAD` takes them.
+fn libraries(program: &Path) -> Result<String> {
+    let said = shell::output(shell::command("ldd").arg(program))?;
+    let paths = said
+        .lines()
+        .filter_map(|line| line.split_once("=> ")?.1.split(' ').next());
+    let found = paths.filter(|path| path.starts_with('/'));
+    Ok(found.collect::<Vec<_>>().join(" "))
+}
+
+/// What a program in C says, `done wall_ns=N of=M` or with its own word for `of`: how long each took.
 fn each_ns(said: &str) -> Result<f64> {
-    let figures = said.trim().strip_prefix("done wall_ns=");
-    let figures = figures.and_then(|figures| figures.split_once(" of="));
-    let each = figures.and_then(|(ns, of)| Some(ns.parse::<f64>().ok()? / of.parse::<f64>().ok()?));
-    each.with_context(|| format!("{SOURCE} answered {said:?}"))
+    let mut figures = said.trim().strip_prefix("done ").unwrap_or_default().split(' ');
+    let mut figure = || figures.next()?.split_once('=')?.1.parse::<f64>().ok();
+    let each = figure().zip(figure()).map(|(wall_ns, of)| wall_ns / of);
+    each.with_context(|| format!("a program in guests/c answered {said:?}"))
 }
 
 #[cfg(test)]
@@ -364,11 +390,7 @@ mod tests {
     #[test]
     fn every_load_of_ours_runs_and_an_unknown_one_is_told() {
         let folder = tempfile::tempdir().unwrap();
-        let programs = Programs {
-            threadgauge: PathBuf::from("/nowhere"),
-            loads: folder.path().join("loads"),
-        };
-        compile(&programs.loads).unwrap();
+        let programs = Programs::compile(PathBuf::from("/nowhere"), folder.path()).unwrap();
         let cpus: Vec<usize> = allowed_cpus().unwrap().iter().take(1).collect();
         let small = [
             "messages process unix 3 5 100",
@@ -378,7 +400,10 @@ mod tests {
         ];
         for load in small {
             assert!(
-                programs.measure(&Ours::Load(load.to_owned()), &cpus).unwrap() > 0.0,
+                programs
+                    .measure(&Ours::Load(load.to_owned()), &programs.loads, &cpus)
+                    .unwrap()
+                    > 0.0,
                 "{load}"
             );
         }
@@ -389,8 +414,14 @@ mod tests {
         );
         assert!(
             programs
-                .measure(&Ours::Load("sleep 3".to_owned()), &cpus)
+                .measure(&Ours::Load("sleep 3".to_owned()), &programs.loads, &cpus)
                 .is_err()
+        );
+        assert!(
+            programs
+                .measure(&Ours::Ring([1, 1]), &programs.ring, &cpus)
+                .unwrap()
+                > 0.0
         );
         for Figure { ours, .. } in FIGURES.iter() {
             if let Ours::Load(load) = ours {
