@@ -55,9 +55,35 @@ pub enum LoadError {
     /// Deliveries were not as they must be.
     #[error("beside {} deliveries as they must be: {}", .0.deliveries, .0.faults)]
     Faulty(Box<Tally>),
-    /// A connection was not greeted.
-    #[error("the server did not answer the greeting of {0} connections within {1:?}")]
-    NotGreeted(usize, Duration),
+    /// The server ended a connection before it greeted it.
+    #[error(
+        "the server ended connection {connection} before it answered the greeting{}; does it speak {protocol}?",
+        because(.source)
+    )]
+    Unwelcome {
+        /// Counted from 0.
+        connection: usize,
+        /// What it was greeted in.
+        protocol: &'static str,
+        /// The kernel's answer, where it was not ended in order.
+        source: Option<io::Error>,
+    },
+    /// Connections were not greeted.
+    #[error(
+        "the server did not answer the greeting of {connections} connections within {patience:?}{}; does it speak \
+         {protocol}?",
+        but_sent(.said)
+    )]
+    NotGreeted {
+        /// How many.
+        connections: usize,
+        /// For so long.
+        patience: Duration,
+        /// What they were greeted in.
+        protocol: &'static str,
+        /// The beginning of what came instead.
+        said: Option<String>,
+    },
     /// A thread of a client was not made.
     #[error("cannot make a thread for a client: {0}")]
     Thread(io::Error),
@@ -73,10 +99,13 @@ impl LoadError {
             Self::Connect { source, .. } | Self::Connects { source, .. } | Self::Socket { source, .. } => {
                 Failure::of(source)
             }
-            Self::Closed(_) => Failure::Closed,
+            Self::Unwelcome {
+                source: Some(source), ..
+            } => Failure::of(source),
+            Self::Closed(_) | Self::Unwelcome { .. } => Failure::Closed,
             Self::Codec { .. } => Failure::Garbage,
             Self::Faulty(_) => Failure::Changed,
-            Self::NotGreeted(..) => Failure::Timeout,
+            Self::NotGreeted { .. } => Failure::Timeout,
             Self::Wait(_) | Self::Thread(_) => Failure::NoConnection,
         }
     }
@@ -87,6 +116,17 @@ fn connects(target: SocketAddr, made: usize, wanted: usize) -> String {
         0 => format!("no connection to {target} was made"),
         _ => format!("only {made} of {wanted} connections to {target} were made"),
     }
+}
+
+fn because(source: &Option<io::Error>) -> String {
+    source
+        .as_ref()
+        .map_or_else(String::new, |source| format!(" ({source})"))
+}
+
+fn but_sent(said: &Option<String>) -> String {
+    said.as_ref()
+        .map_or_else(String::new, |said| format!(", but sent {said:?}"))
 }
 
 /// What to do about it.

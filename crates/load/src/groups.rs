@@ -11,7 +11,7 @@ use crate::arrivals::{Arrivals, Ramp, Schedule};
 use crate::codec::{Codec, Event};
 use crate::crowd::Crowd;
 use crate::error::LoadError;
-use crate::faults::{FaultKind, Faults};
+use crate::faults::{FaultKind, Faults, MessageId};
 use crate::latency::Latency;
 use crate::ledger::{Heard, Ledger, Times};
 use crate::proof::{BUSIEST, Flaw, LEAST_PACE};
@@ -394,11 +394,36 @@ impl Groups {
     }
 
     fn wait_until_greeted(&mut self, mut missing: usize) -> Result<(), LoadError> {
+        let protocol = self.codec.name();
+        let unwelcome = |error| match error {
+            LoadError::Socket { connection, source } => LoadError::Unwelcome {
+                connection,
+                protocol,
+                source: Some(source),
+            },
+            LoadError::Closed(connection) => LoadError::Unwelcome {
+                connection,
+                protocol,
+                source: None,
+            },
+            other => other,
+        };
         while missing > 0 {
-            let limit = self.flush()?;
+            let limit = self.flush().map_err(unwelcome)?;
             let mut ready = 0;
-            if self.turn(limit, &mut ready, &mut 0, |_| {})? {
-                return Err(LoadError::NotGreeted(missing, self.plan.patience));
+            if self.turn(limit, &mut ready, &mut 0, |_| {}).map_err(unwelcome)? {
+                // In a protocol of lines, what is said in another is a message that nobody has sent.
+                let faults = self.ledger.take_faults();
+                let said = match faults.first(FaultKind::Corrupted).map(|fault| &fault.message) {
+                    Some(MessageId::Unreadable(said)) => Some(said.clone()),
+                    _ => None,
+                };
+                return Err(LoadError::NotGreeted {
+                    connections: missing,
+                    patience: self.plan.patience,
+                    protocol,
+                    said,
+                });
             }
             missing = missing.saturating_sub(ready);
         }

@@ -20,13 +20,14 @@ pub struct Search {
     pub trials: u32,
 }
 
-/// Searches from `first` up to `most`, by `passes`, which is given a load and tries it.
+/// Searches from `first` up to `most` and down to `least`, by `passes`, which is given a load and tries it.
 ///
 /// # Errors
 ///
 /// The first of `passes`.
 pub fn find_max<E>(
     first: f64,
+    least: f64,
     most: f64,
     mut passes: impl FnMut(f64) -> Result<bool, E>,
 ) -> Result<Search, E> {
@@ -50,6 +51,9 @@ pub fn find_max<E>(
             break;
         }
         load /= 2.0;
+        if load < least {
+            break;
+        }
     }
     while let (Some(highest), None) = (search.highest, search.failed) {
         if highest >= most {
@@ -85,7 +89,7 @@ mod tests {
     use super::*;
 
     fn search(first: f64, most: f64, mut passes: impl FnMut(f64) -> bool) -> Search {
-        find_max(first, most, |load| Ok::<_, Infallible>(passes(load))).unwrap()
+        find_max(first, 0.0, most, |load| Ok::<_, Infallible>(passes(load))).unwrap()
     }
 
     #[test]
@@ -121,5 +125,11 @@ mod tests {
         let none = search(100.0, 1_000.0, |_| false);
         assert_eq!(none.highest, None);
         assert_eq!(none.trials, MOST_STEPS);
+        let none = find_max(100.0, 30.0, 1_000.0, |_| Ok::<_, Infallible>(false)).unwrap();
+        assert_eq!(
+            (none.failed, none.trials),
+            (Some(50.0), 2),
+            "25 is under the least"
+        );
     }
 }

@@ -26,6 +26,15 @@ impl Slo {
     pub fn broken(&self, record: &Record) -> Option<String> {
         self.0.iter().find_map(|condition| condition.broken(record))
     }
+
+    /// How many answers it takes to tell whether it holds.
+    pub fn least_answers(&self) -> f64 {
+        let takes = |condition: &Condition| match condition {
+            Condition::Quantile(q, _) => least_answers(*q),
+            Condition::Mean(_) | Condition::Errors(_) => 1.0,
+        };
+        self.0.iter().map(takes).fold(1.0, f64::max)
+    }
 }
 
 impl Condition {
@@ -36,7 +45,7 @@ impl Condition {
                 None => Some(format!(
                     "{self} cannot be told of {} answers: it takes {:.0}",
                     record.response.count(),
-                    (10.0 / (1.0 - q)).round()
+                    least_answers(q)
                 )),
                 Some(ns) => (ns as f64 >= under_ns).then(|| missed(ns as f64 / 1e6, "ms")),
             },
@@ -51,6 +60,11 @@ impl Condition {
             }
         }
     }
+}
+
+/// Of a quantile: ten beyond it.
+fn least_answers(q: f64) -> f64 {
+    (10.0 / (1.0 - q)).round()
 }
 
 impl fmt::Display for Condition {

@@ -156,7 +156,12 @@ fn join(server: SocketAddr, user: usize, plan: Plan) -> Result<TcpStream, LoadEr
             connection: user,
             source: CodecError::foreign(Chat.name(), &answer),
         }),
-        Err(error) if is_late(&error) => Err(LoadError::NotGreeted(1, plan.patience)),
+        Err(error) if is_late(&error) => Err(LoadError::NotGreeted {
+            connections: 1,
+            patience: plan.patience,
+            protocol: Chat.name(),
+            said: None,
+        }),
         Err(source) => Err(failed(source)),
     }
 }
@@ -443,7 +448,7 @@ mod tests {
             let _ = io::copy(&mut &stream, &mut io::sink());
         });
         let refused = Users::connect(silent, plan(2, Duration::from_millis(50))).unwrap_err();
-        assert!(matches!(refused, LoadError::NotGreeted(..)), "{refused}");
+        assert!(matches!(refused, LoadError::NotGreeted { .. }), "{refused}");
         let foreign = serve(|stream| {
             let _ = (&stream).write_all(b"220 mail.example\n");
             let _ = io::copy(&mut &stream, &mut io::sink());

@@ -1,11 +1,12 @@
 //! The driver against servers of NATS' protocol that make mistakes: what is right passes, and every mistake is counted
 //! under its own word.
 
+use std::io::Write as _;
 use std::net::{Ipv4Addr, TcpListener};
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
-use threadgauge_load::codec::Nats;
+use threadgauge_load::codec::{Chat, Nats};
 use threadgauge_load::{Arrivals, Failure, FaultKind, Flaw, Groups, Load, LoadError, MessageId, Plan, Ramp};
 
 use super::faulty::{Mistake, Server};
@@ -199,7 +200,7 @@ fn a_mistake_that_leaves_a_delivery_missing_is_found_each_time_by_its_word() {
                 );
                 counted == made
             }
-            Err(LoadError::NotGreeted(..)) => false,
+            Err(LoadError::NotGreeted { .. }) => false,
             Err(other) => panic!("{other}"),
         };
         assert!(
@@ -378,5 +379,44 @@ fn a_server_that_greets_nobody_is_no_server() {
         patience: Duration::from_millis(100),
     };
     let groups = Groups::connect(listener.local_addr().unwrap(), &Nats::ALIKE, plan);
-    assert!(matches!(groups, Err(LoadError::NotGreeted(10, _))));
+    assert!(matches!(
+        groups,
+        Err(LoadError::NotGreeted { connections: 10, .. })
+    ));
+}
+
+#[test]
+fn who_ends_connections_or_speaks_of_something_else_is_quoted() {
+    let plan = Plan {
+        connections: 10,
+        group_size: 10,
+        payload_bytes: 64.into(),
+        patience: Duration::from_millis(100),
+    };
+    let refused = |greets: &'static [u8]| {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let at = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            let mut clients = Vec::new();
+            for mut client in listener.incoming().map_while(Result::ok) {
+                if greets.is_empty() {
+                    continue;
+                }
+                // Who has heard enough is gone.
+                let _ = client.write_all(greets);
+                clients.push(client);
+            }
+        });
+        Groups::connect(at, &Chat, plan).unwrap_err().to_string()
+    };
+    let ended = refused(b"");
+    assert!(
+        ended.contains("before it answered the greeting") && ended.ends_with("does it speak chat?"),
+        "{ended}"
+    );
+    let other = refused(b"220 mail.example\r\n");
+    assert!(
+        other.contains("10 connections") && other.contains("but sent \"220 mail.example\""),
+        "{other}"
+    );
 }

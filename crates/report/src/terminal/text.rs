@@ -117,7 +117,8 @@ pub(crate) fn paragraph(text: &str, width: usize, first: &str) -> String {
     out
 }
 
-/// `text` with every line that is wider than `width` in several, each as far in as it began.
+/// `text` with every line that is wider than `width` in several, each as far in as it began, or as the last column of a
+/// table's row.
 #[must_use]
 pub fn fitted(text: &str, width: usize) -> String {
     let mut out = String::new();
@@ -126,8 +127,11 @@ pub fn fitted(text: &str, width: usize) -> String {
             out.push_str(line);
             out.push('\n');
         } else {
-            let indent = line.len() - line.trim_start_matches(' ').len();
-            out.push_str(&paragraph(line, width, &line[..indent]));
+            let begin = line.len() - line.trim_start_matches(' ').len();
+            let gap = line[begin..].find("  ").map(|gap| begin + gap);
+            let column = gap.map(|gap| line.len() - line[gap..].trim_start_matches(' ').len());
+            let first = &line[..column.filter(|column| *column <= width / 2).unwrap_or(begin)];
+            out.push_str(&paragraph(&line[first.len()..], width, first));
         }
     }
     out
@@ -144,6 +148,14 @@ mod tests {
         assert_eq!(
             fitted(text, 24),
             "head:  a table\n\n    far in and long\n    enough to be too\n    wide\n"
+        );
+        assert_eq!(
+            fitted("row   in a column of its own\n", 24),
+            "row   in a column of its\n      own\n"
+        );
+        assert_eq!(
+            fitted("a row of this table   too long\n", 24),
+            "a row of this table too\nlong\n"
         );
     }
 

@@ -16,7 +16,6 @@ mod target;
 mod workload;
 
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -68,15 +67,15 @@ pub fn load(options: &LoadOptions) -> Done {
         true => load.search().map(|(runs, search)| (runs, Some(search)))?,
         false => (load.steps()?, None),
     };
-    if let Some(dir) = &options.out {
-        load.keep(dir, &runs, None)?;
-    }
+    // Where one of the two cannot be done the other is.
+    let kept = load.keep(&runs, None);
     let document = load.json(&runs, search.as_ref());
     if options.json {
         print(&serde_json::to_string_pretty(&document)?)?;
     } else {
         print_words(&load.text(&runs, search.as_ref()))?;
     }
+    kept?;
     let passes = match &search {
         Some(search) => search.highest.is_some() || load.is_stopped(),
         None => runs.iter().all(RunDone::passes),
@@ -138,7 +137,8 @@ impl Load<'_> {
     /// The highest rate that meets the condition, and all runs that were made to find it.
     fn search(&self) -> Result<(Vec<RunDone>, Search)> {
         let mut runs = Vec::new();
-        let search = find_max(self.options.first_rate(), MOST_RATE, |rate| -> Result<bool> {
+        let (first, least) = (self.options.first_rate(), self.options.least_rate());
+        let search = find_max(first, least, MOST_RATE, |rate| -> Result<bool> {
             if self.is_stopped() {
                 return Ok(false);
             }
@@ -148,14 +148,11 @@ impl Load<'_> {
             };
             let run = self.run(level)?;
             let passes = run.passes();
-            say(&format!(
-                "{}: {}",
-                per_second(rate),
-                match passes {
-                    true => "passes",
-                    false => "does not pass",
-                }
-            ));
+            let says = match run.objection() {
+                None => "passes".to_owned(),
+                Some(objection) => format!("does not pass: {objection}"),
+            };
+            say(&format!("{}: {says}", per_second(rate)));
             runs.push(run);
             Ok(passes)
         })?;
@@ -219,9 +216,7 @@ impl Load<'_> {
                 first.server = seen(watch);
             }
         }
-        if let Some(dir) = &options.out {
-            self.keep(dir, &mixed.runs, Some(&workload.json()))?;
-        }
+        let kept = self.keep(&mixed.runs, Some(&workload.json()));
         if options.json {
             let mut document = self.json(&mixed.runs, None);
             document["workload"] = mixed.workload.clone();
@@ -229,14 +224,18 @@ impl Load<'_> {
         } else {
             print_words(&mixed.text(options.rounds))?;
         }
+        kept?;
         Ok(match mixed.passes() {
             true => Verdict::Done,
             false => Verdict::CheckFailed,
         })
     }
 
-    /// Keeps the runs in a results folder, with the workload where there is one.
-    fn keep(&self, dir: &Path, runs: &[RunDone], workload: Option<&Value>) -> Result<()> {
+    /// Keeps the runs in a results folder where one is asked for, with the workload where there is one.
+    fn keep(&self, runs: &[RunDone], workload: Option<&Value>) -> Result<()> {
+        let Some(dir) = &self.options.out else {
+            return Ok(());
+        };
         let kept = Kept {
             options: self.options,
             seed: self.seed,
@@ -297,7 +296,18 @@ impl Load<'_> {
                     search.trials
                 ),
                 None if self.is_stopped() => "Interrupted: no rate was confirmed.\n".to_owned(),
-                None => format!("No rate meets {slo}{failed} ({} runs).\n", search.trials),
+                None => {
+                    // It went down until a run would have had too few answers.
+                    let lowest = search
+                        .failed
+                        .is_some_and(|rate| rate / 2.0 < self.options.least_rate());
+                    let longer = if lowest {
+                        "; for lower ones say a longer --duration"
+                    } else {
+                        ""
+                    };
+                    format!("No rate meets {slo}{failed}{longer} ({} runs).\n", search.trials)
+                }
             });
         }
         parts.join("\n")

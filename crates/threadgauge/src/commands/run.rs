@@ -18,6 +18,7 @@ use threadgauge_report::{terminal, terminal_screen, terminal_summary};
 use threadgauge_results::{RunData, RunRecord, Store, StoredExperiment, machine_differences};
 
 use crate::cli::RunOptions;
+use crate::commands::load::experiment::LOAD;
 use crate::folder;
 use crate::output::{Done, Verdict, print, say, style};
 use crate::progress::{Shown, minutes};
@@ -207,6 +208,12 @@ fn typed(options: &RunOptions) -> Vec<String> {
 fn resume(dir: &Path) -> Result<Begun> {
     let mut store = Store::resume(dir)?;
     let record = store.run()?;
+    if store.experiments()?.iter().any(|of| of.id == LOAD.id) {
+        bail!(
+            "{} holds a load, which cannot go on: begin it again with `threadgauge load`",
+            dir.display()
+        );
+    }
     if record.version != env!("CARGO_PKG_VERSION") {
         bail!(
             "{} was begun by threadgauge {}; going on with {} would mix two programs' figures",

@@ -10,7 +10,7 @@ mod list;
 mod monitor;
 pub mod settings;
 mod signals;
-mod values;
+pub mod values;
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;

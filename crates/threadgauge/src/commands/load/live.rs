@@ -1,4 +1,4 @@
-//! What a person sees while the load goes on: a line that changes on a terminal, a line a second elsewhere.
+//! What a person sees while the load goes on: two lines that change on a terminal, a line a second elsewhere.
 //!
 //! A thread of its own draws, so that a slow terminal never holds the generator up.
 
@@ -63,18 +63,20 @@ impl Drop for Live {
 fn draw(come: &Receiver<Second>, takes: Duration, watch: Option<&ServerWatch>) {
     let bar = std::io::stderr().is_terminal().then(|| {
         let bar = ProgressBar::with_draw_target(Some(takes.as_secs().max(1)), ProgressDrawTarget::stderr());
-        let style = ProgressStyle::with_template("{bar:20} {wide_msg}");
+        // Both fit into 80 columns.
+        let style = ProgressStyle::with_template("{bar:10} {prefix}\n{wide_msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar
     });
     for second in come {
-        let text = line(&second) + &of_server(watch);
+        let (counted, timed) = (counts(&second), times(&second) + &of_server(watch));
         match &bar {
             Some(bar) => {
                 bar.set_position(second.at_s + 1);
-                bar.set_message(text);
+                bar.set_prefix(counted);
+                bar.set_message(timed);
             }
-            None => say(&text),
+            None => say(&format!("{counted} · {timed}")),
         }
     }
     if let Some(bar) = bar {
@@ -92,16 +94,23 @@ fn of_server(watch: Option<&ServerWatch>) -> String {
     })
 }
 
-/// A second, in a line.
-fn line(second: &Second) -> String {
-    let time = |ns: Option<u64>| ns.map_or("–".to_owned(), |ns| figure(ns as f64, None, "ns"));
+/// What a second came to.
+fn counts(second: &Second) -> String {
     format!(
-        "{:>4} s · {} sent · {} answered · {} failed · {} on their way · median {} · 99 % {} · longest {}",
+        "{:>4} s · {} sent · {} answered · {} failed · {} on their way",
         second.at_s + 1,
         count(second.sent as usize),
         count(second.answered as usize),
         count(second.failed as usize),
         count(second.in_flight as usize),
+    )
+}
+
+/// How long answers took in it.
+fn times(second: &Second) -> String {
+    let time = |ns: Option<u64>| ns.map_or("–".to_owned(), |ns| figure(ns as f64, None, "ns"));
+    format!(
+        "median {} · 99 % {} · longest {}",
         time(second.p50_ns),
         time(second.p99_ns),
         time(second.most_ns),
@@ -113,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_is_a_line() {
+    fn a_second_is_counts_and_times() {
         let second = Second {
             at_s: 2,
             sent: 1000,
@@ -125,11 +134,10 @@ mod tests {
             in_flight: 3,
             ..Second::default()
         };
-        let said = line(&second);
-        assert!(
-            said.starts_with("   3 s · 1000 sent · 990 answered · 10 failed · 3 on"),
-            "{said}"
+        assert_eq!(
+            counts(&second),
+            "   3 s · 1000 sent · 990 answered · 10 failed · 3 on their way"
         );
-        assert!(said.contains("99 % –"), "{said}");
+        assert!(times(&second).contains("99 % –"), "{}", times(&second));
     }
 }

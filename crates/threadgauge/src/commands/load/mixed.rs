@@ -301,6 +301,12 @@ fn text(class: &Class, done: &Done) -> String {
         };
         format!("{} {}{by}", many(number), failure.name().replace('_', " "))
     }));
+    if record.interrupted {
+        parts.push("interrupted".to_owned());
+    }
+    if let Some(objection) = done.objection() {
+        parts.push(objection);
+    }
     format!(
         "{:<15}{} ({}): {}",
         class.name,

@@ -8,6 +8,8 @@ use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use threadgauge_load::{Arrivals, BitRate, Pace, Ramp, Sizes, Slo, Span};
 
+use crate::commands::serve::values::Whole;
+
 /// What clients speak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Speaks {
@@ -92,6 +94,10 @@ impl FromStr for Rate {
     }
 }
 
+fn whole(text: &str) -> Result<NonZeroUsize, String> {
+    text.parse().map(|Whole(number)| number)
+}
+
 /// Which process is watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Watching {
@@ -128,7 +134,7 @@ pub struct LoadOptions {
     #[arg(long, value_name = "ADDR")]
     pub target: String,
     /// How many connections
-    #[arg(long, short = 'c', value_name = "N", default_value = "100")]
+    #[arg(long, short = 'c', value_name = "N", default_value = "100", value_parser = whole)]
     pub connections: NonZeroUsize,
     /// When requests start
     #[arg(long = "loop", value_enum, default_value_t)]
@@ -143,7 +149,7 @@ pub struct LoadOptions {
     #[arg(long, value_name = "TIME")]
     pub think: Option<Span>,
     /// Requests (groups, chat: messages) of one connection that may be on their way
-    #[arg(long, value_name = "N", default_value = "1")]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = whole)]
     pub pipeline: NonZeroUsize,
     /// How long the load holds; only what was to start meanwhile is in the percentiles
     #[arg(long, short = 'd', value_name = "TIME", default_value = "10s")]
@@ -200,7 +206,7 @@ pub struct LoadOptions {
     #[arg(long, value_name = "TEXT")]
     pub body: Option<String>,
     /// Members of a group (groups, chat)
-    #[arg(long, value_name = "N", default_value = "10")]
+    #[arg(long, value_name = "N", default_value = "10", value_parser = whole)]
     pub group_size: NonZeroUsize,
     /// A member's own messages come back to it, too (groups)
     #[arg(long)]
@@ -266,6 +272,16 @@ impl LoadOptions {
             !self.timeout.0.is_zero(),
             "--timeout 0 gives no answer a chance; say e.g. --timeout 10s"
         );
+        if let Some(slo) = self.slo.as_ref().filter(|_| self.find_max) {
+            ensure!(
+                self.first_rate() >= self.least_rate(),
+                "--slo {slo} cannot be told of what {} at --rate {} bring: it takes {:.0} answers; say a longer \
+                 --duration or a higher --rate",
+                self.duration,
+                self.first_rate(),
+                slo.least_answers()
+            );
+        }
         let http = self.protocol == Speaks::Http;
         let only = |given: bool, flag: &str, of: &str| -> Result<()> {
             ensure!(!given, "{flag} goes with {of}, not with {name}");
@@ -318,6 +334,18 @@ impl LoadOptions {
     /// The rate to begin with, in an open loop.
     pub fn first_rate(&self) -> f64 {
         self.rate.map_or(1_000.0, |rate| rate.0)
+    }
+
+    /// The lowest rate whose answers tell whether `--slo` holds.
+    pub fn least_rate(&self) -> f64 {
+        let answers = self.slo.as_ref().map_or(0.0, Slo::least_answers);
+        let of_each = match self.protocol.is_group() {
+            true => self.group_size.get() as f64 - f64::from(u8::from(!self.own_echo)),
+            false => 1.0,
+        };
+        // Chance brings fewer now and then.
+        let enough = answers / of_each.max(1.0);
+        (enough + 4.0 * enough.sqrt()) / self.duration.0.as_secs_f64()
     }
 
     /// The runs, in order.

@@ -53,10 +53,27 @@ pub struct Done {
 }
 
 impl Done {
-    /// Whether the server did what it must, and the run measured it. One that was interrupted is not judged by what it
-    /// had no time for.
+    /// Whether the server did what it must, and the run measured it.
     pub fn passes(&self) -> bool {
-        self.is_right() && (self.record.interrupted || (self.flaws().is_empty() && self.broken.is_none()))
+        self.objection().is_none()
+    }
+
+    /// The first of what speaks against it. One that was interrupted is not judged by what it had no time for.
+    pub fn objection(&self) -> Option<String> {
+        if !self.is_right() {
+            return Some(self.wrong());
+        }
+        let flaw = || Some(format!("the run is invalid: {}", self.flaws().first()?));
+        match self.record.interrupted {
+            true => None,
+            false => flaw().or_else(|| self.broken.clone()),
+        }
+    }
+
+    /// What came and must not come, in words.
+    fn wrong(&self) -> String {
+        let faults = self.record.faults.as_ref().filter(|faults| !faults.is_empty());
+        faults.map_or("answers have other bytes".to_owned(), Faults::to_string)
     }
 
     /// Whether nothing came that must not come, and all came that must.
@@ -66,7 +83,7 @@ impl Done {
     }
 
     /// That clients who want no answers have none is as it should be.
-    fn flaws(&self) -> Vec<Flaw> {
+    pub fn flaws(&self) -> Vec<Flaw> {
         let wants_answers = |class: &Class| class.behaviour.wants_answers();
         match self.class.as_ref().is_none_or(wants_answers) {
             true => self.record.flaws(),
@@ -203,11 +220,7 @@ impl Done {
             row("INVALID", flaw.to_string());
         }
         if !self.is_right() {
-            let faults = record.faults.as_ref().filter(|faults| !faults.is_empty());
-            row(
-                "WRONG",
-                faults.map_or("answers have other bytes".to_owned(), Faults::to_string),
-            );
+            row("WRONG", self.wrong());
         }
         if let Some(broken) = &self.broken {
             row("NOT MET", broken.clone());
