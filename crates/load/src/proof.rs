@@ -37,7 +37,7 @@ pub enum Flaw {
 
 impl Flaw {
     /// Its name in results.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Slow => "rate_not_reached",
             Self::Busy => "generator_busy",

@@ -125,7 +125,7 @@ fn a_folder_holds_every_run_and_second_and_is_reported_and_compared_like_any_oth
             "-c",
             "4",
             "-d",
-            "1100ms",
+            "2100ms",
             "--out",
             out,
         ];
@@ -176,9 +176,28 @@ fn a_folder_holds_every_run_and_second_and_is_reported_and_compared_like_any_oth
             "{case}"
         );
     }
-    // Two seconds of each of two loads, at least.
+    // Two whole seconds of each of two loads, at least.
     assert!(seconds["cases"].as_array().unwrap().len() >= 4);
-    assert!(!seconds["figures"].as_array().unwrap().is_empty());
+    let rate = seconds["figures"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|figure| figure["id"] == "rate");
+    let lines = rate.unwrap()["series"].as_array().unwrap();
+    let names: Vec<_> = lines.iter().map(|line| &line["name"]).collect();
+    assert_eq!(names, ["rate 100", "rate 200"], "what tells them apart");
+    let table = load["tables"][0]["rows"].as_array().unwrap();
+    assert!(
+        table.iter().all(|row| row
+            .as_array()
+            .unwrap()
+            .last()
+            .unwrap()
+            .as_str()
+            .unwrap()
+            .ends_with(" of 2")),
+        "{table:?}"
+    );
     let compared = threadgauge(dir.path(), &["compare", "a", "b"]);
     assert!(compared.status.success(), "{}", text(&compared.stderr));
     let again = threadgauge(dir.path(), &["report", "a"]);
@@ -186,6 +205,18 @@ fn a_folder_holds_every_run_and_second_and_is_reported_and_compared_like_any_oth
     let refused = to("a", &[]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(text(&refused.stderr).contains("already holds results"));
+    // Before anything is measured.
+    fs::write(dir.path().join("file"), "no folder").unwrap();
+    let refused = to("file", &[]);
+    assert_eq!(refused.status.code(), Some(2));
+    let said = text(&refused.stderr);
+    assert!(
+        said.contains("file cannot be made") && !said.contains("4 connections"),
+        "{said}"
+    );
+    let resumed = threadgauge(dir.path(), &["run", "--resume", "a"]);
+    assert_eq!(resumed.status.code(), Some(2));
+    assert!(text(&resumed.stderr).contains("`threadgauge load`"));
 }
 
 #[test]
@@ -200,7 +231,7 @@ fn a_search_that_finds_nothing_says_so() {
         "--slo",
         "p50<1us",
         "-r",
-        "200",
+        "2000",
     ];
     let dir = tempfile::tempdir().unwrap();
     let all = [&["load", "echo", "--target", &server.address], &arguments[..]].concat();
@@ -210,6 +241,11 @@ fn a_search_that_finds_nothing_says_so() {
         text(&output.stdout).starts_with("No rate meets p50<1us"),
         "{}",
         text(&output.stdout)
+    );
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("does not pass: p50<1us does not hold: it is "),
+        "{said}"
     );
 }
 
@@ -222,6 +258,12 @@ fn what_makes_no_sense_is_refused() {
     assert!(here(&["--think", "1s"]).contains("--loop closed"));
     assert!(here(&["--loop", "fast", "--rate", "5"]).contains("--loop open"));
     assert!(here(&["--find-max"]).contains("--slo"));
+    let few = here(&["--find-max", "--slo", "p99<5ms", "-d", "1s", "-r", "500"]);
+    assert!(
+        few.contains("1000 answers") && few.contains("--duration"),
+        "{few}"
+    );
+    assert!(here(&["--connections", "0"]).contains("no whole number above 0"));
     assert!(here(&["--slo", "p99"]).contains("p99<5ms"));
     assert!(here(&["--header", "A: b"]).contains("goes with http"));
     assert!(load(&["http", "--target", "1", "--header", "nonsense"]).contains("no header"));

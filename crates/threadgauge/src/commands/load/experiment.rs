@@ -5,6 +5,7 @@
 //! taken for a round.
 
 use threadgauge_lab::prelude::*;
+use threadgauge_load::Flaw;
 use threadgauge_results::{Figure, Value};
 
 /// The loads of a folder.
@@ -46,7 +47,19 @@ pub const RESPONSE_P50: Metric = metric("response_p50_ns", "ns");
 pub const RESPONSE_P99: Metric = metric("response_p99_ns", "ns");
 /// The share of its CPU that the generator used.
 pub const OWN_CPU: Metric = metric("generator_cpu_share", "ratio");
-/// Of one second: good answers.
+/// Of a run: failures of all kinds.
+pub const FAILED_IN_ALL: Metric = metric("failed_in_all", "count");
+/// Of a run: 1 where it is invalid, else 0.
+pub const INVALID: Metric = metric("invalid", "count");
+/// Why a run that has figures may be invalid.
+pub const FLAWS: [Flaw; 4] = [Flaw::Ended, Flaw::Slow, Flaw::Busy, Flaw::Law];
+
+/// Of a run: 1 where it is invalid for this reason, else 0.
+pub const fn flaw(flaw: Flaw) -> Metric {
+    metric(flaw.name(), "count")
+}
+
+/// Of one second, if the load went on for all of it: good answers.
 pub const ANSWERED: Metric = metric("answered", "count");
 /// Of one second: failures.
 pub const FAILED: Metric = metric("failed", "count");
@@ -54,6 +67,13 @@ pub const FAILED: Metric = metric("failed", "count");
 pub const SECOND_P50: Metric = metric("p50_ns", "ns");
 /// Of one second: the 99th percentile.
 pub const SECOND_P99: Metric = metric("p99_ns", "ns");
+
+/// Of one second: how many CPUs the server kept busy.
+pub const SERVER_CPUS: Metric = metric("server_cpus", "count");
+/// Of one second: the share of a CPU that the busiest of the server's threads used.
+pub const BUSIEST_THREAD: Metric = metric("busiest_thread_cpus", "count");
+/// Of one second: how many CPUs of the machine were busy.
+pub const MACHINE_CPUS: Metric = metric("machine_cpus", "count");
 
 /// The parameter that tells the class of mixed clients.
 pub const CLASS: &str = "class";
@@ -76,22 +96,46 @@ fn measured_by_load(_: &Params, _: &mut Worker) -> Result<(), CaseError> {
 
 fn read(view: &View<'_>) -> Answer {
     let cases: Vec<&Params> = view.planned(Params::new()).collect();
+    let of = |metric: Metric, case: &Params, unit: &str| view.shown(&metric.of(case.clone()), unit);
     let says = |case: &Params| {
-        format!(
-            "{}: {} a second, median {}, 99 % {}",
-            name(case),
-            view.shown(&ACHIEVED.of(case.clone()), "count"),
-            view.shown(&RESPONSE_P50.of(case.clone()), "ns"),
-            view.shown(&RESPONSE_P99.of(case.clone()), "ns"),
-        )
+        let figures = [
+            ("", ACHIEVED, "count", " a second"),
+            ("median ", RESPONSE_P50, "ns", ""),
+            ("99 % ", RESPONSE_P99, "ns", ""),
+        ];
+        let figures = figures.iter().filter_map(|(before, metric, unit, after)| {
+            let shown = of(*metric, case, unit);
+            (!shown.is_empty()).then(|| format!("{before}{shown}{after}"))
+        });
+        let figures: Vec<String> = figures.collect();
+        match figures.is_empty() {
+            true => format!("{}: nothing was answered well", name(case)),
+            false => format!("{}: {}", name(case), figures.join(", ")),
+        }
+    };
+    // By round, since a median would not tell one of several.
+    let invalid = |case: &Params| {
+        let rounds = view.rounds(&INVALID.of(case.clone())).unwrap_or_default();
+        (rounds.iter().filter(|of| **of > 0.0).count(), rounds.len())
+    };
+    let because = || {
+        let occurs = |of: &&Flaw| {
+            let rounds = |case: &&Params| view.rounds(&flaw(**of).of((*case).clone())).unwrap_or_default();
+            cases.iter().flat_map(rounds).any(|is_so| is_so > 0.0)
+        };
+        let all: Vec<String> = FLAWS.iter().filter(occurs).map(Flaw::to_string).collect();
+        all.join("; ")
     };
     let row = |case: &&Params| {
+        let (bad, runs) = invalid(case);
         vec![
             name(case),
-            view.shown(&ACHIEVED.of((*case).clone()), "count"),
-            view.shown(&RESPONSE_P50.of((*case).clone()), "ns"),
-            view.shown(&RESPONSE_P99.of((*case).clone()), "ns"),
-            view.shown(&OWN_CPU.of((*case).clone()), "ratio"),
+            of(ACHIEVED, case, "count"),
+            of(RESPONSE_P50, case, "ns"),
+            of(RESPONSE_P99, case, "ns"),
+            of(FAILED_IN_ALL, case, "count"),
+            of(OWN_CPU, case, "ratio"),
+            format!("{bad} of {runs}"),
         ]
     };
     let columns = [
@@ -99,16 +143,25 @@ fn read(view: &View<'_>) -> Answer {
         "achieved a second",
         "median",
         "99th percentile",
+        "failed",
         "generator's CPU",
+        "invalid runs",
     ];
+    let all: Vec<(usize, usize)> = cases.iter().map(|case| invalid(case)).collect();
+    let (bad, runs) = all.iter().fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
+    let doubt = match bad {
+        0 => String::new(),
+        _ if runs == 1 => format!(" The run is invalid: {}.", because()),
+        _ => format!(" {bad} of {runs} runs are invalid: {}.", because()),
+    };
     Answer {
         answer: cases.first().map_or_else(String::new, |case| match cases.len() {
-            1 => format!("{}.", says(case)),
-            many => format!("{many} loads; the first: {}.", says(case)),
+            1 => format!("{}.{doubt}", says(case)),
+            many => format!("{many} loads; the first: {}.{doubt}", says(case)),
         }),
         figures: [
-            by_load(view, "rate", &cases),
-            by_load(view, "connections", &cases),
+            by_load(view, "rate", "rate, a second", &cases),
+            by_load(view, "connections", "connections", &cases),
             by_class(view, &cases),
         ]
         .into_iter()
@@ -125,8 +178,13 @@ fn read(view: &View<'_>) -> Answer {
     }
 }
 
+/// In milliseconds, as charts have it.
+fn ms(metric: Metric, case: &Params) -> Statistic {
+    metric.of(case.clone()).times(1e-6)
+}
+
 /// Latencies by what varies, where it does.
-fn by_load(view: &View<'_>, varies: &str, cases: &[&Params]) -> Option<Figure> {
+fn by_load(view: &View<'_>, varies: &str, label: &str, cases: &[&Params]) -> Option<Figure> {
     // How many of the clients are of a class is no load of its own.
     let number = |case: &Params| match case.get(varies).filter(|_| case.get(CLASS).is_none())? {
         Value::Int(number) => Some(*number as f64),
@@ -142,13 +200,11 @@ fn by_load(view: &View<'_>, varies: &str, cases: &[&Params]) -> Option<Figure> {
         return None;
     }
     let line = |metric: Metric| -> Vec<(f64, Statistic)> {
-        at.iter()
-            .map(|(x, case)| (*x, metric.of((*case).clone())))
-            .collect()
+        at.iter().map(|(x, case)| (*x, ms(metric, case))).collect()
     };
     Chart::new(view, format!("by-{varies}"), format!("Response time by {varies}"))
-        .x(Scale::Log, varies)
-        .y(Scale::Log, "time, ns")
+        .x(Scale::Log, label)
+        .y(Scale::Log, "time, ms")
         .line("median", line(RESPONSE_P50))
         .line("99th percentile", line(RESPONSE_P99))
         .drawn()
@@ -157,71 +213,159 @@ fn by_load(view: &View<'_>, varies: &str, cases: &[&Params]) -> Option<Figure> {
 /// Latencies by class of mixed clients.
 fn by_class(view: &View<'_>, cases: &[&Params]) -> Option<Figure> {
     let line = |metric: Metric| -> Vec<(String, Statistic)> {
-        let of = |case: &&Params| Some((case.get(CLASS)?.to_string(), metric.of((*case).clone())));
+        let of = |case: &&Params| Some((case.get(CLASS)?.to_string(), ms(metric, case)));
         cases.iter().filter_map(of).collect()
     };
     Chart::new(view, "by-class", "Response time by class")
         .x(Scale::Category, "class")
-        .y(Scale::Log, "time, ns")
+        .y(Scale::Log, "time, ms")
         .note("Classes that want no answers have none.")
         .line("median", line(RESPONSE_P50))
         .line("99th percentile", line(RESPONSE_P99))
         .drawn()
 }
 
+/// The seconds of each load, under its name among them.
+type Seconds<'v> = Vec<(String, Vec<(f64, &'v Params)>)>;
+
 fn read_seconds(view: &View<'_>) -> Answer {
-    let mut loads: Vec<(String, Vec<(f64, &Params)>)> = Vec::new();
-    for case in view.planned(Params::new()) {
+    let cases: Vec<&Params> = view.planned(Params::new()).collect();
+    let mut loads: Seconds<'_> = Vec::new();
+    for &case in &cases {
         let Some(second) = case.int(SECOND) else {
             continue;
         };
-        let of = name(case);
+        let of = name_among(case, &cases);
         let point = (second as f64, case);
         match loads.iter_mut().find(|(load, _)| *load == of) {
             Some((_, points)) => points.push(point),
             None => loads.push((of, vec![point])),
         }
     }
-    let draw = |id: &str, title: &str, label: &str, metrics: &[(&str, Metric)]| {
-        let mut chart = Chart::new(view, id, title)
-            .x(Scale::Linear, "second of the run")
-            .y(Scale::Linear, label);
-        for (load, points) in &loads {
-            for (what, metric) in metrics {
-                let line = points.iter().map(|(x, case)| (*x, metric.of((*case).clone())));
-                let named = if loads.len() == 1 {
-                    (*what).to_owned()
-                } else {
-                    format!("{what}, {load}")
-                };
-                chart = chart.line(named, line.collect::<Vec<_>>());
-            }
-        }
-        chart.drawn()
+    let draw = |id: &str, title: &str, label: &str, lines: &[(&str, Metric, f64)]| {
+        by_second(view, &loads, (id, title, label), lines)
     };
-    let rates = [("answered", ANSWERED), ("failed", FAILED)];
-    let times = [("median", SECOND_P50), ("99th percentile", SECOND_P99)];
-    Answer {
-        answer: format!("{} loads by second; see the charts.", loads.len()),
-        figures: [
-            draw("rate", "What came in each second", "a second", &rates),
-            draw("time", "Response time in each second", "time, ns", &times),
-        ]
-        .into_iter()
+    let (p50, p99) = (
+        ("median", SECOND_P50, 1e-6),
+        ("99th percentile", SECOND_P99, 1e-6),
+    );
+    let times = match loads.len() {
+        1 => vec![draw(
+            "time",
+            "Response time in each second",
+            "time, ms",
+            &[p50, p99],
+        )],
+        _ => vec![
+            draw(
+                "median",
+                "Median response time in each second",
+                "time, ms",
+                &[p50],
+            ),
+            draw(
+                "p99",
+                "99th percentile of the response time in each second",
+                "time, ms",
+                &[p99],
+            ),
+        ],
+    };
+    let failures = cases.iter().any(|case| {
+        view.value(&FAILED.of((*case).clone()))
+            .is_some_and(|failed| failed > 0.0)
+    });
+    let failed = failures.then(|| {
+        draw(
+            "failed",
+            "What failed in each second",
+            "failures",
+            &[("failed", FAILED, 1.0)],
+        )
+    });
+    let answered = draw(
+        "rate",
+        "What came in each second",
+        "answers a second",
+        &[("answered", ANSWERED, 1.0)],
+    );
+    let busy = [
+        ("server", SERVER_CPUS, 1.0),
+        ("its busiest thread", BUSIEST_THREAD, 1.0),
+        ("all of the machine", MACHINE_CPUS, 1.0),
+    ];
+    let busy = match loads.len() {
+        1 => &busy[..],
+        _ => &busy[..1],
+    };
+    let server = draw("cpus", "What the server used in each second", "CPUs", busy);
+    let figures: Vec<Figure> = std::iter::once(answered)
+        .chain(failed)
+        .chain(times)
+        .chain([server])
         .flatten()
-        .collect(),
+        .collect();
+    Answer {
+        answer: match (figures.len(), loads.len()) {
+            (0, _) => "The load did not last for two seconds.".to_owned(),
+            (_, 1) => "One load by second; see the charts.".to_owned(),
+            (_, many) => format!("{many} loads by second; see the charts."),
+        },
+        figures,
         ..Answer::default()
     }
 }
 
+/// Lines by second, of all loads: each metric times its factor. None where no load has two seconds.
+fn by_second(
+    view: &View<'_>,
+    loads: &Seconds<'_>,
+    (id, title, label): (&str, &str, &str),
+    lines: &[(&str, Metric, f64)],
+) -> Option<Figure> {
+    let mut chart = Chart::new(view, id, title)
+        .x(Scale::Linear, "second of the run")
+        .y(Scale::Linear, label)
+        .at_least(2);
+    for (load, points) in loads {
+        for (what, metric, factor) in lines {
+            // A second ends a second after it begins, and its figures are known then.
+            let line = points
+                .iter()
+                .map(|(x, case)| (x + 1.0, metric.of((*case).clone()).times(*factor)));
+            let named = match loads.len() {
+                1 => *what,
+                _ => load,
+            };
+            chart = chart.line(named, line.collect::<Vec<_>>());
+        }
+    }
+    chart.drawn()
+}
+
 /// A load in words: its parameters, without the second.
 fn name(case: &Params) -> String {
-    let words: Vec<String> = case
-        .iter()
+    in_words(case.iter())
+}
+
+/// A load in few words: by what tells it from others, or in full where there is none.
+fn name_among(case: &Params, all: &[&Params]) -> String {
+    if let Some(class) = case.get(CLASS) {
+        return class.to_string();
+    }
+    let differs = |(name, value): &(&str, &Value)| all.iter().any(|other| other.get(name) != Some(value));
+    match in_words(case.iter().filter(differs)) {
+        none if none.is_empty() => name(case),
+        words => words,
+    }
+}
+
+fn in_words<'a>(parameters: impl Iterator<Item = (&'a str, &'a Value)>) -> String {
+    let words: Vec<String> = parameters
         .filter(|(name, _)| *name != SECOND)
         .map(|(name, value)| match name {
             "protocol" | "loop" => value.to_string(),
-            _ => format!("{name} {value}"),
+            _ => format!("{name} {value}").replace('_', " "),
         })
         .collect();
     words.join(", ")

@@ -1,10 +1,12 @@
 //! Keeps a load in a results folder, as every other measurement is kept.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
-use anyhow::{Result, ensure};
-use threadgauge_load::{FaultKind, Latency, Record};
+use anyhow::{Context as _, Result, ensure};
+use threadgauge_load::{CpuSecond, FaultKind, Latency, Watched, WatchedSecond};
 use threadgauge_machine::{allowed_cpus, fingerprint};
 use threadgauge_results::{
     Metric, Params, RunRecord, STORE_FILE, Sample, Status, Store, StoredCase, StoredExperiment, StoredSample,
@@ -12,13 +14,14 @@ use threadgauge_results::{
 };
 
 use crate::commands::load::experiment::{
-    ACHIEVED, ANSWERED, CLASS, FAILED, LOAD, OWN_CPU, RESPONSE_P50, RESPONSE_P99, SECOND, SECOND_P50,
-    SECOND_P99, SECONDS,
+    ACHIEVED, ANSWERED, BUSIEST_THREAD, CLASS, FAILED, FAILED_IN_ALL, FLAWS, INVALID, LOAD, MACHINE_CPUS,
+    OWN_CPU, RESPONSE_P50, RESPONSE_P99, SECOND, SECOND_P50, SECOND_P99, SECONDS, SERVER_CPUS, flaw,
 };
 use crate::commands::load::options::LoadOptions;
 use crate::commands::load::show::Done;
 use crate::folder;
 
+const SECOND_NS: u64 = 1_000_000_000;
 /// The most seconds of a run that are kept; of a longer one every second one, third one and so on.
 const MOST_SECONDS: u64 = 120;
 
@@ -34,14 +37,20 @@ pub struct Kept<'a> {
     pub workload: Option<&'a serde_json::Value>,
 }
 
-/// Refuses a folder that holds something already, before anything is measured.
+/// Makes the folder, and refuses one that holds something already, before anything is measured.
 pub fn check(dir: &Path) -> Result<()> {
     ensure!(
         !dir.join(STORE_FILE).exists(),
         "{} already holds results; choose another --out",
         dir.display()
     );
-    folder::refuse_foreign_files(dir)
+    folder::refuse_foreign_files(dir)?;
+    fs::create_dir_all(dir).with_context(|| {
+        format!(
+            "{} cannot be made; choose a folder you may write to with --out",
+            dir.display()
+        )
+    })
 }
 
 impl Kept<'_> {
@@ -51,7 +60,7 @@ impl Kept<'_> {
         let mut seconds = Vec::new();
         for run in self.runs {
             let params = self.params(run);
-            for (params, sample) in by_second(&params, &run.record) {
+            for (params, sample) in by_second(&params, run, self.options.ramp().total()) {
                 seconds.push((params, sample, run.record.elapsed.as_nanos() as u64));
             }
             loads.push((params, sample(run), run.record.elapsed.as_nanos() as u64));
@@ -197,7 +206,13 @@ fn sample(run: &Done) -> Sample {
     if record.answered == 0 && wants_answers {
         return Sample::without_figures(Status::Failed, "nothing was answered well");
     }
-    let mut metrics = vec![figure(OWN_CPU, record.cpu_share())];
+    let flaws = run.flaws();
+    let mut metrics = vec![
+        figure(OWN_CPU, record.cpu_share()),
+        figure(INVALID, f64::from(u8::from(!flaws.is_empty()))),
+        figure(FAILED_IN_ALL, record.failures.total() as f64),
+    ];
+    metrics.extend(FLAWS.map(|of| figure(flaw(of), f64::from(u8::from(flaws.contains(&of))))));
     if wants_answers {
         metrics.push(figure(ACHIEVED, record.held.achieved()));
     }
@@ -221,7 +236,6 @@ fn sample(run: &Done) -> Sample {
     let counts = [
         ("sent", record.sent),
         ("answered_in_all", record.answered),
-        ("failed_in_all", record.failures.total()),
         ("unfinished", record.unfinished),
         ("connects", record.connects),
     ];
@@ -240,30 +254,35 @@ fn sample(run: &Done) -> Sample {
     Sample {
         status: Status::Ok,
         reason: None,
-        tags: record
-            .flaws()
-            .into_iter()
-            .map(|flaw| flaw.name().to_owned())
-            .collect(),
+        tags: flaws.into_iter().map(|flaw| flaw.name().to_owned()).collect(),
         metrics,
         noise: BTreeMap::new(),
     }
 }
 
-/// Those seconds of a run that are kept, each as a sample of its own case.
-fn by_second(of: &Params, record: &Record) -> Vec<(Params, Sample)> {
+/// Those seconds of a run that are kept, each as a sample of its own case. The load was to last for `total`.
+fn by_second(of: &Params, run: &Done, total: Duration) -> Vec<(Params, Sample)> {
+    let record = &run.record;
+    let ended_early = record.interrupted || record.ended_early || record.bounded;
+    let lasted = match ended_early {
+        true => record.elapsed,
+        false => record.elapsed.max(total),
+    };
     let step = (record.series.len() as u64).div_ceil(MOST_SECONDS).max(1);
     let kept = record
         .series
         .iter()
         .filter(|second| second.at_s.is_multiple_of(step));
     kept.map(|second| {
-        let mut metrics = vec![
-            figure(ANSWERED, second.answered as f64),
-            figure(FAILED, second.failed as f64),
-        ];
+        let mut metrics = vec![figure(FAILED, second.failed as f64)];
+        // What came in a part of a second is no rate.
+        if second.at_s < lasted.as_secs() {
+            metrics.push(figure(ANSWERED, second.answered as f64));
+        }
         metrics.extend(second.p50_ns.map(|ns| figure(SECOND_P50, ns as f64)));
         metrics.extend(second.p99_ns.map(|ns| figure(SECOND_P99, ns as f64)));
+        let from_ns = record.started_ns + second.at_s * SECOND_NS;
+        metrics.extend(run.server.iter().flat_map(|watched| busy(watched, from_ns)));
         let sample = Sample {
             status: Status::Ok,
             reason: None,
@@ -274,4 +293,75 @@ fn by_second(of: &Params, record: &Record) -> Vec<(Params, Sample)> {
         (of.clone().with(SECOND, second.at_s), sample)
     })
     .collect()
+}
+
+/// What the server and the machine were busy with in the second that begins then: seconds of the watch do not begin
+/// with those of the run, so each counts by what it has in common with it. Nothing where that is less than half of it.
+fn busy(watched: &Watched, from_ns: u64) -> Vec<Metric> {
+    let common_ns = |second: &WatchedSecond| {
+        let ends_ns = second.to_ns.min(from_ns + SECOND_NS);
+        ends_ns.saturating_sub(second.from_ns.max(from_ns)) as f64
+    };
+    let mean = |of: &dyn Fn(&WatchedSecond) -> Option<f64>| {
+        let parts: Vec<(f64, f64)> = watched
+            .seconds
+            .iter()
+            .filter_map(|second| Some((of(second)?, common_ns(second))))
+            .collect();
+        let whole_ns: f64 = parts.iter().map(|(_, ns)| ns).sum();
+        let sum: f64 = parts.iter().map(|(value, ns)| value * ns).sum();
+        (whole_ns >= SECOND_NS as f64 / 2.0).then(|| sum / whole_ns)
+    };
+    let server = mean(&|second| Some(second.server.as_ref()?.cpus_used));
+    let thread = mean(&|second| Some(second.server.as_ref()?.threads.first()?.cpu_share));
+    let machine = mean(&|second| Some(second.cpus.iter().map(CpuSecond::busy).sum()));
+    [
+        (SERVER_CPUS, server),
+        (BUSIEST_THREAD, thread),
+        (MACHINE_CPUS, machine),
+    ]
+    .into_iter()
+    .filter_map(|(metric, value)| Some(figure(metric, value?)))
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use threadgauge_load::ServerSecond;
+
+    use super::*;
+
+    #[test]
+    fn a_second_has_what_the_server_used_in_it_by_the_clock_of_both() {
+        let second = |from_ns: u64, cpus_used: f64| WatchedSecond {
+            from_ns,
+            to_ns: from_ns + SECOND_NS,
+            server: Some(ServerSecond {
+                cpus_used,
+                ..ServerSecond::default()
+            }),
+            cpus: vec![CpuSecond {
+                user: 1.0,
+                ..CpuSecond::default()
+            }],
+        };
+        let watched = Watched {
+            seconds: vec![second(0, 1.0), second(SECOND_NS, 3.0)],
+            ..Watched::default()
+        };
+        let of = |from_ns: u64| -> Vec<(String, f64)> {
+            let metrics = busy(&watched, from_ns).into_iter();
+            metrics.map(|metric| (metric.name, metric.value)).collect()
+        };
+        let both = |server: f64| {
+            vec![
+                ("server_cpus".to_owned(), server),
+                ("machine_cpus".to_owned(), 1.0),
+            ]
+        };
+        assert_eq!(of(0), both(1.0));
+        assert_eq!(of(SECOND_NS / 4), both(1.5));
+        assert_eq!(of(3 * SECOND_NS / 2), both(3.0), "half of it was watched");
+        assert_eq!(of(7 * SECOND_NS / 4), []);
+    }
 }
