@@ -1,6 +1,6 @@
 //! Whether a run can be trusted, in a sentence: its controls, its disturbances, its rounds, its failures.
 
-use threadgauge_results::{Disturbed, Results};
+use threadgauge_results::{Disturbed, ExperimentResult, Results};
 
 use threadgauge_results::units::count;
 
@@ -18,7 +18,11 @@ pub(crate) enum Trust {
 /// How far a run can be trusted, and why.
 pub(crate) fn trust(results: &Results) -> (Trust, String) {
     let of = Disturbed::sum(results.experiments.iter().map(|e| e.disturbed));
+    // A load of a server that is there already has none.
+    let is_uncontrolled = |e: &&ExperimentResult| e.reference.is_none() && e.rounds > 0;
+    let uncontrolled = results.experiments.iter().filter(is_uncontrolled).count();
     let controls: Vec<bool> = (results.experiments.iter())
+        .filter(|e| !is_uncontrolled(e))
         .filter_map(|e| e.diagnostics.iter().find(|d| d.name == "null-control"))
         .map(|control| !control.warning)
         .collect();
@@ -32,6 +36,13 @@ pub(crate) fn trust(results: &Results) -> (Trust, String) {
             "controls agree in {agree} of {} {}",
             controls.len(),
             plural(controls.len(), "experiment", "experiments")
+        ));
+    }
+    if uncontrolled > 0 {
+        let have = plural(uncontrolled, "experiment has", "experiments have");
+        doubts.push(format!(
+            "{} {have} no reference case as a control",
+            count(uncontrolled)
         ));
     }
     doubts.push(match of.disturbed {
@@ -52,7 +63,8 @@ pub(crate) fn trust(results: &Results) -> (Trust, String) {
             plural(failed, "case", "cases")
         ));
     }
-    let good = failed == 0 && results.run.complete && !of.is_much() && agree == controls.len();
+    let good =
+        failed == 0 && results.run.complete && !of.is_much() && uncontrolled == 0 && agree == controls.len();
     let trust = if good { Trust::Good } else { Trust::InPart };
     (trust, format!("{}.", doubts.join("; ")))
 }

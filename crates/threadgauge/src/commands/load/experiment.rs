@@ -68,12 +68,16 @@ pub const SECOND_P50: Metric = metric("p50_ns", "ns");
 /// Of one second: the 99th percentile.
 pub const SECOND_P99: Metric = metric("p99_ns", "ns");
 
-/// Of one second: how many CPUs the server kept busy.
+/// Of a run, and of one second: how many CPUs the server kept busy.
 pub const SERVER_CPUS: Metric = metric("server_cpus", "count");
 /// Of one second: the share of a CPU that the busiest of the server's threads used.
 pub const BUSIEST_THREAD: Metric = metric("busiest_thread_cpus", "count");
 /// Of one second: how many CPUs of the machine were busy.
 pub const MACHINE_CPUS: Metric = metric("machine_cpus", "count");
+/// Of a run: the server's memory at its end.
+pub const SERVER_MEMORY: Metric = metric("server_memory_bytes", "bytes");
+/// Of a run: context switches of the server's threads a second.
+pub const SERVER_SWITCHES: Metric = metric("server_switches_per_second", "count");
 
 /// The parameter that tells the class of mixed clients.
 pub const CLASS: &str = "class";
@@ -135,6 +139,8 @@ fn read(view: &View<'_>) -> Answer {
             of(RESPONSE_P99, case, "ns"),
             of(FAILED_IN_ALL, case, "count"),
             of(OWN_CPU, case, "ratio"),
+            of(SERVER_CPUS, case, "count"),
+            of(SERVER_MEMORY, case, "bytes"),
             format!("{bad} of {runs}"),
         ]
     };
@@ -145,6 +151,8 @@ fn read(view: &View<'_>) -> Answer {
         "99th percentile",
         "failed",
         "generator's CPU",
+        "server's CPUs",
+        "its memory",
         "invalid runs",
     ];
     let all: Vec<(usize, usize)> = cases.iter().map(|case| invalid(case)).collect();
@@ -170,7 +178,10 @@ fn read(view: &View<'_>) -> Answer {
         tables: vec![table(
             "loads",
             "What came of each load",
-            "",
+            match cases.iter().any(|case| case.get(CLASS).is_some()) {
+                true => "What was seen of the server stands with the first class.",
+                false => "",
+            },
             columns,
             cases.iter().map(row).collect(),
         )],

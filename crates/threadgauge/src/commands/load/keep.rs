@@ -1,5 +1,6 @@
 //! Keeps a load in a results folder, as every other measurement is kept.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -15,9 +16,11 @@ use threadgauge_results::{
 
 use crate::commands::load::experiment::{
     ACHIEVED, ANSWERED, BUSIEST_THREAD, CLASS, FAILED, FAILED_IN_ALL, FLAWS, INVALID, LOAD, MACHINE_CPUS,
-    OWN_CPU, RESPONSE_P50, RESPONSE_P99, SECOND, SECOND_P50, SECOND_P99, SECONDS, SERVER_CPUS, flaw,
+    OWN_CPU, RESPONSE_P50, RESPONSE_P99, SECOND, SECOND_P50, SECOND_P99, SECONDS, SERVER_CPUS, SERVER_MEMORY,
+    SERVER_SWITCHES, flaw,
 };
 use crate::commands::load::options::LoadOptions;
+use crate::commands::load::server::Means;
 use crate::commands::load::show::Done;
 use crate::folder;
 
@@ -58,7 +61,13 @@ impl Kept<'_> {
     pub fn write(&self, dir: &Path) -> Result<()> {
         let mut loads = Vec::new();
         let mut seconds = Vec::new();
-        for run in self.runs {
+        // Rounds are shuffled, which a reader need not see.
+        let mut runs: Vec<&Done> = self.runs.iter().collect();
+        if self.workload.is_none() {
+            let load = |run: &Done| (run.rate.unwrap_or(0.0), run.wanted);
+            runs.sort_by(|a, b| load(a).partial_cmp(&load(b)).unwrap_or(Ordering::Equal));
+        }
+        for run in runs {
             let params = self.params(run);
             for (params, sample) in by_second(&params, run, self.options.ramp().total()) {
                 seconds.push((params, sample, run.record.elapsed.as_nanos() as u64));
@@ -249,6 +258,14 @@ fn sample(run: &Done) -> Sample {
     if let Some(faults) = &record.faults {
         metrics.extend(FaultKind::ALL.map(|kind| named(kind.name(), "count", faults.count(kind) as f64)));
     }
+    let server = run.server.as_ref().and_then(Means::of);
+    metrics.extend(server.into_iter().flat_map(|means| {
+        [
+            figure(SERVER_CPUS, means.cpus),
+            figure(SERVER_SWITCHES, means.switches),
+            figure(SERVER_MEMORY, means.memory_bytes),
+        ]
+    }));
     metrics.push(named("bytes_in", "bytes", record.bytes_in as f64));
     metrics.push(named("bytes_out", "bytes", record.bytes_out as f64));
     Sample {

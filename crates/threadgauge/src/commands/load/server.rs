@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
-use threadgauge_load::{CpuSecond, Link, Needs, ServerWatch, Watched, preflight};
+use threadgauge_load::{CpuSecond, Link, Needs, ServerSecond, ServerWatch, Watched, preflight};
 use threadgauge_machine::{Advice, Severity, is_local, listener};
 use threadgauge_results::units::{count, figure, percent};
 
@@ -154,23 +154,44 @@ pub fn seen(watch: Option<Arc<ServerWatch>>) -> Option<Watched> {
     Some(watched)
 }
 
+/// What a server used, over the seconds of a run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Means {
+    /// How many CPUs it kept busy.
+    pub cpus: f64,
+    /// Context switches a second.
+    pub switches: f64,
+    /// Memory at the end: its own share of it where that can be read, else what is resident.
+    pub memory_bytes: f64,
+}
+
+impl Means {
+    /// `None` where nothing was seen.
+    pub fn of(watched: &Watched) -> Option<Self> {
+        let seconds: Vec<&ServerSecond> = seconds(watched).collect();
+        let last = seconds.last()?;
+        let mean = |value: fn(&ServerSecond) -> f64| {
+            seconds.iter().map(|second| value(second)).sum::<f64>() / seconds.len() as f64
+        };
+        Some(Self {
+            cpus: mean(|second| second.cpus_used),
+            switches: mean(|second| second.switches.total() as f64),
+            memory_bytes: last.pss_kib.unwrap_or(last.rss_kib) as f64 * 1024.0,
+        })
+    }
+}
+
+/// Those in which the server was seen.
+fn seconds(watched: &Watched) -> impl Iterator<Item = &ServerSecond> {
+    watched.seconds.iter().filter_map(|second| second.server.as_ref())
+}
+
 /// What was seen of the server, for a person: the name of each row, and what it says.
 pub fn rows(watched: &Watched) -> Vec<(&'static str, String)> {
-    let seconds: Vec<_> = watched
-        .seconds
-        .iter()
-        .filter_map(|second| second.server.as_ref())
-        .collect();
-    let Some(last) = seconds.last() else {
+    let (Some(means), Some(last)) = (Means::of(watched), seconds(watched).last()) else {
         return vec![("server", format!("process {}: nothing was seen", watched.pid))];
     };
-    let mean =
-        |value: &dyn Fn(usize) -> f64| (0..seconds.len()).map(value).sum::<f64>() / seconds.len() as f64;
-    let cpus = mean(&|i| seconds[i].cpus_used);
-    let switches = mean(&|i| seconds[i].switches.total() as f64);
-    let memory = last.pss_kib.unwrap_or(last.rss_kib) as f64 * 1024.0;
-    let busiest = seconds
-        .iter()
+    let busiest = seconds(watched)
         .filter_map(|second| second.threads.first())
         .max_by(|a, b| a.cpu_share.total_cmp(&b.cpu_share))
         .map_or_else(String::new, |thread| {
@@ -181,16 +202,17 @@ pub fn rows(watched: &Watched) -> Vec<(&'static str, String)> {
             )
         });
     let server = format!(
-        "process {}: {cpus:.2} CPUs, {} {}{busiest}; {} switches a second, {}",
+        "process {}: {:.2} CPUs, {} {}{busiest}; {} switches a second, {}",
         watched.pid,
+        means.cpus,
         count(last.thread_count as usize),
         if last.thread_count == 1 {
             "thread"
         } else {
             "threads"
         },
-        count(switches as usize),
-        figure(memory, None, "bytes"),
+        count(means.switches as usize),
+        figure(means.memory_bytes, None, "bytes"),
     );
     let of_cpu = |cpu: usize| {
         let shares = watched.seconds.iter().flat_map(|second| &second.cpus);
@@ -220,7 +242,7 @@ pub fn json(watched: &Watched) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use threadgauge_load::{ServerSecond, ThreadSecond, WatchedSecond};
+    use threadgauge_load::{ThreadSecond, WatchedSecond};
 
     use super::*;
 
