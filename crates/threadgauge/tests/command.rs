@@ -14,6 +14,7 @@ mod turns;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 
@@ -377,21 +378,12 @@ impl Drop for FewTasks {
     }
 }
 
-#[test]
-#[allow(clippy::print_stderr, reason = "it says why it is skipped")]
-fn where_the_system_refuses_units_the_limit_is_named_and_the_rest_runs() {
-    let group = match FewTasks::of(400) {
-        Ok(group) => group,
-        Err(error) => {
-            eprintln!("skipped: no control group can be made here: {error}");
-            return;
-        }
-    };
-    let dir = tempfile::tempdir().unwrap();
+/// Runs where the system refuses units, by `run` in `dir`: every refused case names the `limit`, and the rest runs.
+fn refused_units_are_named_and_the_rest_runs(dir: &Path, limit: &str, run: impl Fn(&[&str]) -> Output) {
     let cases = |out: &str, arguments: &[&str]| {
-        let arguments = [&["run", "--rounds", "1", "--out", out], arguments].concat();
-        assert_eq!(group.run(dir.path(), &arguments).status.code(), Some(0));
-        let results = results(&dir.path().join(out));
+        let output = run(&[&["run", "--rounds", "1", "--out", out], arguments].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let results = results(&dir.join(out));
         let experiments = results["experiments"].as_array().unwrap().clone();
         let cases = experiments
             .iter()
@@ -399,13 +391,14 @@ fn where_the_system_refuses_units_the_limit_is_named_and_the_rest_runs() {
         cases.collect::<Vec<_>>()
     };
     let only = "count=8192,cpus=1,mode=yield";
-    for case in cases("refused", &["oversubscription", "--only", only]) {
+    let many = cases("refused", &["oversubscription", "--only", only]);
+    assert!(!many.is_empty());
+    let report = fs::read_to_string(dir.join("refused/report.md")).unwrap();
+    for case in many {
         let reason = case["reason"].as_str().unwrap();
         assert_eq!(case["status"], "failed");
-        assert!(
-            reason.contains("the limit pids.max of the control group") && reason.contains("is 400"),
-            "{reason}"
-        );
+        assert!(reason.contains(limit) && reason.contains("is 400"), "{reason}");
+        assert!(report.contains(reason), "the report does not say why");
     }
     let kept = cases("kept", &["footprint", "identity"]);
     let status = |of: &str| {
@@ -440,6 +433,52 @@ fn the_report_can_be_written_again_and_elsewhere() {
     );
     assert_eq!(
         fs::read_to_string(dir.path().join("elsewhere/report.html")).unwrap(),
+#[test]
+#[allow(clippy::print_stderr, reason = "it says why it is skipped")]
+fn where_a_control_group_refuses_units_the_limit_is_named_and_the_rest_runs() {
+    let group = match FewTasks::of(400) {
+        Ok(group) => group,
+        Err(error) => {
+            eprintln!("skipped: no control group can be made here: {error}");
+            return;
+        }
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let limit = "the limit pids.max of the control group";
+    refused_units_are_named_and_the_rest_runs(dir.path(), limit, |arguments| {
+        group.run(dir.path(), arguments)
+    });
+}
+
+#[test]
+#[allow(clippy::print_stderr, reason = "it says why it is skipped")]
+fn where_a_user_may_have_no_more_units_the_limit_is_named_and_the_rest_runs() {
+    const NOBODY: u32 = 65_534;
+    let dir = tempfile::tempdir().unwrap();
+    // The superuser is not held to the limit; whoever sets it and becomes another user is.
+    let as_nobody = |program: &str| {
+        let mut command = Command::new(program);
+        command.uid(NOBODY).gid(NOBODY).current_dir(dir.path());
+        command
+    };
+    let given = std::os::unix::fs::chown(dir.path(), Some(NOBODY), Some(NOBODY));
+    let runs = given.and_then(|()| {
+        as_nobody(env!("CARGO_BIN_EXE_threadgauge"))
+            .arg("--version")
+            .output()
+    });
+    if let Err(error) = runs {
+        eprintln!("skipped: the command cannot be run as another user here: {error}");
+        return;
+    }
+    refused_units_are_named_and_the_rest_runs(dir.path(), "the limit nproc", |arguments| {
+        let limited = "ulimit -u 400 && exec \"$0\" \"$@\"";
+        let mut shell = as_nobody("bash");
+        shell.args(["-c", limited, env!("CARGO_BIN_EXE_threadgauge")]);
+        shell.args(arguments).output().unwrap()
+    });
+}
+
         first
     );
 }
