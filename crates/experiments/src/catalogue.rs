@@ -146,11 +146,12 @@ mod tests {
                 .into_iter()
                 .flat_map(|profile| [1, 2, 4].map(|cpus| (profile, cpus)))
             {
-                // A plan asserts that its experiment would not refuse what is in it.
                 let Plan { cases, reference, .. } = (experiment.plan)(&testing::site(profile, cpus));
                 let ids: BTreeSet<String> = cases.iter().map(|c| c.params.to_string()).collect();
                 let which = format!("`{}` in {} on {cpus} CPUs", experiment.id, profile.name());
                 assert_eq!(ids.len(), cases.len(), "{which} plans a case twice");
+                let refused = cases.iter().find_map(|c| (c.check)(&c.params).err());
+                assert!(refused.is_none(), "{which} plans what it refuses: {refused:?}");
                 let has_reference = cases.iter().any(|c| c.params.matches(&reference));
                 assert!(has_reference, "{which} does not plan its reference {reference}");
                 let lacks = |c: &&PlannedCase| c.skip.as_ref().is_some_and(|lack| lack.of != Need::Program);

@@ -119,11 +119,11 @@ impl Case {
     }
 
     fn planned(self, site: &Site) -> PlannedCase {
-        debug_assert!(Self::possible(&self.params()).is_ok(), "{self:?}");
         let fits = self.mib() <= site.free_memory_mib / 2;
         let lack = || Lack::memory(2 * self.mib(), site.free_memory_mib);
         PlannedCase {
             skip: HANDOVER.missing().or_else(|| (!fits).then(lack)),
+            check: |params| Self::possible(params).map(drop),
             ..PlannedCase::new(self, self.takes())
         }
     }

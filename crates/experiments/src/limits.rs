@@ -181,12 +181,10 @@ fn plan(site: &Site) -> Plan {
         .map(|case| case.count(count));
     let cases = cases.chain(unchecked.map(|count| UNCHECKED.count(count)));
     let cases = cases.chain(recursion.map(|kib| RECURSION.stack_kib(kib)));
-    let planned = |case: Case| {
-        debug_assert!(possible(&case.params()).is_ok(), "{case:?}");
-        PlannedCase {
-            skip: IDLE.missing().or_else(|| LIMITS.missing()),
-            ..PlannedCase::new(case, takes(case))
-        }
+    let planned = |case: Case| PlannedCase {
+        skip: IDLE.missing().or_else(|| LIMITS.missing()),
+        check: |params| possible(params).map(drop),
+        ..PlannedCase::new(case, takes(case))
     };
     Plan {
         cases: cases.map(planned).collect(),

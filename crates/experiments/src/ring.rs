@@ -148,12 +148,12 @@ impl Case {
     }
 
     fn planned(self, site: &Site) -> PlannedCase {
-        debug_assert!(Self::possible(&self.params()).is_ok(), "{self:?}");
         let mib = self.units() * self.kib / 1024;
         let fits = mib <= site.free_memory_mib / 2;
         let lack = || Lack::memory(2 * mib, site.free_memory_mib);
         PlannedCase {
             skip: RING.missing().or_else(|| (!fits).then(lack)),
+            check: |params| Self::possible(params).map(drop),
             ..PlannedCase::new(self, self.takes())
         }
     }

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use threadgauge_results::{Lack, Need, Params};
 
+use crate::point::Point;
 use crate::site::Site;
+use crate::worker::CaseError;
 
 /// The cases of an experiment for one site.
 #[derive(Debug, Clone)]
@@ -57,16 +59,20 @@ pub struct PlannedCase {
     pub estimate: Duration,
     /// Why it cannot run here, if so.
     pub skip: Option<Lack>,
+    /// Refuses parameters that the case cannot have: `--set` may have changed them.
+    pub check: fn(&Params) -> Result<(), CaseError>,
 }
 
 impl PlannedCase {
-    /// A case that can run.
+    /// A case that can run. Each of its parameters is checked by itself; where they must fit together too, give it
+    /// another `check`.
     #[must_use]
-    pub fn new(case: impl Into<Params>, estimate: Duration) -> Self {
+    pub fn new<P: Point>(case: P, estimate: Duration) -> Self {
         Self {
             params: case.into(),
             estimate,
             skip: None,
+            check: |params| P::read(params).map(drop),
         }
     }
 
@@ -81,16 +87,21 @@ impl PlannedCase {
 mod tests {
     use super::*;
 
+    crate::point! {
+        struct Case { ms: u64 }
+    }
+
     fn tries(estimates_ms: &[u64]) -> u32 {
-        let case = |ms: &u64| PlannedCase::new(Params::default(), Duration::from_millis(*ms));
+        let case = |ms: &u64| PlannedCase::new(Case { ms: *ms }, Duration::from_millis(*ms));
         let mut plan = Plan {
             cases: estimates_ms.iter().map(case).collect(),
             reference: Params::default(),
             budget: Duration::ZERO,
         };
-        let mut skipped = case(&10_000);
-        skipped.skip = Some(Lack::cpus(2, 1));
-        plan.cases.push(skipped);
+        plan.cases.push(PlannedCase {
+            skip: Some(Lack::cpus(2, 1)),
+            ..case(&10_000)
+        });
         plan.tries()
     }
 

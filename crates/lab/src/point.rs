@@ -199,7 +199,7 @@ macro_rules! point {
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         $vis struct $name { $($(#[$of])* $vis $field: $type),+ }
 
-        #[allow(dead_code, reason = "not every parameter is varied by itself")]
+        #[allow(dead_code, clippy::needless_update, reason = "not every parameter is varied by itself, nor beside others")]
         impl $name {
             $(/// The same with another value of this parameter.
             #[must_use]

@@ -49,21 +49,16 @@ pub enum SelectionError {
         /// The known ones.
         known: Vec<String>,
     },
-    /// A case needs at least one CPU.
-    #[error("--set: cpus is at least 1")]
-    NoCpu,
     /// Each value exists, but not together.
     #[error("--only: no case of this profile has all of {0}; `threadgauge list --cases` shows them")]
     NoCase(String),
-    /// A word where cases have numbers, or a number where they have words.
-    #[error("--set: {key} is a {wanted}, and `{value}` is not")]
-    WrongKind {
-        /// The parameter.
-        key: String,
-        /// What was typed.
-        value: String,
-        /// `number` or `word`.
-        wanted: &'static str,
+    /// No case can have what was set.
+    #[error("--set: no case of {experiment} can run so: {why}")]
+    Impossible {
+        /// The experiment.
+        experiment: &'static str,
+        /// The parameter, what it is and what it must be.
+        why: String,
     },
 }
 
@@ -185,10 +180,7 @@ pub fn choose(
         }
     }
     for c in &mut chosen {
-        replace(&mut c.plan, set)?;
-        if c.plan.cases.iter().any(|case| case.params.int("cpus") == Some(0)) {
-            return Err(SelectionError::NoCpu);
-        }
+        replace(&mut c.plan, set);
         c.plan.fit(site);
     }
     for (key, value) in &only.0 {
@@ -208,6 +200,16 @@ pub fn choose(
     if chosen.is_empty() {
         return Err(SelectionError::NoCase(only.to_string()));
     }
+    for c in &chosen {
+        let checked = c.plan.cases.iter().map(|case| (case.check)(&case.params).err());
+        // Where some can be, the others fail as they run, each with its reason.
+        if let Some([why, ..]) = checked.collect::<Option<Vec<_>>>().as_deref() {
+            return Err(SelectionError::Impossible {
+                experiment: c.experiment.id,
+                why: why.to_string(),
+            });
+        }
+    }
     Ok(chosen)
 }
 
@@ -216,31 +218,18 @@ fn cases(chosen: &[Chosen]) -> impl Iterator<Item = &Params> {
 }
 
 /// Replaces parameters where cases have them; cases that become the same are one.
-fn replace(plan: &mut Plan, set: &Selector) -> Result<(), SelectionError> {
+fn replace(plan: &mut Plan, set: &Selector) {
     for (key, value) in &set.0 {
         for case in &mut plan.cases {
             let Some(old) = case.params.get(key).cloned() else {
                 continue;
             };
-            let wanted = match (&old, value) {
-                (Value::Int(_), Value::Text(_)) => Some("number"),
-                (Value::Text(_), Value::Int(_)) => Some("word"),
-                _ => None,
-            };
-            if let Some(wanted) = wanted {
-                return Err(SelectionError::WrongKind {
-                    key: key.clone(),
-                    value: value.to_string(),
-                    wanted,
-                });
-            }
             case.estimate = scaled(case, &old, value);
             case.params.set(key, value.clone());
         }
     }
     let mut seen = BTreeSet::new();
     plan.cases.retain(|case| seen.insert(case.params.to_string()));
-    Ok(())
 }
 
 /// More work takes longer, at most in proportion. An estimate is at most a day.
@@ -260,20 +249,36 @@ fn scaled(case: &PlannedCase, old: &Value, new: &Value) -> Duration {
 mod tests {
     use super::*;
     use crate::experiment::Answer;
+    use crate::point::{Point as _, refused};
 
     fn selector(text: &str) -> Selector {
         text.parse().unwrap()
     }
 
+    crate::words! {
+        enum Unit { Thread = "thread", Process = "process" }
+    }
+    crate::point! {
+        struct Case { unit: Unit, count: u64 = 1..=500 }
+    }
+
     fn plan() -> Plan {
-        let case = |unit: &str, count: u64| {
-            PlannedCase::new(
-                Params::new().with("unit", unit).with("count", count),
-                Duration::from_millis(10),
-            )
+        let case = |unit, count| PlannedCase {
+            check: |params| match Case::read(params)? {
+                Case {
+                    unit: Unit::Process,
+                    count: 100..,
+                } => Err(refused(params, "count", "below 100 where unit is process")),
+                _ => Ok(()),
+            },
+            ..PlannedCase::new(Case { unit, count }, Duration::from_millis(10))
         };
         Plan {
-            cases: vec![case("thread", 1), case("thread", 64), case("process", 1)],
+            cases: vec![
+                case(Unit::Thread, 1),
+                case(Unit::Thread, 64),
+                case(Unit::Process, 1),
+            ],
             reference: Params::new(),
             budget: Duration::from_secs(1),
         }
@@ -287,24 +292,25 @@ mod tests {
         assert!(!selector("unit=process,count=64").picks(&plan().cases[2].params));
     }
 
+    const fn experiment(id: &'static str, first_run: bool) -> Experiment {
+        Experiment {
+            id,
+            question: "",
+            first_run,
+            sources: &[],
+            primary: &[],
+            how: "",
+            control: "",
+            traps: &[],
+            source: "",
+            plan: |_| plan(),
+            run: |_, _| Ok(()),
+            read: |_| Answer::default(),
+        }
+    }
+
     #[test]
     fn without_names_a_run_has_the_experiments_of_a_first_run_and_with_names_those() {
-        const fn experiment(id: &'static str, first_run: bool) -> Experiment {
-            Experiment {
-                id,
-                question: "",
-                first_run,
-                sources: &[],
-                primary: &[],
-                how: "",
-                control: "",
-                traps: &[],
-                source: "",
-                plan: |_| plan(),
-                run: |_, _| Ok(()),
-                read: |_| Answer::default(),
-            }
-        }
         const FIRST: Experiment = experiment("first", true);
         const LATER: Experiment = experiment("later", false);
         const BOTH: Catalogue = Catalogue(&[&LATER, &FIRST]);
@@ -331,16 +337,44 @@ mod tests {
     #[test]
     fn replacing_makes_equal_cases_one_and_gives_larger_ones_more_time() {
         let mut plan = plan();
-        replace(&mut plan, &selector("count=128")).unwrap();
+        replace(&mut plan, &selector("count=128"));
         let left: Vec<String> = plan.cases.iter().map(|c| c.params.to_string()).collect();
         assert_eq!(left, ["unit=thread,count=128", "unit=process,count=128"]);
         assert!(plan.cases[0].estimate >= Duration::from_millis(1280));
     }
 
     #[test]
-    fn a_word_for_a_number_is_refused() {
-        let refused = replace(&mut plan(), &selector("count=many")).unwrap_err();
-        assert_eq!(refused.to_string(), "--set: count is a number, and `many` is not");
+    fn what_no_case_can_be_is_refused_before_it_runs_and_what_some_can_be_is_not() {
+        const ANY: Experiment = experiment("any", true);
+        let site = crate::testing::site(crate::site::Profile::Quick, 1);
+        let chosen = |only: &str, set: &str| {
+            let only = if only.is_empty() {
+                Selector::default()
+            } else {
+                selector(only)
+            };
+            let chosen = choose(&[&ANY], &site, &only, &selector(set));
+            chosen.map(|chosen| chosen[0].plan.cases.len())
+        };
+        let says = |only: &str, set: &str| chosen(only, set).unwrap_err().to_string();
+        let is = "--set: no case of any can run so: the parameter";
+        for (only, set, why) in [
+            ("", "count=0", "count is 0; it must be a number from 1 to 500"),
+            (
+                "",
+                "count=many",
+                "count is many; it must be a number from 1 to 500",
+            ),
+            ("", "unit=3", "unit is 3; it must be one of thread, process"),
+            (
+                "unit=process",
+                "count=100",
+                "count is 100; it must be below 100 where unit is process",
+            ),
+        ] {
+            assert_eq!(says(only, set), format!("{is} {why}"));
+        }
+        assert_eq!(chosen("", "count=100"), Ok(2));
     }
 
     #[test]

@@ -150,7 +150,6 @@ impl Case {
     }
 
     pub(super) fn planned(self) -> PlannedCase {
-        debug_assert!(Self::possible(&self.params()).is_ok(), "{self:?}");
         let server = match (self.program, self.load) {
             (Program::Ours, _) => None,
             (Program::C, Load::Echo) => ECHO_FLOOR.missing(),
@@ -162,6 +161,7 @@ impl Case {
         };
         PlannedCase {
             skip: server.or(clients),
+            check: |params| Self::possible(params).map(drop),
             ..PlannedCase::new(self, self.takes())
         }
     }

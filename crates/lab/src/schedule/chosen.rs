@@ -56,6 +56,7 @@ impl Chosen {
             params: c.params.clone(),
             estimate: Duration::from_millis(c.estimate_ms.into()),
             skip: c.skip.clone(),
+            check: |_| Ok(()),
         });
         Self {
             experiment,

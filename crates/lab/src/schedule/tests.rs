@@ -288,8 +288,12 @@ impl Run {
     }
 }
 
+crate::point! {
+    struct Case { n: u64 }
+}
+
 fn chosen(experiment: &'static Experiment, cases: u64) -> Chosen {
-    let case = |n| PlannedCase::new(Params::new().with("n", n), 2 * SECOND);
+    let case = |n| PlannedCase::new(Case { n }, 2 * SECOND);
     Chosen {
         experiment,
         plan: Plan {
