@@ -338,7 +338,10 @@ fn read(view: &View<'_>) -> Answer {
             .iter()
             .map(|[thread, process]| Pair::of(thread, process))
             .collect(),
-        figures: chart(view).drawn().into_iter().collect(),
+        figures: [survivors_chart(view), times_chart(view)]
+            .into_iter()
+            .filter_map(Chart::drawn)
+            .collect(),
         tables: vec![trials_table(view)],
         costs: costs(view),
         ..Answer::default()
@@ -414,23 +417,41 @@ fn facts(view: &View<'_>) -> Vec<Finding> {
         .collect()
 }
 
-fn chart<'v>(view: &'v View<'v>) -> Chart<'v> {
+/// A figure of every failure of a unit.
+fn of_failures(
+    unit: Unit,
+    of: impl Fn(Case) -> Statistic,
+) -> impl Iterator<Item = (&'static str, Statistic)> {
+    let cases = cases().filter(move |case| case.unit == unit);
+    cases.map(move |case| (case.cause.name(), of(case)))
+}
+
+fn survivors_chart<'v>(view: &'v View<'v>) -> Chart<'v> {
+    let chart = Chart::new(view, "survivors", "Who survives when one of eight fails")
+        .x(Scale::Category, "failure")
+        .y(Scale::Linear, "trials in which all others finished, %")
+        .note("Source 003: a crashing thread takes its process down, a crashing process leaves the others unharmed.");
+    [Unit::Thread, Unit::Process]
+        .into_iter()
+        .fold(chart, |chart, unit| {
+            let finished = of_failures(unit, |case| SPARED.of(case).times(100.0));
+            chart.line(format!("one {} fails", unit.name()), finished)
+        })
+}
+
+fn times_chart<'v>(view: &'v View<'v>) -> Chart<'v> {
     let chart = Chart::new(view, "times", "From the failure on")
         .x(Scale::Category, "failure")
         .y(Scale::Log, "time, µs")
         .note("Threads: the process with all eight is started again. Processes: the one that failed. A panic: the one thread.");
-    [Unit::Thread, Unit::Process]
+    let times = [("supervisor knows", KNOWS), ("works again", WORKS)];
+    let lines = [Unit::Thread, Unit::Process].map(|unit| times.map(|(says, metric)| (unit, says, metric)));
+    lines
         .into_iter()
-        .fold(chart, |chart, unit| {
-            [("supervisor knows", KNOWS), ("works again", WORKS)]
-                .into_iter()
-                .fold(chart, |chart, (says, metric)| {
-                    let causes = Cause::ALL
-                        .into_iter()
-                        .filter(|cause| (unit, *cause) != (Unit::Process, Cause::Panic));
-                    let points = causes.map(|cause| (cause.name(), metric.of(case(unit, cause)).times(1e-3)));
-                    chart.line(format!("{}: {says}", unit.name()), points)
-                })
+        .flatten()
+        .fold(chart, |chart, (unit, says, metric)| {
+            let points = of_failures(unit, |case| metric.of(case).times(1e-3));
+            chart.line(format!("{}: {says}", unit.name()), points)
         })
 }
 
@@ -557,6 +578,13 @@ mod tests {
             (facts(&view([1.0; 7])).len(), costs(&view([1.0; 7])).len()),
             (3, 4)
         );
+        let figures = read(&view([0.8; 7])).figures;
+        let shares: Vec<Vec<f64>> = figures[0]
+            .series
+            .iter()
+            .map(|line| line.points.iter().map(|point| point.y.round()).collect())
+            .collect();
+        assert_eq!(shares, [vec![20.0; 5], vec![80.0; 4]]);
         let empty = testing::view("crash", Profile::Quick, Vec::new());
         assert!(
             sentence(&empty).contains("not both measured")

@@ -7,6 +7,7 @@ use std::process::Stdio;
 
 use threadgauge_lab::point::refused;
 use threadgauge_lab::prelude::*;
+use threadgauge_results::published::dated;
 use threadgauge_results::{Table, claim, units};
 
 use crate::create::Unit;
@@ -36,6 +37,8 @@ const STACKS_KIB: [u64; 4] = [64, 256, SMALL_003_KIB, STACK_003_KIB];
 const CRASHED_003: [u64; 4] = [350, 500, 800, CLAIMED];
 /// What the source's claims ask for.
 const CLAIMED: u64 = 1_000;
+/// Local data of a call.
+const LOCAL_BYTES: u64 = 256;
 /// How many programs go past a limit in a sample.
 const TRIALS: u64 = 5;
 
@@ -308,7 +311,10 @@ fn read(view: &View<'_>) -> Answer {
         answer: sentence(view),
         claims: claims(view),
         facts: facts(view),
-        figures: alive_chart(view).drawn().into_iter().collect(),
+        figures: [alive_chart(view), past_chart(view), depth_chart(view)]
+            .into_iter()
+            .filter_map(Chart::drawn)
+            .collect(),
         tables: vec![alive_table(view), past_table(view)],
         ..Answer::default()
     }
@@ -495,6 +501,42 @@ fn alive_chart<'v>(view: &'v View<'v>) -> Chart<'v> {
     chart.figures("3 GiB through the stack", Origin::Ideal, bound)
 }
 
+/// What is past the limit in the source's address space.
+const PAST: &str = "3 GiB of address space, stacks of 8 MiB: room for 384 at most.";
+
+fn past_chart<'v>(view: &'v View<'v>) -> Chart<'v> {
+    let ended = |count: u64| SEGFAULTS.of(UNCHECKED.count(count)).times(100.0);
+    Chart::new(
+        view,
+        "unchecked",
+        "Programs that do not look whether a thread was made",
+    )
+    .x(Scale::Linear, "threads asked for")
+    .y(Scale::Linear, "ended by SIGSEGV, % of the programs")
+    .note(format!("{PAST} The source's program crashed at each of these."))
+    .line("this machine", CRASHED_003.map(|count| (count, ended(count))))
+    .figures(
+        dated("003"),
+        Origin::Published,
+        CRASHED_003.map(|count| (count, Some(100.0))),
+    )
+}
+
+fn depth_chart<'v>(view: &'v View<'v>) -> Chart<'v> {
+    let depth = |kib: u64| DEPTH.of(RECURSION.stack_kib(kib));
+    let room = |kib: u64| Some((kib * 1024 / LOCAL_BYTES) as f64);
+    Chart::new(view, "depth", "Calls until the stack is used up")
+        .x(Scale::Log, "stack, KiB")
+        .y(Scale::Log, "calls")
+        .note("A call keeps more than its local data: registers, and what the compiler aligns.")
+        .line("this machine", STACKS_KIB.map(|kib| (kib, depth(kib))))
+        .figures(
+            "stack through local data",
+            Origin::Ideal,
+            STACKS_KIB.map(|kib| (kib, room(kib))),
+        )
+}
+
 fn alive_table(view: &View<'_>) -> Table {
     let published = |case: Case| match (case.unit, case.stack_kib, case.address_mib) {
         (Unit::Thread, STACK_003_KIB, ADDRESS_003_MIB) => "fewer than 384; 255 worked, 350 crashed",
@@ -528,7 +570,7 @@ fn past_table(view: &View<'_>) -> Table {
     table(
         "unchecked",
         "Threads started and joined without looking whether they were made",
-        "3 GiB of address space, stacks of 8 MiB: room for 384 at most.",
+        PAST,
         ["threads asked for", "ended by SIGSEGV", "published"],
         CRASHED_003.map(row).to_vec(),
     )
@@ -712,6 +754,31 @@ mod tests {
         assert_eq!(
             facts(&view)[0].says,
             "Threads, stack of 8192 KiB, 3 GiB of address space: 383 alive, then address space (RLIMIT_AS) ended it."
+        );
+    }
+
+    #[test]
+    fn what_lies_past_a_limit_is_drawn_beside_the_source_and_theory() {
+        let past = CRASHED_003.map(|n| testing::case(UNCHECKED.count(n), [(SEGFAULTS, vec![0.2; 7])]));
+        let deep =
+            STACKS_KIB.map(|kib| testing::case(RECURSION.stack_kib(kib), [(DEPTH, vec![kib as f64; 7])]));
+        let figures = read(&view(past.into_iter().chain(deep))).figures;
+        let drawn: Vec<_> = figures
+            .iter()
+            .map(|figure| {
+                let ends = figure
+                    .series
+                    .iter()
+                    .map(|line| (line.points.len(), line.points[3].y));
+                (figure.id.as_str(), ends.collect::<Vec<_>>())
+            })
+            .collect();
+        assert_eq!(
+            drawn,
+            [
+                ("unchecked", vec![(4, 20.0), (4, 100.0)]),
+                ("depth", vec![(4, 8192.0), (4, 32_768.0)])
+            ]
         );
     }
 }
