@@ -5,7 +5,7 @@
 
 use std::num::NonZeroUsize;
 
-use threadgauge_lab::point::{Parameter as _, Value, refused};
+use threadgauge_lab::point::{Parameter, Value, refused};
 use threadgauge_lab::prelude::*;
 use threadgauge_lab::server::{Cpus, Server};
 use threadgauge_load::codec::Chat;
@@ -33,21 +33,13 @@ const BUSY: Metric = metric("users_cpu_share", "share");
 /// Resident memory of the server while all were connected, over the connections.
 const MEMORY: Metric = metric("server_bytes_per_connection", "B");
 
-words! {
-    /// What serves: the C program as the original's server was built, and ours.
-    enum ServedBy {
-        TwoThreads = "two-threads",
-        ThreadPerConnection = "thread-per-connection",
-        PrethreadedMutex = "prethreaded-mutex",
-        PrethreadedAcceptor = "prethreaded-acceptor",
-        Reactor = "reactor",
-        SplitReactor = "split-reactor",
-        ReactorPool = "reactor-pool",
-        ReactorPerCore = "reactor-per-core",
-        Proactor = "proactor",
-        LeaderFollowers = "leader-followers",
-        HalfSyncHalfAsync = "half-sync-half-async",
-    }
+/// What serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ServedBy {
+    /// The C program, as the original's server was built.
+    TwoThreads,
+    /// A design of ours in which connections can reach each other.
+    Ours(Design),
 }
 
 words! {
@@ -125,10 +117,10 @@ const MANY: [u64; 5] = [1_000, 2_500, 5_000, 7_500, 10_000];
 const MESSAGES_OF_MANY: u64 = 4;
 /// Who serves many.
 const SERVES_MANY: [ServedBy; 4] = [
-    ServedBy::ThreadPerConnection,
-    ServedBy::Reactor,
-    ServedBy::ReactorPerCore,
-    ServedBy::HalfSyncHalfAsync,
+    ServedBy::THREADS,
+    ServedBy::REACTOR,
+    ServedBy::Ours(Design::ReactorPerCore),
+    ServedBy::Ours(Design::HalfSyncHalfAsync),
 ];
 /// Beyond, one thread a connection takes over 20 s.
 const MOST_THREADS: u64 = MANY[1];
@@ -137,9 +129,34 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const BUSIEST: f64 = 0.85;
 
 impl ServedBy {
-    /// The design of ours; `None` for the C program.
-    fn design(self) -> Option<Design> {
-        Design::read(&Value::from(self.name()))
+    const REACTOR: Self = Self::Ours(Design::Reactor);
+    const THREADS: Self = Self::Ours(Design::ThreadPerConnection);
+
+    fn all() -> impl Iterator<Item = Self> + Clone {
+        let ours = Design::ALL.into_iter().filter(|design| design.shares_memory());
+        std::iter::once(Self::TwoThreads).chain(ours.map(Self::Ours))
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::TwoThreads => "two-threads",
+            Self::Ours(design) => design.name(),
+        }
+    }
+}
+
+impl Parameter for ServedBy {
+    fn value(&self) -> Value {
+        Value::from(self.name())
+    }
+
+    fn read(value: &Value) -> Option<Self> {
+        Self::all().find(|served| served.value() == *value)
+    }
+
+    fn wanted() -> String {
+        let names: Vec<&str> = Self::all().map(Self::name).collect();
+        format!("one of {}", names.join(", "))
     }
 }
 
@@ -147,7 +164,7 @@ impl Case {
     /// The original's test on one machine, of so many CPUs.
     const fn original(cpus: u64) -> Self {
         Self {
-            design: ServedBy::Reactor,
+            design: ServedBy::REACTOR,
             clients: Clients::Threads,
             yields: false,
             connections: USERS_OF_TEN_ROOMS,
@@ -224,9 +241,8 @@ impl Case {
         matches!(
             self.design,
             ServedBy::TwoThreads
-                | ServedBy::ThreadPerConnection
-                | ServedBy::PrethreadedMutex
-                | ServedBy::PrethreadedAcceptor
+                | ServedBy::THREADS
+                | ServedBy::Ours(Design::PrethreadedMutex | Design::PrethreadedAcceptor)
         )
     }
 
@@ -235,6 +251,7 @@ impl Case {
             skip: CHAT_THREADS
                 .missing()
                 .filter(|_| self.design == ServedBy::TwoThreads),
+            check: |params| Self::possible(params).map(drop),
             ..PlannedCase::new(self, self.takes())
         }
     }
@@ -247,18 +264,12 @@ fn plan(site: &Site) -> Plan {
     let both = |case: Case| [case, case.yields(true)];
     let mut cases = match site.profile {
         Profile::Quick => vec![original, two, two.yields(true)],
-        Profile::Standard | Profile::Paper => ServedBy::ALL
-            .into_iter()
+        Profile::Standard | Profile::Paper => ServedBy::all()
             .flat_map(|design| both(original.design(design)))
             .collect(),
-            check: |params| Self::possible(params).map(drop),
     };
     if site.profile != Profile::Quick {
-        let alone = [
-            ServedBy::TwoThreads,
-            ServedBy::ThreadPerConnection,
-            ServedBy::Reactor,
-        ];
+        let alone = [ServedBy::TwoThreads, ServedBy::THREADS, ServedBy::REACTOR];
         if all > 1 {
             cases.extend(alone.map(|design| Case::original(1).design(design)));
         }
@@ -325,9 +336,9 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
 
 /// Ours or the C program.
 fn serve(case: Case, cpus: &Cpus) -> Result<Server, CaseError> {
-    match case.design.design() {
-        Some(design) => design.serve_all("chat", case.connections, cpus),
-        None => {
+    match case.design {
+        ServedBy::Ours(design) => design.serve_all("chat", case.connections, cpus),
+        ServedBy::TwoThreads => {
             let design = match case.yields {
                 true => "chat-threads-yield",
                 false => "chat-threads",
@@ -423,7 +434,7 @@ fn answer(view: &View<'_>) -> String {
         let thousands = score(original.design(design)).times(1e-3);
         Some(view.estimate(&thousands)?.plain("thousand messages/s"))
     };
-    let (Some(threads), Some(reactor)) = (of(ServedBy::TwoThreads), of(ServedBy::Reactor)) else {
+    let (Some(threads), Some(reactor)) = (of(ServedBy::TwoThreads), of(ServedBy::REACTOR)) else {
         return "The cells that would answer this have no figures in this run.".to_owned();
     };
     let yields = view.estimate(&gain_of_yield(original.design(ServedBy::TwoThreads)));
@@ -451,9 +462,7 @@ fn facts(view: &View<'_>) -> Vec<Finding> {
         Some(figure.fact(says.replace("{}", &figure.show("ratio")), "ratio"))
     };
     let two = |cpus| Case::original(cpus).design(ServedBy::TwoThreads);
-    let designs = ServedBy::ALL
-        .into_iter()
-        .filter(|design| *design != ServedBy::TwoThreads);
+    let designs = ServedBy::all().filter(|design| *design != ServedBy::TwoThreads);
     let over_two = designs.map(|design| {
         let case = Case::original(all).design(design);
         let faster = two(all).time().over(case.time());
@@ -465,7 +474,7 @@ fn facts(view: &View<'_>) -> Vec<Finding> {
             ),
         )
     });
-    let yields = ServedBy::ALL.map(|design| {
+    let yields = ServedBy::all().map(|design| {
         let case = Case::original(all).design(design);
         fact(
             &gain_of_yield(case),
@@ -489,7 +498,7 @@ fn comparisons(view: &View<'_>) -> Vec<Pair> {
     let mut pairs = Vec::new();
     for cpus in if all > 1 { vec![all, 1] } else { vec![1] } {
         let original = Case::original(cpus);
-        for design in ServedBy::ALL {
+        for design in ServedBy::all() {
             let case = original.design(design);
             pairs.push((original.design(ServedBy::TwoThreads), case));
             pairs.push((case, case.yields(true)));
@@ -509,8 +518,9 @@ fn comparisons(view: &View<'_>) -> Vec<Pair> {
 
 fn designs_chart(view: &View<'_>) -> Option<Figure> {
     let all = all_cpus(view);
-    let line =
-        |case: Case| ServedBy::ALL.map(|design| (design.name(), score(case.design(design)).times(1e-3)));
+    let line = |case: Case| {
+        ServedBy::all().map(move |design| (design.name(), score(case.design(design)).times(1e-3)))
+    };
     Chart::new(
         view,
         "designs",
@@ -576,7 +586,7 @@ fn designs_table(view: &View<'_>) -> Table {
         ];
         rows.push(place.into_iter().chain(figures).collect());
     };
-    for design in ServedBy::ALL {
+    for design in ServedBy::all() {
         for cpus in if all > 1 { vec![all, 1] } else { vec![1] } {
             let case = Case::original(cpus).design(design);
             add(case);
@@ -659,12 +669,16 @@ mod tests {
     }
 
     #[test]
-    fn every_design_of_ours_has_its_name_and_the_c_program_is_none() {
-        for served in ServedBy::ALL {
-            let name = served.design().map(Design::name);
-            let expected = (served != ServedBy::TwoThreads).then(|| served.name());
-            assert_eq!(name, expected);
+    fn what_serves_is_read_back_by_its_name() {
+        for served in ServedBy::all() {
+            assert_eq!(ServedBy::read(&served.value()), Some(served));
         }
+        let alone = Value::from(Design::PreforkedAccept.name());
+        assert_eq!(
+            ServedBy::read(&alone),
+            None,
+            "its connections cannot reach each other"
+        );
     }
 
     /// A run of a profile on two CPUs in which two threads a connection take 4 µs a message, others 2, and with a yield

@@ -16,8 +16,8 @@ use threadgauge_load::codec::{Codec, Mqtt, Nats, Resp, WebSocket};
 use threadgauge_load::{LEAST_PAYLOAD_BYTES, MOST_PAYLOAD_BYTES};
 use threadgauge_results::{Figure, Table};
 
-use crate::servers::GROUPS_FLOOR;
-use crate::servers::groups::{Crowd, Demand, Drivers, GROUP, has_room, server_cpu_ns};
+use crate::servers::groups::{Crowd, Demand, Drivers, GROUP, has_room};
+use crate::servers::{GROUPS_FLOOR, cpu_since};
 
 /// CPU time of all threads of the server for a delivery.
 const CPU: Metric = metric("server_cpu_ns_per_delivery", "ns");
@@ -248,7 +248,7 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
     let talked = drivers.talk(demand, Duration::from_millis(case.span_ms))?;
     let after = server.activity()?;
     let deliveries = talked.deliveries as f64;
-    worker.record(CPU, server_cpu_ns(&before, &after) / deliveries);
+    worker.record(CPU, cpu_since(&before, &after).as_nanos() as f64 / deliveries);
     worker.record(TIME, talked.elapsed.as_nanos() as f64 / deliveries);
     worker.record(CLIENTS, talked.cpu_share(drivers.threads()));
     for (metric, q) in [(DELAY, 0.5), (DELAY_P99, 0.99)] {

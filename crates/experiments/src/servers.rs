@@ -137,25 +137,34 @@ impl Design {
         })
     }
 
+    /// Whether it serves with processes, the iterative one among them.
+    const fn is_of_processes(self) -> bool {
+        matches!(
+            self,
+            Self::Iterative
+                | Self::ProcessPerConnection
+                | Self::PreforkedAccept
+                | Self::PreforkedFileLock
+                | Self::PreforkedMutex
+                | Self::PreforkedDescriptor
+                | Self::PreforkedReuseport
+        )
+    }
+
+    /// Whether connections live beside each other in one process, so that they can reach each other.
+    #[must_use]
+    pub const fn shares_memory(self) -> bool {
+        !self.is_of_processes()
+    }
+
     /// The C program that has it.
     #[must_use]
     pub const fn in_c(self) -> Option<&'static Guest> {
         match self {
-            Self::Iterative
-            | Self::ProcessPerConnection
-            | Self::PreforkedAccept
-            | Self::PreforkedFileLock
-            | Self::PreforkedMutex
-            | Self::PreforkedDescriptor
-            | Self::PreforkedReuseport => Some(&PROCESSES),
+            _ if self.is_of_processes() => Some(&PROCESSES),
             Self::ThreadPerConnection | Self::PrethreadedMutex | Self::PrethreadedAcceptor => Some(&THREADS),
-            Self::Reactor
-            | Self::SplitReactor
-            | Self::ReactorPool
-            | Self::ReactorPerCore
-            | Self::LeaderFollowers
-            | Self::HalfSyncHalfAsync => Some(&REACTORS),
             Self::Proactor => None,
+            _ => Some(&REACTORS),
         }
     }
 

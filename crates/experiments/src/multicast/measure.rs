@@ -13,7 +13,8 @@ use super::case::{
     READING_WANTS, TIME, WARM_UP, WRITING, WRITING_WANTS,
 };
 use super::clogged;
-use crate::servers::groups::{Crowd, Demand, Drivers, has_room, server_cpu_ns};
+use crate::servers::cpu_since;
+use crate::servers::groups::{Crowd, Demand, Drivers, has_room};
 
 /// How a reactor that only writes calls its thread.
 const WRITES: &str = "writes";
@@ -123,7 +124,7 @@ impl Used {
     fn between(before: &Activity, after: &Activity) -> Self {
         if after.threads.is_empty() || before.threads.is_empty() {
             return Self {
-                cpu_ns: server_cpu_ns(before, after),
+                cpu_ns: cpu_since(before, after).as_nanos() as f64,
                 roles: None,
             };
         }
@@ -141,7 +142,7 @@ impl Used {
             role.wants_ns = role.wants_ns.max(cpu_ns + waited_ns);
         }
         Self {
-            cpu_ns: server_cpu_ns(before, after),
+            cpu_ns: cpu_since(before, after).as_nanos() as f64,
             roles: Some(roles),
         }
     }

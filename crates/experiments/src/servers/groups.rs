@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 use threadgauge_lab::prelude::*;
 use threadgauge_lab::server::Cpus;
 use threadgauge_load::{Arrivals, Codec, Groups, Latency, Load, Needs, Plan as Members, Tally, preflight};
-use threadgauge_machine::{Activity, CpuList, Severity, pin_thread};
+use threadgauge_machine::{CpuList, Severity, pin_thread};
 
 /// Members of a group.
 pub const GROUP: u64 = 10;
@@ -283,17 +283,6 @@ fn talk(groups: &mut Groups, load: Load, span: Duration) -> Result<Talk, CaseErr
         tally,
         waited: waited().saturating_sub(before),
     })
-}
-
-/// CPU time of all threads of a server between two looks, ns: of each thread alone, or by the kernel's ticks where
-/// there are too many to look at.
-#[must_use]
-pub fn server_cpu_ns(before: &Activity, after: &Activity) -> f64 {
-    if after.threads.is_empty() || before.threads.is_empty() {
-        return after.cpu.saturating_sub(before.cpu).as_nanos() as f64;
-    }
-    let sum = |of: &Activity| of.threads.iter().map(|thread| thread.cpu).sum::<Duration>();
-    sum(after).saturating_sub(sum(before)).as_nanos() as f64
 }
 
 /// A number of a case, all of which are small.
