@@ -233,6 +233,7 @@ mod tests {
         };
         let cases = Chosen::all(experiment, site).plan.cases.into_iter();
         let cases = cases.map(|case| match case.skip {
+        // Programs that are not here may be elsewhere.
             Some(lack) => testing::lacking(case.params, lack),
             None => figures(case.params),
         });
