@@ -180,12 +180,17 @@ impl<'v> Seen<'v> {
         })
     }
 
-    /// Whether one reactor had one operation pending on a connection, and two reactors two: 1, else 0.
+    /// How many operations one reactor had pending on a connection; more where two reactors had fewer than two.
     fn pending(&self) -> Test {
-        let [one, two] =
-            [self.reactor(1), self.reactor(1).design(SPLIT.design)].map(|case| case.clogged().of(PENDING));
-        let says = |v: &[f64]| f64::from(u8::from(v[0] == 1.0 && v[1] == 2.0));
-        Statistic::function([one, two], says).into()
+        let cases = [self.reactor(1), self.reactor(1).design(SPLIT.design)];
+        let both = cases.map(|case| case.clogged().of(PENDING));
+        let shown = |of: &Statistic| Some(units::figure(self.view.value(of)?, None, "count"));
+        let counts = match both.each_ref().map(shown) {
+            [Some(one), Some(two)] => format!("{one} pending with one reactor and {two} with two"),
+            _ => "one reactor and two".to_owned(),
+        };
+        let of_one = Statistic::function(both, |v| v[0] + (2.0 - v[1]).max(0.0));
+        each(Quote::Largest, [(counts, of_one)])
     }
 
     // What is said.
@@ -684,6 +689,36 @@ mod tests {
                 .iter()
                 .any(|row| row[1].starts_with("the server and its clients together"))
         );
+    }
+
+    #[test]
+    fn what_was_pending_is_told_as_two_counts() {
+        let of = |pending: [f64; 2]| {
+            let figures =
+                move |case: Case| vec![(PENDING, pending[usize::from(case.design == SPLIT.design)])];
+            let view = view(Profile::Quick, 2, figures);
+            let id = "one-reactor-allows-one-operation-per-connection";
+            let claims = read(&view).claims.into_iter();
+            let (_, test) = claims.into_iter().find(|(of, _)| *of == id).unwrap();
+            let claim = claim(id).unwrap();
+            decide(claim, &claim.unit, &test.evidence(&view, claim), testing::ALPHA)
+        };
+        for (pending, verdict) in [
+            ([1.0, 2.0], Verdict::Holds),
+            ([2.0, 2.0], Verdict::DoesNotHold),
+            ([1.0, 1.0], Verdict::DoesNotHold),
+            ([2.0, 1.0], Verdict::DoesNotHold),
+        ] {
+            assert_eq!(of(pending).verdict, Some(verdict), "{pending:?}");
+        }
+        let told = of([2.0, 2.0]);
+        assert!(
+            told.says.contains(": 2 [2, 2] here; the rule asks for 1."),
+            "{}",
+            told.says
+        );
+        let both = "2 pending with one reactor and 2 with two: 2 [2, 2]";
+        assert_eq!(told.reason.as_deref(), Some(both));
     }
 
     #[test]
