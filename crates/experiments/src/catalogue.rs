@@ -181,22 +181,23 @@ mod tests {
     /// What decides each claim where each case of `profile` is planned and none has figures yet.
     fn unmeasured(profile: Profile) -> Vec<(&'static str, Verdict, String)> {
         let site = testing::site(profile, 2);
+        let planned = CATALOGUE.planned(&site.cpus);
         let of = |experiment: &'static Experiment| {
             let failed = || Lack::new(Need::Figures, "it failed");
             let cases = (experiment.plan)(&site).cases;
             let cases = cases
                 .into_iter()
                 .map(|case| testing::lacking(case.params, failed()));
-            let view = testing::view(experiment.id, profile, cases.collect());
-            let decided = (experiment.read)(&view)
-                .claims
-                .into_iter()
-                .map(move |(id, test)| {
-                    let claim = claim(id).expect("a published claim");
-                    let finding = decide(claim, &claim.unit, &test.evidence(&view, claim), testing::ALPHA);
-                    let verdict = finding.verdict.expect("a claim has a verdict");
-                    (id, verdict, finding.reason.unwrap_or_default())
-                });
+            let view = View {
+                planned: &planned,
+                ..testing::view(experiment.id, profile, cases.collect())
+            };
+            let decided = (experiment.read)(&view).claims.into_iter().map(|(id, test)| {
+                let claim = claim(id).expect("a published claim");
+                let finding = decide(claim, &claim.unit, &test.evidence(&view, claim), testing::ALPHA);
+                let verdict = finding.verdict.expect("a claim has a verdict");
+                (id, verdict, finding.reason.unwrap_or_default())
+            });
             decided.collect::<Vec<_>>()
         };
         CATALOGUE.iter().flat_map(of).collect()
@@ -232,10 +233,10 @@ mod tests {
             case
         };
         let cases = Chosen::all(experiment, site).plan.cases.into_iter();
-        let cases = cases.map(|case| match case.skip {
         // Programs that are not here may be elsewhere.
-            Some(lack) => testing::lacking(case.params, lack),
-            None => figures(case.params),
+        let cases = cases.map(|case| match case.skip {
+            Some(lack) if lack.of != Need::Program => testing::lacking(case.params, lack),
+            _ => figures(case.params),
         });
         testing::view(experiment.id, site.profile, cases.collect())
     }

@@ -5,15 +5,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use threadgauge_machine::CpuList;
 use threadgauge_results::{
     ALPHA, CaseResult, ComparisonResult, Disturbed, Evidence, ExperimentResult, Finding, Lack, Look, Method,
-    MetricSummary, Need, Params, Ranking, RankingEntry, Results, Run, SCHEMA, SOME_ROUNDS_FAILED, Status,
-    Store, StoreError, StoredCase, StoredExperiment, StoredSample, Take, Verdict, by_round, claim, decide,
-    null_control, paired,
+    MetricSummary, Need, Params, RanBeside, Ranking, RankingEntry, Results, Run, SCHEMA, SOME_ROUNDS_FAILED,
+    Side, Status, Store, StoreError, StoredCase, StoredExperiment, StoredSample, Take, Verdict, by_round,
+    claim, compare_by_round, decide, null_control,
 };
-use threadgauge_stats::{
-    Better, Outcome, StoppingRule, Summary, compare_paired, null_misleads, paired_ratio, rank, summarise,
-};
+use threadgauge_stats::{Better, StoppingRule, Summary, null_misleads, paired_ratio, rank, summarise};
 
 use crate::claim::Test;
 use crate::diagnosis::{diagnose, disturbed, time_budget};
@@ -21,7 +20,7 @@ use crate::experiment::{Answer, Catalogue, Experiment, Pair};
 use crate::schedule::rule_of;
 use crate::site::Profile;
 use crate::statistic::Statistic;
-use crate::view::{Cases, View, ViewCase, are_alike};
+use crate::view::{Cases, Planned, View, ViewCase};
 
 #[cfg(test)]
 mod tests;
@@ -34,13 +33,14 @@ mod tests;
 pub fn analyse(catalogue: Catalogue, store: &Store) -> Result<Results, StoreError> {
     let record = store.run()?;
     let profile = Profile::named(&record.profile).unwrap_or(Profile::Quick);
+    let planned = catalogue.planned(&CpuList::new(record.cpus.iter().copied()));
     let rule = rule_of(store)?;
     let stored = store.experiments()?.into_iter();
     let measured = stored.map(|stored| Measured::new(store, stored, &rule));
     let measured: Vec<Measured> = measured.collect::<Result<_, _>>()?;
     let of_all = measured.iter().map(|of| (of.stored.id.clone(), of.cases(None)));
     let cases: Cases = of_all.collect();
-    let result = |of: &Measured| of.result(catalogue, &of.view(profile, &cases), &rule);
+    let result = |of: &Measured| of.result(catalogue, &of.view(profile, &planned, &cases), &rule);
     let experiments: Vec<ExperimentResult> = measured.iter().map(result).collect();
     let noise = experiments.iter().map(|e| (e.id.as_str(), e.disturbed));
     let mut warnings: Vec<String> = Disturbed::warning(noise).into_iter().collect();
@@ -97,7 +97,7 @@ pub fn going_on(
     let measured = Measured::new(store, stored, &rule)?;
     let decided = measured.decided(known, profile);
     let cases = measured.at(measured.looks.last().copied());
-    let view = measured.view(profile, &cases);
+    let view = measured.view(profile, &[], &cases);
     let open = (known.read)(&view)
         .claims
         .into_iter()
@@ -170,10 +170,11 @@ impl Measured {
         })
     }
 
-    fn view<'a>(&'a self, profile: Profile, cases: &'a Cases) -> View<'a> {
+    fn view<'a>(&'a self, profile: Profile, planned: &'a [Planned], cases: &'a Cases) -> View<'a> {
         View {
             experiment: &self.stored.id,
             profile,
+            planned,
             alpha: self.rule.alpha_per_look(),
             fewest: self.rule.looks.first().map_or(1, |rounds| *rounds as usize),
             cases,
@@ -209,7 +210,7 @@ impl Measured {
         let mut decided = BTreeMap::new();
         for look in &self.looks {
             let cases = self.at(Some(*look));
-            let view = self.view(profile, &cases);
+            let view = self.view(profile, &[], &cases);
             for (id, test) in (experiment.read)(&view).claims {
                 let finding = finding(&view, id, &test);
                 let is_definite =
@@ -322,13 +323,8 @@ fn last_full_round(stored: &StoredExperiment, samples: &[StoredSample]) -> u32 {
 fn view_case(case: &StoredCase, samples: &[&StoredSample], alpha: f64) -> ViewCase {
     let failure = samples.iter().find(|s| s.sample.status != Status::Ok);
     let failure = failure.and_then(|s| s.sample.reason.clone());
-    let foreign: Vec<f64> = samples
-        .iter()
-        .filter_map(|s| s.sample.noise.get("foreign_cpus"))
-        .copied()
-        .collect();
     let mut view = ViewCase {
-        foreign_cpus: foreign.iter().sum::<f64>() / foreign.len().max(1) as f64,
+        ran_beside: RanBeside::of(&case.params, samples.iter().copied()),
         params: case.params.clone(),
         lack: case
             .skip
@@ -406,29 +402,22 @@ fn picked<'v>(view: &View<'v>, params: &Params) -> Option<&'v ViewCase> {
     view.own().iter().find(|c| c.params.matches(params))
 }
 
-/// The values of two cases in the rounds that both have.
-type Pairs = (Vec<f64>, Vec<f64>);
-
 /// The comparisons that the experiment asks for. All are unknown if `misled`: the null control lies outside the band.
-fn comparisons(view: &View<'_>, pairs: &[Pair], metric: &str, misled: bool) -> Vec<ComparisonResult> {
+fn comparisons<'v>(view: &View<'v>, pairs: &[Pair], metric: &str, misled: bool) -> Vec<ComparisonResult> {
     let of_pair = |pair: &Pair| {
         let (a, b) = (picked(view, &pair.a)?, picked(view, &pair.b)?);
-        let pairs = |[x, y]: [Option<&BTreeMap<u32, f64>>; 2]| Some(paired(x?, y?));
-        let undisturbed = pairs([&a.values, &b.values].map(|of| of.get(metric)));
-        let all = pairs([&a.all, &b.all].map(|of| of.get(metric)));
-        let compared = undisturbed.zip(all).and_then(|(few, all): (Pairs, Pairs)| {
-            let is_disturbed = few.0.len() < view.fewest && few.0.len() < all.0.len();
-            let (x, y) = if is_disturbed { all } else { few };
-            let mut compared = compare_paired(&x, &y, Better::Lower).ok()?;
-            // Load of other programs may hide a difference. Unequal on the two sides, it may also make one.
-            if is_disturbed && (compared.outcome == Outcome::Same || !are_alike(&[a, b])) {
-                compared.outcome = Outcome::Unknown { rounds_needed: None };
-            }
-            Some(compared)
-        });
+        let side = |case: &'v ViewCase| {
+            Some(Side {
+                undisturbed: case.values.get(metric)?,
+                all: case.all.get(metric)?,
+                ran_beside: case.ran_beside,
+            })
+        };
+        let sides = side(a).zip(side(b));
+        let compared = sides.and_then(|(a, b)| compare_by_round(a, b, view.fewest).ok());
         let [a, b] = [a, b].map(|case| case.params.case_id(view.experiment));
         let compared = ComparisonResult::new(&a, &b, metric, compared.as_ref());
-        Some(if misled { compared.unknown() } else { compared })
+        Some(if misled { compared.misled() } else { compared })
     };
     pairs.iter().filter_map(of_pair).collect()
 }

@@ -253,11 +253,12 @@ const fn given(Estimate { value, ci95 }: Estimate) -> Evidence {
 
 #[cfg(test)]
 mod tests {
+    use threadgauge_results::Params;
+
     use super::*;
     use crate::site::Profile;
     use crate::statistic::{Metric, metric};
     use crate::testing;
-    use threadgauge_results::Params;
 
     const TIME: Metric = metric("elapsed_ns", "ns");
 
@@ -288,15 +289,35 @@ mod tests {
             };
             assert!(lack.of == of && lack.says.ends_with(words), "{lack:?}");
         }
-        let unplanned = gain().evidence(&testing::view("x", Profile::Quick, vec![measured]), any());
-        let Evidence::Lacking { lack, .. } = unplanned else {
-            panic!("{unplanned:?}");
+    }
+
+    #[test]
+    fn a_cell_that_this_run_did_not_plan_comes_with_the_least_profile_that_has_it() {
+        let of = |profile, most: u64| (1..=most).map(move |cpus| ("x", profile, on(cpus)));
+        let planned = of(Profile::Quick, 1)
+            .chain(of(Profile::Standard, 2))
+            .chain(of(Profile::Paper, 3));
+        let planned: Vec<_> = planned.chain([("y", Profile::Quick, on(4))]).collect();
+        let view = View {
+            planned: &planned,
+            ..testing::view("x", Profile::Quick, Vec::new())
         };
-        assert_eq!(lack.of, Need::Profile);
-        assert!(
-            lack.says.contains("`threadgauge run x --profile paper`"),
-            "{lack}"
-        );
+        for (cpus, says) in [
+            (1, "; `threadgauge run x --profile quick` has it"),
+            (2, "; `threadgauge run x --profile standard` has it"),
+            (3, "; `threadgauge run x --profile paper` has it"),
+            (4, ""),
+        ] {
+            let evidence = Test::from(TIME.of(on(cpus))).evidence(&view, any());
+            let Evidence::Lacking { lack, measured: None } = evidence else {
+                panic!("{evidence:?}");
+            };
+            assert_eq!(lack.of, Need::Profile);
+            assert_eq!(
+                lack.says,
+                format!("needs x/cpus={cpus}, which this run did not plan{says}")
+            );
+        }
     }
 
     #[test]

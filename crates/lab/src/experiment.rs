@@ -3,13 +3,14 @@
 //! Owns the type that every experiment fills in. It starts no process and stores nothing: the
 //! [`schedule`](crate::schedule) decides when a case runs, the [`Worker`] runs it in a process of its own.
 
+use threadgauge_machine::CpuList;
 use threadgauge_results::{Cost, Figure, Finding, Method, Params, Table};
 
 use crate::claim::Claim;
 use crate::grid::Plan;
-use crate::site::Site;
+use crate::site::{Profile, Site};
 use crate::statistic::{Metric, Statistic};
-use crate::view::View;
+use crate::view::{Planned, View};
 use crate::worker::{CaseError, Worker};
 
 /// A question about concurrency, put to this machine: what it asks, how it measures, and the functions that do.
@@ -67,6 +68,23 @@ impl Catalogue {
     #[must_use]
     pub fn get(&self, id: &str) -> Option<&'static Experiment> {
         self.iter().find(|e| e.id == id)
+    }
+
+    /// Every case of every profile on these CPUs and with memory for all, the shortest profile first.
+    #[must_use]
+    pub fn planned(&self, cpus: &CpuList) -> Vec<Planned> {
+        let sites = Profile::ALL.map(|profile| Site {
+            profile,
+            cpus: cpus.clone(),
+            free_memory_mib: 1 << 20,
+        });
+        let of_site = |site: &Site| -> Vec<Planned> {
+            let plans = self.iter().map(|e| (e.id, (e.plan)(site).cases));
+            plans
+                .flat_map(|(id, cases)| cases.into_iter().map(move |c| (id, site.profile, c.params)))
+                .collect()
+        };
+        sites.iter().flat_map(of_site).collect()
     }
 
     /// All of them, in order.

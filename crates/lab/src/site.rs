@@ -15,12 +15,13 @@ pub enum Profile {
 }
 
 impl Profile {
+    /// All of them, the shortest first.
+    pub const ALL: [Self; 3] = [Self::Quick, Self::Standard, Self::Paper];
+
     /// The profile of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
-        [Self::Quick, Self::Standard, Self::Paper]
-            .into_iter()
-            .find(|p| p.name() == name)
+        Self::ALL.into_iter().find(|p| p.name() == name)
     }
 
     /// The one of these three that belongs to the profile.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use threadgauge_machine::CpuList;
-use threadgauge_results::{Lack, MetricSummary, Params, Sample, Verdict, claim, decide};
+use threadgauge_results::{Lack, MetricSummary, Params, RanBeside, Sample, Verdict, claim, decide};
 use threadgauge_stats::summarise;
 
 use crate::experiment::Experiment;
@@ -52,8 +52,10 @@ pub fn sample(experiment: &Experiment, params: &Params) -> Sample {
 /// When a figure is not a number.
 #[must_use]
 pub fn case(params: impl Into<Params>, figures: impl IntoIterator<Item = (Metric, Vec<f64>)>) -> ViewCase {
+    let params = params.into();
     let mut made = ViewCase {
-        params: params.into(),
+        ran_beside: RanBeside::of(&params, []),
+        params,
         ..ViewCase::default()
     };
     for (metric, rounds) in figures {
@@ -83,6 +85,7 @@ pub fn view(experiment: &'static str, profile: Profile, cases: Vec<ViewCase>) ->
     View {
         experiment,
         profile,
+        planned: &[],
         alpha: ALPHA,
         fewest: 1,
         cases: Box::leak(Box::new(cases)),

@@ -6,14 +6,13 @@
 
 use std::collections::BTreeMap;
 
-use threadgauge_results::{Cost, Curve, Lack, MetricSummary, Need, Params, Rounds, Take};
+use threadgauge_results::{
+    Cost, Curve, Lack, MetricSummary, Need, Params, RanBeside, Rounds, Take, disturbed_alike,
+};
 use threadgauge_stats::{Between, unpaired_ratio};
 
 use crate::site::Profile;
 use crate::statistic::{Cell, Estimate, Form, Statistic};
-
-/// Cells whose mean foreign loads differ by more CPUs than this were not disturbed alike.
-const ALIKE_CPUS: f64 = 0.03;
 
 /// One case's figures.
 #[derive(Debug, Clone, Default)]
@@ -28,9 +27,12 @@ pub struct ViewCase {
     pub all: BTreeMap<String, BTreeMap<u32, f64>>,
     /// Metric name → summary of all rounds.
     pub summaries: BTreeMap<String, MetricSummary>,
-    /// CPUs' worth of foreign load beside it, on the mean.
-    pub foreign_cpus: f64,
+    /// What it ran on and beside.
+    pub ran_beside: RanBeside,
 }
+
+/// A case that an experiment has in a profile.
+pub type Planned = (&'static str, Profile, Params);
 
 /// The cases of a run, by experiment, each in plan order.
 pub type Cases = BTreeMap<String, Vec<ViewCase>>;
@@ -48,6 +50,8 @@ pub struct View<'a> {
     pub fewest: usize,
     /// All cases of the run.
     pub cases: &'a Cases,
+    /// What every profile has, the shortest first: for a cell that this run lacks.
+    pub planned: &'a [Planned],
 }
 
 impl<'a> View<'a> {
@@ -136,12 +140,12 @@ impl<'a> View<'a> {
         }
         let count = |take| self.of_rounds(statistic, take).map_or(0, |rounds| rounds.len());
         let undisturbed = count(Take::Undisturbed);
-        let cases: Vec<&ViewCase> = statistic
+        let cases = statistic
             .cells()
             .into_iter()
-            .filter_map(|cell| self.find(cell).ok())
-            .collect();
-        (undisturbed < self.fewest && undisturbed < count(Take::All)).then(|| are_alike(&cases))
+            .filter_map(|cell| self.find(cell).ok());
+        let cases: Vec<RanBeside> = cases.map(|case| case.ran_beside).collect();
+        (undisturbed < self.fewest && undisturbed < count(Take::All)).then(|| disturbed_alike(&cases))
     }
 
     fn of_rounds(&self, statistic: &Statistic, take: Take) -> Result<BTreeMap<u32, f64>, Lack> {
@@ -241,10 +245,16 @@ impl<'a> View<'a> {
         let cases = self.cases.get(experiment).map_or(&[][..], Vec::as_slice);
         let mut found = cases.iter().filter(|c| c.params.matches(&cell.pattern));
         let case = found.next().ok_or_else(|| {
-            let says = format!(
-                "needs {experiment}/{}, which this run did not plan; `threadgauge run {experiment} --profile paper` has it",
-                cell.pattern
-            );
+            let has_it = |(of, _, params): &&Planned| *of == experiment && params.matches(&cell.pattern);
+            let least = self.planned.iter().find(has_it);
+            let command = least.map_or_else(String::new, |(_, profile, _)| {
+                format!(
+                    "; `threadgauge run {experiment} --profile {}` has it",
+                    profile.name()
+                )
+            });
+            let pattern = &cell.pattern;
+            let says = format!("needs {experiment}/{pattern}, which this run did not plan{command}");
             Lack::new(Need::Profile, says)
         })?;
         if found.next().is_some() {
@@ -276,12 +286,4 @@ impl<'a> View<'a> {
             }
         }
     }
-}
-
-/// Whether what disturbed these cases can make no difference between them.
-pub(crate) fn are_alike(cases: &[&ViewCase]) -> bool {
-    let loads = cases.iter().map(|case| case.foreign_cpus);
-    let spread = loads.clone().fold(f64::NEG_INFINITY, f64::max) - loads.fold(f64::INFINITY, f64::min);
-    let cpus = |case: &ViewCase| case.params.int("cpus");
-    spread <= ALIKE_CPUS && cases.windows(2).all(|two| cpus(two[0]) == cpus(two[1]))
 }

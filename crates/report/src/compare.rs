@@ -1,7 +1,7 @@
 //! Two runs compared: what changed, by how much, how sure.
 //!
 //! The verdicts are in the rows already; this counts and words them. Ignorance is never printed as
-//! equality: unknown rows are counted apart, with the rounds that would settle them.
+//! equality: unknown rows are counted apart, with the reasons.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -77,7 +77,12 @@ pub fn comparison_text(compared: &Compared, style: &Style) -> String {
         let _ = write!(out, "\n{}\n", paint(style, ink, &head));
         for row in rows {
             let figure = format!("{:<22}", ratio(row).unwrap_or_default());
-            let what = format!("{}, {}", pair(row), units::metric_name(&row.metric));
+            let noise = if row.disturbed {
+                ", in disturbed rounds"
+            } else {
+                ""
+            };
+            let what = format!("{}, {}{noise}", pair(row), units::metric_name(&row.metric));
             if style.width >= 72 {
                 out.push_str(&paragraph(&what, style.width, &format!("  {figure} ")));
             } else {
@@ -100,16 +105,32 @@ pub fn comparison_text(compared: &Compared, style: &Style) -> String {
     out.push_str(&paragraph(&count_line(counts), style.width, ""));
     out.push_str(&paragraph(&words::by_chance(&compared.rows), style.width, ""));
     if unknown > 0 {
-        let most = compared.rows.iter().filter_map(|r| r.rounds_needed).max();
-        let advice = match most {
-            Some(n) => format!("Unknown is not the same: {n} rounds would settle the widest of them."),
-            None => {
-                "Unknown is not the same: these have too few rounds, or no figures in one run.".to_owned()
-            }
-        };
-        out.push_str(&paragraph(&advice, style.width, ""));
+        out.push_str(&paragraph(&why_unknown(&compared.rows), style.width, ""));
     }
     out
+}
+
+/// How many rows are unknown for which reason.
+fn why_unknown(rows: &[ComparisonResult]) -> String {
+    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    let unknown = with(rows, "unknown");
+    let wide: Vec<u64> = unknown.iter().filter_map(|row| row.rounds_needed).collect();
+    for row in unknown.iter().filter(|row| row.rounds_needed.is_none()) {
+        *reasons
+            .entry(row.reason.as_deref().unwrap_or("no reason was stored"))
+            .or_default() += 1;
+    }
+    let most = wide.iter().max().map(|most| {
+        format!(
+            "{}: the interval is too wide; {most} rounds would settle the widest",
+            wide.len()
+        )
+    });
+    let others = reasons
+        .into_iter()
+        .map(|(reason, count)| format!("{count}: {reason}"));
+    let parts: Vec<String> = most.into_iter().chain(others).collect();
+    format!("Unknown is not the same. {}.", parts.join(". "))
 }
 
 fn count_line(counts: [usize; 5]) -> String {
@@ -154,7 +175,7 @@ pub fn comparison_markdown(compared: &Compared) -> String {
     let _ = writeln!(out, "{}\n", words::by_chance(&compared.rows));
     let _ = writeln!(out, "{}\n", setting(compared));
     out.push_str("A ratio above 1 is slower than before.\n\n");
-    out.push_str("| verdict | ratio | case | metric | rounds needed |\n|---|---|---|---|---|\n");
+    out.push_str("| verdict | ratio | case | metric |\n|---|---|---|---|\n");
     let known = ["slower", "faster", "small", "unknown", "same"];
     let other = compared
         .rows
@@ -163,14 +184,12 @@ pub fn comparison_markdown(compared: &Compared) -> String {
     for row in known.iter().flat_map(|v| with(&compared.rows, v)).chain(other) {
         let _ = writeln!(
             out,
-            "| {} {} | {} | {} | {} | {} |",
+            "| {} {} | {} | {} | {} |",
             words::comparison_sign(&row.verdict),
-            cell(&row.verdict),
+            cell(&words::outcome(row)),
             ratio(row).unwrap_or_else(|| "–".to_owned()),
             cell(&pair(row)),
             cell(&row.metric),
-            row.rounds_needed
-                .map_or_else(|| "–".to_owned(), |n| n.to_string()),
         );
     }
     out

@@ -278,12 +278,9 @@ fn comparisons(out: &mut String, e: &ExperimentResult) {
     let body = e.comparisons.iter().map(|c| {
         let (mut names, shared) = columns.names(&[&c.b, &c.a]);
         let ratio = c.ratio.map(|r| Scale::of("ratio", r).estimate(r, c.ci95));
-        let settle = c
-            .rounds_needed
-            .map_or_else(String::new, |n| format!(" ({n} rounds would settle it)"));
         let against = names.pop().unwrap_or_default();
         let case = names.pop().unwrap_or_default();
-        let verdict = format!("{} {}{settle}", words::comparison_sign(&c.verdict), c.verdict);
+        let verdict = format!("{} {}", words::comparison_sign(&c.verdict), words::outcome(c));
         vec![
             case,
             against,

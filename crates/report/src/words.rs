@@ -159,6 +159,19 @@ pub(crate) fn comparison_sign(verdict: &str) -> &'static str {
     }
 }
 
+/// What a comparison says: its word, whether disturbed rounds count, and why nothing is known where it is so.
+pub(crate) fn outcome(of: &ComparisonResult) -> String {
+    let noise = if of.disturbed { IN_DISTURBED_ROUNDS } else { "" };
+    let why = of
+        .reason
+        .as_ref()
+        .map_or_else(String::new, |why| format!(": {why}"));
+    format!("{}{noise}{why}", of.verdict)
+}
+
+/// Stands behind a figure in which disturbed rounds count.
+const IN_DISTURBED_ROUNDS: &str = " in disturbed rounds";
+
 /// Our figure of a finding, with its interval.
 pub(crate) fn measured(finding: &Finding) -> Option<String> {
     let value = finding.measured?;
@@ -168,7 +181,7 @@ pub(crate) fn measured(finding: &Finding) -> Option<String> {
 /// Where disturbed rounds count in a finding, so, behind its figure.
 pub(crate) fn noise(finding: &Finding) -> &'static str {
     if finding.disturbed {
-        " in disturbed rounds"
+        IN_DISTURBED_ROUNDS
     } else {
         ""
     }

@@ -1,22 +1,27 @@
 //! Two result folders: what changed, by how much, how sure.
 //!
-//! Runs that took turns are compared as cases of one run are: paired by round, where neither was disturbed. The rounds
-//! of two other runs cannot be paired, so their cases are compared, disturbed samples included, by the Hodges–Lehmann
-//! shift of their logarithms with the Mann–Whitney interval, and a case is judged by its departure from the median of
-//! all (METHOD rules 5, 6).
+//! Runs that took turns are compared as cases of one run are ([`compare_by_round`]). The rounds of two other runs
+//! cannot be paired, so their cases are compared, disturbed samples included, by the Hodges–Lehmann shift of their
+//! logarithms with the Mann–Whitney interval, and a case is judged by its departure from the median of all (METHOD
+//! rules 5, 6).
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 use threadgauge_stats::{
-    Better, Comparison, Estimate, Level, Outcome, StatsError, compare_paired, compare_unpaired,
-    null_misleads, paired_ratio,
+    Better, Comparison, Estimate, Level, Outcome, StatsError, compare_unpaired, null_misleads, paired_ratio,
 };
 
-use crate::{ComparisonResult, ExperimentResult, Results, Run, StoredSample, Take, by_round};
+use crate::{
+    ByRound, ComparisonResult, ExperimentResult, RanBeside, Results, Run, Side, StoredSample, Take, by_round,
+    compare_by_round, paired,
+};
 
 /// The error of one comparison, which is one look.
 pub const ALPHA: f64 = 0.05;
+
+/// Of two runs in turns: with fewer undisturbed pairs of rounds all pairs count. An interval needs so many.
+const FEWEST_PAIRS: usize = 6;
 
 /// A run's document with the samples it was made from, by experiment.
 #[derive(Debug, Clone)]
@@ -51,7 +56,7 @@ pub struct Compared {
 struct Cell {
     case: String,
     metric: String,
-    compared: Option<Comparison>,
+    compared: Option<ByRound>,
     /// A null control of its experiment lies beyond the band.
     misled: bool,
 }
@@ -85,15 +90,20 @@ pub fn compare(a: &RunData, b: &RunData) -> Compared {
     let level = if paired {
         None
     } else {
-        Level::of(&cells.iter().filter_map(|cell| cell.compared).collect::<Vec<_>>())
+        let comparisons = cells.iter().filter_map(|cell| Some(cell.compared?.comparison));
+        Level::of(&comparisons.collect::<Vec<_>>())
     };
     let row = |cell: &Cell| {
         let departure = |c: Comparison| level.map_or(c, |level| level.departure(&c, BETTER));
-        let compared = cell.compared.map(departure);
+        let compared = cell.compared.map(|of| ByRound {
+            comparison: departure(of.comparison),
+            ..of
+        });
         let row = ComparisonResult::new(&cell.case, &cell.case, &cell.metric, compared.as_ref());
-        // Without turns and without a level nothing tells a change from the machine.
-        if cell.misled || (!paired && level.is_none()) {
-            row.unknown()
+        if cell.misled {
+            row.misled()
+        } else if !paired && level.is_none() {
+            row.unknown("without turns, and with so few cases, a change is not told from the machine's level")
         } else {
             row
         }
@@ -153,14 +163,29 @@ fn of_experiment(
                     values(samples_b, of_b.rounds, take),
                 )
             };
+            let all = both(Take::All);
             let compared = if took_turns {
-                let (of_a, of_b) = both(Take::Undisturbed);
-                let (of_a, of_b) = paired(&of_a, &of_b);
-                compare_paired(&of_a, &of_b, BETTER)
+                let undisturbed = both(Take::Undisturbed);
+                let beside = |samples: &[StoredSample]| {
+                    let own = samples.iter().filter(|s| s.case == case.id && s.copy == 0);
+                    RanBeside::of(&case.params, own)
+                };
+                let side = |undisturbed, all, ran_beside| Side {
+                    undisturbed,
+                    all,
+                    ran_beside,
+                };
+                let side_a = side(&undisturbed.0, &all.0, beside(samples_a));
+                let side_b = side(&undisturbed.1, &all.1, beside(samples_b));
+                compare_by_round(side_a, side_b, FEWEST_PAIRS)
             } else {
-                let (of_a, of_b) = both(Take::All);
-                let all = |rounds: BTreeMap<u32, f64>| rounds.into_values().collect::<Vec<_>>();
-                compare_unpaired(&all(of_a), &all(of_b), BETTER)
+                let values = |rounds: &BTreeMap<u32, f64>| rounds.values().copied().collect::<Vec<_>>();
+                let unpaired = compare_unpaired(&values(&all.0), &values(&all.1), BETTER);
+                unpaired.map(|comparison| ByRound {
+                    comparison,
+                    disturbed: false,
+                    why: None,
+                })
             };
             Cell {
                 case: case.id.clone(),
@@ -200,40 +225,58 @@ pub fn null_control<'a>(
     paired_ratio(&a, &b, ALPHA)
 }
 
-/// The values of the rounds that both have, in order.
-#[must_use]
-pub fn paired(a: &BTreeMap<u32, f64>, b: &BTreeMap<u32, f64>) -> (Vec<f64>, Vec<f64>) {
-    a.iter()
-        .filter_map(|(round, x)| Some((*x, *b.get(round)?)))
-        .unzip()
-}
-
 impl ComparisonResult {
     /// What a comparison of `b` with `a` says; where none could be made, nothing is known.
     #[must_use]
-    pub fn new(a: &str, b: &str, metric: &str, compared: Option<&Comparison>) -> Self {
+    pub fn new(a: &str, b: &str, metric: &str, compared: Option<&ByRound>) -> Self {
+        let of = compared.map(|compared| compared.comparison);
+        let outcome = of.map_or(Outcome::Unknown { rounds_needed: None }, |of| of.outcome);
+        let rounds_needed = match outcome {
+            Outcome::Unknown { rounds_needed } => rounds_needed,
+            _ => None,
+        };
+        let is_unknown = matches!(outcome, Outcome::Unknown { .. });
         Self {
             a: a.to_owned(),
             b: b.to_owned(),
             metric: metric.to_owned(),
-            ratio: compared.map(|c| c.ratio),
-            ci95: compared.and_then(|c| c.ci95.as_ref()).map(|ci| [ci.low, ci.high]),
-            verdict: compared.map_or_else(|| "unknown".to_owned(), |c| c.outcome.to_string()),
-            rounds_needed: compared.and_then(|c| match c.outcome {
-                Outcome::Unknown { rounds_needed } => rounds_needed,
-                _ => None,
-            }),
+            ratio: of.map(|of| of.ratio),
+            ci95: of.and_then(|of| of.ci95).map(|ci| [ci.low, ci.high]),
+            verdict: outcome.to_string(),
+            rounds_needed,
+            reason: is_unknown.then(|| why_unknown(compared, rounds_needed)),
+            disturbed: compared.is_some_and(|compared| compared.disturbed),
         }
     }
 
-    /// The same where its figures say nothing of the cases, however many rounds there are.
+    /// The same where its figures say nothing of the cases, however many rounds there are, and why not.
     #[must_use]
-    pub fn unknown(self) -> Self {
+    fn unknown(self, why: &str) -> Self {
         Self {
             verdict: Outcome::Unknown { rounds_needed: None }.to_string(),
             rounds_needed: None,
+            reason: Some(why.to_owned()),
             ..self
         }
+    }
+
+    /// The same beside a null control that lies beyond the band: then its figures say nothing.
+    #[must_use]
+    pub fn misled(self) -> Self {
+        self.unknown("the reference case differs from its own copy by more than 3 %")
+    }
+}
+
+/// Why a comparison settles nothing, in a few words.
+fn why_unknown(compared: Option<&ByRound>, rounds_needed: Option<u64>) -> String {
+    let Some(ByRound { comparison, why, .. }) = compared else {
+        return "no round has figures of both".to_owned();
+    };
+    match (why, rounds_needed) {
+        (Some(why), _) => (*why).to_owned(),
+        (None, Some(rounds)) => format!("the interval is too wide; {rounds} rounds would settle it"),
+        (None, None) if comparison.ci95.is_none() => "too few rounds for an interval".to_owned(),
+        (None, None) => "the interval is too wide, and more rounds would hardly settle it".to_owned(),
     }
 }
 

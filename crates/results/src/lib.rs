@@ -12,6 +12,7 @@ mod lack;
 mod model;
 mod params;
 pub mod published;
+mod rounds;
 mod sample;
 mod store;
 pub mod units;
@@ -19,13 +20,12 @@ mod verdict;
 
 pub use acts::Act;
 pub use claims::{Claim, Condition, Curve, Evidence, Quote, Range, Rounds, Rule, claim, claims, claims_of};
-pub use compare::{
-    ALPHA, Compared, RunData, compare, false_alarms, machine_differences, null_control, paired,
-};
+pub use compare::{ALPHA, Compared, RunData, compare, false_alarms, machine_differences, null_control};
 pub use disturbed::Disturbed;
 pub use lack::{Lack, Need};
 pub use model::*;
 pub use params::{Params, Value};
+pub use rounds::{ByRound, RanBeside, Side, compare_by_round, disturbed_alike, paired};
 pub use sample::{Metric, Sample, StoredSample, Take, by_round, disturbed};
 pub use store::{Look, RunRecord, STORE_FILE, Store, StoreError, StoredCase, StoredExperiment};
 pub use threadgauge_stats::Level;

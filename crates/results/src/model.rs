@@ -296,6 +296,12 @@ pub struct ComparisonResult {
     pub verdict: String,
     /// The rounds that would settle an `unknown`.
     pub rounds_needed: Option<u64>,
+    /// Why it is `unknown`, in a few words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Whether disturbed rounds count, since too few others are left.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub disturbed: bool,
 }
 
 /// Cases in order, best first.

@@ -1,10 +1,13 @@
 //! What a look decides, which cases continue after it, and what disturbed rounds say. All on stored runs of a toy
 //! experiment.
 
+use std::time::Duration;
+
 use threadgauge_results::{Metric as Measured, RunRecord, Sample};
 
 use super::*;
 use crate::experiment::Experiment;
+use crate::grid::Plan;
 use crate::statistic::{Metric, metric};
 
 const TIME: Metric = metric("elapsed_ns", "ns");
@@ -35,7 +38,11 @@ static TOY: Experiment = Experiment {
     control: "",
     traps: &[],
     source: "",
-    plan: |_| unreachable!("the run is stored"),
+    plan: |_| Plan {
+        cases: Vec::new(),
+        reference: Params::new(),
+        budget: Duration::ZERO,
+    },
     run: |_, _| unreachable!("the run is stored"),
     read: |_| Answer {
         claims: vec![
@@ -300,7 +307,10 @@ fn disturbed_rounds_of_cells_disturbed_alike_err_at_an_edge_in_at_most_five_per_
         let mut cell = |n: u64, truth: f64| {
             let mut view = ViewCase {
                 params: case(n),
-                foreign_cpus: 0.15,
+                ran_beside: RanBeside {
+                    cpus: None,
+                    foreign_cpus: 0.15,
+                },
                 ..ViewCase::default()
             };
             let (mut all, mut undisturbed) = (BTreeMap::new(), BTreeMap::new());
@@ -330,6 +340,7 @@ fn disturbed_rounds_of_cells_disturbed_alike_err_at_an_edge_in_at_most_five_per_
             alpha: StoppingRule::quick().alpha_per_look(),
             fewest: 7,
             cases: &cases,
+            planned: &[],
         };
         let finding = finding(&view, AT_LEAST, &ratio(1).into()).unwrap();
         assert_eq!(rule.range().min, 1.05);

@@ -208,8 +208,7 @@ pub(super) fn comparisons(e: &ExperimentResult, columns: &Cases<'_>) -> Markup {
                     None => { (no_figure()) }
                 }
                 td.p {
-                    span.sign aria-hidden="true" { (words::comparison_sign(&c.verdict)) } " " (clean(&c.verdict))
-                    @if let Some(n) = c.rounds_needed { " (" (n) " rounds would settle it)" }
+                    span.sign aria-hidden="true" { (words::comparison_sign(&c.verdict)) } " " (clean(&words::outcome(c)))
                 }
             }
         }
