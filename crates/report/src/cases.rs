@@ -134,8 +134,19 @@ impl<'a> Cases<'a> {
         }
     }
 
-    /// What the figures are, in a sentence.
+    /// What the figures are, in a sentence; and where some samples were disturbed, that answers stand on other rounds.
     pub fn figures_line(&self) -> String {
+        let bases = match self.experiment.disturbed.disturbed {
+            0 => "",
+            _ => {
+                " All rounds count here, disturbed ones too; in answers, claims and charts the undisturbed ones alone, where \
+                 there are enough of them."
+            }
+        };
+        self.medians() + bases
+    }
+
+    fn medians(&self) -> String {
         let summaries = || self.experiment.cases.iter().flat_map(|c| c.summaries.values());
         let levels = summaries().filter_map(|s| s.ci_level);
         let (low, high) = levels.fold((f64::INFINITY, 0f64), |(low, high), l| (low.min(l), high.max(l)));

@@ -234,6 +234,28 @@ pub(crate) fn case_counts(experiment: &ExperimentResult) -> String {
     text
 }
 
+/// How many cases were skipped and why: the reason of most of them. None where none was.
+pub(crate) fn skipped(experiment: &ExperimentResult) -> Option<String> {
+    let cases = &experiment.cases;
+    let skipped = || cases.iter().filter(|c| c.status == Status::Skipped);
+    let with = |why: &Option<String>| skipped().filter(|c| c.reason == *why).count();
+    // Of reasons that are equally frequent, the first case's.
+    let most = skipped().rev().max_by_key(|c| with(&c.reason))?;
+    let why = most.reason.as_deref().unwrap_or("no reason was stored");
+    let others = if with(&most.reason) < skipped().count() {
+        "; others for other reasons"
+    } else {
+        ""
+    };
+    Some(format!(
+        "{}: {} of {} cases skipped: {}{others}.",
+        experiment.id,
+        skipped().count(),
+        cases.len(),
+        why.trim_end_matches('.'),
+    ))
+}
+
 /// The reasons why cases have no figures, the most frequent first, each once.
 pub(crate) fn reasons(experiment: &ExperimentResult) -> Vec<(String, usize)> {
     let mut counted: BTreeMap<&str, usize> = BTreeMap::new();

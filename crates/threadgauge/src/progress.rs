@@ -59,11 +59,11 @@ impl Drop for Shown {
 
 impl Observer for Shown {
     fn case_begins(&mut self, progress: &Progress<'_>) {
-        let left = minutes(progress.left);
+        let left = left(progress.left);
         let Some(bar) = &self.bar else {
             if self.experiment != progress.experiment || self.round != progress.round {
                 self.line(&format!(
-                    "{}: round {} of {}, about {left} left in all",
+                    "{}: round {} of {}, {left}",
                     progress.experiment, progress.round, progress.rounds
                 ));
             }
@@ -73,7 +73,7 @@ impl Observer for Shown {
         };
         bar.set_position((progress.share * 1000.0) as u64);
         bar.set_message(format!(
-            "{left} left · {} · round {}/{} · {}/{} · {}",
+            "{left} · {} · round {}/{} · {}/{} · {}",
             progress.experiment,
             progress.round,
             progress.rounds,
@@ -101,6 +101,14 @@ impl Observer for Shown {
     }
 }
 
+/// How long a run goes on, by its estimate: an experiment may exceed its time until it has the fewest rounds.
+fn left(left: Duration) -> String {
+    if left < Duration::from_secs(1) {
+        return "longer than expected".to_owned();
+    }
+    format!("about {} left", minutes(left))
+}
+
 /// A duration as a person says it.
 pub fn minutes(duration: Duration) -> String {
     let seconds = duration.as_secs();
@@ -119,5 +127,12 @@ mod tests {
     fn a_duration_is_said_in_the_unit_that_fits() {
         let said = [9, 61, 7260].map(|s| minutes(Duration::from_secs(s)));
         assert_eq!(said, ["9 s", "1:01 min", "2 h 01 min"]);
+    }
+
+    #[test]
+    fn when_the_expected_time_is_over_it_says_so() {
+        let said = [61_000, 1_000, 999, 0].map(|ms| left(Duration::from_millis(ms)));
+        let over = "longer than expected";
+        assert_eq!(said, ["about 1:01 min left", "about 1 s left", over, over]);
     }
 }

@@ -48,7 +48,9 @@ pub fn terminal_screen(results: &Results, style: &Style) -> String {
     let mut warnings: Vec<String> = results
         .warnings
         .iter()
-        .flat_map(|w| wrap(w, style.width, "! "))
+        .cloned()
+        .chain(results.experiments.iter().filter_map(words::skipped))
+        .flat_map(|w| wrap(&w, style.width, "! "))
         .collect();
     shorten(&mut warnings, WARNINGS, "!", "the report has the rest");
     let room = MOST.saturating_sub(lines.len() + warnings.len() + 1);
