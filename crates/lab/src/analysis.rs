@@ -46,7 +46,14 @@ pub fn analyse(catalogue: Catalogue, store: &Store) -> Result<Results, StoreErro
     let mut warnings: Vec<String> = Disturbed::warning(noise).into_iter().collect();
     let complete = experiments.iter().all(|e| e.stopped_because != INTERRUPTED);
     if !complete {
-        let says = "The run was interrupted: some rounds are missing. `threadgauge run --resume` goes on, unless it was a load.";
+        let says = match record.options.first() {
+            Some(typed) if typed.starts_with("load ") => {
+                "The load was interrupted; what is here is until then."
+            }
+            _ => {
+                "The run was interrupted: some rounds are missing. `threadgauge run --resume` goes on with it."
+            }
+        };
         warnings.insert(0, says.to_owned());
     }
     if record.handicap_percent > 0 {

@@ -63,8 +63,8 @@ impl Drop for Live {
 fn draw(come: &Receiver<Second>, takes: Duration, watch: Option<&ServerWatch>) {
     let bar = std::io::stderr().is_terminal().then(|| {
         let bar = ProgressBar::with_draw_target(Some(takes.as_secs().max(1)), ProgressDrawTarget::stderr());
-        // Both fit into 80 columns.
-        let style = ProgressStyle::with_template("{bar:10} {prefix}\n{wide_msg}");
+        // Both lines fit into 80 columns, where few requests are on their way.
+        let style = ProgressStyle::with_template("{bar:8} {prefix}\n{wide_msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar
     });
@@ -139,5 +139,23 @@ mod tests {
             "   3 s · 1000 sent · 990 answered · 10 failed · 3 on their way"
         );
         assert!(times(&second).contains("99 % –"), "{}", times(&second));
+    }
+
+    #[test]
+    fn on_a_terminal_both_lines_fit_into_80_columns() {
+        let many = Second {
+            at_s: 3_599,
+            sent: 123_456,
+            answered: 123_456,
+            in_flight: 100,
+            p50_ns: Some(123_456_789),
+            p99_ns: Some(123_456_789),
+            most_ns: Some(12_345_678_901),
+            ..Second::default()
+        };
+        let bar = 8 + 1;
+        assert!(bar + counts(&many).chars().count() <= 80, "{}", counts(&many));
+        let timed = times(&many) + " · server 12.34 CPUs";
+        assert!(timed.chars().count() <= 80, "{timed}");
     }
 }
