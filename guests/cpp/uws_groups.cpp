@@ -6,6 +6,15 @@
  *
  *   uws_groups PORT    on 127.0.0.1; port 0 takes a free one. Says `listening on 127.0.0.1:PORT` and serves until
  *                      SIGTERM, which ends it as it ends any program.
+ *
+ * The experiments look for it on the path. In a clone of uWebSockets with its submodules:
+ *
+ *   make -C uSockets && ln -s uSockets.a uSockets/libuSockets.a
+ *   c++ -std=c++20 -O3 -march=native -flto=auto -w -I src -I uSockets/src -o uws_groups \
+ *       …/guests/cpp/uws_groups.cpp -L uSockets -luSockets -lz
+ *
+ * uWebSockets sends up to 32 messages of a turn at once; beyond, one by one, since the member that is being read holds
+ * its buffer: sixteen outstanding in rooms of ten cost it a system call a delivery.
  */
 
 #if __has_include(<uWebSockets/App.h>)

@@ -25,6 +25,8 @@ pub const CATALOGUE: Catalogue = Catalogue(&[
     &crate::multicast::EXPERIMENT,
     &crate::server_designs::EXPERIMENT,
     &crate::peers::EXPERIMENT,
+    &crate::connections::EXPERIMENT,
+    &crate::subscriptions::EXPERIMENT,
     &crate::chat::EXPERIMENT,
     &crate::pipelining::EXPERIMENT,
     &crate::mixed_clients::EXPERIMENT,

@@ -5,6 +5,7 @@
 pub mod calibration;
 pub mod chat;
 pub mod compute;
+pub mod connections;
 pub mod contention;
 pub mod crash;
 pub mod create;
@@ -25,6 +26,7 @@ pub mod probes;
 pub mod ring;
 pub mod server_designs;
 pub mod servers;
+pub mod subscriptions;
 pub mod turnaround;
 pub mod wake;
 

@@ -2,22 +2,15 @@
 //!
 //! How it is measured is said in `EXPERIMENT`, which `explain` and the report print.
 
-use std::fs::File;
-use std::io::Write as _;
-use std::os::fd::AsRawFd as _;
-use std::path::PathBuf;
-use std::process::Command;
-
-use rustix::fs::{MemfdFlags, memfd_create};
 use threadgauge_lab::point::refused;
 use threadgauge_lab::prelude::*;
-use threadgauge_lab::server::{Cpus, Listens, Server, free_port};
-use threadgauge_load::codec::{Codec, Mqtt, Nats, Resp, WebSocket};
+use threadgauge_lab::server::Cpus;
 use threadgauge_load::{LEAST_PAYLOAD_BYTES, MOST_PAYLOAD_BYTES};
 use threadgauge_results::{Figure, Table};
 
+use crate::servers::contenders::{PEERS, Who};
+use crate::servers::cpu_since;
 use crate::servers::groups::{Crowd, Demand, Drivers, GROUP, has_room};
-use crate::servers::{GROUPS_FLOOR, cpu_since};
 
 /// CPU time of all threads of the server for a delivery.
 const CPU: Metric = metric("server_cpu_ns_per_delivery", "ns");
@@ -28,21 +21,6 @@ const DELAY: Metric = metric("delay_ns_p50", "ns");
 const DELAY_P99: Metric = metric("delay_ns_p99", "ns");
 /// The share of its time that a thread of clients was on a CPU.
 const CLIENTS: Metric = metric("client_cpu_share", "share");
-
-words! {
-    /// A server.
-    enum Who {
-        /// `threadgauge serve groups`, with the design that it chooses by itself.
-        Ours = "threadgauge",
-        NatsServer = "nats-server",
-        Redis = "redis-server",
-        Mosquitto = "mosquitto",
-        /// `guests/cpp/uws_groups.cpp`, which a user compiles.
-        UWebSockets = "uws_groups",
-        /// `guests/c/servers/groups_floor.c`: all sends of a turn in one submission, and nothing else.
-        Floor = "floor",
-    }
-}
 
 point! {
     /// A point of the grid.
@@ -68,9 +46,9 @@ pub const EXPERIMENT: Experiment = Experiment {
     primary: &[CPU],
     how: "Each server runs alone on one CPU and the clients, threads of the worker, on the others, one on each. Clients form groups of \
           ten in the server's own protocol: NATS, RESP, MQTT 3.1.1 or WebSocket. A message goes to the nine others; every \
-          delivery is checked. Saturated, each member has 1 or 16 messages on their way; under a fixed rate messages start at \
-          random times whatever becomes of those before, and the delay counts from the intended start. The figure is the \
-          server's CPU time for a delivery, after 100 ms of warm-up.",
+          delivery is checked. A message has 128 bytes, beyond the quick profile also 16 and 1,024. Saturated, each member has 1 \
+          or 16 messages on their way; under a fixed rate messages start at random times whatever becomes of those before, and \
+          the delay counts from the intended start. The figure is the server's CPU time for a delivery, after 100 ms of warm-up.",
     control: "floor: a plain C program, one loop that does nothing but forward, all sends of a turn in one submission to io_uring.",
     traps: &[
         "Servers are compared in protocols of their own: a server's figure is that of a server with its protocol. Redis and MQTT \
@@ -91,9 +69,9 @@ pub const EXPERIMENT: Experiment = Experiment {
 const LOADS: [u64; 4] = [100, 1_000, 5_000, 10_000];
 const RATES: [u64; 2] = [20_000, 200_000];
 const PIPELINED: u64 = 16;
+/// Of messages, besides the size that the claims are about.
+const SIZES: [u64; 2] = [16, 1024];
 const WARM_UP: Duration = Duration::from_millis(100);
-/// Somebody else's.
-const PEERS: [Who; 4] = [Who::NatsServer, Who::Redis, Who::Mosquitto, Who::UWebSockets];
 
 /// Ours with 1,000 connections, each with one message on its way.
 const OURS: Case = Case {
@@ -155,8 +133,9 @@ fn plan(site: &Site) -> Plan {
             let pipelined = LOADS[..2]
                 .iter()
                 .map(|&load| base.connections(load).outstanding(PIPELINED));
+            let sizes = SIZES.map(|bytes| base.payload_bytes(bytes));
             let rates = RATES.map(|rate| fixed.fixed(rate));
-            saturated.chain(pipelined).chain(rates).collect()
+            saturated.chain(pipelined).chain(sizes).chain(rates).collect()
         }
     };
     let cases = levels
@@ -169,87 +148,12 @@ fn plan(site: &Site) -> Plan {
     }
 }
 
-impl Who {
-    fn codec(self) -> &'static dyn Codec {
-        match self {
-            Self::Ours | Self::NatsServer | Self::Floor => &Nats::ALIKE,
-            Self::Redis => &Resp,
-            Self::Mosquitto => &Mqtt,
-            Self::UWebSockets => &WebSocket,
-        }
-    }
-
-    /// What this machine, or this build, lacks for it.
-    fn missing(self) -> Option<Lack> {
-        let says = || format!("needs the program {}, which is not here", self.name());
-        match self {
-            Self::Ours => None,
-            Self::Floor => GROUPS_FLOOR.missing(),
-            _ if self.program().is_some() => None,
-            _ => Some(Lack::new(Need::Program, says())),
-        }
-    }
-
-    /// Where somebody else's program is: on the path, or where Debian has mosquitto and only root's path leads.
-    fn program(self) -> Option<PathBuf> {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let folders = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
-        folders
-            .map(|folder| folder.join(self.name()))
-            .find(|file| file.is_file())
-    }
-
-    /// Starts it, with the file that it reads meanwhile, if there is one.
-    fn start(self, connections: u64, cpus: &Cpus) -> Result<(Server, Option<File>), CaseError> {
-        let most = (connections + 64).to_string();
-        let mut command = Command::new(self.program().unwrap_or_else(|| self.name().into()));
-        let listens = match self {
-            Self::Ours => return Ok((Server::ours(["groups", "--max-connections", &most], cpus)?, None)),
-            Self::Floor => return Ok((GROUPS_FLOOR.serve(&[&"uring", &0], cpus)?, None)),
-            Self::UWebSockets => Listens::OURS,
-            Self::NatsServer => {
-                command.args(["--addr", "127.0.0.1", "--port", "-1"]);
-                Listens::Says("Listening for client connections on 127.0.0.1:")
-            }
-            Self::Redis => {
-                let port = free_port()?;
-                command.args(["--bind", "127.0.0.1", "--port", &port.to_string()]);
-                command.args(["--save", "", "--appendonly", "no", "--maxclients", &most]);
-                Listens::At(port)
-            }
-            Self::Mosquitto => {
-                let (settings, port) = (settings()?, free_port()?);
-                let text = format!(
-                    "listener {port} 127.0.0.1\nallow_anonymous true\npersistence false\nlog_type error\nuser root\n"
-                );
-                (&settings)
-                    .write_all(text.as_bytes())
-                    .map_err(|error| CaseError::failed("writing mosquitto's settings", error))?;
-                let path = format!("/proc/{}/fd/{}", std::process::id(), settings.as_raw_fd());
-                command.args(["-c", &path]);
-                return Ok((
-                    Server::start_that(Listens::At(port), command, cpus)?,
-                    Some(settings),
-                ));
-            }
-        };
-        Ok((Server::start_that(listens, command, cpus)?, None))
-    }
-}
-
-/// A file in memory, which a server reads by its path.
-fn settings() -> Result<File, CaseError> {
-    let made = memfd_create("settings", MemfdFlags::CLOEXEC);
-    Ok(File::from(
-        made.map_err(|error| CaseError::failed("a file in memory", error))?,
-    ))
-}
-
 fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
     let case = Case::possible(params)?;
     let cpus = Cpus::divided(1)?;
     has_room(case.connections)?;
-    let (server, settings) = case.who.start(case.connections, &cpus)?;
+    let contender = case.who.start(case.connections, &cpus)?;
+    let server = &contender.server;
     let crowd = Crowd {
         server: server.address(),
         codec: case.who.codec(),
@@ -275,14 +179,7 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
         }
     }
     drop(drivers);
-    if PEERS.contains(&case.who) {
-        // How it ends is its own affair.
-        drop(server);
-    } else {
-        server.end()?;
-    }
-    drop(settings);
-    Ok(())
+    contender.end()
 }
 
 /// How many times as many deliveries a CPU second ours makes: by CPU time of one, so the other way round.
@@ -402,13 +299,15 @@ fn claims(view: &View<'_>) -> Vec<Claim> {
 impl Case {
     /// Its load, in words.
     fn words(self) -> String {
-        match self.rate {
-            0 => format!(
-                "{} connections, {} outstanding",
-                self.connections, self.outstanding
-            ),
-            rate => format!("{} connections, {rate} deliveries a second", self.connections),
-        }
+        let load = match self.rate {
+            0 => format!("{} outstanding", self.outstanding),
+            rate => format!("{rate} deliveries a second"),
+        };
+        let bytes = match self.payload_bytes {
+            usual if usual == OURS.payload_bytes => String::new(),
+            bytes => format!(", {bytes} bytes"),
+        };
+        format!("{} connections, {load}{bytes}", self.connections)
     }
 }
 
@@ -416,8 +315,10 @@ impl Case {
 fn levels() -> Vec<Case> {
     let saturated = LOADS.map(|load| OURS.connections(load));
     let pipelined = [LOADS[0], LOADS[1]].map(|load| OURS.connections(load).outstanding(PIPELINED));
+    let sizes = SIZES.map(|bytes| OURS.payload_bytes(bytes));
     let rates = RATES.map(|rate| OURS.fixed(rate));
-    saturated.into_iter().chain(pipelined).chain(rates).collect()
+    let all = saturated.into_iter().chain(pipelined);
+    all.chain(sizes).chain(rates).collect()
 }
 
 fn answer(view: &View<'_>) -> String {

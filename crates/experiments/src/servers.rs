@@ -4,6 +4,7 @@
 //! A program of `guests/c/servers` is compiled by `build.rs`, carried inside the laboratory and run from memory, as all
 //! guests are. Starting, watching and ending a server is [`threadgauge_lab::server`]'s business.
 
+pub mod contenders;
 pub mod groups;
 
 use threadgauge_lab::prelude::*;
