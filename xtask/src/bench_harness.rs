@@ -13,8 +13,8 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde_json::Value;
+use threadgauge_stats::{largest, median, smallest};
 
-use crate::pairs::median;
 use crate::shell;
 
 /// Repetitions of what is measured here; `null` runs as many rounds.
@@ -119,10 +119,11 @@ impl Row {
             target,
             unit,
             limit,
-            least: values.iter().copied().fold(f64::INFINITY, f64::min),
-            most: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            least: smallest(&values),
+            most: largest(&values),
             n: values.len(),
-            median: median(values),
+            // Of nothing it is no number, which no limit is kept by.
+            median: median(&values).unwrap_or(f64::NAN),
         }
     }
 

@@ -2,8 +2,8 @@
 //!
 //! Owns the list of what is compared, the limit (10 % to either side) and the table. How a tool is asked is in
 //! [`tools`]. Ours is a case of an experiment, in a worker as `run` starts it; what no experiment has is a load of
-//! `guests/c/loads.c`, or the program of `ring` for longer. Where the two do not measure the same, the next row is without
-//! the difference, and the limit is for that one. `docs/limitations.md` says what each of the two measures.
+//! `guests/c/loads.c`, or the program of `ring` for longer. Where the two do not measure the same, the next row is
+//! without the difference, and the limit is for that one. `docs/limitations.md` says what each of the two measures.
 
 mod tools;
 
@@ -16,9 +16,9 @@ use clap::Args;
 use fastrand::Rng;
 use threadgauge_machine::{allowed_cpus, fingerprint};
 
-use crate::rig::figures::{NOTHING, Spread, estimate, middle, number, within};
-use crate::rig::rounds::Rounds;
-use crate::rig::worker::Case;
+use crate::figures::{NOTHING, Spread, estimate, middle, number, within};
+use crate::rounds::Rounds;
+use crate::worker::Case;
 use crate::{guests, shell};
 use tools::{On, Tool};
 
@@ -220,8 +220,7 @@ pub fn run(options: &Options) -> Result<()> {
         !found.is_empty(),
         "nothing to compare with: install perf, hackbench (rt-tests), stress-ng or lmbench, or choose others (--only)"
     );
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
-    let target = std::path::absolute(target)?;
+    let target = shell::target()?;
     let threadgauge = shell::build("threadgauge", shell::Profile::Release)?;
     let programs = Programs::compile(threadgauge, &target)?;
     let groups = found.iter().map(|&index| cells(index)).collect();
@@ -350,12 +349,12 @@ impl Programs {
                 Ok(case.run(&self.threadgauge, cpus)? - less.run(&self.threadgauge, cpus)?)
             }
             Ours::Load(load) => {
-                let mut command = tools::pinned(&self.loads, cpus);
+                let mut command = shell::pinned(&self.loads, cpus);
                 command.env("LD_PRELOAD", libraries(program)?);
                 each_ns(&shell::output(command.args(load.split(' ')))?)
             }
             Ours::Ring([warm_ms, timed_ms]) => {
-                let mut command = tools::pinned(&self.ring, cpus);
+                let mut command = shell::pinned(&self.ring, cpus);
                 let on: Vec<String> = cpus.iter().map(ToString::to_string).collect();
                 let ns = [warm_ms, timed_ms].map(|ms| (u64::from(*ms) * 1_000_000).to_string());
                 command.args(["process", "pipe", "2", "0", "to-other", &on.join(",")]);
@@ -407,7 +406,7 @@ mod tests {
                 "{load}"
             );
         }
-        let said = shell::output(tools::pinned(&programs.loads, &cpus).args(small[0].split(' '))).unwrap();
+        let said = shell::output(shell::pinned(&programs.loads, &cpus).args(small[0].split(' '))).unwrap();
         assert!(
             said.trim().ends_with(" of=45"),
             "each of 3 sends 5 to each of 3: {said}"

@@ -10,10 +10,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use bench_rig::{figures, guests, shell};
 use clap::{CommandFactory, Parser, Subcommand};
 
-mod bench_exec;
-mod bench_groups;
 mod bench_harness;
 mod browser;
 mod check_deep;
@@ -22,17 +21,15 @@ mod cross_check;
 mod deps;
 mod folders;
 mod golden;
-#[path = "../../guests/compile.rs"]
-mod guests;
 mod licences;
 mod man;
 mod pairs;
 mod prose;
-mod rig;
-mod shell;
+mod rounds;
 mod size;
 mod spdx;
 mod test;
+mod worker;
 
 /// The project's own chores.
 #[derive(Parser)]
@@ -77,10 +74,6 @@ enum Chore {
     },
     /// The longer checks: valgrind on the unsafe leaves, loom on the lock-free parts, then every fuzz target
     CheckDeep(check_deep::Options),
-    /// Compare threadgauge-exec with other ways of bounded concurrent execution, in interleaved runs
-    BenchExec(bench_exec::Options),
-    /// Measure group messaging beside nats-server, redis, mosquitto, uWebSockets and a floor in C, in interleaved runs
-    BenchGroups(bench_groups::Options),
     /// Measure threadgauge itself against the limits it promises
     BenchHarness(bench_harness::Options),
     /// Figures of threadgauge beside those of perf, hackbench, lmbench and stress-ng, in interleaved runs
@@ -123,8 +116,6 @@ fn run() -> Result<()> {
         Chore::Clients(options) => clients::run(&options),
         Chore::Man { dir } => man::write(&dir),
         Chore::CheckDeep(options) => check_deep::run(&options),
-        Chore::BenchExec(options) => bench_exec::run(&options),
-        Chore::BenchGroups(options) => bench_groups::run(&options),
         Chore::BenchHarness(options) => bench_harness::run(&options),
         Chore::CrossCheck(options) => cross_check::run(&options),
         Chore::Golden => golden::write(),

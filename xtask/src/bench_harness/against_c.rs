@@ -4,16 +4,15 @@
 //! Owns the list of works and the limit: 10 % to either side. Ours is a worker, as `run` starts it.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 use anyhow::{Context, Error, Result, ensure};
 use fastrand::Rng;
 use threadgauge_machine::allowed_cpus;
 
-use crate::rig::figures::{estimate, spread, within};
-use crate::rig::rounds::Rounds;
-use crate::rig::worker::Case;
+use crate::figures::{estimate, spread, within};
+use crate::rounds::Rounds;
+use crate::worker::Case;
 use crate::{guests, shell};
 
 const SOURCE: &str = "guests/c/plain.c";
@@ -174,8 +173,7 @@ impl fmt::Display for Cell {
 
 /// Measures all, prints the table, and fails where a limit is missed.
 pub fn run(rounds: usize) -> Result<()> {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
-    let plain = std::path::absolute(target)?.join("plain");
+    let plain = shell::target()?.join("plain");
     let options = ["-O3", "-Wall", "-Wextra", "-Werror", "-pthread"];
     guests::compile("cc", &options, &shell::root()?.join(SOURCE), &plain).map_err(Error::msg)?;
     let threadgauge = shell::build("threadgauge", shell::Profile::Release)?;
@@ -224,13 +222,7 @@ pub fn run(rounds: usize) -> Result<()> {
 
 /// The work by the plain program, ns.
 fn in_c(plain: &Path, work: &Work, cpus: &[usize]) -> Result<f64> {
-    let list: Vec<String> = cpus.iter().map(ToString::to_string).collect();
-    let said = shell::output(
-        Command::new("taskset")
-            .args(["-c", &list.join(",")])
-            .arg(plain)
-            .args(work.plain.split(' ')),
-    )?;
+    let said = shell::output(shell::pinned(plain, cpus).args(work.plain.split(' ')))?;
     said.trim()
         .parse()
         .with_context(|| format!("the plain program said {said:?}"))

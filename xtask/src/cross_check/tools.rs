@@ -56,14 +56,6 @@ pub enum On<'a> {
     Default,
 }
 
-/// `program`, which may use these CPUs alone.
-pub fn pinned(program: &Path, cpus: &[usize]) -> Command {
-    let list: Vec<String> = cpus.iter().map(ToString::to_string).collect();
-    let mut command = shell::command("taskset");
-    command.args(["-c", &list.join(",")]).arg(program);
-    command
-}
-
 impl Tool {
     /// Where the tool says 1, ours is so many ns (`one`).
     ///
@@ -97,7 +89,7 @@ impl Tool {
     /// If it cannot be started or pinned, fails, or prints no figure.
     pub fn run(&self, program: &Path, on: On<'_>) -> Result<f64> {
         let mut command = match on {
-            On::Pinned(cpus) => pinned(program, cpus),
+            On::Pinned(cpus) => shell::pinned(program, cpus),
             On::Default => shell::command_at(program),
         };
         command.args(self.line.split(' ').skip(1)).envs(LMBENCH);

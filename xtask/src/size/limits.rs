@@ -10,7 +10,7 @@
 use anyhow::{Result, bail};
 
 use super::imports::Crate;
-use super::{File, WITHOUT_CIRCLES, circles_of, experiments, first_and_newer, laboratory};
+use super::{CHORES, File, WITHOUT_CIRCLES, circles_of, experiments, first_and_newer, laboratory};
 
 /// What `lab`, what experiments share and the first experiments may have together.
 const MOST_LINES: usize = 10_000;
@@ -20,6 +20,8 @@ const LINES_IN_LISTS: usize = 1;
 const MOST_LINES_OF_A_FILE: usize = 700;
 /// What the median newer experiment may have.
 const MOST_LINES_OF_THE_MEDIAN: usize = 500;
+/// What the chores may have: what measures is an experiment, or lies in `benches`.
+const MOST_LINES_OF_CHORES: usize = 3_200;
 
 /// Fails naming every circle and everything that is too long.
 pub fn check(crates: &[(String, Crate)]) -> Result<()> {
@@ -32,7 +34,8 @@ pub fn check(crates: &[(String, Crate)]) -> Result<()> {
     }
     eprintln!(
         "no circle of files in {}; lab and the first experiments have at most {MOST_LINES} lines of code, a file of an \
-         experiment {MOST_LINES_OF_A_FILE}, the median newer experiment {MOST_LINES_OF_THE_MEDIAN}",
+         experiment {MOST_LINES_OF_A_FILE}, the median newer experiment {MOST_LINES_OF_THE_MEDIAN}, {CHORES} \
+         {MOST_LINES_OF_CHORES}",
         WITHOUT_CIRCLES.join(", ")
     );
     Ok(())
@@ -68,6 +71,15 @@ fn faults(crates: &[(String, Crate)]) -> Vec<String> {
         faults.push(format!(
             "the median newer experiment has {median} lines of code; it has at most {MOST_LINES_OF_THE_MEDIAN}"
         ));
+    }
+    for (_, chores) in crates.iter().filter(|(name, _)| name == CHORES) {
+        let lines = lines_of(&chores.files.iter().collect::<Vec<_>>());
+        if lines > MOST_LINES_OF_CHORES {
+            faults.push(format!(
+                "{CHORES} has {lines} lines of code, and at most {MOST_LINES_OF_CHORES}: what measures is an experiment, \
+                 or lies in benches"
+            ));
+        }
     }
     faults
 }
@@ -201,6 +213,19 @@ mod tests {
             });
         }
         assert_one_fault(&with_server, "10001 lines");
+    }
+
+    #[test]
+    fn chores_have_at_most_3200_lines() {
+        let with = |lines| {
+            let mut crates = crates("", &[]);
+            let mut chores = read(&[("lib.rs", "")]).0;
+            chores.files[0].lines = lines;
+            crates.push((CHORES.to_owned(), chores));
+            crates
+        };
+        assert_eq!(faults(&with(3_200)), [""; 0]);
+        assert_one_fault(&with(3_201), "xtask has 3201");
     }
 
     #[test]

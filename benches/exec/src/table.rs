@@ -4,17 +4,18 @@
 
 use std::fmt::Write as _;
 
-use threadgauge_stats::{Estimate, paired_ratio};
+use bench_rig::figures::{NOTHING, Spread, at_most, estimate, middle, show, spread, spread_of};
+use threadgauge_stats::{Estimate, geometric_mean, paired_ratio};
 
 use super::peers::{Peer, Role};
 use super::workload::{self, BURN_1_MS, BURN_10_US, EMPTY_2, EMPTY_8, SLEEP, THREADS, Workload};
 use super::{Measured, Sample};
-use crate::rig::change::{LIMIT, mean_by_round};
-use crate::rig::figures::{Spread, at_most, estimate, number, show, spread_of};
 
 const NS: f64 = 1.0;
 const US: f64 = 1e3;
 const PERCENT: f64 = 0.01;
+/// The most of the cost before that ours may have now, over all workloads.
+const LIMIT: f64 = 1.03;
 
 impl Measured {
     fn samples(&self, peer: &str, workload: &Workload) -> &[Option<Sample>] {
@@ -128,6 +129,14 @@ Names end in the most objects that are out at once (`k` or 1,024). The JVM count
     text
 }
 
+/// The geometric mean of each round's ratios, of the rounds that have them.
+fn mean_by_round(rounds: usize, ratios: impl Fn(usize) -> Option<Vec<f64>>) -> Option<Estimate> {
+    let means: Vec<Option<f64>> = (0..rounds)
+        .map(|round| geometric_mean(&ratios(round)?).ok())
+        .collect();
+    over_rounds(&means)
+}
+
 /// The estimate of ratios by round.
 fn over_rounds(ratios: &[Option<f64>]) -> Option<Estimate> {
     let ratios: Vec<f64> = ratios.iter().copied().flatten().collect();
@@ -153,7 +162,7 @@ fn before_and_after(text: &mut String, measured: &Measured, chosen: &[&Peer]) {
                 measured.change(pair, workload, |sample| sample.elapsed_ns),
                 measured.change(pair, workload, |sample| sample.cpu_ns),
             ];
-            let [was, is] = pair.map(|peer| shown(measured.ns_per_object(peer, workload), NS));
+            let [was, is] = pair.map(|peer| spread(measured.ns_per_object(peer, workload), NS));
             let _ = writeln!(
                 rows,
                 "| {}, {} | {was} | {is} | {} |",
@@ -202,19 +211,11 @@ fn name(peer: &Peer) -> String {
     }
 }
 
-fn shown(spread: Option<Spread>, one: f64) -> String {
-    spread.map_or_else(|| "–".to_owned(), |spread| show(&spread, one))
-}
-
-fn middle(spread: Option<Spread>, one: f64) -> String {
-    spread.map_or_else(|| "–".to_owned(), |spread| number(spread.median / one))
-}
-
 fn empty(text: &mut String, measured: &Measured, chosen: &[&Peer]) {
     text.push_str("\n## Empty processors\n\n| | ns an object, k = 2 | CPU | ns an object, k = 8 | CPU | peak memory, MiB: N → 10 N objects |\n|---|---:|---:|---:|---:|---:|\n");
     for (peer, two) in ranked(chosen, |peer| measured.ns_per_object(peer.name, &EMPTY_2)) {
         let memory = measured.memory.get(peer.name).map_or_else(
-            || "–".to_owned(),
+            || NOTHING.to_owned(),
             |[few, many]| format!("{:.1} → {:.1}", few / 1024.0, many / 1024.0),
         );
         let _ = writeln!(
@@ -223,7 +224,7 @@ fn empty(text: &mut String, measured: &Measured, chosen: &[&Peer]) {
             name(peer),
             show(&two, NS),
             middle(measured.cpu_per_object(peer.name, &EMPTY_2), NS),
-            shown(measured.ns_per_object(peer.name, &EMPTY_8), NS),
+            spread(measured.ns_per_object(peer.name, &EMPTY_8), NS),
             middle(measured.cpu_per_object(peer.name, &EMPTY_8), NS),
         );
     }
@@ -234,7 +235,7 @@ fn burns(text: &mut String, measured: &Measured, chosen: &[&Peer], workload: &Wo
         text,
         "\n## {}\n\nIdeal: {} µs an object.\n\n| | % over ideal | finisher waits, µs: median | 99th percentile | longest | CPU µs an object |\n|---|---:|---:|---:|---:|---:|\n",
         workload.name,
-        shown(measured.ideal(workload), US),
+        spread(measured.ideal(workload), US),
     );
     for (peer, over) in ranked(chosen, |peer| measured.over(peer.name, workload)) {
         let _ = writeln!(
@@ -242,7 +243,7 @@ fn burns(text: &mut String, measured: &Measured, chosen: &[&Peer], workload: &Wo
             "| {} | {} | {} | {} | {} | {} |",
             name(peer),
             show(&over, PERCENT),
-            shown(measured.wait(peer.name, workload, 0), US),
+            spread(measured.wait(peer.name, workload, 0), US),
             middle(measured.wait(peer.name, workload, 1), US),
             middle(measured.wait(peer.name, workload, 2), US),
             middle(measured.cpu_per_object(peer.name, workload), US),
@@ -262,7 +263,7 @@ fn threads(text: &mut String, measured: &Measured, chosen: &[&Peer]) {
             "| {} | {} | {} | {} |",
             name(peer),
             show(&took, US),
-            shown(measured.ratio(peer.name, "bare-pthread", &THREADS), 1.0),
+            spread(measured.ratio(peer.name, "bare-pthread", &THREADS), 1.0),
             middle(measured.cpu_per_object(peer.name, &THREADS), US),
         );
     }
@@ -280,7 +281,7 @@ fn sleep(text: &mut String, measured: &Measured, chosen: &[&Peer]) {
             "| {} | {} | {} | {} |",
             name(peer),
             show(&cpu, US),
-            shown(measured.wait(peer.name, &SLEEP, 0), US),
+            spread(measured.wait(peer.name, &SLEEP, 0), US),
             middle(measured.wait(peer.name, &SLEEP, 2), US),
         );
     }

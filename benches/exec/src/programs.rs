@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Error, Result, bail, ensure};
+use bench_rig::{guests, shell};
 use serde_json::Value;
-
-use crate::{guests, shell};
 
 const SOURCES: &str = "benches/exec";
 /// Virtual threads came with it.
@@ -46,9 +45,7 @@ pub struct Programs {
 impl Programs {
     /// Builds those named. Only ours must be there, and that of `before`, if it is given.
     pub fn build(wanted: impl Iterator<Item = Program>, before: Option<&Path>) -> Result<Self> {
-        let built =
-            std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
-        let built = std::path::absolute(built)?.join("bench-exec");
+        let built = shell::target()?.join("bench-exec");
         fs::create_dir_all(&built).with_context(|| format!("cannot make {}", built.display()))?;
         let mut programs = Self {
             commands: BTreeMap::new(),
@@ -127,11 +124,11 @@ impl Program {
                 shell::run(
                     shell::cargo()
                         .args(["build", "--quiet", "--release", "--locked", "--manifest-path"])
-                        .arg(format!("{SOURCES}/Cargo.toml"))
+                        .arg(format!("{SOURCES}/rust/Cargo.toml"))
                         .arg("--target-dir")
                         .arg(into),
                 )?;
-                Ok(vec![into.join("release/bench-exec")])
+                Ok(vec![into.join("release/exec-peers")])
             }
             Self::Before => Ok(vec![
                 before.context("no program of another build is given")?.to_owned(),

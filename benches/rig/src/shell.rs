@@ -12,11 +12,16 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 /// The folder that holds the workspace.
+///
+/// # Errors
+///
+/// If this crate was moved.
 pub fn root() -> Result<PathBuf> {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
+        .ancestors()
+        .nth(2)
         .map(Path::to_owned)
-        .context("xtask lies in the workspace")
+        .context("this crate lies two folders below the workspace")
 }
 
 /// The cargo that started us, or the one on the path.
@@ -36,7 +41,29 @@ pub fn command_at(path: &Path) -> Command {
     command
 }
 
-/// Runs to the end, with output going where ours goes.
+/// `program`, which may use these CPUs alone.
+pub fn pinned(program: &Path, cpus: &[usize]) -> Command {
+    let list: Vec<String> = cpus.iter().map(ToString::to_string).collect();
+    let mut command = command("taskset");
+    command.args(["-c", &list.join(",")]).arg(program);
+    command
+}
+
+/// Where cargo puts what it builds.
+///
+/// # Errors
+///
+/// If the folder that this process is in cannot be told.
+pub fn target() -> Result<PathBuf> {
+    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    Ok(std::path::absolute(target)?)
+}
+
+/// Runs to the end, with output going where ours goes. Blocks until then, as all that run something here.
+///
+/// # Errors
+///
+/// If it cannot be started, or does not end with 0.
 pub fn run(command: &mut Command) -> Result<()> {
     let status = command
         .status()
@@ -47,6 +74,10 @@ pub fn run(command: &mut Command) -> Result<()> {
 
 /// As [`run`], several times with longer and longer pauses where it fails: what a server somewhere has refused once it
 /// may give later.
+///
+/// # Errors
+///
+/// As [`run`], of the last try.
 pub fn run_patiently(command: &mut Command) -> Result<()> {
     const TRIES: u32 = 5;
     for tries in 1..TRIES {
@@ -60,11 +91,19 @@ pub fn run_patiently(command: &mut Command) -> Result<()> {
 }
 
 /// As [`run`], with what it says left out.
+///
+/// # Errors
+///
+/// As [`run`].
 pub fn quietly(command: &mut Command) -> Result<()> {
     run(command.stdout(Stdio::null()).stderr(Stdio::null()))
 }
 
 /// Runs to the end and gives back standard output; standard error goes where ours goes.
+///
+/// # Errors
+///
+/// As [`run`], and if it printed something else than UTF-8.
 pub fn output(command: &mut Command) -> Result<String> {
     let output = command
         .stderr(Stdio::inherit())
@@ -107,19 +146,11 @@ pub fn given(program: &Path) -> Result<PathBuf> {
     Ok(std::path::absolute(program)?)
 }
 
-/// The program that a person has named, or else the one on the path, if there is one.
+/// What cargo knows of the workspace and everything it depends on.
 ///
 /// # Errors
 ///
-/// If the one named is no file.
-pub fn given_or_found(named: Option<&Path>, program: &str) -> Result<Option<PathBuf>> {
-    match named {
-        Some(named) => given(named).map(Some),
-        None => Ok(find(program)),
-    }
-}
-
-/// What cargo knows of the workspace and everything it depends on.
+/// If cargo does not know, e.g. since the lock file is not up to date.
 pub fn metadata() -> Result<Value> {
     let text = output(cargo().args(["metadata", "--format-version", "1", "--locked"]))?;
     serde_json::from_str(&text).context("cargo metadata is not JSON")
@@ -135,6 +166,10 @@ pub enum Profile {
 }
 
 /// Builds `package` and gives back the path of its program of the same name.
+///
+/// # Errors
+///
+/// If it does not compile, or is a library.
 pub fn build(package: &str, profile: Profile) -> Result<PathBuf> {
     let mut build = cargo();
     build.args([
@@ -155,6 +190,10 @@ pub fn build(package: &str, profile: Profile) -> Result<PathBuf> {
 }
 
 /// The programs that cargo's JSON messages name.
+///
+/// # Errors
+///
+/// If a line begins as JSON and is none.
 pub fn executables(messages: &str) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for message in messages.lines().filter(|line| line.starts_with('{')) {

@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use anyhow::Result;
-use serde_json::{Value, json};
-use threadgauge_stats::{Estimate, StatsError, paired_ratio};
-
-use super::figures::{Spread, spread_of};
-use crate::shell::progress;
 use fastrand::Rng;
+use threadgauge_stats::{Estimate, paired_ratio};
+
+use crate::figures::{Spread, spread_of};
+use crate::shell::progress;
 
 /// The error rate of every interval.
 const ALPHA: f64 = 0.05;
@@ -20,39 +19,22 @@ impl<C: Copy + Ord + Display> Cell for C {}
 
 /// What each round has of each cell; a round in which it failed has nothing.
 #[derive(Debug)]
-pub struct Rounds<C, V = f64> {
-    values: BTreeMap<C, Vec<Option<V>>>,
+pub struct Rounds<C> {
+    values: BTreeMap<C, Vec<Option<f64>>>,
     /// By reason: what failed, and in how many rounds.
     failures: BTreeMap<String, BTreeMap<C, usize>>,
     rounds: usize,
 }
 
-impl<C: Cell, V: Copy + Into<Value>> Rounds<C, V> {
+impl<C: Cell> Rounds<C> {
     /// Measures every cell once a round. Groups are shuffled, and so are the cells of a group, which stay together:
     /// they are what will be compared.
     pub fn measure(
         name: &str,
-        groups: Vec<Vec<C>>,
-        rounds: usize,
-        rng: &mut Rng,
-        mut measure: impl FnMut(C) -> Result<V>,
-    ) -> Self {
-        Self::measure_together(name, groups, rounds, rng, |group, announce| {
-            let one = |&cell: &C| {
-                announce(&cell);
-                measure(cell)
-            };
-            group.iter().map(one).collect()
-        })
-    }
-
-    /// The same, where what measures is given a whole group, in its order of this round, and gives a value of each.
-    pub fn measure_together(
-        name: &str,
         mut groups: Vec<Vec<C>>,
         rounds: usize,
         rng: &mut Rng,
-        mut measure: impl FnMut(&[C], &dyn Fn(&dyn Display)) -> Vec<Result<V>>,
+        mut measure: impl FnMut(C) -> Result<f64>,
     ) -> Self {
         let mut measured = Self {
             values: BTreeMap::new(),
@@ -63,10 +45,9 @@ impl<C: Cell, V: Copy + Into<Value>> Rounds<C, V> {
             rng.shuffle(&mut groups);
             for group in &mut groups {
                 rng.shuffle(group);
-                let announce =
-                    |what: &dyn Display| progress(&format!("{name}: round {round} of {rounds}: {what}"));
-                for (&cell, value) in group.iter().zip(measure(group, &announce)) {
-                    measured.enter(cell, value);
+                for &cell in &*group {
+                    progress(&format!("{name}: round {round} of {rounds}: {cell}"));
+                    measured.enter(cell, measure(cell));
                 }
             }
         }
@@ -74,7 +55,7 @@ impl<C: Cell, V: Copy + Into<Value>> Rounds<C, V> {
         measured
     }
 
-    fn enter(&mut self, cell: C, result: Result<V>) {
+    fn enter(&mut self, cell: C, result: Result<f64>) {
         let value = result
             .map_err(|error| {
                 let cells = self.failures.entry(format!("{error:#}")).or_default();
@@ -85,22 +66,8 @@ impl<C: Cell, V: Copy + Into<Value>> Rounds<C, V> {
     }
 
     /// By round.
-    pub fn of(&self, cell: C) -> &[Option<V>] {
+    fn of(&self, cell: C) -> &[Option<f64>] {
         self.values.get(&cell).map_or(&[], Vec::as_slice)
-    }
-
-    /// One figure of each value.
-    pub fn map<W>(&self, figure: impl Fn(V) -> W) -> Rounds<C, W> {
-        let of = |values: &Vec<Option<V>>| values.iter().map(|value| value.map(&figure)).collect();
-        Rounds {
-            values: self
-                .values
-                .iter()
-                .map(|(&cell, values)| (cell, of(values)))
-                .collect(),
-            failures: self.failures.clone(),
-            rounds: self.rounds,
-        }
     }
 
     /// A paragraph on what could not be measured, with the reasons; empty where all was.
@@ -123,22 +90,6 @@ impl<C: Cell, V: Copy + Into<Value>> Rounds<C, V> {
         }
     }
 
-    /// Every value.
-    pub fn json(&self) -> Value {
-        self.values
-            .iter()
-            .map(|(cell, values)| {
-                let values: Vec<Value> = values
-                    .iter()
-                    .map(|value| value.map_or(Value::Null, Into::into))
-                    .collect();
-                json!({"cell": cell.to_string(), "values": values})
-            })
-            .collect()
-    }
-}
-
-impl<C: Cell> Rounds<C> {
     /// Of all rounds that have it.
     pub fn spread(&self, cell: C) -> Option<Spread> {
         spread_of(self.of(cell).iter().copied().flatten())
@@ -153,13 +104,9 @@ impl<C: Cell> Rounds<C> {
     /// `a` over `b`, paired by round; nothing where no round has both.
     pub fn ratio(&self, a: C, b: C) -> Option<Estimate> {
         let (a, b) = self.pairs(a, b);
-        known(paired_ratio(&b, &a, ALPHA))
+        // Where a value is nought, or there is none, there is no ratio either.
+        paired_ratio(&b, &a, ALPHA).ok()
     }
-}
-
-/// Where a value is nought, or there is none, there is no ratio either.
-fn known<T>(estimate: Result<T, StatsError>) -> Option<T> {
-    estimate.ok()
 }
 
 #[cfg(test)]
@@ -206,7 +153,7 @@ mod tests {
             measured.missing(),
             "\nNot measured:\n\n- no port: c (in 1 of 7 rounds)\n"
         );
-        assert_eq!(measured.json()[2]["values"][1], Value::Null);
+        assert_eq!(measured.values["c"][1], None);
     }
 
     #[test]
