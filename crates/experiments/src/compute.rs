@@ -464,7 +464,7 @@ fn sides(view: &View<'_>) -> Table {
 mod tests {
     use super::*;
     use threadgauge_lab::testing;
-    use threadgauge_results::{Status, Verdict, claim, decide};
+    use threadgauge_results::{Status, Verdict};
 
     #[test]
     fn every_kind_of_unit_computes_the_same() {
@@ -533,9 +533,7 @@ mod tests {
     fn verdict(view: &View<'_>, id: &str) -> Verdict {
         let claims = claims(view);
         let (_, test) = claims.iter().find(|(of, _)| *of == id).unwrap();
-        let claim = claim(id).expect("a published claim");
-        let found = decide(claim, &claim.unit, &test.evidence(view, claim), testing::ALPHA);
-        found.verdict.unwrap()
+        testing::verdict(test, id, view).unwrap()
     }
 
     const SOONER: &str = "threads-best-for-heavy-computation";

@@ -578,7 +578,7 @@ mod tests {
     use super::*;
     use threadgauge_lab::testing;
     use threadgauge_machine::allowed_cpus;
-    use threadgauge_results::{Sample, Status, Verdict, claim, decide};
+    use threadgauge_results::{Sample, Status, Verdict};
 
     fn sample(case: Case) -> Sample {
         let sample = testing::sample(&EXPERIMENT, &case.params());
@@ -668,9 +668,7 @@ mod tests {
     fn verdict(view: &View<'_>, id: &str) -> Verdict {
         let claims = claims(view);
         let (_, test) = claims.iter().find(|(of, _)| *of == id).unwrap();
-        let claim = claim(id).expect("a published claim");
-        let found = decide(claim, &claim.unit, &test.evidence(view, claim), testing::ALPHA);
-        found.verdict.unwrap()
+        testing::verdict(test, id, view).unwrap()
     }
 
     const HEAVY: &str = "heavy-synchronisation-loses";

@@ -404,7 +404,7 @@ fn costs(view: &View<'_>) -> Vec<Cost> {
 mod tests {
     use threadgauge_lab::statistic::Cell;
     use threadgauge_lab::testing;
-    use threadgauge_results::{Need, Status, Verdict, claim, decide};
+    use threadgauge_results::{Need, Status, Verdict};
 
     use super::*;
 
@@ -489,8 +489,7 @@ mod tests {
 
     fn verdict(view: &View<'_>, id: &str) -> Option<Verdict> {
         let (_, test) = claims(view).into_iter().find(|(of, _)| *of == id).unwrap();
-        let claim = claim(id).unwrap();
-        decide(claim, &claim.unit, &test.evidence(view, claim), testing::ALPHA).verdict
+        testing::verdict(&test, id, view)
     }
 
     #[test]

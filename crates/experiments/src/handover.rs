@@ -416,7 +416,7 @@ fn costs(view: &View<'_>) -> Vec<Cost> {
 mod tests {
     use super::*;
     use threadgauge_lab::testing;
-    use threadgauge_results::{Status, Verdict, claim, decide};
+    use threadgauge_results::{Status, Verdict};
 
     #[test]
     fn messages_of_every_size_arrive_by_every_means() {
@@ -488,14 +488,7 @@ mod tests {
     }
 
     fn verdict(view: &View<'_>) -> Verdict {
-        let claim = claim("thread-sharing-faster-than-ipc").expect("a published claim");
-        let found = decide(
-            claim,
-            &claim.unit,
-            &faster(view).evidence(view, claim),
-            testing::ALPHA,
-        );
-        found.verdict.unwrap()
+        testing::verdict(&faster(view), "thread-sharing-faster-than-ipc", view).unwrap()
     }
 
     #[test]

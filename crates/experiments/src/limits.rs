@@ -580,7 +580,7 @@ fn past_table(view: &View<'_>) -> Table {
 mod tests {
     use threadgauge_lab::testing;
     use threadgauge_lab::view::ViewCase;
-    use threadgauge_results::{Sample, Status, Verdict, decide};
+    use threadgauge_results::{Sample, Status, Verdict};
 
     use super::*;
 
@@ -687,8 +687,7 @@ mod tests {
 
     fn verdict(view: &View<'_>, id: &str) -> Option<Verdict> {
         let (_, test) = claims(view).into_iter().find(|(of, _)| *of == id).unwrap();
-        let claim = claim(id).unwrap();
-        decide(claim, &claim.unit, &test.evidence(view, claim), testing::ALPHA).verdict
+        testing::verdict(&test, id, view)
     }
 
     #[test]

@@ -444,7 +444,7 @@ fn levels_table(view: &View<'_>) -> Table {
 #[cfg(test)]
 mod tests {
     use threadgauge_lab::testing;
-    use threadgauge_results::{Status, Verdict, claim, decide};
+    use threadgauge_results::{Status, Verdict};
 
     use super::*;
 
@@ -504,11 +504,10 @@ mod tests {
     }
 
     fn verdicts(view: &View<'_>) -> Vec<Option<Verdict>> {
-        let verdict = |(id, test): &(&'static str, Test)| {
-            let claim = claim(id).unwrap();
-            decide(claim, &claim.unit, &test.evidence(view, claim), testing::ALPHA).verdict
-        };
-        read(view).claims.iter().map(verdict).collect()
+        let claims = read(view).claims.into_iter();
+        claims
+            .map(|(id, test)| testing::verdict(&test, id, view))
+            .collect()
     }
 
     #[test]

@@ -387,7 +387,7 @@ mod tests {
     use super::*;
     use threadgauge_lab::testing;
     use threadgauge_load::Failures;
-    use threadgauge_results::{Verdict, claim, decide};
+    use threadgauge_results::Verdict;
 
     const CLAIM: &str = "pipelining-beats-request-response";
 
@@ -410,11 +410,7 @@ mod tests {
     }
 
     fn verdict(view: &View<'_>) -> Verdict {
-        let claim = claim(CLAIM).expect("a published claim");
-        let evidence = claimed(view).evidence(view, claim);
-        decide(claim, &claim.unit, &evidence, testing::ALPHA)
-            .verdict
-            .unwrap()
+        testing::verdict(&claimed(view), CLAIM, view).unwrap()
     }
 
     #[test]

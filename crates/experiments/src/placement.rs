@@ -287,7 +287,7 @@ mod tests {
     use threadgauge_lab::testing;
     use threadgauge_lab::view::ViewCase;
     use threadgauge_machine::allowed_cpus;
-    use threadgauge_results::{Sample, Status, Verdict, claim, decide};
+    use threadgauge_results::{Sample, Status, Verdict};
 
     fn sample(case: Case) -> Sample {
         let sample = testing::sample(&EXPERIMENT, &case.params());
@@ -354,14 +354,7 @@ mod tests {
     }
 
     fn verdict(view: &View<'_>) -> Verdict {
-        let claim = claim("threads-on-distinct-cpus").expect("a published claim");
-        let found = decide(
-            claim,
-            &claim.unit,
-            &apart(view).evidence(view, claim),
-            testing::ALPHA,
-        );
-        found.verdict.unwrap()
+        testing::verdict(&apart(view), "threads-on-distinct-cpus", view).unwrap()
     }
 
     #[test]

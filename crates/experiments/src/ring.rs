@@ -561,7 +561,7 @@ mod tests {
     use super::*;
     use threadgauge_lab::testing;
     use threadgauge_lab::view::ViewCase;
-    use threadgauge_results::{Need, Status, Verdict, claim, decide};
+    use threadgauge_results::{Need, Status, Verdict};
 
     #[test]
     fn the_token_goes_round_by_every_unit_and_means() {
@@ -664,9 +664,7 @@ mod tests {
     fn verdict(view: &View<'_>, id: &str) -> Verdict {
         let claims = claims(view);
         let (_, test) = claims.iter().find(|(of, _)| *of == id).unwrap();
-        let claim = claim(id).expect("a published claim");
-        let found = decide(claim, &claim.unit, &test.evidence(view, claim), testing::ALPHA);
-        found.verdict.unwrap()
+        testing::verdict(test, id, view).unwrap()
     }
 
     const CHEAPER: &str = "thread-switch-cheaper-than-process-switch";

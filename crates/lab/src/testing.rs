@@ -6,6 +6,7 @@ use threadgauge_machine::CpuList;
 use threadgauge_results::{Lack, MetricSummary, Params, RanBeside, Sample, Verdict, claim, decide};
 use threadgauge_stats::summarise;
 
+use crate::claim::Test;
 use crate::experiment::Experiment;
 use crate::schedule::stopping_rule;
 use crate::site::{Profile, Site};
@@ -98,6 +99,17 @@ pub fn changed(view: View<'static>, change: impl FnOnce(&mut Vec<ViewCase>)) -> 
     let mut cases = view.own().to_vec();
     change(&mut cases);
     self::view(view.experiment, view.profile, cases)
+}
+
+/// What is said of the claim `id` by `test`, in one look.
+///
+/// # Panics
+///
+/// When the claim is not published.
+#[must_use]
+pub fn verdict(test: &Test, id: &str, view: &View<'_>) -> Option<Verdict> {
+    let claim = claim(id).expect("it is published");
+    decide(claim, &claim.unit, &test.evidence(view, claim), ALPHA).verdict
 }
 
 /// In how many of `runs` simulated runs `wanted` is said of the claim `id`. In them every figure of `truth` has the

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use threadgauge_lab::launch::{Interrupts, Launcher, Outcome};
 use threadgauge_lab::worker::Order;
@@ -145,8 +145,7 @@ fn one_interrupt_lets_the_case_finish_and_two_end_it() {
     let hang = "cat > /dev/null; exec sleep 31536003";
     let mut launcher = Launcher::new("sh", ["-c", hang], Interrupts::new(read).unwrap()).unwrap();
     write.write_all(&[1, 1]).unwrap();
-    let begun = Instant::now();
-    assert!(launcher.run(&order(), GENEROUS).sample.is_none());
-    assert!(begun.elapsed() < GENEROUS, "it was not ended by the interrupt");
+    let ended = launcher.run(&order(), GENEROUS).sample;
+    assert!(ended.is_none(), "it was ended by its deadline: {ended:?}");
     assert_eq!(processes_with("^sleep 31536003"), 0);
 }

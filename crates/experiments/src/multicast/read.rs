@@ -626,12 +626,9 @@ mod tests {
 
     fn verdicts(view: &View<'_>) -> Vec<(&'static str, Verdict)> {
         let claims = read(view).claims.into_iter();
-        let verdict = |(id, test): (&'static str, Test)| {
-            let claim = claim(id).unwrap();
-            let finding = decide(claim, &claim.unit, &test.evidence(view, claim), testing::ALPHA);
-            (id, finding.verdict.unwrap())
-        };
-        claims.map(verdict).collect()
+        claims
+            .map(|(id, test)| (id, testing::verdict(&test, id, view).unwrap()))
+            .collect()
     }
 
     #[test]

@@ -292,7 +292,7 @@ fn facts(view: &View<'_>) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use threadgauge_lab::testing;
-    use threadgauge_results::{Need, Status, Verdict, claim, decide};
+    use threadgauge_results::{Need, Status, Verdict};
 
     use super::*;
 
@@ -332,10 +332,7 @@ mod tests {
 
     fn verdict(view: &View<'_>, id: &str) -> Verdict {
         let (_, test) = claims(view).into_iter().find(|(of, _)| *of == id).unwrap();
-        let claim = claim(id).unwrap();
-        decide(claim, &claim.unit, &test.evidence(view, claim), testing::ALPHA)
-            .verdict
-            .unwrap()
+        testing::verdict(&test, id, view).unwrap()
     }
 
     #[test]

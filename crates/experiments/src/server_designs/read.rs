@@ -477,7 +477,7 @@ mod tests {
     use threadgauge_lab::point::Parameter as _;
     use threadgauge_lab::statistic::Cell;
     use threadgauge_lab::testing;
-    use threadgauge_results::{Verdict, claim, decide};
+    use threadgauge_results::Verdict;
 
     use super::super::case::plan;
 
@@ -543,11 +543,7 @@ mod tests {
 
     fn verdict(view: &View<'_>, id: &str) -> Verdict {
         let (_, test) = claims(view).into_iter().find(|(of, _)| *of == id).unwrap();
-        let published = claim(id).unwrap();
-        let evidence = test.evidence(view, published);
-        decide(published, &published.unit, &evidence, testing::ALPHA)
-            .verdict
-            .unwrap()
+        testing::verdict(&test, id, view).unwrap()
     }
 
     #[test]
