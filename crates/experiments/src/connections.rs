@@ -13,7 +13,7 @@ use threadgauge_machine::Activity;
 use threadgauge_results::{Table, units};
 
 use crate::servers::contenders::Who;
-use crate::servers::groups::{self, Drivers, GROUP, has_room};
+use crate::servers::groups::{self, Drivers, fills_groups, has_room};
 use crate::servers::{ACCEPT_FLOOR, cpu_since};
 
 /// CPU time of the server for each connection: to accept it, to make it a member, or for all that it hears and says.
@@ -110,13 +110,8 @@ impl Case {
 
     fn possible(params: &Params) -> Result<Self, CaseError> {
         let case = Self::read(params)?;
-        if !case.connections.is_multiple_of(GROUP) {
-            let wanted = "a multiple of 10, the members of a group";
-            return Err(refused(params, "connections", wanted));
-        }
-        if !case.who.speaks_nats() {
-            return Err(refused(params, "who", "threadgauge, nats-server or floor"));
-        }
+        fills_groups(params, case.connections)?;
+        case.who.must_speak_nats(params)?;
         if (case.who, case.what) == (Who::Floor, What::Room) {
             return Err(refused(params, "what", "accept or keep for the floor"));
         }

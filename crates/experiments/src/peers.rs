@@ -10,7 +10,7 @@ use threadgauge_results::{Figure, Table};
 
 use crate::servers::contenders::{PEERS, Who};
 use crate::servers::cpu_since;
-use crate::servers::groups::{Crowd, Demand, Drivers, GROUP, has_room};
+use crate::servers::groups::{Crowd, Demand, Drivers, WARM_UP, fills_groups, has_room, takes};
 
 /// CPU time of all threads of the server for a delivery.
 const CPU: Metric = metric("server_cpu_ns_per_delivery", "ns");
@@ -71,7 +71,6 @@ const RATES: [u64; 2] = [20_000, 200_000];
 const PIPELINED: u64 = 16;
 /// Of messages, besides the size that the claims are about.
 const SIZES: [u64; 2] = [16, 1024];
-const WARM_UP: Duration = Duration::from_millis(100);
 
 /// Ours with 1,000 connections, each with one message on its way.
 const OURS: Case = Case {
@@ -95,10 +94,7 @@ impl Case {
 
     fn possible(params: &Params) -> Result<Self, CaseError> {
         let case = Self::read(params)?;
-        if !case.connections.is_multiple_of(GROUP) {
-            let wanted = "a multiple of 10, the members of a group";
-            return Err(refused(params, "connections", wanted));
-        }
+        fills_groups(params, case.connections)?;
         if (case.outstanding == 0) == (case.rate == 0) {
             return Err(refused(params, "outstanding", "at least 1, or 0 with a rate"));
         }
@@ -106,12 +102,10 @@ impl Case {
     }
 
     fn planned(self) -> PlannedCase {
-        // Made and ended; and in each of the two spans every member speaks once at least.
-        let takes = WARM_UP + Duration::from_millis(100 + self.span_ms);
         PlannedCase {
             skip: self.who.missing(),
             check: |params| Self::possible(params).map(drop),
-            ..PlannedCase::new(self, takes + Duration::from_micros(self.connections * 100))
+            ..PlannedCase::new(self, takes(self.connections, self.span_ms))
         }
     }
 }

@@ -16,7 +16,7 @@ use threadgauge_results::Table;
 
 use crate::servers::contenders::Who;
 use crate::servers::cpu_since;
-use crate::servers::groups::{Crowd, Demand, Drivers, GROUP, Talked, has_room};
+use crate::servers::groups::{Crowd, Demand, Drivers, Talked, WARM_UP, fills_groups, has_room, takes};
 
 /// CPU time of all threads of the server for a delivery, with what the changes take.
 const CPU: Metric = metric("server_cpu_ns_per_delivery", "ns");
@@ -79,7 +79,6 @@ pub const EXPERIMENT: Experiment = Experiment {
 const SERVERS: [Who; 3] = [Who::Ours, Who::NatsServer, Who::Floor];
 const OUTSTANDING: [u64; 2] = [1, 16];
 const PAYLOAD_BYTES: u64 = 128;
-const WARM_UP: Duration = Duration::from_millis(100);
 /// Between two changes.
 const APART: Duration = Duration::from_millis(1);
 /// Subscriptions that the client which changes them has at a time.
@@ -107,13 +106,8 @@ impl Case {
 
     fn possible(params: &Params) -> Result<Self, CaseError> {
         let case = Self::read(params)?;
-        if !case.connections.is_multiple_of(GROUP) {
-            let wanted = "a multiple of 10, the members of a group";
-            return Err(refused(params, "connections", wanted));
-        }
-        if !case.who.speaks_nats() {
-            return Err(refused(params, "who", "threadgauge, nats-server or floor"));
-        }
+        fills_groups(params, case.connections)?;
+        case.who.must_speak_nats(params)?;
         if (case.who, case.subscriptions) == (Who::Floor, Kind::Changing) {
             return Err(refused(
                 params,
@@ -125,12 +119,10 @@ impl Case {
     }
 
     fn planned(self) -> PlannedCase {
-        // Made and ended; and in each of the two spans every member speaks once at least.
-        let takes = WARM_UP + Duration::from_millis(100 + self.span_ms);
         PlannedCase {
             skip: self.who.missing(),
             check: |params| Self::possible(params).map(drop),
-            ..PlannedCase::new(self, takes + Duration::from_micros(self.connections * 100))
+            ..PlannedCase::new(self, takes(self.connections, self.span_ms))
         }
     }
 }

@@ -5,7 +5,7 @@ use threadgauge_lab::prelude::*;
 use threadgauge_load::{LEAST_PAYLOAD_BYTES, MOST_PAYLOAD_BYTES};
 
 use crate::servers::Design;
-use crate::servers::groups::GROUP;
+use crate::servers::groups::{GROUP, WARM_UP, fills_groups};
 
 /// Wall time of a delivery: the span over all deliveries.
 pub(super) const TIME: Metric = metric("ns_per_delivery", "ns");
@@ -69,8 +69,6 @@ pub(super) const MOST: u64 = LOADS[4];
 /// Beyond the source's: about what one process may have descriptors of where `ulimit -Hn` is 20,000; and more than a
 /// loopback address has ports.
 pub(super) const LIMITS: [u64; 2] = [19_000, 50_000];
-/// Until the server's memory and the clients' turns are as they stay.
-pub(super) const WARM_UP: Duration = Duration::from_millis(100);
 
 /// One reactor, on one CPU of two.
 pub(super) const REACTOR: Case = Case {
@@ -203,9 +201,7 @@ impl Case {
                 return wants(name, wanted);
             }
         }
-        if !case.connections.is_multiple_of(GROUP) {
-            return wants("connections", "a multiple of 10, the members of a group");
-        }
+        fills_groups(params, case.connections)?;
         if case.server_cpus > case.cpus {
             return wants("server_cpus", &format!("at most {}, as cpus", case.cpus));
         }

@@ -10,11 +10,11 @@ use threadgauge_machine::{Activity, CpuList, CpuTimes, ThreadActivity, parse_pro
 
 use super::case::{
     CLIENT_WANTS, CLIENTS, CPU, Case, DELAY, DELAY_P99, LEAST_CPU, Load, MEMORY, MOST_CPU, NETWORK, READING,
-    READING_WANTS, TIME, WARM_UP, WRITING, WRITING_WANTS,
+    READING_WANTS, TIME, WRITING, WRITING_WANTS,
 };
 use super::clogged;
 use crate::servers::cpu_since;
-use crate::servers::groups::{Crowd, Demand, Drivers, has_room};
+use crate::servers::groups::{Crowd, Demand, Drivers, WARM_UP, has_room};
 
 /// How a reactor that only writes calls its thread.
 const WRITES: &str = "writes";

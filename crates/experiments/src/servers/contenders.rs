@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use rustix::fs::{MemfdFlags, memfd_create};
+use threadgauge_lab::point::refused;
 use threadgauge_lab::prelude::*;
 use threadgauge_lab::server::{Cpus, Listens, Server, free_port};
 use threadgauge_load::codec::{Codec, Mqtt, Nats, Resp, WebSocket};
@@ -61,6 +62,18 @@ impl Who {
     #[must_use]
     pub const fn speaks_nats(self) -> bool {
         matches!(self, Self::Ours | Self::NatsServer | Self::Floor)
+    }
+
+    /// Refuses one that speaks another protocol.
+    ///
+    /// # Errors
+    ///
+    /// Who it must be.
+    pub fn must_speak_nats(self, params: &Params) -> Result<(), CaseError> {
+        if self.speaks_nats() {
+            return Ok(());
+        }
+        Err(refused(params, "who", "threadgauge, nats-server or floor"))
     }
 
     /// What this machine, or this build, lacks for it.

@@ -9,6 +9,7 @@ use std::num::NonZeroUsize;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
+use threadgauge_lab::point::refused;
 use threadgauge_lab::prelude::*;
 use threadgauge_lab::server::Cpus;
 use threadgauge_load::{Arrivals, Codec, Groups, Latency, Load, Needs, Plan as Members, Tally, preflight};
@@ -20,6 +21,29 @@ pub const GROUP: u64 = 10;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Of arrivals and of who sends: every server has the same.
 const SEED: u64 = 1;
+
+/// Before what is measured: until the server's memory and the clients' turns are as they stay.
+pub const WARM_UP: Duration = Duration::from_millis(100);
+
+/// Refuses a case whose connections do not fill their groups.
+///
+/// # Errors
+///
+/// That `connections` must be a multiple of [`GROUP`].
+pub fn fills_groups(params: &Params, connections: u64) -> Result<(), CaseError> {
+    if connections.is_multiple_of(GROUP) {
+        return Ok(());
+    }
+    let wanted = format!("a multiple of {GROUP}, the members of a group");
+    Err(refused(params, "connections", &wanted))
+}
+
+/// What a case takes whose connections are made, talk for a warm-up and a span, and end.
+#[must_use]
+pub fn takes(connections: u64, span_ms: u64) -> Duration {
+    // In each of the two spans every member speaks once at least.
+    WARM_UP + Duration::from_millis(100 + span_ms) + Duration::from_micros(connections * 100)
+}
 
 /// Who is there, and what they speak.
 #[derive(Clone, Copy, Debug)]
