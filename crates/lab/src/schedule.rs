@@ -151,6 +151,13 @@ pub fn run(
         whole: chosen.iter().map(planned).sum(),
         ..Pace::default()
     };
+    // Where the budgets of all are more than the profile's time, each has the same share of what it wants for the rounds
+    // after its first look.
+    let first = |chosen: &Chosen| chosen.expected(expected_rounds(&rule));
+    let later = |chosen: &Chosen| chosen.time().saturating_sub(first(chosen)).as_secs_f64();
+    let most = Profile::named(&record.profile).map_or(Duration::MAX, Profile::most);
+    let room = chosen.iter().map(first).fold(most, Duration::saturating_sub);
+    let share = (room.as_secs_f64() / chosen.iter().map(later).sum::<f64>()).min(1.0);
     // The time of the experiments so far, and what they used. Unused time passes to later ones, which may need it if
     // the machine slows down; an overrun is taken from them.
     let (mut time, mut used) = (Duration::ZERO, Duration::ZERO);
@@ -158,7 +165,7 @@ pub fn run(
     for (experiment, chosen) in chosen.iter().enumerate() {
         let id = chosen.experiment.id;
         pace.ceiling = pace.done + planned(chosen);
-        time = time.saturating_add(chosen.time());
+        time = time.saturating_add(first(chosen) + Duration::from_secs_f64(later(chosen) * share));
         let history = History::new(store.samples(id)?);
         let estimates = chosen.able().map(|case| (case.params.case_id(id), case.estimate));
         let mut session = Session {

@@ -1,5 +1,7 @@
 //! Where and how much to run.
 
+use std::time::Duration;
+
 use threadgauge_machine::CpuList;
 
 /// How much to run.
@@ -31,6 +33,12 @@ impl Profile {
             Self::Standard => standard,
             Self::Paper => paper,
         }
+    }
+
+    /// What the workers of a run may take in all. With what else a run does, standard takes at most an hour.
+    #[must_use]
+    pub fn most(self) -> Duration {
+        self.pick(Duration::from_mins(7), Duration::from_mins(57), Duration::MAX)
     }
 
     /// Its name on the command line.

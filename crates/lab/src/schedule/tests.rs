@@ -725,6 +725,31 @@ fn unused_time_budget_passes_to_the_next_experiment() {
 }
 
 #[test]
+fn the_profile_has_a_time_for_all_experiments_together() {
+    // A round of eight cases and A′ takes 18 s, so fourteen take 252, and of two experiments more than quick has.
+    let rounds = |experiments: &[&'static Experiment]| {
+        let mut run = Run::new(Profile::Quick, 8);
+        run.chosen = experiments.iter().map(|e| chosen(e, 8)).collect();
+        run.chosen.iter_mut().for_each(|c| c.plan.budget = 300 * SECOND);
+        let mut quiet = |_: usize, _: &Order| QUIET;
+        let mut machine = SimulatedMachine::new(&mut quiet);
+        let came = run.go_on(&mut machine);
+        assert!(machine.now() <= Profile::Quick.most(), "{:?}", machine.now());
+        let of = |e: &&'static Experiment| {
+            came.samples
+                .iter()
+                .filter(|s| s.experiment == e.id)
+                .map(|s| s.round)
+                .max()
+        };
+        experiments.iter().map(of).map(Option::unwrap).collect::<Vec<_>>()
+    };
+    assert_eq!(rounds(&[&SECOND_ONE]), [14]);
+    // Of 420 s the first rounds take 252. The first has half of the rest, and the second what the first leaves of that.
+    assert_eq!(rounds(&[&FIRST, &SECOND_ONE]), [11, 12]);
+}
+
+#[test]
 fn time_that_an_experiment_takes_more_is_taken_from_later_ones() {
     let mut run = Run::new(Profile::Standard, 1);
     run.chosen.push(chosen(&SECOND_ONE, 1));
