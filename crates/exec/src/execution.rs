@@ -19,7 +19,7 @@ use crate::thread_pool::ThreadPool;
 use crate::trace::{self, Traced};
 use crate::trying::{Sorter, Trying};
 use crate::up_front::UpFront;
-use crate::{each, pool};
+use crate::{pool, thread_per_object};
 
 /// Who runs the processors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -563,7 +563,7 @@ impl ConcurrentExecution {
             |shared, settings, sink| match &settings.carrier {
                 Carrier::Pool => pool::run(shared, settings, None, sink),
                 Carrier::Shared(threads) => pool::run(shared, settings, Some(threads), sink),
-                Carrier::ThreadPerObject => each::run(shared, settings, 0, sink),
+                Carrier::ThreadPerObject => thread_per_object::run(shared, settings, 0, sink),
             },
         )
     }
@@ -608,7 +608,7 @@ impl ConcurrentExecution {
         let shared = Shared::new(objects, &(), &settings, epoch);
         shared.source().degree = 1;
         let mut sink = ResultSink::new(finisher, epoch, false, reporter);
-        if let Some(mut source) = shared.alone(&mut false) {
+        if let Some(mut source) = shared.sole_carrier(&mut false) {
             while let Some((index, mut object)) = source.pull() {
                 let started_ns = shared.now_ns();
                 if shared.must_stop(started_ns) {

@@ -36,12 +36,12 @@ mod loom_models {
     use crate::ring::Ring;
     use loom::sync::{Arc, Mutex};
 
-    /// `nudged`: a worker that ends tells the caller, which sleeps for results or news; neither hides the other.
+    /// `wake_pending`: a worker that ends wakes the caller, which sleeps for results or news; neither hides the other.
     #[test]
-    fn loom_a_nudge_beside_a_result_wakes_the_caller() {
+    fn loom_a_wake_up_beside_a_result_reaches_the_caller() {
         struct Side {
             ring: Ring<u32>,
-            nudged: Flag,
+            wake_pending: Flag,
             caller: Notify,
             running: Mutex<u32>,
         }
@@ -50,7 +50,7 @@ mod loom_models {
         bounded.check(|| {
             let shared = Arc::new(Side {
                 ring: Ring::new(1),
-                nudged: Flag::default(),
+                wake_pending: Flag::default(),
                 caller: Notify::new(),
                 running: Mutex::new(1),
             });
@@ -63,7 +63,7 @@ mod loom_models {
                 assert!(pushed.is_ok());
                 theirs.caller.notify();
                 *theirs.running.lock().unwrap() -= 1;
-                theirs.nudged.raise();
+                theirs.wake_pending.raise();
                 theirs.caller.notify();
             });
             let mut results = 0;
@@ -80,7 +80,7 @@ mod loom_models {
                 }
                 shared
                     .caller
-                    .wait(|| shared.nudged.take() || shared.ring.len() > 0, None);
+                    .wait(|| shared.wake_pending.take() || shared.ring.len() > 0, None);
             }
             assert_eq!(results, 1);
             worker.join().unwrap();

@@ -185,7 +185,7 @@ impl ConcurrentExecution {
         F: FnMut(Done<I::Item, R>) -> V,
         V: Verdict,
     {
-        let start = |object| elsewhere(&mut spawn, processor(object));
+        let start = |object| process_spawned(&mut spawn, processor(object));
         self.futures(
             objects.into_iter(),
             start,
@@ -220,7 +220,7 @@ impl ConcurrentExecution {
         V: Verdict,
     {
         let on_error = self.when_failing();
-        let start = |object| elsewhere(&mut spawn, processor(object));
+        let start = |object| process_spawned(&mut spawn, processor(object));
         let mut sorter = Sorter::new(finisher);
         let report = self
             .futures(
@@ -283,7 +283,7 @@ async fn process<O, R>(processor: &impl AsyncFn(&mut O) -> R, mut object: O) -> 
 }
 
 /// Hands the work on an object to a runtime; what stays ends with it.
-fn elsewhere<O, R, N>(spawn: &mut impl FnMut(Task), work: N) -> spawned::Awaiting<Processed<O, R>>
+fn process_spawned<O, R, N>(spawn: &mut impl FnMut(Task), work: N) -> spawned::Awaiting<Processed<O, R>>
 where
     O: Send + 'static,
     R: Send + 'static,

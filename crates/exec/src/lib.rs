@@ -124,12 +124,10 @@ mod adaptive;
 mod clock;
 mod degree;
 mod discard;
-mod each;
 mod execution;
 mod flag;
 #[cfg(feature = "async")]
 mod futures;
-mod lent;
 mod notify;
 mod order;
 mod outcome;
@@ -139,11 +137,13 @@ pub mod process;
 mod progress;
 mod result_sink;
 mod ring;
+mod scoped;
 mod shared;
 #[cfg(feature = "async")]
 mod spawned;
 mod stop;
 mod sync;
+mod thread_per_object;
 mod thread_pool;
 mod thread_source;
 mod trace;

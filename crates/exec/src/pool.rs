@@ -14,7 +14,7 @@
 //! one, to see how short the work is), or *working*: it holds one of the *k* permits and runs processors itself
 //! between two looks at the rings. Working saves the wake-up for each result, but while the caller runs a processor,
 //! results of others wait. So it works only after a streak of service times that are small against a wake-up
-//! ([`SMALL_NS`]) and stops at a long one, unless enough short ones ([`PARDON`]) outweigh it; each time that it had to
+//! ([`SMALL_NS`]) and stops at a long one, unless enough short ones ([`SHORT_PER_LONG`]) outweigh it; each time that it had to
 //! stop it asks for a longer streak. While it works in the default mode there are as many workers beside it as leave it
 //! a CPU, the rest is parked: more could only take CPUs from those. A worker that sees long service times recalls the
 //! others by itself.
@@ -23,7 +23,7 @@
 //! takes what they have pulled, and it asks the iterator itself only where nobody else is at work, one object after the
 //! other, each finished before the next is asked for; or as one of the carriers of the throughput mode. So it works
 //! alone until its first worker has come, for a while where the workers bring it nothing, and where objects are so
-//! brief that sharing them costs as much as they take. A worker held up with objects in the stock that nobody runs is
+//! brief that sharing them costs as much as they take. A worker held up with objects in the buffer that nobody runs is
 //! relieved after [`STALL`]: another gets its permit, one more thread if there is none.
 //!
 //! Batches: a claim costs a lock, so short objects are claimed together, as many as make up 4 µs
@@ -45,21 +45,21 @@ use crate::adaptive::Governor;
 use crate::discard::discard;
 use crate::execution::{Mode, Settings};
 use crate::flag::Flag;
-use crate::lent;
 use crate::notify::Notify;
 use crate::outcome::Done;
 use crate::result_sink::ResultSink;
 use crate::ring::Ring;
+use crate::scoped;
 use crate::shared::{Claim, Claimed, FEW_RESULTS, Halt, Raw, Shared, Source, Who, Work};
 use crate::thread_pool::ThreadPool;
 use batch::Batch;
 use caller::Caller;
-use policy::PARDON;
+use policy::SHORT_PER_LONG;
 
 /// A service time up to this is small: what waking a thread on another CPU costs.
 const SMALL_NS: u64 = 20_000;
 /// A worker whose ring is full looks this often before it sleeps: under the cost of a wake-up.
-const LOOKS: u32 = 200;
+const SPINS: u32 = 200;
 /// How often the caller looks after a worker that pulls several objects, at first and at last; held up over two looks,
 /// it is relieved.
 const STALL: Duration = Duration::from_millis(10);
@@ -134,7 +134,7 @@ where
             let _leaving = Leaving(&pool);
             Caller::new(&pool, settings, governor, sink).drive(scope)
         }),
-        Some(threads) => lent::scope(threads, |scope| {
+        Some(threads) => scoped::scope(threads, |scope| {
             let _leaving = Leaving(&pool);
             Caller::new(&pool, settings, governor, sink).drive(scope)
         }),
@@ -179,13 +179,13 @@ where
             match shared.claim(who, &mut held, batch.want, &mut claimed, |next| self.wake(next)) {
                 Claim::Got => {}
                 Claim::Wait | Claim::Busy => {
-                    shared.nudge();
+                    shared.wake_caller();
                     slot.worker
                         .wait(|| slot.recalled.take() || self.abandoned.is_up(), None);
                     continue;
                 }
                 Claim::Over => {
-                    shared.nudge();
+                    shared.wake_caller();
                     return;
                 }
             }
@@ -195,7 +195,7 @@ where
             let count = claimed.objects.len() as u32;
             let mut left = claimed.objects.drain(..);
             while let Some((index, mut object)) = left.next() {
-                self.names(slot, index);
+                self.set_current(slot, index);
                 if shared.must_stop(started_ns) {
                     slot.current.store(NO_OBJECT, Ordering::Relaxed);
                     shared.give_back(std::iter::once((index, object)).chain(left.by_ref()), started_ns);
@@ -245,14 +245,14 @@ where
             if suspicion > 0 && self.narrowed.load(Ordering::Relaxed) {
                 self.widen();
             }
-            suspicion = PARDON;
+            suspicion = SHORT_PER_LONG;
         }
     }
 
     /// Says which object a worker is about to start. It looks whether it must stop only after that, and the caller
     /// looks who is at work only after it has stopped them: so at a deadline, whoever starts is named.
     #[inline]
-    fn names(&self, slot: &WorkerSlot<I::Item, W::Output>, index: usize) {
+    fn set_current(&self, slot: &WorkerSlot<I::Item, W::Output>, index: usize) {
         slot.current.store(index, Ordering::Relaxed);
         if self.shared.deadline().is_some() {
             // SeqCst: pairs with the fence in `Caller::sleep`.
@@ -269,7 +269,7 @@ where
     ) {
         let limit = limit.min(slot.ring.capacity());
         let mut result = result;
-        let mut looks = 0;
+        let mut spins = 0;
         // SAFETY: a slot belongs to one worker, which runs this.
         #[allow(unsafe_code)]
         while let Err(back) = unsafe { slot.ring.push(result, limit) } {
@@ -277,8 +277,8 @@ where
             if self.abandoned.is_up() {
                 return discard(result);
             }
-            if looks < LOOKS && limit > FEW_RESULTS {
-                looks += 1;
+            if spins < SPINS && limit > FEW_RESULTS {
+                spins += 1;
                 std::hint::spin_loop();
                 continue;
             }

@@ -77,18 +77,23 @@ impl<T> Ring<T> {
     ///
     /// As there.
     #[inline]
-    pub(crate) unsafe fn lay(&self, item: T) -> Result<(), T> {
+    pub(crate) unsafe fn push_unawaited(&self, item: T) -> Result<(), T> {
         // Release: pairs with the load of `tail` in `drain`.
-        let show = |tail: &AtomicUsize, value| tail.store(value, Ordering::Release);
+        let publish_tail = |tail: &AtomicUsize, value| tail.store(value, Ordering::Release);
         // SAFETY: as the caller vouches.
-        unsafe { self.put(item, self.capacity(), show) }
+        unsafe { self.put(item, self.capacity(), publish_tail) }
     }
 
     /// # Safety
     ///
-    /// As [`push`](Self::push); `show` publishes the index at least with `Release`.
+    /// As [`push`](Self::push); `publish_tail` publishes the index at least with `Release`.
     #[inline]
-    unsafe fn put(&self, item: T, limit: usize, show: impl FnOnce(&AtomicUsize, usize)) -> Result<(), T> {
+    unsafe fn put(
+        &self,
+        item: T,
+        limit: usize,
+        publish_tail: impl FnOnce(&AtomicUsize, usize),
+    ) -> Result<(), T> {
         debug_assert!(limit <= self.capacity());
         // Relaxed: only this thread writes `tail`.
         let tail = self.tail.0.load(Ordering::Relaxed);
@@ -112,7 +117,7 @@ impl<T> Ring<T> {
             // (acquired above or at an earlier look) and will not come back before `tail` is published.
             unsafe { (*slot).write(item) };
         });
-        show(&self.tail.0, tail.wrapping_add(1));
+        publish_tail(&self.tail.0, tail.wrapping_add(1));
         Ok(())
     }
 
@@ -228,7 +233,7 @@ mod tests {
         for first in (0..30).step_by(3) {
             for item in first..first + 3 {
                 // SAFETY: one thread.
-                assert_eq!(unsafe { ring.lay(item) }, Ok(()));
+                assert_eq!(unsafe { ring.push_unawaited(item) }, Ok(()));
             }
             // SAFETY: one thread.
             unsafe { ring.drain_into(2, &mut seen) };
@@ -322,9 +327,9 @@ mod loom_models {
         });
     }
 
-    /// The stock: one lays, and others take some of it, one at a time.
+    /// What a puller has pulled: it pushes, and others take some of it, one at a time.
     #[test]
-    fn loom_who_takes_under_a_lock_takes_each_laid_item_once() {
+    fn loom_who_takes_under_a_lock_takes_each_item_once() {
         use loom::sync::Mutex;
         let mut bounded = loom::model::Builder::new();
         bounded.preemption_bound = Some(3);
@@ -340,8 +345,8 @@ mod loom_models {
                 loom::thread::spawn(move || take(&theirs, 1))
             });
             for item in 0..2 {
-                // SAFETY: this thread alone lays.
-                assert!(unsafe { shared.0.lay(item) }.is_ok());
+                // SAFETY: this thread alone pushes.
+                assert!(unsafe { shared.0.push_unawaited(item) }.is_ok());
             }
             take(&shared, 1);
             for taker in takers {

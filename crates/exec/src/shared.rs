@@ -5,12 +5,12 @@
 //! would exceed the degree is refused. A carrier gives its permit back at its next claim.
 //!
 //! **The iterator is asked outside the lock**, since it may block. One carrier at a time does so, the *puller*: it sets
-//! `pulling` under the lock, keeps a permit meanwhile, and lays what it gets into a ring of its own, whose memory stays
-//! with its CPU. When it is done it takes its share; what is left, for the caller, goes into the *stock*, from which
-//! all claim, oldest first. Who finds nothing there and somebody pulling looks a while, then takes what lies in the
+//! `pulling` under the lock, keeps a permit meanwhile, and puts what it gets into a ring of its own, whose memory stays
+//! with its CPU. When it is done it takes its share; what is left, for the caller, goes into the *buffer*, from which
+//! all claim, oldest first. Who finds nothing there and somebody pulling spins a while, then takes what lies in the
 //! puller's ring, and where that is empty waits *queued*; the puller wakes one of them when it is done, and that one
 //! the next. A puller that takes long over more than one object is *relieved* (`pool::caller`): what it has pulled goes
-//! into the stock, and its permit to another carrier, which runs that.
+//! into the buffer, and its permit to another carrier, which runs that.
 //!
 //! Lock order: no lock is held while foreign code runs. (The iterator lies in a mutex, as the safe way to reach it from
 //! the one thread that `pulling` names: it is free whenever it is locked.) Sleepers are notified
@@ -63,10 +63,10 @@ pub(crate) enum Halt {
 }
 
 /// How often a carrier looks whether the puller is done before it waits: under the cost of a wake-up.
-const LOOKS: u32 = 100;
+const SPINS: u32 = 100;
 /// After the first relief so many pulls are of one object; after each further one of twice as many.
 const SINGLE: u32 = 256;
-/// How far objects in the stock may fall behind those that are pulled.
+/// How far objects in the buffer may fall behind those that are pulled.
 const LAG: usize = 8 * MAX_BATCH;
 /// What is claimed at once, at most.
 pub(crate) const MAX_BATCH: usize = 256;
@@ -159,17 +159,17 @@ pub(crate) struct Source<I: Iterator> {
     /// Workers for which there is nothing to claim, by number; asleep until they are recalled.
     pub(crate) parked: Vec<usize>,
     /// Objects that were pulled and not claimed.
-    stock: VecDeque<(usize, I::Item)>,
+    buffer: VecDeque<(usize, I::Item)>,
     /// Somebody asks the iterator.
     pub(crate) pulling: bool,
-    /// The ring of a puller of more than one, until it has taken its share. It alone lays; who has the lock may take.
+    /// The ring of a puller of more than one, until it has taken its share. It alone pushes; who has the lock may take.
     pulled: Option<Pulled<I::Item>>,
     /// How often somebody has begun to.
     pulls: u64,
     /// So many pulls to come are of one object, as the iterator has been seen to block.
     single: u32,
     reliefs: u32,
-    /// Objects that a pull leaves in the stock for the caller.
+    /// Objects that a pull leaves in the buffer for the caller.
     pub(crate) ahead: usize,
     /// Workers that wait for the puller, by number; and whether the caller does.
     queued: Vec<usize>,
@@ -219,7 +219,7 @@ impl<I: Iterator> Source<I> {
     /// How many objects may be claimed: what a puller has in its ring counts when it is done.
     fn there(&self) -> usize {
         let pulled = self.pulled.as_ref().filter(|_| !self.pulling);
-        self.stock.len() + pulled.map_or(0, |ring| ring.len())
+        self.buffer.len() + pulled.map_or(0, |ring| ring.len())
     }
 
     /// Whether a claim would bring an object, or ask for one.
@@ -228,13 +228,13 @@ impl<I: Iterator> Source<I> {
         something && self.running < self.degree && !self.over()
     }
 
-    /// Moves what a puller has by now into the stock.
-    fn stock_what_is_pulled(&mut self) {
+    /// Moves what a puller has by now into the buffer.
+    fn buffer_pulled(&mut self) {
         if let Some(ring) = &self.pulled {
             // SAFETY: under the lock, so one at a time.
             #[allow(unsafe_code)]
             unsafe {
-                ring.drain(usize::MAX, |object| self.stock.push_back(object))
+                ring.drain(usize::MAX, |object| self.buffer.push_back(object))
             };
         }
     }
@@ -244,25 +244,25 @@ impl<I: Iterator> Source<I> {
         let own = if self.pulling { None } else { self.pulled.take() };
         let most = match who {
             Who::Worker(_) => {
-                let there = self.stock.len() + own.as_ref().map_or(0, |ring| ring.len());
+                let there = self.buffer.len() + own.as_ref().map_or(0, |ring| ring.len());
                 there.saturating_sub(self.ahead).clamp(1, want)
             }
             Who::Caller | Who::Helping => want,
         };
-        let oldest = self.stock.front().map_or(self.next, |(index, _)| *index);
+        let oldest = self.buffer.front().map_or(self.next, |(index, _)| *index);
         let older = if own.is_some() && self.next - oldest < LAG {
             // The caller's: what this carrier has pulled is on its CPU already.
-            self.stock.len().saturating_sub(self.ahead)
+            self.buffer.len().saturating_sub(self.ahead)
         } else {
-            self.stock.len()
+            self.buffer.len()
         };
-        into.extend(self.stock.drain(..older.min(most)));
+        into.extend(self.buffer.drain(..older.min(most)));
         if let Some(ring) = own {
             // SAFETY: under the lock, so one at a time.
             #[allow(unsafe_code)]
             unsafe {
                 ring.drain_into(most - into.len(), into);
-                ring.drain(usize::MAX, |object| self.stock.push_back(object));
+                ring.drain(usize::MAX, |object| self.buffer.push_back(object));
             };
         }
         self.running += 1;
@@ -292,8 +292,8 @@ pub(crate) struct Shared<'c, I: Iterator, W> {
     pub(crate) deadline_ns: u64,
     /// Where the caller sleeps.
     pub(crate) caller: Notify,
-    /// News for the caller other than a result.
-    pub(crate) nudged: Flag,
+    /// The caller is to wake for something other than a result.
+    pub(crate) wake_pending: Flag,
     /// The caller has been told to look after the puller. Set by that, put down by the caller while nobody pulls.
     watched: AtomicBool,
     /// The puller has lost its permit, and is to ask no more. Changed under the lock.
@@ -319,7 +319,7 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
                 halt: None,
                 panic: None,
                 parked: Vec::new(),
-                stock: VecDeque::new(),
+                buffer: VecDeque::new(),
                 pulling: false,
                 pulled: None,
                 pulls: 0,
@@ -340,7 +340,7 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
                 .deadline
                 .map_or(u64::MAX, |d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)),
             caller,
-            nudged: Flag::default(),
+            wake_pending: Flag::default(),
             watched: AtomicBool::new(false),
             relieved: AtomicBool::new(false),
             called: AtomicBool::new(false),
@@ -365,7 +365,7 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
     /// What is left of it when all carriers are gone, and the iterator.
     pub(crate) fn into_parts(self) -> (Source<I>, I) {
         let mut source = self.source.0.into_inner().unwrap_or_else(PoisonError::into_inner);
-        source.returned.extend(source.stock.drain(..));
+        source.returned.extend(source.buffer.drain(..));
         (
             source,
             self.iterator
@@ -403,13 +403,13 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
         source.halt.is_some()
     }
 
-    /// Tells the caller that something other than a result has happened.
-    pub(crate) fn nudge(&self) {
-        self.nudged.raise();
+    /// Wakes the caller for something other than a result.
+    pub(crate) fn wake_caller(&self) {
+        self.wake_pending.raise();
         self.caller.notify();
     }
 
-    /// Claims up to `want` objects from the stock, after asking the iterator for what is missing there: for more than
+    /// Claims up to `want` objects from the buffer, after asking the iterator for what is missing there: for more than
     /// one only as far as it promises that it has them, and only for a share of what is left. Blocks as long as the
     /// iterator does.
     ///
@@ -431,7 +431,7 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
             // Twice what it takes, as far as there is room: it may come back before the next pull.
             source.ahead = (2 * want).min(most_claimed::<I::Item>()).max(want);
         }
-        let (mut looks, mut pulled) = (0, false);
+        let (mut spins, mut pulled) = (0, false);
         let claim = loop {
             self.look_whether_to_stop(&mut source);
             if source.over() {
@@ -458,21 +458,21 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
                 break Claim::Wait;
             }
             // Where nobody is at work, nobody is about to bring any.
-            if looks < LOOKS && (source.pulling || source.running > 0) {
+            if spins < SPINS && (source.pulling || source.running > 0) {
                 if who != Who::Helping {
                     // Relaxed, here and below: changed under the lock, and looked at again.
                     self.called.store(true, Ordering::Relaxed);
                 }
                 drop(source);
                 // Relaxed: a hint; the truth is under the lock.
-                while looks < LOOKS && self.busy.0.load(Ordering::Relaxed) {
-                    looks += 1;
+                while spins < SPINS && self.busy.0.load(Ordering::Relaxed) {
+                    spins += 1;
                     std::hint::spin_loop();
                 }
-                looks += 1;
+                spins += 1;
                 source = self.source();
-                if looks >= LOOKS {
-                    source.stock_what_is_pulled();
+                if spins >= SPINS {
+                    source.buffer_pulled();
                 }
                 continue;
             }
@@ -484,11 +484,11 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
             }
             break Claim::Busy;
         };
-        if looks > 0 && who != Who::Helping {
+        if spins > 0 && who != Who::Helping {
             self.called.store(false, Ordering::Relaxed);
         }
         if pulled && claim != Claim::Got {
-            source.stock_what_is_pulled();
+            source.buffer_pulled();
             source.pulled = None;
         }
         let next = if source.is_claimable() {
@@ -496,10 +496,10 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
         } else {
             None
         };
-        let nudge = !source.pulling && std::mem::take(&mut source.awaited) && who != Who::Caller;
+        let wakes_caller = !source.pulling && std::mem::take(&mut source.awaited) && who != Who::Caller;
         drop(source);
-        if nudge {
-            self.nudge();
+        if wakes_caller {
+            self.wake_caller();
         }
         if let Some(number) = next {
             wake(number);
@@ -518,8 +518,8 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
         }
     }
 
-    /// Asks the iterator, without the lock, for so many that the stock, in which some are, has `want` and what it is to
-    /// have for the caller.
+    /// Asks the iterator, without the lock, for so many that the buffer, in which some are, has `want` and what it is
+    /// to have for the caller.
     fn pull<'s>(
         &'s self,
         mut source: MutexGuard<'s, Source<I>>,
@@ -552,21 +552,21 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
             let may_wait = there + missing > 1;
             if may_wait && !self.watched.load(Ordering::Relaxed) {
                 self.watched.store(true, Ordering::Relaxed);
-                self.nudge();
+                self.wake_caller();
             }
             for _ in 0..missing {
                 let Some(object) = iterator.next() else {
                     return true;
                 };
-                // First: as soon as it is laid, others may finish it.
+                // First: as soon as it is in the ring, others may finish it.
                 self.tell_the_listener(next + 1);
                 match &ring {
                     None => single = Some((next, object)),
                     Some(ring) => {
                         // SAFETY: the ring is this carrier's.
                         #[allow(unsafe_code)]
-                        let laid = unsafe { ring.lay((next, object)) };
-                        assert!(laid.is_ok(), "the ring holds what two may want");
+                        let pushed = unsafe { ring.push_unawaited((next, object)) };
+                        assert!(pushed.is_ok(), "the ring holds what two may want");
                     }
                 }
                 next += 1;
@@ -589,7 +589,7 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
         self.set_pulling(&mut source, false);
         source.next = next;
         source.exhausted = exhausted;
-        source.stock.extend(single);
+        source.buffer.extend(single);
         // Relaxed, here and in `relieve`: under the lock.
         if !self.relieved.swap(false, Ordering::Relaxed) {
             source.running -= 1;
@@ -610,15 +610,15 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
     }
 
     /// Looks after the puller, for a caller that has seen `before` the last time. If it has been at it since then, with
-    /// objects in the stock, its permit is free, and the number of a worker that waits is returned, if there is one.
+    /// objects in the buffer, its permit is free, and the number of a worker that waits is returned, if there is one.
     pub(crate) fn relieve(&self, before: &mut Option<u64>) -> Option<Option<usize>> {
         let mut source = self.source();
         if !source.pulling {
             // The next pull of several says so anew.
             self.watched.store(false, Ordering::Relaxed);
         }
-        source.stock_what_is_pulled();
-        if !source.pulling || source.stock.is_empty() {
+        source.buffer_pulled();
+        if !source.pulling || source.buffer.is_empty() {
             *before = None;
             return None;
         }
@@ -646,13 +646,13 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
 
     /// Whether the caller is to look after the puller.
     pub(crate) fn is_watched(&self) -> bool {
-        // Relaxed: a nudge follows where it is set.
+        // Relaxed: the caller is woken where it is set.
         self.watched.load(Ordering::Relaxed)
     }
 
-    /// The source for a caller that is the only carrier, if nothing is at work, nor pulled; with a permit, until it is
-    /// dropped.
-    pub(crate) fn alone(&self, held: &mut bool) -> Option<Alone<'_, 'c, I, W>> {
+    /// The iterator for a caller that is the only carrier, if nothing is at work, nor pulled; with a permit, until it
+    /// is dropped.
+    pub(crate) fn sole_carrier(&self, held: &mut bool) -> Option<SoleCarrier<'_, 'c, I, W>> {
         let mut source = self.source();
         if std::mem::take(held) {
             source.running -= 1;
@@ -664,7 +664,7 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
         }
         self.set_pulling(&mut source, true);
         source.running = 1;
-        Some(Alone {
+        Some(SoleCarrier {
             first: source.next,
             next: source.next,
             exhausted: false,
@@ -706,7 +706,7 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
 
 /// The iterator in the hands of a caller that is the only carrier: one object at a time, with nothing unfinished while
 /// it is asked. So it costs no lock an object, and nobody is held up by an iterator that blocks.
-pub(crate) struct Alone<'s, 'c, I: Iterator, W> {
+pub(crate) struct SoleCarrier<'s, 'c, I: Iterator, W> {
     shared: &'s Shared<'c, I, W>,
     /// None when it is dropped.
     iterator: Option<MutexGuard<'s, I>>,
@@ -715,7 +715,7 @@ pub(crate) struct Alone<'s, 'c, I: Iterator, W> {
     exhausted: bool,
 }
 
-impl<I: Iterator, W> Alone<'_, '_, I, W> {
+impl<I: Iterator, W> SoleCarrier<'_, '_, I, W> {
     /// The next object; none if there is none any more, a worker wants it, or something has happened.
     pub(crate) fn pull(&mut self) -> Option<(usize, I::Item)> {
         if self.shared.called.load(Ordering::Relaxed) {
@@ -737,7 +737,7 @@ impl<I: Iterator, W> Alone<'_, '_, I, W> {
     }
 }
 
-impl<I: Iterator, W> Drop for Alone<'_, '_, I, W> {
+impl<I: Iterator, W> Drop for SoleCarrier<'_, '_, I, W> {
     fn drop(&mut self) {
         self.iterator = None;
         let mut source = self.shared.source();
@@ -769,7 +769,7 @@ mod tests {
         }
     }
 
-    /// After a relief pulls are of one object; what lies in the stock may wait for such a pull as well.
+    /// After a relief pulls are of one object; what lies in the buffer may wait for such a pull as well.
     #[test]
     fn the_caller_looks_after_a_pull_of_one_if_objects_are_there() {
         let settings = ConcurrentExecution::new(NonZeroUsize::MIN).settings_of_a_call();

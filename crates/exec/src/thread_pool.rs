@@ -1,6 +1,6 @@
 //! The persistent pool: threads that stay between calls and are shared by them.
 //!
-//! Owns the threads and who of them is free. What they may borrow is [`lent`](crate::lent)'s; what they do for
+//! Owns the threads and who of them is free. What they may borrow is [`scoped`](crate::scoped)'s; what they do for
 //! a call is the [`pool`](crate::pool)'s.
 
 use std::collections::VecDeque;
@@ -10,7 +10,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
-use crate::lent::Job;
+use crate::scoped::Job;
 
 /// Threads that stay between calls: for many short calls, or to bound what several callers do at once.
 ///

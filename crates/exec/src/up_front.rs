@@ -1,9 +1,9 @@
 //! A thread for each object, all made before any runs.
 
-use crate::each;
 use crate::execution::{ConcurrentExecution, ForAll};
 use crate::outcome::{Done, Report, Tried, Verdict};
 use crate::shared::Work;
+use crate::thread_per_object;
 use crate::trying::{Sorter, Trying};
 use std::ops::ControlFlow;
 
@@ -111,7 +111,7 @@ impl UpFront {
         let _within = work.enter();
         self.execution
             .call(objects, &work, finisher, |shared, settings, sink| {
-                each::run(shared, settings, threads, sink)
+                thread_per_object::run(shared, settings, threads, sink)
             })
     }
 }

@@ -6,25 +6,25 @@
 //! - the share of their time that its objects computed, where it is known. For as many as are at work that is the
 //!   **share of the CPUs in use**. What it leaves free bounds what a higher degree can bring, as `CPUs × (1 + wait /
 //!   compute)` fill them; so it says how far to go at once, and that there is nothing to look for where they are full.
-//!   It is believed from a rung's second window on: the first may have missed those that wait for long.
+//!   It is believed from a candidate's second window on: the first may have missed those that wait for long.
 //!
-//! Degrees stand on a ladder of quarters of a doubling; each rung remembers what it brought and from how many objects,
-//! and with that and the variation of the service times, how sure it is.
+//! The candidate degrees are 1 to 8 and then four to each doubling. Of each it is known what it brought and from how
+//! many objects, and with that and the variation of the service times, how sure that is.
 //!
 //! At first the degree **grows** by factors, a round of objects each, until one has clearly not paid. Such a round
 //! counts from the moment of the rise: in the time that one object takes, those at work and those just started end, so
-//! many as the new degree, if nothing holds them up. Then it **climbs**: it stays on the *home* rung, the lowest of
-//! those within [`EQUAL`] of the best, and tries others that may be better: below, where proportion allows as much;
-//! between, if the next known one above is far; and neighbours, a known one when some time has passed. Throughput over
-//! the degree has one hump (it rises, flattens at a bottleneck, may fall beyond), so neighbours are enough (Combes and
-//! Proutière 2014, *Unimodal bandits*). If the home rung itself changes, the work has changed, and all other rungs are
-//! forgotten.
+//! many as the new degree, if nothing holds them up. Then it **climbs**: it stays at the *incumbent*, the lowest of the
+//! candidates within [`EQUAL`] of the best, and tries others that may be better: below, where proportion allows as
+//! much; between, if the next known one above is far; and neighbours, a known one when some time has passed. Throughput
+//! over the degree has one hump (it rises, flattens at a bottleneck, may fall beyond), so neighbours are enough (Combes
+//! and Proutière 2014, *Unimodal bandits*). If the incumbent's own throughput changes, the work has changed, and what
+//! was seen at all others is forgotten.
 //!
 //! A degree too high can cost more than it could ever bring, where a server thrashes. So a **rise is watched from the
 //! moment it is made**, not only in the window that follows its change: as soon as clearly fewer objects have ended
-//! than would have at home, it has *dropped*; the degree goes home, and the bad rung, with those on the way to it, is
-//! left alone for many times what the try took. What was started by then is the price: it grows with the square of the
-//! step, so the call begins low.
+//! than would have at the incumbent, it has *dropped*; the degree goes back to that, and the bad candidate, with those
+//! on the way to it, is left alone for many times what the try took. What was started by then is the price: it grows
+//! with the square of the step, so the call begins low.
 //!
 //! Options not taken. A gradient of service times over their least (TCP Vegas; Netflix's concurrency limits) takes any
 //! rise of the service time for queueing: here objects differ in size, and the least service time is that of
@@ -37,38 +37,38 @@ use std::ops::RangeInclusive;
 
 /// The degree to begin with, where there are fewer CPUs.
 const FIRST: usize = 2;
-/// Of two rungs with throughputs as near as this, the lower is as good.
+/// Of two candidates with throughputs as near as this, the lower is as good.
 const EQUAL: f64 = 0.97;
 /// Growth has paid if it brought this power of its factor.
 const PAYS: f64 = 0.6;
-/// A rung that is so many times another is far enough above it for a look between.
+/// A candidate that is so many times another is far enough above it for a look between.
 const WIDE: f64 = 1.5;
 /// CPUs in use to this share are full.
 const FULL: f64 = 0.98;
 /// Work that used more than the one share of the CPUs, and now less than the other, has begun to wait.
 const BUSY: f64 = 0.8;
 const IDLE: f64 = 0.5;
-/// A window lasts at least so long, on a rung of which little is known and on a well known one: shorter ones see the
-/// scheduler, not the work.
+/// A window lasts at least so long, at a candidate of which little is known and at a well known one: shorter ones see
+/// the scheduler, not the work.
 const SHORT_NS: u64 = 1_000_000;
 const LONG_NS: u64 = 4_000_000;
-/// The relative standard error of what makes a rung well known. Until then a window is one round.
+/// The relative standard error of what makes a candidate well known. Until then a window is one round.
 const PRECISE: f64 = 0.1;
 /// No precision is worth more objects than this.
 const MOST_SAMPLES: f64 = 100.0;
 /// Before so many objects are known they are taken to vary as by chance (exponentially).
 const PRIOR: f64 = 4.0;
-/// Standard errors that are believed: of a drop, of a change at home.
+/// Standard errors that are believed: of a drop, of a change at the incumbent.
 const DROP: f64 = 0.7;
 const CHANGE: f64 = 4.0;
-/// A change at home by less than this (in the logarithm) is noise.
+/// A change at the incumbent by less than this (in the logarithm) is noise.
 const NOISE: f64 = 0.25;
-/// A drop is looked for after so many rounds of home: objects that began together end together.
+/// A drop is looked for after so many rounds of the incumbent: objects that began together end together.
 const ROUNDS: f64 = 1.5;
-/// A rung is tried again after so many times what its try took, at first and at most.
-const PATIENCE: u64 = 14;
-const MOST_PATIENCE: u64 = 112;
-/// Objects that a rung remembers beside those of its last window.
+/// A candidate is tried again after so many times what its try took, at first and at most.
+const BACKOFF: u64 = 14;
+const LONGEST_BACKOFF: u64 = 112;
+/// Objects that count for a candidate beside those of its last window.
 const MEMORY: f64 = 100.0;
 
 /// By what factor the degree grows. Out of the least a large step does little harm; the next ones are smaller, as they
@@ -82,9 +82,9 @@ fn growth(degree: usize) -> f64 {
     }
 }
 
-/// One degree on the ladder, and what was seen there.
+/// A degree that may be tried, and what was seen there.
 #[derive(Clone, Debug)]
-struct Rung {
+struct Candidate {
     degree: usize,
     /// Objects a nanosecond.
     rate: f64,
@@ -95,7 +95,8 @@ struct Rung {
     used: Option<f64>,
     /// When it may be tried again.
     again_ns: u64,
-    patience: u64,
+    /// How long that is put off, in times what a try took.
+    backoff: u64,
 }
 
 /// The objects finished at one degree.
@@ -127,16 +128,17 @@ pub(crate) struct Controller {
     cpus: usize,
     /// Whether the CPU time given to it means anything.
     cpu_known: bool,
-    ladder: Vec<Rung>,
-    /// The present rung, and the best known.
+    /// By rising degree.
+    candidates: Vec<Candidate>,
+    /// The present one, and the incumbent.
     at: usize,
-    home: usize,
+    incumbent: usize,
     window: Window,
     growing: bool,
     /// The squared coefficient of variation of the service times, and from how many objects.
     variation: f64,
     varied: f64,
-    /// The last window at home was not like those before.
+    /// The last window at the incumbent was not like those before.
     doubtful: bool,
     latest_ns: u64,
 }
@@ -144,16 +146,19 @@ pub(crate) struct Controller {
 impl Controller {
     /// A degree within `bounds`, at first the number of CPUs or [`FIRST`].
     pub(crate) fn new(bounds: &RangeInclusive<usize>, cpus: usize, cpu_known: bool) -> Self {
-        let ladder = ladder(bounds, cpus);
+        let candidates = candidates(bounds, cpus);
         let start = cpus.max(FIRST);
-        let at = ladder.iter().rposition(|r| r.degree <= start).unwrap_or(0);
+        let at = candidates
+            .iter()
+            .rposition(|candidate| candidate.degree <= start)
+            .unwrap_or(0);
         let beginning = Opened { at_ns: 0, cpu_ns: 0 };
         Self {
             cpus,
             cpu_known,
-            ladder,
+            candidates,
             at,
-            home: at,
+            incumbent: at,
             window: Window {
                 opened: Some(beginning),
                 ..Window::default()
@@ -168,7 +173,7 @@ impl Controller {
 
     /// The degree to use now.
     pub(crate) fn degree(&self) -> usize {
-        self.ladder[self.at].degree
+        self.candidates[self.at].degree
     }
 
     /// An object was started and ended at these times; `cpu_ns` is what all finished ones have used until now.
@@ -201,12 +206,12 @@ impl Controller {
         }
     }
 
-    /// Objects and nanoseconds that the window is to have: a round of the degree, or on a well known rung enough to
-    /// keep the precision.
+    /// Objects and nanoseconds that the window is to have: a round of the degree, or at a well known candidate enough
+    /// to keep the precision.
     fn wanted(&self) -> (usize, u64) {
         let degree = self.degree();
         let samples = (self.variation() / (PRECISE * PRECISE)).min(MOST_SAMPLES);
-        if !self.growing && self.ladder[self.at].objects >= samples {
+        if !self.growing && self.candidates[self.at].objects >= samples {
             ((2 * degree.max(8)).max(samples as usize), LONG_NS)
         } else {
             (degree, SHORT_NS)
@@ -219,47 +224,47 @@ impl Controller {
         (self.variation * self.varied + self.window.variation() * new) / (self.varied + new)
     }
 
-    /// Whether so many objects in so long are clearly fewer than at home.
-    fn fewer_than_at_home(&self, objects: usize, took_ns: u64) -> bool {
-        let home = &self.ladder[self.home];
-        let expected = home.rate * took_ns as f64;
-        let error = (self.variation() * (expected + expected * expected / home.objects)).sqrt();
+    /// Whether so many objects in so long are clearly fewer than at the incumbent.
+    fn fewer_than_at_incumbent(&self, objects: usize, took_ns: u64) -> bool {
+        let incumbent = &self.candidates[self.incumbent];
+        let expected = incumbent.rate * took_ns as f64;
+        let error = (self.variation() * (expected + expected * expected / incumbent.objects)).sqrt();
         objects as f64 + DROP * error < EQUAL * expected
     }
 
     /// Whether a rise has already shown that it does harm.
     fn dropped(&self) -> bool {
-        if !self.window.rise || self.at <= self.home {
+        if !self.window.rise || self.at <= self.incumbent {
             return false;
         }
         let took_ns = self.latest_ns - self.window.since_ns;
-        let home = &self.ladder[self.home];
+        let incumbent = &self.candidates[self.incumbent];
         took_ns >= SHORT_NS
-            && home.rate * took_ns as f64 >= ROUNDS * home.degree as f64
-            && self.fewer_than_at_home(self.window.ended, took_ns)
+            && incumbent.rate * took_ns as f64 >= ROUNDS * incumbent.degree as f64
+            && self.fewer_than_at_incumbent(self.window.ended, took_ns)
     }
 
-    /// Whether a try has already shown that it is worse than home.
+    /// Whether a try has already shown that it is worse than the incumbent.
     fn hopeless(&self, took_ns: u64) -> bool {
-        self.at != self.home
+        self.at != self.incumbent
             && self.window.objects >= self.degree().max(4)
-            && self.fewer_than_at_home(self.window.objects, took_ns)
+            && self.fewer_than_at_incumbent(self.window.objects, took_ns)
     }
 
-    /// Home from a rise that did harm.
+    /// Back to the incumbent from a rise that did harm.
     fn leave_dropped(&mut self, cpu_ns: u64) {
         let took_ns = self.latest_ns - self.window.since_ns;
         let ended = self.window.ended as f64;
-        let used = self.ladder[self.home].used;
-        self.ladder[self.at].remember(ended / took_ns as f64, ended, used);
+        let used = self.candidates[self.incumbent].used;
+        self.candidates[self.at].remember(ended / took_ns as f64, ended, used);
         self.growing = false;
         self.decide();
-        // Nor the rungs on the way there soon.
-        let again_ns = self.ladder[self.at].again_ns;
-        for rung in self.home + 1..self.at {
-            self.ladder[rung].again_ns = self.ladder[rung].again_ns.max(again_ns);
+        // Nor the candidates on the way there soon.
+        let again_ns = self.candidates[self.at].again_ns;
+        for index in self.incumbent + 1..self.at {
+            self.candidates[index].again_ns = self.candidates[index].again_ns.max(again_ns);
         }
-        self.go(self.home, cpu_ns);
+        self.go(self.incumbent, cpu_ns);
     }
 
     /// The window is full: what it says, and where to go.
@@ -273,8 +278,8 @@ impl Controller {
             .then(|| (computed * self.degree() as f64 / self.cpus as f64).min(1.0));
         self.variation = self.variation();
         self.varied = (self.varied + objects).min(MEMORY);
-        let here = &self.ladder[self.at];
-        if self.at == self.home && here.known() {
+        let here = &self.candidates[self.at];
+        if self.at == self.incumbent && here.known() {
             let error = (self.variation * (1.0 / objects + 1.0 / here.objects)).sqrt();
             let unlike = (rate / here.rate).ln().abs() > (CHANGE * error).max(NOISE);
             // Once is chance.
@@ -289,20 +294,20 @@ impl Controller {
             }
             self.doubtful = false;
         }
-        self.ladder[self.at].remember(rate, objects, used);
+        self.candidates[self.at].remember(rate, objects, used);
         let next = self.decide();
         self.go(next, cpu_ns);
     }
 
-    /// The work has changed: no rung is known.
+    /// The work has changed: nothing is known of any candidate.
     fn forget(&mut self) {
-        for rung in &mut self.ladder {
-            (rung.objects, rung.windows) = (0.0, 0);
-            (rung.patience, rung.again_ns) = (PATIENCE, self.latest_ns);
+        for candidate in &mut self.candidates {
+            (candidate.objects, candidate.windows) = (0.0, 0);
+            (candidate.backoff, candidate.again_ns) = (BACKOFF, self.latest_ns);
         }
     }
 
-    /// Another window, on this rung or on another.
+    /// Another window, at this candidate or at another.
     fn go(&mut self, next: usize, cpu_ns: u64) {
         let now_ns = self.latest_ns;
         // The change of the degree counts with the window where the degree grows: see the head of this file.
@@ -319,38 +324,43 @@ impl Controller {
         self.at = next;
     }
 
-    /// The rung for the next window, after one on this.
+    /// The index of the candidate for the next window, after one at this.
     fn decide(&mut self) -> usize {
         let (now_ns, at) = (self.latest_ns, self.at);
         let took_ns = now_ns - self.window.since_ns;
-        let tried = &mut self.ladder[at];
-        tried.again_ns = now_ns + tried.patience * took_ns.max(LONG_NS);
-        let known = || self.ladder.iter().enumerate().filter(|(_, rung)| rung.known());
-        let best = known().map(|(_, rung)| rung.rate).fold(0.0, f64::max);
-        let home = known()
-            .find(|(_, rung)| rung.rate >= EQUAL * best)
-            .map_or(at, |(home, _)| home);
-        let before = std::mem::replace(&mut self.home, home);
-        if at != home {
+        let tried = &mut self.candidates[at];
+        tried.again_ns = now_ns + tried.backoff * took_ns.max(LONG_NS);
+        let known = || {
+            self.candidates
+                .iter()
+                .enumerate()
+                .filter(|(_, candidate)| candidate.known())
+        };
+        let best = known().map(|(_, candidate)| candidate.rate).fold(0.0, f64::max);
+        let incumbent = known()
+            .find(|(_, candidate)| candidate.rate >= EQUAL * best)
+            .map_or(at, |(incumbent, _)| incumbent);
+        let before = std::mem::replace(&mut self.incumbent, incumbent);
+        if at != incumbent {
             // Tried in vain: less often from now on.
-            let tried = &mut self.ladder[at];
-            tried.patience = (tried.patience * 2).min(MOST_PATIENCE);
+            let tried = &mut self.candidates[at];
+            tried.backoff = (tried.backoff * 2).min(LONGEST_BACKOFF);
         }
         // By what factor the CPUs allow more.
-        let free = match self.ladder[home].used {
-            Some(used) if self.ladder[home].windows > 1 => 1.0 / used.max(1e-3),
+        let free = match self.candidates[incumbent].used {
+            Some(used) if self.candidates[incumbent].windows > 1 => 1.0 / used.max(1e-3),
             _ => f64::INFINITY,
         };
-        let room = free > 1.0 / FULL && home + 1 < self.ladder.len();
-        let above = (home + 1..self.ladder.len()).find(|rung| self.ladder[*rung].known());
+        let room = free > 1.0 / FULL && incumbent + 1 < self.candidates.len();
+        let above = (incumbent + 1..self.candidates.len()).find(|index| self.candidates[*index].known());
         // A step up that has paid starts it growing again.
         self.growing =
-            room && at == home && above.is_none() && (self.growing || home > before) && self.paid();
+            room && at == incumbent && above.is_none() && (self.growing || incumbent > before) && self.paid();
         if self.growing {
-            let degree = self.ladder[home].degree;
+            let degree = self.candidates[incumbent].degree;
             return self
-                .rung_of(degree as f64 * free.min(growth(degree)))
-                .max(home + 1);
+                .index_of(degree as f64 * free.min(growth(degree)))
+                .max(incumbent + 1);
         }
         if let Some(lower) = self.lower(best) {
             return lower;
@@ -358,16 +368,19 @@ impl Controller {
         if room && let Some(between) = above.and_then(|above| self.between(above)) {
             return between;
         }
-        if room && self.ladder[home + 1].again_ns < now_ns {
-            return home + 1;
+        if room && self.candidates[incumbent + 1].again_ns < now_ns {
+            return incumbent + 1;
         }
-        home
+        incumbent
     }
 
-    /// Whether the growth that led home may have brought what it should.
+    /// Whether the growth that led to the incumbent may have brought what it should.
     fn paid(&self) -> bool {
-        let here = &self.ladder[self.home];
-        let below = self.ladder[..self.home].iter().rev().find(|rung| rung.known());
+        let here = &self.candidates[self.incumbent];
+        let below = self.candidates[..self.incumbent]
+            .iter()
+            .rev()
+            .find(|candidate| candidate.known());
         below.is_none_or(|below| {
             let error = (self.variation * (1.0 / here.objects + 1.0 / below.objects)).sqrt();
             let factor = here.degree as f64 / below.degree as f64;
@@ -375,54 +388,54 @@ impl Controller {
         })
     }
 
-    /// The rung half-way to the next known one above, if that is far: the top may lie between.
+    /// The candidate half-way to the next known one above, if that is far: the top may lie between.
     fn between(&self, above: usize) -> Option<usize> {
-        let (here, there) = (&self.ladder[self.home], &self.ladder[above]);
-        let far = there.degree as f64 > WIDE * here.degree as f64 && above > self.home + 1;
-        far.then(|| self.home.midpoint(above))
+        let (here, there) = (&self.candidates[self.incumbent], &self.candidates[above]);
+        let far = there.degree as f64 > WIDE * here.degree as f64 && above > self.incumbent + 1;
+        far.then(|| self.incumbent.midpoint(above))
     }
 
-    /// A rung below home that may be as good, if there is one and it is due.
+    /// A candidate below the incumbent that may be as good, if there is one and it is due.
     fn lower(&self, best: f64) -> Option<usize> {
-        let home = self.home;
-        let floor = (0..home).rev().find(|rung| self.ladder[*rung].known());
+        let incumbent = self.incumbent;
+        let floor = (0..incumbent).rev().find(|index| self.candidates[*index].known());
         // A lower degree brings no more than in proportion to one lower still, and no more than the CPUs give.
-        let as_good = |rung: usize| {
-            let degree = self.ladder[rung].degree as f64;
+        let as_good = |index: usize| {
+            let degree = self.candidates[index].degree as f64;
             let by_floor = floor.map_or(f64::INFINITY, |floor| {
-                let floor = &self.ladder[floor];
+                let floor = &self.candidates[floor];
                 floor.rate * degree / floor.degree as f64
             });
-            let here = &self.ladder[home];
+            let here = &self.candidates[incumbent];
             let by_cpu = here.used.map_or(f64::INFINITY, |used| {
                 here.rate * degree / (used.max(1e-3) * self.cpus as f64)
             });
-            (by_floor >= EQUAL * best || floor == Some(rung)) && by_cpu >= EQUAL * best
+            (by_floor >= EQUAL * best || floor == Some(index)) && by_cpu >= EQUAL * best
         };
         let lower = match floor {
-            Some(floor) if floor + 1 == home => floor,
+            Some(floor) if floor + 1 == incumbent => floor,
             // The lowest that proportion allows.
             Some(floor) => {
-                let floor_rung = &self.ladder[floor];
-                self.rung_of(floor_rung.degree as f64 * EQUAL * best / floor_rung.rate)
-                    .clamp(floor + 1, home - 1)
+                let floor_candidate = &self.candidates[floor];
+                self.index_of(floor_candidate.degree as f64 * EQUAL * best / floor_candidate.rate)
+                    .clamp(floor + 1, incumbent - 1)
             }
-            None => home.checked_sub(2).or_else(|| home.checked_sub(1))?,
+            None => incumbent.checked_sub(2).or_else(|| incumbent.checked_sub(1))?,
         };
-        let rung = &self.ladder[lower];
-        (as_good(lower) && (!rung.known() || rung.again_ns < self.latest_ns)).then_some(lower)
+        let candidate = &self.candidates[lower];
+        (as_good(lower) && (!candidate.known() || candidate.again_ns < self.latest_ns)).then_some(lower)
     }
 
-    /// The lowest rung of at least this degree, or the last.
-    fn rung_of(&self, degree: f64) -> usize {
-        self.ladder
+    /// The lowest candidate of at least this degree, or the last.
+    fn index_of(&self, degree: f64) -> usize {
+        self.candidates
             .iter()
-            .position(|rung| rung.degree as f64 >= degree - 1e-6)
-            .unwrap_or(self.ladder.len() - 1)
+            .position(|candidate| candidate.degree as f64 >= degree - 1e-6)
+            .unwrap_or(self.candidates.len() - 1)
     }
 }
 
-impl Rung {
+impl Candidate {
     fn known(&self) -> bool {
         self.objects > 0.0
     }
@@ -450,7 +463,7 @@ impl Window {
 }
 
 /// 1 to 8, then four to each doubling, within the bounds, with the bounds themselves and the number of CPUs.
-fn ladder(bounds: &RangeInclusive<usize>, cpus: usize) -> Vec<Rung> {
+fn candidates(bounds: &RangeInclusive<usize>, cpus: usize) -> Vec<Candidate> {
     let quarters = (0..usize::BITS - 3).flat_map(|doubling| (4..8).map(move |quarter| quarter << doubling));
     let mut degrees: Vec<usize> = [1, 2, 3, *bounds.start(), *bounds.end(), cpus]
         .into_iter()
@@ -461,14 +474,14 @@ fn ladder(bounds: &RangeInclusive<usize>, cpus: usize) -> Vec<Rung> {
     degrees.dedup();
     degrees
         .into_iter()
-        .map(|degree| Rung {
+        .map(|degree| Candidate {
             degree,
             rate: 0.0,
             objects: 0.0,
             windows: 0,
             used: None,
             again_ns: 0,
-            patience: PATIENCE,
+            backoff: BACKOFF,
         })
         .collect()
 }

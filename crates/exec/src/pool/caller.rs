@@ -170,7 +170,7 @@ where
                 } else if self.slots.is_empty() && !over {
                     self.stand_in(true);
                 } else if self.relief > 0 && !self.policy.working && self.claim(Who::Helping) == Claim::Got {
-                    // No thread for it: what lies in the stock is the caller's.
+                    // No thread for it: what lies in the buffer is the caller's.
                     self.work();
                     continue;
                 }
@@ -256,7 +256,7 @@ where
         self.fed = 0;
     }
 
-    /// Somebody else runs what lies in the stock while its puller is held up: a worker that waits, or one more, or
+    /// Somebody else runs what lies in the buffer while its puller is held up: a worker that waits, or one more, or
     /// where there is none to be had, the caller.
     fn look_after_the_puller(&mut self) {
         let pool = self.pool;
@@ -341,7 +341,7 @@ where
         }
         let workers = self.workers();
         let all = workers == self.governor.degree();
-        // A worker may have widened after long ones that the caller pardoned.
+        // A worker may have widened after long ones that did not stop the caller.
         let narrow_again = !all && self.policy.streak >= STREAK && !pool.narrowed.load(Ordering::Relaxed);
         if workers == self.told && !narrow_again {
             return;
@@ -418,7 +418,7 @@ where
     fn work_alone(&mut self) -> bool {
         let pool = self.pool;
         let shared = &pool.shared;
-        let Some(mut source) = shared.alone(&mut self.held) else {
+        let Some(mut source) = shared.sole_carrier(&mut self.held) else {
             return false;
         };
         // Whoever was at work before has left its results.
@@ -557,7 +557,7 @@ where
     /// Sleeps until a result or other news comes, or until then: `false` if nothing has come.
     fn listen(&self, until: Option<Instant>) -> bool {
         let pool = self.pool;
-        let news = || pool.shared.nudged.take() || self.slots.iter().any(|slot| slot.ring.len() > 0);
+        let news = || pool.shared.wake_pending.take() || self.slots.iter().any(|slot| slot.ring.len() > 0);
         pool.shared.caller.wait(news, until)
     }
 
@@ -567,7 +567,7 @@ where
         let pool = self.pool;
         let shared = &pool.shared;
         let slots = &self.slots;
-        let news = || pool.shared.nudged.take() || slots.iter().any(|slot| slot.ring.len() > 0);
+        let news = || pool.shared.wake_pending.take() || slots.iter().any(|slot| slot.ring.len() > 0);
         let deadline = if self.warned { None } else { shared.deadline() };
         let look = shared.is_watched().then(|| Instant::now() + self.stall);
         let until = match (deadline, look) {
@@ -582,7 +582,7 @@ where
         }
         self.warned = true;
         shared.halt(Halt::Deadline);
-        // SeqCst: pairs with the fence in `Pool::names`.
+        // SeqCst: pairs with the fence in `Pool::set_current`.
         fence(Ordering::SeqCst);
         for slot in &self.slots {
             let index = slot.current.load(Ordering::Relaxed);

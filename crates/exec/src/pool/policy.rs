@@ -17,10 +17,10 @@ const LONGEST_STREAK: u32 = 1 << 12;
 /// What a long one takes off the streak of short ones: waking the caller itself makes some seem long.
 const SETBACK: u32 = 8;
 /// So many short ones outweigh a long one: it does not stop the caller.
-pub(super) const PARDON: u32 = 64;
-/// More short ones than this do not count: three long ones are pardoned in a row, a fourth is not. And after so many
+pub(super) const SHORT_PER_LONG: u32 = 64;
+/// More short ones than this do not count: three long ones in a row are outweighed, a fourth is not. And after so many
 /// the caller's streak need not be longer than at first.
-const FORGIVEN: u32 = 3 * PARDON;
+const MOST_CREDIT: u32 = 3 * SHORT_PER_LONG;
 
 /// Whether the caller works.
 pub(super) struct Policy {
@@ -29,7 +29,7 @@ pub(super) struct Policy {
     pub(super) streak: u32,
     needed: u32,
     /// Short ones since it works, less what long ones took off.
-    since: u32,
+    credit: u32,
 }
 
 impl Policy {
@@ -45,7 +45,7 @@ impl Policy {
             working: mode == Mode::Throughput,
             streak: 0,
             needed: STREAK,
-            since: 0,
+            credit: 0,
         }
     }
 
@@ -56,13 +56,13 @@ impl Policy {
         }
         if service_ns <= SMALL_NS {
             self.streak = self.streak.saturating_add(1);
-            self.since = (self.since + 1).min(FORGIVEN);
+            self.credit = (self.credit + 1).min(MOST_CREDIT);
             self.streak = self.streak.min(self.needed);
             if self.streak == self.needed && !self.working {
                 self.working = true;
-                self.since = 0;
+                self.credit = 0;
             }
-            if self.since == FORGIVEN {
+            if self.credit == MOST_CREDIT {
                 self.needed = STREAK;
             }
         } else {
@@ -70,9 +70,9 @@ impl Policy {
             if !self.working {
                 return;
             }
-            if self.since >= PARDON {
+            if self.credit >= SHORT_PER_LONG {
                 // Rare ones are the scheduler's: leaving and coming back would cost more wake-ups than it saves.
-                self.since -= PARDON;
+                self.credit -= SHORT_PER_LONG;
             } else {
                 self.stop();
             }

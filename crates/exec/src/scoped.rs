@@ -1,4 +1,4 @@
-//! Lent threads: work that borrows, on threads that outlive it. The one place where a lifetime is erased.
+//! Scoped work on the threads of a pool: it borrows, and they outlive it. The one place where a lifetime is erased.
 //!
 //! [`scope`] is to a [`ThreadPool`] what [`std::thread::scope`] is to new threads, and rests on the same argument: the
 //! scope does not end, not even by a panic, before every lease on it has. A lease ends when its work has been
@@ -55,12 +55,12 @@ impl Drop for Lease {
 }
 
 /// The work of a job and its lease; dropped in this order.
-struct Lent<W> {
+struct ScopedJob<W> {
     work: W,
     lease: Lease,
 }
 
-impl<W: FnOnce()> Lent<W> {
+impl<W: FnOnce()> ScopedJob<W> {
     fn run(self, shared: &PoolShared) {
         let Self { work, lease } = self;
         // The work, and with it all that it borrows, is gone when this returns.
@@ -94,12 +94,12 @@ impl<'scope> ThreadSource<'scope> for Scope<'scope, '_> {
     }
 
     fn start(&'scope self, work: impl FnOnce() + Send + 'scope) -> io::Result<bool> {
-        let lent = Lent {
+        let scoped = ScopedJob {
             work,
             lease: Lease::new(&self.latch),
         };
         let job: Box<dyn FnOnce(&PoolShared) + Send + 'scope> =
-            Box::new(move |shared: &PoolShared| lent.run(shared));
+            Box::new(move |shared: &PoolShared| scoped.run(shared));
         // SAFETY: only the lifetime changes. `scope` below returns, or lets a panic through, only when no lease is
         // left, and a lease is dropped after its work: whoever holds the job, running, queued or about to drop it,
         // holds it while everything that outlives `'scope` is still there. `'scope` is invariant and

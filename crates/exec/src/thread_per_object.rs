@@ -113,11 +113,11 @@ where
             state.ended.extend(ended);
         }
         shared.source().running -= 1;
-        shared.nudge();
+        shared.wake_caller();
     }
 
     /// A thread that was made where nobody dispatched: it does so, and runs the last object that may be started itself.
-    fn fresh<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) {
+    fn dispatcher<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) {
         while let Some((index, object)) = self.claim_next() {
             if !self.may_start() {
                 self.state().at_work.push(index);
@@ -153,7 +153,7 @@ where
             }
         }
         // It may have been the last.
-        self.shared.nudge();
+        self.shared.wake_caller();
     }
 
     /// Whether there may be an object to start, and not too much waits for the finisher.
@@ -202,7 +202,7 @@ where
     }
 
     /// Makes a thread that dispatches, if nobody does and there is something to start.
-    fn see_to_it_that_somebody_dispatches<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) {
+    fn ensure_dispatcher<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) {
         if !self.may_start() {
             return;
         }
@@ -216,7 +216,7 @@ where
                 drop(state);
                 let made = Builder::new()
                     .name("exec-source".into())
-                    .spawn_scoped(scope, || self.fresh(scope));
+                    .spawn_scoped(scope, || self.dispatcher(scope));
                 let Err(error) = made else { return };
                 let mut state = self.state();
                 state.dispatching = false;
@@ -343,9 +343,9 @@ where
             if !dispatching && is_over() && threads.state().ended.is_empty() {
                 return;
             }
-            threads.see_to_it_that_somebody_dispatches(scope);
+            threads.ensure_dispatcher(scope);
             let until = if warned { None } else { shared.deadline() };
-            if !shared.caller.wait(|| shared.nudged.take(), until) {
+            if !shared.caller.wait(|| shared.wake_pending.take(), until) {
                 warned = true;
                 shared.halt(Halt::Deadline);
                 let at_work = threads.state().at_work.clone();
