@@ -1,120 +1,25 @@
-//! `ConcurrentExecution`: the settings of a call, and the calls.
+//! `ConcurrentExecution`: what a user sets, and the calls on threads.
 
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::degree::Degree;
 use crate::discard::discard;
-use crate::outcome::{Done, Ended, Report, Rest, Tried, Verdict, Warning};
-use crate::pool::Ran;
-use crate::progress::{Listener, Progress, Reporter};
+use crate::outcome::{Done, Report, Tried, Verdict, Warning};
+use crate::progress::{Listener, Progress};
+use crate::report::{Ran, report};
 use crate::result_sink::ResultSink;
-use crate::shared::{Halt, Raw, Shared, Source, Work};
+use crate::settings::{Carrier, Mode, OnError, Settings};
+use crate::shared::{Halt, Shared};
 use crate::stop::StopToken;
-use crate::thread_pool::ThreadPool;
-use crate::trace::{self, Traced};
+use crate::trace::Traced;
 use crate::trying::{Sorter, Trying};
-use crate::up_front::UpFront;
+use crate::work::{ForAll, Raw, Work};
 use crate::{pool, thread_per_object};
-
-/// Who runs the processors.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Carrier {
-    /// As many threads as the degree, made for the call, each taking object after object.
-    #[default]
-    Pool,
-    /// The same on threads that stay between calls, as far as some are free; see [`ThreadPool`].
-    Shared(ThreadPool),
-    /// A thread for each object, made when its turn comes and ended with it. Dear (35 µs and more each), but no
-    /// object sees what another left in its thread.
-    ThreadPerObject,
-}
-
-impl From<&ThreadPool> for Carrier {
-    fn from(pool: &ThreadPool) -> Self {
-        Self::Shared(pool.clone())
-    }
-}
-
-/// What the caller does while it waits for results. For [`Carrier::Pool`] and [`Carrier::Shared`]; with a thread for
-/// each object the caller is always free, and in a call with a deadline it is too: somebody has to watch the clock.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Mode {
-    /// The caller runs processors itself while the service times it sees are small against the cost of waking a
-    /// thread (20 µs): after some eight short ones it begins (a long one takes eight off); at a long one it stops,
-    /// and then asks for twice as many. So a result waits for its finisher no longer than the processor that the
-    /// caller is at, and that one is short.
-    /// The exception: long ones that are outweighed by 64 short ones each, up to three in a row, are taken for the
-    /// scheduler's doing and do not stop it; so where the work turns from short to long, a result may wait for
-    /// four long ones.
-    /// To see how short the work is, at first and whenever it has stopped working, the caller listens for 200 µs, and
-    /// for a millisecond if it looks short, before it lets more workers run than leave it a CPU.
-    ///
-    /// While the caller works there may be fewer processors at work than the degree allows, so one that waits for
-    /// *another object's* processor or finisher needs [`FreeCaller`](Self::FreeCaller).
-    #[default]
-    Prompt,
-    /// The caller runs no processor: it finishes results and sleeps. Each result is finished as soon as the caller is
-    /// on a CPU, and may cost a wake-up. With as many short processors at work as there are CPUs that may take a
-    /// scheduler's slice (milliseconds): leave it a CPU by a lower degree.
-    FreeCaller,
-    /// The caller is one of the carriers from the first object to the last. Cheapest; but a result may wait for as
-    /// long as one processor takes, or 50 µs of short ones, or as the iterator blocks; and neither a processor nor the
-    /// iterator must wait for another object's processor or finisher: a worker whose results nobody takes waits for the
-    /// caller.
-    Throughput,
-}
-
-/// What [`try_for_each`](ConcurrentExecution::try_for_each) does when a processor returns an error.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnError {
-    /// Nothing more starts, the end is [announced](ConcurrentExecution::announce_stop), those that run are waited for
-    /// and finished.
-    #[default]
-    StopAtFirst,
-    /// The error is kept and the rest goes on.
-    Collect,
-}
-
-type Warn = Arc<dyn Fn(Warning) + Send + Sync>;
-
-#[derive(Clone)]
-pub(crate) struct Settings {
-    pub(crate) degree: Degree,
-    carrier: Carrier,
-    pub(crate) mode: Mode,
-    on_error: OnError,
-    pub(crate) look_ahead: Option<NonZeroUsize>,
-    pub(crate) deadline: Option<Duration>,
-    /// The call's own: it hears the first of these and tells the second.
-    pub(crate) token: StopToken,
-    stop: Option<StopToken>,
-    announce: Option<StopToken>,
-    warn: Option<Warn>,
-    pub(crate) listener: Option<Listener>,
-}
-
-impl Settings {
-    pub(crate) fn warn(&self, warning: Warning) {
-        let Warning::Overrun { index } = warning;
-        trace::overrun(index);
-        if let Some(warn) = &self.warn {
-            warn(warning);
-        }
-    }
-
-    pub(crate) fn reporter(&self, size_hint: (usize, Option<usize>), epoch: Instant) -> Option<Reporter> {
-        self.listener
-            .as_ref()
-            .map(|listener| Reporter::new(listener, size_hint, epoch))
-    }
-}
 
 /// Runs objects, at most *k* at a time, and finishes each on the caller's own thread as soon as it is done.
 ///
@@ -229,40 +134,13 @@ impl fmt::Debug for ConcurrentExecution {
     }
 }
 
-/// One processor for all.
-pub(crate) struct ForAll<P>(pub(crate) P);
-
-impl<O, R: Send, P: Fn(&mut O) -> R + Sync> Work<O> for ForAll<P> {
-    type Output = R;
-    #[inline]
-    fn run(&self, object: &mut O) -> R {
-        (self.0)(object)
-    }
-    #[inline]
-    fn halts(&self, _: &R) -> bool {
-        false
-    }
-}
-
 impl ConcurrentExecution {
     /// At most `degree` processors at work, on a pool made for each call. A [`NonZeroUsize`], or a [`Degree`] that
     /// the call finds by itself.
     #[must_use]
     pub fn new(degree: impl Into<Degree>) -> Self {
         Self {
-            settings: Settings {
-                degree: degree.into(),
-                carrier: Carrier::default(),
-                mode: Mode::default(),
-                on_error: OnError::default(),
-                look_ahead: None,
-                deadline: None,
-                token: StopToken::new(),
-                stop: None,
-                announce: None,
-                warn: None,
-                listener: None,
-            },
+            settings: Settings::new(degree.into()),
         }
     }
 
@@ -517,34 +395,17 @@ impl ConcurrentExecution {
         sorter.tried(report)
     }
 
-    /// All threads made, one for each object, before any runs; see [`UpFront`].
-    #[must_use]
-    pub fn up_front(self) -> UpFront {
-        UpFront::new(self)
-    }
-
-    /// Helper processes instead of threads; see [`Processes`](crate::process::Processes).
-    #[cfg(all(feature = "process", unix))]
-    #[must_use]
-    pub fn processes(self) -> crate::process::Processes {
-        crate::process::Processes::new(self)
-    }
-
     pub(crate) fn when_failing(&self) -> OnError {
         self.settings.on_error
     }
 
-    /// Each call has a token of its own.
     pub(crate) fn settings_of_a_call(&self) -> Settings {
-        let mut settings = self.settings.clone();
-        settings.token = StopToken::of_a_call(settings.stop.as_ref(), settings.announce.as_ref());
-        settings.listener = settings.listener.as_ref().map(Listener::for_a_call);
-        settings
+        self.settings.for_a_call()
     }
 
     /// Work in a span of its own, if anybody traces.
     pub(crate) fn traced<'w, W>(&self, work: &'w W) -> Traced<'w, W> {
-        Traced::new(work, &self.settings)
+        Traced::new(work, self.settings.degree)
     }
 
     fn concurrent<I, W, F, B>(&self, objects: I, work: &W, finisher: F) -> Report<I, W::Output, B>
@@ -603,7 +464,7 @@ impl ConcurrentExecution {
         let mut settings = self.settings_of_a_call();
         settings.look_ahead = None;
         let epoch = Instant::now();
-        let _within = Traced::new(&(), &settings).enter();
+        let _within = Traced::new(&(), settings.degree).enter();
         let reporter = settings.reporter(objects.size_hint(), epoch);
         let shared = Shared::new(objects, &(), &settings, epoch);
         shared.source().degree = 1;
@@ -644,51 +505,5 @@ impl ConcurrentExecution {
         }
         sink.flush();
         report(Ran::of(shared, None), sink, epoch)
-    }
-}
-
-/// What became of it; goes on with a panic if there was one.
-pub(crate) fn report<I: Iterator, R, F, B>(
-    ran: Ran<I>,
-    sink: ResultSink<I::Item, R, F, B>,
-    epoch: Instant,
-) -> Report<I, R, B> {
-    let Ran {
-        source,
-        iterator,
-        thread_shortage,
-    } = ran;
-    let Source {
-        exhausted,
-        returned,
-        most_running,
-        degree,
-        halt,
-        panic,
-        ..
-    } = source;
-    if let Some(panic) = panic {
-        discard((iterator, returned, sink));
-        resume_unwind(panic);
-    }
-    let all_started = exhausted && returned.is_empty();
-    let ended = match (sink.broken, halt) {
-        (Some(with), _) => Ended::Broken(with),
-        (None, Some(Halt::Failed)) => Ended::Failed,
-        (None, Some(Halt::Deadline)) if !all_started => Ended::Deadline,
-        (None, Some(Halt::Stopped)) if !all_started => Ended::Stopped,
-        #[cfg(all(feature = "process", unix))]
-        (None, Some(Halt::NoCarrier)) if !all_started => Ended::NoCarrier,
-        (None, _) => Ended::All,
-    };
-    Report {
-        ended,
-        finished: sink.finished,
-        rest: Rest::new(returned, (!exhausted).then_some(iterator)),
-        unfinished: sink.unfinished,
-        most_running,
-        last_degree: degree,
-        elapsed: epoch.elapsed(),
-        shortage: thread_shortage,
     }
 }

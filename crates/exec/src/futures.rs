@@ -16,14 +16,15 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 
 use crate::adaptive::Governor;
-use crate::execution::{ConcurrentExecution, Settings, report};
+use crate::execution::ConcurrentExecution;
 use crate::outcome::{Done, Report, Tried, Verdict, Warning};
-use crate::pool::Ran;
+use crate::report::{Ran, report};
 use crate::result_sink::ResultSink;
-use crate::shared::{Claim, Claimed, Halt, Raw, Shared, Who};
-use crate::spawned;
-pub use crate::spawned::Task;
+use crate::settings::Settings;
+use crate::shared::{Claim, Claimed, Halt, Shared, Who};
+use crate::spawned::{self, Task};
 use crate::trying::Sorter;
+use crate::work::Raw;
 
 /// After so many turns in one poll the call gives way.
 const TURNS: usize = 32;

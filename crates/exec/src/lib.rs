@@ -135,9 +135,11 @@ mod pool;
 #[cfg(all(feature = "process", unix))]
 pub mod process;
 mod progress;
+mod report;
 mod result_sink;
 mod ring;
 mod scoped;
+mod settings;
 mod shared;
 #[cfg(feature = "async")]
 mod spawned;
@@ -149,14 +151,16 @@ mod thread_source;
 mod trace;
 mod trying;
 mod up_front;
+mod work;
 
 pub use degree::Degree;
-pub use execution::{Carrier, ConcurrentExecution, Mode, OnError};
-#[cfg(feature = "async")]
-pub use futures::Task;
+pub use execution::ConcurrentExecution;
 pub use order::{longest_first, shortest_first, shuffled};
 pub use outcome::{Done, Ended, Failed, Incomplete, Report, Rest, Times, Tried, Verdict, Warning};
 pub use progress::Progress;
+pub use settings::{Carrier, Mode, OnError};
+#[cfg(feature = "async")]
+pub use spawned::Task;
 pub use stop::StopToken;
 pub use thread_pool::ThreadPool;
 pub use up_front::UpFront;

@@ -1,9 +1,10 @@
 //! Helper processes as carriers: a crash costs one object, and a processor that does not return can be ended.
 //!
 //! Owns what the caller sees. `frame` is what goes over the channel, `helper` the far end of it, `child` the near
-//! one, and `helper_pool` the call itself.
+//! one, `crash` what can go wrong, and `helper_pool` the call itself.
 
 mod child;
+mod crash;
 mod frame;
 mod helper;
 mod helper_pool;
@@ -19,6 +20,7 @@ use crate::execution::ConcurrentExecution;
 use crate::outcome::{Done, Report, Tried, Verdict};
 use crate::trying::Sorter;
 use child::Program;
+pub use crash::{Crash, Failure};
 pub use helper::{Processor, Registered, helper};
 
 /// Objects and results up to this size, encoded, unless [`Processes::largest_frame`] says otherwise: 64 MiB.
@@ -106,73 +108,20 @@ pub struct Processes {
     program: Option<PathBuf>,
 }
 
-/// Why there is no result for an object.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Crash {
-    /// The processor panicked, with this message.
-    #[error("the processor panicked: {0}")]
-    Panicked(String),
-    /// The processor ended its process with this status.
-    #[error("the processor ended its process with status {0}")]
-    Exited(i32),
-    /// A signal ended the process, by its number: 6 after an abort, 9 when it was killed, 11 at a bad access.
-    #[error("signal {0} ended the processor's process")]
-    Signalled(i32),
-    /// It ran for longer than the [time limit](Processes::time_limit) and was ended.
-    #[error("the processor was ended at its time limit of {0:?}")]
-    TimeLimit(Duration),
-    /// It ran when the call's [deadline](ConcurrentExecution::deadline) came and was ended.
-    #[error("the processor was ended at the call's deadline")]
-    Deadline,
-    /// The encoded object is larger than the [largest frame](Processes::largest_frame); it was not processed.
-    #[error("the object is {bytes} bytes, more than the largest frame of {largest}")]
-    ObjectTooLarge {
-        /// Its size, encoded.
-        bytes: usize,
-        /// What is allowed.
-        largest: usize,
-    },
-    /// The encoded result is larger than the [largest frame](Processes::largest_frame).
-    #[error("the result is {bytes} bytes, more than the largest frame of {largest}")]
-    ResultTooLarge {
-        /// Its size, encoded.
-        bytes: usize,
-        /// What is allowed.
-        largest: usize,
-    },
-    /// The object could not be encoded, or not read again; it was not processed.
-    #[error("the object cannot be sent: {0}")]
-    Object(String),
-    /// The result could not be encoded, or not read again.
-    #[error("the result cannot be sent: {0}")]
-    Result(String),
-    /// The process ended, and nobody knows how: the program does not wait for its children (`SIGCHLD` is ignored).
-    #[error("the processor's process is gone, its status unknown")]
-    Vanished,
-}
-
-/// Why an object of [`Processes::try_for_each`] failed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Failure<E> {
-    /// The processor returned this.
-    #[error("{0}")]
-    Returned(E),
-    /// There is no result.
-    #[error(transparent)]
-    Crashed(#[from] Crash),
-}
-
-impl Processes {
-    pub(crate) fn new(execution: ConcurrentExecution) -> Self {
-        Self {
-            execution,
+impl ConcurrentExecution {
+    /// Helper processes instead of threads; see [`Processes`].
+    #[must_use]
+    pub fn processes(self) -> Processes {
+        Processes {
+            execution: self,
             time_limit: None,
             largest_frame: LARGEST_FRAME,
             program: None,
         }
     }
+}
 
+impl Processes {
     /// How long one object may take, from when it is handed to a helper. Default: as long as it likes.
     #[must_use]
     pub fn time_limit(mut self, limit: Duration) -> Self {

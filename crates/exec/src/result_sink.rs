@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use crate::outcome::{Done, Times};
 use crate::progress::Reporter;
-use crate::shared::Raw;
 use crate::trace;
+use crate::work::Raw;
 
 pub(crate) struct ResultSink<O, R, F, B> {
     finisher: F,

@@ -14,11 +14,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use crate::discard::discard;
-use crate::thread_pool::{PoolShared, ThreadPool};
+use crate::thread_pool::{Job, PoolShared, ThreadPool};
 use crate::thread_source::ThreadSource;
-
-/// What a thread of a pool runs.
-pub(crate) type Job = Box<dyn FnOnce(&PoolShared) + Send + 'static>;
 
 /// Counts the leases of a scope.
 #[derive(Default)]

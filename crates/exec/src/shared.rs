@@ -26,29 +26,12 @@ use std::time::Instant;
 use crate::adaptive::CpuTime;
 use crate::clock::Clock;
 use crate::discard::discard;
-use crate::execution::Settings;
 use crate::flag::Flag;
 use crate::notify::Notify;
 use crate::progress::Listener;
 use crate::ring::{CachePadded, Ring};
+use crate::settings::Settings;
 use crate::stop::StopToken;
-
-/// How an object is processed. One for all, or its own, with errors or without: all look the same from here.
-pub(crate) trait Work<O>: Sync {
-    type Output: Send;
-    fn run(&self, object: &mut O) -> Self::Output;
-    /// Whether this output ends the call.
-    fn halts(&self, output: &Self::Output) -> bool;
-}
-
-/// An object on its way from its carrier to the caller.
-pub(crate) struct Raw<O, R> {
-    pub(crate) index: usize,
-    pub(crate) started_ns: u64,
-    pub(crate) ended_ns: u64,
-    pub(crate) object: O,
-    pub(crate) result: R,
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Halt {

@@ -17,11 +17,12 @@ use std::{io, mem};
 
 use crate::adaptive::Governor;
 use crate::discard::discard;
-use crate::execution::Settings;
 use crate::outcome::{Done, Warning};
-use crate::pool::Ran;
+use crate::report::Ran;
 use crate::result_sink::ResultSink;
-use crate::shared::{Claim, Claimed, Halt, Raw, Shared, Who, Work};
+use crate::settings::Settings;
+use crate::shared::{Claim, Claimed, Halt, Shared, Who};
+use crate::work::{Raw, Work};
 
 /// An object for a thread that is being made, and would be lost with it.
 type Given<O> = Arc<Mutex<Option<(usize, O)>>>;

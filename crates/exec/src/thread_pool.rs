@@ -10,8 +10,6 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
-use crate::scoped::Job;
-
 /// Threads that stay between calls: for many short calls, or to bound what several callers do at once.
 ///
 /// Give it to a [`ConcurrentExecution`](crate::ConcurrentExecution) as its [carrier](crate::Carrier::Shared). All that
@@ -53,6 +51,9 @@ struct Owner {
     shared: Arc<PoolShared>,
     most: usize,
 }
+
+/// What a thread of a pool runs.
+pub(crate) type Job = Box<dyn FnOnce(&PoolShared) + Send + 'static>;
 
 /// What the threads share with the handles.
 #[derive(Default)]

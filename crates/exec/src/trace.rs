@@ -14,9 +14,9 @@ mod on {
     use tracing::Span;
     use tracing::span::EnteredSpan;
 
-    use crate::execution::Settings;
+    use crate::degree::Degree;
     use crate::outcome::Times;
-    use crate::shared::Work;
+    use crate::work::Work;
 
     /// Processors within the span of their call.
     pub(crate) struct Traced<'w, W> {
@@ -25,8 +25,8 @@ mod on {
     }
 
     impl<'w, W> Traced<'w, W> {
-        pub(crate) fn new(work: &'w W, settings: &Settings) -> Self {
-            let degree = tracing::field::debug(settings.degree);
+        pub(crate) fn new(work: &'w W, degree: Degree) -> Self {
+            let degree = tracing::field::debug(degree);
             let span = tracing::debug_span!(target: "threadgauge_exec", "call", degree);
             Self { work, span }
         }
@@ -65,16 +65,16 @@ mod on {
 
 #[cfg(not(feature = "tracing"))]
 mod off {
-    use crate::execution::Settings;
+    use crate::degree::Degree;
     use crate::outcome::Times;
-    use crate::shared::Work;
+    use crate::work::Work;
 
     pub(crate) struct Traced<'w, W>(&'w W);
 
     pub(crate) struct Within;
 
     impl<'w, W> Traced<'w, W> {
-        pub(crate) fn new(work: &'w W, _: &Settings) -> Self {
+        pub(crate) fn new(work: &'w W, _: Degree) -> Self {
             Self(work)
         }
 

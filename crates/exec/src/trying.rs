@@ -2,9 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use crate::execution::OnError;
 use crate::outcome::{Done, Failed, Report, Tried, Verdict};
-use crate::shared::Work;
+use crate::settings::OnError;
+use crate::work::Work;
 
 /// One processor for all, which may fail.
 pub(crate) struct Trying<P>(pub(crate) P, pub(crate) OnError);
@@ -18,14 +18,6 @@ impl<O, T: Send, E: Send, P: Fn(&mut O) -> Result<T, E> + Sync> Work<O> for Tryi
     #[inline]
     fn halts(&self, output: &Result<T, E>) -> bool {
         self.1.halts(output)
-    }
-}
-
-impl OnError {
-    /// Whether this output ends the call.
-    #[inline]
-    pub(crate) fn halts<T, E>(self, output: &Result<T, E>) -> bool {
-        output.is_err() && self == Self::StopAtFirst
     }
 }
 

@@ -1,11 +1,12 @@
 //! A thread for each object, all made before any runs.
 
-use crate::execution::{ConcurrentExecution, ForAll};
+use std::ops::ControlFlow;
+
+use crate::execution::ConcurrentExecution;
 use crate::outcome::{Done, Report, Tried, Verdict};
-use crate::shared::Work;
 use crate::thread_per_object;
 use crate::trying::{Sorter, Trying};
-use std::ops::ControlFlow;
+use crate::work::{ForAll, Work};
 
 /// A thread for each object, all of them made, suspended, before any runs; each is released when its object's turn
 /// comes.
@@ -42,11 +43,15 @@ pub struct UpFront {
     execution: ConcurrentExecution,
 }
 
-impl UpFront {
-    pub(crate) fn new(execution: ConcurrentExecution) -> Self {
-        Self { execution }
+impl ConcurrentExecution {
+    /// All threads made, one for each object, before any runs; see [`UpFront`].
+    #[must_use]
+    pub fn up_front(self) -> UpFront {
+        UpFront { execution: self }
     }
+}
 
+impl UpFront {
     /// As [`ConcurrentExecution::for_each`].
     ///
     /// # Panics

@@ -1,6 +1,6 @@
 //! How many objects a carrier claims at once: as many short ones as make up a stretch of time.
 
-use crate::execution::Mode;
+use crate::settings::Mode;
 use crate::shared::{MAX_BATCH, ring_capacity};
 
 /// What a batch is meant to take.

@@ -9,21 +9,26 @@ use std::time::{Duration, Instant};
 use std::{io, mem};
 
 use super::batch::Batch;
-use super::policy::{Policy, STREAK};
-use super::{LONGEST_STALL, NO_OBJECT, Pool, SMALL_NS, STALL, SharedSlot, WorkerSlot};
+use super::policy::{Policy, SMALL_NS, STREAK};
+use super::worker::{NO_OBJECT, Pool, SharedSlot, WorkerSlot};
 use crate::adaptive::{Governor, Meter};
 use crate::clock::Clock;
 use crate::degree::cpus;
 use crate::discard::discard;
-use crate::execution::{Mode, Settings};
 use crate::flag::Flag;
 use crate::notify::Notify;
 use crate::outcome::{Done, Warning};
 use crate::result_sink::ResultSink;
 use crate::ring::Ring;
-use crate::shared::{Claim, Claimed, Halt, Raw, Who, Work, ring_capacity};
+use crate::settings::{Mode, Settings};
+use crate::shared::{Claim, Claimed, Halt, Who, ring_capacity};
 use crate::thread_source::ThreadSource;
+use crate::work::{Raw, Work};
 
+/// How often the caller looks after a worker that pulls several objects, at first and at last; held up over two looks,
+/// it is relieved.
+const STALL: Duration = Duration::from_millis(10);
+const LONGEST_STALL: Duration = Duration::from_millis(100);
 /// How long the caller works without its workers when they bring it nothing, at first and at last; and how often they
 /// have to feed it before the first is enough again.
 const SOLO_NS: u64 = 1_000_000;

@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::SMALL_NS;
-use crate::execution::{Mode, Settings};
+use crate::settings::{Mode, Settings};
 
+/// A service time up to this is small: what waking a thread on another CPU costs.
+pub(super) const SMALL_NS: u64 = 20_000;
 /// By how many the short service times must outweigh the long ones (each counts [`SETBACK`]) before the caller works.
 pub(super) const STREAK: u32 = 8;
 /// How long the caller listens with one CPU to itself before it lets workers have that CPU as well: once all CPUs are

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use rustix::event::PollFlags;
 use rustix::net::{SendFlags, send};
 
-use super::Crash;
 use super::frame::{Inbox, ROOM, Received};
 use super::helper::MARKER;
 
@@ -162,15 +161,4 @@ fn this_program() -> io::Result<PathBuf> {
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 fn this_program() -> io::Result<PathBuf> {
     std::env::current_exe()
-}
-
-impl Crash {
-    /// How a process ended.
-    pub(super) fn from_status(status: Option<ExitStatus>) -> Self {
-        match status.map(|status| (status.code(), status.signal())) {
-            Some((Some(code), _)) => Self::Exited(code),
-            Some((None, Some(signal))) => Self::Signalled(signal),
-            _ => Self::Vanished,
-        }
-    }
 }

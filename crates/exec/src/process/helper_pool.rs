@@ -13,17 +13,18 @@ use rustix::event::{PollFd, Timespec, poll};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::Crash;
 use super::child::{Helper, Job, Program, State};
+use super::crash::Crash;
 use super::frame::{Answer, Received, Unsendable, decode, encode};
 use super::helper::monotonic_ns;
 use crate::adaptive::Governor;
-use crate::execution::Settings;
 use crate::outcome::Done;
-use crate::pool::Ran;
+use crate::report::Ran;
 use crate::result_sink::ResultSink;
-use crate::shared::{Claim, Claimed, Halt, Raw, Shared, Who};
+use crate::settings::Settings;
+use crate::shared::{Claim, Claimed, Halt, Shared, Who};
 use crate::trace::Traced;
+use crate::work::Raw;
 
 /// How long a helper may take to end when it is told that there is nothing more; then it is killed.
 const GRACE: Duration = Duration::from_secs(1);
@@ -43,7 +44,7 @@ where
     R: DeserializeOwned,
     F: FnMut(Done<I::Item, T>) -> ControlFlow<B>,
 {
-    let _within = Traced::new(&(), settings).enter();
+    let _within = Traced::new(&(), settings.degree).enter();
     let epoch_ns = monotonic_ns() - shared.now_ns();
     let governor = Governor::new(settings.degree, false);
     shared.source().degree = governor.degree();
