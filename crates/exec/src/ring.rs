@@ -4,7 +4,7 @@
 //! index, so that the line travels between CPUs only when the ring seems full or empty. Indices grow without end and
 //! wrap at the word; a slot is `index & mask`.
 //!
-//! What must never exist: two threads in `push`, or two in `pop`. The type cannot say so (both take `&self`, as both
+//! What must never exist: two threads in `push`, or two in `drain`. The type cannot say so (both take `&self`, as both
 //! ends live in one shared `WorkerSlot`), so both are `unsafe` and the owner of the slot vouches.
 #![allow(unsafe_code)]
 
@@ -16,6 +16,17 @@ use crate::sync::{AtomicUsize, Ordering, UnsafeCell, publish};
 #[repr(align(128))]
 #[derive(Debug)]
 pub(crate) struct CachePadded<T>(pub(crate) T);
+
+/// Results of long processors that may wait for the finisher, for each worker.
+pub(crate) const FEW_RESULTS: usize = 4;
+/// The same for short ones, if they are small.
+const MOST_RESULTS: usize = 1024;
+
+/// A ring of 64 KiB, as far as that is between 4 and 1,024 items.
+pub(crate) fn ring_capacity<T>() -> usize {
+    let fit = (64 << 10) / size_of::<T>().max(1);
+    1 << fit.clamp(FEW_RESULTS, MOST_RESULTS).ilog2()
+}
 
 pub(crate) struct Ring<T> {
     slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
@@ -29,7 +40,7 @@ pub(crate) struct Ring<T> {
 
 // SAFETY: the ring hands each `T` from one thread to another, never a reference to one, so `T: Send` is enough. The
 // cells are reached by the one producer (free slots, `seen_head`) and the one consumer (full slots) only, as `push`
-// and `pop` demand; who owns a slot is decided by the acquire/release pairs on `tail` and `head`.
+// and `drain` demand; who owns a slot is decided by the acquire/release pairs on `tail` and `head`.
 unsafe impl<T: Send> Sync for Ring<T> {}
 
 impl<T> Ring<T> {

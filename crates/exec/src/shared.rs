@@ -1,4 +1,4 @@
-//! What the carriers of one call share: the objects and the permits.
+//! What the carriers of one call share: the objects and the permits, which lie in [`source`] under a lock.
 //!
 //! A carrier claims objects and the permit to run them in one step, so "at most *k*" is decided in one place, under
 //! a lock, and holds by construction: `running` counts the carriers that hold claimed objects, and a claim that
@@ -13,14 +13,15 @@
 //! into the buffer, and its permit to another carrier, which runs that.
 //!
 //! Lock order: no lock is held while foreign code runs. (The iterator lies in a mutex, as the safe way to reach it from
-//! the one thread that `pulling` names: it is free whenever it is locked.) Sleepers are notified
-//! after the lock is released.
+//! the one thread that `pulling` names: it is free whenever it is locked.) Sleepers are notified after the lock is
+//! released.
+
+mod source;
 
 use std::any::Any;
-use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crate::adaptive::CpuTime;
@@ -29,45 +30,16 @@ use crate::discard::discard;
 use crate::flag::Flag;
 use crate::notify::Notify;
 use crate::progress::Listener;
-use crate::ring::{CachePadded, Ring};
+use crate::ring::CachePadded;
 use crate::settings::Settings;
 use crate::stop::StopToken;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Halt {
-    Stopped,
-    Deadline,
-    Failed,
-    Broken,
-    Panicked,
-    /// No helper process is left, nor can one be started.
-    #[cfg(all(feature = "process", unix))]
-    NoCarrier,
-}
+use source::most_claimed;
+pub(crate) use source::{Claimed, Halt, MAX_BATCH, Source, Who};
 
 /// How often a carrier looks whether the puller is done before it waits: under the cost of a wake-up.
 const SPINS: u32 = 100;
 /// After the first relief so many pulls are of one object; after each further one of twice as many.
 const SINGLE: u32 = 256;
-/// How far objects in the buffer may fall behind those that are pulled.
-const LAG: usize = 8 * MAX_BATCH;
-/// What is claimed at once, at most.
-pub(crate) const MAX_BATCH: usize = 256;
-/// Results of long processors that may wait for the finisher, for each worker.
-pub(crate) const FEW_RESULTS: usize = 4;
-/// The same for short ones, if they are small.
-const MOST_RESULTS: usize = 1024;
-
-/// A ring of 64 KiB, as far as that is between 4 and 1,024 items.
-pub(crate) fn ring_capacity<T>() -> usize {
-    let fit = (64 << 10) / size_of::<T>().max(1);
-    1 << fit.clamp(FEW_RESULTS, MOST_RESULTS).ilog2()
-}
-
-/// What is claimed at once of these objects, at most.
-fn most_claimed<O>() -> usize {
-    ring_capacity::<(usize, O)>().min(MAX_BATCH)
-}
 
 /// What a claim brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,183 +54,7 @@ pub(crate) enum Claim {
     Over,
 }
 
-/// Who claims.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Who {
-    /// A carrier that asks the iterator, and waits by itself.
-    Caller,
-    /// The caller at work beside workers: it takes what they have pulled, since it must not be held up.
-    Helping,
-    /// A worker, by its number: it stands down when its number is not below `allowed`.
-    Worker(usize),
-}
-
-/// A ring for what one carrier pulls.
-type Pulled<O> = Arc<Ring<(usize, O)>>;
-
-/// The objects that a carrier has claimed.
-pub(crate) struct Claimed<O> {
-    /// To be run.
-    pub(crate) objects: Vec<(usize, O)>,
-    /// Made when it first pulls more than one.
-    pulled: Option<Pulled<O>>,
-}
-
-impl<O> Default for Claimed<O> {
-    fn default() -> Self {
-        Self {
-            objects: Vec::new(),
-            pulled: None,
-        }
-    }
-}
-
-impl<O> Claimed<O> {
-    /// Room for what a worker wants, and as much for the caller.
-    fn ring(&mut self) -> Pulled<O> {
-        let made = || Arc::new(Ring::new(2 * most_claimed::<O>()));
-        Arc::clone(self.pulled.get_or_insert_with(made))
-    }
-}
-
-/// What the lock guards.
-pub(crate) struct Source<I: Iterator> {
-    /// The iterator said that there are no more.
-    pub(crate) exhausted: bool,
-    /// The index of the next object to be pulled.
-    next: usize,
-    /// Objects taken but not started, given back at a halt.
-    pub(crate) returned: Vec<(usize, I::Item)>,
-    pub(crate) running: usize,
-    pub(crate) most_running: usize,
-    /// So many carriers may hold a permit now; changed by the caller alone, never above the call's bound.
-    pub(crate) degree: usize,
-    /// Workers with a lower number may claim.
-    pub(crate) allowed: usize,
-    /// Objects with a lower index may be pulled.
-    pub(crate) horizon: usize,
-    pub(crate) halt: Option<Halt>,
-    pub(crate) panic: Option<Box<dyn Any + Send>>,
-    /// Workers for which there is nothing to claim, by number; asleep until they are recalled.
-    pub(crate) parked: Vec<usize>,
-    /// Objects that were pulled and not claimed.
-    buffer: VecDeque<(usize, I::Item)>,
-    /// Somebody asks the iterator.
-    pub(crate) pulling: bool,
-    /// The ring of a puller of more than one, until it has taken its share. It alone pushes; who has the lock may take.
-    pulled: Option<Pulled<I::Item>>,
-    /// How often somebody has begun to.
-    pulls: u64,
-    /// So many pulls to come are of one object, as the iterator has been seen to block.
-    single: u32,
-    reliefs: u32,
-    /// Objects that a pull leaves in the buffer for the caller.
-    pub(crate) ahead: usize,
-    /// Workers that wait for the puller, by number; and whether the caller does.
-    queued: Vec<usize>,
-    awaited: bool,
-}
-
-impl<I: Iterator> Source<I> {
-    pub(crate) fn over(&self) -> bool {
-        self.halt.is_some() || self.exhausted && self.there() == 0
-    }
-
-    /// The first reason stays.
-    pub(crate) fn halt(&mut self, why: Halt, token: &StopToken) {
-        self.halt.get_or_insert(why);
-        token.stop();
-    }
-
-    /// Everybody who waits to be called.
-    pub(crate) fn everybody(&mut self) -> Vec<usize> {
-        let mut all = std::mem::take(&mut self.parked);
-        all.append(&mut self.queued);
-        all
-    }
-
-    /// The worker, by its number, whose turn it is when there is a permit; it no longer waits.
-    fn next_in_line(&mut self) -> Option<usize> {
-        let allowed = self.allowed;
-        [&mut self.queued, &mut self.parked]
-            .into_iter()
-            .find_map(|waiting| {
-                let place = waiting.iter().rposition(|number| *number < allowed)?;
-                Some(waiting.swap_remove(place))
-            })
-    }
-
-    fn refuses(&self, who: Who) -> bool {
-        let beyond = matches!(who, Who::Worker(number) if number >= self.allowed);
-        // Until those that are to stand down have done so; else the caller might take the permit of one that is not.
-        let early = !matches!(who, Who::Worker(_)) && self.running > self.allowed;
-        beyond || early || self.running >= self.degree
-    }
-
-    fn may_be_pulled(&self) -> bool {
-        !self.pulling && !self.exhausted && self.next < self.horizon
-    }
-
-    /// How many objects may be claimed: what a puller has in its ring counts when it is done.
-    fn there(&self) -> usize {
-        let pulled = self.pulled.as_ref().filter(|_| !self.pulling);
-        self.buffer.len() + pulled.map_or(0, |ring| ring.len())
-    }
-
-    /// Whether a claim would bring an object, or ask for one.
-    fn is_claimable(&self) -> bool {
-        let something = self.there() > 0 || self.may_be_pulled();
-        something && self.running < self.degree && !self.over()
-    }
-
-    /// Moves what a puller has by now into the buffer.
-    fn buffer_pulled(&mut self) {
-        if let Some(ring) = &self.pulled {
-            // SAFETY: under the lock, so one at a time.
-            #[allow(unsafe_code)]
-            unsafe {
-                ring.drain(usize::MAX, |object| self.buffer.push_back(object))
-            };
-        }
-    }
-
-    /// Takes some of what is there, and a permit.
-    fn take(&mut self, who: Who, want: usize, into: &mut Vec<(usize, I::Item)>) {
-        let own = if self.pulling { None } else { self.pulled.take() };
-        let most = match who {
-            Who::Worker(_) => {
-                let there = self.buffer.len() + own.as_ref().map_or(0, |ring| ring.len());
-                there.saturating_sub(self.ahead).clamp(1, want)
-            }
-            Who::Caller | Who::Helping => want,
-        };
-        let oldest = self.buffer.front().map_or(self.next, |(index, _)| *index);
-        let older = if own.is_some() && self.next - oldest < LAG {
-            // The caller's: what this carrier has pulled is on its CPU already.
-            self.buffer.len().saturating_sub(self.ahead)
-        } else {
-            self.buffer.len()
-        };
-        into.extend(self.buffer.drain(..older.min(most)));
-        if let Some(ring) = own {
-            // SAFETY: under the lock, so one at a time.
-            #[allow(unsafe_code)]
-            unsafe {
-                ring.drain_into(most - into.len(), into);
-                ring.drain(usize::MAX, |object| self.buffer.push_back(object));
-            };
-        }
-        self.running += 1;
-        self.most_running = self.most_running.max(self.running);
-    }
-
-    fn park(&mut self, who: Who) {
-        if let Who::Worker(number) = who {
-            self.parked.push(number);
-        }
-    }
-}
-
+/// What the carriers of one call share.
 pub(crate) struct Shared<'c, I: Iterator, W> {
     source: CachePadded<Mutex<Source<I>>>,
     /// Reached by who has set `pulling`, and before and after the call.
@@ -290,28 +86,10 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
         let caller = Notify::new();
         caller.attach();
         Self {
-            source: CachePadded(Mutex::new(Source {
-                exhausted: false,
-                next: 0,
-                returned: Vec::new(),
-                running: 0,
-                most_running: 0,
-                degree: settings.degree.most(),
-                allowed: usize::MAX,
-                horizon: settings.look_ahead.map_or(usize::MAX, |n| n.get()),
-                halt: None,
-                panic: None,
-                parked: Vec::new(),
-                buffer: VecDeque::new(),
-                pulling: false,
-                pulled: None,
-                pulls: 0,
-                single: 0,
-                reliefs: 0,
-                ahead: 0,
-                queued: Vec::new(),
-                awaited: false,
-            })),
+            source: CachePadded(Mutex::new(Source::new(
+                settings.degree.most(),
+                settings.look_ahead.map_or(usize::MAX, |n| n.get()),
+            ))),
             iterator: CachePadded(Mutex::new(iterator)),
             busy: CachePadded(AtomicBool::new(false)),
             work,

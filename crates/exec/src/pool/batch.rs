@@ -1,7 +1,8 @@
 //! How many objects a carrier claims at once: as many short ones as make up a stretch of time.
 
+use crate::ring::ring_capacity;
 use crate::settings::Mode;
-use crate::shared::{MAX_BATCH, ring_capacity};
+use crate::shared::MAX_BATCH;
 
 /// What a batch is meant to take.
 const BATCH_NS: u64 = 4_000;

@@ -19,9 +19,9 @@ use crate::flag::Flag;
 use crate::notify::Notify;
 use crate::outcome::{Done, Warning};
 use crate::result_sink::ResultSink;
-use crate::ring::Ring;
+use crate::ring::{Ring, ring_capacity};
 use crate::settings::{Mode, Settings};
-use crate::shared::{Claim, Claimed, Halt, Who, ring_capacity};
+use crate::shared::{Claim, Claimed, Halt, Who};
 use crate::thread_source::ThreadSource;
 use crate::work::{Raw, Work};
 

@@ -10,9 +10,9 @@ use super::policy::{SHORT_PER_LONG, SMALL_NS};
 use crate::discard::discard;
 use crate::flag::Flag;
 use crate::notify::Notify;
-use crate::ring::Ring;
+use crate::ring::{FEW_RESULTS, Ring};
 use crate::settings::Mode;
-use crate::shared::{Claim, Claimed, FEW_RESULTS, Halt, Shared, Who};
+use crate::shared::{Claim, Claimed, Halt, Shared, Who};
 use crate::work::{Raw, Work};
 
 /// A worker whose ring is full looks this often before it sleeps: under the cost of a wake-up.
