@@ -8,25 +8,25 @@ struct Chat {
     rooms: Rooms,
 }
 
-struct Guest {
+struct ChatSession {
     rooms: Rooms,
     member: Option<Member>, // leaves the room when the session is dropped
 }
 
 impl Protocol for Chat {
-    type Session = Guest;
+    type Session = ChatSession;
     const SHARED: bool = true; // designs that keep connections apart refuse it
     const MAX_FRAME: usize = 4_096; // longer lines end a connection
 
-    fn open(&self, _: ConnectionId) -> Guest {
-        Guest {
+    fn open(&self, _: ConnectionId) -> ChatSession {
+        ChatSession {
             rooms: self.rooms.clone(),
             member: None,
         }
     }
 }
 
-impl Session for Guest {
+impl Session for ChatSession {
     fn opened(&mut self, io: &mut Io<'_>) {
         io.send(b"which room?\n");
     }

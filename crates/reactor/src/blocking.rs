@@ -2,7 +2,7 @@
 //!
 //! A [`Worker`] serves one connection after the other, each to its end, and blocks where there is nothing to do. What
 //! it needs for that it allocates once. Where no time limit is set it blocks in `recv` itself, as a plain C program
-//! would, and relies on [`Halt`] to be woken; otherwise in `poll`.
+//! would, and relies on [`ShutdownSignal`] to be woken; otherwise in `poll`.
 //!
 //! Steps that may block ([`Io::offload`](crate::Io::offload)) are done by the worker itself, in order: it has nobody
 //! else who would wait.
@@ -21,15 +21,15 @@ use crate::closing::{self, LINGER};
 use crate::connection::{Connection, RECEIVE_BYTES, Turn};
 use crate::contain::contain;
 use crate::counters::{CloseReason, Counters};
-use crate::halt::{Halt, Phase};
 use crate::id::ConnectionId;
-use crate::mail::{Mail, Waiting};
 use crate::options::{Options, Overflow};
 use crate::outbox::Outbox;
+use crate::outbox_table::{OutboxState, OutboxTable};
 use crate::protocol::{Effects, Protocol};
 use crate::server::Serving;
-use crate::stall::Stall;
+use crate::shutdown::{Phase, ShutdownSignal};
 use crate::stop::{poll_once, timespec};
+use crate::throttle::Throttle;
 use crate::wake_fd::WakeFd;
 
 /// What a thread needs to serve connections one after the other.
@@ -37,7 +37,7 @@ use crate::wake_fd::WakeFd;
 pub(crate) struct Worker<'a, P, H> {
     serving: &'a Serving<P>,
     counters: &'a Counters,
-    halt: H,
+    shutdown: H,
     scratch: Box<Scratch>,
 }
 
@@ -78,18 +78,18 @@ impl Scratch {
     }
 }
 
-impl<'a, P: Protocol, H: Halt> Worker<'a, P, H> {
-    /// Counts in `counters`, which nobody else writes, and hears of the stop through `halt`.
-    pub fn new(serving: &'a Serving<P>, counters: &'a Counters, halt: H) -> Self {
-        Self::at(Box::default(), serving, counters, halt)
+impl<'a, P: Protocol, H: ShutdownSignal> Worker<'a, P, H> {
+    /// Counts in `counters`, which nobody else writes, and hears of the stop through `shutdown`.
+    pub fn new(serving: &'a Serving<P>, counters: &'a Counters, shutdown: H) -> Self {
+        Self::at(Box::default(), serving, counters, shutdown)
     }
 
     /// As [`new`](Self::new), with what another worker has left.
-    pub fn at(scratch: Box<Scratch>, serving: &'a Serving<P>, counters: &'a Counters, halt: H) -> Self {
+    pub fn at(scratch: Box<Scratch>, serving: &'a Serving<P>, counters: &'a Counters, shutdown: H) -> Self {
         Self {
             serving,
             counters,
-            halt,
+            shutdown,
             scratch,
         }
     }
@@ -117,19 +117,19 @@ impl<'a, P: Protocol, H: Halt> Worker<'a, P, H> {
     /// Serves a connection until it ends. Blocks until then; the stop ends it, at the latest when the drain time is
     /// over and no call into the protocol is under way.
     pub fn serve(&mut self, socket: OwnedFd, id: ConnectionId) {
-        let socket = self.halt.begin(socket);
+        let socket = self.shutdown.begin(socket);
         // Decided when it is compiled: a protocol that shares nothing pays nothing.
-        let post = if P::SHARED {
-            self.halt
-                .mail(&socket)
+        let shared = if P::SHARED {
+            self.shutdown
+                .outboxes(&socket)
                 .zip(self.scratch.wake_fd.clone())
-                .map(|((mail, socket), wake_fd)| {
-                    mail.open(id, socket, Arc::clone(&wake_fd));
-                    Post {
-                        mail,
+                .map(|((table, socket), wake_fd)| {
+                    table.open(id, socket, Arc::clone(&wake_fd));
+                    SharedOutbox {
+                        table,
                         wake_fd,
                         held_up_by: Vec::new(),
-                        stall: Stall::default(),
+                        throttle: Throttle::default(),
                         to_send: Vec::new(),
                     }
                 })
@@ -148,10 +148,10 @@ impl<'a, P: Protocol, H: Halt> Worker<'a, P, H> {
         let mut peer = Peer::<P, H> {
             options,
             counters: self.counters,
-            halt: &self.halt,
+            shutdown: &self.shutdown,
             socket: &socket,
             scratch: &mut self.scratch,
-            post,
+            shared,
             connection,
             phase: Phase::Serving,
             // A client that cannot be waited for in the call itself has often sent already.
@@ -166,26 +166,26 @@ impl<'a, P: Protocol, H: Halt> Worker<'a, P, H> {
         }
         peer.close();
         self.counters.other_calls.add(1);
-        self.halt.end(socket);
+        self.shutdown.end(socket);
     }
 }
 
-/// How a connection sends to others, and hears that they have sent to it.
-struct Post<'a> {
-    mail: &'a Mail,
+/// The outbox to which other connections can add: how one sends to others, and hears that they have sent to it.
+struct SharedOutbox<'a> {
+    table: &'a OutboxTable,
     wake_fd: Arc<WakeFd>,
     /// Connections whose clients have too much waiting: nothing is read until they have taken half.
     held_up_by: Vec<ConnectionId>,
     /// When it has a turn although they have not.
-    stall: Stall,
+    throttle: Throttle,
     /// Empty: room for those whom a delivery has brought something.
     to_send: Vec<ConnectionId>,
 }
 
-impl Post<'_> {
+impl SharedOutbox<'_> {
     /// Whether nothing is to be received, for others' sake.
     fn is_held_up(&self) -> bool {
-        !self.held_up_by.is_empty() && self.stall != Stall::Over
+        !self.held_up_by.is_empty() && self.throttle != Throttle::Over
     }
 
     /// Forgets those who hold it up no more. The others do so for a while, where they are dropped in the end.
@@ -193,11 +193,11 @@ impl Post<'_> {
         if self.held_up_by.is_empty() {
             return;
         }
-        self.mail.forget_free(&mut self.held_up_by, &self.wake_fd);
+        self.table.forget_free(&mut self.held_up_by, &self.wake_fd);
         if self.held_up_by.is_empty() {
-            self.stall.clear();
+            self.throttle.clear();
         } else if overflow == Overflow::Drop {
-            self.stall.begin(Instant::now());
+            self.throttle.begin(Instant::now());
         }
     }
 }
@@ -212,15 +212,15 @@ enum Due {
 }
 
 /// A client, its connection and its times.
-struct Peer<'a, P: Protocol, H: Halt> {
+struct Peer<'a, P: Protocol, H: ShutdownSignal> {
     options: &'a Options,
     counters: &'a Counters,
-    halt: &'a H,
+    shutdown: &'a H,
     socket: &'a H::Socket,
-    /// Its outbox holds what waits for the client. With a post it holds only what the session has just said, and what
-    /// waits is in the mail, so that others can add to it.
+    /// Its outbox holds what waits for the client. Where others send to the connection it holds only what the session
+    /// has just said, and what waits is in the shared outbox, so that others can add to it.
     scratch: &'a mut Scratch,
-    post: Option<Post<'a>>,
+    shared: Option<SharedOutbox<'a>>,
     connection: Connection<P::Session>,
     /// How far the server's end had come when the session heard of it.
     phase: Phase,
@@ -234,20 +234,20 @@ struct Peer<'a, P: Protocol, H: Halt> {
     new_until: Option<Instant>,
 }
 
-impl<P: Protocol, H: Halt> Peer<'_, P, H> {
+impl<P: Protocol, H: ShutdownSignal> Peer<'_, P, H> {
     /// How much waits for the client, in bytes.
     fn unsent(&self) -> usize {
-        match &self.post {
-            Some(post) => post.mail.waiting(self.connection.id()).bytes,
+        match &self.shared {
+            Some(shared) => shared.table.waiting(self.connection.id()).bytes,
             None => self.scratch.outbox.len(),
         }
     }
 
     /// What waits for the client.
-    fn waiting(&self) -> Waiting {
-        match &self.post {
-            Some(post) => post.mail.waiting(self.connection.id()),
-            None => Waiting {
+    fn waiting(&self) -> OutboxState {
+        match &self.shared {
+            Some(shared) => shared.table.waiting(self.connection.id()),
+            None => OutboxState {
                 bytes: self.scratch.outbox.len(),
                 stuck_since: self.scratch.outbox.stuck_since(),
                 slow: false,
@@ -255,9 +255,9 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
         }
     }
 
-    /// Whether by our own doing nothing more comes from the client: see [`Halt::WAKES`].
+    /// Whether by our own doing nothing more comes from the client: see [`ShutdownSignal::WAKES`].
     fn is_shut_in(&self, phase: Phase) -> bool {
-        match self.post {
+        match self.shared {
             Some(_) => phase == Phase::Over,
             None => phase > Phase::Serving,
         }
@@ -272,9 +272,9 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
     /// Nobody can send to it any more; unless somebody just has.
     fn leave(&self) -> bool {
         let abrupt = self.connection.ending().is_some_and(CloseReason::is_abrupt);
-        self.post
+        self.shared
             .as_ref()
-            .is_none_or(|post| post.mail.close(self.connection.id(), !abrupt))
+            .is_none_or(|shared| shared.table.close(self.connection.id(), !abrupt))
     }
 
     /// One step: what can be done without waiting, or a wait.
@@ -284,11 +284,11 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
         if self.is_over() || self.send() {
             return;
         }
-        let held_up = self.post.as_ref().is_some_and(Post::is_held_up);
+        let held_up = self.shared.as_ref().is_some_and(SharedOutbox::is_held_up);
         let receives = !self.is_shut_in(self.phase) && !held_up;
         self.note_silence(receives && !self.connection.refuses_input());
         let reads = receives && self.connection.wants_input();
-        let only_reads = reads && self.post.is_none() && self.scratch.outbox.is_empty();
+        let only_reads = reads && self.shared.is_none() && self.scratch.outbox.is_empty();
         if only_reads && H::WAKES && self.nearest(None).is_none() {
             self.receive(RecvFlags::empty());
         } else if !(reads && self.more_likely && self.receive(RecvFlags::DONTWAIT)) {
@@ -307,7 +307,7 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
 
     /// Hears of the server's end, and of what others have done to the connection.
     fn hear(&mut self) {
-        let phase = self.halt.phase();
+        let phase = self.shutdown.phase();
         if phase >= Phase::Draining && self.phase == Phase::Serving {
             self.call(Connection::stop);
         }
@@ -315,9 +315,9 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
             self.connection.end(CloseReason::DrainTime);
         }
         self.phase = phase;
-        if let Some(post) = &mut self.post {
-            post.forget_free(self.options.overflow);
-            if post.mail.waiting(self.connection.id()).slow {
+        if let Some(shared) = &mut self.shared {
+            shared.forget_free(self.options.overflow);
+            if shared.table.waiting(self.connection.id()).slow {
                 self.connection.end(CloseReason::Slow);
             }
         }
@@ -333,7 +333,7 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
 
     fn enter(&mut self, call: impl FnOnce(&mut Connection<P::Session>, &mut Turn<'_>)) {
         let mut limit = self.options.output_limit;
-        if self.post.is_some() {
+        if self.shared.is_some() {
             limit = limit.saturating_sub(self.unsent());
         }
         let full_at = self.scratch.outbox.full_at(limit);
@@ -347,15 +347,16 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
         self.note();
     }
 
-    /// Does what the session has asked for: its alarm, and its mail.
+    /// Does what the session has asked for: its alarm, and what it sends.
     fn note(&mut self) {
         if let Some(alarm) = self.connection.take_alarm() {
             self.alarm = alarm.and_then(from_now);
         }
-        if let Some(post) = &self.post
+        if let Some(shared) = &self.shared
             && !self.scratch.outbox.is_empty()
         {
-            post.mail
+            shared
+                .table
                 .append(self.connection.id(), self.scratch.outbox.waiting());
             self.scratch.outbox.sent(self.scratch.outbox.len());
             self.scratch.outbox.shrink();
@@ -369,7 +370,7 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
         if effects.no_messages() {
             return;
         }
-        deliver(effects, self.post.as_mut(), self.counters);
+        deliver(effects, self.shared.as_mut(), self.counters);
     }
 
     /// Steps that may block, in the order asked for; those that their answers ask for too.
@@ -384,8 +385,8 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
 
     /// Sends what the client takes at once; whether that was anything.
     fn send(&mut self) -> bool {
-        let sent = match &self.post {
-            Some(post) => post.mail.send(self.connection.id(), self.counters),
+        let sent = match &self.shared {
+            Some(shared) => shared.table.send(self.connection.id(), self.counters),
             None => self.send_own(),
         };
         if sent.is_err() {
@@ -432,13 +433,13 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
         self.more_likely = input.len() == input.capacity();
         match received {
             // That may be the socket shut down by our own side: then the session hears of the stop instead.
-            Ok((0, _)) if self.is_shut_in(self.halt.phase()) => {}
+            Ok((0, _)) if self.is_shut_in(self.shutdown.phase()) => {}
             Ok((0, _)) => self.call(Connection::ended),
             Ok((count, _)) => {
                 self.counters.bytes_in.add(count as u64);
                 self.silent_until = None;
-                if let Some(post) = &mut self.post {
-                    post.stall.clear();
+                if let Some(shared) = &mut self.shared {
+                    shared.throttle.clear();
                 }
                 self.call(|connection, turn| connection.received(&input, turn));
                 if !self.connection.is_new() {
@@ -488,8 +489,8 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
                     self.call(Connection::alarm);
                 }
                 Due::Turn => {
-                    if let Some(post) = &mut self.post {
-                        post.stall.ends(at);
+                    if let Some(shared) = &mut self.shared {
+                        shared.throttle.ends(at);
                     }
                 }
                 Due::End(reason) => self.connection.end(reason),
@@ -497,12 +498,12 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
         }
     }
 
-    /// Waits for the client, and for the post's `WakeFd` or what the [`Halt`] wants to be watched. What came of
-    /// the client.
+    /// Waits for the client, and for the shared outbox's `WakeFd` or what the [`ShutdownSignal`] wants to be watched.
+    /// What came of the client.
     fn wait_for(&self, interest: PollFlags, until: Option<Instant>) -> PollFlags {
-        let (watched, watched_until) = self.halt.watch();
-        let beside = match &self.post {
-            Some(post) => Some(post.wake_fd.as_fd()),
+        let (watched, watched_until) = self.shutdown.watch();
+        let beside = match &self.shared {
+            Some(shared) => Some(shared.wake_fd.as_fd()),
             None => watched,
         };
         let client = PollFd::new(self.socket, interest);
@@ -523,12 +524,12 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
             return PollFlags::NVAL;
         }
         if count == 2 && !fds[1].revents().is_empty() {
-            match &self.post {
-                Some(post) => {
+            match &self.shared {
+                Some(shared) => {
                     self.counters.other_calls.add(1);
-                    post.wake_fd.clear();
+                    shared.wake_fd.clear();
                 }
-                None => self.halt.noticed(),
+                None => self.shutdown.noticed(),
             }
         }
         fds[0].revents()
@@ -536,12 +537,12 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
 
     /// The next time at which something happens. The client takes nothing since `stuck_since`, if it is so.
     fn nearest(&self, stuck_since: Option<Instant>) -> Option<(Instant, Due)> {
-        let stall = self.post.as_ref().and_then(|post| post.stall.until());
+        let throttle = self.shared.as_ref().and_then(|shared| shared.throttle.until());
         let stuck_until = stuck_since.map(|since| since + self.options.write_timeout);
         let new_until = self.new_until.filter(|_| self.connection.ending().is_none());
         let times = [
             (self.alarm, Due::Alarm),
-            (stall, Due::Turn),
+            (throttle, Due::Turn),
             (stuck_until, Due::End(CloseReason::WriteTimeout)),
             (self.silent_until, Due::End(CloseReason::Idle)),
             (new_until, Due::End(CloseReason::Handshake)),
@@ -564,7 +565,7 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
         let effects = &mut self.scratch.effects;
         let reason = self.connection.close(effects);
         closing::prepare(self.socket, reason, self.counters);
-        deliver(effects, self.post.as_mut(), self.counters);
+        deliver(effects, self.shared.as_mut(), self.counters);
         effects.forget_jobs();
         self.counters.closed(reason);
         self.scratch.outbox.sent(self.scratch.outbox.len());
@@ -577,11 +578,11 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
         if net::shutdown(self.socket, Shutdown::Write).is_err() {
             return;
         }
-        if self.halt.phase() > Phase::Serving {
+        if self.shutdown.phase() > Phase::Serving {
             return closing::discard(self.socket, self.counters);
         }
         let until = Instant::now() + LINGER;
-        while self.halt.phase() == Phase::Serving && Instant::now() < until {
+        while self.shutdown.phase() == Phase::Serving && Instant::now() < until {
             self.wait_for(PollFlags::IN, Some(until));
             self.scratch.input.clear();
             self.counters.receives.add(1);
@@ -596,14 +597,14 @@ impl<P: Protocol, H: Halt> Peer<'_, P, H> {
     }
 }
 
-/// Hands messages to whom they are for; without a post no one can be reached, and they are counted.
-fn deliver(effects: &mut Effects, post: Option<&mut Post<'_>>, counters: &Counters) {
-    match post {
-        Some(post) => post.mail.deliver(
+/// Hands messages to whom they are for; without a shared outbox no one can be reached, and they are counted.
+fn deliver(effects: &mut Effects, shared: Option<&mut SharedOutbox<'_>>, counters: &Counters) {
+    match shared {
+        Some(shared) => shared.table.deliver(
             effects,
-            &post.wake_fd,
-            &mut post.held_up_by,
-            &mut post.to_send,
+            &shared.wake_fd,
+            &mut shared.held_up_by,
+            &mut shared.to_send,
             counters,
         ),
         None => {

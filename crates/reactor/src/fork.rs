@@ -19,7 +19,7 @@ use rustix::process::{
     set_parent_process_death_signal, waitid,
 };
 
-use crate::halt::{Halt, Phase};
+use crate::shutdown::{Phase, ShutdownSignal};
 
 /// How far this child's end has come: written by the handler, and read by the code that it interrupts.
 static PHASE: AtomicU8 = AtomicU8::new(0);
@@ -196,7 +196,7 @@ impl InChild {
     }
 }
 
-impl Halt for InChild {
+impl ShutdownSignal for InChild {
     type Socket = OwnedFd;
     const WAKES: bool = true;
 

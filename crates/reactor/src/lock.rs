@@ -93,7 +93,7 @@ impl Lock {
     }
 
     /// The worker in `slot` has died: if it held the lock, it does no more. Nobody else may act for that slot.
-    pub fn bury(&self, slot: usize, counters: &Counters) {
+    pub fn release_of_dead(&self, slot: usize, counters: &Counters) {
         // Only the mark of those who wait can change meanwhile.
         let _ = self.word().try_update(SeqCst, SeqCst, |word| {
             (word & !WAITED == slot as u32 + 1).then_some(0)
@@ -167,9 +167,9 @@ mod tests {
                     drop(lock.take(slot, &counters, || false).expect("in the end"));
                 });
             }
-            lock.bury(5, &counters);
+            lock.release_of_dead(5, &counters);
             assert_eq!(lock.holder(), Some(7), "another's death changes nothing");
-            lock.bury(7, &counters);
+            lock.release_of_dead(7, &counters);
         });
         assert_eq!(lock.holder(), None);
     }

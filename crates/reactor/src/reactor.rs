@@ -5,7 +5,7 @@
 //! loops reads from a handle and which writes to it.
 //!
 //! The event-driven designs are made of these: `serving` is the handler that serves connections, `loops` starts the
-//! loops and ends them, `mail` is what they say to each other, and `slots` bounds how many connections there are.
+//! loops and ends them, `tasks` is what they ask of each other, and `slots` bounds how many connections there are.
 
 mod accepting;
 #[cfg(test)]
@@ -14,11 +14,9 @@ mod arriving;
 mod balance;
 mod completions;
 mod event_loop;
-pub(crate) mod headcount;
 mod inbox;
-pub(crate) mod joins;
+pub(crate) mod join_handles;
 pub(crate) mod loops;
-mod mail;
 mod manager;
 mod moving;
 #[cfg(test)]
@@ -28,6 +26,8 @@ pub(crate) mod peer_table;
 mod reading;
 mod serving;
 pub(crate) mod slots;
+mod tasks;
+pub(crate) mod thread_count;
 pub(crate) mod timers;
 mod writing;
 

@@ -111,18 +111,18 @@ fn echo_comes_back_in_pieces_of_any_size() {
 #[derive(Clone, Default)]
 struct Room(Arc<Mutex<Vec<ConnectionId>>>);
 
-struct Guest(Room);
+struct RoomSession(Room);
 
 impl Protocol for Room {
-    type Session = Guest;
+    type Session = RoomSession;
     const SHARED: bool = true;
-    fn open(&self, id: ConnectionId) -> Guest {
+    fn open(&self, id: ConnectionId) -> RoomSession {
         self.0.lock().expect("no panics").push(id);
-        Guest(self.clone())
+        RoomSession(self.clone())
     }
 }
 
-impl Session for Guest {
+impl Session for RoomSession {
     fn received(&mut self, input: &[u8], io: &mut Io<'_>) -> usize {
         let others = self.0.0.lock().expect("no panics").clone();
         let sender = io.id();
@@ -139,12 +139,12 @@ impl Session for Guest {
 fn what_one_says_all_hear_in_order() {
     for &way in WAYS {
         let room = Room::default();
-        let guests = || room.0.lock().expect("no panics").len();
+        let members = || room.0.lock().expect("no panics").len();
         let totals = serve(way.server(room.clone()), |address, _, _| {
             let mut clients: Vec<_> = (0..10)
                 .map(|_| TcpStream::connect(address).expect("connects"))
                 .collect();
-            wait_for("ten guests", || guests() == 10);
+            wait_for("ten members", || members() == 10);
             // Each says its number, so that each hears nine times as much as it says.
             let said = 2_000;
             thread::scope(|scope| {
@@ -216,13 +216,13 @@ fn who_takes_nothing_is_waited_for_or_dropped() {
         for overflow in [Overflow::Wait, Overflow::Drop] {
             let limit = NonZeroUsize::new(100_000).expect("not zero");
             let room = Room::default();
-            let guests = || room.0.lock().expect("no panics").len();
+            let members = || room.0.lock().expect("no panics").len();
             let server = way.server(room.clone()).output_limit(limit, overflow);
             let totals = serve(server, |address, meter, _| {
                 let mut slow = TcpStream::connect(address).expect("connects");
-                wait_for("the slow one", || guests() == 1);
+                wait_for("the slow one", || members() == 1);
                 let fast = TcpStream::connect(address).expect("connects");
-                wait_for("both", || guests() == 2);
+                wait_for("both", || members() == 2);
                 let said = 30_000_000;
                 let mut writer = fast;
                 thread::scope(|scope| {

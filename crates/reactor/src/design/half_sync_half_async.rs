@@ -22,10 +22,10 @@ use crate::id::ConnectionId;
 use crate::listen::{Accepted, RETRY};
 use crate::options::Setting;
 use crate::protocol::{Job, Protocol};
-use crate::reactor::headcount::Headcount;
-use crate::reactor::joins::Joins;
+use crate::reactor::join_handles::JoinHandles;
 use crate::reactor::peer_table::{PeerTable, SharedPeer, Visit, WorkerContext, do_step};
 use crate::reactor::slots::Permit;
+use crate::reactor::thread_count::ThreadCount;
 use crate::reactor::{Handler, Interest, Mailbox, Reactor, Readiness, Token};
 use crate::server::Serving;
 
@@ -69,22 +69,22 @@ pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
         loop_: reactor.mailbox(),
         queue: Mutex::new(Queue {
             work: VecDeque::new(),
-            headcount: Headcount::new(serving.options.workers.clone()),
+            thread_count: ThreadCount::new(serving.options.workers.clone()),
             spare: Vec::new(),
             closed: false,
         }),
         arrived: Condvar::new(),
     };
     thread::scope(|scope| {
-        let joins = Joins::new();
-        while let Some(number) = { pool.queue().headcount.first() } {
-            pool.start(number, scope, &joins);
+        let handles = JoinHandles::new();
+        while let Some(number) = { pool.queue().thread_count.first() } {
+            pool.start(number, scope, &handles);
         }
         let mut async_half = AsyncHalf {
             serving,
             pool: &pool,
             scope,
-            joins: joins.clone(),
+            handles: handles.clone(),
             context: WorkerContext::new(serving.counters.block(0), 0),
             slots: Vec::new(),
             input: vec![0; RECEIVE_BYTES].into_boxed_slice(),
@@ -100,7 +100,7 @@ pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
             .run(&mut async_half)
             .map_err(Error::io("waiting for events"));
         pool.close();
-        joins.join_all();
+        handles.join_all();
         match async_half.failure {
             Some(error) => Err(error),
             None => result,
@@ -138,7 +138,7 @@ struct Pool<'a, P: Protocol> {
 
 struct Queue<S> {
     work: VecDeque<Work<S>>,
-    headcount: Headcount,
+    thread_count: ThreadCount,
     /// Used chunks.
     spare: Vec<Vec<u8>>,
     closed: bool,
@@ -149,15 +149,20 @@ impl<P: Protocol> Pool<'_, P> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn start<'scope>(&'scope self, number: usize, scope: &'scope Scope<'scope, '_>, joins: &Joins<'scope>) {
-        let own = joins.clone();
+    fn start<'scope>(
+        &'scope self,
+        number: usize,
+        scope: &'scope Scope<'scope, '_>,
+        handles: &JoinHandles<'scope>,
+    ) {
+        let own = handles.clone();
         let thread = thread::Builder::new()
             .name(format!("worker-{number}"))
             .spawn_scoped(scope, move || self.serve(number, scope, &own));
         match thread {
-            Ok(thread) => joins.add(number, thread),
+            Ok(thread) => handles.add(number, thread),
             // The others do without it.
-            Err(_) => self.queue().headcount.leave(number),
+            Err(_) => self.queue().thread_count.leave(number),
         }
     }
 
@@ -165,16 +170,19 @@ impl<P: Protocol> Pool<'_, P> {
         &'scope self,
         work: Work<P::Session>,
         scope: &'scope Scope<'scope, '_>,
-        joins: &Joins<'scope>,
+        handles: &JoinHandles<'scope>,
     ) {
         let (more, somebody_waits) = {
             let mut queue = self.queue();
             queue.work.push_back(work);
             let pending = queue.work.len();
-            (queue.headcount.more(pending), queue.headcount.somebody_waits())
+            (
+                queue.thread_count.more(pending),
+                queue.thread_count.somebody_waits(),
+            )
         };
         if let Some(number) = more {
-            self.start(number, scope, joins);
+            self.start(number, scope, handles);
         } else if somebody_waits {
             self.arrived.notify_one();
         }
@@ -196,16 +204,21 @@ impl<P: Protocol> Pool<'_, P> {
             if let Some(work) = queue.work.pop_front() {
                 return Some(work);
             }
-            if queue.closed || !queue.headcount.wait(number) {
+            if queue.closed || !queue.thread_count.wait(number) {
                 return None;
             }
             queue = self.arrived.wait(queue).unwrap_or_else(PoisonError::into_inner);
-            queue.headcount.work();
+            queue.thread_count.work();
         }
     }
 
     /// One worker's life.
-    fn serve<'scope>(&'scope self, number: usize, scope: &'scope Scope<'scope, '_>, joins: &Joins<'scope>) {
+    fn serve<'scope>(
+        &'scope self,
+        number: usize,
+        scope: &'scope Scope<'scope, '_>,
+        handles: &JoinHandles<'scope>,
+    ) {
         let counters = self.serving.counters.block(number + 1);
         counters.units_created.add(1);
         let mut context = WorkerContext::new(counters, 0);
@@ -235,7 +248,7 @@ impl<P: Protocol> Pool<'_, P> {
             };
             self.send(&peer, now, &mut context, &mut tasks);
             for (peer, step) in context.steps.drain(..) {
-                self.push(Work::Step(peer, step), scope, joins);
+                self.push(Work::Step(peer, step), scope, handles);
             }
             // Now, or the client's socket would stay open until somebody else has something to do.
             drop(peer);
@@ -292,7 +305,7 @@ struct AsyncHalf<'s, 'e, 'a, P: Protocol> {
     serving: &'a Serving<P>,
     pool: &'s Pool<'a, P>,
     scope: &'s Scope<'s, 'e>,
-    joins: Joins<'s>,
+    handles: JoinHandles<'s>,
     context: WorkerContext<'a, P::Session>,
     slots: Vec<SlotState>,
     input: Box<[u8]>,
@@ -323,7 +336,7 @@ type Loop<P> = Reactor<Task<<P as Protocol>::Session>>;
 
 impl<P: Protocol> AsyncHalf<'_, '_, '_, P> {
     fn push(&mut self, work: Work<P::Session>) {
-        self.pool.push(work, self.scope, &self.joins);
+        self.pool.push(work, self.scope, &self.handles);
     }
 
     fn listen(&mut self, reactor: &Loop<P>) {

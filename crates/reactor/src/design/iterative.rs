@@ -6,11 +6,11 @@ use rustix::net::SocketFlags;
 use crate::blocking::Worker;
 use crate::design::{About, AtOnce, Memory, any_settings, made_of};
 use crate::error::Error;
-use crate::halt::Alone;
 use crate::id::ConnectionId;
 use crate::listen::{Accepted, RETRY};
 use crate::protocol::Protocol;
 use crate::server::Serving;
+use crate::shutdown::SingleWorker;
 use crate::stop::{poll_once, timespec};
 
 pub(super) const ABOUT: About = About {
@@ -30,8 +30,8 @@ const LOOK_EVERY: u32 = 16;
 pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
     let counters = serving.counters.block(0);
     serving.listener.set_nonblocking(true)?;
-    let halt = Alone::new(serving.stop(), serving.options.drain);
-    let mut worker = Worker::new(serving, counters, halt);
+    let shutdown = SingleWorker::new(serving.stop(), serving.options.drain);
+    let mut worker = Worker::new(serving, counters, shutdown);
     let mut next = ConnectionId::new(0, 0, 0);
     let mut look = true;
     loop {

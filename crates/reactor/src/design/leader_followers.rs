@@ -31,10 +31,10 @@ use crate::listen::{Accepted, RETRY};
 use crate::options::Setting;
 use crate::protocol::Protocol;
 use crate::reactor::Token;
-use crate::reactor::headcount::Headcount;
-use crate::reactor::joins::Joins;
+use crate::reactor::join_handles::JoinHandles;
 use crate::reactor::peer_table::{PeerTable, SharedPeer, Visit, WorkerContext, do_step};
 use crate::reactor::slots::Permit;
+use crate::reactor::thread_count::ThreadCount;
 use crate::reactor::timers::Timers;
 use crate::server::Serving;
 
@@ -50,11 +50,11 @@ pub(super) const ABOUT: About = About {
 };
 
 /// In the upper half of an event's data: the lower half is not a slot but one of what follows.
-const NOT_A_GUEST: u64 = (u32::MAX as u64) << 32;
-const LISTENER: u64 = NOT_A_GUEST | 1;
-const STOP: u64 = NOT_A_GUEST | 2;
-const TIMER: u64 = NOT_A_GUEST | 3;
-const OVER: u64 = NOT_A_GUEST | 4;
+const NOT_A_CONNECTION: u64 = (u32::MAX as u64) << 32;
+const LISTENER: u64 = NOT_A_CONNECTION | 1;
+const STOP: u64 = NOT_A_CONNECTION | 2;
+const TIMER: u64 = NOT_A_CONNECTION | 3;
+const OVER: u64 = NOT_A_CONNECTION | 4;
 
 /// Timers of what is not a connection.
 const DRAIN_OVER: Token = Token::new(u32::MAX - 1);
@@ -68,16 +68,16 @@ pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
         .report(serving.stop(), STOP, epoll::EventFlags::IN | ONCE, false)
         .map_err(Error::io("waiting for the stop"))?;
     thread::scope(|scope| {
-        let joins = Joins::new();
-        let first = shared.headcount().first();
-        while let Some(number) = { shared.headcount().first() } {
-            shared.start(number, scope, &joins);
+        let handles = JoinHandles::new();
+        let first = shared.thread_count().first();
+        while let Some(number) = { shared.thread_count().first() } {
+            shared.start(number, scope, &handles);
         }
         // This thread is one of them. Should it leave, it waits here for the others.
         if let Some(number) = first {
-            shared.serve(number, scope, &joins);
+            shared.serve(number, scope, &handles);
         }
-        joins.join_all();
+        handles.join_all();
     });
     match lock(&shared.failure).take() {
         Some(error) => Err(error),
@@ -96,7 +96,7 @@ struct Shared<'a, P: Protocol> {
     epoll: OwnedFd,
     /// Whoever holds it is the leader.
     leading: Mutex<()>,
-    headcount: Mutex<Headcount>,
+    thread_count: Mutex<ThreadCount>,
     timers: Mutex<Timers>,
     /// Goes off at the first of `timers`.
     alarm: OwnedFd,
@@ -128,7 +128,7 @@ impl<'a, P: Protocol> Shared<'a, P> {
             table: PeerTable::new(serving),
             epoll,
             leading: Mutex::new(()),
-            headcount: Mutex::new(Headcount::new(serving.options.workers.clone())),
+            thread_count: Mutex::new(ThreadCount::new(serving.options.workers.clone())),
             timers: Mutex::default(),
             alarm,
             wake_fd,
@@ -149,8 +149,8 @@ impl<'a, P: Protocol> Shared<'a, P> {
         Ok(shared)
     }
 
-    fn headcount(&self) -> MutexGuard<'_, Headcount> {
-        lock(&self.headcount)
+    fn thread_count(&self) -> MutexGuard<'_, ThreadCount> {
+        lock(&self.thread_count)
     }
 
     /// Has the kernel report `handle`, which it knows already or not.
@@ -179,15 +179,20 @@ impl<'a, P: Protocol> Shared<'a, P> {
         let _ = self.report(&self.serving.listener, LISTENER, flags, true);
     }
 
-    fn start<'scope>(&'scope self, number: usize, scope: &'scope Scope<'scope, '_>, joins: &Joins<'scope>) {
-        let own = joins.clone();
+    fn start<'scope>(
+        &'scope self,
+        number: usize,
+        scope: &'scope Scope<'scope, '_>,
+        handles: &JoinHandles<'scope>,
+    ) {
+        let own = handles.clone();
         let thread = thread::Builder::new()
             .name(format!("follower-{number}"))
             .spawn_scoped(scope, move || self.serve(number, scope, &own));
         match thread {
-            Ok(thread) => joins.add(number, thread),
+            Ok(thread) => handles.add(number, thread),
             // The others do without it.
-            Err(_) => self.headcount().leave(number),
+            Err(_) => self.thread_count().leave(number),
         }
     }
 
@@ -197,12 +202,17 @@ impl<'a, P: Protocol> Shared<'a, P> {
     }
 
     /// One thread's life.
-    fn serve<'scope>(&'scope self, number: usize, scope: &'scope Scope<'scope, '_>, joins: &Joins<'scope>) {
+    fn serve<'scope>(
+        &'scope self,
+        number: usize,
+        scope: &'scope Scope<'scope, '_>,
+        handles: &JoinHandles<'scope>,
+    ) {
         let counters = self.counters(number);
         counters.units_created.add(u64::from(number > 0));
         let mut context = WorkerContext::new(counters, RECEIVE_BYTES);
         let mut events = Vec::with_capacity(1);
-        while self.headcount().wait(number) {
+        while self.thread_count().wait(number) {
             let leading = lock(&self.leading);
             if self.over.load(Ordering::SeqCst) {
                 // Its number stays taken, so that nobody is started any more in its place.
@@ -211,16 +221,16 @@ impl<'a, P: Protocol> Shared<'a, P> {
             let waited = self.lead(&mut events, &mut context);
             // The leader counts among those who wait until it has something to do.
             let more = {
-                let mut headcount = self.headcount();
-                headcount.work();
-                headcount.more(1)
+                let mut thread_count = self.thread_count();
+                thread_count.work();
+                thread_count.more(1)
             };
             drop(leading);
             if !matches!(waited, Ok(_) | Err(Errno::INTR)) {
                 self.fail(Error::io("waiting for events")(Errno::IO));
             }
             if let Some(number) = more {
-                self.start(number, scope, joins);
+                self.start(number, scope, handles);
             }
             if let Some(event) = events.first() {
                 self.handle(event, &mut context);

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use crate::options::Options;
 use crate::pool;
-use crate::reactor::headcount::Headcount;
+use crate::reactor::thread_count::ThreadCount;
 
 /// Of a design that leaves no choice.
 pub(super) fn no_choice(_: &Options) -> Option<String> {
@@ -23,7 +23,7 @@ pub(super) fn threads(options: &Options) -> Option<String> {
 
 /// Threads beside or around an event loop, as it calls them.
 pub(super) fn some(options: &Options, what: &str) -> String {
-    range(Headcount::bounds(options.workers.clone()), what)
+    range(ThreadCount::bounds(options.workers.clone()), what)
 }
 
 /// So many of a kind.

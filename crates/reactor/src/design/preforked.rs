@@ -147,7 +147,7 @@ impl<'a, P: Protocol, D: Prefork> Parent<'a, P, D> {
                     self.scoreboard.retire(None);
                 }
                 Change::None(limit) => {
-                    self.remind();
+                    self.wake_retiring();
                     return Ok(limit);
                 }
             }
@@ -181,7 +181,7 @@ impl<'a, P: Protocol, D: Prefork> Parent<'a, P, D> {
 
     /// Tells those that shall end and have not, again: a signal that comes just before a child blocks is seen only
     /// when it wakes.
-    fn remind(&self) {
+    fn wake_retiring(&self) {
         for slot in self.scoreboard.retiring() {
             self.counters.other_calls.add(1);
             self.design.retired(slot);

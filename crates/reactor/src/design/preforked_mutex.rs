@@ -47,7 +47,7 @@ impl Prefork for AcceptWithMutex<'_> {
     }
 
     fn ended(&self, slot: usize, _: &Children, counters: &Counters) {
-        self.lock.bury(slot, counters);
+        self.lock.release_of_dead(slot, counters);
     }
 
     fn close(&self) {

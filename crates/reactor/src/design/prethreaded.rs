@@ -12,12 +12,12 @@ use crate::blocking::Worker;
 use crate::counters::Counters;
 use crate::design::threads::{WorkerSlot, Workers, lock};
 use crate::error::Error;
-use crate::halt::{Halt, Phase};
 use crate::id::ConnectionId;
 use crate::listen::{Accepted, RETRY};
 use crate::pool::{self, Change, Scoreboard, Sizing};
 use crate::protocol::Protocol;
 use crate::server::Serving;
+use crate::shutdown::{Phase, ShutdownSignal};
 use crate::stop::{poll_once, timespec};
 use crate::trace;
 
@@ -32,7 +32,7 @@ pub(super) trait Prethread: Sync {
     fn wake(&self, counters: &Counters);
 
     /// The thread that cannot hear [`wake`](Self::wake), since it is the one that accepts.
-    fn deaf(&self) -> Option<usize> {
+    fn unwakable(&self) -> Option<usize> {
         None
     }
 
@@ -40,7 +40,7 @@ pub(super) trait Prethread: Sync {
     fn close(&self);
 
     /// What the main thread waits for besides the stop and the pool.
-    fn duty(&self) -> Option<PollFd<'_>> {
+    fn watched(&self) -> Option<PollFd<'_>> {
         None
     }
 
@@ -107,12 +107,13 @@ impl<'scope, P: Protocol, D: Prethread> Main<'scope, P, D> {
         loop {
             self.join_ended()?;
             let limit = self.resize(scope);
-            let duty = shared.design.duty();
+            let watched = shared.design.watched();
             let mut fds = [
                 PollFd::new(shared.serving.stop(), PollFlags::IN),
                 PollFd::new(shared.scoreboard.wake_fd(), PollFlags::IN),
-                // Without a duty, one that never becomes ready.
-                duty.clone()
+                // Without one, a descriptor that never becomes ready.
+                watched
+                    .clone()
                     .unwrap_or(PollFd::new(shared.scoreboard.wake_fd(), PollFlags::empty())),
             ];
             self.counters.waits.add(1);
@@ -141,7 +142,7 @@ impl<'scope, P: Protocol, D: Prethread> Main<'scope, P, D> {
                 },
                 Change::Shrink => self.retire(),
                 Change::None(limit) => {
-                    self.remind();
+                    self.wake_retiring();
                     return limit;
                 }
             }
@@ -172,16 +173,16 @@ impl<'scope, P: Protocol, D: Prethread> Main<'scope, P, D> {
 
     /// Has an idle thread end, but not the one that could not hear of it.
     fn retire(&self) {
-        self.shared.scoreboard.retire(self.shared.design.deaf());
-        self.remind();
+        self.shared.scoreboard.retire(self.shared.design.unwakable());
+        self.wake_retiring();
     }
 
     /// Tells those that shall end and have not. One that has come to accept meanwhile stays.
-    fn remind(&self) {
+    fn wake_retiring(&self) {
         let shared = self.shared;
         if shared.scoreboard.retiring().next().is_some() {
-            if let Some(deaf) = shared.design.deaf() {
-                shared.scoreboard.keep(deaf);
+            if let Some(unwakable) = shared.design.unwakable() {
+                shared.scoreboard.keep(unwakable);
             }
             shared.design.wake(self.counters);
         }

@@ -111,7 +111,7 @@ impl Prethread for HandOver<'_> {
     }
 
     /// The permit comes first: without an idle thread nobody is accepted.
-    fn duty(&self) -> Option<PollFd<'_>> {
+    fn watched(&self) -> Option<PollFd<'_>> {
         let mut counter = lock(&self.counter);
         Some(match counter.has_room() {
             true => PollFd::new(self.listener, PollFlags::IN),

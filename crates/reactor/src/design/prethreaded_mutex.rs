@@ -54,7 +54,7 @@ impl Prethread for AcceptWithMutex<'_> {
         self.lock.wake_all(counters);
     }
 
-    fn deaf(&self) -> Option<usize> {
+    fn unwakable(&self) -> Option<usize> {
         self.lock.holder()
     }
 

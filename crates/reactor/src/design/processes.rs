@@ -13,7 +13,7 @@ use crate::stop::timespec;
 use crate::trace;
 
 /// How long children that were told to give up have for it before they are killed.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const GRACE: Duration = Duration::from_secs(1);
 
 /// The children of a server, by slot. None is left when it is dropped.
 #[derive(Debug)]
@@ -173,7 +173,7 @@ impl Children {
         let mut news = Vec::new();
         for (order, limit) in [
             (Order::Drain, limit),
-            (Order::GiveUp, LAST_WORDS),
+            (Order::GiveUp, GRACE),
             (Order::Die, Duration::MAX),
         ] {
             let begun = Instant::now();

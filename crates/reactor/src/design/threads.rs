@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::net::{Shutdown, shutdown};
 
-use crate::halt::{Halt, Phase};
-use crate::mail::Mail;
+use crate::outbox_table::OutboxTable;
 use crate::protocol::Protocol;
 use crate::server::Serving;
+use crate::shutdown::{Phase, ShutdownSignal};
 
 /// A slot for each thread that serves, and how far the server's end has come.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub(super) struct Workers {
     phase: AtomicU8,
     slots: Box<[Mutex<Option<Arc<OwnedFd>>>]>,
     /// If their sessions send to each other.
-    mail: Option<Arc<Mail>>,
+    outboxes: Option<Arc<OutboxTable>>,
 }
 
 /// The slot of one thread at a time: there the client's socket lies while it is served, for the stop to shut down.
@@ -30,14 +30,14 @@ pub(super) struct WorkerSlot<'a> {
 impl Workers {
     /// So many slots.
     pub fn new<P: Protocol>(slots: usize, serving: &Serving<P>) -> Self {
-        let mail = P::SHARED.then(|| Arc::new(Mail::new(slots, &serving.options)));
-        if let Some(mail) = mail.clone() {
-            serving.waiting.by(move || mail.all_waiting());
+        let outboxes = P::SHARED.then(|| Arc::new(OutboxTable::new(slots, &serving.options)));
+        if let Some(outboxes) = outboxes.clone() {
+            serving.waiting.by(move || outboxes.all_waiting());
         }
         Self {
             phase: AtomicU8::new(Phase::Serving as u8),
             slots: (0..slots).map(|_| Mutex::default()).collect(),
-            mail,
+            outboxes,
         }
     }
 
@@ -56,13 +56,13 @@ impl Workers {
         self.phase.store(phase as u8, SeqCst);
         match phase {
             Phase::Serving => return,
-            // Those who have mail are woken by their descriptors, and read on until their sessions end.
-            Phase::Draining if self.mail.is_some() => {}
+            // Those whose outboxes are shared are woken by their descriptors, and read on until their sessions end.
+            Phase::Draining if self.outboxes.is_some() => {}
             Phase::Draining => self.shut_down(Shutdown::Read),
             Phase::Over => self.shut_down(Shutdown::Both),
         }
-        if let Some(mail) = &self.mail {
-            mail.wake_all();
+        if let Some(outboxes) = &self.outboxes {
+            outboxes.wake_all();
         }
     }
 
@@ -77,7 +77,7 @@ impl Workers {
     }
 }
 
-impl Halt for WorkerSlot<'_> {
+impl ShutdownSignal for WorkerSlot<'_> {
     type Socket = Arc<OwnedFd>;
     const WAKES: bool = true;
 
@@ -92,8 +92,8 @@ impl Halt for WorkerSlot<'_> {
         drop(socket);
     }
 
-    fn mail(&self, socket: &Arc<OwnedFd>) -> Option<(&Mail, Arc<OwnedFd>)> {
-        Some((self.workers.mail.as_deref()?, Arc::clone(socket)))
+    fn outboxes(&self, socket: &Arc<OwnedFd>) -> Option<(&OutboxTable, Arc<OwnedFd>)> {
+        Some((self.workers.outboxes.as_deref()?, Arc::clone(socket)))
     }
 
     fn phase(&self) -> Phase {

@@ -26,28 +26,28 @@ pub struct Chat {
     rooms: Rooms,
 }
 
-/// One who has joined a room, or has yet to.
+/// The session of one client: a member of a room, or one who has yet to join.
 #[derive(Debug)]
-pub struct Guest {
+pub struct ChatSession {
     rooms: Rooms,
     /// Leaves the room when the session is gone.
     member: Option<Member>,
 }
 
 impl Protocol for Chat {
-    type Session = Guest;
+    type Session = ChatSession;
     const SHARED: bool = true;
     const MAX_FRAME: usize = 16 * 1024;
 
-    fn open(&self, _: ConnectionId) -> Guest {
-        Guest {
+    fn open(&self, _: ConnectionId) -> ChatSession {
+        ChatSession {
             rooms: self.rooms.clone(),
             member: None,
         }
     }
 }
 
-impl Session for Guest {
+impl Session for ChatSession {
     fn received(&mut self, input: &[u8], io: &mut Io<'_>) -> usize {
         let Some((line, length)) = first_line(input) else {
             return 0;

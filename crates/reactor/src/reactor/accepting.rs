@@ -8,10 +8,10 @@ use rustix::net::SocketFlags;
 
 use super::event_loop::{Interest, Token};
 use super::loops::Acceptors;
-use super::mail::{Newcomer, Task};
 use super::peer::{Link, Peer, ReadHalf, WriteHalf};
 use super::serving::{ACCEPT_AGAIN, LISTENER, Loop, ServingLoop};
 use super::slots::{Permit, Released};
+use super::tasks::{NewConnection, Task};
 use crate::connection::{Connection, Turn};
 use crate::counters::CloseReason;
 use crate::error::Error;
@@ -122,7 +122,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
             Acceptors::First => manager.place(socket.as_raw_fd()),
             Acceptors::Each => manager.place_on(self.index),
         };
-        let newcomer = Newcomer {
+        let new = NewConnection {
             id: ConnectionId::new(writer as u8, permit.generation, permit.slot),
             link: Arc::new(Link {
                 socket,
@@ -134,32 +134,32 @@ impl<P: Protocol> ServingLoop<'_, P> {
         // The write half before the session begins: whoever learns of the connection from it says nothing to the
         // write half that comes before this. Nobody is woken for it, since there is nothing to write yet.
         if writer == self.index {
-            self.open_writer(newcomer.clone());
+            self.open_writer(new.clone());
         } else {
-            self.shared.mailboxes[writer].leave(Task::OpenWriter(newcomer.clone()));
+            self.shared.mailboxes[writer].post_without_wake(Task::OpenWriter(new.clone()));
         }
         if reader == self.index {
-            self.open_reader(newcomer, reactor);
+            self.open_reader(new, reactor);
         } else {
-            self.tell(reader, Task::OpenReader(newcomer));
+            self.tell(reader, Task::OpenReader(new));
         }
     }
 
     /// Has the write half of a new connection here.
-    pub fn open_writer(&mut self, newcomer: Newcomer) {
+    pub fn open_writer(&mut self, new: NewConnection) {
         self.peers.insert(Peer {
-            id: newcomer.id,
-            link: newcomer.link,
-            reader: newcomer.reader,
-            writer: newcomer.writer,
+            id: new.id,
+            link: new.link,
+            reader: new.reader,
+            writer: new.writer,
             read: None,
             write: Some(WriteHalf::default()),
         });
     }
 
     /// Has the read half of a new connection here: the session begins.
-    pub fn open_reader(&mut self, newcomer: Newcomer, reactor: &mut Loop<P::Session>) {
-        let Newcomer { id, link, reader, .. } = newcomer;
+    pub fn open_reader(&mut self, new: NewConnection, reactor: &mut Loop<P::Session>) {
+        let NewConnection { id, link, reader, .. } = new;
         // It may have moved before this loop heard of the connection.
         let writer = self.moves.writer_of(id);
         let slot = id.slot();

@@ -30,7 +30,7 @@ struct Stuck {
     gate: Arc<Mutex<Receiver<()>>>,
 }
 
-struct Guest {
+struct StuckSession {
     of: Arc<Mutex<Option<ConnectionId>>>,
     blocks: Sender<()>,
     gate: Arc<Mutex<Receiver<()>>>,
@@ -38,11 +38,11 @@ struct Guest {
 }
 
 impl Protocol for Stuck {
-    type Session = Guest;
+    type Session = StuckSession;
     const SHARED: bool = true;
 
-    fn open(&self, _: ConnectionId) -> Guest {
-        Guest {
+    fn open(&self, _: ConnectionId) -> StuckSession {
+        StuckSession {
             of: Arc::clone(&self.hearer),
             blocks: self.blocks.clone(),
             gate: Arc::clone(&self.gate),
@@ -51,7 +51,7 @@ impl Protocol for Stuck {
     }
 }
 
-impl Session for Guest {
+impl Session for StuckSession {
     fn received(&mut self, input: &[u8], io: &mut Io<'_>) -> usize {
         if self.sends {
             if input.len() < FRAME_BYTES {

@@ -539,18 +539,18 @@ impl<T> Mailbox<T> {
     ///
     /// Tasks for a reactor that does not run any more are dropped with it.
     pub fn post(&self, tasks: impl IntoIterator<Item = T>) -> bool {
-        let ring = self.0.inbox.post(tasks);
-        if ring {
+        let must_wake = self.0.inbox.post(tasks);
+        if must_wake {
             // It can only fail when its count is full, and then it is readable already.
             let _ = rustix::io::write(&self.0.wake_fd, &1u64.to_ne_bytes());
         }
-        ring
+        must_wake
     }
 
     /// Puts down a task that can wait until the loop is woken by another: it is handled before all that is posted
     /// after it.
-    pub(crate) fn leave(&self, task: T) {
-        self.0.inbox.leave(task);
+    pub(crate) fn post_without_wake(&self, task: T) {
+        self.0.inbox.post_without_wake(task);
     }
 }
 

@@ -42,7 +42,7 @@ impl<T> Inbox<T> {
     }
 
     /// Puts a task at the end that nobody is told of before the next [`post`](Self::post).
-    pub fn leave(&self, task: T) {
+    pub fn post_without_wake(&self, task: T) {
         self.queue.lock().expect("nobody panics here").push(task);
     }
 
@@ -78,7 +78,7 @@ mod tests {
     fn what_is_left_wakes_nobody_and_keeps_its_place() {
         let inbox = Inbox::new();
         assert!(inbox.before_wait());
-        inbox.leave(1);
+        inbox.post_without_wake(1);
         assert!(!inbox.after_wait(), "nobody is told");
         assert!(inbox.before_wait(), "it may sleep");
         assert!(inbox.post([2]));

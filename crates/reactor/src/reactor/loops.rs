@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use super::balance::Watch;
 use super::event_loop::{Mailbox, Reactor};
-use super::mail::{Batch, Task};
 use super::manager::ReactorManager;
 use super::serving::{Loop, ServingLoop};
 use super::slots::Slots;
+use super::tasks::{Batch, Task};
 use crate::error::Error;
 use crate::id::ConnectionId;
 use crate::listen::Listener;

@@ -27,9 +27,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::balance::Migration;
 use super::event_loop::{Interest, Reactor, Token};
-use super::mail::{MovingReader, MovingWriter, Task};
 use super::peer::{Finish, Peer};
 use super::serving::{Loop, ServingLoop};
+use super::tasks::{MovingReader, MovingWriter, Task};
 use crate::connection::Connection;
 use crate::counters::CloseReason;
 use crate::id::ConnectionId;

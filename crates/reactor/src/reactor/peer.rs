@@ -11,7 +11,7 @@ use crate::id::ConnectionId;
 use crate::options::{Options, Overflow};
 use crate::outbox::Outbox;
 use crate::protocol::Session;
-use crate::stall::Stall;
+use crate::throttle::Throttle;
 
 /// What both halves of a connection share. The socket is closed when the last of them is gone.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ pub(crate) struct ReadHalf<S> {
     /// How many of them are loops.
     held_up_by_loops: i32,
     /// When it has a turn although receivers hold it up.
-    stall: Stall,
+    throttle: Throttle,
     /// What the write half was asked to.
     pub finish: Option<Finish>,
     /// It has been on more loops than one, which know it.
@@ -127,7 +127,7 @@ impl<S: Session> ReadHalf<S> {
             queued: false,
             held_up: 0,
             held_up_by_loops: 0,
-            stall: Stall::default(),
+            throttle: Throttle::default(),
             finish: None,
             has_moved: false,
             group: None,
@@ -154,7 +154,7 @@ impl<S: Session> ReadHalf<S> {
 
     /// Whether nothing is to be received from it, for somebody else's sake.
     pub fn is_held_up(&self) -> bool {
-        self.held_up > 0 && (self.stall != Stall::Over || self.held_up_by_loops > 0)
+        self.held_up > 0 && (self.throttle != Throttle::Over || self.held_up_by_loops > 0)
     }
 
     /// One more holds it up (`1`), or one less (`-1`).
@@ -164,17 +164,17 @@ impl<S: Session> ReadHalf<S> {
             self.held_up_by_loops += change;
         }
         if self.held_up <= self.held_up_by_loops {
-            self.stall.clear();
+            self.throttle.clear();
         }
     }
 
-    /// Where receivers are dropped in the end, one who is held up by them waits no longer than [`stall::LONGEST`],
+    /// Where receivers are dropped in the end, one who is held up by them waits no longer than [`throttle::LONGEST`],
     /// which begins now if it has not.
     ///
-    /// [`stall::LONGEST`]: crate::stall::LONGEST
-    pub fn begin_stall(&mut self, now: Instant, options: &Options) {
+    /// [`throttle::LONGEST`]: crate::throttle::LONGEST
+    pub fn begin_throttle(&mut self, now: Instant, options: &Options) {
         if options.overflow == Overflow::Drop && self.held_up > self.held_up_by_loops {
-            self.stall.begin(now);
+            self.throttle.begin(now);
         }
     }
 
@@ -183,7 +183,7 @@ impl<S: Session> ReadHalf<S> {
     pub fn takes_turn(&mut self) -> bool {
         let takes = self.held_up > 0;
         if takes {
-            self.stall.clear();
+            self.throttle.clear();
         }
         takes
     }
@@ -237,7 +237,7 @@ impl<S: Session> ReadHalf<S> {
             .filter(|_| self.connection.is_new() && self.connection.ending().is_none())
             .map(|(limit, opened)| (opened + limit, Due::End(CloseReason::Handshake)));
         let alarm = self.alarm.map(|at| (at, Due::Alarm));
-        let turn = self.stall.until().map(|at| (at, Due::Turn));
+        let turn = self.throttle.until().map(|at| (at, Due::Turn));
         [alarm, turn, idle, handshake]
             .into_iter()
             .flatten()
@@ -257,8 +257,8 @@ impl<S: Session> ReadHalf<S> {
     /// It is on another loop now, where no timer is set.
     pub fn forget_timer(&mut self) {
         self.timer = None;
-        if self.stall != Stall::Over {
-            self.stall.clear();
+        if self.throttle != Throttle::Over {
+            self.throttle.clear();
         }
     }
 
@@ -269,7 +269,7 @@ impl<S: Session> ReadHalf<S> {
         match due {
             Due::Alarm => self.alarm = None,
             Due::Turn => {
-                self.stall.ends(now);
+                self.throttle.ends(now);
                 self.looked_at(now);
             }
             Due::End(_) | Due::LingerOver => {}

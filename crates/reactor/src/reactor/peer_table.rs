@@ -574,7 +574,7 @@ impl<'a, P: Protocol> PeerTable<'a, P> {
             context.visits.push((Arc::clone(peer), Visit::Look));
         }
         let options = &self.serving.options;
-        read.begin_stall(now, options);
+        read.begin_throttle(now, options);
         let times = [read.timer_to_set(options), output.half.timer_to_set(options)];
         drop(output);
         let times = times.into_iter().flatten();

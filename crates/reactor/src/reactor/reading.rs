@@ -7,10 +7,10 @@ use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, Shutdown};
 
 use super::event_loop::{Readiness, Token};
-use super::mail::{MovingReader, Task};
 use super::moving::Held;
 use super::peer::{Due, Finish, HeldUpBy};
 use super::serving::{Loop, ServingLoop};
+use super::tasks::{MovingReader, Task};
 use crate::closing::{self, LINGER};
 use crate::connection::{Connection, Turn};
 use crate::contain::contain;
@@ -313,7 +313,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
     pub fn look_at_held(&mut self, reactor: &mut Loop<P::Session>) {
         while let Some(slot) = self.looked_at.pop() {
             if let Some(read) = self.peers.at(slot).and_then(|peer| peer.read.as_mut()) {
-                read.begin_stall(reactor.now(), &self.serving.options);
+                read.begin_throttle(reactor.now(), &self.serving.options);
                 read.looked_at(reactor.now());
                 self.schedule(slot, reactor);
             }

@@ -18,9 +18,9 @@ use std::sync::mpsc::Sender;
 use super::accepting::Acceptor;
 use super::event_loop::{Handler, Interest, Reactor, Readiness, Token};
 use super::loops::LoopsShared;
-use super::mail::{MovingReader, Outgoing, Task};
 use super::moving::Moves;
 use super::peer::{Finish, Peers};
+use super::tasks::{MovingReader, Outgoing, Task};
 use crate::connection::RECEIVE_BYTES;
 use crate::counters::{CloseReason, Counters};
 use crate::error::Error;
@@ -263,8 +263,8 @@ impl<P: Protocol> Handler<Task<P::Session>> for ServingLoop<'_, P> {
 
     fn task(&mut self, task: Task<P::Session>, reactor: &mut Loop<P::Session>) {
         match task {
-            Task::OpenWriter(newcomer) => self.open_writer(newcomer),
-            Task::OpenReader(newcomer) => self.open_reader(newcomer, reactor),
+            Task::OpenWriter(new) => self.open_writer(new),
+            Task::OpenReader(new) => self.open_reader(new, reactor),
             Task::Output(from, batch) => self.put_batch(from, batch),
             Task::Finish(moving, finish) => self.reader_ended(*moving, finish, reactor),
             Task::Gone(id, reason) => self.write_half_gone(id, reason, reactor),

@@ -9,10 +9,10 @@ use rustix::io::Errno;
 use rustix::net::{self, SendAncillaryBuffer, SendFlags};
 
 use super::event_loop::{Interest, Token};
-use super::mail::{Batch, Task};
 use super::moving::{Held, watch_socket};
 use super::peer::{Finish, HeldUpBy};
 use super::serving::{Loop, ServingLoop};
+use super::tasks::{Batch, Task};
 use crate::counters::CloseReason;
 use crate::id::ConnectionId;
 use crate::multicast::Parts;

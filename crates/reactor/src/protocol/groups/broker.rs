@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use super::connect::Wishes;
+use super::connect::ClientInfo;
 use super::index::{Index, Key, Subscriber};
 use super::monitor::{ClientFigures, ClosedFigures, Traffic, figures};
 use super::options::Options;
@@ -51,7 +51,7 @@ pub(super) struct Client {
     /// It understands headers.
     pub headers: AtomicBool,
     /// What it has said of itself.
-    pub wishes: Mutex<Wishes>,
+    pub info: Mutex<ClientInfo>,
     /// When what happened to it.
     pub times: Times,
     /// What it has published; counted by its session alone.
@@ -255,7 +255,7 @@ impl Broker {
             id,
             address: OnceLock::new(),
             headers: AtomicBool::new(false),
-            wishes: Mutex::default(),
+            info: Mutex::default(),
             times: Times::default(),
             messages: Counter::default(),
             bytes: Counter::default(),
@@ -451,8 +451,8 @@ impl Client {
     }
 
     /// What it has said of itself.
-    pub fn wishes(&self) -> MutexGuard<'_, Wishes> {
-        locked(&self.wishes)
+    pub fn info(&self) -> MutexGuard<'_, ClientInfo> {
+        locked(&self.info)
     }
 }
 

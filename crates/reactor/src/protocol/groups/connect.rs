@@ -8,7 +8,7 @@ use super::options::{Access, Options};
 
 /// How a client wants to be served.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Manner {
+pub(super) struct ConnectOptions {
     /// An answer to each operation.
     pub verbose: bool,
     /// Subjects are looked at when it publishes.
@@ -23,7 +23,7 @@ pub(super) struct Manner {
 }
 
 /// Of a client that has said nothing.
-impl Default for Manner {
+impl Default for ConnectOptions {
     fn default() -> Self {
         Self {
             verbose: true,
@@ -38,8 +38,8 @@ impl Default for Manner {
 
 /// What a client says of itself.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Wishes {
-    pub manner: Manner,
+pub(super) struct ClientInfo {
+    pub connect_options: ConnectOptions,
     pub name: String,
     pub lang: String,
     pub version: String,
@@ -76,7 +76,7 @@ pub(super) enum Refusal {
     NoHeaders,
 }
 
-impl Wishes {
+impl ClientInfo {
     /// Takes what a `CONNECT` says.
     ///
     /// # Errors
@@ -97,13 +97,13 @@ impl Wishes {
         if !access.allows(&said[0], &user, &said[1]) || written.account.is_some_and(|name| !name.is_empty()) {
             return Err(Refusal::Violation);
         }
-        let manner = &mut self.manner;
+        let connect_options = &mut self.connect_options;
         let flags = [
-            (&mut manner.verbose, written.verbose),
-            (&mut manner.pedantic, written.pedantic),
-            (&mut manner.echo, written.echo),
-            (&mut manner.headers, written.headers),
-            (&mut manner.no_responders, written.no_responders),
+            (&mut connect_options.verbose, written.verbose),
+            (&mut connect_options.pedantic, written.pedantic),
+            (&mut connect_options.echo, written.echo),
+            (&mut connect_options.headers, written.headers),
+            (&mut connect_options.no_responders, written.no_responders),
         ];
         for (flag, written) in flags {
             *flag = written.unwrap_or(*flag);
@@ -117,11 +117,11 @@ impl Wishes {
             *text = written.unwrap_or_else(|| std::mem::take(text));
         }
         self.user = user;
-        manner.protocol = written.protocol.unwrap_or(manner.protocol);
-        if !(0..=1).contains(&manner.protocol) {
+        connect_options.protocol = written.protocol.unwrap_or(connect_options.protocol);
+        if !(0..=1).contains(&connect_options.protocol) {
             return Err(Refusal::Protocol);
         }
-        match manner.no_responders && !manner.headers {
+        match connect_options.no_responders && !connect_options.headers {
             true => Err(Refusal::NoHeaders),
             false => Ok(()),
         }
@@ -210,24 +210,29 @@ mod tests {
 
     #[test]
     fn what_is_not_said_stays() {
-        let mut wishes = Wishes::default();
+        let mut info = ClientInfo::default();
         let json =
             br#"{"verbose":false,"echo":false,"name":"a","lang":"rust","protocol":1,"unknown":{"x":[1]}}"#;
-        assert_eq!(wishes.connect(json, &Access::Everyone), Ok(()));
-        let manner = wishes.manner;
-        assert!(!manner.verbose && manner.pedantic && !manner.echo && !manner.headers);
+        assert_eq!(info.connect(json, &Access::Everyone), Ok(()));
+        let connect_options = info.connect_options;
+        assert!(
+            !connect_options.verbose
+                && connect_options.pedantic
+                && !connect_options.echo
+                && !connect_options.headers
+        );
         assert_eq!(
-            (wishes.name.as_str(), wishes.lang.as_str(), manner.protocol),
+            (info.name.as_str(), info.lang.as_str(), connect_options.protocol),
             ("a", "rust", 1)
         );
-        assert_eq!(wishes.connect(b"{\"echo\":true}", &Access::Everyone), Ok(()));
-        assert!(wishes.manner.echo && !wishes.manner.verbose);
-        assert_eq!(wishes.name, "a");
+        assert_eq!(info.connect(b"{\"echo\":true}", &Access::Everyone), Ok(()));
+        assert!(info.connect_options.echo && !info.connect_options.verbose);
+        assert_eq!(info.name, "a");
     }
 
     #[test]
     fn what_there_is_not_is_refused() {
-        let mut wishes = Wishes::default();
+        let mut info = ClientInfo::default();
         for (json, refusal) in [
             ("", Refusal::NotJson),
             ("[1", Refusal::NotJson),
@@ -239,7 +244,7 @@ mod tests {
             ("{\"protocol\":0,\"no_responders\":true}", Refusal::NoHeaders),
         ] {
             assert_eq!(
-                wishes.connect(json.as_bytes(), &Access::Everyone),
+                info.connect(json.as_bytes(), &Access::Everyone),
                 Err(refusal),
                 "{json}"
             );

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use super::broker::{Broker, Client, Subscribed, Subscription, Taken};
-use super::connect::{Manner, Reader, Refusal, info};
+use super::connect::{ConnectOptions, Reader, Refusal, info};
 use super::ends;
 use super::index::{Found, Route};
 use super::message_trace::{self, Asked, Trace};
@@ -25,7 +25,7 @@ const INBOX: &[u8] = b"_INBOX.";
 pub struct Member {
     broker: Arc<Broker>,
     client: Arc<Client>,
-    manner: Manner,
+    connect_options: ConnectOptions,
     stage: Stage,
     /// Whom its messages went to lately.
     found: Found<Subscription>,
@@ -83,7 +83,7 @@ impl Row {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     /// It has to say who it is, and nothing else is heard before.
-    Stranger,
+    Unauthenticated,
     /// It can do everything.
     Member,
     /// The server stops: it can do everything for a while.
@@ -95,14 +95,14 @@ impl Member {
         let client = broker.client(id);
         let stage = match broker.options().access {
             Access::Everyone => Stage::Member,
-            _ => Stage::Stranger,
+            _ => Stage::Unauthenticated,
         };
         Self {
             // So that not all begin with the same member of a queue.
             chance: client.number,
             broker,
             client,
-            manner: Manner::default(),
+            connect_options: ConnectOptions::default(),
             stage,
             found: Found::default(),
             heard: false,
@@ -170,9 +170,9 @@ impl Member {
     fn connect(&mut self, json: &[u8], io: &mut Io<'_>) {
         self.act(io);
         let outcome = {
-            let mut wishes = self.client.wishes();
-            let outcome = wishes.connect(json, &self.broker.options().access);
-            self.manner = wishes.manner;
+            let mut info = self.client.info();
+            let outcome = info.connect(json, &self.broker.options().access);
+            self.connect_options = info.connect_options;
             outcome
         };
         match outcome {
@@ -183,12 +183,12 @@ impl Member {
             Err(Refusal::Protocol) => return self.refuse(io, "invalid client protocol"),
             Err(Refusal::NoHeaders) => return self.refuse(io, "no responders requires headers support"),
         }
-        self.client.headers.store(self.manner.headers, Relaxed);
+        self.client.headers.store(self.connect_options.headers, Relaxed);
         if !std::mem::replace(&mut self.connected, true) {
             // It answers the greeting.
             self.client.times.measured_since_opened(io.now());
         }
-        if self.stage == Stage::Stranger {
+        if self.stage == Stage::Unauthenticated {
             self.stage = Stage::Member;
             io.set_alarm(Some(self.until_first_ping()));
         }
@@ -198,13 +198,13 @@ impl Member {
     fn answer_ping(&mut self, io: &mut Io<'_>) {
         io.send(b"PONG\r\n");
         if self.connected && !std::mem::replace(&mut self.settled, true) {
-            self.send_news(true, io);
+            self.send_info_if_wanted(true, io);
         }
     }
 
     /// Tells it what the server is now, if it listens to that.
-    fn send_news(&self, first: bool, io: &mut Io<'_>) {
-        if self.settled && self.manner.protocol >= 1 {
+    fn send_info_if_wanted(&self, first: bool, io: &mut Io<'_>) {
+        if self.settled && self.connect_options.protocol >= 1 {
             self.send_info(first, io);
         }
     }
@@ -216,7 +216,7 @@ impl Member {
 
     /// To clients that want an answer to everything.
     fn confirm(&self, io: &mut Io<'_>) {
-        if self.manner.verbose {
+        if self.connect_options.verbose {
             io.send(b"+OK\r\n");
         }
     }
@@ -226,11 +226,11 @@ impl Member {
         if subject::tokens(subject).count() > subject::MOST_TOKENS {
             let subject = String::from_utf8_lossy(subject);
             let text = format!("Permissions Violation for Subscription to \"{subject}\", too many tokens");
-            return complain(io, &text);
+            return send_error(io, &text);
         }
         match self.broker.subscribe(&self.client, subject, queue, sid) {
-            Subscribed::Invalid => return complain(io, "Invalid Subject"),
-            Subscribed::TooMany => return complain(io, "maximum subscriptions exceeded"),
+            Subscribed::Invalid => return send_error(io, "Invalid Subject"),
+            Subscribed::TooMany => return send_error(io, "maximum subscriptions exceeded"),
             Subscribed::Before => {}
             Subscribed::Done => {
                 let is_group = subject::is_literal(subject) && queue.is_none();
@@ -248,7 +248,7 @@ impl Member {
     fn put_in_row(&mut self, message: &Publish<'_>, io: &mut Io<'_>) -> bool {
         let Some(as_sent) = message
             .as_sent
-            .filter(|_| !self.manner.verbose && !self.manner.pedantic)
+            .filter(|_| !self.connect_options.verbose && !self.connect_options.pedantic)
         else {
             return false;
         };
@@ -301,20 +301,20 @@ impl Member {
 
     /// Who does not get what it says: itself, if it does not want to.
     fn not_to(&self) -> Option<ConnectionId> {
-        (!self.manner.echo).then_some(self.client.id)
+        (!self.connect_options.echo).then_some(self.client.id)
     }
 
     fn publish(&mut self, message: &Publish<'_>, io: &mut Io<'_>) {
         self.act(io);
-        if message.headers.is_some() && !self.manner.headers {
+        if message.headers.is_some() && !self.connect_options.headers {
             return self.refuse(io, "message headers not supported");
         }
         // Headers of no bytes are none.
         let headers = message.headers.filter(|headers| headers.bytes > 0);
         let message = &Publish { headers, ..*message };
         let bytes = message.body.len() - 2;
-        if self.manner.pedantic && !subject::is_literal(message.subject) {
-            complain(io, "Invalid Publish Subject");
+        if self.connect_options.pedantic && !subject::is_literal(message.subject) {
+            send_error(io, "Invalid Publish Subject");
         }
         let trace = match headers.map(|headers| message_trace::asked(&message.body[..headers.bytes])) {
             None | Some(Asked::Delivery) => None,
@@ -328,10 +328,10 @@ impl Member {
         self.client.bytes.add(bytes as u64);
         self.confirm(io);
         let mut sending = Sending::new(message, self.not_to(), trace);
-        self.spread(&mut sending, io);
+        self.send_to_subscribers(&mut sending, io);
         let Sending { delivered, trace, .. } = sending;
-        if !delivered && self.manner.no_responders && !message.reply.is_empty() {
-            self.say_nobody_hears(message, io);
+        if !delivered && self.connect_options.no_responders && !message.reply.is_empty() {
+            self.send_no_responders(message, io);
         }
         if let Some(trace) = trace {
             self.report(&trace, io);
@@ -340,7 +340,8 @@ impl Member {
 
     /// A message is refused for its length, and its headers may have asked for a trace.
     fn trace_refused(&mut self, input: &[u8], io: &mut Io<'_>) {
-        let Some((subject, headers, bytes)) = refused_for_length(input).filter(|_| self.manner.headers)
+        let Some((subject, headers, bytes)) =
+            refused_for_length(input).filter(|_| self.connect_options.headers)
         else {
             return;
         };
@@ -367,11 +368,11 @@ impl Member {
             body: &body,
             as_sent: None,
         };
-        self.spread(&mut Sending::new(&message, None, None), io);
+        self.send_to_subscribers(&mut Sending::new(&message, None, None), io);
     }
 
     /// To all who are subscribed, and to one of each queue.
-    fn spread(&mut self, sending: &mut Sending<'_>, io: &mut Io<'_>) {
+    fn send_to_subscribers(&mut self, sending: &mut Sending<'_>, io: &mut Io<'_>) {
         let route = self.found.take(&self.broker.index, sending.message.subject);
         let broker = &self.broker;
         for subscription in &route.plain {
@@ -390,7 +391,7 @@ impl Member {
     }
 
     /// Answers a request that nobody hears, where the answer was to come.
-    fn say_nobody_hears(&mut self, message: &Publish<'_>, io: &mut Io<'_>) {
+    fn send_no_responders(&mut self, message: &Publish<'_>, io: &mut Io<'_>) {
         let route = self.found.take(&self.broker.index, message.reply);
         let own = route.plain.iter().find(|it| it.id == self.client.id);
         let own = own.map(Arc::clone);
@@ -412,7 +413,7 @@ impl Member {
 
     /// Tells it what it did wrong, and closes. From now on it gets nothing more, whenever it goes.
     fn refuse(&mut self, io: &mut Io<'_>, text: &str) {
-        complain(io, text);
+        send_error(io, text);
         self.refused.get_or_insert(ends::refused(text));
         self.broker.leave(&self.client);
         io.refuse();
@@ -437,7 +438,7 @@ impl Member {
     }
 
     /// Time has passed: it is asked whether it is there, if it has not shown that itself.
-    fn look_after(&mut self, io: &mut Io<'_>) {
+    fn keep_alive(&mut self, io: &mut Io<'_>) {
         self.client.notice(io.now());
         self.found.forget_revoked();
         let heard = std::mem::take(&mut self.heard);
@@ -467,14 +468,14 @@ impl Session for Member {
         }
         self.send_info(false, io);
         io.set_alarm(Some(match self.stage {
-            Stage::Stranger => self.broker.options().auth_timeout,
+            Stage::Unauthenticated => self.broker.options().auth_timeout,
             _ => self.until_first_ping(),
         }));
     }
 
     fn received(&mut self, input: &[u8], io: &mut Io<'_>) -> usize {
         self.heard = true;
-        if self.stage == Stage::Stranger && !input[0].eq_ignore_ascii_case(&b'C') {
+        if self.stage == Stage::Unauthenticated && !input[0].eq_ignore_ascii_case(&b'C') {
             self.violation(io);
             return input.len();
         }
@@ -506,8 +507,8 @@ impl Session for Member {
 
     fn alarm(&mut self, io: &mut Io<'_>) {
         match self.stage {
-            Stage::Stranger => self.refuse(io, "Authentication Timeout"),
-            Stage::Member => self.look_after(io),
+            Stage::Unauthenticated => self.refuse(io, "Authentication Timeout"),
+            Stage::Member => self.keep_alive(io),
             Stage::Leaving => io.close(),
         }
     }
@@ -522,11 +523,11 @@ impl Session for Member {
     }
 
     fn stopping(&mut self, io: &mut Io<'_>) {
-        if self.stage == Stage::Stranger || self.broker.options().lame_duck.is_zero() {
+        if self.stage == Stage::Unauthenticated || self.broker.options().lame_duck.is_zero() {
             return io.close();
         }
         self.stage = Stage::Leaving;
-        self.send_news(false, io);
+        self.send_info_if_wanted(false, io);
         io.set_alarm(Some(self.broker.stay()));
     }
 }
@@ -653,7 +654,7 @@ fn draw(state: &mut u64) -> usize {
 }
 
 /// Tells a client what it did wrong.
-fn complain(io: &mut Io<'_>, text: &str) {
+fn send_error(io: &mut Io<'_>, text: &str) {
     io.send(format!("-ERR '{text}'\r\n").as_bytes());
 }
 

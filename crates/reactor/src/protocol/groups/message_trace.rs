@@ -224,7 +224,7 @@ impl Event {
             ts: rfc3339(now),
             kind: KIND_CLIENT,
             cid: client.number,
-            name: client.wishes().name.clone(),
+            name: client.info().name.clone(),
             ..Self::default()
         }
     }

@@ -184,15 +184,15 @@ pub(super) fn figures(client: &Client, now: Instant) -> ClientFigures {
     let (published, delivered, subscriptions) =
         (client.published(), client.received(), client.subscriptions());
     client.times.notice(delivered.messages, now);
-    let wishes = client.wishes();
+    let info = client.info();
     ClientFigures {
         number: client.number,
         id: client.id,
         address: client.address.get().copied(),
-        name: wishes.name.clone(),
-        lang: wishes.lang.clone(),
-        version: wishes.version.clone(),
-        user: wishes.user.clone(),
+        name: info.name.clone(),
+        lang: info.lang.clone(),
+        version: info.version.clone(),
+        user: info.user.clone(),
         subscriptions,
         published,
         delivered,

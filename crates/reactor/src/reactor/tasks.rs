@@ -1,4 +1,4 @@
-//! What the loops of a server say to each other, and how it is collected during a turn.
+//! What the loops of a server ask of each other, and how it is collected during a turn.
 //!
 //! Everything that one loop says to another arrives in the order said: tasks and bytes go through one queue, whole
 //! turns at a time. What moves connections rests on that order.
@@ -14,7 +14,7 @@ use crate::multicast::{Multicast, Number, Parts};
 
 /// A new connection, between the loop that accepted it and those that have its halves.
 #[derive(Clone, Debug)]
-pub(crate) struct Newcomer {
+pub(crate) struct NewConnection {
     pub id: ConnectionId,
     pub link: Arc<Link>,
     /// The loop that reads.
@@ -26,11 +26,11 @@ pub(crate) struct Newcomer {
 /// What one loop asks of another.
 #[derive(Debug)]
 pub(crate) enum Task<S> {
-    /// Have the write half. It is [left](crate::reactor::Mailbox::leave) before the read half begins, so that whoever
-    /// learns of the connection from its session finds it in place.
-    OpenWriter(Newcomer),
+    /// Have the write half. It is [posted](crate::reactor::Mailbox::post_without_wake) before the read half begins, so
+    /// that whoever learns of the connection from its session finds it in place.
+    OpenWriter(NewConnection),
     /// Have the read half, and begin.
-    OpenReader(Newcomer),
+    OpenReader(NewConnection),
     /// Bytes for write halves, from a loop.
     Output(usize, Batch),
     /// To the write half: the session has ended. The read half comes along, so that nothing has to go back.
@@ -161,7 +161,7 @@ impl Batch {
 
 /// After so many bytes another loop is asked whether it has caught up. Until it has, nobody says more than as many
 /// again.
-const MOST_UNHEARD: usize = 1024 * 1024;
+const MOST_UNACKNOWLEDGED: usize = 1024 * 1024;
 
 /// What one loop has for another at the end of the turn.
 #[derive(Debug)]
@@ -170,9 +170,9 @@ pub(crate) struct Outgoing<S> {
     tasks: Vec<Task<S>>,
     batch: Batch,
     /// The bytes posted, or about to be, since the other loop was asked last.
-    said: usize,
+    unacknowledged: usize,
     /// It was asked, and has not answered.
-    asked: bool,
+    awaits_ack: bool,
     /// Sessions here that say no more until it has.
     held_up: Vec<ConnectionId>,
 }
@@ -184,8 +184,8 @@ impl<S> Outgoing<S> {
             from,
             tasks: Vec::new(),
             batch: Batch::default(),
-            said: 0,
-            asked: false,
+            unacknowledged: 0,
+            awaits_ack: false,
             held_up: Vec::new(),
         }
     }
@@ -193,15 +193,15 @@ impl<S> Outgoing<S> {
     /// Whether much was said since the other loop was asked last: then [`hold_up`](Self::hold_up) decides.
     #[inline]
     pub fn is_much(&self) -> bool {
-        self.said + self.batch.size() >= MOST_UNHEARD
+        self.unacknowledged + self.batch.size() >= MOST_UNACKNOWLEDGED
     }
 
     /// Asks the other loop, if that is not under way, or else holds `sender` up, who has just said something: `true`
     /// if it was not held up for that already.
     pub fn hold_up(&mut self, sender: ConnectionId, spare: impl FnOnce() -> Batch) -> bool {
-        if !self.asked {
+        if !self.awaits_ack {
             self.push(Task::RequestAck(self.from), spare);
-            (self.asked, self.said) = (true, 0);
+            (self.awaits_ack, self.unacknowledged) = (true, 0);
             return false;
         }
         // Messages of one session come one after the other.
@@ -214,7 +214,7 @@ impl<S> Outgoing<S> {
 
     /// The other loop has acknowledged: who can go on.
     pub fn acknowledged(&mut self) -> Vec<ConnectionId> {
-        self.asked = false;
+        self.awaits_ack = false;
         std::mem::take(&mut self.held_up)
     }
 
@@ -237,7 +237,7 @@ impl<S> Outgoing<S> {
 
     fn seal(&mut self, spare: impl FnOnce() -> Batch) {
         if !self.batch.is_empty() {
-            self.said += self.batch.size();
+            self.unacknowledged += self.batch.size();
             let batch = std::mem::replace(&mut self.batch, spare());
             self.tasks.push(Task::Output(self.from, batch));
         }

@@ -2,16 +2,16 @@
 //!
 //! A thread that blocks in `recv` cannot look at a pipe as well, and to ask `poll` before each receive would cost a
 //! system call per message. So whoever stops the server shuts the worker's socket down for receiving: the call returns
-//! at once, also if it had not begun. [`Halt`] is the worker's side of that. Where connections send to each other a
-//! worker waits for its `WakeFd` as well, which can say so too; there the socket stays open until the drain time is
-//! over.
+//! at once, also if it had not begun. [`ShutdownSignal`] is the worker's side of that. Where connections send to each
+//! other a worker waits for its `WakeFd` as well, which can say so too; there the socket stays open until the drain
+//! time is over.
 
 use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::mail::Mail;
+use crate::outbox_table::OutboxTable;
 use crate::stop::Stop;
 
 /// How far the end of a server has come. It only goes forward.
@@ -35,15 +35,15 @@ impl Phase {
     }
 }
 
-/// What a worker has to learn of the phases.
-pub(crate) trait Halt {
+/// The shutdown signal of a worker: what it has to learn of the phases.
+pub(crate) trait ShutdownSignal {
     /// A client's socket while this worker serves it.
     type Socket: AsFd;
 
     /// Whether a call on the socket that blocks returns when the phase goes on: the socket is then shut down, for
-    /// receiving in [`Phase::Draining`] and altogether in [`Phase::Over`]. With [`mail`](Self::mail) a `WakeFd` wakes
-    /// instead, and only [`Phase::Over`] shuts down. If not, [`watch`](Self::watch) says what to wait for beside the
-    /// client.
+    /// receiving in [`Phase::Draining`] and altogether in [`Phase::Over`]. With [`outboxes`](Self::outboxes) a `WakeFd`
+    /// wakes instead, and only [`Phase::Over`] shuts down. If not, [`watch`](Self::watch) says what to wait for beside
+    /// the client.
     const WAKES: bool;
 
     /// From now on this worker serves this client.
@@ -62,7 +62,7 @@ pub(crate) trait Halt {
 
     /// Through which the connections of this server send to each other, and the client's socket for it; `None` where
     /// they are in separate address spaces or come one after the other.
-    fn mail<'a>(&'a self, socket: &Self::Socket) -> Option<(&'a Mail, Arc<OwnedFd>)> {
+    fn outboxes<'a>(&'a self, socket: &Self::Socket) -> Option<(&'a OutboxTable, Arc<OwnedFd>)> {
         let _ = socket;
         None
     }
@@ -73,14 +73,14 @@ pub(crate) trait Halt {
 
 /// A worker that is the whole server: it watches the stop itself, and the time after it.
 #[derive(Debug)]
-pub(crate) struct Alone<'a> {
+pub(crate) struct SingleWorker<'a> {
     stop: &'a Stop,
     drain: Duration,
     /// The end of the drain time, once the stop was seen.
     until: Cell<Option<Instant>>,
 }
 
-impl<'a> Alone<'a> {
+impl<'a> SingleWorker<'a> {
     /// It has `drain` after the stop.
     pub fn new(stop: &'a Stop, drain: Duration) -> Self {
         Self {
@@ -91,7 +91,7 @@ impl<'a> Alone<'a> {
     }
 }
 
-impl Halt for Alone<'_> {
+impl ShutdownSignal for SingleWorker<'_> {
     type Socket = OwnedFd;
     const WAKES: bool = false;
 

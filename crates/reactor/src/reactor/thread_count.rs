@@ -9,28 +9,28 @@ use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 /// For so long after all were busy nobody leaves.
-const CALM: Duration = Duration::from_secs(1);
+const SHRINK_AFTER: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
-pub(crate) struct Headcount {
+pub(crate) struct ThreadCount {
     bounds: RangeInclusive<usize>,
     threads: usize,
     /// Threads that wait for something to do.
     waiting: usize,
     /// When all were busy last.
-    short: Option<Instant>,
+    all_busy_at: Option<Instant>,
     /// Numbers that were given back.
     free: Vec<usize>,
 }
 
-impl Headcount {
+impl ThreadCount {
     /// Within the bounds for what was asked for.
     pub fn new(asked: Option<RangeInclusive<usize>>) -> Self {
         Self {
             bounds: Self::bounds(asked),
             threads: 0,
             waiting: 0,
-            short: None,
+            all_busy_at: None,
             free: Vec::new(),
         }
     }
@@ -48,7 +48,7 @@ impl Headcount {
 
     /// A thread begins to wait. `false`: it should end instead, and give back its number.
     pub fn wait(&mut self, number: usize) -> bool {
-        let calm = || self.short.is_none_or(|short| short.elapsed() > CALM);
+        let calm = || self.all_busy_at.is_none_or(|at| at.elapsed() > SHRINK_AFTER);
         // The first stays: it may be the thread that called the server, and that has to wait for the others.
         let may_leave = number > 0 && self.threads > *self.bounds.start();
         if may_leave && self.waiting > 0 && calm() {
@@ -74,7 +74,7 @@ impl Headcount {
         if self.waiting >= pending || self.threads >= *self.bounds.end() {
             return None;
         }
-        self.short = Some(Instant::now());
+        self.all_busy_at = Some(Instant::now());
         Some(self.start())
     }
 
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn it_grows_when_all_are_busy_and_shrinks_when_calm() {
-        let mut count = Headcount::new(Some(1..=3));
+        let mut count = ThreadCount::new(Some(1..=3));
         assert_eq!((count.first(), count.first()), (Some(0), None));
         assert!(count.wait(0));
         assert_eq!(count.more(1), None, "one waits");
@@ -108,7 +108,7 @@ mod tests {
             (Some(1), Some(2), None)
         );
         assert!(count.wait(1) && count.wait(0), "one was missing just now");
-        count.short = None;
+        count.all_busy_at = None;
         assert!(!count.wait(2));
         assert_eq!(count.threads, 2);
         count.work();

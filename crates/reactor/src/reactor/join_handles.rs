@@ -5,11 +5,11 @@ use std::thread::ScopedJoinHandle;
 
 /// Threads by number. Clones are the same.
 #[derive(Debug)]
-pub(crate) struct Joins<'scope>(Arc<Mutex<Handles<'scope>>>);
+pub(crate) struct JoinHandles<'scope>(Arc<Mutex<Handles<'scope>>>);
 
 type Handles<'scope> = Vec<Option<ScopedJoinHandle<'scope, ()>>>;
 
-impl<'scope> Joins<'scope> {
+impl<'scope> JoinHandles<'scope> {
     /// No threads.
     pub fn new() -> Self {
         Self(Arc::default())
@@ -43,7 +43,7 @@ impl<'scope> Joins<'scope> {
     }
 }
 
-impl Clone for Joins<'_> {
+impl Clone for JoinHandles<'_> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }

@@ -19,9 +19,9 @@ use std::time::{Duration, Instant};
 /// conversation does not notice. The NATS server lets a client be held up as long for each time that it reads from it.
 pub(crate) const LONGEST: Duration = Duration::from_millis(10);
 
-/// How far a sender that is held up has come.
+/// Back-pressure on a sender, limited in time: how far it has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Stall {
+pub(crate) enum Throttle {
     /// No time was set: it has to wait as long as it is held up.
     #[default]
     Endless,
@@ -31,7 +31,7 @@ pub(crate) enum Stall {
     Over,
 }
 
-impl Stall {
+impl Throttle {
     /// Sets its time, unless that was done.
     pub fn begin(&mut self, now: Instant) {
         if *self == Self::Endless {
@@ -68,19 +68,19 @@ mod tests {
 
     #[test]
     fn a_turn_comes_once_in_the_longest_time() {
-        let (mut stall, start) = (Stall::default(), Instant::now());
-        assert!(!stall.ends(start), "nobody has begun");
+        let (mut throttle, start) = (Throttle::default(), Instant::now());
+        assert!(!throttle.ends(start), "nobody has begun");
         let until = start + LONGEST;
-        stall.begin(start);
-        assert_eq!(stall.until(), Some(until));
-        stall.begin(start + LONGEST / 2);
-        assert_eq!(stall.until(), Some(until), "it goes on");
-        assert!(!stall.ends(until - Duration::from_nanos(1)));
-        assert!(stall.ends(until));
-        stall.begin(until);
-        assert_eq!(stall, Stall::Over, "it has a turn");
-        stall.clear();
-        stall.begin(until);
-        assert_eq!(stall.until(), Some(until + LONGEST));
+        throttle.begin(start);
+        assert_eq!(throttle.until(), Some(until));
+        throttle.begin(start + LONGEST / 2);
+        assert_eq!(throttle.until(), Some(until), "it goes on");
+        assert!(!throttle.ends(until - Duration::from_nanos(1)));
+        assert!(throttle.ends(until));
+        throttle.begin(until);
+        assert_eq!(throttle, Throttle::Over, "it has a turn");
+        throttle.clear();
+        throttle.begin(until);
+        assert_eq!(throttle.until(), Some(until + LONGEST));
     }
 }

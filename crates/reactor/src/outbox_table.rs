@@ -1,9 +1,10 @@
 //! Messages between connections that threads of their own serve.
 //!
-//! Each connection has a box with what waits for its client, under a lock. A sender appends to the boxes of all
+//! Each connection has an entry with what waits for its client, under a lock. A sender appends to the outboxes of all
 //! receivers, and then sends from those that were empty, on the receivers' sockets and without waiting: so in the usual
-//! case nobody has to be woken. What a client does not take at once stays in its box, and the thread that serves it is
-//! woken by its `WakeFd` to wait for the client. Bytes leave a box in the order in which they came, and under its lock.
+//! case nobody has to be woken. What a client does not take at once stays in its outbox, and the thread that serves it
+//! is woken by its `WakeFd` to wait for the client. Bytes leave an outbox in the order in which they came, and under
+//! its lock.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,10 +20,10 @@ use crate::outbox::Outbox;
 use crate::protocol::Effects;
 use crate::wake_fd::WakeFd;
 
-/// The boxes of a server's connections, by slot.
+/// The outboxes of a server's connections, by slot.
 #[derive(Debug)]
-pub(crate) struct Mail {
-    boxes: Box<[Mutex<Option<MailBox>>]>,
+pub(crate) struct OutboxTable {
+    entries: Box<[Mutex<Option<Entry>>]>,
     limit: usize,
     /// Who has more bytes waiting holds up those who send to it.
     holds_up_above: usize,
@@ -31,7 +32,7 @@ pub(crate) struct Mail {
 
 /// What waits for the client of an open connection.
 #[derive(Debug)]
-struct MailBox {
+struct Entry {
     id: ConnectionId,
     socket: Arc<OwnedFd>,
     outbox: Outbox,
@@ -43,9 +44,9 @@ struct MailBox {
     held_up: Vec<Arc<WakeFd>>,
 }
 
-/// The state of a box.
+/// The state of an outbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Waiting {
+pub(crate) struct OutboxState {
     /// Bytes.
     pub bytes: usize,
     /// Since when the client takes nothing of them, if it was offered them.
@@ -54,11 +55,11 @@ pub(crate) struct Waiting {
     pub slow: bool,
 }
 
-impl Mail {
+impl OutboxTable {
     /// For so many connections at once.
     pub fn new(slots: usize, options: &Options) -> Self {
         Self {
-            boxes: (0..slots).map(|_| Mutex::default()).collect(),
+            entries: (0..slots).map(|_| Mutex::default()).collect(),
             limit: options.output_limit,
             holds_up_above: options.holds_up_above(),
             overflow: options.overflow,
@@ -67,7 +68,7 @@ impl Mail {
 
     /// A connection can be sent to from now on, by the thread that `wake_fd` wakes and by others.
     pub fn open(&self, id: ConnectionId, socket: Arc<OwnedFd>, wake_fd: Arc<WakeFd>) {
-        *self.lock(id) = Some(MailBox {
+        *self.lock(id) = Some(Entry {
             id,
             socket,
             outbox: Outbox::default(),
@@ -80,39 +81,39 @@ impl Mail {
     /// It cannot be sent to any more, unless something is waiting and shall be `sent_first`: whether that is so.
     pub fn close(&self, id: ConnectionId, sent_first: bool) -> bool {
         let mut place = self.lock(id);
-        if sent_first && place.as_ref().is_some_and(|mail| !mail.outbox.is_empty()) {
+        if sent_first && place.as_ref().is_some_and(|entry| !entry.outbox.is_empty()) {
             return false;
         }
-        if let Some(mut mail) = place.take() {
-            mail.release();
+        if let Some(mut entry) = place.take() {
+            entry.release();
         }
         true
     }
 
     /// What waits for a connection's client.
-    pub fn waiting(&self, id: ConnectionId) -> Waiting {
+    pub fn waiting(&self, id: ConnectionId) -> OutboxState {
         self.lock(id)
             .as_ref()
-            .map_or_else(Waiting::default, |mail| Waiting {
-                bytes: mail.outbox.len(),
-                stuck_since: mail.outbox.stuck_since(),
-                slow: mail.slow,
+            .map_or_else(OutboxState::default, |entry| OutboxState {
+                bytes: entry.outbox.len(),
+                stuck_since: entry.outbox.stuck_since(),
+                slow: entry.slow,
             })
     }
 
     /// The bytes that wait for each client for which any do.
     pub fn all_waiting(&self) -> Vec<(ConnectionId, usize)> {
-        let waiting = self.boxes.iter().filter_map(|place| {
+        let waiting = self.entries.iter().filter_map(|place| {
             let place = place.lock().unwrap_or_else(PoisonError::into_inner);
-            place.as_ref().map(|mail| (mail.id, mail.outbox.len()))
+            place.as_ref().map(|entry| (entry.id, entry.outbox.len()))
         });
         waiting.filter(|&(_, bytes)| bytes > 0).collect()
     }
 
     /// The connection's own output.
     pub fn append(&self, id: ConnectionId, bytes: &[u8]) {
-        if let Some(mail) = &mut *self.lock(id) {
-            mail.outbox.buffer().extend_from_slice(bytes);
+        if let Some(entry) = &mut *self.lock(id) {
+            entry.outbox.buffer().extend_from_slice(bytes);
         }
     }
 
@@ -123,7 +124,7 @@ impl Mail {
     /// If the client is gone.
     pub fn send(&self, id: ConnectionId, counters: &Counters) -> Result<bool, Errno> {
         match &mut *self.lock(id) {
-            Some(mail) => mail.send(self.limit, counters),
+            Some(entry) => entry.send(self.limit, counters),
             None => Ok(false),
         }
     }
@@ -141,26 +142,26 @@ impl Mail {
         for (receivers, _, parts) in effects.messages.iter() {
             for &to in receivers {
                 let mut place = self.lock(to);
-                let Some(mail) = place.as_mut().filter(|mail| mail.id == to && !mail.slow) else {
+                let Some(entry) = place.as_mut().filter(|entry| entry.id == to && !entry.slow) else {
                     counters.undeliverable.add(parts.messages.into());
                     continue;
                 };
-                if mail.outbox.is_empty() && parts.len() > 0 {
+                if entry.outbox.is_empty() && parts.len() > 0 {
                     to_send.push(to);
                 }
-                let full = mail.outbox.len() >= self.limit;
+                let full = entry.outbox.len() >= self.limit;
                 if full && self.overflow == Overflow::Drop {
-                    mail.slow = true;
+                    entry.slow = true;
                     counters.undeliverable.add(parts.messages.into());
                     counters.other_calls.add(1);
-                    mail.wake_fd.notify();
+                    entry.wake_fd.notify();
                     continue;
                 }
-                parts.append_to(mail.outbox.buffer());
+                parts.append_to(entry.outbox.buffer());
                 counters.deliveries.add(parts.messages.into());
-                if mail.outbox.len() > self.holds_up_above && !held_up_by.contains(&to) {
+                if entry.outbox.len() > self.holds_up_above && !held_up_by.contains(&to) {
                     held_up_by.push(to);
-                    mail.held_up.push(Arc::clone(wake_fd));
+                    entry.held_up.push(Arc::clone(wake_fd));
                     counters.held_up.add(1);
                 }
             }
@@ -168,31 +169,31 @@ impl Mail {
         effects.clear_messages();
         for to in to_send.drain(..) {
             let mut place = self.lock(to);
-            let Some(mail) = place.as_mut().filter(|mail| mail.id == to) else {
+            let Some(entry) = place.as_mut().filter(|entry| entry.id == to) else {
                 continue;
             };
             // If it fails, the thread that serves it finds that out.
-            let _ = mail.send(self.limit, counters);
-            if !mail.outbox.is_empty() {
+            let _ = entry.send(self.limit, counters);
+            if !entry.outbox.is_empty() {
                 counters.other_calls.add(1);
-                mail.wake_fd.notify();
+                entry.wake_fd.notify();
             }
         }
     }
 
     /// Forgets of these receivers those that hold up nobody any more. Of the others, `wake_fd` is notified again: each
-    /// is woken once, and another may have been quicker to fill the box.
+    /// is woken once, and another may have been quicker to fill the outbox.
     pub fn forget_free(&self, held_up_by: &mut Vec<ConnectionId>, wake_fd: &Arc<WakeFd>) {
         held_up_by.retain(|&id| {
             let mut place = self.lock(id);
             let full = place
                 .as_mut()
-                .filter(|mail| mail.id == id && mail.outbox.len() > self.limit / 2);
-            let Some(mail) = full else {
+                .filter(|entry| entry.id == id && entry.outbox.len() > self.limit / 2);
+            let Some(entry) = full else {
                 return false;
             };
-            if !mail.held_up.iter().any(|other| Arc::ptr_eq(other, wake_fd)) {
-                mail.held_up.push(Arc::clone(wake_fd));
+            if !entry.held_up.iter().any(|other| Arc::ptr_eq(other, wake_fd)) {
+                entry.held_up.push(Arc::clone(wake_fd));
             }
             true
         });
@@ -200,23 +201,23 @@ impl Mail {
 
     /// Wakes the threads of all connections.
     pub fn wake_all(&self) {
-        for place in &self.boxes {
-            if let Some(mail) = &*place.lock().unwrap_or_else(PoisonError::into_inner) {
-                mail.wake_fd.notify();
+        for place in &self.entries {
+            if let Some(entry) = &*place.lock().unwrap_or_else(PoisonError::into_inner) {
+                entry.wake_fd.notify();
             }
         }
     }
 
-    /// No box is locked while another is, nor while a session is called.
-    fn lock(&self, id: ConnectionId) -> MutexGuard<'_, Option<MailBox>> {
-        self.boxes[id.slot() as usize]
+    /// No entry is locked while another is, nor while a session is called.
+    fn lock(&self, id: ConnectionId) -> MutexGuard<'_, Option<Entry>> {
+        self.entries[id.slot() as usize]
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl MailBox {
-    /// As [`Mail::send`].
+impl Entry {
+    /// As [`OutboxTable::send`].
     fn send(&mut self, limit: usize, counters: &Counters) -> Result<bool, Errno> {
         if self.outbox.is_empty() {
             return Ok(false);
@@ -261,23 +262,23 @@ mod tests {
     use crate::protocol::{Asked, Io};
 
     /// A connection and its client.
-    fn connect(mail: &Mail, slot: u32) -> (ConnectionId, Arc<WakeFd>, UnixStream) {
+    fn connect(table: &OutboxTable, slot: u32) -> (ConnectionId, Arc<WakeFd>, UnixStream) {
         let (ours, client) = UnixStream::pair().expect("a pair");
         let (id, wake_fd) = (
             ConnectionId::new(0, 0, slot),
             Arc::new(WakeFd::new().expect("a wake_fd")),
         );
-        mail.open(id, Arc::new(ours.into()), Arc::clone(&wake_fd));
+        table.open(id, Arc::new(ours.into()), Arc::clone(&wake_fd));
         (id, wake_fd, client)
     }
 
-    fn mail(overflow: Overflow) -> Mail {
+    fn table(overflow: Overflow) -> OutboxTable {
         let options = Options {
             output_limit: 1_000,
             overflow,
             ..Options::default()
         };
-        Mail::new(5, &options)
+        OutboxTable::new(5, &options)
     }
 
     /// What the session `from` sends to `to`.
@@ -297,23 +298,23 @@ mod tests {
     #[test]
     fn each_senders_messages_arrive_whole_and_in_order_also_if_the_client_is_slow() {
         const MESSAGES: u32 = 5_000;
-        let mail = mail(Overflow::Wait);
-        let (to, wake_fd, mut client) = connect(&mail, 0);
-        let (mail, wake_fd) = (&mail, &wake_fd);
+        let table = table(Overflow::Wait);
+        let (to, wake_fd, mut client) = connect(&table, 0);
+        let (table, wake_fd) = (&table, &wake_fd);
         std::thread::scope(|scope| {
             let senders: Vec<_> = (1..4)
                 .map(|slot| {
                     scope.spawn(move || {
-                        let (from, own, _client) = connect(mail, slot);
+                        let (from, own, _client) = connect(table, slot);
                         let counters = Counters::default();
                         let mut held_up_by = Vec::new();
                         for number in 0..MESSAGES {
                             let mut effects = message(from, to, format!("{slot} {number}\n").as_bytes());
-                            mail.deliver(&mut effects, &own, &mut held_up_by, &mut Vec::new(), &counters);
+                            table.deliver(&mut effects, &own, &mut held_up_by, &mut Vec::new(), &counters);
                             while !held_up_by.is_empty() {
                                 own.wait();
                                 own.clear();
-                                mail.forget_free(&mut held_up_by, &own);
+                                table.forget_free(&mut held_up_by, &own);
                             }
                         }
                         assert_eq!(counters.deliveries.get(), u64::from(MESSAGES));
@@ -324,12 +325,12 @@ mod tests {
             scope.spawn(move || {
                 let counters = Counters::default();
                 let deadline = Instant::now() + Duration::from_secs(120);
-                while !senders.iter().all(|sender| sender.is_finished()) || mail.waiting(to).bytes > 0 {
+                while !senders.iter().all(|sender| sender.is_finished()) || table.waiting(to).bytes > 0 {
                     assert!(Instant::now() < deadline, "not all were sent");
-                    mail.send(to, &counters).expect("the client is there");
+                    table.send(to, &counters).expect("the client is there");
                     std::thread::yield_now();
                 }
-                assert!(mail.close(to, true));
+                assert!(table.close(to, true));
                 let _ = wake_fd;
             });
             let mut text = String::new();
@@ -347,13 +348,13 @@ mod tests {
 
     #[test]
     fn who_takes_too_little_is_slow_where_that_is_asked_for() {
-        let mail = mail(Overflow::Drop);
-        let (to, _bell, client) = connect(&mail, 0);
-        let (from, own, _other) = connect(&mail, 1);
+        let table = table(Overflow::Drop);
+        let (to, _wake_fd, client) = connect(&table, 0);
+        let (from, own, _other) = connect(&table, 1);
         let (counters, mut held_up_by) = (Counters::default(), Vec::new());
         let mut sent = 0;
-        while !mail.waiting(to).slow {
-            mail.deliver(
+        while !table.waiting(to).slow {
+            table.deliver(
                 &mut message(from, to, &[b'x'; 500]),
                 &own,
                 &mut held_up_by,
@@ -366,31 +367,31 @@ mod tests {
             (counters.deliveries.get(), counters.undeliverable.get()),
             (sent - 1, 1)
         );
-        assert!(mail.waiting(to).bytes < 1_500);
+        assert!(table.waiting(to).bytes < 1_500);
         assert_eq!((&held_up_by[..], counters.held_up.get()), (&[to][..], 1));
-        mail.forget_free(&mut held_up_by, &own);
+        table.forget_free(&mut held_up_by, &own);
         assert_eq!(held_up_by, [to], "it is still there");
-        assert!(!mail.close(to, true), "something waits");
-        assert!(mail.close(to, false));
+        assert!(!table.close(to, true), "something waits");
+        assert!(table.close(to, false));
         own.wait();
-        mail.forget_free(&mut held_up_by, &own);
+        table.forget_free(&mut held_up_by, &own);
         assert!(held_up_by.is_empty(), "it is gone");
         client.shutdown(Shutdown::Both).expect("ended");
     }
 
     #[test]
     fn a_connection_that_is_gone_gets_nothing_nor_does_the_next_in_its_slot() {
-        let mail = mail(Overflow::Wait);
-        let (gone, ..) = connect(&mail, 0);
-        let (from, own, _client) = connect(&mail, 1);
-        assert!(mail.close(gone, true));
-        mail.open(
+        let table = table(Overflow::Wait);
+        let (gone, ..) = connect(&table, 0);
+        let (from, own, _client) = connect(&table, 1);
+        assert!(table.close(gone, true));
+        table.open(
             ConnectionId::new(0, 1, 0),
             Arc::new(UnixStream::pair().expect("a pair").0.into()),
             Arc::clone(&own),
         );
         let counters = Counters::default();
-        mail.deliver(
+        table.deliver(
             &mut message(from, gone, b"x"),
             &own,
             &mut Vec::new(),
