@@ -30,6 +30,7 @@
 mod broker;
 mod connect;
 mod ends;
+mod figures;
 mod index;
 mod member;
 mod message_trace;
@@ -48,8 +49,9 @@ use crate::id::ConnectionId;
 use crate::protocol::Protocol;
 use broker::Broker;
 
+pub use figures::{ClientFigures, ClosedFigures, ServerFigures, SubscriptionFigures, Traffic};
 pub use member::Member;
-pub use monitor::{ClientFigures, ClosedFigures, Monitor, ServerFigures, SubscriptionFigures, Traffic};
+pub use monitor::Monitor;
 pub use options::{Access, Options};
 
 pub(crate) const ABOUT: About = About {

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use super::connect::ClientInfo;
+use super::figures::{ClientFigures, ClosedFigures, Traffic};
 use super::index::{Index, Key, Subscriber};
-use super::monitor::{ClientFigures, ClosedFigures, Traffic, figures};
 use super::options::Options;
 use super::subject;
 use super::times::Times;
@@ -301,7 +301,7 @@ impl Broker {
         let subscriptions = locked(&client.subscriptions).at_last;
         let client = ClientFigures {
             subscriptions,
-            ..figures(client, now)
+            ..client.figures(now)
         };
         let figures = Arc::new(ClosedFigures {
             client,
@@ -448,6 +448,28 @@ impl Client {
     /// Each of its subscriptions, in no order.
     pub fn each_subscription<R>(&self, see: impl FnMut(&Arc<Subscription>) -> R) -> Vec<R> {
         locked(&self.subscriptions).by_sid.values().map(see).collect()
+    }
+
+    /// As it is `now`.
+    pub fn figures(&self, now: Instant) -> ClientFigures {
+        let (published, delivered, subscriptions) = (self.published(), self.received(), self.subscriptions());
+        self.times.notice(delivered.messages, now);
+        let info = self.info();
+        ClientFigures {
+            number: self.number,
+            id: self.id,
+            address: self.address.get().copied(),
+            name: info.name.clone(),
+            lang: info.lang.clone(),
+            version: info.version.clone(),
+            user: info.user.clone(),
+            subscriptions,
+            published,
+            delivered,
+            since: self.times.opened(now),
+            active: self.times.active(now),
+            round_trip: self.times.round_trip(),
+        }
     }
 
     /// What it has said of itself.
