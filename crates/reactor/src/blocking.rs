@@ -26,7 +26,7 @@ use crate::options::{Options, Overflow};
 use crate::outbox::Outbox;
 use crate::outbox_table::{OutboxState, OutboxTable};
 use crate::protocol::{Effects, Protocol};
-use crate::server::Serving;
+use crate::serving::Serving;
 use crate::shutdown::{Phase, ShutdownSignal};
 use crate::stop::{poll_once, timespec};
 use crate::throttle::Throttle;

@@ -12,7 +12,7 @@ use crate::counters::CloseReason;
 use crate::id::ConnectionId;
 use crate::listen::client_of;
 use crate::protocol::{Asked, Effects, End, Io, Protocol, Session};
-use crate::server::Serving;
+use crate::serving::Serving;
 use crate::trace::Span;
 
 /// The most bytes that a design receives at once.

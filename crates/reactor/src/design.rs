@@ -30,9 +30,10 @@ mod threads;
 use std::str::FromStr;
 
 use crate::error::{Error, find};
-use crate::options::{Options, Setting};
+use crate::options::Options;
 use crate::protocol::Protocol;
-use crate::server::Serving;
+use crate::serving::Serving;
+use crate::setting::Setting;
 
 /// What a design is.
 #[derive(Debug)]

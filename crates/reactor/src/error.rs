@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use rustix::io::Errno;
 
-use crate::options::Setting;
+use crate::setting::Setting;
 
 /// Why a server was not built, or ended before it was told to.
 #[derive(Debug, thiserror::Error)]

@@ -4,8 +4,8 @@
 //! can be read, what can be written, times, and tasks from other threads. [`ReactorManager`] says which of several
 //! loops reads from a handle and which writes to it.
 //!
-//! The event-driven designs are made of these: `serving` is the handler that serves connections, `loops` starts the
-//! loops and ends them, `tasks` is what they ask of each other, and `slots` bounds how many connections there are.
+//! The event-driven designs are made of these: `serving_loop` is the handler that serves connections, `loops` starts
+//! the loops and ends them, `tasks` is what they ask of each other, and `slots` bounds how many connections there are.
 
 mod accepting;
 #[cfg(test)]
@@ -15,23 +15,27 @@ mod balance;
 mod completions;
 mod event_loop;
 mod inbox;
+mod interest;
 pub(crate) mod join_handles;
 pub(crate) mod loops;
 mod manager;
+mod moves;
 mod moving;
 #[cfg(test)]
 mod moving_test;
 mod peer;
 pub(crate) mod peer_table;
 mod reading;
-mod serving;
+mod serving_loop;
 pub(crate) mod slots;
 mod tasks;
 pub(crate) mod thread_count;
 pub(crate) mod timers;
 mod writing;
 
-pub(crate) use loops::{Acceptors, Kernel};
+pub(crate) use loops::Kernel;
+pub(crate) use serving_loop::Acceptors;
 
-pub use event_loop::{Handler, Interest, Mailbox, Reactor, Readiness, Token};
+pub use event_loop::{Handler, Mailbox, Reactor};
+pub use interest::{Interest, Readiness, Token};
 pub use manager::ReactorManager;

@@ -5,19 +5,18 @@ use std::fmt::Debug;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::counters::{CounterBlocks, Totals};
 use crate::design::Design;
 use crate::error::Error;
-use crate::id::ConnectionId;
 use crate::listen::Listener;
-use crate::options::{Options, Overflow, Placement, Sends, Setting, as_typed};
+use crate::options::{Options, Overflow, Placement, Sends, as_typed};
 use crate::protocol::Protocol;
-use crate::stop::Stop;
-use crate::trace::Span;
+use crate::serving::Serving;
+use crate::setting::Setting;
+use crate::stop::{Stop, measurable};
 use crate::waiting::Waiting;
 
 /// The most processes or threads that can be asked for as workers, readers or writers.
@@ -173,8 +172,9 @@ impl<P: Protocol> Server<P> {
         let counters = CounterBlocks::new(options.max_connections.max(MOST_UNITS) + 2)
             .map_err(Error::io("making memory for the counters"))?;
         Ok(Bound {
+            design,
             serving: Serving {
-                design,
+                design: design.name(),
                 protocol: Arc::new(protocol),
                 listener,
                 options,
@@ -232,14 +232,10 @@ impl<P: Protocol> Server<P> {
     }
 }
 
-/// A time that can be added to any that a clock shows: a century is as good as for ever.
-pub(crate) fn measurable(limit: Duration) -> Duration {
-    limit.min(Duration::from_secs(100 * 365 * 24 * 60 * 60))
-}
-
 /// A server that listens, and does not serve yet.
 #[derive(Debug)]
 pub struct Bound<P> {
+    design: Design,
     serving: Serving<P>,
 }
 
@@ -257,7 +253,7 @@ impl<P: Protocol> Bound<P> {
     /// How many processes, threads or loops it serves with, in words, the defaults of its design included; none where
     /// the design leaves no choice.
     pub fn workers(&self) -> Option<String> {
-        (self.serving.design.about().made_of)(&self.serving.options)
+        (self.design.about().made_of)(&self.serving.options)
     }
 
     /// To read the counters while it runs.
@@ -278,7 +274,8 @@ impl<P: Protocol> Bound<P> {
     ///
     /// If a system call fails that the design cannot do without, or it forks and the process has several threads.
     pub fn run(self, stop: &Stop) -> Result<Totals, Error> {
-        self.run_by(stop, |serving| serving.design.run(serving))
+        let design = self.design;
+        self.run_by(stop, |serving| design.run(serving))
     }
 
     /// Serves by `design` until that is done.
@@ -309,37 +306,6 @@ impl Meter {
     /// accepts, reads and writes.
     pub fn parts(&self) -> Vec<Totals> {
         self.0.parts()
-    }
-}
-
-/// What a design is given to serve with.
-#[derive(Debug)]
-pub(crate) struct Serving<P> {
-    design: Design,
-    pub protocol: Arc<P>,
-    pub listener: Listener,
-    pub options: Options,
-    /// A block of counters for each worker, thread or connection slot that a design can have, and two more.
-    pub counters: Arc<CounterBlocks>,
-    /// A design says there how it can be asked, if connections are in one address space.
-    pub waiting: Waiting,
-    stop: Option<Stop>,
-}
-
-impl<P> Serving<P> {
-    /// The span of a new connection.
-    pub fn span(&self, id: ConnectionId, socket: impl AsFd) -> Span {
-        Span::new(self.design, id, socket)
-    }
-
-    /// How long connections may go on, now that the server stops.
-    pub fn drain(&self) -> Duration {
-        self.stop().drain().unwrap_or(self.options.drain)
-    }
-
-    /// Readable when the server shall stop.
-    pub fn stop(&self) -> &Stop {
-        self.stop.as_ref().expect("set by `run` before a design sees it")
     }
 }
 

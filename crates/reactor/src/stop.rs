@@ -9,8 +9,6 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use crate::server::measurable;
-
 /// Tells a running server to stop: to accept nobody more, to finish what it has begun, and to return. Clones are the
 /// same stop; once set it stays set.
 ///
@@ -106,6 +104,11 @@ pub(crate) fn poll_once(fds: &mut [PollFd<'_>], timeout: Option<&Timespec>) -> R
         }
         result => result,
     }
+}
+
+/// A time that can be added to any that a clock shows: a century is as good as for ever.
+pub(crate) fn measurable(limit: Duration) -> Duration {
+    limit.min(Duration::from_secs(100 * 365 * 24 * 60 * 60))
 }
 
 /// For a wait that must not end before `limit` has passed: rounded up to the millisecond in which `poll` counts.

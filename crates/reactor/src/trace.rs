@@ -39,7 +39,6 @@ mod connection {
     use tracing::field::{Empty, display};
 
     use crate::counters::CloseReason;
-    use crate::design::Design;
     use crate::id::ConnectionId;
     use crate::listen::client_of;
 
@@ -52,12 +51,12 @@ mod connection {
 
     impl Span {
         /// Asks the kernel for the client's address if anybody wants to know it.
-        pub fn new(design: Design, id: ConnectionId, socket: impl AsFd) -> Self {
+        pub fn new(design: &'static str, id: ConnectionId, socket: impl AsFd) -> Self {
             let span = tracing::info_span!(
                 target: "threadgauge_reactor",
                 "connection",
                 ?id,
-                design = design.name(),
+                design,
                 peer = Empty,
                 reason = Empty,
                 messages = Empty,
@@ -113,7 +112,6 @@ mod connection {
     use std::os::fd::AsFd;
 
     use crate::counters::CloseReason;
-    use crate::design::Design;
     use crate::id::ConnectionId;
 
     #[derive(Debug)]
@@ -123,7 +121,7 @@ mod connection {
     pub(crate) struct Guard;
 
     impl Span {
-        pub fn new(_: Design, _: ConnectionId, _: impl AsFd) -> Self {
+        pub fn new(_: &'static str, _: ConnectionId, _: impl AsFd) -> Self {
             Self
         }
 

@@ -20,14 +20,14 @@ use crate::design::{About, AtOnce, Memory, any_settings, made_of};
 use crate::error::Error;
 use crate::id::ConnectionId;
 use crate::listen::{Accepted, RETRY};
-use crate::options::Setting;
 use crate::protocol::{Job, Protocol};
 use crate::reactor::join_handles::JoinHandles;
 use crate::reactor::peer_table::{PeerTable, SharedPeer, Visit, WorkerContext, do_step};
 use crate::reactor::slots::Permit;
 use crate::reactor::thread_count::ThreadCount;
 use crate::reactor::{Handler, Interest, Mailbox, Reactor, Readiness, Token};
-use crate::server::Serving;
+use crate::serving::Serving;
+use crate::setting::Setting;
 
 pub(super) const ABOUT: About = About {
     name: "half-sync-half-async",

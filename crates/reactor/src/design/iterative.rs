@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::id::ConnectionId;
 use crate::listen::{Accepted, RETRY};
 use crate::protocol::Protocol;
-use crate::server::Serving;
+use crate::serving::Serving;
 use crate::shutdown::SingleWorker;
 use crate::stop::{poll_once, timespec};
 

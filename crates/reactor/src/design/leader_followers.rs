@@ -28,7 +28,6 @@ use crate::counters::Counters;
 use crate::design::{About, AtOnce, Memory, any_settings, made_of};
 use crate::error::Error;
 use crate::listen::{Accepted, RETRY};
-use crate::options::Setting;
 use crate::protocol::Protocol;
 use crate::reactor::Token;
 use crate::reactor::join_handles::JoinHandles;
@@ -36,7 +35,8 @@ use crate::reactor::peer_table::{PeerTable, SharedPeer, Visit, WorkerContext, do
 use crate::reactor::slots::Permit;
 use crate::reactor::thread_count::ThreadCount;
 use crate::reactor::timers::Timers;
-use crate::server::Serving;
+use crate::serving::Serving;
+use crate::setting::Setting;
 
 pub(super) const ABOUT: About = About {
     name: "leader-followers",

@@ -14,7 +14,7 @@ use crate::id::ConnectionId;
 use crate::listen::{Accepted, RETRY};
 use crate::pool::{self, Change, Scoreboard, Sizing};
 use crate::protocol::Protocol;
-use crate::server::Serving;
+use crate::serving::Serving;
 use crate::stop::{poll_once, timespec};
 use crate::trace;
 

@@ -20,10 +20,10 @@ use crate::design::processes::{Children, News};
 use crate::design::{About, AtOnce, Memory, any_settings, made_of};
 use crate::error::Error;
 use crate::listen::{Accepted, Listener, RETRY};
-use crate::options::Setting;
 use crate::pool;
 use crate::protocol::Protocol;
-use crate::server::Serving;
+use crate::serving::Serving;
+use crate::setting::Setting;
 
 pub(super) const ABOUT: About = About {
     name: "preforked-descriptor",

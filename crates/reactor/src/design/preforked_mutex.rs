@@ -10,9 +10,9 @@ use crate::error::Error;
 use crate::fork::InChild;
 use crate::listen::{Accepted, Listener};
 use crate::lock::Lock;
-use crate::options::Setting;
 use crate::protocol::Protocol;
-use crate::server::Serving;
+use crate::serving::Serving;
+use crate::setting::Setting;
 
 pub(super) const ABOUT: About = About {
     name: "preforked-mutex",

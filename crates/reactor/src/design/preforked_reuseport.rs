@@ -11,10 +11,11 @@ use crate::design::preforked::{self, Prefork};
 use crate::design::{About, AtOnce, Memory, made_of};
 use crate::error::Error;
 use crate::listen::{Accepted, Listener};
-use crate::options::{Options, Setting};
+use crate::options::Options;
 use crate::pool;
 use crate::protocol::Protocol;
-use crate::server::Serving;
+use crate::serving::Serving;
+use crate::setting::Setting;
 
 pub(super) const ABOUT: About = About {
     name: "preforked-reuseport",

@@ -13,9 +13,9 @@ use crate::design::threads::lock;
 use crate::design::{About, AtOnce, Memory, any_settings, made_of};
 use crate::error::Error;
 use crate::listen::{Accepted, Listener, RETRY};
-use crate::options::Setting;
 use crate::protocol::Protocol;
-use crate::server::Serving;
+use crate::serving::Serving;
+use crate::setting::Setting;
 use crate::stop::{poll_once, timespec};
 use crate::wake_fd::WakeFd;
 

@@ -8,9 +8,9 @@ use crate::design::{About, AtOnce, Memory, any_settings, made_of};
 use crate::error::Error;
 use crate::listen::{Accepted, Listener};
 use crate::lock::Lock;
-use crate::options::Setting;
 use crate::protocol::Protocol;
-use crate::server::Serving;
+use crate::serving::Serving;
+use crate::setting::Setting;
 
 pub(super) const ABOUT: About = About {
     name: "prethreaded-mutex",

@@ -2,11 +2,12 @@
 
 use crate::design::{About, AtOnce, Memory, reactor_per_core};
 use crate::error::Error;
-use crate::options::{Options, Placement, Setting};
+use crate::options::{Options, Placement};
 use crate::protocol::Protocol;
 use crate::reactor::{Acceptors, Kernel, ReactorManager, loops};
 use crate::ring;
-use crate::server::Serving;
+use crate::serving::Serving;
+use crate::setting::Setting;
 
 pub(super) const ABOUT: About = About {
     name: "proactor",

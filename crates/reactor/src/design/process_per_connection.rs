@@ -13,7 +13,7 @@ use crate::fork::InChild;
 use crate::id::ConnectionId;
 use crate::listen::{Accepted, RETRY};
 use crate::protocol::Protocol;
-use crate::server::Serving;
+use crate::serving::Serving;
 use crate::trace;
 
 pub(super) const ABOUT: About = About {

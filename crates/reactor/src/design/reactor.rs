@@ -4,10 +4,11 @@ use std::num::NonZeroUsize;
 
 use crate::design::{About, AtOnce, Memory, any_settings, made_of};
 use crate::error::Error;
-use crate::options::{Placement, Setting};
+use crate::options::Placement;
 use crate::protocol::Protocol;
 use crate::reactor::{Acceptors, Kernel, ReactorManager, loops};
-use crate::server::Serving;
+use crate::serving::Serving;
+use crate::setting::Setting;
 
 pub(super) const ABOUT: About = About {
     name: "reactor",

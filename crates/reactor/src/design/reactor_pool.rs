@@ -5,10 +5,11 @@ use std::thread::available_parallelism;
 
 use crate::design::{About, AtOnce, Memory, any_settings, made_of::count};
 use crate::error::Error;
-use crate::options::{Options, Setting};
+use crate::options::Options;
 use crate::protocol::Protocol;
 use crate::reactor::{Acceptors, Kernel, ReactorManager, loops};
-use crate::server::Serving;
+use crate::serving::Serving;
+use crate::setting::Setting;
 
 pub(super) const ABOUT: About = About {
     name: "reactor-pool",

@@ -17,7 +17,7 @@ use crate::id::ConnectionId;
 use crate::listen::{Accepted, RETRY};
 use crate::protocol::Protocol;
 use crate::pthread::{self, Threads};
-use crate::server::Serving;
+use crate::serving::Serving;
 use crate::shutdown::Phase;
 use crate::stop::{poll_once, timespec};
 use crate::trace;

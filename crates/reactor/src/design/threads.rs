@@ -8,7 +8,7 @@ use rustix::net::{Shutdown, shutdown};
 
 use crate::outbox_table::OutboxTable;
 use crate::protocol::Protocol;
-use crate::server::Serving;
+use crate::serving::Serving;
 use crate::shutdown::{Phase, ShutdownSignal};
 
 /// A slot for each thread that serves, and how far the server's end has come.

@@ -6,41 +6,17 @@ use std::sync::atomic::AtomicUsize;
 
 use rustix::net::SocketFlags;
 
-use super::event_loop::{Interest, Token};
-use super::loops::Acceptors;
+use super::interest::{Interest, Token};
 use super::peer::{Link, Peer, ReadHalf, WriteHalf};
-use super::serving::{ACCEPT_AGAIN, LISTENER, Loop, ServingLoop};
+use super::serving_loop::{ACCEPT_AGAIN, Acceptors, LISTENER, Loop, ServingLoop};
 use super::slots::{Permit, Released};
 use super::tasks::{NewConnection, Task};
 use crate::connection::{Connection, Turn};
 use crate::counters::CloseReason;
 use crate::error::Error;
 use crate::id::ConnectionId;
-use crate::listen::{Accepted, Listener, RETRY};
+use crate::listen::{Accepted, RETRY};
 use crate::protocol::Protocol;
-
-/// A listening socket, and whether it is waited for.
-#[derive(Debug)]
-pub(super) struct Acceptor<'a> {
-    listener: &'a Listener,
-    listening: bool,
-}
-
-impl<'a> Acceptor<'a> {
-    /// Not waited for yet.
-    pub fn new(listener: &'a Listener) -> Self {
-        Self {
-            listener,
-            listening: false,
-        }
-    }
-
-    /// Who comes from now on is refused, and can go elsewhere at once: not waited for any more, the socket would keep
-    /// them in its backlog.
-    pub fn close(&self) {
-        self.listener.close_for_all();
-    }
-}
 
 impl<P: Protocol> ServingLoop<'_, P> {
     /// Waits for connections, if this loop accepts.

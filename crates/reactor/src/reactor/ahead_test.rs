@@ -7,9 +7,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use super::loops::{Acceptors, Kernel, serve};
+use super::loops::{Kernel, serve};
 use super::manager::ReactorManager;
 use super::moving_test::StopAtEnd;
+use super::serving_loop::Acceptors;
 use crate::options::Placement;
 use crate::{ConnectionId, Design, Io, Protocol, Server, Session, Stop};
 

@@ -4,9 +4,9 @@
 use rustix::io::Errno;
 
 use super::completions::Arrival;
-use super::event_loop::Token;
+use super::interest::Token;
 use super::peer::{PeerEnd, ReadHalf};
-use super::serving::{Loop, ServingLoop};
+use super::serving_loop::{Loop, ServingLoop};
 use crate::connection::{Connection, RECEIVE_BYTES};
 use crate::counters::CloseReason;
 use crate::protocol::{Protocol, Session};

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use super::Token;
+use super::interest::Token;
 use crate::ring::{Answer, Events, Filled, Watch};
 
 /// The name of the descriptor that wakes the loop: no kind of request has it.

@@ -1,67 +1,23 @@
-//! The loops of one server: starting them, and what they share.
+//! The loops of one server: starting them, and asking all of them.
 
+use std::sync::Mutex;
 use std::sync::mpsc::channel;
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::balance::Watch;
 use super::event_loop::{Mailbox, Reactor};
 use super::manager::ReactorManager;
-use super::serving::{Loop, ServingLoop};
+use super::serving_loop::{Acceptors, Loop, LoopsShared, ServingLoop};
 use super::slots::Slots;
-use super::tasks::{Batch, Task};
+use super::tasks::Task;
 use crate::error::Error;
 use crate::id::ConnectionId;
 use crate::listen::Listener;
 use crate::options::{Placement, Sends};
 use crate::protocol::Protocol;
 use crate::ring::JointSends;
-use crate::server::Serving;
-
-/// The most emptied batches that are kept.
-const SPARE_BATCHES: usize = 64;
-
-/// What the loops of a server share.
-pub(crate) struct LoopsShared<S> {
-    pub slots: Slots,
-    pub manager: ReactorManager,
-    pub acceptors: Acceptors,
-    /// One for each loop.
-    pub mailboxes: Vec<Mailbox<Task<S>>>,
-    /// Held while all are told that a write half moves.
-    pub announcing: Mutex<()>,
-    /// Emptied batches, so that a turn costs no allocation.
-    spares: Mutex<Vec<Batch>>,
-    /// Watches the loops, where connections move by their use of the CPU.
-    pub watch: Option<Watch>,
-}
-
-impl<S> LoopsShared<S> {
-    /// An empty batch.
-    pub fn spare_batch(&self) -> Batch {
-        let mut spares = self.spares.lock().unwrap_or_else(PoisonError::into_inner);
-        spares.pop().unwrap_or_default()
-    }
-
-    /// A batch that was read.
-    pub fn give_back(&self, mut batch: Batch) {
-        batch.clear();
-        let mut spares = self.spares.lock().unwrap_or_else(PoisonError::into_inner);
-        if spares.len() < SPARE_BATCHES {
-            spares.push(batch);
-        }
-    }
-}
-
-/// Who accepts connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Acceptors {
-    /// The first loop.
-    First,
-    /// Every loop, with a listening socket of its own, and it keeps what it accepts.
-    Each,
-}
+use crate::serving::Serving;
 
 /// What the loops wait with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,83 +19,23 @@
 //! What a sender said before step 2 is in the outbox, and what it said after is behind it. A connection that ends
 //! meanwhile takes its half along; all loops are told to forget it.
 
-use std::collections::HashMap;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::balance::Migration;
-use super::event_loop::{Interest, Reactor, Token};
+use super::event_loop::Reactor;
+use super::interest::{Interest, Token};
+use super::moves::Held;
 use super::peer::{Finish, Peer};
-use super::serving::{Loop, ServingLoop};
+use super::serving_loop::{Loop, ServingLoop};
 use super::tasks::{MovingReader, MovingWriter, Task};
 use crate::connection::Connection;
 use crate::counters::CloseReason;
 use crate::id::ConnectionId;
 use crate::multicast::Parts;
 use crate::protocol::Protocol;
-
-/// What one loop knows of connections that have moved or are moving. Empty where none do.
-#[derive(Debug, Default)]
-pub(super) struct Moves {
-    /// Where write halves are that are not at home.
-    writers: HashMap<ConnectionId, usize>,
-    /// Where read halves went that were here.
-    readers: HashMap<ConnectionId, usize>,
-    /// Write halves that leave this loop: where to, and how many loops may still send to them here.
-    leaving: HashMap<ConnectionId, (usize, usize)>,
-    /// What has come for write halves that are on their way here.
-    coming: HashMap<ConnectionId, Vec<Held>>,
-    /// Connections here whose session has joined a group.
-    joined: Vec<ConnectionId>,
-}
-
-/// Something for a write half that is on its way.
-#[derive(Debug)]
-pub(super) enum Held {
-    /// Its own session's output.
-    Own(Vec<u8>),
-    /// Messages: the loop they came from, whose they are, and how many.
-    Message(usize, ConnectionId, u32, Vec<u8>),
-    Finish(Finish),
-    ReaderIs(usize),
-}
-
-impl Moves {
-    /// The loop to which everything for this connection's client goes.
-    #[inline]
-    pub fn writer_of(&self, id: ConnectionId) -> usize {
-        let home = usize::from(id.home());
-        match self.writers.is_empty() {
-            true => home,
-            false => self.writers.get(&id).copied().unwrap_or(home),
-        }
-    }
-
-    /// Keeps something for a write half that is on its way here. `false`: none such is.
-    pub fn hold(&mut self, id: ConnectionId, held: impl FnOnce() -> Held) -> bool {
-        let coming = self.coming.get_mut(&id);
-        coming.map(|kept| kept.push(held())).is_some()
-    }
-
-    /// Whether its write half is on its way here.
-    pub fn expects(&self, id: ConnectionId) -> bool {
-        self.coming.contains_key(&id)
-    }
-
-    /// Whether its write half has moved.
-    pub fn knows(&self, id: ConnectionId) -> bool {
-        self.writers.contains_key(&id)
-    }
-
-    /// The connection is gone. Whether its write half was on its way here.
-    fn forget(&mut self, id: ConnectionId) -> bool {
-        self.writers.remove(&id);
-        self.readers.remove(&id);
-        self.coming.remove(&id).is_some()
-    }
-}
 
 /// Watches a socket that this loop may be watching already: for its other half, or for a read half that went from here
 /// when it ended.

@@ -9,8 +9,9 @@ use std::thread;
 use std::time::Duration;
 
 use super::balance::{Gauge, Watch};
-use super::loops::{Acceptors, Kernel, serve_watched};
+use super::loops::{Kernel, serve_watched};
 use super::manager::ReactorManager;
+use super::serving_loop::Acceptors;
 use crate::counters::{CloseReason, Totals};
 use crate::options::{Overflow, Placement};
 use crate::protocol::chat::Chat;

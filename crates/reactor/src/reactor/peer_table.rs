@@ -22,7 +22,7 @@ use crate::counters::{CloseReason, Counters};
 use crate::id::ConnectionId;
 use crate::options::Overflow;
 use crate::protocol::{Effects, Job, Protocol};
-use crate::server::Serving;
+use crate::serving::Serving;
 
 /// A connection.
 #[derive(Debug)]

@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, Shutdown};
 
-use super::event_loop::{Readiness, Token};
-use super::moving::Held;
+use super::interest::{Readiness, Token};
+use super::moves::Held;
 use super::peer::{Due, Finish, HeldUpBy};
-use super::serving::{Loop, ServingLoop};
+use super::serving_loop::{Loop, ServingLoop};
 use super::tasks::{MovingReader, Task};
 use crate::closing::{self, LINGER};
 use crate::connection::{Connection, Turn};

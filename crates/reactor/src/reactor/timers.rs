@@ -9,7 +9,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use super::Token;
+use super::interest::Token;
 
 #[derive(Debug, Default)]
 pub(crate) struct Timers {

@@ -8,10 +8,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use rustix::io::Errno;
 use rustix::net::{self, SendAncillaryBuffer, SendFlags};
 
-use super::event_loop::{Interest, Token};
-use super::moving::{Held, watch_socket};
+use super::interest::{Interest, Token};
+use super::moves::Held;
+use super::moving::watch_socket;
 use super::peer::{Finish, HeldUpBy};
-use super::serving::{Loop, ServingLoop};
+use super::serving_loop::{Loop, ServingLoop};
 use super::tasks::{Batch, Task};
 use crate::counters::CloseReason;
 use crate::id::ConnectionId;

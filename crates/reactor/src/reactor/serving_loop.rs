@@ -14,13 +14,16 @@
 //! reason and gives the permit back. So each end is seen by both halves, and counted once.
 
 use std::sync::mpsc::Sender;
+use std::sync::{Mutex, PoisonError};
 
-use super::accepting::Acceptor;
-use super::event_loop::{Handler, Interest, Reactor, Readiness, Token};
-use super::loops::LoopsShared;
-use super::moving::Moves;
+use super::balance::Watch;
+use super::event_loop::{Handler, Mailbox, Reactor};
+use super::interest::{Interest, Readiness, Token};
+use super::manager::ReactorManager;
+use super::moves::Moves;
 use super::peer::{Finish, Peers};
-use super::tasks::{MovingReader, Outgoing, Task};
+use super::slots::Slots;
+use super::tasks::{Batch, MovingReader, Outgoing, Task};
 use crate::connection::RECEIVE_BYTES;
 use crate::counters::{CloseReason, Counters};
 use crate::error::Error;
@@ -29,7 +32,7 @@ use crate::listen::Listener;
 use crate::outbox::Spares;
 use crate::protocol::{Effects, Protocol};
 use crate::ring::JointSends;
-use crate::server::Serving;
+use crate::serving::Serving;
 
 // Tokens of what is not a connection.
 pub(super) const LISTENER: Token = Token::new(u32::MAX - 1);
@@ -37,8 +40,75 @@ const STOP: Token = Token::new(u32::MAX - 2);
 const DRAIN_OVER: Token = Token::new(u32::MAX - 3);
 pub(super) const ACCEPT_AGAIN: Token = Token::new(u32::MAX - 4);
 
+/// The most emptied batches that are kept.
+const SPARE_BATCHES: usize = 64;
+
 /// The reactor under a serving loop.
 pub(super) type Loop<S> = Reactor<Task<S>>;
+
+/// Who accepts connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Acceptors {
+    /// The first loop.
+    First,
+    /// Every loop, with a listening socket of its own, and it keeps what it accepts.
+    Each,
+}
+
+/// What the loops of a server share.
+pub(crate) struct LoopsShared<S> {
+    pub slots: Slots,
+    pub manager: ReactorManager,
+    pub acceptors: Acceptors,
+    /// One for each loop.
+    pub mailboxes: Vec<Mailbox<Task<S>>>,
+    /// Held while all are told that a write half moves.
+    pub announcing: Mutex<()>,
+    /// Emptied batches, so that a turn costs no allocation.
+    pub spares: Mutex<Vec<Batch>>,
+    /// Watches the loops, where connections move by their use of the CPU.
+    pub watch: Option<Watch>,
+}
+
+impl<S> LoopsShared<S> {
+    /// An empty batch.
+    pub fn spare_batch(&self) -> Batch {
+        let mut spares = self.spares.lock().unwrap_or_else(PoisonError::into_inner);
+        spares.pop().unwrap_or_default()
+    }
+
+    /// A batch that was read.
+    pub fn give_back(&self, mut batch: Batch) {
+        batch.clear();
+        let mut spares = self.spares.lock().unwrap_or_else(PoisonError::into_inner);
+        if spares.len() < SPARE_BATCHES {
+            spares.push(batch);
+        }
+    }
+}
+
+/// A listening socket, and whether it is waited for.
+#[derive(Debug)]
+pub(super) struct Acceptor<'a> {
+    pub listener: &'a Listener,
+    pub listening: bool,
+}
+
+impl<'a> Acceptor<'a> {
+    /// Not waited for yet.
+    pub fn new(listener: &'a Listener) -> Self {
+        Self {
+            listener,
+            listening: false,
+        }
+    }
+
+    /// Who comes from now on is refused, and can go elsewhere at once: not waited for any more, the socket would keep
+    /// them in its backlog.
+    pub fn close(&self) {
+        self.listener.close_for_all();
+    }
+}
 
 /// One loop's part in serving.
 pub(super) struct ServingLoop<'a, P: Protocol> {
