@@ -72,12 +72,10 @@ def on_cpu(cpu):
     return lambda: os.sched_setaffinity(0, {cpu})
 
 
-def once(command, port, cpu, seconds):
-    """Requests a CPU second of the generator, and requests a second."""
-    before = answered(port)
-    began = time.monotonic()
+def used_by(command, cpu, seconds):
+    """Runs a generator of so many seconds on this CPU; returns the CPU time that it used, in seconds."""
     child = subprocess.Popen(command, preexec_fn=on_cpu(cpu), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    deadline = began + seconds + WAIT_S
+    deadline = time.monotonic() + seconds + WAIT_S
     while True:
         pid, status, used = os.wait4(child.pid, os.WNOHANG)
         if pid:
@@ -86,20 +84,34 @@ def once(command, port, cpu, seconds):
             child.kill()
             sys.exit(f"{command[0]} did not end within {WAIT_S} s of its time")
         time.sleep(0.01)
-    took = time.monotonic() - began
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode != 0:
         sys.exit(f"{' '.join(command)} ended with {child.returncode}: {child.stderr.read().decode()[-500:]}")
+    return used.ru_utime + used.ru_stime
+
+
+def once(command, port, cpu, seconds):
+    """Requests a CPU second of the generator, and requests a second."""
+    before = answered(port)
+    began = time.monotonic()
+    used_s = used_by(command, cpu, seconds)
+    took = time.monotonic() - began
     # The page asked before is among those that nginx has counted since.
     requests = answered(port) - before - 1
-    return requests / (used.ru_utime + used.ru_stime), requests / took
+    return requests / used_s, requests / took
+
+
+def cpus_for_two():
+    """The CPUs that this may use, of which the server and the generator need one each."""
+    cpus = sorted(os.sched_getaffinity(0))
+    if len(cpus) < 2:
+        sys.exit("the server and the generator need a CPU each, and there is one")
+    return cpus
 
 
 def measured(options):
     """The figures of each generator by round."""
-    cpus = sorted(os.sched_getaffinity(0))
-    if len(cpus) < 2:
-        sys.exit("nginx and the generator need a CPU each, and there is one")
+    cpus = cpus_for_two()
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
         with open(f"{folder}/index.html", "w") as page:
