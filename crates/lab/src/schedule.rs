@@ -151,7 +151,7 @@ pub fn run(
         whole: chosen.iter().map(planned).sum(),
         ..Pace::default()
     };
-    // Where the budgets of all are more than the profile's time, each has the same share of what it wants for the rounds
+    // Where the budgets of all are more than the profile's time, each has the same share of what it wants for rounds
     // after its first look.
     let first = |chosen: &Chosen| chosen.expected(expected_rounds(&rule));
     let later = |chosen: &Chosen| chosen.time().saturating_sub(first(chosen)).as_secs_f64();
