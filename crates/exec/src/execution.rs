@@ -24,8 +24,9 @@ use crate::{pool, thread_per_object};
 /// Runs objects, at most *k* at a time, and finishes each on the caller's own thread as soon as it is done.
 ///
 /// It holds the settings only; threads are made for a call and are gone when it returns, unless they belong to a
-/// [`ThreadPool`]. A call may be made from many threads at once, and from within a processor: each has permits of its
-/// own, and threads of its own or a caller that works, so nesting cannot deadlock (and multiplies the degrees).
+/// [`ThreadPool`](crate::ThreadPool). A call may be made from many threads at once, and from within a processor: each
+/// has permits of its own, and threads of its own or a caller that works, so nesting cannot deadlock (and multiplies
+/// the degrees).
 ///
 /// # The contract
 ///
@@ -44,7 +45,7 @@ use crate::{pool, thread_per_object};
 ///   object is done, and needs neither `Send` nor `Sync`. A slow one holds the processors up: a worker with
 ///   results waiting (4, or as many as fit into 64 KiB while processors are short) waits for it.
 /// - The call **returns** when the last object is finished. No thread is left behind, however it ends; those of a
-///   [`ThreadPool`] have let go of all that belongs to the call.
+///   [`ThreadPool`](crate::ThreadPool) have let go of all that belongs to the call.
 /// - A call **ends early** when its token is set, its deadline passes, its finisher breaks, a processor fails under
 ///   [`OnError::StopAtFirst`], or something panics. Then nothing more starts, the end is
 ///   [announced](Self::announce_stop), running processors are waited for and, unless the finisher itself broke or
