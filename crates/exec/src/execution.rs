@@ -14,7 +14,7 @@ use crate::progress::{Listener, Progress};
 use crate::report::{Ran, report};
 use crate::result_sink::ResultSink;
 use crate::settings::{Carrier, Mode, OnError, Settings};
-use crate::shared::{Halt, Shared};
+use crate::shared::{HaltReason, Shared};
 use crate::stop::StopToken;
 use crate::trace::Traced;
 use crate::trying::{Sorter, Trying};
@@ -481,7 +481,7 @@ impl ConcurrentExecution {
                     Ok(result) => {
                         let ended_ns = shared.now_ns();
                         if halts(&result) {
-                            shared.halt(Halt::Failed);
+                            shared.halt(HaltReason::Failed);
                         }
                         sink.deliver(Raw {
                             index,
@@ -497,7 +497,7 @@ impl ConcurrentExecution {
                     }
                 }
                 if sink.broken.is_some() {
-                    shared.halt(Halt::Broken);
+                    shared.halt(HaltReason::Broken);
                 }
                 if shared.stops() {
                     break;

@@ -21,7 +21,7 @@ use crate::outcome::{Done, Report, Tried, Verdict, Warning};
 use crate::report::{Ran, report};
 use crate::result_sink::ResultSink;
 use crate::settings::Settings;
-use crate::shared::{Claim, Claimed, Halt, Shared, Who};
+use crate::shared::{Claim, Claimed, HaltReason, Shared, Who};
 use crate::spawned::{self, Task};
 use crate::trying::Sorter;
 use crate::work::Raw;
@@ -392,7 +392,7 @@ struct Driver<'c, 'd, I: Iterator, R, F, B, N, S, H> {
 impl<I: Iterator, R, F, B, N, S, H> Drop for Driver<'_, '_, I, R, F, B, N, S, H> {
     fn drop(&mut self) {
         if !self.over {
-            self.shared.halt(Halt::Stopped);
+            self.shared.halt(HaltReason::Stopped);
         }
     }
 }
@@ -507,7 +507,7 @@ where
             ended,
         } = processed;
         if (self.halts)(&result) {
-            self.shared.halt(Halt::Failed);
+            self.shared.halt(HaltReason::Failed);
         }
         let ended_ns = ended.saturating_duration_since(self.shared.epoch).as_nanos() as u64;
         let ended_ns = ended_ns.max(started_ns);
@@ -521,7 +521,7 @@ where
             result,
         });
         if self.sink.broken.is_some() {
-            self.shared.halt(Halt::Broken);
+            self.shared.halt(HaltReason::Broken);
         }
         if let (true, Some(look_ahead)) = (self.sink.in_order(), self.settings.look_ahead) {
             self.shared.source().horizon = self.sink.next.saturating_add(look_ahead.get());
@@ -535,7 +535,7 @@ where
             return;
         }
         self.warned = true;
-        self.shared.halt(Halt::Deadline);
+        self.shared.halt(HaltReason::Deadline);
         for slot in &self.slots {
             if slot.future.is_some() {
                 self.settings.warn(Warning::Overrun { index: slot.index });

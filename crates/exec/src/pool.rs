@@ -46,7 +46,7 @@ use crate::report::Ran;
 use crate::result_sink::ResultSink;
 use crate::scoped;
 use crate::settings::Settings;
-use crate::shared::{Halt, Shared};
+use crate::shared::{HaltReason, Shared};
 use crate::thread_pool::ThreadPool;
 use crate::work::Work;
 use caller::Caller;
@@ -94,7 +94,7 @@ impl<I: Iterator, W: Work<I::Item>> Drop for Leaving<'_, '_, I, W> {
     fn drop(&mut self) {
         let pool = self.0;
         if std::thread::panicking() {
-            pool.shared.halt(Halt::Panicked);
+            pool.shared.halt(HaltReason::Panicked);
         }
         pool.abandoned.raise();
         for slot in pool.slots.lock().unwrap_or_else(PoisonError::into_inner).iter() {

@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::discard::discard;
 use crate::outcome::{Ended, Report, Rest};
 use crate::result_sink::ResultSink;
-use crate::shared::{Halt, Shared, Source};
+use crate::shared::{HaltReason, Shared, Source};
 
 /// What is left of a call when it has run.
 pub(crate) struct Ran<I: Iterator> {
@@ -55,11 +55,11 @@ pub(crate) fn report<I: Iterator, R, F, B>(
     let all_started = exhausted && returned.is_empty();
     let ended = match (sink.broken, halt) {
         (Some(with), _) => Ended::Broken(with),
-        (None, Some(Halt::Failed)) => Ended::Failed,
-        (None, Some(Halt::Deadline)) if !all_started => Ended::Deadline,
-        (None, Some(Halt::Stopped)) if !all_started => Ended::Stopped,
+        (None, Some(HaltReason::Failed)) => Ended::Failed,
+        (None, Some(HaltReason::Deadline)) if !all_started => Ended::Deadline,
+        (None, Some(HaltReason::Stopped)) if !all_started => Ended::Stopped,
         #[cfg(all(feature = "process", unix))]
-        (None, Some(Halt::NoCarrier)) if !all_started => Ended::NoCarrier,
+        (None, Some(HaltReason::NoCarrier)) if !all_started => Ended::NoCarrier,
         (None, _) => Ended::All,
     };
     Report {

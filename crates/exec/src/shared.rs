@@ -34,7 +34,7 @@ use crate::ring::CachePadded;
 use crate::settings::Settings;
 use crate::stop::StopToken;
 use source::most_claimed;
-pub(crate) use source::{Claimed, Halt, MAX_BATCH, Source, Who};
+pub(crate) use source::{Claimed, HaltReason, MAX_BATCH, Source, Who};
 
 /// How often a carrier looks whether the puller is done before it waits: under the cost of a wake-up.
 const SPINS: u32 = 100;
@@ -273,9 +273,9 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
             return;
         }
         if self.token.is_stopped() {
-            source.halt(Halt::Stopped, self.token);
+            source.halt(HaltReason::Stopped, self.token);
         } else if self.deadline_ns != u64::MAX && self.now_ns() >= self.deadline_ns {
-            source.halt(Halt::Deadline, self.token);
+            source.halt(HaltReason::Deadline, self.token);
         }
     }
 
@@ -438,9 +438,9 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
     pub(crate) fn give_back(&self, objects: impl Iterator<Item = (usize, I::Item)>, now_ns: u64) {
         let mut source = self.source();
         let why = if now_ns >= self.deadline_ns {
-            Halt::Deadline
+            HaltReason::Deadline
         } else {
-            Halt::Stopped
+            HaltReason::Stopped
         };
         source.halt(why, self.token);
         source.returned.extend(objects);
@@ -449,7 +449,7 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
     /// The first panic goes on in the caller in the end.
     pub(crate) fn panicked(&self, panic: Box<dyn Any + Send>) {
         let mut source = self.source();
-        source.halt(Halt::Panicked, self.token);
+        source.halt(HaltReason::Panicked, self.token);
         let later = if source.panic.is_none() {
             source.panic = Some(panic);
             None
@@ -460,7 +460,7 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
         discard(later);
     }
 
-    pub(crate) fn halt(&self, why: Halt) {
+    pub(crate) fn halt(&self, why: HaltReason) {
         self.source().halt(why, self.token);
     }
 }

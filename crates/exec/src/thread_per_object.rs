@@ -21,7 +21,7 @@ use crate::outcome::{Done, Warning};
 use crate::report::Ran;
 use crate::result_sink::ResultSink;
 use crate::settings::Settings;
-use crate::shared::{Claim, Claimed, Halt, Shared, Who};
+use crate::shared::{Claim, Claimed, HaltReason, Shared, Who};
 use crate::work::{Raw, Work};
 
 /// An object for a thread that is being made, and would be lost with it.
@@ -91,7 +91,7 @@ where
             match output {
                 Ok(result) => {
                     if shared.work.halts(&result) {
-                        shared.halt(Halt::Failed);
+                        shared.halt(HaltReason::Failed);
                     }
                     ended = Some(Raw {
                         index,
@@ -239,7 +239,7 @@ struct Leaving<'t, 'c, I: Iterator, W: Work<I::Item>>(&'t Threads<'c, I, W>);
 impl<I: Iterator, W: Work<I::Item>> Drop for Leaving<'_, '_, I, W> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.shared.halt(Halt::Panicked);
+            self.0.shared.halt(HaltReason::Panicked);
         }
         let suspended = mem::take(&mut locked(&self.0.state).suspended);
         drop(suspended);
@@ -323,7 +323,7 @@ where
                 sink.deliver(raw);
                 threads.state().unfinished -= 1;
                 if sink.broken.is_some() {
-                    shared.halt(Halt::Broken);
+                    shared.halt(HaltReason::Broken);
                 }
             }
             {
@@ -348,7 +348,7 @@ where
             let until = if warned { None } else { shared.deadline() };
             if !shared.caller.wait(|| shared.wake_pending.take(), until) {
                 warned = true;
-                shared.halt(Halt::Deadline);
+                shared.halt(HaltReason::Deadline);
                 let at_work = threads.state().at_work.clone();
                 for index in at_work {
                     settings.warn(Warning::Overrun { index });

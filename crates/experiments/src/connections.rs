@@ -8,7 +8,7 @@ use std::time::Instant;
 use threadgauge_lab::point::refused;
 use threadgauge_lab::prelude::*;
 use threadgauge_lab::server::{Cpus, Server};
-use threadgauge_load::{Codec, Crowd, Event, LoadError};
+use threadgauge_load::{ClientPool, Codec, Event, LoadError};
 use threadgauge_machine::Activity;
 use threadgauge_results::{Table, units};
 
@@ -187,11 +187,11 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
 }
 
 fn accept(case: Case, server: &Server, worker: &mut Worker) -> Result<(), CaseError> {
-    let mut crowd = Crowd::new().map_err(broken)?;
+    let mut pool = ClientPool::new().map_err(broken)?;
     let (before, own) = (server.activity()?, server.descriptors()?);
     let mut heard = vec![false; count(case.connections)];
     for made in 1..=case.connections {
-        crowd.connect(server.address()).map_err(broken)?;
+        pool.connect(server.address()).map_err(broken)?;
         if made % STEP == 0 || made == case.connections {
             // So that none waits longer than the kernel lets it.
             let all = || Ok(server.descriptors()? >= own + count(made));
@@ -209,12 +209,11 @@ fn accept(case: Case, server: &Server, worker: &mut Worker) -> Result<(), CaseEr
         if Instant::now() > deadline {
             return Err(CaseError::Failed(silent()));
         }
-        crowd
-            .hear(PATIENCE, |connection, said| {
-                heard[connection] = true;
-                Ok(said.len())
-            })
-            .map_err(broken)?;
+        pool.hear(PATIENCE, |connection, said| {
+            heard[connection] = true;
+            Ok(said.len())
+        })
+        .map_err(broken)?;
     }
     let used = cpu_ns(&before, &server.activity()?);
     worker.record(CPU, used / case.connections as f64);
@@ -222,14 +221,14 @@ fn accept(case: Case, server: &Server, worker: &mut Worker) -> Result<(), CaseEr
 }
 
 fn keep(case: Case, server: &Server, cpus: &Cpus, worker: &mut Worker) -> Result<(), CaseError> {
-    let crowd = groups::Crowd {
+    let clients = groups::GroupClients {
         server: server.address(),
         codec: case.who.codec(),
         connections: case.connections,
         payload_bytes: 16,
     };
     let empty = server.activity()?;
-    let drivers = Drivers::connect(crowd, cpus)?;
+    let drivers = Drivers::connect(clients, cpus)?;
     sleep(REST);
     let full = server.activity()?;
     sleep(WATCHED);
@@ -248,7 +247,7 @@ fn room(case: Case, server: &Server, worker: &mut Worker) -> Result<(), CaseErro
     let members = count(case.connections);
     let empty = server.activity()?;
     let mut room = Room {
-        crowd: Crowd::new().map_err(broken)?,
+        pool: ClientPool::new().map_err(broken)?,
         codec,
         ready: 0,
         heard: vec![0; members],
@@ -257,12 +256,12 @@ fn room(case: Case, server: &Server, worker: &mut Worker) -> Result<(), CaseErro
     for first in (0..members).step_by(WAVE) {
         let wave = first..members.min(first + WAVE);
         for member in wave.clone() {
-            room.crowd.connect(server.address()).map_err(broken)?;
-            room.crowd.say(member, |unsent| codec.greet(member, 0, unsent));
+            room.pool.connect(server.address()).map_err(broken)?;
+            room.pool.say(member, |unsent| codec.greet(member, 0, unsent));
         }
         room.hear_until(|room| room.ready == wave.end)?;
         for member in wave.clone() {
-            room.crowd.say(member, |unsent| codec.publish(0, SAID, unsent));
+            room.pool.say(member, |unsent| codec.publish(0, SAID, unsent));
         }
         let due = wave.len() * (wave.end - 1);
         room.hear_until(|room| room.heard.iter().sum::<usize>() >= due)?;
@@ -291,7 +290,7 @@ fn room(case: Case, server: &Server, worker: &mut Worker) -> Result<(), CaseErro
 
 /// One room, and what each of its members has heard since it was last looked at.
 struct Room {
-    crowd: Crowd,
+    pool: ClientPool,
     codec: &'static dyn Codec,
     /// Members that were greeted.
     ready: usize,
@@ -302,7 +301,7 @@ struct Room {
 impl Room {
     /// Sends what waits, and hears until so.
     fn hear_until(&mut self, is_so: impl Fn(&Self) -> bool) -> Result<(), CaseError> {
-        self.crowd.flush().map_err(broken)?;
+        self.pool.flush().map_err(broken)?;
         let deadline = Instant::now() + PATIENCE;
         while !is_so(self) {
             if Instant::now() > deadline {
@@ -316,42 +315,41 @@ impl Room {
 
     fn hear(&mut self) -> Result<(), CaseError> {
         let Self {
-            crowd,
+            pool,
             codec,
             ready,
             heard,
         } = self;
         let mut answers = Vec::new();
         let mut wrong = false;
-        crowd
-            .hear(PATIENCE, |connection, input| {
-                let mut used = 0;
-                loop {
-                    let next = codec.next(&input[used..]);
-                    let Some(frame) = next.map_err(|source| LoadError::Codec { connection, source })? else {
-                        return Ok(used);
-                    };
-                    used += frame.bytes;
-                    match frame.event {
-                        Event::Delivery(said) => {
-                            heard[connection] += 1;
-                            wrong |= said != SAID;
-                        }
-                        Event::Ready => *ready += 1,
-                        Event::Wants(answer) => answers.push((connection, answer)),
-                        Event::Noise => {}
+        pool.hear(PATIENCE, |connection, input| {
+            let mut used = 0;
+            loop {
+                let next = codec.next(&input[used..]);
+                let Some(frame) = next.map_err(|source| LoadError::Codec { connection, source })? else {
+                    return Ok(used);
+                };
+                used += frame.bytes;
+                match frame.event {
+                    Event::Delivery(said) => {
+                        heard[connection] += 1;
+                        wrong |= said != SAID;
                     }
+                    Event::Ready => *ready += 1,
+                    Event::Wants(answer) => answers.push((connection, answer)),
+                    Event::Noise => {}
                 }
-            })
-            .map_err(broken)?;
+            }
+        })
+        .map_err(broken)?;
         if wrong {
             return Err(CaseError::Failed("a message came changed".to_owned()));
         }
         for (connection, answer) in answers {
-            crowd.say(connection, |unsent| unsent.extend_from_slice(answer));
+            pool.say(connection, |unsent| unsent.extend_from_slice(answer));
         }
         // What sockets did not take goes with the next.
-        crowd.flush().map(|_| ()).map_err(broken)
+        pool.flush().map(|_| ()).map_err(broken)
     }
 
     /// Whether each of so many members heard what it had to, and no more; counting begins anew.
@@ -584,7 +582,7 @@ mod tests {
     #[test]
     fn who_hears_too_much_or_too_little_is_named() {
         let mut room = Room {
-            crowd: Crowd::new().unwrap(),
+            pool: ClientPool::new().unwrap(),
             codec: Who::Ours.codec(),
             ready: 2,
             heard: vec![2, 1, 0],

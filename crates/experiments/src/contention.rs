@@ -532,7 +532,7 @@ fn laws(view: &View<'_>) -> Table {
             format!("{} %", line.reads_percent),
             shown(&contention),
             shown(&coherency),
-            peak.map_or_else(String::new, |peak| units::figure(peak, None, "count")),
+            peak.map_or_else(String::new, |peak| units::with_unit(peak, None, "count")),
         ])
     };
     table(

@@ -322,7 +322,7 @@ fn read(view: &View<'_>) -> Answer {
 
 /// A number of units; a lower bound where a guard ended it.
 fn number(view: &View<'_>, case: Case) -> Option<String> {
-    let alive = units::figure(view.value(&alive(case))?, None, "count");
+    let alive = units::with_unit(view.value(&alive(case))?, None, "count");
     Some(if is_censored(view, case) {
         format!("at least {alive}")
     } else {

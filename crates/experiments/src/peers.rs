@@ -10,7 +10,7 @@ use threadgauge_results::{Figure, Table};
 
 use crate::servers::contenders::{PEERS, Who};
 use crate::servers::cpu_since;
-use crate::servers::groups::{Crowd, Demand, Drivers, WARM_UP, fills_groups, has_room, takes};
+use crate::servers::groups::{Demand, Drivers, GroupClients, WARM_UP, fills_groups, has_room, takes};
 
 /// CPU time of all threads of the server for a delivery.
 const CPU: Metric = metric("server_cpu_ns_per_delivery", "ns");
@@ -148,7 +148,7 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
     has_room(case.connections)?;
     let contender = case.who.start(case.connections, &cpus)?;
     let server = &contender.server;
-    let crowd = Crowd {
+    let clients = GroupClients {
         server: server.address(),
         codec: case.who.codec(),
         connections: case.connections,
@@ -158,7 +158,7 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
         0 => Demand::Outstanding(case.outstanding),
         rate => Demand::Rate(rate),
     };
-    let drivers = Drivers::connect(crowd, &cpus)?;
+    let drivers = Drivers::connect(clients, &cpus)?;
     drivers.talk(Demand::Outstanding(case.outstanding.max(1)), WARM_UP)?;
     let before = server.activity()?;
     let talked = drivers.talk(demand, Duration::from_millis(case.span_ms))?;

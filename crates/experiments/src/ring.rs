@@ -516,7 +516,7 @@ fn parts(view: &View<'_>) -> Table {
                         view.shown(&case.alone().time(), "ns"),
                         shown(view, case),
                         view.value(&SWITCHES.of(case))
-                            .map_or_else(String::new, |n| units::figure(n, None, "ratio")),
+                            .map_or_else(String::new, |n| units::with_unit(n, None, "ratio")),
                     ]);
                 }
             }

@@ -16,7 +16,7 @@ use threadgauge_results::Table;
 
 use crate::servers::contenders::Who;
 use crate::servers::cpu_since;
-use crate::servers::groups::{Crowd, Demand, Drivers, Talked, WARM_UP, fills_groups, has_room, takes};
+use crate::servers::groups::{Demand, Drivers, GroupClients, Talked, WARM_UP, fills_groups, has_room, takes};
 
 /// CPU time of all threads of the server for a delivery, with what the changes take.
 const CPU: Metric = metric("server_cpu_ns_per_delivery", "ns");
@@ -156,7 +156,7 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
     has_room(case.connections)?;
     let contender = case.who.start(case.connections, &cpus)?;
     let server = &contender.server;
-    let crowd = Crowd {
+    let clients = GroupClients {
         server: server.address(),
         codec: match case.subscriptions {
             Kind::Different => &Nats::DIFFERENT,
@@ -167,7 +167,7 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
     };
     let demand = Demand::Outstanding(case.outstanding);
     let span = Duration::from_millis(case.span_ms);
-    let drivers = Drivers::connect(crowd, &cpus)?;
+    let drivers = Drivers::connect(clients, &cpus)?;
     drivers.talk(demand, WARM_UP)?;
     let before = server.activity()?;
     let talked = if case.subscriptions == Kind::Changing {

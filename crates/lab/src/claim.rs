@@ -203,7 +203,7 @@ impl Test {
                     return evidence;
                 }
                 let figure = so_far.measured.map_or_else(String::new, |m| {
-                    format!("; so far {}", units::figure(m, None, &claim.unit))
+                    format!("; so far {}", units::with_unit(m, None, &claim.unit))
                 });
                 Lack::new(Need::Figures, format!("{missing}{figure}")).into()
             }

@@ -123,7 +123,7 @@ fn null_control(metric: &str, null: Option<&Estimate>, samples: &[StoredSample])
     };
     let says = format!(
         "The reference case against its own second copy ({metric}): {}, which {verdict}{beyond}.",
-        units::figure(null.estimate, Some([ci.low, ci.high]), "ratio"),
+        units::with_unit(null.estimate, Some([ci.low, ci.high]), "ratio"),
     );
     diagnostic("null-control", !honest, says)
 }
@@ -173,7 +173,7 @@ fn modes(view: &View<'_>, metric: &str) -> Diagnostic {
     let several = cases_with(view, metric, |values| {
         let modes = diagnostics::modes(values);
         let mode = |m: &diagnostics::Mode| {
-            let centre = units::figure(m.centre, None, unit);
+            let centre = units::with_unit(m.centre, None, unit);
             format!("{centre} ({})", units::percent(m.share))
         };
         (modes.len() > 1).then(|| modes.iter().map(mode).collect::<Vec<_>>().join(" and "))
@@ -249,7 +249,7 @@ fn noise(samples: &[StoredSample]) -> Diagnostic {
         of.disturbed,
         of.samples,
         units::percent(most("steal_share")),
-        units::figure(most("foreign_cpus"), None, "CPUs"),
+        units::with_unit(most("foreign_cpus"), None, "CPUs"),
     );
     diagnostic("noise", of.is_much(), says)
 }

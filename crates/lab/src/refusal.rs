@@ -46,19 +46,19 @@ pub struct Level {
     pub limit: u64,
     /// Of those.
     pub used: u64,
-    mend: String,
+    fix: String,
 }
 
 impl Level {
-    /// A limit of which so much is used; `mend` says how it is raised.
+    /// A limit of which so much is used; `fix` says how it is raised.
     #[must_use]
-    pub fn new(name: impl Into<String>, [used, limit]: [u64; 2], mend: impl Into<String>) -> Self {
-        let (name, mend) = (name.into(), mend.into());
+    pub fn new(name: impl Into<String>, [used, limit]: [u64; 2], fix: impl Into<String>) -> Self {
+        let (name, fix) = (name.into(), fix.into());
         Self {
             name,
             limit,
             used,
-            mend,
+            fix,
         }
     }
 }
@@ -74,7 +74,7 @@ fn reached(levels: &[Level]) -> Option<&Level> {
 fn explain(levels: &[Level]) -> String {
     if let Some(full) = reached(levels) {
         let in_use = format!("{} and {} are in use", full.limit, full.used);
-        return format!("; the limit {} is {in_use}; {}", full.name, full.mend);
+        return format!("; the limit {} is {in_use}; {}", full.name, full.fix);
     }
     if levels.is_empty() {
         return "; none of the limits behind it can be read here".to_owned();
@@ -103,9 +103,9 @@ fn levels(process: &str) -> Vec<Level> {
 
 /// The limit that is the setting `file` below `/proc/sys`.
 fn system(name: &str, file: &str, used: Option<u64>) -> Option<Level> {
-    let mend = format!("raise it with `sysctl {}=N`", file.replace('/', "."));
+    let fix = format!("raise it with `sysctl {}=N`", file.replace('/', "."));
     let limit = number(format!("/proc/sys/{file}"))?;
-    Some(Level::new(name, [used?, limit], mend))
+    Some(Level::new(name, [used?, limit], fix))
 }
 
 /// `nproc`, which counts this user's tasks. The kernel does not hold the superuser to it.
@@ -136,8 +136,8 @@ fn cgroup_levels() -> Vec<Level> {
         let of_folder = |file: &str| number(folder.join(file));
         if let (Some(limit), Some(used)) = (of_folder("pids.max"), of_folder("pids.current")) {
             let name = format!("pids.max of the control group {}", folder.display());
-            let mend = "raise it there, or with TasksMax= where systemd set it";
-            levels.push(Level::new(name, [used, limit], mend));
+            let fix = "raise it there, or with TasksMax= where systemd set it";
+            levels.push(Level::new(name, [used, limit], fix));
         }
         if folder == root || !folder.pop() {
             return levels;

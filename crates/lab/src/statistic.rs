@@ -303,13 +303,13 @@ impl Estimate {
     /// Without its interval, in the unit that suits it: `12.4 µs`.
     #[must_use]
     pub fn plain(self, unit: &str) -> String {
-        units::figure(self.value, None, unit)
+        units::with_unit(self.value, None, unit)
     }
 
     /// With its interval, in the unit that suits it: `12.4 [12.1, 12.8] µs`.
     #[must_use]
     pub fn show(self, unit: &str) -> String {
-        units::figure(self.value, self.ci95, unit)
+        units::with_unit(self.value, self.ci95, unit)
     }
 }
 

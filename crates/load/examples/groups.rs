@@ -73,8 +73,8 @@ fn run() -> Result<(), Box<dyn Error>> {
         println!("latency:  {}", show(&tally.latency));
         println!("lateness: {}", show(&tally.lateness));
     }
-    if let Some(flaw) = tally.flaw() {
-        println!("invalid: {flaw}");
+    if let Some(reason) = tally.invalid() {
+        println!("invalid: {reason}");
     }
     Ok(())
 }

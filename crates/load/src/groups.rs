@@ -8,13 +8,13 @@ use rustix::thread::set_current_timer_slack;
 use threadgauge_machine::clock::{monotonic_ns, thread_cpu_ns};
 
 use crate::arrivals::{Arrivals, Ramp, Schedule};
+use crate::client_pool::ClientPool;
 use crate::codec::{Codec, Event};
-use crate::crowd::Crowd;
+use crate::delivery_checker::{DeliveryChecker, Heard, Times};
 use crate::error::LoadError;
 use crate::faults::{FaultKind, Faults, MessageId};
 use crate::latency::Latency;
-use crate::ledger::{Heard, Ledger, Times};
-use crate::proof::{BUSIEST, Flaw, LEAST_PACE};
+use crate::proof::{BUSIEST, InvalidRun, LEAST_PACE};
 use crate::record::{Record, Recorder, Stretch, Watch};
 use crate::sizes::Sizes;
 use crate::speakers::{Bounds, Speakers, Think};
@@ -130,12 +130,12 @@ impl Tally {
     }
 
     /// Why a run under a fixed rate is invalid, if it is. A closed loop never is.
-    pub fn flaw(&self) -> Option<Flaw> {
+    pub fn invalid(&self) -> Option<InvalidRun> {
         let pace = self.pace?;
         if pace < LEAST_PACE {
-            return Some(Flaw::Slow);
+            return Some(InvalidRun::Slow);
         }
-        (self.driver_share() > BUSIEST).then_some(Flaw::Busy)
+        (self.driver_share() > BUSIEST).then_some(InvalidRun::Busy)
     }
 }
 
@@ -143,8 +143,8 @@ impl Tally {
 #[derive(Debug)]
 pub struct Groups {
     codec: &'static dyn Codec,
-    crowd: Crowd,
-    ledger: Ledger,
+    pool: ClientPool,
+    checker: DeliveryChecker,
     plan: Plan,
     /// The number that the first group has at the server.
     first_group: usize,
@@ -330,14 +330,14 @@ impl Groups {
         first_group: usize,
         go_on: bool,
     ) -> Result<Self, LoadError> {
-        let ledger = |connections| {
+        let checker = |connections| {
             let echoes = codec.echoes();
-            Ledger::new(connections, plan.group_size, echoes, plan.payload_bytes)
+            DeliveryChecker::new(connections, plan.group_size, echoes, plan.payload_bytes)
         };
         let mut groups = Self {
             codec,
-            crowd: Crowd::new()?,
-            ledger: ledger(plan.connections),
+            pool: ClientPool::new()?,
+            checker: checker(plan.connections),
             plan,
             first_group,
             payload: Vec::new(),
@@ -346,11 +346,11 @@ impl Groups {
             look_ns: 0,
         };
         let mut refused = None;
-        while refused.is_none() && groups.crowd.len() < plan.connections {
-            let first = groups.crowd.len();
+        while refused.is_none() && groups.pool.len() < plan.connections {
+            let first = groups.pool.len();
             for connection in first..plan.connections.min(first + STEP) {
                 let from = source(server, first_group * plan.group_size + connection);
-                match groups.crowd.connect_from(from, server) {
+                match groups.pool.connect_from(from, server) {
                     Ok(()) => {}
                     Err(LoadError::Connect { source, .. }) => {
                         refused = Some(source);
@@ -360,13 +360,13 @@ impl Groups {
                 }
                 let group = first_group + connection / plan.group_size;
                 groups
-                    .crowd
+                    .pool
                     .say(connection, |unsent| codec.greet(connection, group, unsent));
             }
-            groups.wait_until_greeted(groups.crowd.len() - first)?;
+            groups.wait_until_greeted(groups.pool.len() - first)?;
         }
         if let Some(source) = refused {
-            let made = groups.crowd.len();
+            let made = groups.pool.len();
             let whole = made / plan.group_size * plan.group_size;
             if !go_on || whole == 0 {
                 return Err(LoadError::Connects {
@@ -378,14 +378,14 @@ impl Groups {
             }
             // Those of a group that is not whole hear nothing, since nobody speaks in it.
             groups.plan.connections = whole;
-            groups.ledger = ledger(whole);
+            groups.checker = checker(whole);
         }
         Ok(groups)
     }
 
     /// Deliveries of one message.
     pub fn copies(&self) -> u64 {
-        self.ledger.copies()
+        self.checker.copies()
     }
 
     /// How many connections take part.
@@ -413,7 +413,7 @@ impl Groups {
             let mut ready = 0;
             if self.turn(limit, &mut ready, &mut 0, |_| {}).map_err(unwelcome)? {
                 // In a protocol of lines, what is said in another is a message that nobody has sent.
-                let faults = self.ledger.take_faults();
+                let faults = self.checker.take_faults();
                 let said = match faults.first(FaultKind::Corrupted).map(|fault| &fault.message) {
                     Some(MessageId::Unreadable(said)) => Some(said.clone()),
                     _ => None,
@@ -438,7 +438,7 @@ impl Groups {
     ///
     /// If a connection fails, and at its end with [`LoadError::Faulty`] if a delivery was not as it must be.
     pub fn talk(&mut self, load: Load, span: Duration) -> Result<Tally, LoadError> {
-        let (start_ns, cpu_ns, delivered) = (monotonic_ns(), thread_cpu_ns(), self.ledger.delivered);
+        let (start_ns, cpu_ns, delivered) = (monotonic_ns(), thread_cpu_ns(), self.checker.delivered);
         let mut tally = Tally::default();
         match load {
             Load::Closed { .. } | Load::Thinking { .. } | Load::Counted { .. } => {
@@ -464,10 +464,10 @@ impl Groups {
                 });
             }
         }
-        tally.deliveries = self.ledger.delivered - delivered;
+        tally.deliveries = self.checker.delivered - delivered;
         tally.elapsed = Duration::from_nanos(monotonic_ns() - start_ns);
         tally.cpu = Duration::from_nanos(thread_cpu_ns() - cpu_ns);
-        tally.faults = self.ledger.take_faults();
+        tally.faults = self.checker.take_faults();
         if tally.faults.is_empty() {
             Ok(tally)
         } else {
@@ -505,7 +505,7 @@ impl Groups {
         most: u64,
         watch: &mut dyn Watch,
     ) -> Result<Record, LoadError> {
-        let (start_ns, cpu_ns, delivered) = (monotonic_ns(), thread_cpu_ns(), self.ledger.delivered);
+        let (start_ns, cpu_ns, delivered) = (monotonic_ns(), thread_cpu_ns(), self.checker.delivered);
         let rate = match load {
             Load::Open {
                 deliveries_per_second,
@@ -514,7 +514,7 @@ impl Groups {
             Load::Closed { .. } | Load::Thinking { .. } | Load::Counted { .. } => None,
         };
         let mut recorder = Recorder::new(start_ns, ramp, rate, watch);
-        recorder.record.connects = self.crowd.len() as u64;
+        recorder.record.connects = self.pool.len() as u64;
         recorder.record.last = Some(Latency::default());
         let mut keeping = Keeping {
             recorder: &mut recorder,
@@ -534,11 +534,11 @@ impl Groups {
         }
         let now_ns = monotonic_ns();
         recorder.advance(now_ns);
-        let faults = self.ledger.take_faults();
-        recorder.record.unfinished = self.ledger.on_the_way + faults.count(FaultKind::Lost);
+        let faults = self.checker.take_faults();
+        recorder.record.unfinished = self.checker.on_the_way + faults.count(FaultKind::Lost);
         recorder.record.faults = Some(faults);
         // Without those that came with other bytes.
-        recorder.record.answered = self.ledger.delivered - delivered;
+        recorder.record.answered = self.checker.delivered - delivered;
         Ok(recorder.finish(now_ns, thread_cpu_ns() - cpu_ns))
     }
 
@@ -590,7 +590,7 @@ impl Groups {
                 arrivals,
                 seed,
             } => {
-                let per_second = deliveries_per_second / self.ledger.copies() as f64;
+                let per_second = deliveries_per_second / self.checker.copies() as f64;
                 let starts = Schedule::ramped(arrivals, per_second, ramp, seed).map(|at_ns| start_ns + at_ns);
                 let most = usize::try_from(most).unwrap_or(usize::MAX);
                 self.open(starts.take(most), seed, scribe)
@@ -614,10 +614,10 @@ impl Groups {
                 self.speak(speaker, [at_ns, now_ns], scribe);
             });
             let limit = self.flush()?;
-            if self.ledger.on_the_way == 0 && speakers.is_done() {
+            if self.checker.on_the_way == 0 && speakers.is_done() {
                 return Ok(Ended::All);
             }
-            if !scribe.goes_on(now_ns, self.ledger.on_the_way) {
+            if !scribe.goes_on(now_ns, self.checker.on_the_way) {
                 return Ok(Ended::Early);
             }
             let limit = speakers.pause(now_ns).map_or(limit, |pause| limit.min(pause));
@@ -650,12 +650,12 @@ impl Groups {
             while let Some(at_ns) = starts.next_if(|&at_ns| at_ns <= now_ns) {
                 self.speak(dice.usize(..self.plan.connections), [at_ns, now_ns], scribe);
             }
-            if !scribe.goes_on(now_ns, self.ledger.on_the_way) {
+            if !scribe.goes_on(now_ns, self.checker.on_the_way) {
                 return Ok(Ended::Early);
             }
             let limit = self.flush()?;
             let limit = match starts.peek() {
-                None if self.ledger.on_the_way == 0 => return Ok(Ended::All),
+                None if self.checker.on_the_way == 0 => return Ok(Ended::All),
                 None => limit,
                 Some(at_ns) => limit.min(Duration::from_nanos(at_ns.saturating_sub(monotonic_ns()))),
             };
@@ -668,26 +668,26 @@ impl Groups {
     }
 
     fn speak(&mut self, speaker: usize, [intended_ns, sent_ns]: [u64; 2], scribe: &mut impl Scribe) {
-        if self.ledger.on_the_way == 0 {
+        if self.checker.on_the_way == 0 {
             // Until now there was nothing to be heard.
             self.heard_ns = sent_ns;
         }
         let times = Times { intended_ns, sent_ns };
-        self.ledger.sends(speaker, times, &mut self.payload);
+        self.checker.sends(speaker, times, &mut self.payload);
         let group = self.first_group + speaker / self.plan.group_size;
         let (codec, payload) = (self.codec, &self.payload);
         let mut bytes = 0;
-        self.crowd.say(speaker, |unsent| {
+        self.pool.say(speaker, |unsent| {
             let before = unsent.len();
             codec.publish(group, payload, unsent);
             bytes = unsent.len() - before;
         });
-        scribe.speaks(times, bytes, self.ledger.copies());
+        scribe.speaks(times, bytes, self.checker.copies());
     }
 
     /// Sends what waits, and tells how long to wait for an answer.
     fn flush(&mut self) -> Result<Duration, LoadError> {
-        Ok(if self.crowd.flush()? {
+        Ok(if self.pool.flush()? {
             self.plan.patience
         } else {
             CLOGGED
@@ -707,7 +707,7 @@ impl Groups {
             hear(heard);
         })?;
         scribe.receives(bytes);
-        Ok(is_silent && self.ledger.on_the_way > 0)
+        Ok(is_silent && self.checker.on_the_way > 0)
     }
 
     /// Counts as lost what is overdue, or all that is on its way where nothing comes any more. `freed` is told the
@@ -715,10 +715,10 @@ impl Groups {
     fn give_up(&mut self, is_silent: bool, now_ns: u64, freed: impl FnMut(usize)) {
         let patience_ns = self.plan.patience.as_nanos() as u64;
         if is_silent {
-            self.ledger.give_up(u64::MAX, freed);
+            self.checker.give_up(u64::MAX, freed);
         } else if now_ns >= self.look_ns {
             self.look_ns = now_ns + patience_ns / 4;
-            self.ledger.give_up(now_ns.saturating_sub(patience_ns), freed);
+            self.checker.give_up(now_ns.saturating_sub(patience_ns), freed);
         }
     }
 
@@ -731,8 +731,8 @@ impl Groups {
         bytes: &mut usize,
         mut hear: impl FnMut(Heard),
     ) -> Result<bool, LoadError> {
-        let (codec, ledger, answers) = (self.codec, &mut self.ledger, &mut self.answers);
-        let heard = self.crowd.hear(limit, |connection, input| {
+        let (codec, checker, answers) = (self.codec, &mut self.checker, &mut self.answers);
+        let heard = self.pool.hear(limit, |connection, input| {
             let mut used = 0;
             loop {
                 let next = codec.next(&input[used..]);
@@ -743,7 +743,7 @@ impl Groups {
                 used += frame.bytes;
                 match frame.event {
                     Event::Delivery(payload) => {
-                        if let Some(heard) = ledger.receives(connection, payload) {
+                        if let Some(heard) = checker.receives(connection, payload) {
                             hear(heard);
                         }
                     }
@@ -754,7 +754,7 @@ impl Groups {
             }
         })?;
         for (connection, answer) in self.answers.drain(..) {
-            self.crowd
+            self.pool
                 .say(connection, |unsent| unsent.extend_from_slice(answer));
         }
         // By the clock, since waiting may end early.
@@ -785,18 +785,18 @@ mod tests {
 
     #[test]
     fn a_server_that_falls_behind_or_a_driver_without_time_is_a_flaw() {
-        let flaw = |pace, cpu_ms| {
+        let reason = |pace, cpu_ms| {
             let tally = Tally {
                 elapsed: Duration::from_secs(1),
                 cpu: Duration::from_millis(cpu_ms),
                 pace,
                 ..Tally::default()
             };
-            tally.flaw()
+            tally.invalid()
         };
-        assert_eq!(flaw(Some(0.99), 850), None);
-        assert_eq!(flaw(Some(0.989), 850), Some(Flaw::Slow));
-        assert_eq!(flaw(Some(0.99), 851), Some(Flaw::Busy));
-        assert_eq!(flaw(None, 1_000), None, "a closed loop takes what it can");
+        assert_eq!(reason(Some(0.99), 850), None);
+        assert_eq!(reason(Some(0.989), 850), Some(InvalidRun::Slow));
+        assert_eq!(reason(Some(0.99), 851), Some(InvalidRun::Busy));
+        assert_eq!(reason(None, 1_000), None, "a closed loop takes what it can");
     }
 }

@@ -1,14 +1,14 @@
 //! Load for servers: many connections in one thread, each speaking by its own codec.
 //!
-//! **Owns** the client's side of a measurement: connections ([`Crowd`]), codecs ([`codec`]), what is said and who must
-//! hear it ([`Ledger`]), when something is said ([`Load`], [`Arrivals`]), how long it took ([`Latency`]), whether the
-//! machine has room for it ([`preflight()`]), and what the server did meanwhile ([`ServerWatch`]). **Leaves out** the
-//! server's life, intervals, tables.
+//! **Owns** the client's side of a measurement: connections ([`ClientPool`]), codecs ([`codec`]), what is said and who
+//! must hear it ([`DeliveryChecker`]), when something is said ([`Load`], [`Arrivals`]), how long it took ([`Latency`]),
+//! whether the machine has room for it ([`preflight()`]), and what the server did meanwhile ([`ServerWatch`]).
+//! **Leaves out** the server's life, intervals, tables.
 //!
 //! ```text
-//!   Load ── when to speak ──▶ Groups ── Ledger: what, and who must hear it
+//!   Load ── when to speak ──▶ Groups ── DeliveryChecker: what, and who must hear it
 //!                               │  Codec: bytes of a protocol ◀─▶ events
-//!                             Crowd ── sockets: epoll in, one io_uring submission a turn out
+//!                           ClientPool ── sockets: epoll in, one io_uring submission a turn out
 //! ```
 //!
 //! A hundred rooms of ten at a server of NATS' protocol, each member with one message on its way, for three seconds:
@@ -41,21 +41,21 @@
 //! - **latency under a rate counts from the intended start**, never from when the driver got round to it;
 //! - **a codec is the project's own**: no client library's batching is measured with the server.
 //!
-//! [`Crowd`] knows nothing of groups: a codec for requests and answers goes on top of it as [`Groups`] does.
+//! [`ClientPool`] knows nothing of groups: a codec for requests and answers goes on top of it as [`Groups`] does.
 #![deny(unsafe_code)]
 
 mod arrivals;
+mod batch_sender;
+mod client_pool;
 pub mod codec;
-mod crowd;
+mod delivery_checker;
 mod error;
 pub mod exchange;
 mod faults;
 mod groups;
 mod latency;
-mod ledger;
 mod link;
 mod mix;
-mod outlet;
 mod paced;
 mod payload;
 mod preflight;
@@ -72,20 +72,20 @@ mod testing;
 mod users;
 
 pub use arrivals::{Arrivals, Ramp, Schedule};
+pub use client_pool::{ClientPool, Told};
 pub use codec::{Codec, CodecError, Event, Frame};
-pub use crowd::{Crowd, Told};
+pub use delivery_checker::{DeliveryChecker, Heard, Times};
 pub use error::LoadError;
 pub use exchange::Exchange;
 pub use faults::{Fault, FaultKind, Faults, MessageId};
 pub use groups::{Groups, Load, Plan, Tally};
 pub use latency::{Latency, Quantile};
-pub use ledger::{Heard, Ledger, Times};
 pub use link::{BitRate, BitRateError, Link, LinkError};
-pub use mix::{Behaviour, Class, ClassRecord, Onlooker, run_mixed, shares};
-pub use paced::{Manner, Paced};
+pub use mix::{Behaviour, Class, ClassRecord, Observer, run_mixed, shares};
+pub use paced::{ClientKind, Paced};
 pub use payload::{LEAST_PAYLOAD_BYTES, MOST_PAYLOAD_BYTES};
 pub use preflight::{Needs, preflight};
-pub use proof::Flaw;
+pub use proof::InvalidRun;
 pub use record::{Failure, Failures, Held, Record, Second, Watch};
 pub use requests::{Clients, Pace, Requests};
 pub use search::{Search, find_max};

@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::arrivals::{Arrivals, Ramp};
 use crate::error::LoadError;
 use crate::exchange::Exchange;
-use crate::paced::{Manner, Paced};
+use crate::paced::{ClientKind, Paced};
 use crate::record::{Record, Second, Watch};
 use crate::requests::{Clients, Pace, Requests};
 use crate::sizes::Sizes;
@@ -41,21 +41,21 @@ pub enum Behaviour {
         /// The mean time from an answer, or from giving up, to the next request.
         think: Duration,
     },
-    /// As [`Manner::SlowReader`].
+    /// As [`ClientKind::SlowReader`].
     SlowReader {
         /// How fast they read.
         bytes_per_second: f64,
         /// From an answer to the next request.
         think: Duration,
     },
-    /// As [`Manner::Idle`].
+    /// As [`ClientKind::Idle`].
     Idle,
-    /// As [`Manner::SlowSender`].
+    /// As [`ClientKind::SlowSender`].
     SlowLoris {
         /// Between two bytes.
         every: Duration,
     },
-    /// As [`Manner::Garbage`].
+    /// As [`ClientKind::Garbage`].
     Garbage {
         /// How many bytes.
         bytes: usize,
@@ -131,7 +131,7 @@ pub fn shares(classes: &[Class], connections: usize) -> Vec<usize> {
 }
 
 /// Who looks on while classes run, each from its own thread.
-pub trait Onlooker: Sync {
+pub trait Observer: Sync {
     /// A second of a class is over.
     fn second(&self, class: &Class, second: &Second) {
         let _ = (class, second);
@@ -144,9 +144,9 @@ pub trait Onlooker: Sync {
 }
 
 /// Nobody looks on.
-impl Onlooker for () {}
+impl Observer for () {}
 
-impl Onlooker for AtomicBool {
+impl Observer for AtomicBool {
     /// Until it is set.
     fn goes_on(&self) -> bool {
         !self.load(Ordering::Relaxed)
@@ -169,7 +169,7 @@ pub fn run_mixed<E: Exchange>(
     hold: Duration,
     seed: u64,
     exchange: impl Fn(&Class) -> E + Sync,
-    onlooker: &dyn Onlooker,
+    observer: &dyn Observer,
 ) -> Result<Vec<ClassRecord>, LoadError> {
     let shares = shares(classes, plan.connections.get());
     let (start, failed) = (Barrier::new(classes.len()), AtomicBool::new(false));
@@ -182,7 +182,7 @@ pub fn run_mixed<E: Exchange>(
             class,
             start: &start,
             failed: &failed,
-            onlooker,
+            observer,
         };
         let seed = seed.wrapping_add(place as u64);
         let record = together.run(exchange(class), plan, hold, seed)?;
@@ -218,7 +218,7 @@ struct Together<'a> {
     class: &'a Class,
     start: &'a Barrier,
     failed: &'a AtomicBool,
-    onlooker: &'a dyn Onlooker,
+    observer: &'a dyn Observer,
 }
 
 impl Together<'_> {
@@ -239,18 +239,18 @@ impl Together<'_> {
                 bytes_per_second,
                 think,
             } => {
-                let manner = Manner::SlowReader {
+                let kind = ClientKind::SlowReader {
                     bytes_per_second,
                     think,
                 };
-                return Ok(self.run_paced(exchange, manner, plan, hold, seed));
+                return Ok(self.run_paced(exchange, kind, plan, hold, seed));
             }
-            Behaviour::Idle => return Ok(self.run_paced(exchange, Manner::Idle, plan, hold, seed)),
+            Behaviour::Idle => return Ok(self.run_paced(exchange, ClientKind::Idle, plan, hold, seed)),
             Behaviour::SlowLoris { every } => {
-                return Ok(self.run_paced(exchange, Manner::SlowSender { every }, plan, hold, seed));
+                return Ok(self.run_paced(exchange, ClientKind::SlowSender { every }, plan, hold, seed));
             }
             Behaviour::Garbage { bytes, think } => {
-                return Ok(self.run_paced(exchange, Manner::Garbage { bytes, think }, plan, hold, seed));
+                return Ok(self.run_paced(exchange, ClientKind::Garbage { bytes, think }, plan, hold, seed));
             }
         };
         let connected = Requests::connect(exchange, plan);
@@ -271,12 +271,12 @@ impl Together<'_> {
     fn run_paced<E: Exchange>(
         mut self,
         exchange: E,
-        manner: Manner,
+        kind: ClientKind,
         plan: Clients,
         hold: Duration,
         seed: u64,
     ) -> Record {
-        let mut paced = Paced::new(exchange, manner, plan, seed);
+        let mut paced = Paced::new(exchange, kind, plan, seed);
         self.start.wait();
         paced.run(Ramp::hold(hold), &mut self)
     }
@@ -284,11 +284,11 @@ impl Together<'_> {
 
 impl Watch for Together<'_> {
     fn second(&mut self, second: &Second) {
-        self.onlooker.second(self.class, second);
+        self.observer.second(self.class, second);
     }
 
     fn goes_on(&mut self) -> bool {
-        !self.failed.load(Ordering::SeqCst) && self.onlooker.goes_on()
+        !self.failed.load(Ordering::SeqCst) && self.observer.goes_on()
     }
 }
 
@@ -398,7 +398,7 @@ mod tests {
         deadline: Instant,
     }
 
-    impl Onlooker for Enough {
+    impl Observer for Enough {
         fn second(&self, _: &Class, second: &Second) {
             self.answered.fetch_add(second.answered, Ordering::Relaxed);
         }
@@ -461,7 +461,7 @@ mod tests {
         let stop = AtomicBool::new(false);
         let failed = AtomicU64::new(0);
         struct Look<'a>(&'a AtomicU64, &'a AtomicBool);
-        impl Onlooker for Look<'_> {
+        impl Observer for Look<'_> {
             fn second(&self, _: &Class, second: &Second) {
                 self.0.fetch_add(second.failed, Ordering::Relaxed);
             }

@@ -36,7 +36,7 @@ const BUFFER_BYTES: usize = 16 * 1024;
 
 /// How a client takes its time.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Manner {
+pub enum ClientKind {
     /// It asks, and reads the answer at this rate.
     SlowReader {
         /// Bytes a second.
@@ -60,11 +60,11 @@ pub enum Manner {
     },
 }
 
-/// Clients that take their time, of one manner.
+/// Clients that take their time, of one kind.
 #[derive(Debug)]
 pub struct Paced<E: Exchange> {
     exchange: E,
-    manner: Manner,
+    kind: ClientKind,
     plan: Clients,
     clients: Vec<Client<E::Reading>>,
     dice: fastrand::Rng,
@@ -97,10 +97,10 @@ enum Next {
 
 impl<E: Exchange> Paced<E> {
     /// Nobody is connected yet: that is part of the run. The same seed gives the same garbage.
-    pub fn new(exchange: E, manner: Manner, plan: Clients, seed: u64) -> Self {
+    pub fn new(exchange: E, kind: ClientKind, plan: Clients, seed: u64) -> Self {
         Self {
             exchange,
-            manner,
+            kind,
             plan,
             clients: (0..plan.connections.get()).map(|_| Client::default()).collect(),
             dice: fastrand::Rng::with_seed(seed),
@@ -179,7 +179,7 @@ impl<E: Exchange> Paced<E> {
             Ok(next) => {
                 let client = &self.clients[connection];
                 let is_late = now_ns.saturating_sub(client.progress_ns) > timeout_ns;
-                let is_expected = !matches!(self.manner, Manner::Idle | Manner::SlowSender { .. });
+                let is_expected = !matches!(self.kind, ClientKind::Idle | ClientKind::SlowSender { .. });
                 match is_late && client.begun_ns.is_some() && (is_expected || !client.is_made) {
                     true => Next::Over(Failure::Timeout, now_ns + self.pause_ns()),
                     false => next,
@@ -201,8 +201,8 @@ impl<E: Exchange> Paced<E> {
 
     /// Sends and reads what is due.
     fn forward(&mut self, connection: usize, now_ns: u64, recorder: &mut Recorder<'_>) -> io::Result<Next> {
-        match self.manner {
-            Manner::SlowReader {
+        match self.kind {
+            ClientKind::SlowReader {
                 bytes_per_second,
                 think,
             } => {
@@ -214,11 +214,11 @@ impl<E: Exchange> Paced<E> {
                     recorder,
                 )
             }
-            Manner::Idle => {
+            ClientKind::Idle => {
                 self.clients[connection].swallow(now_ns, recorder)?;
                 Ok(Next::At(now_ns + LOOK_EVERY_NS))
             }
-            Manner::SlowSender { every } => {
+            ClientKind::SlowSender { every } => {
                 let client = &mut self.clients[connection];
                 client.swallow(now_ns, recorder)?;
                 // The last byte would make it a request.
@@ -234,7 +234,7 @@ impl<E: Exchange> Paced<E> {
                         },
                 ))
             }
-            Manner::Garbage { .. } => {
+            ClientKind::Garbage { .. } => {
                 let client = &mut self.clients[connection];
                 client.send(usize::MAX, now_ns)?;
                 client.swallow(client.progress_ns, recorder)?;
@@ -311,25 +311,25 @@ impl<E: Exchange> Paced<E> {
 
     /// A connection begins. Does not wait until it is made.
     fn begin(&mut self, connection: usize, now_ns: u64, recorder: &mut Recorder<'_>) -> Next {
-        let is_slow = matches!(self.manner, Manner::SlowReader { .. });
+        let is_slow = matches!(self.kind, ClientKind::SlowReader { .. });
         let begun = begin(self.plan.target, is_slow);
         let Self {
             exchange,
             clients,
             dice,
-            manner,
+            kind,
             ..
         } = self;
         let client = &mut clients[connection];
         client.reset();
         client.progress_ns = now_ns;
-        match manner {
-            Manner::Idle => client.expect(Vec::new(), now_ns, recorder),
-            Manner::Garbage { bytes, .. } => {
+        match kind {
+            ClientKind::Idle => client.expect(Vec::new(), now_ns, recorder),
+            ClientKind::Garbage { bytes, .. } => {
                 let garbage = (0..*bytes).map(|_| dice.u8(..)).collect();
                 client.expect(garbage, now_ns, recorder);
             }
-            Manner::SlowReader { .. } | Manner::SlowSender { .. } => {
+            ClientKind::SlowReader { .. } | ClientKind::SlowSender { .. } => {
                 client.ask(exchange, connection, now_ns, recorder);
             }
         }
@@ -356,8 +356,8 @@ impl<E: Exchange> Paced<E> {
 
     /// From a connection that is over to the next.
     fn pause_ns(&self) -> u64 {
-        match self.manner {
-            Manner::Garbage { think, .. } => (think.as_nanos() as u64).max(1_000_000),
+        match self.kind {
+            ClientKind::Garbage { think, .. } => (think.as_nanos() as u64).max(1_000_000),
             _ => PAUSE_NS,
         }
     }
@@ -494,13 +494,8 @@ mod tests {
         }
     }
 
-    fn paced(target: SocketAddr, connections: usize, manner: Manner, timeout: Duration) -> Paced<Bytes> {
-        Paced::new(
-            Bytes::kept(1_000),
-            manner,
-            clients(target, connections, timeout),
-            1,
-        )
+    fn paced(target: SocketAddr, connections: usize, kind: ClientKind, timeout: Duration) -> Paced<Bytes> {
+        Paced::new(Bytes::kept(1_000), kind, clients(target, connections, timeout), 1)
     }
 
     /// Until `enough`, with a bound.
@@ -535,11 +530,11 @@ mod tests {
                 }
             }
         });
-        let manner = Manner::SlowReader {
+        let kind = ClientKind::SlowReader {
             bytes_per_second: 20_000.0,
             think: Duration::ZERO,
         };
-        let record = run(&mut paced(at, 3, manner, PATIENCE), || {
+        let record = run(&mut paced(at, 3, kind, PATIENCE), || {
             asked.load(Ordering::Relaxed) >= 12
         });
         assert!(
@@ -564,7 +559,7 @@ mod tests {
             counted.fetch_add(1, Ordering::Relaxed);
         });
         let mut looks = 0;
-        let held = paced(at, 5, Manner::Idle, PATIENCE).run(
+        let held = paced(at, 5, ClientKind::Idle, PATIENCE).run(
             Ramp::hold(PATIENCE),
             &mut Until::new(move || {
                 looks += 1;
@@ -577,7 +572,7 @@ mod tests {
             "{:?}",
             held.failures
         );
-        let ended = run(&mut paced(closing, 5, Manner::Idle, PATIENCE), || {
+        let ended = run(&mut paced(closing, 5, ClientKind::Idle, PATIENCE), || {
             made.load(Ordering::Relaxed) >= 10
         });
         assert!(ended.failures.of(Failure::Closed) >= 5, "{:?}", ended.failures);
@@ -603,7 +598,7 @@ mod tests {
             looks > 20
         });
         let record =
-            paced(at, 2, Manner::SlowSender { every }, PATIENCE).run(Ramp::hold(PATIENCE), &mut until);
+            paced(at, 2, ClientKind::SlowSender { every }, PATIENCE).run(Ramp::hold(PATIENCE), &mut until);
         assert_eq!(received.load(Ordering::Relaxed), 2 * BYTES);
         assert_eq!(
             (record.unfinished, record.answered),
@@ -623,11 +618,11 @@ mod tests {
                 counted.fetch_add(1, Ordering::Relaxed);
             }
         });
-        let manner = Manner::Garbage {
+        let kind = ClientKind::Garbage {
             bytes: 64,
             think: Duration::ZERO,
         };
-        let record = run(&mut paced(at, 2, manner, PATIENCE), || {
+        let record = run(&mut paced(at, 2, kind, PATIENCE), || {
             ended.load(Ordering::Relaxed) >= 6
         });
         assert!(record.failures.of(Failure::Closed) >= 2, "{:?}", record.failures);
@@ -639,7 +634,7 @@ mod tests {
             counted.fetch_add(1, Ordering::Relaxed);
             while stream.read(&mut [0; 64]).is_ok_and(|received| received > 0) {}
         });
-        let record = run(&mut paced(patient, 1, manner, Duration::from_millis(20)), || {
+        let record = run(&mut paced(patient, 1, kind, Duration::from_millis(20)), || {
             begun.load(Ordering::Relaxed) >= 3
         });
         assert!(record.failures.of(Failure::Timeout) >= 1, "{:?}", record.failures);
@@ -655,11 +650,11 @@ mod tests {
         };
         for (target, is_there) in [(at, true), (gone, false)] {
             let mut looks = 0;
-            let manner = Manner::SlowReader {
+            let kind = ClientKind::SlowReader {
                 bytes_per_second: 1e6,
                 think: Duration::ZERO,
             };
-            let record = paced(target, 2, manner, PATIENCE).run(
+            let record = paced(target, 2, kind, PATIENCE).run(
                 Ramp::hold(PATIENCE),
                 &mut Until::new(move || {
                     looks += 1;

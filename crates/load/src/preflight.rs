@@ -58,12 +58,12 @@ pub fn preflight(needs: &Needs) -> Vec<Advice> {
 fn judge(needs: &Needs, supply: &Supply) -> Vec<Advice> {
     let connections = needs.connections;
     let mut advice = Vec::new();
-    let mut add = |subject: &str, severity, says: String, mend: String| {
+    let mut add = |subject: &str, severity, says: String, fix: String| {
         advice.push(Advice {
             subject: subject.to_owned(),
             severity,
             says,
-            mend: Some(mend),
+            fix: Some(fix),
         });
     };
 
@@ -76,7 +76,7 @@ fn judge(needs: &Needs, supply: &Supply) -> Vec<Advice> {
                 format!(
                     "{connections} connections need {wanted} descriptors, and this process may have {most}"
                 ),
-                Resource::OpenFiles.mend(Bound::Of(wanted)),
+                Resource::OpenFiles.fix(Bound::Of(wanted)),
             );
         }
     }
@@ -216,8 +216,8 @@ mod tests {
     fn said(needs: &Needs, supply: &Supply) -> (Severity, String) {
         let advice = judge(needs, supply);
         assert_eq!(advice.len(), 1, "{advice:#?}");
-        let mend = advice[0].mend.clone().unwrap();
-        (advice[0].severity, format!("{}; {mend}", advice[0].says))
+        let fix = advice[0].fix.clone().unwrap();
+        (advice[0].severity, format!("{}; {fix}", advice[0].says))
     }
 
     #[test]

@@ -17,7 +17,7 @@ const LEAST_IN_FLIGHT: f64 = 1.0;
 
 /// Why a run is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Flaw {
+pub enum InvalidRun {
     /// The rate asked for was not there.
     #[error("under 99 % of the rate was reached")]
     Slow,
@@ -35,7 +35,7 @@ pub enum Flaw {
     Silent,
 }
 
-impl Flaw {
+impl InvalidRun {
     /// Its name in results.
     pub const fn name(self) -> &'static str {
         match self {
@@ -57,24 +57,24 @@ impl Record {
 
     /// Why it is invalid; empty where it is not. A closed loop takes what it can, so there neither the rate nor the
     /// generator's CPU makes it so.
-    pub fn flaws(&self) -> Vec<Flaw> {
+    pub fn invalid_because(&self) -> Vec<InvalidRun> {
         if self.answered == 0 {
-            return vec![Flaw::Silent];
+            return vec![InvalidRun::Silent];
         }
         let is_open = self.held.rate.is_some();
         let more = self.in_flight.max(self.in_flight_by_law);
         let apart = (self.in_flight - self.in_flight_by_law).abs();
         [
-            (self.ended_early, Flaw::Ended),
-            (is_open && self.held.pace() < LEAST_PACE, Flaw::Slow),
-            (is_open && self.cpu_share() > BUSIEST, Flaw::Busy),
+            (self.ended_early, InvalidRun::Ended),
+            (is_open && self.held.pace() < LEAST_PACE, InvalidRun::Slow),
+            (is_open && self.cpu_share() > BUSIEST, InvalidRun::Busy),
             (
                 more >= LEAST_IN_FLIGHT && apart > LAW * more && is_open,
-                Flaw::Law,
+                InvalidRun::Law,
             ),
         ]
         .into_iter()
-        .filter_map(|(is_so, flaw)| is_so.then_some(flaw))
+        .filter_map(|(is_so, reason)| is_so.then_some(reason))
         .collect()
     }
 }
@@ -108,20 +108,20 @@ mod tests {
     #[test]
     fn a_server_that_falls_behind_or_a_generator_without_time_is_a_flaw() {
         let open = Some(1000.0);
-        assert_eq!(record(open, 990, 850).flaws(), []);
-        assert_eq!(record(open, 989, 850).flaws(), [Flaw::Slow]);
-        assert_eq!(record(open, 1000, 851).flaws(), [Flaw::Busy]);
+        assert_eq!(record(open, 990, 850).invalid_because(), []);
+        assert_eq!(record(open, 989, 850).invalid_because(), [InvalidRun::Slow]);
+        assert_eq!(record(open, 1000, 851).invalid_because(), [InvalidRun::Busy]);
         assert_eq!(
-            record(None, 10, 1000).flaws(),
+            record(None, 10, 1000).invalid_because(),
             [],
             "a closed loop takes what it can"
         );
-        assert_eq!(record(None, 0, 0).flaws(), [Flaw::Silent]);
+        assert_eq!(record(None, 0, 0).invalid_because(), [InvalidRun::Silent]);
         let two = Record {
             threads: 2,
             ..record(open, 1000, 1_700)
         };
-        assert_eq!(two.flaws(), []);
+        assert_eq!(two.invalid_because(), []);
     }
 
     #[test]
@@ -130,12 +130,12 @@ mod tests {
             in_flight_by_law: 8.0,
             ..record(Some(1000.0), 1000, 0)
         };
-        assert_eq!(wrong.flaws(), [Flaw::Law]);
+        assert_eq!(wrong.invalid_because(), [InvalidRun::Law]);
         let few = Record {
             in_flight: 0.5,
             in_flight_by_law: 0.1,
             ..record(Some(1000.0), 1000, 0)
         };
-        assert_eq!(few.flaws(), []);
+        assert_eq!(few.invalid_because(), []);
     }
 }

@@ -14,8 +14,8 @@ use rustix::thread::set_current_timer_slack;
 use threadgauge_machine::clock::{monotonic_ns, thread_cpu_ns};
 
 use crate::arrivals::{Arrivals, Ramp, Schedule};
+use crate::client_pool::{ClientPool, Told};
 use crate::codec::CodecError;
-use crate::crowd::{Crowd, Told};
 use crate::error::LoadError;
 use crate::exchange::{Answer, Exchange, Worth};
 use crate::record::{Failure, Record, Recorder, Watch};
@@ -88,7 +88,7 @@ impl Pace {
 #[derive(Debug)]
 pub struct Requests<E: Exchange> {
     exchange: E,
-    crowd: Crowd,
+    pool: ClientPool,
     clients: Vec<Client<E::Reading>>,
     /// Those that take part: all, or those that could be made.
     members: Vec<u32>,
@@ -135,12 +135,12 @@ impl<E: Exchange> Requests<E> {
     /// If not all can be made, or with `go_on` none.
     pub fn connect(exchange: E, plan: Clients) -> Result<Self, LoadError> {
         let connections = plan.connections.get();
-        let mut crowd = Crowd::new()?;
+        let mut pool = ClientPool::new()?;
         (0..connections).for_each(|_| {
-            crowd.place();
+            pool.place();
         });
         let wanted = if exchange.is_single() { 1 } else { connections };
-        let (made, failure) = make(&mut crowd, plan.target, wanted, plan.timeout)?;
+        let (made, failure) = make(&mut pool, plan.target, wanted, plan.timeout)?;
         let members: Vec<u32> = match failure {
             None => (0..connections as u32).collect(),
             Some(_) if plan.go_on && !made.is_empty() => made,
@@ -155,7 +155,7 @@ impl<E: Exchange> Requests<E> {
         };
         Ok(Self {
             exchange,
-            crowd,
+            pool,
             clients: (0..connections).map(|_| Client::default()).collect(),
             members,
             plan,
@@ -238,19 +238,19 @@ impl<E: Exchange> Requests<E> {
         recorder.record.waited += u64::from(due.free_ns > due.intended_ns);
         let client = &mut self.clients[connection];
         let exchange = &mut self.exchange;
-        let begun = match self.crowd.is_begun(connection) {
+        let begun = match self.pool.is_begun(connection) {
             true => Ok(()),
             false => {
                 // Those that the last connection did not answer are not answered any more.
                 client.answered = client.said;
                 client.reading = E::Reading::default();
-                self.crowd.begin(connection, self.plan.target)
+                self.pool.begin(connection, self.plan.target)
             }
         };
         let number = client.said;
         let mut bytes = 0;
         if begun.is_ok() {
-            self.crowd.say(connection, |unsent| {
+            self.pool.say(connection, |unsent| {
                 let before = unsent.len();
                 exchange.request(connection, number, unsent);
                 bytes = unsent.len() - before;
@@ -278,7 +278,7 @@ impl<E: Exchange> Requests<E> {
     /// Sends what waits, and tells how long to wait for an answer.
     fn flush(&mut self, recorder: &mut Recorder<'_>) -> Result<Duration, LoadError> {
         let (broken, clients) = (&mut self.broken, &mut self.clients);
-        let all = self.crowd.flush_each(|connection, error| {
+        let all = self.pool.flush_each(|connection, error| {
             let kind = Failure::of(&error);
             recorder.record.failures.quote(kind, error);
             clients[connection].is_broken = true;
@@ -290,7 +290,7 @@ impl<E: Exchange> Requests<E> {
     /// Waits at most so long, and reads what came.
     fn turn(&mut self, limit: Duration, recorder: &mut Recorder<'_>) -> Result<(), LoadError> {
         let Self {
-            crowd,
+            pool,
             exchange,
             clients,
             freed,
@@ -299,7 +299,7 @@ impl<E: Exchange> Requests<E> {
             ..
         } = self;
         let mut is_first = true;
-        crowd.turn(limit, |connection, told| {
+        pool.turn(limit, |connection, told| {
             if std::mem::take(&mut is_first) {
                 recorder.advance(monotonic_ns());
             }
@@ -400,7 +400,7 @@ impl<E: Exchange> Requests<E> {
                 &mut self.freed,
             );
             client.is_broken = false;
-            self.crowd.end(connection as usize);
+            self.pool.end(connection as usize);
         }
     }
 
@@ -423,7 +423,7 @@ impl<E: Exchange> Requests<E> {
             for waiting in client.waiting.drain(..) {
                 recorder.gives_up(waiting.intended_ns, Some(waiting.sent_ns), now_ns);
             }
-            self.crowd.end(connection as usize);
+            self.pool.end(connection as usize);
         }
         if !recorder.record.interrupted {
             source.never_sent(now_ns, |intended_ns| recorder.gives_up(intended_ns, None, now_ns));
@@ -503,9 +503,9 @@ fn conclude(recorder: &mut Recorder<'_>, waiting: Waiting, answer: Answer, now_n
     }
 }
 
-/// Makes the first `wanted` places of `crowd`, some at a time: those made, and what the first of the others said.
+/// Makes the first `wanted` places of `pool`, some at a time: those made, and what the first of the others said.
 fn make(
-    crowd: &mut Crowd,
+    pool: &mut ClientPool,
     target: SocketAddr,
     wanted: usize,
     patience: Duration,
@@ -515,7 +515,7 @@ fn make(
     let mut progress_ns = monotonic_ns();
     loop {
         while next < wanted && pending.len() < STEP && failure.is_none() {
-            match crowd.begin(next, target) {
+            match pool.begin(next, target) {
                 Ok(()) => drop(pending.insert(next)),
                 Err(error) => failure = Some(error),
             }
@@ -525,7 +525,7 @@ fn make(
             made.sort_unstable();
             return Ok((made, failure));
         }
-        crowd.turn(LOOK, |connection, told| {
+        pool.turn(LOOK, |connection, told| {
             match told {
                 Told::Made => {
                     pending.remove(&connection);
@@ -543,7 +543,7 @@ fn make(
             Ok(0)
         })?;
         if Duration::from_nanos(monotonic_ns() - progress_ns) > patience {
-            pending.iter().for_each(|&connection| crowd.end(connection));
+            pending.iter().for_each(|&connection| pool.end(connection));
             pending.clear();
             failure = failure.or_else(|| Some(std::io::ErrorKind::TimedOut.into()));
         }

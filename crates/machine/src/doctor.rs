@@ -1,6 +1,6 @@
 //! The doctor: what on this machine can spoil a measurement, how much, and how to fix it.
 //!
-//! Judges facts that others read. Read-only: a mend is a sentence for the user, never done by us.
+//! Judges facts that others read. Read-only: how to fix it is a sentence for the user, never done by us.
 
 mod capacity;
 mod noise;
@@ -35,7 +35,7 @@ pub struct Advice {
     /// What was found and how much it matters.
     pub says: String,
     /// What would help, if anything does.
-    pub mend: Option<String>,
+    pub fix: Option<String>,
 }
 
 /// The facts and the judgements on them.
@@ -64,12 +64,12 @@ impl Doctor {
 }
 
 impl Advice {
-    fn new(subject: &str, severity: Severity, says: String, mend: Option<&str>) -> Advice {
+    fn new(subject: &str, severity: Severity, says: String, fix: Option<&str>) -> Advice {
         Advice {
             subject: subject.to_owned(),
             severity,
             says,
-            mend: mend.map(str::to_owned),
+            fix: fix.map(str::to_owned),
         }
     }
 

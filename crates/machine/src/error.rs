@@ -30,7 +30,7 @@ pub enum MachineError {
     },
     /// A resource limit could not be set.
     #[error(
-        "cannot set the limit {resource} to {wanted}: {source}; its hard limit is {hard}, raise it with {mend}"
+        "cannot set the limit {resource} to {wanted}: {source}; its hard limit is {hard}, raise it with {fix}"
     )]
     Limit {
         /// Which limit.
@@ -42,7 +42,7 @@ pub enum MachineError {
         /// The kernel's answer.
         source: io::Error,
         /// A command that would help.
-        mend: String,
+        fix: String,
     },
     /// A file that a reading cannot do without is missing or cannot be read.
     #[error("cannot read {path}: {source}")]

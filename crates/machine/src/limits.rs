@@ -208,7 +208,7 @@ impl Resource {
     }
 
     /// What raises it to this: the shell's command. Only root may raise a hard limit.
-    pub fn mend(self, wanted: Bound) -> String {
+    pub fn fix(self, wanted: Bound) -> String {
         // The shell counts bytes in KiB.
         let (letter, unit) = match self {
             Resource::OpenFiles => ('n', 1),
@@ -276,7 +276,7 @@ pub fn set_limit(resource: Resource, wanted: Bound) -> Result<(), MachineError> 
         wanted,
         hard: hard.into(),
         source: error.into(),
-        mend: resource.mend(wanted),
+        fix: resource.fix(wanted),
     })
 }
 

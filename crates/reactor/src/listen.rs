@@ -300,7 +300,7 @@ impl Socket {
                 | Errno::OPNOTSUPP
                 | Errno::NETUNREACH,
             ) => Ok(Accepted::Nobody),
-            // Our own mistakes, which no other try mends.
+            // Our own mistakes, which no other try fixes.
             Err(error @ (Errno::BADF | Errno::NOTSOCK | Errno::FAULT)) => {
                 Err(Error::io("accepting a connection")(error))
             }

@@ -68,7 +68,7 @@ fn group<'a>(mut costs: Vec<(&'a Cost, &'a str)>) -> Group<'a> {
     let rows = costs.iter().map(|&(cost, name)| Row {
         cost,
         name,
-        figure: units::figure(cost.value, cost.ci95, &cost.unit),
+        figure: units::with_unit(cost.value, cost.ci95, &cost.unit),
         places: (!alone).then(|| ends(cost).map(|value| axis.place(value / per))),
     });
     let label = |tick: &f64| (axis.place(*tick), Print::bounds(unit, &[*tick * per]));

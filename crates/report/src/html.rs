@@ -20,7 +20,7 @@ use threadgauge_results::Results;
 
 use crate::by_kind::ByKind;
 use crate::facts::{Fact, facts, headline};
-use crate::{SampleRow, figure as figure_of, words};
+use crate::{SampleRow, with_unit, words};
 use text::{clean, section_id};
 
 const STYLE: &str = include_str!("html/page.css");
@@ -155,7 +155,7 @@ fn footer(results: &Results) -> Markup {
                 div { dt { "started" } dd { (when(&run.started)) } }
                 div { dt { "profile" } dd { (clean(&run.profile)) } }
                 div { dt { "options" } dd { @if run.options.is_empty() { "none" } @else { (clean(&run.options.join(" "))) } } }
-                div { dt { "measured for" } dd { (figure_of(run.measured_s, None, "s")) } }
+                div { dt { "measured for" } dd { (with_unit(run.measured_s, None, "s")) } }
                 div { dt { "seed" } dd { (run.seed) } }
                 div { dt { "program" } dd { "threadgauge " (clean(&run.version)) } }
                 div { dt { "schema" } dd { (results.schema) } }

@@ -34,5 +34,5 @@ pub use sample::SampleRow;
 pub use terminal::{
     ClaimRow, Style, claims_table, fitted, short_answer, terminal, terminal_screen, terminal_summary,
 };
-pub use threadgauge_results::units::figure;
+pub use threadgauge_results::units::with_unit;
 pub use xlsx::{xlsx, xlsx_buffer};

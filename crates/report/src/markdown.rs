@@ -88,7 +88,7 @@ fn by_kind(out: &mut String, units: &ByKind<'_>) {
     let heads = std::iter::once("what is paid for").chain(units.kinds.iter().copied());
     let heads: Vec<String> = heads.map(str::to_owned).collect();
     let figure = |cost: &Option<&Cost>| {
-        let figure = cost.map(|c| (units::figure(c.value, c.ci95, &c.unit), c.published.as_deref()));
+        let figure = cost.map(|c| (units::with_unit(c.value, c.ci95, &c.unit), c.published.as_deref()));
         match figure {
             Some((figure, Some(published))) => format!("{figure}; published: {published}"),
             Some((figure, None)) => figure,

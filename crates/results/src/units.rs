@@ -180,11 +180,11 @@ impl<'a> Scale<'a> {
 /// A figure with its interval and unit, in the unit that suits it.
 ///
 /// ```
-/// let text = threadgauge_results::units::figure(12_430.0, Some([12_100.0, 12_800.0]), "ns");
+/// let text = threadgauge_results::units::with_unit(12_430.0, Some([12_100.0, 12_800.0]), "ns");
 /// assert_eq!(text, "12.4 [12.1, 12.8] µs");
 /// ```
 #[must_use]
-pub fn figure(value: f64, ci95: Option<[f64; 2]>, unit: &str) -> String {
+pub fn with_unit(value: f64, ci95: Option<[f64; 2]>, unit: &str) -> String {
     Scale::of(unit, value).estimate(value, ci95)
 }
 
@@ -321,40 +321,40 @@ mod tests {
     #[test]
     fn times_are_printed_in_the_unit_that_suits_them() {
         assert_eq!(
-            figure(12_430.0, Some([12_100.0, 12_800.0]), "ns"),
+            with_unit(12_430.0, Some([12_100.0, 12_800.0]), "ns"),
             "12.4 [12.1, 12.8] µs"
         );
-        assert_eq!(figure(999.6, None, "ns"), "1.00 µs");
-        assert_eq!(figure(32.0e6, None, "ns"), "32.0 ms");
-        assert_eq!(figure(2.0, None, "s"), "2.00 s");
-        assert_eq!(figure(0.0, None, "ns"), "0 ns");
+        assert_eq!(with_unit(999.6, None, "ns"), "1.00 µs");
+        assert_eq!(with_unit(32.0e6, None, "ns"), "32.0 ms");
+        assert_eq!(with_unit(2.0, None, "s"), "2.00 s");
+        assert_eq!(with_unit(0.0, None, "ns"), "0 ns");
     }
 
     #[test]
     fn ratios_have_two_decimals_and_small_ones_keep_their_digits() {
-        assert_eq!(figure(1.0, Some([0.994, 1.006]), "ratio"), "1.00 [0.99, 1.01]");
-        assert_eq!(figure(13.1, None, "ratio"), "13.1");
-        assert_eq!(figure(0.001_234, None, "ratio"), "0.00123");
+        assert_eq!(with_unit(1.0, Some([0.994, 1.006]), "ratio"), "1.00 [0.99, 1.01]");
+        assert_eq!(with_unit(13.1, None, "ratio"), "13.1");
+        assert_eq!(with_unit(0.001_234, None, "ratio"), "0.00123");
     }
 
     #[test]
     fn counts_are_grouped_and_stay_whole() {
-        assert_eq!(figure(123_456.0, None, "switches"), "123\u{202f}456 switches");
-        assert_eq!(figure(8192.0, None, "count"), "8192");
-        assert_eq!(figure(2.5, None, "lines"), "2.50 lines");
+        assert_eq!(with_unit(123_456.0, None, "switches"), "123\u{202f}456 switches");
+        assert_eq!(with_unit(8192.0, None, "count"), "8192");
+        assert_eq!(with_unit(2.5, None, "lines"), "2.50 lines");
     }
 
     #[test]
     fn shares_are_percents_and_bytes_are_binary() {
-        assert_eq!(figure(0.123, None, "share"), "12.3 %");
-        assert_eq!(figure(1_572_864.0, None, "bytes"), "1.50 MiB");
+        assert_eq!(with_unit(0.123, None, "share"), "12.3 %");
+        assert_eq!(with_unit(1_572_864.0, None, "bytes"), "1.50 MiB");
         assert_eq!(percent(0.0321), "3.2 %");
         assert_eq!(percent(0.321), "32 %");
     }
 
     #[test]
     fn negative_numbers_have_a_minus_and_zero_has_none() {
-        assert_eq!(figure(-0.0231, None, "share"), "−2.31 %");
+        assert_eq!(with_unit(-0.0231, None, "share"), "−2.31 %");
         assert_eq!(
             Scale::of("ratio", 1.0).interval(1.0, [-0.001, 1.0]),
             "[0.00, 1.00]"
@@ -364,11 +364,11 @@ mod tests {
     #[test]
     fn a_median_lost_in_its_interval_has_no_digits_to_spare() {
         assert_eq!(
-            figure(0.001_3, Some([-3.809, 2.9]), "%"),
+            with_unit(0.001_3, Some([-3.809, 2.9]), "%"),
             "0.001 [−3.809, 2.900] %"
         );
-        assert_eq!(figure(0.0, Some([0.0, 0.0]), "units"), "0 [0, 0] units");
-        assert_eq!(figure(92.3, Some([89.9, 103.1]), "%"), "92.3 [89.9, 103.1] %");
+        assert_eq!(with_unit(0.0, Some([0.0, 0.0]), "units"), "0 [0, 0] units");
+        assert_eq!(with_unit(92.3, Some([89.9, 103.1]), "%"), "92.3 [89.9, 103.1] %");
     }
 
     #[test]
@@ -443,7 +443,7 @@ mod tests {
 
         #[test]
         fn nothing_makes_it_panic(value in any::<f64>(), low in any::<f64>(), high in any::<f64>(), unit in ".{0,8}") {
-            let text = figure(value, Some([low, high]), &unit);
+            let text = with_unit(value, Some([low, high]), &unit);
             prop_assert!(!text.is_empty());
         }
     }

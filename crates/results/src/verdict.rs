@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use threadgauge_stats::{Estimate, StatsError, holm, jointly_beyond};
 
-use crate::units::{Scale, figure};
+use crate::units::{Scale, with_unit};
 use crate::{Claim, Condition, Evidence, Finding, Quote, Range, Rounds, Rule, Verdict};
 
 /// What a finding from disturbed rounds says besides.
@@ -44,7 +44,7 @@ fn says(
     ci95: Option<[f64; 2]>,
     unit: &str,
 ) -> String {
-    let here = measured.map_or_else(|| "no figure".to_owned(), |m| figure(m, ci95, unit));
+    let here = measured.map_or_else(|| "no figure".to_owned(), |m| with_unit(m, ci95, unit));
     format!(
         "{}: {here} here; the rule asks for {}.",
         capitalised(&claim.statistic),
@@ -279,7 +279,7 @@ fn of_cells(quote: Quote, cells: &[(String, Rounds)], unit: &str, range: Range, 
         .map(|e| e.ci.map(|ci| [ci.low, ci.high]))
         .collect();
     let quoted = quoted(quote, &medians);
-    let about = |i: usize| format!("{}: {}", cells[i].0, figure(medians[i], intervals[i], unit));
+    let about = |i: usize| format!("{}: {}", cells[i].0, with_unit(medians[i], intervals[i], unit));
     let judgement = |verdict, shown: usize, reason| Judgement {
         verdict,
         measured: Some(medians[shown]),
@@ -411,9 +411,9 @@ fn of_conditions(main: Judgement, also: &[Condition], error: Error) -> Judgement
     also.iter().fold(main, |so_far, condition| {
         let Rule { range, unit } = condition.rule;
         let besides = judge(&condition.evidence, unit, range, error);
-        let shown = besides
-            .measured
-            .map_or_else(String::new, |m| format!(" ({})", figure(m, besides.ci95, unit)));
+        let shown = besides.measured.map_or_else(String::new, |m| {
+            format!(" ({})", with_unit(m, besides.ci95, unit))
+        });
         let why = besides.reason.filter(|why| so_far.reason.as_ref() != Some(why));
         let why = why.map_or_else(String::new, |why| format!(": {why}"));
         let open = format!("open whether {}{shown}{why}", condition.says);

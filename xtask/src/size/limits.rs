@@ -1,6 +1,6 @@
 //! `cargo xtask size --check`: what must hold of files and lines.
 //!
-//! A circle is mended by moving what its files share into a file of its own, which both import. A limit on lines is met
+//! A circle is undone by moving what its files share into a file of its own, which both import. A limit on lines is met
 //! by saying once what is said several times, not by longer lines.
 //!
 //! The limit on the laboratory holds for `lab`, what experiments share, and the experiments for which it was set. A

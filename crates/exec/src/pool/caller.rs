@@ -21,7 +21,7 @@ use crate::outcome::{Done, Warning};
 use crate::result_sink::ResultSink;
 use crate::ring::{Ring, ring_capacity};
 use crate::settings::{Mode, Settings};
-use crate::shared::{Claim, Claimed, Halt, Who};
+use crate::shared::{Claim, Claimed, HaltReason, Who};
 use crate::thread_source::ThreadSource;
 use crate::work::{Raw, Work};
 
@@ -407,7 +407,7 @@ where
     fn after_delivery(&mut self) {
         let pool = self.pool;
         if self.sink.broken.is_some() {
-            pool.shared.halt(Halt::Broken);
+            pool.shared.halt(HaltReason::Broken);
         }
         if let (true, Some(look_ahead)) = (self.sink.in_order(), self.settings.look_ahead) {
             pool.shared.source().horizon = self.sink.next.saturating_add(look_ahead.get());
@@ -493,7 +493,7 @@ where
         match output {
             Ok(result) => {
                 if shared.work.halts(&result) {
-                    shared.halt(Halt::Failed);
+                    shared.halt(HaltReason::Failed);
                 }
                 let raw = Raw {
                     index,
@@ -586,7 +586,7 @@ where
             return true;
         }
         self.warned = true;
-        shared.halt(Halt::Deadline);
+        shared.halt(HaltReason::Deadline);
         // SeqCst: pairs with the fence in `Pool::set_current`.
         fence(Ordering::SeqCst);
         for slot in &self.slots {

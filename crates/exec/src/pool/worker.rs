@@ -12,7 +12,7 @@ use crate::flag::Flag;
 use crate::notify::Notify;
 use crate::ring::{FEW_RESULTS, Ring};
 use crate::settings::Mode;
-use crate::shared::{Claim, Claimed, Halt, Shared, Who};
+use crate::shared::{Claim, Claimed, HaltReason, Shared, Who};
 use crate::work::{Raw, Work};
 
 /// A worker whose ring is full looks this often before it sleeps: under the cost of a wake-up.
@@ -96,7 +96,7 @@ where
                 match output {
                     Ok(result) => {
                         if shared.work.halts(&result) {
-                            shared.halt(Halt::Failed);
+                            shared.halt(HaltReason::Failed);
                         }
                         let limit = if longest_ns > SMALL_NS {
                             FEW_RESULTS

@@ -22,7 +22,7 @@ use crate::outcome::Done;
 use crate::report::Ran;
 use crate::result_sink::ResultSink;
 use crate::settings::Settings;
-use crate::shared::{Claim, Claimed, Halt, Shared, Who};
+use crate::shared::{Claim, Claimed, HaltReason, Shared, Who};
 use crate::trace::Traced;
 use crate::work::Raw;
 
@@ -93,7 +93,7 @@ struct HelperPool<'a, 'c, I: Iterator, R, T, F, B, M, H> {
 impl<I: Iterator, R, T, F, B, M, H> Drop for HelperPool<'_, '_, I, R, T, F, B, M, H> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.shared.halt(Halt::Panicked);
+            self.shared.halt(HaltReason::Panicked);
         }
     }
 }
@@ -117,7 +117,7 @@ where
             }
             let tried = !over && claim != Claim::Wait && self.start_one();
             if self.most == 0 && self.helpers.is_empty() {
-                self.shared.halt(Halt::NoCarrier);
+                self.shared.halt(HaltReason::NoCarrier);
                 continue;
             }
             self.sleep(tried);
@@ -211,7 +211,7 @@ where
 
     /// The deadline, while it is to come.
     fn deadline(&self) -> Option<Instant> {
-        let passed = self.shared.source().halt == Some(Halt::Deadline);
+        let passed = self.shared.source().halt == Some(HaltReason::Deadline);
         self.shared.deadline().filter(|_| !passed)
     }
 
@@ -318,7 +318,7 @@ where
         let now = Instant::now();
         let deadline = self.deadline().is_some_and(|deadline| deadline <= now);
         if deadline {
-            self.shared.halt(Halt::Deadline);
+            self.shared.halt(HaltReason::Deadline);
         }
         let mut number = 0;
         while number < self.helpers.len() {
@@ -354,7 +354,7 @@ where
         }
         let result = (self.flat)(output);
         if (self.halts)(&result) {
-            self.shared.halt(Halt::Failed);
+            self.shared.halt(HaltReason::Failed);
         }
         self.sink.deliver(Raw {
             index: job.index,
@@ -364,7 +364,7 @@ where
             result,
         });
         if self.sink.broken.is_some() {
-            self.shared.halt(Halt::Broken);
+            self.shared.halt(HaltReason::Broken);
         }
         if let (true, Some(look_ahead)) = (self.sink.in_order(), self.settings.look_ahead) {
             self.shared.source().horizon = self.sink.next.saturating_add(look_ahead.get());

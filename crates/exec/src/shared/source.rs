@@ -10,7 +10,7 @@ use crate::stop::StopToken;
 
 /// Why a call starts nothing more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Halt {
+pub(crate) enum HaltReason {
     Stopped,
     Deadline,
     Failed,
@@ -86,7 +86,7 @@ pub(crate) struct Source<I: Iterator> {
     pub(crate) allowed: usize,
     /// Objects with a lower index may be pulled.
     pub(crate) horizon: usize,
-    pub(crate) halt: Option<Halt>,
+    pub(crate) halt: Option<HaltReason>,
     pub(crate) panic: Option<Box<dyn Any + Send>>,
     /// Workers for which there is nothing to claim, by number; asleep until they are recalled.
     pub(crate) parked: Vec<usize>,
@@ -140,7 +140,7 @@ impl<I: Iterator> Source<I> {
     }
 
     /// The first reason stays.
-    pub(crate) fn halt(&mut self, why: Halt, token: &StopToken) {
+    pub(crate) fn halt(&mut self, why: HaltReason, token: &StopToken) {
         self.halt.get_or_insert(why);
         token.stop();
     }

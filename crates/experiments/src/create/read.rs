@@ -83,11 +83,11 @@ fn cpu_counts(view: &View<'_>) -> impl Iterator<Item = (u64, String)> {
 }
 
 fn ns(value: f64) -> String {
-    units::figure(value, None, "ns")
+    units::with_unit(value, None, "ns")
 }
 
 fn ratio(value: f64) -> String {
-    units::figure(value, None, "ratio")
+    units::with_unit(value, None, "ratio")
 }
 
 /// A case over another, as text.
@@ -191,7 +191,7 @@ fn as_processes(view: &View<'_>) -> Test {
 fn facts(view: &View<'_>) -> Vec<Finding> {
     let count = |metric: Metric, case| {
         let count = view.value(&metric.of(pattern(case)));
-        count.map_or_else(|| "?".to_owned(), |n| units::figure(n, None, "count"))
+        count.map_or_else(|| "?".to_owned(), |n| units::with_unit(n, None, "count"))
     };
     let made = planned(view, FORK)
         .and_then(|fork| fork.int("count"))

@@ -14,7 +14,7 @@ use super::case::{
 };
 use super::clogged;
 use crate::servers::cpu_since;
-use crate::servers::groups::{Crowd, Demand, Drivers, WARM_UP, has_room};
+use crate::servers::groups::{Demand, Drivers, GroupClients, WARM_UP, has_room};
 
 /// How a reactor that only writes calls its thread.
 const WRITES: &str = "writes";
@@ -32,13 +32,13 @@ fn talk(case: Case, cpus: &Cpus, worker: &mut Worker) -> Result<(), CaseError> {
     has_room(case.connections)?;
     let server = Server::ours(case.arguments(), cpus)?;
     let empty = server.activity()?;
-    let crowd = Crowd {
+    let clients = GroupClients {
         server: server.address(),
         codec: &Nats::ALIKE,
         connections: case.connections,
         payload_bytes: case.payload_bytes,
     };
-    let drivers = Drivers::connect(crowd, cpus)?;
+    let drivers = Drivers::connect(clients, cpus)?;
     let demand = Demand::Outstanding(case.outstanding);
     drivers.talk(demand, WARM_UP)?;
     let before = (server.activity()?, cpu_times()?);

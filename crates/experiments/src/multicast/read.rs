@@ -184,7 +184,7 @@ impl<'v> Seen<'v> {
     fn pending(&self) -> Test {
         let cases = [self.reactor(1), self.reactor(1).design(SPLIT.design)];
         let both = cases.map(|case| case.clogged().of(PENDING));
-        let shown = |of: &Statistic| Some(units::figure(self.view.value(of)?, None, "count"));
+        let shown = |of: &Statistic| Some(units::with_unit(self.view.value(of)?, None, "count"));
         let counts = match both.each_ref().map(shown) {
             [Some(one), Some(two)] => format!("{one} pending with one reactor and {two} with two"),
             _ => "one reactor and two".to_owned(),
@@ -217,9 +217,9 @@ impl<'v> Seen<'v> {
             says += &format!(
                 " Of the other designs {} forwards most, {} times as many, and {} least, {} times.",
                 best.label(),
-                units::figure(most, None, "ratio"),
+                units::with_unit(most, None, "ratio"),
                 worst.label(),
-                units::figure(least, None, "ratio"),
+                units::with_unit(least, None, "ratio"),
             );
         }
         says
@@ -557,7 +557,7 @@ impl<'v> Seen<'v> {
                 } else {
                     self.placed(server_cpus)
                 },
-                units::figure(published, None, "ratio"),
+                units::with_unit(published, None, "ratio"),
             ];
             row.extend(ours);
             is_measured.then_some(row)

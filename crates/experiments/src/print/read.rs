@@ -572,7 +572,7 @@ fn table_row(view: &View<'_>, series: Series, x: u64, unit: Unit) -> Vec<String>
     let both = |ratio: &Statistic| {
         let theirs = series.published(ratio);
         [
-            theirs.map(|times| units::figure(times, None, "ratio")),
+            theirs.map(|times| units::with_unit(times, None, "ratio")),
             shown(ratio, "ratio"),
         ]
     };
@@ -593,7 +593,7 @@ fn table_row(view: &View<'_>, series: Series, x: u64, unit: Unit) -> Vec<String>
     let trimmed = view
         .summary(elapsed.cells()[0])
         .and_then(|times| times.trimmed_mean);
-    row.push(trimmed.map(|ns| units::figure(ns, None, "ns")));
+    row.push(trimmed.map(|ns| units::with_unit(ns, None, "ns")));
     // Once for both kinds, beside the first.
     row.extend(match unit {
         Unit::Process => both(&process_over_thread(case)),
@@ -607,7 +607,7 @@ fn table_row(view: &View<'_>, series: Series, x: u64, unit: Unit) -> Vec<String>
 
 /// With its digits grouped.
 fn count(number: u64) -> String {
-    units::figure(number as f64, None, "count")
+    units::with_unit(number as f64, None, "count")
 }
 
 #[cfg(test)]

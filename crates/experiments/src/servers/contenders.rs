@@ -179,16 +179,16 @@ mod tests {
     use std::net::TcpStream;
 
     use super::*;
-    use crate::servers::groups::{Crowd, Demand, Drivers};
+    use crate::servers::groups::{Demand, Drivers, GroupClients};
 
     fn connected(server: &Server, payload_bytes: u64, cpus: &Cpus) -> Drivers {
-        let crowd = Crowd {
+        let clients = GroupClients {
             server: server.address(),
             codec: &Nats::DIFFERENT,
             connections: 20,
             payload_bytes,
         };
-        Drivers::connect(crowd, cpus).unwrap()
+        Drivers::connect(clients, cpus).unwrap()
     }
 
     /// Both its ways of sending, driven by clients that check each delivery: it loses nothing and ends well.

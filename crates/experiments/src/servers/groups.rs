@@ -47,7 +47,7 @@ pub fn takes(connections: u64, span_ms: u64) -> Duration {
 
 /// Who is there, and what they speak.
 #[derive(Clone, Copy, Debug)]
-pub struct Crowd {
+pub struct GroupClients {
     /// Where the server listens.
     pub server: SocketAddr,
     /// Its protocol.
@@ -85,10 +85,10 @@ pub fn has_room(connections: u64) -> Result<(), CaseError> {
     match serious {
         None => Ok(()),
         Some(item) => {
-            let mend = item
-                .mend
-                .map_or_else(String::new, |mend| format!("; to have them: {mend}"));
-            Err(CaseError::Skipped(format!("{}{mend}", item.says)))
+            let fix = item
+                .fix
+                .map_or_else(String::new, |fix| format!("; to have them: {fix}"));
+            Err(CaseError::Skipped(format!("{}{fix}", item.says)))
         }
     }
 }
@@ -150,8 +150,8 @@ impl Drivers {
     /// # Errors
     ///
     /// If a connection fails, or a greeting is not answered.
-    pub fn connect(crowd: Crowd, cpus: &Cpus) -> Result<Self, CaseError> {
-        let groups = count(crowd.connections / GROUP);
+    pub fn connect(clients: GroupClients, cpus: &Cpus) -> Result<Self, CaseError> {
+        let groups = count(clients.connections / GROUP);
         let places = places(cpus, groups);
         let threads = places.len();
         let mut drivers = Self(Vec::new());
@@ -159,7 +159,7 @@ impl Drivers {
         for (i, cpus) in places.into_iter().enumerate() {
             let own = groups / threads + usize::from(i < groups % threads);
             let clients = Clients {
-                crowd,
+                clients,
                 cpus,
                 first_group: first,
                 groups: own,
@@ -212,8 +212,8 @@ impl Drivers {
             let Some(Talk { tally, waited }) = driver.told()? else {
                 continue;
             };
-            if let Some(flaw) = tally.flaw() {
-                return Err(CaseError::Failed(format!("the load is not valid: {flaw}")));
+            if let Some(reason) = tally.invalid() {
+                return Err(CaseError::Failed(format!("the load is not valid: {reason}")));
             }
             all.deliveries += tally.deliveries;
             all.elapsed = all.elapsed.max(tally.elapsed);
@@ -261,7 +261,7 @@ impl Drop for Driver {
 
 /// What a thread of clients is to do.
 struct Clients {
-    crowd: Crowd,
+    clients: GroupClients,
     cpus: CpuList,
     first_group: usize,
     groups: usize,
@@ -290,10 +290,10 @@ impl Clients {
         let members = Members {
             connections: self.groups * group_size,
             group_size,
-            payload_bytes: count(self.crowd.payload_bytes).into(),
+            payload_bytes: count(self.clients.payload_bytes).into(),
             patience: PATIENCE,
         };
-        Groups::connect_beside(self.crowd.server, self.crowd.codec, members, self.first_group)
+        Groups::connect_beside(self.clients.server, self.clients.codec, members, self.first_group)
             .map_err(|error| CaseError::failed("connecting the clients", error))
     }
 }

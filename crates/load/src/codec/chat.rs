@@ -10,7 +10,7 @@ const JOINED: &[u8] = b"joined ";
 
 /// `chat`, the protocol of lines that `threadgauge serve` has: group *N* is the room `N`, and a message is a line.
 ///
-/// So a message must have no line end. What the [`Ledger`](crate::Ledger) writes is printable.
+/// So a message must have no line end. What the [`DeliveryChecker`](crate::DeliveryChecker) writes is printable.
 #[derive(Clone, Copy, Debug)]
 pub struct Chat;
 

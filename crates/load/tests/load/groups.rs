@@ -7,7 +7,9 @@ use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
 use threadgauge_load::codec::{Chat, Nats};
-use threadgauge_load::{Arrivals, Failure, FaultKind, Flaw, Groups, Load, LoadError, MessageId, Plan, Ramp};
+use threadgauge_load::{
+    Arrivals, Failure, FaultKind, Groups, InvalidRun, Load, LoadError, MessageId, Plan, Ramp,
+};
 
 use super::faulty::{Mistake, Server};
 
@@ -322,7 +324,7 @@ fn a_connection_that_fails_ends_the_run_and_what_was_measured_is_kept() {
             .said(Failure::Garbage)
             .is_some_and(|said| said.contains("Slow Consumer"))
     );
-    assert_eq!(record.flaws(), [Flaw::Ended]);
+    assert_eq!(record.invalid_because(), [InvalidRun::Ended]);
     assert!(
         record.faults.is_some_and(|faults| faults.is_empty()),
         "nobody waited for what is missing"

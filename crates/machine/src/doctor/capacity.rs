@@ -55,9 +55,8 @@ fn cpus(machine: &Fingerprint) -> Advice {
                 "a quota grants {effective} CPUs' worth of time on {all} CPUs: once it is used up, every unit stops \
                  until the next period, so elapsed times come in steps"
             );
-            let mend =
-                "raise the quota (cpu.max, docker --cpus, Kubernetes limits.cpu), or start fewer units";
-            Advice::new(subject, Severity::Warning, says, Some(mend))
+            let fix = "raise the quota (cpu.max, docker --cpus, Kubernetes limits.cpu), or start fewer units";
+            Advice::new(subject, Severity::Warning, says, Some(fix))
         }
         _ if effective < 2.0 => {
             let says = format!("{effective} of {all} CPUs: nothing can be said of two units truly at once");
@@ -109,8 +108,8 @@ fn units(limits: &Limits) -> Advice {
     ];
     let known = bounds
         .iter()
-        .filter_map(|(name, most, mend)| Some((name, (*most)?, mend)));
-    let Some((name, most, mend)) = known.min_by_key(|(_, most, _)| *most) else {
+        .filter_map(|(name, most, fix)| Some((name, (*most)?, fix)));
+    let Some((name, most, fix)) = known.min_by_key(|(_, most, _)| *most) else {
         return Advice::new(
             subject,
             Severity::Note,
@@ -124,7 +123,7 @@ fn units(limits: &Limits) -> Advice {
     }
     let says =
         format!("only {most} threads can be alive, by {name}: cases with up to {MOST_THREADS} will fail");
-    Advice::new(subject, Severity::Warning, says, Some(mend))
+    Advice::new(subject, Severity::Warning, says, Some(fix))
 }
 
 fn files(machine: &Fingerprint) -> Advice {
@@ -195,7 +194,7 @@ mod tests {
             advice.says.contains("5000") && advice.says.contains("max_map_count"),
             "{advice:?}"
         );
-        assert!(advice.mend.unwrap().contains("vm.max_map_count"));
+        assert!(advice.fix.unwrap().contains("vm.max_map_count"));
     }
 
     #[test]

@@ -23,8 +23,8 @@ pub(super) fn judge(probe: &NoiseProbe) -> Vec<Advice> {
             probe.throttled.as_secs_f64() * 1e3,
             probe.duration.as_secs_f64(),
         );
-        let mend = "raise the quota (cpu.max, docker --cpus, Kubernetes limits.cpu) or use fewer CPUs";
-        advice.push(Advice::new("throttling", Severity::Serious, says, Some(mend)));
+        let fix = "raise the quota (cpu.max, docker --cpus, Kubernetes limits.cpu) or use fewer CPUs";
+        advice.push(Advice::new("throttling", Severity::Serious, says, Some(fix)));
     }
     advice
 }
@@ -147,28 +147,28 @@ mod tests {
 
     #[test]
     fn what_to_do_is_said_only_where_the_user_can_do_something() {
-        let mend = |probe: &NoiseProbe, subject: &str| {
+        let fix = |probe: &NoiseProbe, subject: &str| {
             let advice = judge(&NoiseProbe {
                 cpus: 2,
                 ..probe.clone()
             });
             let of = advice.into_iter().find(|item| item.subject == subject);
-            of.unwrap().mend
+            of.unwrap().fix
         };
         let stolen = NoiseProbe {
             steal_share: 0.2,
             lost_share: 0.2,
             ..NoiseProbe::default()
         };
-        assert_eq!(mend(&stolen, "steal"), None);
-        assert_eq!(mend(&stolen, "interruptions"), None);
+        assert_eq!(fix(&stolen, "steal"), None);
+        assert_eq!(fix(&stolen, "interruptions"), None);
         let busy = NoiseProbe {
             foreign_cpus: 0.5,
             lost_share: 0.2,
             ..NoiseProbe::default()
         };
-        assert!(mend(&busy, "other programs").is_some());
-        assert!(mend(&busy, "interruptions").is_some());
+        assert!(fix(&busy, "other programs").is_some());
+        assert!(fix(&busy, "interruptions").is_some());
     }
 
     #[test]

@@ -19,8 +19,8 @@ pub(super) fn judge(machine: &Fingerprint) -> Vec<Advice> {
     rules.iter().filter_map(|rule| rule(machine)).collect()
 }
 
-fn note(subject: &str, says: String, mend: Option<&str>) -> Option<Advice> {
-    Some(Advice::new(subject, Severity::Note, says, mend))
+fn note(subject: &str, says: String, fix: Option<&str>) -> Option<Advice> {
+    Some(Advice::new(subject, Severity::Note, says, fix))
 }
 
 fn virtual_machine(machine: &Fingerprint) -> Option<Advice> {
@@ -59,8 +59,8 @@ fn governor(machine: &Fingerprint) -> Option<Advice> {
         "the governor is {governor}: the frequency follows the load, so short or waiting work is measured slower \
          than it need be, by up to several times"
     );
-    let mend = "as root, for the time of measuring: cpupower frequency-set -g performance";
-    Some(Advice::new(subject, Severity::Warning, says, Some(mend)))
+    let fix = "as root, for the time of measuring: cpupower frequency-set -g performance";
+    Some(Advice::new(subject, Severity::Warning, says, Some(fix)))
 }
 
 fn turbo(machine: &Fingerprint) -> Option<Advice> {
@@ -172,8 +172,8 @@ fn clock_source(machine: &Fingerprint) -> Option<Advice> {
     let says = format!(
         "the clock source is {clock}: each look at the clock is a system call of a microsecond or more"
     );
-    let mend = "find out why the kernel gave up its better clock: `dmesg | grep -i clocksource`";
-    Some(Advice::new(subject, Severity::Warning, says, Some(mend)))
+    let fix = "find out why the kernel gave up its better clock: `dmesg | grep -i clocksource`";
+    Some(Advice::new(subject, Severity::Warning, says, Some(fix)))
 }
 
 fn mitigations(machine: &Fingerprint) -> Option<Advice> {
@@ -239,7 +239,7 @@ mod tests {
             ..Fingerprint::default()
         };
         assert_eq!(
-            smt(&machine).unwrap().mend.as_deref(),
+            smt(&machine).unwrap().fix.as_deref(),
             Some("one CPU a core: --cpus 1,4,6")
         );
     }

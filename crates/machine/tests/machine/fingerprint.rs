@@ -196,11 +196,11 @@ fn noisy() -> NoiseProbe {
 /// What a person reads, a judgement a paragraph.
 fn said(machine: &Fingerprint, probe: &NoiseProbe) -> String {
     let paragraph = |item: &threadgauge_machine::Advice| {
-        let mend = item
-            .mend
+        let fix = item
+            .fix
             .as_ref()
-            .map_or(String::new(), |mend| format!("\n    mend: {mend}"));
-        format!("{:?}: {}\n    {}{mend}\n", item.severity, item.subject, item.says)
+            .map_or(String::new(), |fix| format!("\n    fix: {fix}"));
+        format!("{:?}: {}\n    {}{fix}\n", item.severity, item.subject, item.says)
     };
     examine(machine, probe).iter().map(paragraph).collect()
 }

@@ -53,7 +53,7 @@ impl Head {
     }
 
     /// Over figures with intervals.
-    pub fn figure(text: &str) -> Self {
+    pub fn with_interval(text: &str) -> Self {
         Self {
             span: 2,
             ..Self::words(text)
@@ -77,7 +77,7 @@ pub(super) fn table(e: &ExperimentResult, columns: &Cases<'_>) -> Markup {
         .collect();
     heads.extend(columns.metrics.iter().enumerate().map(|(i, m)| Head {
         screen_only: i >= ON_PAPER,
-        ..Head::figure(&m.head())
+        ..Head::with_interval(&m.head())
     }));
     if notes {
         heads.push(Head::words("note"));
@@ -148,7 +148,7 @@ pub(super) fn ranking(e: &ExperimentResult, columns: &Cases<'_>, ranking: &Ranki
     let heads = [
         Head::number("rank"),
         Head::words("case"),
-        Head::figure("against the best"),
+        Head::with_interval("against the best"),
         Head::words("letters"),
     ];
     let ids: Vec<&str> = ranking.entries.iter().map(|entry| entry.case.as_str()).collect();
@@ -186,7 +186,7 @@ pub(super) fn comparisons(e: &ExperimentResult, columns: &Cases<'_>) -> Markup {
         Head::words("against"),
         Head::words("both"),
         Head::words("metric"),
-        Head::figure("ratio"),
+        Head::with_interval("ratio"),
         Head::words("verdict"),
     ];
     let caption = markup! {

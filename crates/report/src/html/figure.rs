@@ -100,7 +100,7 @@ fn data(f: &Figure, id: &str) -> Markup {
     }
     places.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut heads = vec![Head::words(&f.x.label)];
-    heads.extend(f.series.iter().map(|s| Head::figure(&s.name)));
+    heads.extend(f.series.iter().map(|s| Head::with_interval(&s.name)));
     let rows: Vec<Markup> = (places.iter())
         .map(|(x, name)| {
             markup! {

@@ -79,7 +79,7 @@ fn row(row: &Row<'_>) -> Markup {
 
 fn cell(cost: &Cost) -> Markup {
     markup! {
-        (units::figure(cost.value, cost.ci95, &cost.unit))
+        (units::with_unit(cost.value, cost.ci95, &cost.unit))
         div.soft { (clean(&cost.how)) }
         @if let Some(published) = &cost.published { div.soft { "published: " (clean(published)) } }
     }

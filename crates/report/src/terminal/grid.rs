@@ -133,7 +133,7 @@ fn grid(
             .iter()
             .map(|p| Cell::new(clean(&Cases::param(case, p))))
             .chain(named);
-        let figures = metrics.iter().map(|m| Cell::new(figure(m, case, detail.ends)));
+        let figures = metrics.iter().map(|m| Cell::new(shown(m, case, detail.ends)));
         let note = notes.then(|| note_cell(columns, case, reasons));
         table.add_row(params.chain(figures).chain(note));
     }
@@ -183,7 +183,7 @@ fn in_two_lines(head: &str) -> String {
     }
 }
 
-fn figure(metric: &Metric<'_>, case: &CaseResult, ends: bool) -> String {
+fn shown(metric: &Metric<'_>, case: &CaseResult, ends: bool) -> String {
     match metric.of(case) {
         Some(s) if ends => metric.scale.estimate_number(s.median, s.ci95),
         Some(s) => metric.scale.estimate_short(s.median, s.ci95),

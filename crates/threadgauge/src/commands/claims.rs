@@ -44,7 +44,7 @@ fn state(claim: &Claim, finding: Option<&Finding>) -> String {
 }
 
 fn row(claim: &Claim, finding: Option<&Finding>) -> ClaimRow {
-    let figure = |f: &Finding| Some(units::figure(f.measured?, f.ci95, &f.unit));
+    let figure = |f: &Finding| Some(units::with_unit(f.measured?, f.ci95, &f.unit));
     ClaimRow {
         id: claim.id.clone(),
         source: claim.source.clone(),

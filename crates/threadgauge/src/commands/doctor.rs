@@ -30,9 +30,9 @@ fn line(advice: &Advice) -> String {
         Severity::Note => "· ",
         Severity::Fine => "ok",
     };
-    let mend = advice
-        .mend
+    let fix = advice
+        .fix
         .as_ref()
-        .map_or_else(String::new, |m| format!("\n     mend: {m}"));
-    format!("{mark} {}: {}{mend}", advice.subject, advice.says)
+        .map_or_else(String::new, |m| format!("\n     fix: {m}"));
+    format!("{mark} {}: {}{fix}", advice.subject, advice.says)
 }

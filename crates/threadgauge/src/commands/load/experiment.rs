@@ -5,7 +5,7 @@
 //! taken for a round.
 
 use threadgauge_lab::prelude::*;
-use threadgauge_load::Flaw;
+use threadgauge_load::InvalidRun;
 use threadgauge_results::{Figure, Value};
 
 /// The loads of a folder.
@@ -52,11 +52,16 @@ pub const FAILED_IN_ALL: Metric = metric("failed_in_all", "count");
 /// Of a run: 1 where it is invalid, else 0.
 pub const INVALID: Metric = metric("invalid", "count");
 /// Why a run that has figures may be invalid.
-pub const FLAWS: [Flaw; 4] = [Flaw::Ended, Flaw::Slow, Flaw::Busy, Flaw::Law];
+pub const INVALID_RUNS: [InvalidRun; 4] = [
+    InvalidRun::Ended,
+    InvalidRun::Slow,
+    InvalidRun::Busy,
+    InvalidRun::Law,
+];
 
 /// Of a run: 1 where it is invalid for this reason, else 0.
-pub const fn flaw(flaw: Flaw) -> Metric {
-    metric(flaw.name(), "count")
+pub const fn reason(reason: InvalidRun) -> Metric {
+    metric(reason.name(), "count")
 }
 
 /// Of one second, if the load went on for all of it: good answers.
@@ -123,11 +128,15 @@ fn read(view: &View<'_>) -> Answer {
         (rounds.iter().filter(|of| **of > 0.0).count(), rounds.len())
     };
     let because = || {
-        let occurs = |of: &&Flaw| {
-            let rounds = |case: &&Params| view.rounds(&flaw(**of).of((*case).clone())).unwrap_or_default();
+        let occurs = |of: &&InvalidRun| {
+            let rounds = |case: &&Params| view.rounds(&reason(**of).of((*case).clone())).unwrap_or_default();
             cases.iter().flat_map(rounds).any(|is_so| is_so > 0.0)
         };
-        let all: Vec<String> = FLAWS.iter().filter(occurs).map(Flaw::to_string).collect();
+        let all: Vec<String> = INVALID_RUNS
+            .iter()
+            .filter(occurs)
+            .map(InvalidRun::to_string)
+            .collect();
         all.join("; ")
     };
     let row = |case: &&Params| {

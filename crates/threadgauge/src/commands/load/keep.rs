@@ -15,9 +15,9 @@ use threadgauge_results::{
 };
 
 use crate::commands::load::experiment::{
-    ACHIEVED, ANSWERED, BUSIEST_THREAD, CLASS, FAILED, FAILED_IN_ALL, FLAWS, INVALID, LOAD, MACHINE_CPUS,
-    OWN_CPU, RESPONSE_P50, RESPONSE_P99, SECOND, SECOND_P50, SECOND_P99, SECONDS, SERVER_CPUS, SERVER_MEMORY,
-    SERVER_SWITCHES, flaw,
+    ACHIEVED, ANSWERED, BUSIEST_THREAD, CLASS, FAILED, FAILED_IN_ALL, INVALID, INVALID_RUNS, LOAD,
+    MACHINE_CPUS, OWN_CPU, RESPONSE_P50, RESPONSE_P99, SECOND, SECOND_P50, SECOND_P99, SECONDS, SERVER_CPUS,
+    SERVER_MEMORY, SERVER_SWITCHES, reason,
 };
 use crate::commands::load::options::LoadOptions;
 use crate::commands::load::server::Means;
@@ -193,7 +193,7 @@ fn planned(id: &str, samples: &Samples) -> StoredExperiment {
     }
 }
 
-fn figure(metric: threadgauge_lab::statistic::Metric, value: f64) -> Metric {
+fn measured(metric: threadgauge_lab::statistic::Metric, value: f64) -> Metric {
     named(metric.name, metric.unit, value)
 }
 
@@ -215,17 +215,17 @@ fn sample(run: &Done) -> Sample {
     if record.answered == 0 && wants_answers {
         return Sample::without_figures(Status::Failed, "nothing was answered well");
     }
-    let flaws = run.flaws();
+    let reasons = run.invalid_because();
     let mut metrics = vec![
-        figure(OWN_CPU, record.cpu_share()),
-        figure(INVALID, f64::from(u8::from(!flaws.is_empty()))),
-        figure(FAILED_IN_ALL, record.failures.total() as f64),
+        measured(OWN_CPU, record.cpu_share()),
+        measured(INVALID, f64::from(u8::from(!reasons.is_empty()))),
+        measured(FAILED_IN_ALL, record.failures.total() as f64),
     ];
-    metrics.extend(FLAWS.map(|of| figure(flaw(of), f64::from(u8::from(flaws.contains(&of))))));
+    metrics.extend(INVALID_RUNS.map(|of| measured(reason(of), f64::from(u8::from(reasons.contains(&of))))));
     if wants_answers {
-        metrics.push(figure(ACHIEVED, record.held.achieved()));
+        metrics.push(measured(ACHIEVED, record.held.achieved()));
     }
-    let quantile = |metric, q: f64| record.response.ns(q).map(|ns| figure(metric, ns as f64));
+    let quantile = |metric, q: f64| record.response.ns(q).map(|ns| measured(metric, ns as f64));
     metrics.extend(quantile(RESPONSE_P50, 0.5));
     metrics.extend(quantile(RESPONSE_P99, 0.99));
     let none = Latency::default();
@@ -261,9 +261,9 @@ fn sample(run: &Done) -> Sample {
     let server = run.server.as_ref().and_then(Means::of);
     metrics.extend(server.into_iter().flat_map(|means| {
         [
-            figure(SERVER_CPUS, means.cpus),
-            figure(SERVER_SWITCHES, means.switches),
-            figure(SERVER_MEMORY, means.memory_bytes),
+            measured(SERVER_CPUS, means.cpus),
+            measured(SERVER_SWITCHES, means.switches),
+            measured(SERVER_MEMORY, means.memory_bytes),
         ]
     }));
     metrics.push(named("bytes_in", "bytes", record.bytes_in as f64));
@@ -271,7 +271,10 @@ fn sample(run: &Done) -> Sample {
     Sample {
         status: Status::Ok,
         reason: None,
-        tags: flaws.into_iter().map(|flaw| flaw.name().to_owned()).collect(),
+        tags: reasons
+            .into_iter()
+            .map(|reason| reason.name().to_owned())
+            .collect(),
         metrics,
         noise: BTreeMap::new(),
     }
@@ -291,13 +294,13 @@ fn by_second(of: &Params, run: &Done, total: Duration) -> Vec<(Params, Sample)> 
         .iter()
         .filter(|second| second.at_s.is_multiple_of(step));
     kept.map(|second| {
-        let mut metrics = vec![figure(FAILED, second.failed as f64)];
+        let mut metrics = vec![measured(FAILED, second.failed as f64)];
         // What came in a part of a second is no rate.
         if second.at_s < lasted.as_secs() {
-            metrics.push(figure(ANSWERED, second.answered as f64));
+            metrics.push(measured(ANSWERED, second.answered as f64));
         }
-        metrics.extend(second.p50_ns.map(|ns| figure(SECOND_P50, ns as f64)));
-        metrics.extend(second.p99_ns.map(|ns| figure(SECOND_P99, ns as f64)));
+        metrics.extend(second.p50_ns.map(|ns| measured(SECOND_P50, ns as f64)));
+        metrics.extend(second.p99_ns.map(|ns| measured(SECOND_P99, ns as f64)));
         let from_ns = record.started_ns + second.at_s * SECOND_NS;
         metrics.extend(run.server.iter().flat_map(|watched| busy(watched, from_ns)));
         let sample = Sample {
@@ -338,7 +341,7 @@ fn busy(watched: &Watched, from_ns: u64) -> Vec<Metric> {
         (MACHINE_CPUS, machine),
     ]
     .into_iter()
-    .filter_map(|(metric, value)| Some(figure(metric, value?)))
+    .filter_map(|(metric, value)| Some(measured(metric, value?)))
     .collect()
 }
 

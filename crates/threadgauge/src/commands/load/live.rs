@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use threadgauge_load::{Second, ServerWatch, Watch};
-use threadgauge_results::units::{count, figure};
+use threadgauge_results::units::{count, with_unit};
 
 use crate::output::say;
 
@@ -108,7 +108,7 @@ fn counts(second: &Second) -> String {
 
 /// How long answers took in it.
 fn times(second: &Second) -> String {
-    let time = |ns: Option<u64>| ns.map_or("–".to_owned(), |ns| figure(ns as f64, None, "ns"));
+    let time = |ns: Option<u64>| ns.map_or("–".to_owned(), |ns| with_unit(ns as f64, None, "ns"));
     format!(
         "median {} · 99 % {} · longest {}",
         time(second.p50_ns),

@@ -8,10 +8,10 @@ use anyhow::{Result, ensure};
 use serde_json::Value;
 use threadgauge_load::exchange::{Bytes, Echo, Http, HttpRequest};
 use threadgauge_load::{
-    Behaviour, Class, ClassRecord, Clients, Failure, LoadError, MOST_PAYLOAD_BYTES, Onlooker, Second,
+    Behaviour, Class, ClassRecord, Clients, Failure, LoadError, MOST_PAYLOAD_BYTES, Observer, Second,
     run_mixed,
 };
-use threadgauge_results::units::{count, figure};
+use threadgauge_results::units::{count, with_unit};
 
 use crate::commands::load::commands::{self, Monitors};
 use crate::commands::load::drive;
@@ -162,7 +162,7 @@ struct Look<'a> {
     classes: usize,
 }
 
-impl Onlooker for Look<'_> {
+impl Observer for Look<'_> {
     fn second(&self, _: &Class, second: &Second) {
         use threadgauge_load::Watch as _;
 
@@ -284,7 +284,7 @@ fn text(class: &Class, done: &Done) -> String {
         ));
         for (q, name) in [(0.5, "p50"), (0.99, "p99")] {
             if let Some(ns) = record.service.ns(q) {
-                parts.push(format!("{name} {}", figure(ns as f64, None, "ns")));
+                parts.push(format!("{name} {}", with_unit(ns as f64, None, "ns")));
             }
         }
     } else {

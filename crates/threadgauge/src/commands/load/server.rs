@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 use threadgauge_load::{CpuSecond, Link, Needs, ServerSecond, ServerWatch, Watched, preflight};
 use threadgauge_machine::{Advice, Severity, is_local, listener};
-use threadgauge_results::units::{count, figure, percent};
+use threadgauge_results::units::{count, percent, with_unit};
 
 use crate::commands::load::commands::end_group;
 use crate::commands::load::options::{LoadOptions, Watching};
@@ -90,11 +90,11 @@ impl ServerSide {
             server: side.watched,
         });
         for advice in &side.advice {
-            let mend = advice
-                .mend
+            let fix = advice
+                .fix
                 .as_ref()
-                .map_or_else(String::new, |mend| format!("; {mend}"));
-            let line = format!("{}: {}{mend}", advice.subject, advice.says);
+                .map_or_else(String::new, |fix| format!("; {fix}"));
+            let line = format!("{}: {}{fix}", advice.subject, advice.says);
             if advice.severity == Severity::Serious && !options.go_on {
                 bail!("{line} (--go-on tries it all the same)");
             }
@@ -212,7 +212,7 @@ pub fn rows(watched: &Watched) -> Vec<(&'static str, String)> {
             "threads"
         },
         count(means.switches as usize),
-        figure(means.memory_bytes, None, "bytes"),
+        with_unit(means.memory_bytes, None, "bytes"),
     );
     let of_cpu = |cpu: usize| {
         let shares = watched.seconds.iter().flat_map(|second| &second.cpus);

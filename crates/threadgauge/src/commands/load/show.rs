@@ -3,8 +3,10 @@
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
-use threadgauge_load::{Class, Failure, FaultKind, Faults, Flaw, Latency, Record, Second, Slo, Watched};
-use threadgauge_results::units::{count, figure, percent};
+use threadgauge_load::{
+    Class, Failure, FaultKind, Faults, InvalidRun, Latency, Record, Second, Slo, Watched,
+};
+use threadgauge_results::units::{count, percent, with_unit};
 
 use crate::commands::load::server;
 use crate::commands::load::workload::kind;
@@ -63,10 +65,10 @@ impl Done {
         if !self.is_right() {
             return Some(self.wrong());
         }
-        let flaw = || Some(format!("the run is invalid: {}", self.flaws().first()?));
+        let reason = || Some(format!("the run is invalid: {}", self.invalid_because().first()?));
         match self.record.interrupted {
             true => None,
-            false => flaw().or_else(|| self.broken.clone()),
+            false => reason().or_else(|| self.broken.clone()),
         }
     }
 
@@ -83,10 +85,10 @@ impl Done {
     }
 
     /// That clients who want no answers have none is as it should be.
-    pub fn flaws(&self) -> Vec<Flaw> {
+    pub fn invalid_because(&self) -> Vec<InvalidRun> {
         let wants_answers = |class: &Class| class.behaviour.wants_answers();
         match self.class.as_ref().is_none_or(wants_answers) {
-            true => self.record.flaws(),
+            true => self.record.invalid_because(),
             false => Vec::new(),
         }
     }
@@ -202,8 +204,8 @@ impl Done {
             "network",
             format!(
                 "{} in, {} out, {} connects",
-                figure(record.bytes_in as f64, None, "bytes"),
-                figure(record.bytes_out as f64, None, "bytes"),
+                with_unit(record.bytes_in as f64, None, "bytes"),
+                with_unit(record.bytes_out as f64, None, "bytes"),
                 many(record.connects)
             ),
         );
@@ -216,8 +218,8 @@ impl Done {
         if record.bounded {
             row("bounded", "--requests ended it before its time".to_owned());
         }
-        for flaw in self.flaws() {
-            row("INVALID", flaw.to_string());
+        for reason in self.invalid_because() {
+            row("INVALID", reason.to_string());
         }
         if !self.is_right() {
             row("WRONG", self.wrong());
@@ -250,10 +252,10 @@ impl Done {
             each.map(|kind| (kind.name().to_owned(), faults.count(kind).into()))
                 .collect()
         });
-        let flaws: Vec<Value> = self
-            .flaws()
+        let reasons: Vec<Value> = self
+            .invalid_because()
             .into_iter()
-            .map(|flaw| json!({"name": flaw.name(), "says": flaw.to_string()}))
+            .map(|reason| json!({"name": reason.name(), "says": reason.to_string()}))
             .collect();
         json!({
             "class": self.class.as_ref().map(|class| &class.name),
@@ -287,8 +289,8 @@ impl Done {
                 "in_flight": record.in_flight,
                 "in_flight_by_littles_law": record.in_flight_by_law,
             },
-            "valid": flaws.is_empty(),
-            "invalid_because": flaws,
+            "valid": reasons.is_empty(),
+            "invalid_because": reasons,
             "right": self.is_right(),
             "slo_broken": self.broken,
             "interrupted": record.interrupted,
@@ -318,11 +320,11 @@ fn seconds(seconds: f64) -> String {
 fn quantiles(latency: &Latency) -> String {
     let shown: Vec<String> = QUANTILES
         .iter()
-        .filter_map(|&(q, name)| Some(format!("{name} {}", figure(latency.ns(q)? as f64, None, "ns"))))
+        .filter_map(|&(q, name)| Some(format!("{name} {}", with_unit(latency.ns(q)? as f64, None, "ns"))))
         .collect();
     let most = latency
         .most_ns()
-        .map(|ns| format!("longest {}", figure(ns as f64, None, "ns")));
+        .map(|ns| format!("longest {}", with_unit(ns as f64, None, "ns")));
     let all: Vec<String> = shown.into_iter().chain(most).collect();
     match all.is_empty() {
         true => "none".to_owned(),

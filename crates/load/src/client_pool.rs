@@ -12,8 +12,8 @@ use rustix::net::sockopt::{set_socket_linger, socket_error};
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, connect, recv, socket_with};
 use threadgauge_machine::{Resource, raise_to_hard};
 
+use crate::batch_sender::BatchSender;
 use crate::error::LoadError;
-use crate::outlet::Outlet;
 
 /// Events of one turn: a large batch is cheaper for both sides.
 const BATCH: usize = 1024;
@@ -24,7 +24,7 @@ const COARSE_NS: i64 = 50_000_000;
 /// What a connection has to tell.
 #[derive(Debug)]
 pub enum Told<'a> {
-    /// It is made, after [`Crowd::begin`]. What was said until now goes out with the next flush.
+    /// It is made, after [`ClientPool::begin`]. What was said until now goes out with the next flush.
     Made,
     /// What it has received and not used yet. How many bytes from the front are used is the answer.
     Bytes(&'a [u8]),
@@ -37,7 +37,7 @@ pub enum Told<'a> {
 /// [`connect`](Self::connect), [`hear`](Self::hear) and [`flush`](Self::flush) take no failure: the first ends the run.
 /// [`begin`](Self::begin), [`turn`](Self::turn) and [`flush_each`](Self::flush_each) do not wait, and tell what became
 /// of each connection.
-pub struct Crowd {
+pub struct ClientPool {
     /// By connection; none where it is over.
     streams: Vec<Option<TcpStream>>,
     /// By connection, how often it began: an event of an earlier stream is not taken for one of the present.
@@ -53,10 +53,10 @@ pub struct Crowd {
     unsent: Vec<Vec<u8>>,
     /// Those that have something to be sent.
     speakers: Vec<usize>,
-    outlet: Outlet,
+    sender: BatchSender,
 }
 
-impl Crowd {
+impl ClientPool {
     /// No connection yet. Raises this process's limit on descriptors as far as it may.
     ///
     /// # Errors
@@ -76,7 +76,7 @@ impl Crowd {
             unused: Vec::new(),
             unsent: Vec::new(),
             speakers: Vec::new(),
-            outlet: Outlet::new(),
+            sender: BatchSender::new(),
         })
     }
 
@@ -226,7 +226,7 @@ impl Crowd {
         let mut parts = Vec::new();
         let streams = &self.streams;
         let stream = |connection: usize| streams[connection].as_ref().expect("who speaks is connected");
-        self.outlet
+        self.sender
             .send(
                 stream,
                 &self.unsent,
@@ -423,13 +423,13 @@ fn reset(stream: &TcpStream) {
     let _ = set_socket_linger(stream, Some(Duration::ZERO));
 }
 
-impl std::fmt::Debug for Crowd {
+impl std::fmt::Debug for ClientPool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Crowd of {} by {:?}", self.len(), self.outlet)
+        write!(f, "ClientPool of {} by {:?}", self.len(), self.sender)
     }
 }
 
-impl Drop for Crowd {
+impl Drop for ClientPool {
     fn drop(&mut self) {
         self.streams.iter().flatten().for_each(reset);
     }
@@ -455,35 +455,33 @@ mod tests {
     #[test]
     fn a_connection_comes_from_the_address_that_was_asked_for() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut crowd = Crowd::new().unwrap();
+        let mut pool = ClientPool::new().unwrap();
         let from = "127.0.0.2".parse().unwrap();
-        crowd
-            .connect_from(Some(from), listener.local_addr().unwrap())
+        pool.connect_from(Some(from), listener.local_addr().unwrap())
             .unwrap();
         assert_eq!(listener.accept().unwrap().1.ip(), from);
         let nobodys = "192.0.2.1".parse().unwrap();
-        let refused = crowd.connect_from(Some(nobodys), listener.local_addr().unwrap());
+        let refused = pool.connect_from(Some(nobodys), listener.local_addr().unwrap());
         assert!(matches!(refused, Err(LoadError::Connect { connection: 1, .. })));
     }
 
     #[test]
     fn what_is_not_used_comes_again_with_more() {
         let (listener, at) = listener();
-        let mut crowd = Crowd::new().unwrap();
-        crowd.connect(at).unwrap();
+        let mut pool = ClientPool::new().unwrap();
+        pool.connect(at).unwrap();
         let mut peer = listener.accept().unwrap().0;
         let mut seen = Vec::new();
         for part in [&b"ab"[..], b"cd", b"ef"] {
             peer.write_all(part).unwrap();
             let before = seen.len();
             while seen.len() == before {
-                crowd
-                    .hear(PATIENCE, |_, bytes| {
-                        seen.push(bytes.to_vec());
-                        // Only four at once are a message.
-                        Ok(bytes.len() / 4 * 4)
-                    })
-                    .unwrap();
+                pool.hear(PATIENCE, |_, bytes| {
+                    seen.push(bytes.to_vec());
+                    // Only four at once are a message.
+                    Ok(bytes.len() / 4 * 4)
+                })
+                .unwrap();
             }
         }
         assert_eq!(seen, [&b"ab"[..], b"abcd", b"ef"]);
@@ -493,19 +491,19 @@ mod tests {
     fn what_a_socket_does_not_take_goes_out_later_and_in_order() {
         const BYTES: usize = 16 << 20;
         let (listener, at) = listener();
-        let mut crowd = Crowd::new().unwrap();
-        crowd.connect(at).unwrap();
+        let mut pool = ClientPool::new().unwrap();
+        pool.connect(at).unwrap();
         let mut peer = listener.accept().unwrap().0;
         let all: Vec<u8> = (0..BYTES).map(|i| (i / 7) as u8).collect();
-        crowd.say(0, |unsent| unsent.extend_from_slice(&all));
-        assert!(!crowd.flush().unwrap(), "no socket holds so much");
+        pool.say(0, |unsent| unsent.extend_from_slice(&all));
+        assert!(!pool.flush().unwrap(), "no socket holds so much");
         let reader = thread::spawn(move || {
             let mut received = vec![0; BYTES];
             peer.read_exact(&mut received).unwrap();
             received
         });
         let deadline = Instant::now() + PATIENCE;
-        while !crowd.flush().unwrap() {
+        while !pool.flush().unwrap() {
             assert!(Instant::now() < deadline, "it does not go out");
             thread::yield_now();
         }
@@ -515,16 +513,16 @@ mod tests {
     #[test]
     fn who_had_nothing_to_say_at_first_says_it_once() {
         let (listener, at) = listener();
-        let mut crowd = Crowd::new().unwrap();
-        crowd.connect(at).unwrap();
+        let mut pool = ClientPool::new().unwrap();
+        pool.connect(at).unwrap();
         let mut peer = listener.accept().unwrap().0;
-        crowd.say(0, |_| {});
-        crowd.say(0, |unsent| unsent.extend_from_slice(b"once"));
-        crowd.say(0, |unsent| unsent.extend_from_slice(b", and more"));
-        assert!(crowd.flush().unwrap());
+        pool.say(0, |_| {});
+        pool.say(0, |unsent| unsent.extend_from_slice(b"once"));
+        pool.say(0, |unsent| unsent.extend_from_slice(b", and more"));
+        assert!(pool.flush().unwrap());
         // Behind it, so that what came twice would be seen.
-        crowd.say(0, |unsent| unsent.push(b'.'));
-        assert!(crowd.flush().unwrap());
+        pool.say(0, |unsent| unsent.push(b'.'));
+        assert!(pool.flush().unwrap());
         let mut heard = [0; 15];
         peer.read_exact(&mut heard).unwrap();
         assert_eq!(heard, *b"once, and more.");
@@ -533,14 +531,14 @@ mod tests {
     #[test]
     fn an_end_that_comes_with_the_last_words_is_seen() {
         let (listener, at) = listener();
-        let mut crowd = Crowd::new().unwrap();
-        crowd.connect(at).unwrap();
+        let mut pool = ClientPool::new().unwrap();
+        pool.connect(at).unwrap();
         let mut peer = listener.accept().unwrap().0;
         peer.write_all(b"last words").unwrap();
         drop(peer);
         let mut said = Vec::new();
         loop {
-            let heard = crowd.hear(PATIENCE, |_, bytes| {
+            let heard = pool.hear(PATIENCE, |_, bytes| {
                 said.extend_from_slice(bytes);
                 Ok(bytes.len())
             });
@@ -557,13 +555,13 @@ mod tests {
     #[test]
     fn a_server_that_closes_is_named_by_its_connection() {
         let (listener, at) = listener();
-        let mut crowd = Crowd::new().unwrap();
+        let mut pool = ClientPool::new().unwrap();
         for _ in 0..3 {
-            crowd.connect(at).unwrap();
+            pool.connect(at).unwrap();
         }
         let mut peers: Vec<_> = (0..3).map(|_| listener.accept().unwrap().0).collect();
         drop(peers.remove(1));
-        let heard = crowd.hear(PATIENCE, |_, bytes| Ok(bytes.len()));
+        let heard = pool.hear(PATIENCE, |_, bytes| Ok(bytes.len()));
         assert!(matches!(heard, Err(LoadError::Closed(1))));
     }
 }

@@ -16,14 +16,14 @@ use rustix::net::{SendFlags, send};
 const ENTRIES: u32 = 1024;
 
 /// The way out.
-pub(crate) enum Outlet {
+pub(crate) enum BatchSender {
     /// One submission for many.
     Ring(Box<IoUring>),
     /// A system call for each, where the kernel has no io_uring or refuses it.
     Calls,
 }
 
-impl Outlet {
+impl BatchSender {
     pub(crate) fn new() -> Self {
         // No interruption for what completed: it is asked for in the call that submits.
         IoUring::builder()
@@ -107,7 +107,7 @@ impl Outlet {
     }
 }
 
-impl std::fmt::Debug for Outlet {
+impl std::fmt::Debug for BatchSender {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Ring(_) => "io_uring",
@@ -123,8 +123,8 @@ mod tests {
 
     use super::*;
 
-    fn outlets() -> [Outlet; 2] {
-        [Outlet::new(), Outlet::Calls]
+    fn senders() -> [BatchSender; 2] {
+        [BatchSender::new(), BatchSender::Calls]
     }
 
     /// Both ends of so many connections.
@@ -137,12 +137,12 @@ mod tests {
 
     #[test]
     fn each_peer_receives_its_own_bytes() {
-        for mut outlet in outlets() {
+        for mut sender in senders() {
             let (near, mut far) = pairs(20);
             let bytes: Vec<Vec<u8>> = (0..20).map(|i| vec![i; 10 + usize::from(i)]).collect();
             let who: Vec<usize> = (0..20).filter(|i| i % 3 == 0).collect();
             let mut answered = Vec::new();
-            outlet
+            sender
                 .send(
                     |i| &near[i],
                     &bytes,
@@ -155,7 +155,7 @@ mod tests {
             for i in who {
                 let mut received = vec![0; 10 + i];
                 far[i].read_exact(&mut received).unwrap();
-                assert_eq!(received, bytes[i], "{outlet:?}");
+                assert_eq!(received, bytes[i], "{sender:?}");
             }
         }
     }
@@ -165,20 +165,20 @@ mod tests {
     fn entries_that_could_not_be_submitted_are_never_sent() {
         // Such a ring takes entries, and submits none.
         let ring = IoUring::builder().setup_r_disabled().build(ENTRIES).unwrap();
-        let mut outlet = Outlet::Ring(Box::new(ring));
+        let mut sender = BatchSender::Ring(Box::new(ring));
         let (near, mut far) = pairs(1);
-        let lost = outlet.send(
+        let lost = sender.send(
             |i| &near[i],
             &[b"gone".to_vec()],
             &[0],
             |_, _| panic!("nothing was sent"),
         );
         assert!(lost.is_err());
-        if let Outlet::Ring(ring) = &outlet {
+        if let BatchSender::Ring(ring) = &sender {
             ring.submitter().register_enable_rings().unwrap();
         }
         let mut sent = None;
-        outlet
+        sender
             .send(
                 |i| &near[i],
                 &[b"here".to_vec()],
@@ -194,12 +194,12 @@ mod tests {
 
     #[test]
     fn a_full_socket_takes_a_part_and_then_says_so() {
-        for mut outlet in outlets() {
+        for mut sender in senders() {
             let (near, _far) = pairs(1);
             let bytes = [vec![0; 64 << 20]];
             let mut once = || {
                 let mut result = None;
-                outlet
+                sender
                     .send(|i| &near[i], &bytes, &[0], |_, sent| result = Some(sent))
                     .unwrap();
                 result.unwrap()

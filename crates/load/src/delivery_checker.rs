@@ -33,7 +33,7 @@ pub struct Times {
 
 /// Who has sent what, and who has received it.
 #[derive(Debug)]
-pub struct Ledger {
+pub struct DeliveryChecker {
     group_size: usize,
     /// Deliveries of one message.
     copies: usize,
@@ -93,7 +93,7 @@ impl Sender {
     }
 }
 
-impl Ledger {
+impl DeliveryChecker {
     /// Nobody has sent anything. Connection *c* is in group *c* / `group_size`; with `echoes` the sender is to receive
     /// its own messages too.
     ///
@@ -270,13 +270,13 @@ mod tests {
         sent_ns: 6,
     };
 
-    fn ledger() -> Ledger {
-        Ledger::new(20, 10, false, 32)
+    fn checker() -> DeliveryChecker {
+        DeliveryChecker::new(20, 10, false, 32)
     }
 
-    fn sent(ledger: &mut Ledger, sender: usize) -> Vec<u8> {
+    fn sent(checker: &mut DeliveryChecker, sender: usize) -> Vec<u8> {
         let mut payload = Vec::new();
-        ledger.sends(sender, AT, &mut payload);
+        checker.sends(sender, AT, &mut payload);
         payload
     }
 
@@ -292,142 +292,142 @@ mod tests {
 
     #[test]
     fn a_message_is_on_its_way_until_the_other_nine_have_it() {
-        let mut ledger = ledger();
-        let message = sent(&mut ledger, 13);
-        assert_eq!(ledger.on_the_way, 9);
+        let mut checker = checker();
+        let message = sent(&mut checker, 13);
+        assert_eq!(checker.on_the_way, 9);
         for connection in others(13) {
-            let heard = ledger.receives(connection, &message).unwrap();
+            let heard = checker.receives(connection, &message).unwrap();
             assert_eq!((heard.sender, heard.times), (13, AT));
             assert_eq!(heard.by_all, connection == 19);
         }
-        assert_eq!((ledger.delivered, ledger.on_the_way), (9, 0));
-        ledger.give_up(u64::MAX, |_| panic!("nothing is open"));
-        assert!(ledger.take_faults().is_empty());
+        assert_eq!((checker.delivered, checker.on_the_way), (9, 0));
+        checker.give_up(u64::MAX, |_| panic!("nothing is open"));
+        assert!(checker.take_faults().is_empty());
     }
 
     #[test]
     fn with_echo_the_tenth_delivery_is_the_senders() {
-        let mut ledger = Ledger::new(10, 10, true, 32);
-        let message = sent(&mut ledger, 0);
-        let last = (0..10).map(|connection| ledger.receives(connection, &message).unwrap().by_all);
+        let mut checker = DeliveryChecker::new(10, 10, true, 32);
+        let message = sent(&mut checker, 0);
+        let last = (0..10).map(|connection| checker.receives(connection, &message).unwrap().by_all);
         assert_eq!(last.filter(|&by_all| by_all).count(), 1);
     }
 
     #[test]
     fn several_are_on_their_way_at_once() {
-        let mut ledger = Ledger::new(2, 2, false, 16);
-        let (first, second) = (sent(&mut ledger, 0), sent(&mut ledger, 0));
-        assert!(ledger.receives(1, &first).unwrap().by_all);
-        let third = sent(&mut ledger, 0);
-        assert!(ledger.receives(1, &second).unwrap().by_all);
-        assert!(ledger.receives(1, &third).unwrap().by_all);
-        assert_eq!((ledger.delivered, ledger.on_the_way), (3, 0));
-        assert!(ledger.take_faults().is_empty());
+        let mut checker = DeliveryChecker::new(2, 2, false, 16);
+        let (first, second) = (sent(&mut checker, 0), sent(&mut checker, 0));
+        assert!(checker.receives(1, &first).unwrap().by_all);
+        let third = sent(&mut checker, 0);
+        assert!(checker.receives(1, &second).unwrap().by_all);
+        assert!(checker.receives(1, &third).unwrap().by_all);
+        assert_eq!((checker.delivered, checker.on_the_way), (3, 0));
+        assert!(checker.take_faults().is_empty());
     }
 
     #[test]
     fn what_comes_again_is_duplicated_and_nothing_else() {
-        let mut ledger = ledger();
-        let message = sent(&mut ledger, 3);
-        assert!(ledger.receives(4, &message).is_some());
-        assert_eq!(ledger.receives(4, &message), None);
-        assert_eq!((ledger.delivered, ledger.on_the_way), (1, 8));
-        assert_eq!(counts(&ledger.take_faults()), [0, 1, 0, 0, 0]);
-        assert!(ledger.take_faults().is_empty(), "they were taken");
+        let mut checker = checker();
+        let message = sent(&mut checker, 3);
+        assert!(checker.receives(4, &message).is_some());
+        assert_eq!(checker.receives(4, &message), None);
+        assert_eq!((checker.delivered, checker.on_the_way), (1, 8));
+        assert_eq!(counts(&checker.take_faults()), [0, 1, 0, 0, 0]);
+        assert!(checker.take_faults().is_empty(), "they were taken");
     }
 
     #[test]
     fn what_comes_after_a_later_one_is_reordered_and_has_its_delivery() {
-        let mut ledger = Ledger::new(2, 2, false, 16);
-        let [first, second, third] = [0; 3].map(|sender| sent(&mut ledger, sender));
-        assert!(ledger.receives(1, &third).unwrap().by_all);
-        assert!(ledger.receives(1, &first).unwrap().by_all);
-        assert!(ledger.receives(1, &second).unwrap().by_all);
-        assert_eq!((ledger.delivered, ledger.on_the_way), (3, 0));
-        assert_eq!(counts(&ledger.take_faults()), [0, 0, 2, 0, 0]);
-        assert_eq!(ledger.receives(1, &second), None);
-        assert_eq!(counts(&ledger.take_faults()), [0, 1, 0, 0, 0], "it came before");
+        let mut checker = DeliveryChecker::new(2, 2, false, 16);
+        let [first, second, third] = [0; 3].map(|sender| sent(&mut checker, sender));
+        assert!(checker.receives(1, &third).unwrap().by_all);
+        assert!(checker.receives(1, &first).unwrap().by_all);
+        assert!(checker.receives(1, &second).unwrap().by_all);
+        assert_eq!((checker.delivered, checker.on_the_way), (3, 0));
+        assert_eq!(counts(&checker.take_faults()), [0, 0, 2, 0, 0]);
+        assert_eq!(checker.receives(1, &second), None);
+        assert_eq!(counts(&checker.take_faults()), [0, 1, 0, 0, 0], "it came before");
     }
 
     #[test]
     fn what_does_not_come_is_lost_once_it_is_given_up_and_its_sender_goes_on() {
-        let mut ledger = ledger();
-        let (first, second) = (sent(&mut ledger, 3), sent(&mut ledger, 3));
+        let mut checker = checker();
+        let (first, second) = (sent(&mut checker, 3), sent(&mut checker, 3));
         for connection in others(3) {
             if connection != 5 {
-                ledger.receives(connection, &first).unwrap();
+                checker.receives(connection, &first).unwrap();
             }
-            let heard = ledger.receives(connection, &second).unwrap();
+            let heard = checker.receives(connection, &second).unwrap();
             assert_eq!(heard.by_all, connection == 9);
         }
-        assert_eq!(ledger.on_the_way, 1);
-        ledger.give_up(AT.sent_ns, |_| panic!("it was not sent before"));
+        assert_eq!(checker.on_the_way, 1);
+        checker.give_up(AT.sent_ns, |_| panic!("it was not sent before"));
         let mut freed = Vec::new();
-        ledger.give_up(AT.sent_ns + 1, |sender| freed.push(sender));
-        assert_eq!((freed, ledger.on_the_way), (vec![3], 0));
-        let faults = ledger.take_faults();
+        checker.give_up(AT.sent_ns + 1, |sender| freed.push(sender));
+        assert_eq!((freed, checker.on_the_way), (vec![3], 0));
+        let faults = checker.take_faults();
         assert_eq!(counts(&faults), [1, 0, 0, 0, 0]);
         assert_eq!(
             faults.to_string(),
             "1 lost (connection 5 never received message 1 of connection 3)"
         );
-        assert_eq!(ledger.receives(5, &first), None);
-        assert!(ledger.take_faults().is_empty(), "it is counted once");
-        let third = sent(&mut ledger, 3);
-        assert!(others(3).all(|connection| ledger.receives(connection, &third).is_some()));
-        assert!(ledger.take_faults().is_empty());
+        assert_eq!(checker.receives(5, &first), None);
+        assert!(checker.take_faults().is_empty(), "it is counted once");
+        let third = sent(&mut checker, 3);
+        assert!(others(3).all(|connection| checker.receives(connection, &third).is_some()));
+        assert!(checker.take_faults().is_empty());
     }
 
     #[test]
     fn what_nobody_receives_is_lost_by_all() {
-        let mut ledger = ledger();
-        sent(&mut ledger, 3);
-        sent(&mut ledger, 3);
+        let mut checker = checker();
+        sent(&mut checker, 3);
+        sent(&mut checker, 3);
         let mut freed = Vec::new();
-        ledger.give_up(u64::MAX, |sender| freed.push(sender));
-        assert_eq!((freed, ledger.on_the_way), (vec![3, 3], 0));
-        assert_eq!(counts(&ledger.take_faults()), [18, 0, 0, 0, 0]);
+        checker.give_up(u64::MAX, |sender| freed.push(sender));
+        assert_eq!((freed, checker.on_the_way), (vec![3, 3], 0));
+        assert_eq!(counts(&checker.take_faults()), [18, 0, 0, 0, 0]);
     }
 
     #[test]
     fn what_is_for_others_or_was_never_sent_is_misdelivered() {
-        let mut ledger = ledger();
-        let message = sent(&mut ledger, 3);
-        assert_eq!(ledger.receives(14, &message), None, "of another group");
-        assert_eq!(ledger.receives(3, &message), None, "its own");
+        let mut checker = checker();
+        let message = sent(&mut checker, 3);
+        assert_eq!(checker.receives(14, &message), None, "of another group");
+        assert_eq!(checker.receives(3, &message), None, "its own");
         let mut never = Vec::new();
-        ledger.payloads.write(3, 2, &mut never);
-        assert_eq!(ledger.receives(4, &never), None, "never sent");
-        ledger.payloads.write(99, 1, &mut never);
-        assert_eq!(ledger.receives(4, &never), None, "of nobody");
-        assert_eq!((ledger.delivered, ledger.on_the_way), (0, 9));
-        assert_eq!(counts(&ledger.take_faults()), [0, 0, 0, 4, 0]);
+        checker.payloads.write(3, 2, &mut never);
+        assert_eq!(checker.receives(4, &never), None, "never sent");
+        checker.payloads.write(99, 1, &mut never);
+        assert_eq!(checker.receives(4, &never), None, "of nobody");
+        assert_eq!((checker.delivered, checker.on_the_way), (0, 9));
+        assert_eq!(counts(&checker.take_faults()), [0, 0, 0, 4, 0]);
     }
 
     #[test]
     fn a_changed_byte_is_corruption_wherever_it_is_and_not_also_a_loss() {
         for byte in 0..32 {
-            let mut ledger = ledger();
-            let message = sent(&mut ledger, 3);
+            let mut checker = checker();
+            let message = sent(&mut checker, 3);
             let mut changed = message.clone();
             changed[byte] ^= 1;
             for connection in others(3) {
                 let bytes = if connection == 7 { &changed } else { &message };
-                ledger.receives(connection, bytes);
+                checker.receives(connection, bytes);
             }
-            assert_eq!(ledger.delivered, 8);
-            ledger.give_up(u64::MAX, |_| {});
-            assert_eq!(ledger.on_the_way, 0);
-            assert_eq!(counts(&ledger.take_faults()), [0, 0, 0, 0, 1], "byte {byte}");
+            assert_eq!(checker.delivered, 8);
+            checker.give_up(u64::MAX, |_| {});
+            assert_eq!(checker.on_the_way, 0);
+            assert_eq!(counts(&checker.take_faults()), [0, 0, 0, 0, 1], "byte {byte}");
         }
     }
 
     #[test]
     fn bytes_that_are_no_message_are_quoted() {
-        let mut ledger = ledger();
-        ledger.receives(4, b"hello");
+        let mut checker = checker();
+        checker.receives(4, b"hello");
         assert_eq!(
-            ledger.take_faults().to_string(),
+            checker.take_faults().to_string(),
             "1 corrupted (connection 4 received \"hello\", which nobody sends)"
         );
     }
@@ -452,17 +452,17 @@ mod tests {
             ),
             byte in 0..32_usize,
         ) {
-            let mut ledger = Ledger::new(4, 2, false, 32);
+            let mut checker = DeliveryChecker::new(4, 2, false, 32);
             let (mut expected, mut held) = ([0; 5], None::<Vec<u8>>);
             for act in &acts {
-                let message = sent(&mut ledger, 0);
+                let message = sent(&mut checker, 0);
                 let mut count = |kind: FaultKind| expected[kind as usize] += 1;
                 match *act {
                     Act::Deliver => {
-                        ledger.receives(1, &message);
+                        checker.receives(1, &message);
                         if let Some(late) = held.take() {
                             count(FaultKind::Reordered);
-                            ledger.receives(1, &late);
+                            checker.receives(1, &late);
                         }
                     }
                     Act::Fault(FaultKind::Lost) => count(FaultKind::Lost),
@@ -481,20 +481,20 @@ mod tests {
                             count(kind);
                         }
                         for &connection in copies {
-                            ledger.receives(connection, &message);
+                            checker.receives(connection, &message);
                         }
                     }
                 }
             }
             // Nothing came after it, so that it is merely late.
             if let Some(late) = held {
-                let in_turn = ledger.faults.clone();
-                ledger.receives(1, &late);
-                expected[FaultKind::Reordered as usize] += u64::from(ledger.faults != in_turn);
+                let in_turn = checker.faults.clone();
+                checker.receives(1, &late);
+                expected[FaultKind::Reordered as usize] += u64::from(checker.faults != in_turn);
             }
-            ledger.give_up(u64::MAX, |_| {});
-            prop_assert_eq!(ledger.on_the_way, 0);
-            prop_assert_eq!(counts(&ledger.take_faults()), expected);
+            checker.give_up(u64::MAX, |_| {});
+            prop_assert_eq!(checker.on_the_way, 0);
+            prop_assert_eq!(counts(&checker.take_faults()), expected);
         }
     }
 }
