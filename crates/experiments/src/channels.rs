@@ -112,7 +112,7 @@ impl Placement {
             Self::Sibling => {
                 let cores = cores_with_siblings()?;
                 let pair = cores.first().map(|cpus| CpuList::new(cpus.iter().take(2)));
-                let pair = pair.ok_or_else(|| CaseError::Skipped(NO_SIBLINGS.to_owned()))?;
+                let pair = pair.ok_or_else(|| CaseError::Skipped(Lack::new(Need::Cpus, NO_SIBLINGS)))?;
                 Ok(numbers(&pair))
             }
         }

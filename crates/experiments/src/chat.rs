@@ -238,12 +238,10 @@ impl Case {
 
     /// Whether a connection has a thread of its own.
     const fn has_threads(self) -> bool {
-        matches!(
-            self.design,
-            ServedBy::TwoThreads
-                | ServedBy::THREADS
-                | ServedBy::Ours(Design::PrethreadedMutex | Design::PrethreadedAcceptor)
-        )
+        match self.design {
+            ServedBy::TwoThreads => true,
+            ServedBy::Ours(design) => design.has_threads(),
+        }
     }
 
     fn planned(self) -> PlannedCase {

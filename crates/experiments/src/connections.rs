@@ -126,11 +126,9 @@ impl Case {
             // Each hears about half of them, and a delivery takes up to a microsecond.
             What::Room => each + Duration::from_micros(self.connections * self.connections / 2),
         };
-        PlannedCase {
-            skip: self.who.missing(),
-            check: |params| Self::possible(params).map(drop),
-            ..PlannedCase::new(self, Duration::from_millis(100) + takes)
-        }
+        let takes = Duration::from_millis(100) + takes;
+        self.who
+            .planned(self, takes, |params| Self::possible(params).map(drop))
     }
 }
 

@@ -169,26 +169,26 @@ fn in_c(case: Case, worker: &Worker) -> Result<Found, CaseError> {
     let arguments: [&dyn ToString; 4] = [&unit, &cause, &UNITS, &TRIALS];
     let deadline = PlannedCase::new(case, takes(case)).deadline();
     let found = CRASH.ask::<Crashed>(worker, Stdio::null(), &arguments, deadline, unit)?;
-    let Crashed {
-        spared,
-        lost,
-        again,
-        knows_ns,
-        works_ns,
-    } = found.figures;
-    let started_again = match case.unit {
+    counted(case.unit, &found.figures, found.stretch)
+}
+
+/// What the program found, where the time until work goes on is that of all units that were lost and of no others: with
+/// a thread all of them, with a process itself.
+fn counted(unit: Unit, found: &Crashed, stretch: f64) -> Result<Found, CaseError> {
+    let again = found.again;
+    let gone = match unit {
         Unit::Thread => TRIALS * UNITS as u64,
         Unit::Process => TRIALS,
     };
-    if again != started_again {
-        let says = format!("{again} units worked when all {started_again} that were lost were to work again");
+    if again != gone {
+        let says = format!("{again} units worked when all {gone} that were lost were to work again");
         return Err(CaseError::Failed(says));
     }
     Ok(Found {
-        knows_ns: knows_ns as f64 * found.stretch,
-        works_ns: works_ns as f64 * found.stretch,
-        spared,
-        lost,
+        knows_ns: found.knows_ns as f64 * stretch,
+        works_ns: found.works_ns as f64 * stretch,
+        spared: found.spared,
+        lost: found.lost,
     })
 }
 
@@ -521,6 +521,34 @@ mod tests {
             assert!(value(KNOWS) > 0.0 && value(WORKS) > value(KNOWS), "{sample:?}");
         }
         assert_eq!(crate::guests::core_files(), [""; 0]);
+    }
+
+    #[test]
+    fn the_time_until_work_goes_on_is_that_of_exactly_the_units_that_were_lost() {
+        let says = |unit, again| {
+            let found = Crashed {
+                spared: 0,
+                lost: TRIALS,
+                again,
+                knows_ns: 1,
+                works_ns: 2,
+            };
+            counted(unit, &found, 1.0).err().map(|error| error.to_string())
+        };
+        let (all, failed) = (TRIALS * UNITS as u64, TRIALS);
+        assert_eq!(says(Unit::Thread, all), None);
+        assert_eq!(says(Unit::Process, failed), None);
+        for (unit, again, of) in [
+            // The first thread of a process alone, and one that was late.
+            (Unit::Thread, failed, all),
+            (Unit::Thread, all - 1, all),
+            // Processes that were not lost, and one that was and does not work.
+            (Unit::Process, all, failed),
+            (Unit::Process, failed - 1, failed),
+        ] {
+            let wanted = format!("{again} units worked when all {of} that were lost were to work again");
+            assert_eq!(says(unit, again), Some(wanted));
+        }
     }
 
     #[test]

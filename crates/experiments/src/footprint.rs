@@ -8,6 +8,7 @@ use std::process::Stdio;
 use threadgauge_lab::point::refused;
 use threadgauge_lab::prelude::*;
 use threadgauge_lab::refusal::{Level, shared_levels};
+use threadgauge_machine::available_memory_mib;
 use threadgauge_results::{Table, units};
 
 use crate::create::{self, Unit};
@@ -106,6 +107,31 @@ pub(crate) fn room() -> (u64, String) {
     least(&shared_levels())
 }
 
+/// How many units surely leave half of the memory that is free here and, in a control group, granted to this process.
+pub(crate) fn memory_room() -> u64 {
+    in_half_of(available_memory_mib().unwrap_or(0))
+}
+
+/// How many units take half of so much memory at most.
+const fn in_half_of(free_mib: u64) -> u64 {
+    free_mib * 1024 / 2 / PLANNED_KIB
+}
+
+/// What so many units lack: `of_limit` fit the limits, of which `limit` leaves the least, and `of_memory` the memory.
+fn too_many(count: u64, (of_limit, limit): (u64, String), of_memory: u64) -> Option<Lack> {
+    let (need, most, of) = if of_memory < of_limit {
+        (
+            Need::Memory,
+            of_memory,
+            "half of the memory that is free".to_owned(),
+        )
+    } else {
+        (Need::System, of_limit, format!("four fifths of the {limit}"))
+    };
+    let says = || format!("{count} units are too many: {most} fit {of}, and the rest is left to others");
+    (count > most).then(|| Lack::new(need, says()))
+}
+
 /// Four fifths of each limit, less what is in use.
 fn least(shared: &[Level]) -> (u64, String) {
     let room = |level: &Level| {
@@ -172,13 +198,8 @@ figures! {
 
 fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
     let case = possible(params)?;
-    let (room, limit) = room();
-    if case.count > room {
-        let says = format!(
-            "{} units are too many: {room} fit four fifths of the {limit}, and the rest is left to others",
-            case.count
-        );
-        return Err(CaseError::Skipped(says));
+    if let Some(lack) = too_many(case.count, room(), memory_room()) {
+        return Err(CaseError::Skipped(lack));
     }
     let deadline = PlannedCase::new(case, takes(case)).deadline();
     let no_address_limit = 0;
@@ -189,7 +210,8 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
         .figures;
     if idle.made < case.count {
         let says = "{} units take half of the memory that was free; a smaller --set count=N may fit";
-        return Err(CaseError::Skipped(says.replace("{}", &idle.made.to_string())));
+        let says = says.replace("{}", &idle.made.to_string());
+        return Err(CaseError::Skipped(Lack::new(Need::Memory, says)));
     }
     let grown = |before_kib: u64, kib: u64| (kib as f64 - before_kib as f64) * 1024.0 / case.count as f64;
     let parts = [
@@ -454,6 +476,27 @@ mod tests {
         assert_eq!(least(&[level("nproc", 99, 100)]).0, 0);
         assert_eq!(least(&[]).0, 0);
         assert!(room().0 > 0, "{:?}", shared_levels());
+    }
+
+    #[test]
+    fn units_that_fit_the_limits_and_not_half_of_the_memory_are_too_many() {
+        let room = |units| (units, "pid_max of 5000".to_owned());
+        // 256 MiB, as a small container has: half of it, by the 192 KiB that a unit is planned with.
+        let of_memory = in_half_of(256);
+        assert_eq!(of_memory, 682);
+        assert_eq!(too_many(682, room(4_000), of_memory), None);
+        let lack = too_many(683, room(4_000), of_memory).unwrap();
+        assert_eq!(lack.of, Need::Memory);
+        assert_eq!(
+            lack.says,
+            "683 units are too many: 682 fit half of the memory that is free, and the rest is left to others"
+        );
+        let lack = too_many(683, room(400), of_memory).unwrap();
+        assert_eq!(lack.of, Need::System);
+        assert_eq!(
+            lack.says,
+            "683 units are too many: 400 fit four fifths of the pid_max of 5000, and the rest is left to others"
+        );
     }
 
     #[test]

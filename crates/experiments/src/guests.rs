@@ -71,12 +71,13 @@ impl Guest {
     /// Skipped where this build lacks the program or the system forbids running files in memory.
     pub fn load(&self) -> Result<File, CaseError> {
         if let Some(lack) = self.missing() {
-            return Err(CaseError::Skipped(lack.says));
+            return Err(CaseError::Skipped(lack));
         }
         let file = executable_file().map_err(|e| {
-            CaseError::Skipped(format!(
+            let says = format!(
                 "an executable file in memory is refused ({e}); the setting vm.memfd_noexec may forbid it"
-            ))
+            );
+            CaseError::Skipped(Lack::new(Need::System, says))
         })?;
         let mut file = File::from(file);
         file.write_all(self.elf)
@@ -204,7 +205,7 @@ fn not_started(error: io::Error) -> CaseError {
     if error.kind() == io::ErrorKind::NotFound {
         let says =
             "the program was compiled for the C library of another machine: build threadgauge on this one";
-        return CaseError::Skipped(says.to_owned());
+        return CaseError::Skipped(Lack::new(Need::Program, says));
     }
     CaseError::failed("starting a program in C", error)
 }
@@ -485,7 +486,7 @@ mod tests {
     #[test]
     fn a_c_library_that_is_not_there_is_no_failure() {
         let skipped = not_started(io::ErrorKind::NotFound.into());
-        assert!(matches!(skipped, CaseError::Skipped(says) if says.contains("C library")));
+        assert!(matches!(skipped, CaseError::Skipped(lack) if lack.says.contains("C library")));
         let failed = not_started(io::ErrorKind::PermissionDenied.into());
         assert!(matches!(failed, CaseError::Failed(says) if says.starts_with("starting a program in C: ")));
     }
@@ -509,6 +510,6 @@ mod tests {
         let says =
             "needs the program exit, which this build lacks: the compiler cc cannot be started: not found";
         assert_eq!(lack.says, says);
-        assert!(matches!(guest.load(), Err(CaseError::Skipped(reason)) if reason == says));
+        assert!(matches!(guest.load(), Err(CaseError::Skipped(of_load)) if of_load == lack));
     }
 }

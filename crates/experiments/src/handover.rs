@@ -200,9 +200,10 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
 /// Where a process may not read another's memory, the case cannot run; it did not fail.
 fn of_this_machine(error: CaseError) -> CaseError {
     match error {
-        CaseError::Failed(says) if says.starts_with("process_vm_readv is refused") => CaseError::Skipped(
-            format!("{says}; see kernel.yama.ptrace_scope, and what a container allows"),
-        ),
+        CaseError::Failed(says) if says.starts_with("process_vm_readv is refused") => {
+            let says = format!("{says}; see kernel.yama.ptrace_scope, and what a container allows");
+            CaseError::Skipped(Lack::new(Need::System, says))
+        }
         other => other,
     }
 }
@@ -460,8 +461,12 @@ mod tests {
             assert!(error.contains(says), "{error}");
         }
         let refused = CaseError::Failed("process_vm_readv is refused: Operation not permitted".to_owned());
+        let CaseError::Skipped(lack) = of_this_machine(refused) else {
+            panic!("it is no failure");
+        };
         assert!(
-            matches!(of_this_machine(refused), CaseError::Skipped(says) if says.contains("ptrace_scope"))
+            lack.of == Need::System && lack.says.contains("ptrace_scope"),
+            "{lack}"
         );
     }
 

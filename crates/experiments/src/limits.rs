@@ -11,7 +11,7 @@ use threadgauge_results::published::dated;
 use threadgauge_results::{Table, claim, units};
 
 use crate::create::Unit;
-use crate::footprint::{IDLE, Idle, room};
+use crate::footprint::{IDLE, Idle, memory_room, room};
 use crate::guests::{Found, Guest, figures, guest};
 
 /// Goes past the limits.
@@ -120,6 +120,17 @@ const PROCESSES: Case = THREADS.unit(Unit::Process);
 const UNCHECKED: Case = THREADS.trial(Trial::Unchecked);
 const RECURSION: Case = THREADS.trial(Trial::Recursion).address_mib(0).count(1);
 
+impl Case {
+    /// How many of its threads the address space has room for.
+    const fn fitting(self) -> u64 {
+        let most = match self.address_mib {
+            0 => u64::MAX,
+            mib => mib * 1024 / self.stack_kib,
+        };
+        if most < self.count { most } else { self.count }
+    }
+}
+
 /// What it asks, how it measures, and the functions that do.
 pub const EXPERIMENT: Experiment = Experiment {
     id: "limits",
@@ -197,10 +208,7 @@ fn plan(site: &Site) -> Plan {
 }
 
 fn takes(case: Case) -> Duration {
-    let threads = case.count.min(match case.address_mib {
-        0 => case.count,
-        mib => mib * 1024 / case.stack_kib,
-    });
+    let threads = case.fitting();
     let us = match (case.trial, case.unit) {
         (Trial::Most, Unit::Process) => 70_000 + case.count * 330,
         (Trial::Most, Unit::Thread) => 70_000 + threads * 80,
@@ -232,7 +240,7 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
             worker.record(end.metric(), 1.0);
         }
         Trial::Unchecked => {
-            let past = past(case, TRIALS, worker)?;
+            let past = within_limit(case, past(case, TRIALS, worker)?)?;
             worker.record(SEGFAULTS, past.segfaults as f64 / past.trials as f64);
             worker.noise("ended_well", past.ended_well as f64);
             worker.noise("threads_made", past.made as f64);
@@ -250,10 +258,13 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
     Ok(())
 }
 
-/// As many as may be tried without taking from others, and what ends it where the system does not.
-const fn guarded(count: u64, room: u64) -> (u64, End) {
-    if room < count {
-        (room, End::Others)
+/// As many as may be tried without taking from others, and what ends it where the system does not: of so many there is
+/// room in the limits that others share, and in half of the memory.
+const fn guarded(count: u64, of_limits: u64, of_memory: u64) -> (u64, End) {
+    if of_memory < count && of_memory < of_limits {
+        (of_memory, End::HalfOfMemory)
+    } else if of_limits < count {
+        (of_limits, End::Others)
     } else {
         (count, End::Count)
     }
@@ -261,7 +272,15 @@ const fn guarded(count: u64, room: u64) -> (u64, End) {
 
 /// How many can be alive, and what ended it.
 fn most(case: Case, worker: &Worker) -> Result<(u64, End), CaseError> {
-    let (count, guard) = guarded(case.count, room().0);
+    let (count, guard) = guarded(case.count, room().0, memory_room());
+    if count == 0 {
+        let says = format!("{} leaves room for no unit", guard.name());
+        let need = match guard {
+            End::HalfOfMemory => Need::Memory,
+            _ => Need::System,
+        };
+        return Err(CaseError::Skipped(Lack::new(need, says)));
+    }
     let unit = case.unit.name();
     let arguments: [&dyn ToString; 4] = [&unit, &count, &case.stack_kib, &case.address_mib];
     let found: Result<Found<Idle>, _> = IDLE.ask(worker, Stdio::null(), &arguments, deadline(case), unit);
@@ -279,6 +298,19 @@ fn past(case: Case, trials: u64, worker: &Worker) -> Result<Past, CaseError> {
     Ok(LIMITS
         .ask(worker, Stdio::null(), &arguments, deadline(case), trial)?
         .figures)
+}
+
+/// What the programs came to, where the limit on their address space held.
+fn within_limit(case: Case, past: Past) -> Result<Past, CaseError> {
+    let most = case.fitting() * past.trials;
+    if past.made <= most {
+        return Ok(past);
+    }
+    let says = format!(
+        "{} programs made {} threads, and their address space has room for {most}: the limit on it (RLIMIT_AS) does not hold",
+        past.trials, past.made
+    );
+    Err(CaseError::Failed(says))
 }
 
 fn deadline(case: Case) -> Duration {
@@ -347,6 +379,7 @@ fn sentence(view: &View<'_>) -> String {
 
 fn claims(view: &View<'_>) -> Vec<Claim> {
     let per = |case, count: u64| alive(case).times(1.0 / count as f64);
+    let few = THREADS.stack_kib(SMALL_003_KIB);
     let past = CRASHED_003
         .into_iter()
         .filter(|&count| count > BOUND_003)
@@ -356,11 +389,11 @@ fn claims(view: &View<'_>) -> Vec<Claim> {
         ("processes-scale-further-than-threads", further(view)),
         (
             "stack-size-caps-thread-count",
-            capped(view, per(THREADS, BOUND_003)),
+            unless_guarded(view, THREADS, per(THREADS, BOUND_003), f64::INFINITY),
         ),
         (
             "smaller-stack-allows-1000-threads",
-            per(THREADS.stack_kib(SMALL_003_KIB), CLAIMED).into(),
+            unless_guarded(view, few, per(few, CLAIMED), 1.0),
         ),
         ("exceeding-thread-limit-segfaults", each(Quote::Smallest, past)),
         (
@@ -370,14 +403,19 @@ fn claims(view: &View<'_>) -> Vec<Claim> {
     ]
 }
 
-/// A number that a guard ended is no bound of the system.
-fn capped(view: &View<'_>, of_bound: Statistic) -> Test {
-    if is_censored(view, THREADS) {
-        let says =
-            "a guard ended the number of threads; `threadgauge run limits --profile standard` asks for more";
-        return not_measured(says);
+/// A number that a guard ended is no bound of the system. Where it is `enough`, as a share of what is claimed, it tells
+/// all the same.
+fn unless_guarded(view: &View<'_>, case: Case, share: Statistic, enough: f64) -> Test {
+    if !is_censored(view, case) || view.value(&share).is_some_and(|share| share >= enough) {
+        return share.into();
     }
-    of_bound.into()
+    not_measured(match end(view, case) {
+        Some(guard @ (End::HalfOfMemory | End::Others)) => {
+            format!("{} ended the number of threads", guard.name())
+        }
+        _ => "a guard ended the number of threads; `threadgauge run limits --profile standard` asks for more"
+            .to_owned(),
+    })
 }
 
 /// Threads over processes, in the source's address space and in that of this machine.
@@ -618,8 +656,12 @@ mod tests {
 
     #[test]
     fn the_guard_ends_what_would_take_from_others() {
-        assert_eq!(guarded(1_000, 999), (999, End::Others));
-        assert_eq!(guarded(1_000, 1_000), (1_000, End::Count));
+        assert_eq!(guarded(1_000, 999, 5_000), (999, End::Others));
+        assert_eq!(guarded(1_000, 1_000, 1_000), (1_000, End::Count));
+        // As in a control group of 256 MiB.
+        assert_eq!(guarded(1_000, 5_000, 682), (682, End::HalfOfMemory));
+        assert_eq!(guarded(1_000, 400, 682), (400, End::Others));
+        assert_eq!(guarded(500, 5_000, 682), (500, End::Count));
     }
 
     #[test]
@@ -641,6 +683,34 @@ mod tests {
         let made = past.noise["threads_made"] / TRIALS as f64;
         assert!((20.0..=37.0).contains(&made), "{past:?}");
         assert_eq!(crate::guests::core_files(), [""; 0]);
+    }
+
+    #[test]
+    fn threads_past_the_limit_on_address_space_are_a_failure() {
+        let past = |made| Past {
+            trials: TRIALS,
+            ended_well: TRIALS,
+            segfaults: 0,
+            made,
+            depth: 0,
+        };
+        let says = |case: Case, made| {
+            within_limit(case, past(made))
+                .err()
+                .map(|error| error.to_string())
+        };
+        let case = UNCHECKED.count(CLAIMED);
+        assert_eq!(says(case, BOUND_003 * TRIALS), None);
+        // As without a limit.
+        let error = says(case, CLAIMED * TRIALS).unwrap();
+        assert!(
+            error.starts_with("5 programs made 5000 threads, and their address space has room for 1920"),
+            "{error}"
+        );
+        let few = UNCHECKED.count(20);
+        assert_eq!(says(few, 20 * TRIALS), None);
+        assert!(says(few, 20 * TRIALS + 1).is_some());
+        assert_eq!(says(case.address_mib(0), CLAIMED * TRIALS), None);
     }
 
     #[test]
@@ -736,6 +806,8 @@ mod tests {
         ]);
         assert_eq!(verdict(&guarded, bound), Some(Verdict::NotMeasured));
         assert_eq!(verdict(&guarded, small), Some(Verdict::DoesNotHold));
+        let in_little_memory = view([cell(few, 626.0, End::HalfOfMemory)]);
+        assert_eq!(verdict(&in_little_memory, small), Some(Verdict::NotMeasured));
     }
 
     #[test]

@@ -223,11 +223,8 @@ fn quantities(view: &View<'_>) -> [Quantity; 6] {
 
 fn answer(quantities: &[Quantity]) -> String {
     let part = |quantity: &Quantity| {
-        let (name, value) = (
-            quantity.name.to_lowercase(),
-            quantity.estimate?.plain(quantity.unit),
-        );
-        Some(format!("{name} {value}"))
+        let value = quantity.estimate?.plain(quantity.unit);
+        Some(format!("{} {value}", quantity.name.to_lowercase()))
     };
     let parts: Vec<String> = quantities.iter().filter_map(part).collect();
     if parts.is_empty() {

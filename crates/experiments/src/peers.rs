@@ -49,7 +49,9 @@ pub const EXPERIMENT: Experiment = Experiment {
           delivery is checked. A message has 128 bytes, beyond the quick profile also 16 and 1,024. Saturated, each member has 1 \
           or 16 messages on their way; under a fixed rate messages start at random times whatever becomes of those before, and \
           the delay counts from the intended start. The figure is the server's CPU time for a delivery, after 100 ms of warm-up.",
-    control: "floor: a plain C program, one loop that does nothing but forward, all sends of a turn in one submission to io_uring.",
+    control: "floor: a plain C program, one loop that does nothing but forward, all sends of a turn in one submission to io_uring. \
+              Beyond the quick profile, half the connections: where a delivery then costs a server another CPU time, its figure is \
+              of these clients and not of the server alone.",
     traps: &[
         "Servers are compared in protocols of their own: a server's figure is that of a server with its protocol. Redis and MQTT \
          3.1.1 deliver a message to its sender too, which is work and counts as a delivery.",
@@ -69,6 +71,10 @@ pub const EXPERIMENT: Experiment = Experiment {
 const LOADS: [u64; 4] = [100, 1_000, 5_000, 10_000];
 const RATES: [u64; 2] = [20_000, 200_000];
 const PIPELINED: u64 = 16;
+/// Of the connections of the control: half of those of most figures.
+const HALF: u64 = LOADS[1] / 2;
+/// How far a delivery's CPU time may then differ.
+const UNCHANGED: [f64; 2] = [0.97, 1.03];
 /// Of messages, besides the size that the claims are about.
 const SIZES: [u64; 2] = [16, 1024];
 
@@ -102,11 +108,9 @@ impl Case {
     }
 
     fn planned(self) -> PlannedCase {
-        PlannedCase {
-            skip: self.who.missing(),
-            check: |params| Self::possible(params).map(drop),
-            ..PlannedCase::new(self, takes(self.connections, self.span_ms))
-        }
+        let takes = takes(self.connections, self.span_ms);
+        self.who
+            .planned(self, takes, |params| Self::possible(params).map(drop))
     }
 }
 
@@ -129,7 +133,13 @@ fn plan(site: &Site) -> Plan {
                 .map(|&load| base.connections(load).outstanding(PIPELINED));
             let sizes = SIZES.map(|bytes| base.payload_bytes(bytes));
             let rates = RATES.map(|rate| fixed.fixed(rate));
-            saturated.chain(pipelined).chain(sizes).chain(rates).collect()
+            let control = [base.connections(HALF)].into_iter();
+            saturated
+                .chain(pipelined)
+                .chain(sizes)
+                .chain(rates)
+                .chain(control)
+                .collect()
         }
     };
     let cases = levels
@@ -194,7 +204,10 @@ fn read(view: &View<'_>) -> Answer {
         comparisons: comparisons(view),
         rankings: Vec::new(),
         figures: charts(view),
-        tables: vec![levels_table(view)],
+        tables: [Some(levels_table(view)), halved_table(view)]
+            .into_iter()
+            .flatten()
+            .collect(),
         costs: Vec::new(),
     }
 }
@@ -312,7 +325,10 @@ fn levels() -> Vec<Case> {
     let sizes = SIZES.map(|bytes| OURS.payload_bytes(bytes));
     let rates = RATES.map(|rate| OURS.fixed(rate));
     let all = saturated.into_iter().chain(pipelined);
-    all.chain(sizes).chain(rates).collect()
+    all.chain(sizes)
+        .chain(rates)
+        .chain([OURS.connections(HALF)])
+        .collect()
 }
 
 fn answer(view: &View<'_>) -> String {
@@ -433,6 +449,39 @@ fn levels_table(view: &View<'_>) -> Table {
         ],
         rows,
     )
+}
+
+/// Whether the clients are a part of what is measured.
+fn halved_table(view: &View<'_>) -> Option<Table> {
+    let row = |who: Who| {
+        let whole = OURS.who(who);
+        let ratio = whole.connections(HALF).of(CPU).over(whole.of(CPU));
+        let [low, high] = view.estimate(&ratio)?.ci95?;
+        let unchanged = match UNCHANGED {
+            [least, most] if least <= low && high <= most => "yes",
+            [least, most] if high < least || most < low => "no",
+            _ => "open",
+        };
+        Some(vec![
+            who.name().to_owned(),
+            view.shown(&ratio, "ratio"),
+            unchanged.to_owned(),
+        ])
+    };
+    let rows: Vec<_> = Who::ALL.into_iter().filter_map(row).collect();
+    (!rows.is_empty()).then(|| {
+        table(
+            "halved",
+            "Half the connections",
+            "Where it changes, the figure depends on how many clients there are, and is to be quoted with their number.",
+            [
+                "server",
+                "CPU time of a delivery: 500 connections over 1,000",
+                "within 3 %",
+            ],
+            rows,
+        )
+    })
 }
 
 #[cfg(test)]
@@ -571,5 +620,25 @@ mod tests {
         assert_eq!(whole.tables[0].rows[1][4], "2.00 [2.00, 2.00]");
         let nothing = read(&testing::view(EXPERIMENT.id, Profile::Quick, Vec::new()));
         assert!(nothing.answer.contains("no figures") && nothing.figures.is_empty());
+        assert_eq!(nothing.tables.len(), 1);
+    }
+
+    #[test]
+    fn a_delivery_that_costs_another_time_with_half_the_connections_is_told() {
+        let unchanged = |view: &View<'_>| -> Vec<String> {
+            let table = read(view).tables.into_iter().find(|table| table.id == "halved");
+            let rows = table.unwrap().rows.into_iter();
+            rows.map(|row| row[2].clone()).collect()
+        };
+        let same = view(Profile::Standard, 2.0);
+        assert_eq!(unchanged(&same), ["yes"; Who::ALL.len()]);
+        let dearer = testing::changed(same, |cases| {
+            for case in cases {
+                if Case::read(&case.params).unwrap().connections == HALF {
+                    *case = testing::case(case.params.clone(), [(CPU, vec![2_200.0; 7])]);
+                }
+            }
+        });
+        assert_eq!(unchanged(&dearer), ["no"; Who::ALL.len()]);
     }
 }

@@ -158,12 +158,21 @@ impl Design {
         !self.is_of_processes()
     }
 
+    /// Whether each connection has a thread of its own, made for it or beforehand.
+    #[must_use]
+    pub const fn has_threads(self) -> bool {
+        matches!(
+            self,
+            Self::ThreadPerConnection | Self::PrethreadedMutex | Self::PrethreadedAcceptor
+        )
+    }
+
     /// The C program that has it.
     #[must_use]
     pub const fn in_c(self) -> Option<&'static Guest> {
         match self {
             _ if self.is_of_processes() => Some(&PROCESSES),
-            Self::ThreadPerConnection | Self::PrethreadedMutex | Self::PrethreadedAcceptor => Some(&THREADS),
+            _ if self.has_threads() => Some(&THREADS),
             Self::Proactor => None,
             _ => Some(&REACTORS),
         }
@@ -206,7 +215,8 @@ impl Design {
 
     fn arguments_for(self, protocol: &str, connections: u64) -> Vec<String> {
         let mut arguments = self.arguments(protocol);
-        if matches!(self, Self::PrethreadedMutex | Self::PrethreadedAcceptor)
+        if self.has_threads()
+            && self.units() == Units::Workers
             && let Some(workers) = arguments.last_mut()
         {
             *workers = connections.to_string();
@@ -239,7 +249,7 @@ impl Design {
                 "needs a C program of the design {}, which there is not",
                 self.name()
             );
-            return Err(CaseError::Skipped(says));
+            return Err(CaseError::Skipped(Lack::new(Need::Program, says)));
         };
         let design = self.name();
         match self.units() {
@@ -387,6 +397,9 @@ mod tests {
             "chat --design prethreaded-mutex --workers 200"
         );
         assert!(for_all(Design::LeaderFollowers).ends_with("--workers 15"));
+        // It makes its threads as connections come.
+        let thread_each = Design::ThreadPerConnection;
+        assert_eq!(for_all(thread_each), "chat --design thread-per-connection");
     }
 
     #[test]

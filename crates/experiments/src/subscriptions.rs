@@ -119,11 +119,9 @@ impl Case {
     }
 
     fn planned(self) -> PlannedCase {
-        PlannedCase {
-            skip: self.who.missing(),
-            check: |params| Self::possible(params).map(drop),
-            ..PlannedCase::new(self, takes(self.connections, self.span_ms))
-        }
+        let takes = takes(self.connections, self.span_ms);
+        self.who
+            .planned(self, takes, |params| Self::possible(params).map(drop))
     }
 }
 

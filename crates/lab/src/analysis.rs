@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use threadgauge_machine::CpuList;
 use threadgauge_results::{
-    ALPHA, CaseResult, ComparisonResult, Disturbed, Evidence, ExperimentResult, Finding, Lack, Look, Method,
+    ALPHA, CaseResult, ComparisonResult, Disturbed, Evidence, ExperimentResult, Finding, Look, Method,
     MetricSummary, Need, Params, RanBeside, Ranking, RankingEntry, Results, Run, SCHEMA, SOME_ROUNDS_FAILED,
     Side, Status, Store, StoreError, StoredCase, StoredExperiment, StoredSample, Take, Verdict, by_round,
-    claim, compare_by_round, decide, null_control,
+    claim, compare_by_round, decide, disturbed_alike, null_control,
 };
 use threadgauge_stats::{Better, StoppingRule, Summary, null_misleads, paired_ratio, rank, summarise};
 
@@ -21,6 +21,7 @@ use crate::schedule::rule_of;
 use crate::site::Profile;
 use crate::statistic::Statistic;
 use crate::view::{Cases, Planned, View, ViewCase};
+use crate::worker::lack;
 
 #[cfg(test)]
 mod tests;
@@ -329,14 +330,10 @@ fn last_full_round(stored: &StoredExperiment, samples: &[StoredSample]) -> u32 {
 /// A case's figures. Summaries use all rounds; whatever is paired uses the undisturbed ones.
 fn view_case(case: &StoredCase, samples: &[&StoredSample], alpha: f64) -> ViewCase {
     let failure = samples.iter().find(|s| s.sample.status != Status::Ok);
-    let failure = failure.and_then(|s| s.sample.reason.clone());
     let mut view = ViewCase {
         ran_beside: RanBeside::of(&case.params, samples.iter().copied()),
         params: case.params.clone(),
-        lack: case
-            .skip
-            .clone()
-            .or(failure.map(|why| Lack::new(Need::Figures, why))),
+        lack: case.skip.clone().or_else(|| lack(&failure?.sample)),
         ..ViewCase::default()
     };
     for metric in samples.iter().flat_map(|s| &s.sample.metrics) {
@@ -429,15 +426,26 @@ fn comparisons<'v>(view: &View<'v>, pairs: &[Pair], metric: &str, misled: bool) 
     pairs.iter().filter_map(of_pair).collect()
 }
 
+/// By the undisturbed rounds, where there are as many as the first look needs; else by all, if the cases were disturbed
+/// alike.
 fn ranking(view: &View<'_>, (title, wanted): &(String, Vec<Params>), metric: &str) -> Option<Ranking> {
-    let measured = |p| picked(view, p).and_then(|case| Some((case, case.values.get(metric)?)));
-    let (cases, columns): (Vec<_>, Vec<_>) = wanted.iter().filter_map(measured).unzip();
-    let in_all = |round: &&u32| columns.iter().all(|c| c.contains_key(round));
-    let shared: Vec<u32> = columns.first()?.keys().filter(in_all).copied().collect();
-    let groups: Vec<Vec<f64>> = columns
-        .iter()
-        .map(|c| shared.iter().map(|r| c[r]).collect())
-        .collect();
+    let measured = |p| picked(view, p).filter(|case| case.all.contains_key(metric));
+    let cases: Vec<&ViewCase> = wanted.iter().filter_map(measured).collect();
+    cases.first()?;
+    let shared = |columns: Vec<&BTreeMap<u32, f64>>| -> Vec<Vec<f64>> {
+        let in_all = |round: &&u32| columns.iter().all(|c| c.contains_key(round));
+        let rounds: Vec<u32> = columns[0].keys().filter(in_all).copied().collect();
+        let values = |c: &&BTreeMap<u32, f64>| rounds.iter().map(|round| c[round]).collect();
+        columns.iter().map(values).collect()
+    };
+    let mut groups = shared(cases.iter().map(|case| &case.values[metric]).collect());
+    let all = shared(cases.iter().map(|case| &case.all[metric]).collect());
+    let mut title = title.clone();
+    if groups[0].len() < all[0].len().min(view.fewest) {
+        let beside: Vec<RanBeside> = cases.iter().map(|case| case.ran_beside).collect();
+        groups = disturbed_alike(&beside).then_some(all)?;
+        title += ", disturbed rounds included";
+    }
     let ranked = rank(&groups, Better::Lower).ok()?;
     let best = ranked.first()?.index;
     let entries = ranked.iter().filter_map(|entry| {
@@ -450,7 +458,7 @@ fn ranking(view: &View<'_>, (title, wanted): &(String, Vec<Params>), metric: &st
         })
     });
     Some(Ranking {
-        title: title.clone(),
+        title,
         metric: metric.to_owned(),
         entries: entries.collect(),
     })

@@ -104,10 +104,8 @@ fn null_control(metric: &str, null: Option<&Estimate>, samples: &[StoredSample])
         return diagnostic("null-control", true, says);
     };
     let Some(ci) = &null.ci else {
-        let says = format!(
-            "Too few rounds ({}) to compare the reference with its own copy.",
-            null.n
-        );
+        let n = null.n;
+        let says = format!("Too few rounds ({n}) to compare the reference with its own copy.");
         return diagnostic("null-control", true, says);
     };
     let honest = ci.contains(1.0);
@@ -178,15 +176,9 @@ fn modes(view: &View<'_>, metric: &str) -> Diagnostic {
         };
         (modes.len() > 1).then(|| modes.iter().map(mode).collect::<Vec<_>>().join(" and "))
     });
-    let says = if several.is_empty() {
-        format!("No case has more than one mode in {metric}.")
-    } else {
-        format!(
-            "{} cases have several modes in {metric}; their median hides it. {}",
-            several.len(),
-            shortened(&several)
-        )
-    };
+    let none = format!("No case has more than one mode in {metric}.");
+    let have = format!("several modes in {metric}; their median hides it.");
+    let says = counted(&several, none, &have);
     diagnostic("modes", !several.is_empty(), says)
 }
 
@@ -195,16 +187,18 @@ fn outliers(view: &View<'_>, metric: &str) -> Diagnostic {
         let outliers = diagnostics::outliers(values).len();
         (outliers > 0).then(|| format!("{outliers} of {}", values.len()))
     });
-    let says = if with.is_empty() {
-        format!("No outliers in {metric}.")
-    } else {
-        format!(
-            "{} cases have outliers in {metric}; all are kept. {}",
-            with.len(),
-            shortened(&with)
-        )
-    };
+    let none = format!("No outliers in {metric}.");
+    let have = format!("outliers in {metric}; all are kept.");
+    let says = counted(&with, none, &have);
     diagnostic("outliers", false, says)
+}
+
+/// How many cases have something, and the first of them; `none` where there are none.
+fn counted(cases: &[String], none: String, have: &str) -> String {
+    match cases.len() {
+        0 => none,
+        count => format!("{count} cases have {have} {}", shortened(cases)),
+    }
 }
 
 fn shortened(lines: &[String]) -> String {
@@ -228,13 +222,12 @@ fn noise(samples: &[StoredSample]) -> Diagnostic {
         0 => "0 repeats".to_owned(),
         some => format!("{some} repeats, {undisturbed} of them undisturbed"),
     };
-    let by_whom = if of.disturbed > 0 {
-        format!(
+    let by_whom = match of.disturbed {
+        0 => ",".to_owned(),
+        _ => format!(
             ", {} by the hypervisor and {} by other programs,",
             of.by_hypervisor, of.by_programs
-        )
-    } else {
-        ",".to_owned()
+        ),
     };
     let given_up = match not_repeated(samples) {
         0 => String::new(),

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Pid, Signal, kill_process};
 use threadgauge_machine::{Activity, CpuList, allowed_cpus, pin_thread, usage_children};
+use threadgauge_results::{Lack, Need};
 
 use crate::worker::CaseError;
 
@@ -269,7 +270,8 @@ fn not_started(command: &Command, error: &io::Error) -> CaseError {
     let program = command.get_program().display();
     match error.kind() {
         io::ErrorKind::NotFound => {
-            CaseError::Skipped(format!("needs the program {program}, which is not here"))
+            let says = format!("needs the program {program}, which is not here");
+            CaseError::Skipped(Lack::new(Need::Program, says))
         }
         _ => CaseError::failed(format!("starting {program}"), error),
     }
@@ -354,7 +356,7 @@ mod tests {
             "the server ended with exit status: 3: error: the port is in use"
         );
         let gone = Server::start(Command::new("/no/server"), &Cpus::divided(1).unwrap());
-        assert!(matches!(gone, Err(CaseError::Skipped(says)) if says.contains("/no/server")));
+        assert!(matches!(gone, Err(CaseError::Skipped(lack)) if lack.says.contains("/no/server")));
     }
 
     #[test]

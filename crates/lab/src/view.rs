@@ -248,10 +248,8 @@ impl<'a> View<'a> {
             let has_it = |(of, _, params): &&Planned| *of == experiment && params.matches(&cell.pattern);
             let least = self.planned.iter().find(has_it);
             let command = least.map_or_else(String::new, |(_, profile, _)| {
-                format!(
-                    "; `threadgauge run {experiment} --profile {}` has it",
-                    profile.name()
-                )
+                let profile = profile.name();
+                format!("; `threadgauge run {experiment} --profile {profile}` has it")
             });
             let pattern = &cell.pattern;
             let says = format!("needs {experiment}/{pattern}, which this run did not plan{command}");

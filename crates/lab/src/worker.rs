@@ -4,11 +4,9 @@
 //! input, pins itself, runs the case and writes a [`Sample`] as JSON on standard output. How it is
 //! started, watched and ended from outside is [`launch`](crate::launch)'s business.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 use threadgauge_machine::{Burner, Switches, clock, usage_children, usage_self};
-use threadgauge_results::{Metric, Params, Sample, Status};
+use threadgauge_results::{Lack, Metric, Need, Params, Sample, Status};
 
 use crate::statistic;
 
@@ -43,9 +41,9 @@ pub enum CaseError {
         /// The limit that was reached; `None` where none was, as when memory is short.
         limit: Option<String>,
     },
-    /// It cannot run on this machine.
+    /// It cannot run on this machine, which lacks something.
     #[error("{0}")]
-    Skipped(String),
+    Skipped(Lack),
 }
 
 impl CaseError {
@@ -54,6 +52,9 @@ impl CaseError {
         Self::Failed(format!("{what}: {error}"))
     }
 }
+
+/// What begins the tag of a sample that was skipped. Then comes the name of what is lacking.
+const LACKS: &str = "lacks-";
 
 /// What a case may use, and where it records its figures.
 #[derive(Debug)]
@@ -76,11 +77,8 @@ impl Worker {
             switches: switches(),
             burner: None,
             sample: Sample {
-                status: Status::Ok,
                 reason: None,
-                tags: Vec::new(),
-                metrics: Vec::new(),
-                noise: BTreeMap::new(),
+                ..Sample::without_figures(Status::Ok, "")
             },
         }
     }
@@ -90,14 +88,15 @@ impl Worker {
     pub fn finish(mut self, result: Result<(), CaseError>) -> Sample {
         match result {
             Ok(()) => {
-                let now = switches();
-                let voluntary = now.voluntary - self.switches.voluntary;
-                let involuntary = now.involuntary - self.switches.involuntary;
-                self.noise("voluntary_switches", voluntary as f64);
-                self.noise("involuntary_switches", involuntary as f64);
+                let since = switches() - self.switches;
+                self.noise("voluntary_switches", since.voluntary as f64);
+                self.noise("involuntary_switches", since.involuntary as f64);
                 self.sample
             }
-            Err(CaseError::Skipped(reason)) => Sample::without_figures(Status::Skipped, reason),
+            Err(CaseError::Skipped(lack)) => Sample {
+                tags: vec![tag(lack.of)],
+                ..Sample::without_figures(Status::Skipped, lack.says)
+            },
             Err(failed) => Sample::without_figures(Status::Failed, failed.to_string()),
         }
     }
@@ -148,6 +147,18 @@ impl Worker {
     pub fn noise(&mut self, name: &str, value: f64) {
         self.sample.noise.insert(name.to_owned(), value);
     }
+}
+
+/// The tag of a sample that was skipped for want of this. What reads it back is [`lack`].
+fn tag(of: Need) -> String {
+    format!("{LACKS}{}", serde_json::json!(of).as_str().unwrap_or_default())
+}
+
+/// Why a sample has no figures: what the machine lacks, by its tag, or figures.
+pub(crate) fn lack(sample: &Sample) -> Option<Lack> {
+    let named = |tag: &String| serde_json::from_value(tag.strip_prefix(LACKS)?.into()).ok();
+    let of = sample.tags.iter().find_map(named).unwrap_or(Need::Figures);
+    Some(Lack::new(of, sample.reason.as_ref()?))
 }
 
 /// The switches of this process and the children it has waited for.

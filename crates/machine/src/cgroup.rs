@@ -1,4 +1,4 @@
-//! What the control group grants: CPU quota, cpuset, processes; cgroup v1, v2 or both at once.
+//! What the control group grants: CPU quota, cpuset, processes, memory; cgroup v1, v2 or both at once.
 //!
 //! Only numbers leave this module. The group's path is not stored: it may hold names of users or services.
 
@@ -59,12 +59,15 @@ fn cpus_worth(quota_us: &str, period_us: &str) -> Result<Option<f64>, String> {
 
 /// A `cpu.stat` of either version: for how many nanoseconds and in how many periods the group was throttled.
 pub fn parse_cpu_stat(text: &str) -> Option<(u64, u64)> {
-    let field = |name: &str| -> Option<u64> {
-        text.lines()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
-    };
-    let ns = field("throttled_time").or_else(|| field("throttled_usec")?.checked_mul(1_000))?;
-    Some((ns, field("nr_throttled")?))
+    let ns =
+        of_stat(text, "throttled_time").or_else(|| of_stat(text, "throttled_usec")?.checked_mul(1_000))?;
+    Some((ns, of_stat(text, "nr_throttled")?))
+}
+
+/// The number behind a name in a file of such lines.
+fn of_stat(text: &str, name: &str) -> Option<u64> {
+    text.lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }
 
 /// Where one controller of this process lives.
@@ -130,14 +133,51 @@ pub(crate) fn pids_max(source: &Source) -> Fact<u64> {
     least(
         &place,
         "no control group bounds the number of processes",
-        |folder| match source.word(&format!("{folder}/pids.max")).as_deref() {
-            Ok("max") | Err(_) => Ok(None),
-            Ok(number) => number
-                .parse()
-                .map(Some)
-                .map_err(|_| format!("pids.max holds {number:?}")),
-        },
+        |folder| bound(source, folder, "pids.max"),
     )
+}
+
+/// The memory that this process's control group and those above it still grant, KiB: of each its limit less what is in
+/// use, and the least of these. What files keep in memory and nobody uses counts as free, as it does on the machine.
+/// `None` where no group has a limit.
+pub(crate) fn memory_left_kib(source: &Source) -> Fact<Option<u64>> {
+    let membership = source.text("/proc/self/cgroup");
+    let Ok(place) = membership.and_then(|membership| place(source, &membership, "memory")) else {
+        // Without the controller there is no limit.
+        return Ok(None);
+    };
+    let [limit, in_use, unused] = if place.is_v2 {
+        ["memory.max", "memory.current", "inactive_file"]
+    } else {
+        // The total: what is in use includes the groups below, too.
+        [
+            "memory.limit_in_bytes",
+            "memory.usage_in_bytes",
+            "total_inactive_file",
+        ]
+    };
+    lowest(&place, |folder| {
+        let Some(limit) = bound(source, folder, limit)? else {
+            return Ok(None);
+        };
+        let in_use: u64 = source.value(&format!("{folder}/{in_use}"))?;
+        let stat = source.text(&format!("{folder}/memory.stat"));
+        let unused = stat.ok().and_then(|stat| of_stat(&stat, unused)).unwrap_or(0);
+        let needed = in_use.saturating_sub(unused);
+        Ok(Some(limit.saturating_sub(needed) / 1024))
+    })
+}
+
+/// A limit of one folder: `None` where it has none.
+fn bound(source: &Source, folder: &str, file: &str) -> Fact<Option<u64>> {
+    match source.word(&format!("{folder}/{file}")).as_deref() {
+        // The top of the tree has no such file.
+        Ok("max") | Err(_) => Ok(None),
+        Ok(number) => number
+            .parse()
+            .map(Some)
+            .map_err(|_| format!("{file} holds {number:?}")),
+    }
 }
 
 fn place(source: &Source, membership: &str, controller: &str) -> Fact<Place> {
@@ -148,14 +188,19 @@ fn place(source: &Source, membership: &str, controller: &str) -> Fact<Place> {
 
 /// The least of a bound along the group's path; `none` is the reason where no folder has one.
 fn least<T: PartialOrd>(place: &Place, none: &str, of: impl Fn(&str) -> Fact<Option<T>>) -> Fact<T> {
-    let mut least = None;
+    lowest(place, of)?.ok_or_else(|| none.to_owned())
+}
+
+/// The least of a bound along the group's path; `None` where no folder has one.
+fn lowest<T: PartialOrd>(place: &Place, of: impl Fn(&str) -> Fact<Option<T>>) -> Fact<Option<T>> {
+    let mut lowest = None;
     for folder in place.folders() {
-        least = match (least, of(&folder)?) {
+        lowest = match (lowest, of(&folder)?) {
             (Some(a), Some(b)) if b < a => Some(b),
             (a, b) => a.or(b),
         };
     }
-    least.ok_or_else(|| none.to_owned())
+    Ok(lowest)
 }
 
 /// The folder of `controller`: a v1 hierarchy that has it, else the v2 one.

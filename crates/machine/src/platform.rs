@@ -159,13 +159,6 @@ pub(crate) fn meminfo_kib(source: &Source, field: &str) -> Fact<u64> {
     value.ok_or_else(|| format!("/proc/meminfo has no usable line {field}"))
 }
 
-/// Memory that a program could take now without driving anything out, MiB; `None` where it cannot be read.
-#[must_use]
-pub fn available_memory_mib() -> Option<u64> {
-    let source = Source::new(std::path::Path::new("/"));
-    meminfo_kib(&source, "MemAvailable").ok().map(|kib| kib / 1024)
-}
-
 const NOT_LIVE: &str = "can only be asked of the running machine";
 
 /// `glibc 2.36`.

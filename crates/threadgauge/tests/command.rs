@@ -1,5 +1,7 @@
 //! The command as a user has it: real runs, bad input, interruptions.
 
+#[path = "command/limited.rs"]
+mod limited;
 #[path = "command/load.rs"]
 mod load;
 #[path = "command/mixed.rs"]
@@ -14,7 +16,6 @@ mod turns;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 
@@ -352,131 +353,6 @@ fn a_case_whose_unit_is_killed_fails_with_the_reason_and_the_rest_runs() {
         let written = fs::read_to_string(dir.path().join("r").join(report)).unwrap();
         assert!(written.contains(reason), "{report} does not say why");
     }
-}
-
-/// A control group of a few processes and threads, where this user may make one. Removed when dropped.
-struct FewTasks(PathBuf);
-
-impl FewTasks {
-    fn of(most: u32) -> std::io::Result<Self> {
-        let version_1 = Path::new("/sys/fs/cgroup/pids");
-        let root = if version_1.is_dir() {
-            version_1
-        } else {
-            Path::new("/sys/fs/cgroup")
-        };
-        let group = Self(root.join(format!("threadgauge-test-{}", std::process::id())));
-        fs::create_dir(&group.0)?;
-        fs::write(group.0.join("pids.max"), most.to_string())?;
-        Ok(group)
-    }
-
-    /// The command, run in it.
-    fn run(&self, dir: &Path, arguments: &[&str]) -> Output {
-        let enters = "echo $$ > \"$0/cgroup.procs\" && exec \"$@\"";
-        let mut shell = Command::new("/bin/sh");
-        shell.args(["-c", enters]).arg(&self.0);
-        shell.arg(env!("CARGO_BIN_EXE_threadgauge")).args(arguments);
-        shell.current_dir(dir).output().unwrap()
-    }
-}
-
-impl Drop for FewTasks {
-    fn drop(&mut self) {
-        // What has ended leaves the group a moment later.
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
-        while fs::remove_dir(&self.0).is_err() && std::time::Instant::now() < deadline {
-            std::thread::yield_now();
-        }
-        let gone = !self.0.exists();
-        assert!(
-            gone || std::thread::panicking(),
-            "{} is still in use",
-            self.0.display()
-        );
-    }
-}
-
-/// Runs where the system refuses units, by `run` in `dir`: every refused case names the `limit`, and the rest runs.
-fn refused_units_are_named_and_the_rest_runs(dir: &Path, limit: &str, run: impl Fn(&[&str]) -> Output) {
-    let cases = |out: &str, arguments: &[&str]| {
-        let output = run(&[&["run", "--rounds", "1", "--out", out], arguments].concat());
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-        let results = results(&dir.join(out));
-        let experiments = results["experiments"].as_array().unwrap().clone();
-        let cases = experiments
-            .iter()
-            .flat_map(|e| e["cases"].as_array().unwrap().clone());
-        cases.collect::<Vec<_>>()
-    };
-    let only = "count=8192,cpus=1,mode=yield";
-    let many = cases("refused", &["oversubscription", "--only", only]);
-    assert!(!many.is_empty());
-    let report = fs::read_to_string(dir.join("refused/report.md")).unwrap();
-    for case in many {
-        let reason = case["reason"].as_str().unwrap();
-        assert_eq!(case["status"], "failed");
-        assert!(reason.contains(limit) && reason.contains("is 400"), "{reason}");
-        assert!(report.contains(reason), "the report does not say why");
-    }
-    let kept = cases("kept", &["footprint", "identity"]);
-    let status = |of: &str| {
-        let of_experiment = kept
-            .iter()
-            .filter(|case| case["id"].as_str().unwrap().starts_with(of));
-        of_experiment
-            .map(|case| case["status"].as_str().unwrap())
-            .collect::<Vec<_>>()
-    };
-    // A thousand are more than the guard allows; eight are not.
-    assert_eq!(status("footprint"), ["skipped", "skipped"]);
-    assert_eq!(status("identity"), ["ok", "ok"]);
-}
-
-#[test]
-#[allow(clippy::print_stderr, reason = "it says why it is skipped")]
-fn where_a_control_group_refuses_units_the_limit_is_named_and_the_rest_runs() {
-    let group = match FewTasks::of(400) {
-        Ok(group) => group,
-        Err(error) => {
-            eprintln!("skipped: no control group can be made here: {error}");
-            return;
-        }
-    };
-    let dir = tempfile::tempdir().unwrap();
-    let limit = "the limit pids.max of the control group";
-    refused_units_are_named_and_the_rest_runs(dir.path(), limit, |arguments| {
-        group.run(dir.path(), arguments)
-    });
-}
-
-#[test]
-#[allow(clippy::print_stderr, reason = "it says why it is skipped")]
-fn where_a_user_may_have_no_more_units_the_limit_is_named_and_the_rest_runs() {
-    const NOBODY: u32 = 65_534;
-    let dir = tempfile::tempdir().unwrap();
-    // The superuser is not held to the limit; whoever sets it and becomes another user is.
-    let as_nobody = |program: &str| {
-        let mut command = Command::new(program);
-        command.uid(NOBODY).gid(NOBODY).current_dir(dir.path());
-        command
-    };
-    let given = std::os::unix::fs::chown(dir.path(), Some(NOBODY), Some(NOBODY));
-    let runs = given.and_then(|()| {
-        as_nobody(env!("CARGO_BIN_EXE_threadgauge"))
-            .arg("--version")
-            .output()
-    });
-    if let Err(error) = runs {
-        eprintln!("skipped: the command cannot be run as another user here: {error}");
-        return;
-    }
-    refused_units_are_named_and_the_rest_runs(dir.path(), "the limit nproc", |arguments| {
-        let limited = "ulimit -u 400 && exec \"$0\" \"$@\"";
-        let mut shell = as_nobody("bash");
-        shell.args(["-c", limited, env!("CARGO_BIN_EXE_threadgauge")]);
-        shell.args(arguments).output().unwrap()
-    });
 }
 
 #[test]

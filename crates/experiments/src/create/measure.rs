@@ -75,11 +75,8 @@ figures! {
 /// By the program in C.
 fn in_c(case: &Case, worker: &mut Worker) -> Result<(), CaseError> {
     let (method, unit) = (case.method.name(), case.unit.name());
-    let input = if case.method.runs_program() {
-        EXIT.load()?.into()
-    } else {
-        Stdio::null()
-    };
+    let program = case.method.runs_program().then(|| EXIT.load()).transpose()?;
+    let input = program.map_or_else(Stdio::null, Stdio::from);
     let found: Found<Made> = UNITS.ask(
         worker,
         input,
@@ -101,11 +98,12 @@ fn in_c(case: &Case, worker: &mut Worker) -> Result<(), CaseError> {
         let huge_mib = figures.huge_kib as f64 / 1024.0;
         worker.record(PARENT_HUGE_MIB, huge_mib);
         if case.huge_pages && huge_mib < 0.9 * case.parent_mib as f64 {
-            return Err(CaseError::Skipped(format!(
+            let says = format!(
                 "asked for {} MiB in huge pages and got {huge_mib:.0}: see /sys/kernel/mm/transparent_hugepage/enabled, \
                  which must be madvise or always, and whether memory is fragmented",
                 case.parent_mib
-            )));
+            );
+            return Err(CaseError::Skipped(Lack::new(Need::System, says)));
         }
     }
     let made = figures.made as f64;
@@ -165,10 +163,8 @@ fn in_command(case: &Case, worker: &mut Worker) -> Result<(), CaseError> {
     let children = usage_children().cpu().saturating_sub(children);
     let units = case.count as f64;
     worker.record(PER_UNIT, lap.wall_ns as f64 / units);
-    worker.record(
-        CPU_PER_UNIT,
-        (lap.cpu_ns as f64 + children.as_nanos() as f64) / units,
-    );
+    let cpu_ns = lap.cpu_ns as f64 + children.as_nanos() as f64;
+    worker.record(CPU_PER_UNIT, cpu_ns / units);
     worker.record(DONE, units);
     worker.record(FAILED, 0.0);
     Ok(())

@@ -263,10 +263,8 @@ fn file_spread(view: &View<'_>) -> Result<Estimate, Lack> {
         spread_ratio(&columns.iter().map(spread).collect::<Vec<_>>())
     };
     let estimate = bca(&rounds, statistic, 0.05, RESAMPLES, BOOTSTRAP_SEED).map_err(|e| {
-        Lack::new(
-            Need::Figures,
-            format!("the ratio of two spreads cannot be estimated: {e}"),
-        )
+        let says = format!("the ratio of two spreads cannot be estimated: {e}");
+        Lack::new(Need::Figures, says)
     })?;
     Ok(Estimate {
         value: estimate.estimate,

@@ -215,7 +215,7 @@ fn serve(case: Case, cpus: &Cpus) -> Result<Server, CaseError> {
     server.map_err(|error| match error {
         // Not everyone may use it, and a message of the command says so.
         CaseError::Failed(says) if design == Design::Proactor && says.contains("io_uring") => {
-            CaseError::Skipped(says)
+            CaseError::Skipped(Lack::new(Need::System, says))
         }
         other => other,
     })

@@ -88,6 +88,21 @@ impl Who {
         }
     }
 
+    /// A case that it serves, which cannot run where it is missing. `check` refuses what the case cannot be.
+    #[must_use]
+    pub fn planned(
+        self,
+        case: impl Point,
+        takes: Duration,
+        check: fn(&Params) -> Result<(), CaseError>,
+    ) -> PlannedCase {
+        PlannedCase {
+            skip: self.missing(),
+            check,
+            ..PlannedCase::new(case, takes)
+        }
+    }
+
     /// Where somebody else's program is: on the path, or where Debian has mosquitto and only root's path leads.
     fn program(self) -> Option<PathBuf> {
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -117,7 +132,11 @@ impl Who {
         let listens = match self {
             Self::Ours => return Ok((Server::ours(["groups", "--max-connections", &most], cpus)?, None)),
             Self::Floor => return Ok((GROUPS_FLOOR.serve(&[&"uring", &0], cpus)?, None)),
-            Self::UWebSockets => Listens::OURS,
+            Self::UWebSockets => {
+                let any_port = "0";
+                command.arg(any_port);
+                Listens::OURS
+            }
             Self::NatsServer => {
                 command.args(["--addr", "127.0.0.1", "--port", "-1"]);
                 Listens::Says("Listening for client connections on 127.0.0.1:")

@@ -88,7 +88,8 @@ pub fn has_room(connections: u64) -> Result<(), CaseError> {
             let fix = item
                 .fix
                 .map_or_else(String::new, |fix| format!("; to have them: {fix}"));
-            Err(CaseError::Skipped(format!("{}{fix}", item.says)))
+            let says = format!("{}{fix}", item.says);
+            Err(CaseError::Skipped(Lack::new(Need::System, says)))
         }
     }
 }

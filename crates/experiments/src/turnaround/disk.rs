@@ -9,7 +9,7 @@ use rustix::fs::{Mode, OFlags};
 use threadgauge_machine::clock;
 
 use crate::sys::disk::is_in_memory;
-use threadgauge_lab::worker::CaseError;
+use threadgauge_lab::prelude::{CaseError, Lack, Need};
 
 /// The size of a read, and the alignment of offsets and memory: a page, which every device accepts.
 const BLOCK: usize = 4096;
@@ -31,10 +31,11 @@ impl Disk {
     pub(super) fn open() -> Result<Self, CaseError> {
         let folder = std::env::temp_dir();
         let skipped = |what: &str, e: &dyn std::fmt::Display| {
-            CaseError::Skipped(format!(
-                "the folder for temporary files, {}, {what} ({e}); set TMPDIR to a folder on a disk",
-                folder.display()
-            ))
+            let folder = folder.display();
+            let says = format!(
+                "the folder for temporary files, {folder}, {what} ({e}); set TMPDIR to a folder on a disk"
+            );
+            CaseError::Skipped(Lack::new(Need::System, says))
         };
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::TMPFILE | OFlags::DIRECT;
         let file: File = rustix::fs::open(&folder, flags, Mode::RUSR | Mode::WUSR)
@@ -100,7 +101,7 @@ mod tests {
                 assert_eq!(disk.blocks_in(ten), 10);
                 disk.read(BLOCKS + 1).unwrap();
             }
-            Err(CaseError::Skipped(reason)) => assert!(reason.contains("set TMPDIR"), "{reason}"),
+            Err(CaseError::Skipped(lack)) => assert!(lack.says.contains("set TMPDIR"), "{lack}"),
             Err(e) => panic!("{e}"),
         }
     }

@@ -3,12 +3,15 @@
 
 use std::time::Duration;
 
-use threadgauge_results::{Metric as Measured, RunRecord, Sample};
+use threadgauge_results::{Lack, Metric as Measured, RunRecord, Sample};
 
 use super::*;
 use crate::experiment::Experiment;
 use crate::grid::Plan;
+use crate::launch::parse_answer;
 use crate::statistic::{Metric, metric};
+use crate::testing;
+use crate::worker::CaseError;
 
 const TIME: Metric = metric("elapsed_ns", "ns");
 /// Its rule: at least 1.05.
@@ -51,6 +54,7 @@ static TOY: Experiment = Experiment {
             (AT_MOST, ratio(4).into()),
         ],
         comparisons: vec![Pair::of(&TIME.of(case(0)), &TIME.of(case(2)))],
+        rankings: vec![("Least first".to_owned(), [0, 1, 2].map(case).to_vec())],
         ..Answer::default()
     },
 };
@@ -96,33 +100,38 @@ impl Run {
         Self { store, _dir: dir }
     }
 
+    fn add(&mut self, n: u64, round: u32, sample: Sample, gated: bool) {
+        let tried = StoredSample {
+            experiment: "toy".to_owned(),
+            case: case(n).case_id("toy"),
+            round,
+            copy: 0,
+            nth_try: 0,
+            attempt: 0,
+            gated,
+            started: String::new(),
+            wall_ns: 1,
+            sample,
+        };
+        self.store.add(&tried).unwrap();
+    }
+
     /// Takes these rounds of these cases.
     fn measure(&mut self, rounds: std::ops::RangeInclusive<u32>, cases: &[u64], took: Took) {
         for (round, n) in rounds.flat_map(|round| cases.iter().map(move |n| (round, *n))) {
             let (value, foreign) = took(n, round);
-            let tried = StoredSample {
-                experiment: "toy".to_owned(),
-                case: case(n).case_id("toy"),
-                round,
-                copy: 0,
-                nth_try: 0,
-                attempt: 0,
-                gated: foreign > 0.05,
-                started: String::new(),
-                wall_ns: 1,
-                sample: Sample {
-                    status: Status::Ok,
-                    reason: None,
-                    tags: Vec::new(),
-                    metrics: vec![Measured {
-                        name: TIME.name.to_owned(),
-                        unit: "ns".to_owned(),
-                        value,
-                    }],
-                    noise: BTreeMap::from([("foreign_cpus".to_owned(), foreign)]),
-                },
+            let sample = Sample {
+                status: Status::Ok,
+                reason: None,
+                tags: Vec::new(),
+                metrics: vec![Measured {
+                    name: TIME.name.to_owned(),
+                    unit: "ns".to_owned(),
+                    value,
+                }],
+                noise: BTreeMap::from([("foreign_cpus".to_owned(), foreign)]),
             };
-            self.store.add(&tried).unwrap();
+            self.add(n, round, sample, foreign > 0.05);
         }
     }
 
@@ -264,6 +273,10 @@ fn with_too_few_undisturbed_rounds_all_count_and_decide_less() {
         "unknown",
         "nothing is the same"
     );
+    assert_eq!(
+        run.result().rankings[0].title,
+        "Least first, disturbed rounds included"
+    );
 }
 
 #[test]
@@ -273,6 +286,7 @@ fn disturbed_cells_decide_nothing_unless_they_were_disturbed_alike() {
         (took(n, round).0, if n == 1 { 0.2 } else { 0.16 })
     });
     assert_eq!(run.verdict(AT_LEAST), Verdict::Inconclusive);
+    assert_eq!(run.result().rankings, [], "nor are they ranked");
     let mut run = Run::new(Profile::Quick);
     run.take(1..=7, &[0, 1, 2, 4], |n, round| {
         (took(n, round).0, if n == 1 { 0.2 } else { 0.18 })
@@ -293,6 +307,54 @@ fn enough_undisturbed_rounds_count_alone() {
     run.take(1..=10, &[0, 1, 2, 4], late);
     assert_eq!(run.verdict(BETWEEN), Verdict::Holds);
     assert!(!run.finding(BETWEEN).says.contains("Disturbed"));
+    assert_eq!(run.result().rankings[0].title, "Least first");
+}
+
+/// A run in which case 1 was not measured: its first sample is this one.
+fn without_case_1(sample: Sample) -> Run {
+    let mut run = Run::new(Profile::Quick);
+    run.add(1, 1, sample, false);
+    run.take(1..=7, &[0, 2, 4], took);
+    run
+}
+
+#[test]
+fn what_a_case_finds_lacking_as_it_runs_decides_as_if_the_plan_had_known() {
+    for (of, verdict) in [
+        (Need::Cpus, Verdict::NotTestable),
+        (Need::Program, Verdict::NotTestable),
+        (Need::System, Verdict::NotTestable),
+        (Need::Memory, Verdict::NotMeasured),
+        (Need::Profile, Verdict::NotMeasured),
+        (Need::Figures, Verdict::Inconclusive),
+    ] {
+        let skipped = Err(CaseError::Skipped(Lack::new(of, "it is not here")));
+        let answer = testing::worker(&TOY, &case(1)).finish(skipped);
+        // As the worker answers it.
+        let answer = parse_answer(&serde_json::to_vec(&answer).unwrap()).unwrap();
+        let run = without_case_1(answer);
+        assert_eq!(run.verdict(AT_LEAST), verdict, "{of:?}");
+        assert_eq!(
+            run.verdict(BETWEEN),
+            Verdict::Holds,
+            "the other cases have figures"
+        );
+        let of_case = &run.result().cases[1];
+        assert_eq!(of_case.status, Status::Skipped);
+        assert_eq!(of_case.reason.as_deref(), Some("it is not here"));
+    }
+}
+
+#[test]
+fn a_stored_sample_that_does_not_name_what_it_lacks_leaves_its_claim_open() {
+    let skipped = Sample::without_figures(Status::Skipped, "needs the program x");
+    for tags in [vec![], vec!["cold".to_owned()], vec!["lacks-patience".to_owned()]] {
+        let of_then = Sample {
+            tags,
+            ..skipped.clone()
+        };
+        assert_eq!(without_case_1(of_then).verdict(AT_LEAST), Verdict::Inconclusive);
+    }
 }
 
 /// Two cells whose ratio lies at the bound of a rule. Each sample is disturbed by chance, by a load that slows down

@@ -1,7 +1,7 @@
 //! A vocabulary for copies of machines: the few files of `/proc` and `/sys` that a fingerprint reads.
 
 use std::path::PathBuf;
-use threadgauge_machine::Fingerprint;
+use threadgauge_machine::{Fingerprint, available_memory_mib_below};
 
 /// A folder that looks like the root of another machine.
 pub struct Copy {
@@ -20,6 +20,10 @@ impl Copy {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, text).unwrap();
         self
+    }
+
+    pub fn available_memory_mib(&self) -> Option<u64> {
+        available_memory_mib_below(self.root.path())
     }
 
     pub fn read(&self) -> Fingerprint {

@@ -4,3 +4,4 @@ mod children;
 mod copies;
 mod fingerprint;
 mod live;
+mod memory;
