@@ -20,6 +20,8 @@ const BATCH: usize = 1024;
 const BUFFER_BYTES: usize = 256 * 1024;
 /// Waits from here on need not be kept to the microsecond.
 const COARSE_NS: i64 = 50_000_000;
+/// While connections are made, the longest wait without a look at whether to go on.
+pub(crate) const LOOK: Duration = Duration::from_millis(50);
 
 /// What a connection has to tell.
 #[derive(Debug)]
@@ -121,6 +123,42 @@ impl ClientPool {
         Ok(())
     }
 
+    /// As [`connect_from`](Self::connect_from), for as long as `goes_on` says so, which is asked first and then every
+    /// 50 ms. Whether the connection was made.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect_from`](Self::connect_from).
+    pub fn connect_while(
+        &mut self,
+        from: Option<IpAddr>,
+        server: SocketAddr,
+        goes_on: &mut dyn FnMut() -> bool,
+    ) -> Result<bool, LoadError> {
+        if !goes_on() {
+            return Ok(false);
+        }
+        let connection = self.streams.len();
+        let made = begin_from(from, server).and_then(|stream| {
+            while !is_over(&stream)? {
+                if !goes_on() {
+                    return Ok(None);
+                }
+            }
+            // What it ended with, if it was not made.
+            socket_error(&stream)??;
+            epoll::add(&self.epoll, &stream, name(connection, 0), EDGES)?;
+            Ok(Some(stream))
+        });
+        let made = made.map_err(|source| LoadError::Connect { connection, source })?;
+        let Some(stream) = made else {
+            return Ok(false);
+        };
+        self.place();
+        self.streams[connection] = Some(stream);
+        Ok(true)
+    }
+
     /// A place for one more connection, which is over. Its number is the answer.
     pub fn place(&mut self) -> usize {
         self.streams.push(None);
@@ -143,14 +181,8 @@ impl ClientPool {
     /// If there is no such place.
     pub fn begin(&mut self, connection: usize, server: SocketAddr) -> io::Result<()> {
         self.end(connection);
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let stream = TcpStream::from(socket_with(family(server), SocketType::STREAM, flags, None)?);
-        stream.set_nodelay(true)?;
+        let stream = begin_from(None, server)?;
         self.begun[connection] = self.begun[connection].wrapping_add(1);
-        match connect(&stream, &server) {
-            Ok(()) | Err(Errno::INPROGRESS) => {}
-            Err(error) => return Err(error.into()),
-        }
         let name = name(connection, self.begun[connection]);
         epoll::add(&self.epoll, &stream, name, EDGES | epoll::EventFlags::OUT)?;
         self.streams[connection] = Some(stream);
@@ -392,6 +424,31 @@ fn connected_from(from: IpAddr, server: SocketAddr) -> io::Result<TcpStream> {
     bind(&socket, &SocketAddr::new(from, 0))?;
     connect(&socket, &server)?;
     Ok(TcpStream::from(socket))
+}
+
+/// A connection that is being made, from one of several addresses of this machine if one is named.
+fn begin_from(from: Option<IpAddr>, server: SocketAddr) -> io::Result<TcpStream> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let stream = TcpStream::from(socket_with(family(server), SocketType::STREAM, flags, None)?);
+    stream.set_nodelay(true)?;
+    if let Some(from) = from {
+        bind(&stream, &SocketAddr::new(from, 0))?;
+    }
+    match connect(&stream, &server) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(stream),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether a connection is not being made any more, since it is made or has failed. Waits a moment for that.
+fn is_over(stream: &TcpStream) -> io::Result<bool> {
+    let mut set = [PollFd::new(stream, PollFlags::OUT)];
+    let limit = Timespec::try_from(LOOK).map_err(|_| Errno::INVAL)?;
+    match poll(&mut set, Some(&limit)) {
+        Ok(ready) => Ok(ready > 0),
+        Err(Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn family(of: SocketAddr) -> AddressFamily {

@@ -117,6 +117,11 @@ fn line(input: &[u8]) -> Result<Option<(&[u8], usize)>, ()> {
     }
 }
 
+/// Writes a decimal number. Of each message, so not by `write!`.
+fn put_number(number: usize, into: &mut Vec<u8>) {
+    into.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+}
+
 /// A decimal number, and nothing else.
 fn number(digits: &[u8]) -> Option<usize> {
     if digits.is_empty() {

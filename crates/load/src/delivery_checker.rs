@@ -85,11 +85,11 @@ impl Sender {
         let place = (number - self.oldest()) as usize;
         let message = &mut self.open[place];
         message.missing -= 1;
-        let settled = (message.times, message.missing == 0);
-        while self.open.front().is_some_and(|message| message.missing == 0) {
+        let (times, by_all) = (message.times, message.missing == 0);
+        while by_all && self.open.front().is_some_and(|oldest| oldest.missing == 0) {
             self.open.pop_front();
         }
-        settled
+        (times, by_all)
     }
 }
 
@@ -147,11 +147,10 @@ impl DeliveryChecker {
             return None;
         };
         let whole = self.payloads.is_whole(payload, sender, number);
-        let message = MessageId::Known { sender, number };
         let mut fault = |kind| {
             // What has other bytes may be wrong in any other way for that reason.
             let kind = if whole { kind } else { FaultKind::Corrupted };
-            let message = message.clone();
+            let message = MessageId::Known { sender, number };
             self.faults.record(Fault {
                 kind,
                 connection,
@@ -171,8 +170,11 @@ impl DeliveryChecker {
             if !whole {
                 fault(FaultKind::Corrupted);
             }
-            self.holes
-                .extend((*last + 1..number).map(|earlier| ((place, earlier), Hole::Awaited)));
+            if number > *last + 1 {
+                let skipped = *last + 1..number;
+                self.holes
+                    .extend(skipped.map(|earlier| ((place, earlier), Hole::Awaited)));
+            }
             *last = number;
         } else {
             match self.holes.remove(&(place, number)) {

@@ -33,6 +33,16 @@ pub enum LoadError {
         /// The kernel's answer to the first of the others.
         source: io::Error,
     },
+    /// It was told to end while connections were made.
+    #[error("interrupted while connections to {target} were made: {made} of {wanted} were")]
+    Interrupted {
+        /// The server.
+        target: SocketAddr,
+        /// How many were made.
+        made: usize,
+        /// How many were wanted.
+        wanted: usize,
+    },
     /// A connection failed.
     #[error("connection {connection} failed: {source}")]
     Socket {
@@ -106,7 +116,7 @@ impl LoadError {
             Self::Codec { .. } => Failure::Garbage,
             Self::Faulty(_) => Failure::Changed,
             Self::NotGreeted { .. } => Failure::Timeout,
-            Self::Wait(_) | Self::Thread(_) => Failure::NoConnection,
+            Self::Wait(_) | Self::Thread(_) | Self::Interrupted { .. } => Failure::NoConnection,
         }
     }
 }

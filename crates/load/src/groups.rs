@@ -1,6 +1,7 @@
 //! Groups: every message of a member goes to the others of its group, in a closed or an open loop.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+mod connecting;
+
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::time::Duration;
 
@@ -12,33 +13,19 @@ use crate::client_pool::ClientPool;
 use crate::codec::{Codec, Event};
 use crate::delivery_checker::{DeliveryChecker, Heard, Times};
 use crate::error::LoadError;
-use crate::faults::{FaultKind, Faults, MessageId};
+use crate::faults::{FaultKind, Faults};
 use crate::latency::Latency;
 use crate::proof::{BUSIEST, InvalidRun, LEAST_PACE};
 use crate::record::{Record, Recorder, Stretch, Watch};
 use crate::sizes::Sizes;
 use crate::speakers::{Bounds, Speakers, Think};
 
+pub use connecting::IfFewer;
+
 /// Between two attempts to send what sockets did not take.
 const CLOGGED: Duration = Duration::from_millis(1);
-/// Connections that are made before they are greeted: fewer than any server lets wait.
-const STEP: usize = 64;
 /// The longest wait without a look at whether to go on.
 const LOOK: Duration = Duration::from_millis(100);
-
-/// So many connections have a loopback address to themselves: fewer than it has ports, where nobody has changed that.
-const OF_AN_ADDRESS: usize = 20_000;
-
-/// Where a connection comes from: to a server on the loopback address from another such address for every so many,
-/// since one has no more ports.
-fn source(server: SocketAddr, connection: usize) -> Option<IpAddr> {
-    let SocketAddr::V4(server) = server else {
-        return None;
-    };
-    let address = u8::try_from(connection / OF_AN_ADDRESS).ok().filter(|&n| n > 0)?;
-    let last = address.checked_add(1).filter(|_| server.ip().is_loopback())?;
-    Some(Ipv4Addr::new(127, 0, 0, last).into())
-}
 
 /// Who is there, and what they send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,9 +157,9 @@ enum Ended {
 trait Scribe {
     /// A message went out.
     fn speaks(&mut self, times: Times, bytes: usize, copies: u64);
-    /// A delivery came.
-    fn hears(&mut self, heard: Heard);
-    /// So many bytes came.
+    /// A delivery came, by a read that returned then.
+    fn hears(&mut self, heard: Heard, at_ns: u64);
+    /// So many bytes came, and no more deliveries in this turn.
     fn receives(&mut self, _bytes: usize) {}
     /// Whether to go on, with so many deliveries on their way.
     fn goes_on(&mut self, _now_ns: u64, _on_the_way: u64) -> bool {
@@ -180,7 +167,7 @@ trait Scribe {
     }
 }
 
-/// Of a closed loop: only of a message's last delivery a clock is looked at.
+/// Of a closed loop: of a message only its last delivery is timed.
 struct Counting<'a>(&'a mut Tally);
 
 impl Scribe for Counting<'_> {
@@ -188,10 +175,9 @@ impl Scribe for Counting<'_> {
         self.0.messages += 1;
     }
 
-    fn hears(&mut self, heard: Heard) {
+    fn hears(&mut self, heard: Heard, at_ns: u64) {
         if heard.by_all {
-            let took_ns = monotonic_ns().saturating_sub(heard.times.intended_ns);
-            self.0.last.record(took_ns);
+            self.0.last.record(at_ns.saturating_sub(heard.times.intended_ns));
         }
     }
 }
@@ -210,28 +196,45 @@ impl Scribe for Timing<'_> {
         self.intended.reach(times.intended_ns);
     }
 
-    fn hears(&mut self, heard: Heard) {
-        // One look at the clock a turn would call early what came while a turn went on; one a delivery is cheap.
-        let now_ns = monotonic_ns();
-        let took_ns = now_ns.saturating_sub(heard.times.intended_ns);
+    fn hears(&mut self, heard: Heard, at_ns: u64) {
+        let took_ns = at_ns.saturating_sub(heard.times.intended_ns);
         self.tally.latency.record(took_ns);
         self.tally
             .service
-            .record(now_ns.saturating_sub(heard.times.sent_ns));
+            .record(at_ns.saturating_sub(heard.times.sent_ns));
         if heard.by_all {
             self.tally.last.record(took_ns);
         }
-        self.delivered.reach(now_ns);
+        self.delivered.reach(at_ns);
     }
+}
+
+/// Deliveries of messages that were sent together and came together: they took the same time.
+#[derive(Clone, Copy)]
+struct Alike {
+    times: Times,
+    at_ns: u64,
+    count: u64,
 }
 
 /// Keeps all of it.
 struct Keeping<'r, 'w> {
     recorder: &'r mut Recorder<'w>,
     most: u64,
+    /// Not entered yet: of many that are alike a histogram is looked at once.
+    alike: Option<Alike>,
     /// Whether this turn of the loop has spoken, and heard: the first of each says how many were on their way before.
     spoke: bool,
     heard: bool,
+}
+
+impl Keeping<'_, '_> {
+    fn enter(&mut self) {
+        if let Some(Alike { times, at_ns, count }) = self.alike.take() {
+            self.recorder
+                .answers(times.intended_ns, times.sent_ns, at_ns, count);
+        }
+    }
 }
 
 impl Scribe for Keeping<'_, '_> {
@@ -244,19 +247,26 @@ impl Scribe for Keeping<'_, '_> {
         self.recorder.record.bounded = self.recorder.record.sent >= self.most;
     }
 
-    fn hears(&mut self, heard: Heard) {
-        let now_ns = monotonic_ns();
+    fn hears(&mut self, heard: Heard, at_ns: u64) {
         if !std::mem::replace(&mut self.heard, true) {
-            self.recorder.advance(now_ns);
+            self.recorder.advance(at_ns);
         }
-        let Times { intended_ns, sent_ns } = heard.times;
-        self.recorder.answers(intended_ns, sent_ns, now_ns);
+        let times = heard.times;
+        match &mut self.alike {
+            Some(alike) if (alike.times, alike.at_ns) == (times, at_ns) => alike.count += 1,
+            _ => {
+                self.enter();
+                let count = 1;
+                self.alike = Some(Alike { times, at_ns, count });
+            }
+        }
         if let Some(last) = self.recorder.record.last.as_mut().filter(|_| heard.by_all) {
-            last.record(now_ns.saturating_sub(intended_ns));
+            last.record(at_ns.saturating_sub(times.intended_ns));
         }
     }
 
     fn receives(&mut self, bytes: usize) {
+        self.enter();
         self.recorder.receives(bytes);
     }
 
@@ -274,115 +284,6 @@ impl Scribe for Keeping<'_, '_> {
 }
 
 impl Groups {
-    /// Connects all, and comes back when the server has answered every greeting. Blocks meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// If a connection fails, or a greeting is not answered.
-    ///
-    /// # Panics
-    ///
-    /// If the plan is none: groups do not come out even, or messages are smaller or larger than can be.
-    pub fn connect(server: SocketAddr, codec: &'static dyn Codec, plan: Plan) -> Result<Self, LoadError> {
-        Self::connect_all(server, codec, plan, 0, false)
-    }
-
-    /// As [`connect`](Self::connect), beside others that drive the same server from threads of their own: groups are
-    /// counted from `first_group` on, so that no two drivers have the same.
-    ///
-    /// # Errors
-    ///
-    /// As [`connect`](Self::connect).
-    ///
-    /// # Panics
-    ///
-    /// As [`connect`](Self::connect).
-    pub fn connect_beside(
-        server: SocketAddr,
-        codec: &'static dyn Codec,
-        plan: Plan,
-        first_group: usize,
-    ) -> Result<Self, LoadError> {
-        Self::connect_all(server, codec, plan, first_group, false)
-    }
-
-    /// As [`connect`](Self::connect), and goes on with fewer groups where not all can connect.
-    ///
-    /// # Errors
-    ///
-    /// If not even one group can, or a greeting is not answered.
-    ///
-    /// # Panics
-    ///
-    /// As [`connect`](Self::connect).
-    pub fn connect_some(
-        server: SocketAddr,
-        codec: &'static dyn Codec,
-        plan: Plan,
-    ) -> Result<Self, LoadError> {
-        Self::connect_all(server, codec, plan, 0, true)
-    }
-
-    fn connect_all(
-        server: SocketAddr,
-        codec: &'static dyn Codec,
-        plan: Plan,
-        first_group: usize,
-        go_on: bool,
-    ) -> Result<Self, LoadError> {
-        let checker = |connections| {
-            let echoes = codec.echoes();
-            DeliveryChecker::new(connections, plan.group_size, echoes, plan.payload_bytes)
-        };
-        let mut groups = Self {
-            codec,
-            pool: ClientPool::new()?,
-            checker: checker(plan.connections),
-            plan,
-            first_group,
-            payload: Vec::new(),
-            answers: Vec::new(),
-            heard_ns: monotonic_ns(),
-            look_ns: 0,
-        };
-        let mut refused = None;
-        while refused.is_none() && groups.pool.len() < plan.connections {
-            let first = groups.pool.len();
-            for connection in first..plan.connections.min(first + STEP) {
-                let from = source(server, first_group * plan.group_size + connection);
-                match groups.pool.connect_from(from, server) {
-                    Ok(()) => {}
-                    Err(LoadError::Connect { source, .. }) => {
-                        refused = Some(source);
-                        break;
-                    }
-                    Err(other) => return Err(other),
-                }
-                let group = first_group + connection / plan.group_size;
-                groups
-                    .pool
-                    .say(connection, |unsent| codec.greet(connection, group, unsent));
-            }
-            groups.wait_until_greeted(groups.pool.len() - first)?;
-        }
-        if let Some(source) = refused {
-            let made = groups.pool.len();
-            let whole = made / plan.group_size * plan.group_size;
-            if !go_on || whole == 0 {
-                return Err(LoadError::Connects {
-                    target: server,
-                    made,
-                    wanted: plan.connections,
-                    source,
-                });
-            }
-            // Those of a group that is not whole hear nothing, since nobody speaks in it.
-            groups.plan.connections = whole;
-            groups.checker = checker(whole);
-        }
-        Ok(groups)
-    }
-
     /// Deliveries of one message.
     pub fn copies(&self) -> u64 {
         self.checker.copies()
@@ -391,43 +292,6 @@ impl Groups {
     /// How many connections take part.
     pub fn connections(&self) -> usize {
         self.plan.connections
-    }
-
-    fn wait_until_greeted(&mut self, mut missing: usize) -> Result<(), LoadError> {
-        let protocol = self.codec.name();
-        let unwelcome = |error| match error {
-            LoadError::Socket { connection, source } => LoadError::Unwelcome {
-                connection,
-                protocol,
-                source: Some(source),
-            },
-            LoadError::Closed(connection) => LoadError::Unwelcome {
-                connection,
-                protocol,
-                source: None,
-            },
-            other => other,
-        };
-        while missing > 0 {
-            let limit = self.flush().map_err(unwelcome)?;
-            let mut ready = 0;
-            if self.turn(limit, &mut ready, &mut 0, |_| {}).map_err(unwelcome)? {
-                // In a protocol of lines, what is said in another is a message that nobody has sent.
-                let faults = self.checker.take_faults();
-                let said = match faults.first(FaultKind::Corrupted).map(|fault| &fault.message) {
-                    Some(MessageId::Unreadable(said)) => Some(said.clone()),
-                    _ => None,
-                };
-                return Err(LoadError::NotGreeted {
-                    connections: missing,
-                    patience: self.plan.patience,
-                    protocol,
-                    said,
-                });
-            }
-            missing = missing.saturating_sub(ready);
-        }
-        Ok(())
     }
 
     /// Talks for `span`, then waits until all that is on its way has arrived. Blocks meanwhile. May be called again.
@@ -517,6 +381,7 @@ impl Groups {
         recorder.record.connects = self.pool.len() as u64;
         recorder.record.last = Some(Latency::default());
         let mut keeping = Keeping {
+            alike: None,
             recorder: &mut recorder,
             most,
             spoke: false,
@@ -702,12 +567,12 @@ impl Groups {
         mut hear: impl FnMut(Heard),
     ) -> Result<bool, LoadError> {
         let mut bytes = 0;
-        let is_silent = self.turn(limit.min(LOOK), &mut 0, &mut bytes, |heard| {
-            scribe.hears(heard);
+        let is_silent = self.turn(limit.min(LOOK), &mut 0, &mut bytes, |heard, at_ns| {
+            scribe.hears(heard, at_ns);
             hear(heard);
-        })?;
+        });
         scribe.receives(bytes);
-        Ok(is_silent && self.checker.on_the_way > 0)
+        Ok(is_silent? && self.checker.on_the_way > 0)
     }
 
     /// Counts as lost what is overdue, or all that is on its way where nothing comes any more. `freed` is told the
@@ -722,18 +587,19 @@ impl Groups {
         }
     }
 
-    /// Waits at most `limit`, checks what came and tells `hear` of every delivery; counts greetings that were answered
-    /// in `ready`, and bytes that were used. Whether nothing has come for as long as the plan's patience.
+    /// Waits at most `limit`, checks what came and tells `hear` of every delivery, and when the read that brought it
+    /// returned; counts greetings that were answered in `ready`, and bytes that were used. Whether nothing has come for
+    /// as long as the plan's patience.
     fn turn(
         &mut self,
         limit: Duration,
         ready: &mut usize,
         bytes: &mut usize,
-        mut hear: impl FnMut(Heard),
+        mut hear: impl FnMut(Heard, u64),
     ) -> Result<bool, LoadError> {
         let (codec, checker, answers) = (self.codec, &mut self.checker, &mut self.answers);
         let heard = self.pool.hear(limit, |connection, input| {
-            let mut used = 0;
+            let (mut used, mut read_ns) = (0, None);
             loop {
                 let next = codec.next(&input[used..]);
                 let Some(frame) = next.map_err(|source| LoadError::Codec { connection, source })? else {
@@ -744,7 +610,7 @@ impl Groups {
                 match frame.event {
                     Event::Delivery(payload) => {
                         if let Some(heard) = checker.receives(connection, payload) {
-                            hear(heard);
+                            hear(heard, *read_ns.get_or_insert_with(monotonic_ns));
                         }
                     }
                     Event::Ready => *ready += 1,
@@ -769,19 +635,6 @@ impl Groups {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn many_connections_to_the_loopback_address_come_from_several() {
-        let from = |server: &str, connection| {
-            let from = source(server.parse().unwrap(), connection);
-            from.map(|from| from.to_string())
-        };
-        assert_eq!(from("127.0.0.1:4222", 19_999), None);
-        assert_eq!(from("127.0.0.1:4222", 20_000).unwrap(), "127.0.0.2");
-        assert_eq!(from("127.0.0.1:4222", 49_999).unwrap(), "127.0.0.3");
-        assert_eq!(from("10.0.0.1:4222", 50_000), None);
-        assert_eq!(from("[::1]:4222", 50_000), None);
-    }
 
     #[test]
     fn a_server_that_falls_behind_or_a_driver_without_time_is_a_flaw() {

@@ -38,8 +38,13 @@ impl Default for Latency {
 impl Latency {
     /// Enters one.
     pub fn record(&mut self, ns: u64) {
-        if self.histogram.record(ns).is_err() {
-            self.overflow += 1;
+        self.record_many(ns, 1);
+    }
+
+    /// Enters as many that are the same.
+    pub fn record_many(&mut self, ns: u64, count: u64) {
+        if self.histogram.record_n(ns, count).is_err() {
+            self.overflow += count;
         }
     }
 

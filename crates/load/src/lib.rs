@@ -78,7 +78,7 @@ pub use delivery_checker::{DeliveryChecker, Heard, Times};
 pub use error::LoadError;
 pub use exchange::Exchange;
 pub use faults::{Fault, FaultKind, Faults, MessageId};
-pub use groups::{Groups, Load, Plan, Tally};
+pub use groups::{Groups, IfFewer, Load, Plan, Tally};
 pub use latency::{Latency, Quantile};
 pub use link::{BitRate, BitRateError, Link, LinkError};
 pub use mix::{Behaviour, Class, ClassRecord, Observer, run_mixed, shares};

@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::arrivals::{Arrivals, Ramp};
 use crate::error::LoadError;
 use crate::exchange::Exchange;
+use crate::latency::Latency;
 use crate::paced::{ClientKind, Paced};
 use crate::record::{Record, Second, Watch};
 use crate::requests::{Clients, Pace, Requests};
@@ -132,9 +133,9 @@ pub fn shares(classes: &[Class], connections: usize) -> Vec<usize> {
 
 /// Who looks on while classes run, each from its own thread.
 pub trait Observer: Sync {
-    /// A second of a class is over.
-    fn second(&self, class: &Class, second: &Second) {
-        let _ = (class, second);
+    /// A second of a class is over, with the latencies of what was answered in it, as in [`Watch::second`].
+    fn second(&self, class: &Class, second: &Second, latency: &Latency) {
+        let _ = (class, second, latency);
     }
 
     /// Whether to go on.
@@ -158,7 +159,8 @@ impl Observer for AtomicBool {
 ///
 /// # Errors
 ///
-/// If those that ask cannot connect, or the server does not speak the protocol at all. Then all end.
+/// If those that ask cannot connect, the observer ends the run before they have ([`LoadError::Interrupted`]), or the
+/// server does not speak the protocol at all. Then all end.
 ///
 /// # Panics
 ///
@@ -253,7 +255,8 @@ impl Together<'_> {
                 return Ok(self.run_paced(exchange, ClientKind::Garbage { bytes, think }, plan, hold, seed));
             }
         };
-        let connected = Requests::connect(exchange, plan);
+        let observer = self.observer;
+        let connected = Requests::connect_while(exchange, plan, &mut || observer.goes_on());
         self.failed.fetch_or(connected.is_err(), Ordering::SeqCst);
         // Whoever failed has said so before anybody is let go.
         self.start.wait();
@@ -283,8 +286,8 @@ impl Together<'_> {
 }
 
 impl Watch for Together<'_> {
-    fn second(&mut self, second: &Second) {
-        self.observer.second(self.class, second);
+    fn second(&mut self, second: &Second, latency: &Latency) {
+        self.observer.second(self.class, second, latency);
     }
 
     fn goes_on(&mut self) -> bool {
@@ -399,7 +402,7 @@ mod tests {
     }
 
     impl Observer for Enough {
-        fn second(&self, _: &Class, second: &Second) {
+        fn second(&self, _: &Class, second: &Second, _: &Latency) {
             self.answered.fetch_add(second.answered, Ordering::Relaxed);
         }
 
@@ -462,7 +465,7 @@ mod tests {
         let failed = AtomicU64::new(0);
         struct Look<'a>(&'a AtomicU64, &'a AtomicBool);
         impl Observer for Look<'_> {
-            fn second(&self, _: &Class, second: &Second) {
+            fn second(&self, _: &Class, second: &Second, _: &Latency) {
                 self.0.fetch_add(second.failed, Ordering::Relaxed);
             }
             fn goes_on(&self) -> bool {
@@ -499,6 +502,22 @@ mod tests {
             &(),
         );
         assert!(matches!(failed, Err(LoadError::Connects { .. })), "{failed:?}");
+    }
+
+    #[test]
+    fn who_is_told_to_end_while_it_connects_says_so() {
+        let ended = run_mixed(
+            &all_kinds(),
+            plan(server(), 22),
+            PATIENCE,
+            1,
+            |_| Bytes::kept(10),
+            &AtomicBool::new(true),
+        );
+        assert!(
+            matches!(ended, Err(LoadError::Interrupted { made: 0, .. })),
+            "{ended:?}"
+        );
     }
 
     proptest! {

@@ -291,7 +291,7 @@ impl<E: Exchange> Paced<E> {
         };
         if let Some(begun_ns) = client.begun_ns.take() {
             match answer.worth {
-                Worth::Good => recorder.answers(begun_ns, begun_ns, now_ns),
+                Worth::Good => recorder.answers(begun_ns, begun_ns, now_ns, 1),
                 Worth::Refusal(status) => {
                     recorder.record.failures.status(status);
                     recorder.fails(begun_ns, begun_ns, now_ns, Failure::Status);

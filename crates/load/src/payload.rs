@@ -119,10 +119,14 @@ fn write_digits(into: &mut [u8], mut value: u64) {
 }
 
 fn read_digits(digits: &[u8]) -> Option<u64> {
-    digits.iter().try_fold(0, |value, &digit| {
+    // Whether all are digits is asked once: a loop without a way out is unrolled.
+    let (mut value, mut worths) = (0, 0);
+    for &digit in digits {
         let worth = WORTH[usize::from(digit)];
-        (worth < 64).then(|| value << 6 | u64::from(worth))
-    })
+        worths |= worth;
+        value = value << 6 | u64::from(worth & 63);
+    }
+    (worths < 64).then_some(value)
 }
 
 #[cfg(test)]

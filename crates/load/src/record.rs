@@ -161,9 +161,10 @@ pub struct Second {
 
 /// Who looks on while a run goes on.
 pub trait Watch {
-    /// A second is over.
-    fn second(&mut self, second: &Second) {
-        let _ = second;
+    /// A second is over, and these are the latencies of what was answered in it, from the intended start: those of
+    /// several runs go together, which their percentiles do not.
+    fn second(&mut self, second: &Second, latency: &Latency) {
+        let _ = (second, latency);
     }
 
     /// Whether it is to go on. Asked some hundred times a second at least.
@@ -365,15 +366,15 @@ impl<'a> Recorder<'a> {
         self.second.connects += 1;
     }
 
-    /// A good answer to what was to start then and was sent then.
-    pub(crate) fn answers(&mut self, intended_ns: u64, sent_ns: u64, now_ns: u64) {
-        self.record.answered += 1;
-        self.second.answered += 1;
+    /// So many good answers to what was to start then and was sent then.
+    pub(crate) fn answers(&mut self, intended_ns: u64, sent_ns: u64, now_ns: u64, count: u64) {
+        self.record.answered += count;
+        self.second.answered += count;
         if self.held.contains(&intended_ns) {
-            self.record.held.answered += 1;
+            self.record.held.answered += count;
             self.answered.reach(now_ns);
         }
-        self.took(intended_ns, sent_ns, now_ns);
+        self.took(intended_ns, sent_ns, now_ns, count);
     }
 
     /// One that is over without a good answer. With `took` its time counts, as that of an answer or as the least that
@@ -386,24 +387,27 @@ impl<'a> Recorder<'a> {
             _ => self.record.failures.count(kind),
         }
         match kind {
-            Failure::Timeout | Failure::Changed | Failure::Status => self.took(intended_ns, sent_ns, now_ns),
-            _ => self.over(sent_ns, now_ns),
+            Failure::Timeout | Failure::Changed | Failure::Status => {
+                self.took(intended_ns, sent_ns, now_ns, 1)
+            }
+            _ => self.over(sent_ns, now_ns, 1),
         }
     }
 
-    fn took(&mut self, intended_ns: u64, sent_ns: u64, now_ns: u64) {
+    fn took(&mut self, intended_ns: u64, sent_ns: u64, now_ns: u64, count: u64) {
         let response_ns = now_ns.saturating_sub(intended_ns);
-        self.latency.record(response_ns);
+        self.latency.record_many(response_ns, count);
         if self.held.contains(&intended_ns) {
-            self.record.response.record(response_ns);
-            self.record.service.record(now_ns.saturating_sub(sent_ns));
+            self.record.response.record_many(response_ns, count);
+            let service_ns = now_ns.saturating_sub(sent_ns);
+            self.record.service.record_many(service_ns, count);
         }
-        self.over(sent_ns, now_ns);
+        self.over(sent_ns, now_ns, count);
     }
 
-    fn over(&mut self, sent_ns: u64, now_ns: u64) {
-        self.in_flight -= 1;
-        self.service_ns += now_ns.saturating_sub(sent_ns) as f64;
+    fn over(&mut self, sent_ns: u64, now_ns: u64, count: u64) {
+        self.in_flight -= count;
+        self.service_ns += now_ns.saturating_sub(sent_ns) as f64 * count as f64;
     }
 
     /// It was to start then, and has no answer now that the run gives up. `sent_ns` where it was sent.
@@ -411,7 +415,7 @@ impl<'a> Recorder<'a> {
         self.record.unfinished += 1;
         let is_held = self.held.contains(&intended_ns);
         match sent_ns {
-            Some(sent_ns) => self.over(sent_ns, now_ns),
+            Some(sent_ns) => self.over(sent_ns, now_ns, 1),
             None if is_held => self.record.held.intended += 1,
             None => {}
         }
@@ -425,8 +429,8 @@ impl<'a> Recorder<'a> {
         self.second.p50_ns = self.latency.ns(0.5);
         self.second.p99_ns = self.latency.ns(0.99);
         self.second.most_ns = self.latency.most_ns();
+        self.watch.second(&self.second, &self.latency);
         self.latency.clear();
-        self.watch.second(&self.second);
         let next = Second {
             at_s: self.second.at_s + 1,
             ..Second::default()
@@ -480,7 +484,7 @@ mod tests {
             recorder.advance(ms(at_ms));
             recorder.sends(ms(at_ms), 7, 10, 1);
             recorder.advance(ms(at_ms + 20));
-            recorder.answers(ms(at_ms), ms(at_ms), ms(at_ms + 20));
+            recorder.answers(ms(at_ms), ms(at_ms), ms(at_ms + 20), 1);
         }
         let record = recorder.finish(ms(300), ms(30));
         assert_eq!((record.sent, record.answered, record.bytes_out), (5, 5, 50));
@@ -514,10 +518,10 @@ mod tests {
 
     #[test]
     fn each_second_has_its_own_figures() {
-        struct Seen(Vec<u64>);
+        struct Seen(Vec<[u64; 2]>);
         impl Watch for Seen {
-            fn second(&mut self, second: &Second) {
-                self.0.push(second.answered);
+            fn second(&mut self, second: &Second, latency: &Latency) {
+                self.0.push([second.answered, latency.count()]);
             }
         }
         let mut seen = Seen(Vec::new());
@@ -527,7 +531,7 @@ mod tests {
             recorder.advance(at_s * SECOND_NS);
             for _ in 0..many {
                 recorder.sends(at_s * SECOND_NS, 0, 1, 1);
-                recorder.answers(at_s * SECOND_NS, at_s * SECOND_NS, at_s * SECOND_NS + 5);
+                recorder.answers(at_s * SECOND_NS, at_s * SECOND_NS, at_s * SECOND_NS + 5, 1);
             }
         }
         let record = recorder.finish(3 * SECOND_NS - 1, 0);
@@ -537,6 +541,6 @@ mod tests {
             .map(|s| (s.at_s, s.answered, s.most_ns))
             .collect();
         assert_eq!(series, [(0, 2, Some(5)), (1, 0, None), (2, 3, Some(5))]);
-        assert_eq!(seen.0, [2, 0, 3]);
+        assert_eq!(seen.0, [[2, 2], [0, 0], [3, 3]]);
     }
 }

@@ -3,9 +3,10 @@
 //! One thread and one loop: what is due is written, all that waits goes out in one submission, all that came is read.
 //! Nothing is allocated for a request.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
-use std::iter::Peekable;
+mod connecting;
+mod source;
+
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::time::Duration;
@@ -13,21 +14,18 @@ use std::time::Duration;
 use rustix::thread::set_current_timer_slack;
 use threadgauge_machine::clock::{monotonic_ns, thread_cpu_ns};
 
-use crate::arrivals::{Arrivals, Ramp, Schedule};
+use crate::arrivals::{Arrivals, Ramp};
 use crate::client_pool::{ClientPool, Told};
 use crate::codec::CodecError;
 use crate::error::LoadError;
 use crate::exchange::{Answer, Exchange, Worth};
 use crate::record::{Failure, Record, Recorder, Watch};
+use source::{Due, Freed, Source};
 
-/// Connections that are being made at once: fewer than any server lets wait.
-const STEP: usize = 64;
 /// The longest wait without a look at whether to go on.
 const LOOK: Duration = Duration::from_millis(100);
 /// Between two attempts to send what sockets did not take.
 const CLOGGED: Duration = Duration::from_millis(1);
-/// In a closed loop, until one whose connection failed tries again.
-const PAUSE_NS: u64 = 10_000_000;
 
 /// Who asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,13 +98,6 @@ pub struct Requests<E: Exchange> {
     broken: Vec<u32>,
 }
 
-/// What became of a request, for who asks next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Freed {
-    Answered,
-    Failed,
-}
-
 /// One connection.
 #[derive(Debug, Default)]
 struct Client<R> {
@@ -128,43 +119,6 @@ struct Waiting {
 }
 
 impl<E: Exchange> Requests<E> {
-    /// Makes the connections; one alone where each request has its own. Blocks meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// If not all can be made, or with `go_on` none.
-    pub fn connect(exchange: E, plan: Clients) -> Result<Self, LoadError> {
-        let connections = plan.connections.get();
-        let mut pool = ClientPool::new()?;
-        (0..connections).for_each(|_| {
-            pool.place();
-        });
-        let wanted = if exchange.is_single() { 1 } else { connections };
-        let (made, failure) = make(&mut pool, plan.target, wanted, plan.timeout)?;
-        let members: Vec<u32> = match failure {
-            None => (0..connections as u32).collect(),
-            Some(_) if plan.go_on && !made.is_empty() => made,
-            Some(source) => {
-                return Err(LoadError::Connects {
-                    target: plan.target,
-                    made: made.len(),
-                    wanted,
-                    source,
-                });
-            }
-        };
-        Ok(Self {
-            exchange,
-            pool,
-            clients: (0..connections).map(|_| Client::default()).collect(),
-            members,
-            plan,
-            answered_once: false,
-            freed: Vec::new(),
-            broken: Vec::new(),
-        })
-    }
-
     /// How many connections take part.
     pub fn connections(&self) -> usize {
         self.members.len()
@@ -494,277 +448,11 @@ fn conclude(recorder: &mut Recorder<'_>, waiting: Waiting, answer: Answer, now_n
         intended_ns, sent_ns, ..
     } = waiting;
     match answer.worth {
-        Worth::Good => recorder.answers(intended_ns, sent_ns, now_ns),
+        Worth::Good => recorder.answers(intended_ns, sent_ns, now_ns, 1),
         Worth::Refusal(status) => {
             recorder.record.failures.status(status);
             recorder.fails(intended_ns, sent_ns, now_ns, Failure::Status);
         }
         Worth::Changed => recorder.fails(intended_ns, sent_ns, now_ns, Failure::Changed),
-    }
-}
-
-/// Makes the first `wanted` places of `pool`, some at a time: those made, and what the first of the others said.
-fn make(
-    pool: &mut ClientPool,
-    target: SocketAddr,
-    wanted: usize,
-    patience: Duration,
-) -> Result<(Vec<u32>, Option<std::io::Error>), LoadError> {
-    let (mut made, mut failure, mut next) = (Vec::new(), None, 0);
-    let mut pending = std::collections::BTreeSet::new();
-    let mut progress_ns = monotonic_ns();
-    loop {
-        while next < wanted && pending.len() < STEP && failure.is_none() {
-            match pool.begin(next, target) {
-                Ok(()) => drop(pending.insert(next)),
-                Err(error) => failure = Some(error),
-            }
-            next += 1;
-        }
-        if pending.is_empty() {
-            made.sort_unstable();
-            return Ok((made, failure));
-        }
-        pool.turn(LOOK, |connection, told| {
-            match told {
-                Told::Made => {
-                    pending.remove(&connection);
-                    made.push(connection as u32);
-                    progress_ns = monotonic_ns();
-                }
-                // A greeting that nobody asked for is not of a protocol of requests, and shows in the run.
-                Told::Bytes(_) => {}
-                Told::Ended(error) if pending.remove(&connection) => {
-                    failure = failure.take().or(error);
-                }
-                // It was made, and will be made anew when it is needed.
-                Told::Ended(_) => {}
-            }
-            Ok(0)
-        })?;
-        if Duration::from_nanos(monotonic_ns() - progress_ns) > patience {
-            pending.iter().for_each(|&connection| pool.end(connection));
-            pending.clear();
-            failure = failure.or_else(|| Some(std::io::ErrorKind::TimedOut.into()));
-        }
-    }
-}
-
-/// A request that is due.
-#[derive(Clone, Copy, Debug)]
-struct Due {
-    connection: u32,
-    intended_ns: u64,
-    /// Since when there is a connection for it, where it had to wait for one; else 0.
-    free_ns: u64,
-}
-
-/// Who asks next, and when.
-#[derive(Debug)]
-enum Source {
-    Open {
-        starts: Peekable<Starts>,
-        /// Connections that may take one more request, one entry for each that they may.
-        room: VecDeque<u32>,
-        /// Since when there is room.
-        free_ns: u64,
-    },
-    Closed {
-        /// Due now, in order.
-        ready: VecDeque<(u64, u32)>,
-        thinking: BinaryHeap<Reverse<(u64, u32)>>,
-        think_ns: f64,
-        arrivals: Arrivals,
-        dice: fastrand::Rng,
-        /// By connection, when it asks for the last time.
-        until_ns: Vec<u64>,
-    },
-}
-
-/// A schedule that began then.
-#[derive(Debug)]
-struct Starts {
-    start_ns: u64,
-    schedule: Schedule,
-}
-
-impl Iterator for Starts {
-    type Item = u64;
-
-    fn next(&mut self) -> Option<u64> {
-        self.schedule.next().map(|at_ns| self.start_ns + at_ns)
-    }
-}
-
-impl Source {
-    fn new(pace: Pace, ramp: Ramp, start_ns: u64, members: &[u32], pipeline: usize) -> Self {
-        let each = || (0..pipeline).flat_map(|_| members.iter().copied());
-        match pace {
-            Pace::Open {
-                per_second,
-                arrivals,
-                seed,
-            } => Self::Open {
-                starts: Starts {
-                    start_ns,
-                    schedule: Schedule::ramped(arrivals, per_second, ramp, seed),
-                }
-                .peekable(),
-                room: each().collect(),
-                free_ns: 0,
-            },
-            Pace::Closed {
-                think,
-                arrivals,
-                seed,
-            } => {
-                let many = members.len();
-                let places = members.iter().last().map_or(0, |&last| last as usize + 1);
-                let (mut begin_ns, mut until_ns) = (vec![0; places], vec![0; places]);
-                for (i, &member) in members.iter().enumerate() {
-                    begin_ns[member as usize] = start_ns + ramp.joins(i, many).as_nanos() as u64;
-                    until_ns[member as usize] = start_ns + ramp.leaves(i, many).as_nanos() as u64;
-                }
-                let mut dice = fastrand::Rng::with_seed(seed);
-                let think_ns = think.as_nanos() as f64;
-                let thinking = each()
-                    .map(|member| {
-                        let first_ns = (think_ns * dice.f64()) as u64;
-                        Reverse((begin_ns[member as usize] + first_ns, member))
-                    })
-                    .collect();
-                Self::Closed {
-                    ready: VecDeque::new(),
-                    thinking,
-                    think_ns,
-                    arrivals,
-                    dice,
-                    until_ns,
-                }
-            }
-        }
-    }
-
-    /// The next request that is due by now and has a connection.
-    fn next(&mut self, now_ns: u64) -> Option<Due> {
-        match self {
-            Self::Open {
-                starts,
-                room,
-                free_ns,
-            } => {
-                let &connection = room.front()?;
-                let intended_ns = starts.next_if(|&at_ns| at_ns <= now_ns)?;
-                room.pop_front();
-                Some(Due {
-                    connection,
-                    intended_ns,
-                    free_ns: *free_ns,
-                })
-            }
-            Self::Closed { ready, thinking, .. } => {
-                let (intended_ns, connection) = match ready.pop_front() {
-                    Some(due) => due,
-                    None => {
-                        thinking.peek().filter(|Reverse((due_ns, _))| *due_ns <= now_ns)?;
-                        thinking.pop()?.0
-                    }
-                };
-                Some(Due {
-                    connection,
-                    intended_ns,
-                    free_ns: 0,
-                })
-            }
-        }
-    }
-
-    /// When the next is due that has a connection; `None` if that depends on an answer.
-    fn due_ns(&mut self) -> Option<u64> {
-        match self {
-            Self::Open { starts, room, .. } if !room.is_empty() => starts.peek().copied(),
-            Self::Open { .. } => None,
-            Self::Closed { ready, thinking, .. } => {
-                let ready_ns = ready.front().map(|&(due_ns, _)| due_ns);
-                ready_ns.or_else(|| thinking.peek().map(|Reverse((due_ns, _))| *due_ns))
-            }
-        }
-    }
-
-    /// This connection may ask again.
-    fn freed(&mut self, connection: u32, now_ns: u64, how: Freed) {
-        match self {
-            Self::Open { room, free_ns, .. } => {
-                if room.is_empty() {
-                    *free_ns = now_ns;
-                }
-                room.push_back(connection);
-            }
-            Self::Closed {
-                ready,
-                thinking,
-                think_ns,
-                arrivals,
-                dice,
-                until_ns,
-            } => {
-                let mut wait_ns = match *think_ns > 0.0 {
-                    true => arrivals.distance(*think_ns, dice) as u64,
-                    false => 0,
-                };
-                if how == Freed::Failed {
-                    wait_ns = wait_ns.max(PAUSE_NS);
-                }
-                let due_ns = now_ns + wait_ns;
-                if due_ns >= until_ns.get(connection as usize).copied().unwrap_or(0) {
-                    return;
-                }
-                match wait_ns {
-                    0 => ready.push_back((due_ns, connection)),
-                    _ => thinking.push(Reverse((due_ns, connection))),
-                }
-            }
-        }
-    }
-
-    /// Whether nothing more will be due, whatever is answered. In a closed loop: as long as nobody is freed.
-    fn is_done(&mut self) -> bool {
-        match self {
-            Self::Open { starts, .. } => starts.peek().is_none(),
-            Self::Closed { ready, thinking, .. } => ready.is_empty() && thinking.is_empty(),
-        }
-    }
-
-    /// Nothing more is due.
-    fn stop(&mut self) {
-        match self {
-            Self::Open { starts, .. } => {
-                let ended = Schedule::ramped(Arrivals::Uniform, 1.0, Ramp::hold(Duration::ZERO), 0);
-                *starts = Starts {
-                    start_ns: 0,
-                    schedule: ended,
-                }
-                .peekable();
-            }
-            Self::Closed {
-                ready,
-                thinking,
-                until_ns,
-                ..
-            } => {
-                ready.clear();
-                thinking.clear();
-                until_ns.clear();
-            }
-        }
-    }
-
-    /// Tells of each that was to start before now and was not sent.
-    fn never_sent(&mut self, now_ns: u64, mut tell: impl FnMut(u64)) {
-        if let Self::Open { starts, .. } = self {
-            while let Some(intended_ns) = starts.next_if(|&at_ns| at_ns <= now_ns) {
-                tell(intended_ns);
-            }
-        }
     }
 }

@@ -20,6 +20,7 @@ use threadgauge_results::Results;
 
 use crate::by_kind::ByKind;
 use crate::facts::{Fact, facts, headline};
+use crate::lead::{self, Lead, NO_EXPERIMENT};
 use crate::{SampleRow, with_unit, words};
 use text::{clean, section_id};
 
@@ -31,6 +32,13 @@ const SCRIPT: &str = include_str!("html/page.js");
 pub fn html(results: &Results, samples: &[SampleRow<'_>]) -> String {
     let run = &results.run;
     let title = format!("threadgauge: {}", headline(&results.machine));
+    let (lead, asked) = (Lead::of(results), lead::headline(results));
+    let experiments = markup! {
+        @if results.experiments.is_empty() { p.nodata { (NO_EXPERIMENT) } }
+        @for (e, opening) in results.experiments.iter().zip(room::openings(results)) {
+            (experiment::section(e, samples, opening, asked))
+        }
+    };
     let page = markup! {
         (DOCTYPE)
         html lang="en" {
@@ -49,11 +57,9 @@ pub fn html(results: &Results, samples: &[SampleRow<'_>]) -> String {
                 main id="main" tabindex="-1" {
                     (header(results))
                     (warnings(results))
-                    (first::screen(results))
-                    (machine(results))
-                    (units::section(results))
-                    @for (e, opening) in results.experiments.iter().zip(room::openings(results)) {
-                        (experiment::section(e, samples, opening))
+                    @match lead {
+                        Lead::CostsAndClaims => { (first::screen(results)) (machine(results)) (units::section(results)) (experiments) }
+                        Lead::Answers => { (experiments) (findings::facts(results)) (machine(results)) }
                     }
                     (footer(results))
                 }
@@ -66,12 +72,15 @@ pub fn html(results: &Results, samples: &[SampleRow<'_>]) -> String {
 
 fn contents(results: &Results) -> Markup {
     let units = ByKind::of(results).is_some();
+    let lists = Lead::of(results) == Lead::CostsAndClaims;
     markup! {
         nav.contents aria-label="Contents" {
             p.brand { "threadgauge" }
             ul {
-                li { a href="#costs" { "What things cost" } }
-                li { a href="#findings" { "What held" } }
+                @if lists {
+                    li { a href="#costs" { "What things cost" } }
+                    li { a href="#findings" { "What held" } }
+                }
                 @if units { li { a href="#units" { "Threads and processes" } } }
                 @for e in &results.experiments { li { a href=(format!("#{}", section_id(&e.id))) { (clean(&e.id)) } } }
                 li { a href="#machine" { "This machine" } }
@@ -85,7 +94,7 @@ fn header(results: &Results) -> Markup {
     let run = &results.run;
     markup! {
         header {
-            h1 { "What running things at once costs here" }
+            h1 { (clean(lead::headline(results))) }
             p.lede {
                 (clean(&headline(&results.machine))) ". "
                 "Profile " b { (clean(&run.profile)) } ", " (day(&run.started)) ", "

@@ -15,6 +15,7 @@ mod error;
 mod facts;
 mod files;
 mod html;
+mod lead;
 mod markdown;
 mod picture;
 mod sample;

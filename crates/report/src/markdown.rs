@@ -11,6 +11,7 @@ use crate::by_kind::{ASPECTS, ByKind, Lacks, Row, TITLE, about_aspects};
 use crate::cases::Cases;
 use crate::costs;
 use crate::facts::{facts, headline};
+use crate::lead::{self, Lead, NO_EXPERIMENT};
 use crate::trust::trust;
 use crate::words;
 
@@ -18,7 +19,8 @@ use crate::words;
 #[must_use]
 pub fn markdown(results: &Results) -> String {
     let run = &results.run;
-    let mut out = String::from("# What running things at once costs here\n\n");
+    let asked = lead::headline(results);
+    let mut out = format!("# {}\n\n", cell(asked));
     let _ = writeln!(
         out,
         "{}. Profile **{}**, {}, threadgauge {}, seed {}.\n",
@@ -41,17 +43,39 @@ pub fn markdown(results: &Results) -> String {
     for warning in &results.warnings {
         let _ = writeln!(out, "> **Warning:** {}\n", cell(warning));
     }
-    costs(&mut out, results);
-    findings(&mut out, results);
+    match Lead::of(results) {
+        Lead::CostsAndClaims => {
+            costs(&mut out, results);
+            findings(&mut out, results);
+            machine(&mut out, results);
+            experiments(&mut out, results, asked);
+        }
+        Lead::Answers => {
+            experiments(&mut out, results, asked);
+            if results.experiments.iter().any(|e| !e.findings.is_empty()) {
+                findings(&mut out, results);
+            }
+            machine(&mut out, results);
+        }
+    }
+    out
+}
+
+fn machine(out: &mut String, results: &Results) {
     out.push_str("## This machine\n\n| fact | value |\n|---|---|\n");
     for fact in facts(&results.machine) {
         let _ = writeln!(out, "| {} | {} |", cell(&fact.name), cell(&fact.value));
     }
     out.push('\n');
-    for e in &results.experiments {
-        experiment(&mut out, e);
+}
+
+fn experiments(out: &mut String, results: &Results, headline: &str) {
+    if results.experiments.is_empty() {
+        let _ = writeln!(out, "{NO_EXPERIMENT}\n");
     }
-    out
+    for e in &results.experiments {
+        experiment(out, e, headline);
+    }
 }
 
 /// What things cost, and by kind of unit all that experiments know of it.
@@ -179,8 +203,12 @@ fn findings(out: &mut String, results: &Results) {
     out.push('\n');
 }
 
-fn experiment(out: &mut String, e: &ExperimentResult) {
-    let _ = writeln!(out, "## {}\n\n*{}*\n", cell(&e.id), cell(&e.question));
+/// An experiment. Its question is left out where it is the `headline`.
+fn experiment(out: &mut String, e: &ExperimentResult, headline: &str) {
+    let _ = writeln!(out, "## {}\n", cell(&e.id));
+    if e.question != headline {
+        let _ = writeln!(out, "*{}*\n", cell(&e.question));
+    }
     if !e.answer.is_empty() {
         let _ = writeln!(out, "**{}**\n", cell(&e.answer));
     }

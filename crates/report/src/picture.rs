@@ -1,12 +1,15 @@
-//! `report.svg`: what things cost here, the machine and the date in one picture, for a chat or an issue.
+//! `report.svg`: what things cost here, or what the experiments answer, with the machine and the date in one picture,
+//! for a chat or an issue.
 //!
 //! A picture stands alone: its colours are its own, and follow the viewer into the dark.
 
 use threadgauge_results::Results;
 
-use crate::chart::svg::{Svg, n};
+use crate::chart::svg::{Svg, escape, n};
 use crate::costs::{self, Row};
-use crate::facts::headline;
+use crate::facts;
+use crate::lead::{self, Lead};
+use crate::terminal::text::wrap;
 
 const WIDTH: f64 = 900.0;
 const EDGE: f64 = 28.0;
@@ -20,15 +23,25 @@ const STYLE: &str = "text{font:14px system-ui,'Segoe UI','Helvetica Neue','Liber
     @media(prefers-color-scheme:dark){text{fill:#e4e1d9}.soft{fill:#a5a198}.ground{fill:#17181a}.rule{stroke:#3b3c3f}\
     .mark{fill:#6cb2f2}.range{stroke:#6cb2f2}}";
 
+/// Characters of a line: of the headline, and of an answer.
+const HEADLINE: usize = 70;
+const ANSWER: usize = 112;
+
 /// The picture, as SVG.
 #[must_use]
 pub fn picture(results: &Results) -> String {
     let groups = costs::listed(results);
     let run = &results.run;
+    let headline = lead::headline(results);
     let mut body = Svg::new();
-    body.text(EDGE, 44.0, "start", "h", "What running things at once costs here");
-    body.text(EDGE, 66.0, "start", "soft", &headline(&results.machine));
-    let mut y = 84.0;
+    let mut y = 16.0;
+    for line in wrap(headline, HEADLINE, "") {
+        y += 28.0;
+        body.text(EDGE, y, "start", "h", &line);
+    }
+    y += 22.0;
+    body.text(EDGE, y, "start", "soft", &facts::headline(&results.machine));
+    y += 18.0;
     for group in &groups {
         body.line("rule", (EDGE, y), (WIDTH - EDGE, y));
         for row in &group.rows {
@@ -43,7 +56,14 @@ pub fn picture(results: &Results) -> String {
         }
         y += 8.0;
     }
-    if groups.is_empty() {
+    if Lead::of(results) == Lead::Answers {
+        let answered = results.experiments.iter().filter(|e| !e.answer.is_empty());
+        for line in answered.flat_map(|e| wrap(&e.answer, ANSWER, "")) {
+            y += LINE / 2.0 + 4.0;
+            body.text(EDGE, y, "start", "", &line);
+        }
+        y += LINE / 2.0;
+    } else if groups.is_empty() {
         y += LINE;
         body.text(
             EDGE,
@@ -63,8 +83,9 @@ pub fn picture(results: &Results) -> String {
     let [width, height] = [WIDTH, height].map(n);
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
-         role=\"img\" aria-labelledby=\"t\"><title id=\"t\">What running things at once costs here</title>\
+         role=\"img\" aria-labelledby=\"t\"><title id=\"t\">{}</title>\
          <style>{STYLE}</style><rect class=\"ground\" width=\"100%\" height=\"100%\"/>{}</svg>\n",
+        escape(headline),
         body.finish()
     )
 }

@@ -1,9 +1,10 @@
 //! What a terminal shows: the run in a screen, an experiment, its findings in full, the claims.
 //!
 //! Returns text; whoever calls it writes it and copes with a closed pipe. Fits down to 40 columns.
-//! Beside it: [`screen`] is what a run ends with, [`text`] wraps and colours, [`grid`] lays out cases.
+//! Beside it: [`screen`] is what a run ends with, [`text`] wraps and colours, [`grid`] lays out cases, [`rows`] tables.
 
 mod grid;
+mod rows;
 mod screen;
 pub(crate) mod text;
 
@@ -11,6 +12,7 @@ use std::fmt::Write as _;
 
 use threadgauge_results::{ExperimentResult, Finding, Results, Verdict};
 
+use crate::lead::Lead;
 use crate::words;
 pub use screen::{short_answer, terminal_screen};
 use text::{Ink, clean, paint, painted, paragraph};
@@ -70,17 +72,21 @@ pub fn terminal_summary(results: &Results, style: &Style) -> String {
             "! ",
         ));
     }
-    if !out.is_empty() {
-        out.push('\n');
-    }
     let tally = words::tally(results.experiments.iter().flat_map(|e| &e.findings));
-    out.push_str(&paragraph(&words::tally_line(tally), style.width, ""));
+    // That answers have no findings is as it should be.
+    if Lead::of(results) == Lead::CostsAndClaims || tally.1 > 0 {
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        out.push_str(&paragraph(&words::tally_line(tally), style.width, ""));
+    }
     for e in results
         .experiments
         .iter()
         .filter(|e| !e.findings.is_empty() || !e.answer.is_empty())
     {
-        let _ = write!(out, "\n{}\n", paint(style, Ink::Bold, &clean(&e.id)));
+        let gap = if out.is_empty() { "" } else { "\n" };
+        let _ = writeln!(out, "{gap}{}", paint(style, Ink::Bold, &clean(&e.id)));
         if !e.answer.is_empty() {
             out.push_str(&paragraph(&e.answer, style.width, "  "));
         }

@@ -13,6 +13,9 @@ pub(crate) enum Trust {
     Good,
     /// Some of it is in doubt; the sentence says what.
     InPart,
+    /// There are controls and none of them agrees (one of too few rounds does not). That samples were disturbed is no
+    /// reason by itself: what is decided from them is decided by a rule of its own.
+    No,
 }
 
 /// How far a run can be trusted, and why.
@@ -65,7 +68,12 @@ pub(crate) fn trust(results: &Results) -> (Trust, String) {
     }
     let good =
         failed == 0 && results.run.complete && !of.is_much() && uncontrolled == 0 && agree == controls.len();
-    let trust = if good { Trust::Good } else { Trust::InPart };
+    let none_agrees = agree == 0 && !controls.is_empty();
+    let trust = match good {
+        true => Trust::Good,
+        false if none_agrees => Trust::No,
+        false => Trust::InPart,
+    };
     (trust, format!("{}.", doubts.join("; ")))
 }
 
@@ -75,6 +83,7 @@ impl Trust {
         match self {
             Self::Good => "Yes",
             Self::InPart => "In part",
+            Self::No => "No",
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The workbook: findings, costs, the machine, and a sheet an experiment, with real numbers and native charts.
+//! The workbook: findings and costs where there are any, the machine, and a sheet an experiment, with real numbers and
+//! native charts.
 //!
 //! Owns which sheets there are and their first three; [`sheet`] is an experiment's, [`cells`] writes into any. Numbers
 //! are in the stored units and in full, because a spreadsheet calculates with them.
@@ -13,6 +14,7 @@ use rust_xlsxwriter::{Format, FormatAlign, Workbook, Worksheet, XlsxError};
 use threadgauge_results::Results;
 
 use crate::facts::facts;
+use crate::lead::Lead;
 use crate::{ReportError, words};
 use cells::{clip, head, number, text};
 
@@ -40,14 +42,20 @@ pub fn xlsx(results: &Results, path: &Path) -> Result<(), ReportError> {
 pub fn xlsx_buffer(results: &Results) -> Result<Vec<u8>, ReportError> {
     let mut workbook = Workbook::new();
     let mut taken = HashSet::new();
-    findings(
-        workbook.add_worksheet().set_name(name("Findings", &mut taken))?,
-        results,
-    )?;
-    costs(
-        workbook.add_worksheet().set_name(name("Costs", &mut taken))?,
-        results,
-    )?;
+    let lists = Lead::of(results) == Lead::CostsAndClaims;
+    let has_findings = results.experiments.iter().any(|e| !e.findings.is_empty());
+    if lists || has_findings || !results.warnings.is_empty() {
+        findings(
+            workbook.add_worksheet().set_name(name("Findings", &mut taken))?,
+            results,
+        )?;
+    }
+    if lists {
+        costs(
+            workbook.add_worksheet().set_name(name("Costs", &mut taken))?,
+            results,
+        )?;
+    }
     machine(
         workbook.add_worksheet().set_name(name("Machine", &mut taken))?,
         results,

@@ -1,6 +1,8 @@
 //! What people read, held still; and what a page, a workbook and a folder must be whatever is in them.
 
 mod fixture;
+#[path = "report/lead.rs"]
+mod lead;
 
 use std::collections::HashSet;
 use std::fs;
@@ -430,7 +432,10 @@ fn an_empty_run_is_a_page_all_the_same() {
     let page = html(&results, &[]);
     assert!(page.contains("no facts about the machine"));
     assert!(!page.contains("id=\"warnings\""));
-    assert!(markdown(&results).contains("no findings"));
+    for text in [&page, &markdown(&results)] {
+        assert!(text.contains("The results hold no experiment."), "{text}");
+    }
+    assert!(!page.contains("id=\"costs\"") && !page.contains("href=\"#costs\""));
     assert!(xlsx_buffer(&results).unwrap().starts_with(b"PK"));
 }
 

@@ -61,6 +61,18 @@ struct Cell {
     misled: bool,
 }
 
+/// The experiments of one run that the other has not.
+fn left_out(of: &RunData, other: &RunData) -> Option<String> {
+    let others: Vec<&String> = other.results.experiments.iter().map(|e| &e.id).collect();
+    let ids = of.results.experiments.iter().map(|e| &e.id);
+    let alone: Vec<&str> = ids
+        .filter(|id| !others.contains(id))
+        .map(String::as_str)
+        .collect();
+    let are = if alone.len() == 1 { "it is" } else { "they are" };
+    (!alone.is_empty()).then(|| format!("{} alone has {}; {are} left out", of.name, alone.join(", ")))
+}
+
 /// Compares run `b` with run `a`.
 #[must_use]
 pub fn compare(a: &RunData, b: &RunData) -> Compared {
@@ -69,24 +81,17 @@ pub fn compare(a: &RunData, b: &RunData) -> Compared {
     let mut cells = Vec::new();
     for of_a in &a.results.experiments {
         let Some(of_b) = b.results.experiments.iter().find(|e| e.id == of_a.id) else {
-            warnings.push(format!(
-                "{} has no experiment {}; it is left out",
-                b.name, of_a.id
-            ));
             continue;
         };
         let (cells_of, doubts) = of_experiment((a, of_a), (b, of_b), paired);
         cells.extend(cells_of);
         warnings.extend(doubts);
     }
-    for of_b in &b.results.experiments {
-        if !a.results.experiments.iter().any(|e| e.id == of_b.id) {
-            warnings.push(format!(
-                "{} has no experiment {}; it is left out",
-                a.name, of_b.id
-            ));
-        }
-    }
+    warnings.extend(
+        [(a, b), (b, a)]
+            .into_iter()
+            .filter_map(|(of, other)| left_out(of, other)),
+    );
     let level = if paired {
         None
     } else {
@@ -340,4 +345,32 @@ fn guard(a: &Results, b: &Results) -> Vec<String> {
         .into_iter()
         .flat_map(|(name, of)| of.warnings.iter().map(move |w| format!("{name}: {w}")));
     machine.chain(run).chain(own).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn experiments_that_one_run_alone_has_are_named_in_one_line() {
+        let text = include_str!("../../../runs/golden/computing/results.json");
+        let results: Results = serde_json::from_str(text).unwrap();
+        let run = |name: &str, experiments: std::ops::Range<usize>| RunData {
+            name: name.to_owned(),
+            results: Results {
+                experiments: results.experiments[experiments].to_vec(),
+                ..results.clone()
+            },
+            samples: BTreeMap::new(),
+        };
+        let says = |of, other| left_out(&run("a", of), &run("b", other));
+        let line = "a alone has compute, placement; they are left out";
+        assert_eq!(says(0..2, 0..0).as_deref(), Some(line));
+        assert_eq!(
+            says(0..2, 0..1).as_deref(),
+            Some("a alone has placement; it is left out")
+        );
+        assert_eq!(says(0..1, 0..2), None);
+        assert_eq!(compare(&run("a", 0..2), &run("b", 0..0)).warnings, [line]);
+    }
 }

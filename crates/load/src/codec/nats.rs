@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use super::{Codec, CodecError, Event, Frame, MOST_BYTES, line, number};
+use super::{Codec, CodecError, Event, Frame, MOST_BYTES, line, number, put_number};
 
 const NAME: &str = "NATS";
 
@@ -62,7 +62,11 @@ impl Codec for Nats {
     }
 
     fn publish(&self, group: usize, payload: &[u8], into: &mut Vec<u8>) {
-        let _ = write!(into, "PUB g{group} {}\r\n", payload.len());
+        into.extend_from_slice(b"PUB g");
+        put_number(group, into);
+        into.push(b' ');
+        put_number(payload.len(), into);
+        into.extend_from_slice(b"\r\n");
         into.extend_from_slice(payload);
         into.extend_from_slice(b"\r\n");
     }

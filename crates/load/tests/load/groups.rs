@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use threadgauge_load::codec::{Chat, Nats};
 use threadgauge_load::{
-    Arrivals, Failure, FaultKind, Groups, InvalidRun, Load, LoadError, MessageId, Plan, Ramp,
+    Arrivals, Failure, FaultKind, Groups, IfFewer, InvalidRun, Load, LoadError, MessageId, Plan, Ramp,
 };
 
 use super::faulty::{Mistake, Server};
@@ -385,6 +385,33 @@ fn a_server_that_greets_nobody_is_no_server() {
         groups,
         Err(LoadError::NotGreeted { connections: 10, .. })
     ));
+}
+
+#[test]
+fn while_connections_are_made_it_looks_at_whether_to_go_on() {
+    let plan = Plan {
+        connections: 1_000,
+        group_size: 10,
+        payload_bytes: 64.into(),
+        patience: PATIENCE,
+    };
+    // While they are made, while nobody answers their greeting, and while the server accepts no more.
+    for (most_asked, backlog, most_made) in [(10, 1_000, 9), (70, 1_000, 64), (20, 1, 19)] {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        rustix::net::listen(&listener, backlog).unwrap();
+        let mut asked = 0;
+        let mut goes_on = || {
+            asked += 1;
+            asked < most_asked
+        };
+        let at = listener.local_addr().unwrap();
+        let ended = Groups::connect_while(at, &Nats::ALIKE, plan, IfFewer::GoOn, &mut goes_on).unwrap_err();
+        let LoadError::Interrupted { made, wanted, .. } = ended else {
+            panic!("{ended}");
+        };
+        assert!(made <= most_made, "{made} of {wanted}");
+        assert_eq!((wanted, asked), (1_000, most_asked), "it is not asked again");
+    }
 }
 
 #[test]

@@ -13,31 +13,43 @@ use crate::{SampleRow, short_answer, words};
 /// How much of an experiment is open as the page opens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Opening {
+    /// Question, answer, tables and so many of its charts; the rest is folded. For what the page begins with.
+    Tables(usize),
     /// Question, answer and so many of its charts; the rest is folded.
     Charts(usize),
     /// One line: its name and answer.
     Line,
 }
 
-/// The section of one experiment.
-pub(super) fn section(e: &ExperimentResult, samples: &[SampleRow<'_>], opening: Opening) -> Markup {
+/// The section of one experiment. Its question is left out where it is the page's `headline`.
+pub(super) fn section(
+    e: &ExperimentResult,
+    samples: &[SampleRow<'_>],
+    opening: Opening,
+    headline: &str,
+) -> Markup {
     let id = section_id(&e.id);
     let head = markup! { h2 id=(format!("{id}-h")) { (clean(&e.id)) } };
+    let asked = markup! { @if e.question != headline { p.question { (clean(&e.question)) } } };
+    let answered = markup! { @if !e.answer.is_empty() { p.answer { (clean(&e.answer)) } } };
+    let leads = matches!(opening, Opening::Tables(_));
     markup! {
-        section.experiment id=(id) aria-labelledby=(format!("{id}-h")) {
+        section.experiment.leads[leads] id=(id) aria-labelledby=(format!("{id}-h")) {
             @match opening {
+                Opening::Tables(charts) => {
+                    (head) (asked) (answered)
+                    @for t in &e.tables { (source_table(e, t)) }
+                    (parts(e, samples, charts, Tables::Shown))
+                }
                 Opening::Charts(charts) => {
-                    (head)
-                    p.question { (clean(&e.question)) }
-                    @if !e.answer.is_empty() { p.answer { (clean(&e.answer)) } }
-                    (parts(e, samples, charts))
+                    (head) (asked) (answered)
+                    (parts(e, samples, charts, Tables::Folded))
                 }
                 Opening::Line => {
                     details.line {
                         summary { (head) span.answer { (clean(&short_answer(e))) } }
-                        p.question { (clean(&e.question)) }
-                        @if !e.answer.is_empty() { p.answer { (clean(&e.answer)) } }
-                        (parts(e, samples, e.figures.len()))
+                        (asked) (answered)
+                        (parts(e, samples, e.figures.len(), Tables::Folded))
                     }
                 }
             }
@@ -45,8 +57,17 @@ pub(super) fn section(e: &ExperimentResult, samples: &[SampleRow<'_>], opening: 
     }
 }
 
+/// Where the tables of an experiment are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tables {
+    /// Above its charts.
+    Shown,
+    /// Folded behind them.
+    Folded,
+}
+
 /// The first charts, and all else folded.
-fn parts(e: &ExperimentResult, samples: &[SampleRow<'_>], charts: usize) -> Markup {
+fn parts(e: &ExperimentResult, samples: &[SampleRow<'_>], charts: usize, tables: Tables) -> Markup {
     let id = section_id(&e.id);
     let columns = Cases::of(e);
     let fold = |suffix: &str, name: &str, body: Markup| {
@@ -61,7 +82,7 @@ fn parts(e: &ExperimentResult, samples: &[SampleRow<'_>], charts: usize) -> Mark
     markup! {
         @for f in open { (figure::figure(e, f)) }
         @if !folded.is_empty() { (fold("charts", &more, markup! { @for f in folded { (figure::figure(e, f)) } })) }
-        @if !e.tables.is_empty() {
+        @if !e.tables.is_empty() && tables == Tables::Folded {
             (fold("source", "Tables", markup! { @for t in &e.tables { (source_table(e, t)) } }))
         }
         (fold("cases", &words::case_counts(e), markup! { (missing(e)) (cases::table(e, &columns)) }))

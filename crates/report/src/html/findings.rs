@@ -4,6 +4,7 @@ use maud::{Markup, html as markup};
 use threadgauge_results::{ExperimentResult, Finding, Results, Verdict};
 
 use super::text::{clean, coded, finding_id, section_id};
+use crate::lead::Lead;
 use crate::words;
 
 /// The claims that are not decided, in one folded line with their counts.
@@ -27,13 +28,16 @@ pub(super) fn undecided(results: &Results) -> Markup {
     }
 }
 
-/// What was found beside the claims, folded.
+/// What was found beside the claims, or without any, folded.
 pub(super) fn facts(results: &Results) -> Markup {
     let (_, facts) = words::tally(results.experiments.iter().flat_map(|e| &e.findings));
     markup! {
         @if facts > 0 {
             details {
-                summary { (facts) " " (words::plural(facts, "fact", "facts")) " beside the claims" }
+                summary {
+                    (facts) " " (words::plural(facts, "fact", "facts"))
+                    @if Lead::of(results) == Lead::CostsAndClaims { " beside the claims" }
+                }
                 @for e in &results.experiments { (of(e, |f| f.verdict.is_none())) }
             }
         }

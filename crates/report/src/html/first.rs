@@ -28,7 +28,7 @@ pub(super) fn screen(results: &Results) -> Markup {
 pub(super) fn trusted(results: &Results) -> Markup {
     let (trust, says) = trust(results);
     markup! {
-        p.trust.doubtful[trust == Trust::InPart] {
+        p.trust.doubtful[trust == Trust::InPart].refused[trust == Trust::No] {
             b { "Can this run be trusted? " (trust.word()) ": " } (clean(&says))
         }
     }
@@ -44,7 +44,7 @@ fn what_things_cost(results: &Results) -> Markup {
             } @else {
                 table.costs {
                     caption.unseen { "What things cost on this machine: medians with their intervals" }
-                    colgroup { col style="width:37%"; col style="width:35%"; col style="width:28%"; }
+                    colgroup { col style="width:35%"; col style="width:39%"; col style="width:26%"; }
                     thead.unseen { tr { th scope="col" { "what" } th scope="col" { "figure" } td {} } }
                     @for group in &groups { (scale(group)) }
                 }

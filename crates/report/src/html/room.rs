@@ -7,6 +7,7 @@ use threadgauge_results::{ExperimentResult, Results};
 use super::experiment::Opening;
 use crate::by_kind::ByKind;
 use crate::chart;
+use crate::lead::Lead;
 
 /// The whole page.
 const PAGE: f64 = 14_300.0;
@@ -28,6 +29,7 @@ const LINE: f64 = 100.0;
 
 /// How each experiment opens.
 pub(super) fn openings(results: &Results) -> Vec<Opening> {
+    let lead = Lead::of(results);
     let mut left = PAGE
         - FIXED
         - ByKind::of(results).map_or(0.0, |units| height(&units))
@@ -39,7 +41,10 @@ pub(super) fn openings(results: &Results) -> Vec<Opening> {
             return Opening::Line;
         }
         left -= height;
-        Opening::Charts(charts)
+        match lead {
+            Lead::CostsAndClaims => Opening::Charts(charts),
+            Lead::Answers => Opening::Tables(charts),
+        }
     };
     results.experiments.iter().map(opening).collect()
 }

@@ -6,10 +6,11 @@ use std::fmt::Write as _;
 
 use threadgauge_results::{ExperimentResult, Results, rule};
 
-use super::ink;
 use super::text::{Ink, Style, clean, paint, wrap};
+use super::{ink, rows};
 use crate::costs::{self, Group};
 use crate::facts::headline;
+use crate::lead::Lead;
 use crate::trust::{Trust, trust};
 use crate::words;
 
@@ -38,10 +39,10 @@ pub fn terminal_screen(results: &Results, style: &Style) -> String {
         style,
         "",
     );
-    let ink = if trust == Trust::Good {
-        Ink::Good
-    } else {
-        Ink::Doubt
+    let ink = match trust {
+        Trust::Good => Ink::Good,
+        Trust::InPart => Ink::Doubt,
+        Trust::No => Ink::Bad,
     };
     lines.extend(believed.iter().map(|line| paint(style, ink, line)));
     section(&mut lines, style, "What things cost here", costs(results, style));
@@ -54,26 +55,20 @@ pub fn terminal_screen(results: &Results, style: &Style) -> String {
         .collect();
     shorten(&mut warnings, WARNINGS, "!", "the report has the rest");
     let room = MOST.saturating_sub(lines.len() + warnings.len() + 1);
+    let lead = Lead::of(results);
     // Each of the two sections has an empty line and a head.
-    let for_answers = room.saturating_sub(4 + CLAIMS);
-    let answers = results.experiments.iter().filter(|e| !e.answer.is_empty());
-    let answers: Vec<Vec<String>> = answers.map(|e| answer(e, style, ANSWER)).collect();
-    let fits = answers.iter().map(Vec::len).sum::<usize>() <= for_answers;
-    let mut answers: Vec<String> = if fits {
-        answers.concat()
-    } else {
-        let one = results.experiments.iter().filter(|e| !e.answer.is_empty());
-        one.flat_map(|e| answer(e, style, 1)).collect()
+    let for_answers = match lead {
+        Lead::CostsAndClaims => room.saturating_sub(4 + CLAIMS),
+        Lead::Answers => room.saturating_sub(2),
     };
+    let mut answers = answers(results, style, lead, for_answers);
     shorten(&mut answers, for_answers, " ", "the report has the rest");
     let left = room.saturating_sub(answers.len() + 4);
     section(&mut lines, style, "Answers", answers);
-    section(
-        &mut lines,
-        style,
-        "What held and what did not",
-        claims(results, style, left),
-    );
+    if lead == Lead::CostsAndClaims {
+        let claims = claims(results, style, left);
+        section(&mut lines, style, "What held and what did not", claims);
+    }
     if !warnings.is_empty() {
         lines.push(String::new());
         lines.extend(warnings.iter().map(|line| paint(style, Ink::Doubt, line)));
@@ -97,6 +92,26 @@ fn first_thought(text: &str) -> &str {
         return sentence;
     }
     until(sentence, "; ")
+}
+
+/// What the experiments answer: each in so many lines as fit. Where the screen begins with that, their tables, too.
+fn answers(results: &Results, style: &Style, lead: Lead, room: usize) -> Vec<String> {
+    let answered = || results.experiments.iter().filter(|e| !e.answer.is_empty());
+    if lead == Lead::Answers {
+        let of = |e: &ExperimentResult| {
+            let tables = e.tables.iter().flat_map(|table| rows::lines(table, style));
+            wrap(&format!("{}: {}", e.id, clean(&e.answer)), style.width, "  ")
+                .into_iter()
+                .chain(tables)
+                .collect::<Vec<_>>()
+        };
+        return answered().flat_map(of).collect();
+    }
+    let lines: Vec<String> = answered().flat_map(|e| answer(e, style, ANSWER)).collect();
+    match lines.len() <= room {
+        true => lines,
+        false => answered().flat_map(|e| answer(e, style, 1)).collect(),
+    }
 }
 
 fn answer(e: &ExperimentResult, style: &Style, most: usize) -> Vec<String> {

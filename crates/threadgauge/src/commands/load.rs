@@ -25,7 +25,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
-use threadgauge_load::{Search, find_max};
+use threadgauge_load::{LoadError, Search, find_max};
 
 use crate::commands::load::keep::Kept;
 use crate::commands::load::live::Live;
@@ -39,6 +39,8 @@ use crate::output::{Done, Verdict, print, print_words, say};
 
 /// No search goes beyond this, requests a second.
 const MOST_RATE: f64 = 1e7;
+/// Said of a load that ended before its first run began.
+const NOTHING_MEASURED: &str = "Interrupted while connections were made: nothing was measured.\n";
 
 /// Loads a server, and prints what came of it.
 pub fn load(options: &LoadOptions) -> Done {
@@ -52,13 +54,19 @@ pub fn load(options: &LoadOptions) -> Done {
     if let Some(dir) = &options.out {
         keep::check(dir)?;
     }
-    let load = Load {
-        server: ServerSide::prepare(options, &mut target, most.unwrap_or(0) as u64)?,
+    let server = ServerSide::prepare(options, &mut target, most.unwrap_or(0) as u64)?;
+    let seed = options.seed.unwrap_or_else(|| fastrand::u64(..1 << 53));
+    let started = Timestamp::now().round(jiff::Unit::Second)?.to_string();
+    let kept = options.out.as_deref();
+    let kept = kept.map(|dir| Kept::new(dir, options, seed, &started, workload.as_ref()));
+    let mut load = Load {
+        server,
         options,
         target,
         stop: stop().context("signals cannot be handled")?,
-        seed: options.seed.unwrap_or_else(|| fastrand::u64(..1 << 53)),
-        started: Timestamp::now().round(jiff::Unit::Second)?.to_string(),
+        seed,
+        kept: kept.transpose()?,
+        started,
     };
     if let Some(workload) = workload {
         return load.mixed(&workload);
@@ -68,14 +76,14 @@ pub fn load(options: &LoadOptions) -> Done {
         false => (load.steps()?, None),
     };
     // Where one of the two cannot be done the other is.
-    let kept = load.keep(&runs, None);
+    let written = load.write(&runs);
     let document = load.json(&runs, search.as_ref());
     if options.json {
         print(&serde_json::to_string_pretty(&document)?)?;
     } else {
         print_words(&load.text(&runs, search.as_ref()))?;
     }
-    kept?;
+    written?;
     let passes = match &search {
         Some(search) => search.highest.is_some() || load.is_stopped(),
         None => runs.iter().all(RunDone::passes),
@@ -103,6 +111,8 @@ struct Load<'a> {
     server: ServerSide,
     stop: Arc<AtomicBool>,
     seed: u64,
+    /// The results folder, where one is asked for.
+    kept: Option<Kept<'a>>,
     started: String,
 }
 
@@ -112,7 +122,7 @@ impl Load<'_> {
     }
 
     /// One run after the other, until somebody stops it.
-    fn steps(&self) -> Result<Vec<RunDone>> {
+    fn steps(&mut self) -> Result<Vec<RunDone>> {
         let mut runs = Vec::new();
         let mut order = fastrand::Rng::with_seed(self.seed);
         for round in 0..self.options.rounds {
@@ -125,17 +135,21 @@ impl Load<'_> {
                 if self.is_stopped() {
                     return Ok(runs);
                 }
+                let Some(run) = self.run(level)? else {
+                    return Ok(runs);
+                };
                 runs.push(RunDone {
                     round: round + 1,
-                    ..self.run(level)?
+                    ..run
                 });
+                self.keep(&runs);
             }
         }
         Ok(runs)
     }
 
     /// The highest rate that meets the condition, and all runs that were made to find it.
-    fn search(&self) -> Result<(Vec<RunDone>, Search)> {
+    fn search(&mut self) -> Result<(Vec<RunDone>, Search)> {
         let mut runs = Vec::new();
         let (first, least) = (self.options.first_rate(), self.options.least_rate());
         let search = find_max(first, least, MOST_RATE, |rate| -> Result<bool> {
@@ -146,7 +160,9 @@ impl Load<'_> {
                 connections: self.options.connections,
                 pace: self.options.pace(rate, self.seed.wrapping_add(runs.len() as u64)),
             };
-            let run = self.run(level)?;
+            let Some(run) = self.run(level)? else {
+                return Ok(false);
+            };
             let passes = run.passes();
             let says = match run.objection() {
                 None => "passes".to_owned(),
@@ -154,14 +170,23 @@ impl Load<'_> {
             };
             say(&format!("{}: {says}", per_second(rate)));
             runs.push(run);
+            self.keep(&runs);
             Ok(passes)
         })?;
         Ok((runs, search))
     }
 
-    fn run(&self, level: Level) -> Result<RunDone> {
+    /// One run; none where it was told to end before all connections were made.
+    fn run(&self, level: Level) -> Result<Option<RunDone>> {
         say(&self.about(level));
-        let mut clients = drive::connect(self.options, &self.target, level)?;
+        let goes_on = &mut || !self.is_stopped();
+        let mut clients = match drive::connect(self.options, &self.target, level, goes_on) {
+            Err(ended @ LoadError::Interrupted { .. }) => {
+                say(&ended.to_string());
+                return Ok(None);
+            }
+            connected => connected?,
+        };
         let connections = clients.connections();
         if connections < level.connections.get() {
             say(&format!(
@@ -173,7 +198,7 @@ impl Load<'_> {
         let mut live = Live::new(Arc::clone(&self.stop), self.takes(), watch.clone());
         let record = clients.run(self.options, level.pace, &mut live)?;
         drop(live);
-        Ok(RunDone {
+        Ok(Some(RunDone {
             server: seen(watch),
             class: None,
             wanted: level.connections.get(),
@@ -183,11 +208,11 @@ impl Load<'_> {
             is_group: self.options.protocol.is_group(),
             broken: broken(self.options.slo.as_ref(), &record),
             record,
-        })
+        }))
     }
 
     /// All classes of a workload at once, as many rounds of it as are asked for, and their results.
-    fn mixed(&self, workload: &Workload) -> Done {
+    fn mixed(&mut self, workload: &Workload) -> Done {
         let options = self.options;
         let mut mixed = Mixed::of(workload);
         for round in 1..=options.rounds {
@@ -214,38 +239,43 @@ impl Load<'_> {
             // One server, and one look at it for all classes: it stands with the first.
             if let Some(first) = mixed.runs.get_mut(first) {
                 first.server = seen(watch);
+                self.keep(&mixed.runs);
             }
         }
-        let kept = self.keep(&mixed.runs, Some(&workload.json()));
+        let written = self.write(&mixed.runs);
         if options.json {
             let mut document = self.json(&mixed.runs, None);
             document["workload"] = mixed.workload.clone();
             print(&serde_json::to_string_pretty(&document)?)?;
         } else {
-            print_words(&mixed.text(options.rounds))?;
+            let text = match mixed.runs.is_empty() {
+                true => NOTHING_MEASURED.to_owned(),
+                false => mixed.text(options.rounds),
+            };
+            print_words(&text)?;
         }
-        kept?;
+        written?;
         Ok(match mixed.passes() {
             true => Verdict::Done,
             false => Verdict::CheckFailed,
         })
     }
 
-    /// Keeps the runs in a results folder where one is asked for, with the workload where there is one.
-    fn keep(&self, runs: &[RunDone], workload: Option<&Value>) -> Result<()> {
-        let Some(dir) = &self.options.out else {
-            return Ok(());
-        };
-        let kept = Kept {
-            options: self.options,
-            seed: self.seed,
-            started: &self.started,
-            interrupted: self.is_stopped(),
-            runs,
-            workload,
-        };
-        kept.write(dir)?;
-        say(&format!("report: {}", dir.join("report.html").display()));
+    /// Keeps what was measured until now, so that it is there whatever ends this process. Where that fails the load
+    /// goes on: it is tried again.
+    fn keep(&mut self, runs: &[RunDone]) {
+        if let Some(Err(error)) = self.kept.as_mut().map(|kept| kept.keep(runs)) {
+            say(&format!("not kept yet: {error:#}"));
+        }
+    }
+
+    /// Writes the results folder with all its reports, where one is asked for.
+    fn write(&mut self, runs: &[RunDone]) -> Result<()> {
+        let is_stopped = self.is_stopped();
+        if let Some(kept) = &mut self.kept {
+            let report = kept.write(runs, is_stopped)?;
+            say(&format!("report: {}", report.display()));
+        }
         Ok(())
     }
 
@@ -277,6 +307,7 @@ impl Load<'_> {
                 let highest = runs.iter().rev().find(|run| run.rate == search.highest);
                 highest.map(RunDone::text).into_iter().collect()
             }
+            None if runs.is_empty() => vec![NOTHING_MEASURED.to_owned()],
             None => runs.iter().map(RunDone::text).collect(),
         };
         if let Some(search) = search {

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use threadgauge_results::Store;
 
 use super::serve::Served;
 use super::{command, json, refused, results, text, threadgauge};
@@ -186,17 +187,32 @@ fn a_folder_holds_every_run_and_second_and_is_reported_and_compared_like_any_oth
     let lines = rate.unwrap()["series"].as_array().unwrap();
     let names: Vec<_> = lines.iter().map(|line| &line["name"]).collect();
     assert_eq!(names, ["rate 100", "rate 200"], "what tells them apart");
-    let table = load["tables"][0]["rows"].as_array().unwrap();
+    let table = &load["tables"][0];
+    let heads = table["columns"].as_array().unwrap();
+    for row in table["rows"].as_array().unwrap() {
+        let cell = |head: &str| {
+            let at = heads.iter().position(|known| known == head);
+            row[at.unwrap_or_else(|| panic!("no {head}: {heads:?}"))]
+                .as_str()
+                .unwrap()
+        };
+        assert!(["100 a second", "200 a second"].contains(&cell("asked")), "{row}");
+        assert_eq!(cell("errors"), "none", "{row}");
+        // However slow the machine is.
+        let valid = cell("valid");
+        assert!(
+            valid == "yes" || valid.contains(" of 2 runs are invalid: "),
+            "{row}"
+        );
+        for head in ["answered a second", "median", "server's CPUs"] {
+            assert!(!cell(head).is_empty(), "{head}: {row}");
+        }
+    }
+    let hidden = |file: fs::DirEntry| file.file_name().to_string_lossy().starts_with('.');
+    let left = fs::read_dir(dir.path().join("a")).unwrap();
     assert!(
-        table.iter().all(|row| row
-            .as_array()
-            .unwrap()
-            .last()
-            .unwrap()
-            .as_str()
-            .unwrap()
-            .ends_with(" of 2")),
-        "{table:?}"
+        !left.map(Result::unwrap).any(hidden),
+        "only what is whole is left"
     );
     let compared = threadgauge(dir.path(), &["compare", "a", "b"]);
     assert!(compared.status.success(), "{}", text(&compared.stderr));
@@ -217,6 +233,195 @@ fn a_folder_holds_every_run_and_second_and_is_reported_and_compared_like_any_oth
     let resumed = threadgauge(dir.path(), &["run", "--resume", "a"]);
     assert_eq!(resumed.status.code(), Some(2));
     assert!(text(&resumed.stderr).contains("`threadgauge load`"));
+}
+
+#[test]
+fn a_report_of_a_load_begins_with_what_it_found() {
+    let dir = tempfile::tempdir().unwrap();
+    for (protocol, more) in [
+        ("echo", &["-c", "4", "--loop", "fast"][..]),
+        ("groups", &["-c", "20", "-r", "100", "--arrivals", "uniform"]),
+    ] {
+        let server = served(protocol);
+        let all = [
+            "load",
+            protocol,
+            "--target",
+            &server.address,
+            "-d",
+            "300ms",
+            "--out",
+            protocol,
+        ];
+        let output = threadgauge(dir.path(), &[&all, more].concat());
+        assert!(
+            output.status.code().is_some_and(|code| code < 2),
+            "{}",
+            text(&output.stderr)
+        );
+        for (file, headline, found, machine) in [
+            (
+                "report.html",
+                "<h1>How does this server answer",
+                "What came of each load",
+                "id=\"machine\"",
+            ),
+            (
+                "report.md",
+                "# How does this server answer",
+                "### What came of each load",
+                "## This machine",
+            ),
+        ] {
+            let report = fs::read_to_string(dir.path().join(protocol).join(file)).unwrap();
+            let place = |part: &str| {
+                report
+                    .find(part)
+                    .unwrap_or_else(|| panic!("{file} has no {part}"))
+            };
+            assert!(
+                place(headline) < place(found) && place(found) < place(machine),
+                "{file}"
+            );
+            for empty in [
+                "What running things at once costs",
+                "No claim is decided",
+                "no findings",
+            ] {
+                assert!(!report.contains(empty), "{file}: {empty}");
+            }
+            assert_eq!(
+                report.contains("until the last of a group"),
+                protocol == "groups",
+                "{file}"
+            );
+        }
+        let loads = &results(&dir.path().join(protocol))["experiments"][0];
+        let median = loads["tables"][0]["rows"][0][3].as_str().unwrap();
+        assert!(!median.is_empty(), "{loads:#}");
+        assert_eq!(
+            loads["answer"].as_str().unwrap().contains(" to the last"),
+            protocol == "groups",
+            "{loads:#}"
+        );
+    }
+}
+
+#[test]
+fn what_was_measured_is_in_the_folder_although_the_load_is_killed() {
+    let server = served("echo");
+    let dir = tempfile::tempdir().unwrap();
+    let arguments = [
+        "load",
+        "echo",
+        "--target",
+        &server.address,
+        "-c",
+        "2",
+        "-r",
+        "200",
+        "-d",
+        "200ms",
+        "--rounds",
+        "1000",
+        "--out",
+        "a",
+    ];
+    let mut child = command(dir.path(), &arguments)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let folder = dir.path().join("a");
+    let rounds = || {
+        let samples = Store::read(&folder).and_then(|store| store.samples("load"));
+        samples.map_or(0, |samples| samples.len())
+    };
+    while rounds() < 2 {
+        assert_eq!(child.try_wait().unwrap(), None, "it goes on");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let kept = rounds();
+    let output = threadgauge(dir.path(), &["report", "a"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let results = results(&folder);
+    let case = &results["experiments"][0]["cases"][0];
+    assert_eq!(case["summaries"]["achieved_per_second"]["n"], kept, "{case:#}");
+    assert_eq!(results["run"]["complete"], false);
+    assert!(results["warnings"][0].as_str().unwrap().contains("interrupted"));
+}
+
+#[test]
+fn ctrl_c_while_connections_are_made_ends_it_and_says_how_many_there_were() {
+    let schema = include_str!("../../../results/schema/load-1.schema.json");
+    let schema = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("mix.toml"), "[class.a]\nkind = 'fast'\n").unwrap();
+    // Nobody answers the greeting, and nobody accepts more than a few.
+    for (protocol, more, says) in [
+        ("groups", &[] as &[&str], "interrupted while connections to"),
+        ("echo", &[], "interrupted while connections to"),
+        (
+            "echo",
+            &["--workload", "mix.toml"],
+            "interrupted while connections were made",
+        ),
+    ] {
+        for out in [&["--json"][..], &["--out", protocol]] {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            rustix::net::listen(&listener, 1).unwrap();
+            let address = listener.local_addr().unwrap().to_string();
+            let all = [
+                "load",
+                protocol,
+                "--target",
+                &address,
+                "-c",
+                "100",
+                "--timeout",
+                "120s",
+                "--watch",
+                "none",
+            ];
+            let mut child = command(dir.path(), &[&all, more, out].concat())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+            let begins = format!("{protocol} to ");
+            assert!(said.any(|line| line.unwrap().starts_with(&begins)));
+            // It connects now.
+            let _client = listener.accept().unwrap();
+            let pid = child.id().to_string();
+            assert!(
+                Command::new("kill")
+                    .args(["-INT", &pid])
+                    .status()
+                    .unwrap()
+                    .success()
+            );
+            let said: Vec<String> = said.map(Result::unwrap).collect();
+            assert!(said.iter().any(|line| line.starts_with(says)), "{said:?}");
+            let output = child.wait_with_output().unwrap();
+            if out == ["--json"] {
+                let document = json(&output);
+                assert!(schema.is_valid(&document), "{document:#}");
+                assert_eq!(
+                    (&document["interrupted"], &document["runs"]),
+                    (&true.into(), &serde_json::json!([]))
+                );
+            } else {
+                assert_eq!(output.status.code(), Some(0), "{said:?}");
+                assert!(text(&output.stdout).contains("nothing was measured"), "{said:?}");
+                let folder = dir.path().join(protocol);
+                assert_eq!(results(&folder)["run"]["complete"], false);
+                fs::remove_dir_all(&folder).unwrap();
+            }
+        }
+    }
 }
 
 #[test]

@@ -231,6 +231,34 @@ fn a_workload_has_rounds_and_all_of_it_is_done_in_each() {
 }
 
 #[test]
+fn the_live_view_of_mixed_clients_has_the_times_of_all_together() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = served(dir.path(), "echo");
+    let mix = "think = '2ms'\n[class.a]\nkind = 'fast'\n[class.b]\nkind = 'large'\nbytes = 500\n[class.c]\nkind = 'idle'\n";
+    fs::write(dir.path().join("mix.toml"), mix).unwrap();
+    let arguments = [
+        "load",
+        "echo",
+        "--target",
+        &server.address,
+        "-c",
+        "9",
+        "-d",
+        "3s",
+        "--workload",
+        "mix.toml",
+    ];
+    let output = threadgauge(dir.path(), &arguments);
+    let said = text(&output.stderr);
+    let mut seconds = said.lines().filter(|line| line.contains(" s · "));
+    // A second with so few answers that they have no median is no fault of the view.
+    assert!(
+        seconds.any(|line| line.contains(" · median ") && !line.contains("median –")),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_wrong_workload_is_named_by_line_and_nearest_word_before_anything_connects() {
     let dir = tempfile::tempdir().unwrap();
     let refusal = |workload: &str, more: &[&str]| {

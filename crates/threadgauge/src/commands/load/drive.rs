@@ -4,8 +4,8 @@ use anyhow::{Result, ensure};
 use threadgauge_load::codec::{Chat, Codec, Nats};
 use threadgauge_load::exchange::{Bytes, Echo, Exchange, Http, HttpRequest};
 use threadgauge_load::{
-    Clients, Groups, LEAST_PAYLOAD_BYTES, Load, LoadError, MOST_PAYLOAD_BYTES, Pace, Plan, Record, Requests,
-    Sizes, Watch,
+    Clients, Groups, IfFewer, LEAST_PAYLOAD_BYTES, Load, LoadError, MOST_PAYLOAD_BYTES, Pace, Plan, Record,
+    Requests, Sizes, Watch,
 };
 
 use crate::commands::load::options::{Level, LoadOptions, Speaks};
@@ -64,17 +64,32 @@ pub fn check(options: &LoadOptions, target: &Target) -> Result<()> {
     Ok(())
 }
 
-/// Connects the clients. Blocks meanwhile.
-pub fn connect(options: &LoadOptions, target: &Target, level: Level) -> Result<Box<dyn Driver>, LoadError> {
+/// Connects the clients, for as long as `goes_on` says so. Blocks meanwhile.
+///
+/// # Errors
+///
+/// If they cannot connect, and with [`LoadError::Interrupted`] where it does not go on.
+pub fn connect(
+    options: &LoadOptions,
+    target: &Target,
+    level: Level,
+    goes_on: &mut dyn FnMut() -> bool,
+) -> Result<Box<dyn Driver>, LoadError> {
     let bytes = payload(options);
+    let to = To {
+        options,
+        target,
+        level,
+        goes_on,
+    };
     match options.protocol {
-        Speaks::Http => requests(Http::new(&request(options, target)), options, target, level),
-        Speaks::Bytes if options.close => requests(Bytes::new(bytes), options, target, level),
-        Speaks::Bytes => requests(Bytes::kept(bytes), options, target, level),
-        Speaks::Echo => requests(Echo::new(bytes), options, target, level),
-        Speaks::Groups if options.own_echo => groups(&Nats::ECHOING, options, target, level),
-        Speaks::Groups => groups(&Nats::ALIKE, options, target, level),
-        Speaks::Chat => groups(&Chat, options, target, level),
+        Speaks::Http => to.requests(Http::new(&request(options, target))),
+        Speaks::Bytes if options.close => to.requests(Bytes::new(bytes)),
+        Speaks::Bytes => to.requests(Bytes::kept(bytes)),
+        Speaks::Echo => to.requests(Echo::new(bytes)),
+        Speaks::Groups if options.own_echo => to.groups(&Nats::ECHOING),
+        Speaks::Groups => to.groups(&Nats::ALIKE),
+        Speaks::Chat => to.groups(&Chat),
     }
 }
 
@@ -101,20 +116,50 @@ pub fn request(options: &LoadOptions, target: &Target) -> HttpRequest {
     }
 }
 
-fn requests<E: Exchange + 'static>(
-    exchange: E,
-    options: &LoadOptions,
-    target: &Target,
+/// Where connections go, how many, and for how long they are made.
+struct To<'a> {
+    options: &'a LoadOptions,
+    target: &'a Target,
     level: Level,
-) -> Result<Box<dyn Driver>, LoadError> {
-    let clients = Clients {
-        target: target.address,
-        connections: level.connections,
-        pipeline: options.pipeline,
-        timeout: options.timeout.0,
-        go_on: options.go_on,
-    };
-    Ok(Box::new(Requests::connect(exchange, clients)?))
+    goes_on: &'a mut dyn FnMut() -> bool,
+}
+
+impl To<'_> {
+    fn requests<E: Exchange + 'static>(self, exchange: E) -> Result<Box<dyn Driver>, LoadError> {
+        let clients = Clients {
+            target: self.target.address,
+            connections: self.level.connections,
+            pipeline: self.options.pipeline,
+            timeout: self.options.timeout.0,
+            go_on: self.options.go_on,
+        };
+        Ok(Box::new(Requests::connect_while(
+            exchange,
+            clients,
+            self.goes_on,
+        )?))
+    }
+
+    fn groups(self, codec: &'static dyn Codec) -> Result<Box<dyn Driver>, LoadError> {
+        let plan = Plan {
+            connections: self.level.connections.get(),
+            group_size: self.options.group_size.get(),
+            payload_bytes: payload(self.options),
+            patience: self.options.timeout.0,
+        };
+        let if_fewer = match self.options.go_on {
+            true => IfFewer::GoOn,
+            false => IfFewer::Fail,
+        };
+        let address = self.target.address;
+        Ok(Box::new(Groups::connect_while(
+            address,
+            codec,
+            plan,
+            if_fewer,
+            self.goes_on,
+        )?))
+    }
 }
 
 impl<E: Exchange> Driver for Requests<E> {
@@ -125,25 +170,6 @@ impl<E: Exchange> Driver for Requests<E> {
     fn run(&mut self, options: &LoadOptions, pace: Pace, watch: &mut dyn Watch) -> Result<Record, LoadError> {
         Self::run(self, pace, options.ramp(), options.requests, watch)
     }
-}
-
-fn groups(
-    codec: &'static dyn Codec,
-    options: &LoadOptions,
-    target: &Target,
-    level: Level,
-) -> Result<Box<dyn Driver>, LoadError> {
-    let plan = Plan {
-        connections: level.connections.get(),
-        group_size: options.group_size.get(),
-        payload_bytes: payload(options),
-        patience: options.timeout.0,
-    };
-    let connect = match options.go_on {
-        true => Groups::connect_some,
-        false => Groups::connect,
-    };
-    Ok(Box::new(connect(target.address, codec, plan)?))
 }
 
 impl Driver for Groups {

@@ -5,7 +5,7 @@
 //! taken for a round.
 
 use threadgauge_lab::prelude::*;
-use threadgauge_load::InvalidRun;
+use threadgauge_load::{Failure, FaultKind, InvalidRun};
 use threadgauge_results::{Figure, Value};
 
 /// The loads of a folder.
@@ -45,6 +45,10 @@ pub const ACHIEVED: Metric = metric("achieved_per_second", "count");
 pub const RESPONSE_P50: Metric = metric("response_p50_ns", "ns");
 /// As above.
 pub const RESPONSE_P99: Metric = metric("response_p99_ns", "ns");
+/// Of groups: quantiles of the time from the intended start until the last has the message.
+pub const LAST_P50: Metric = metric("last_p50_ns", "ns");
+/// As above.
+pub const LAST_P99: Metric = metric("last_p99_ns", "ns");
 /// The share of its CPU that the generator used.
 pub const OWN_CPU: Metric = metric("generator_cpu_share", "ratio");
 /// Of a run: failures of all kinds.
@@ -105,77 +109,9 @@ fn measured_by_load(_: &Params, _: &mut Worker) -> Result<(), CaseError> {
 
 fn read(view: &View<'_>) -> Answer {
     let cases: Vec<&Params> = view.planned(Params::new()).collect();
-    let of = |metric: Metric, case: &Params, unit: &str| view.shown(&metric.of(case.clone()), unit);
-    let says = |case: &Params| {
-        let figures = [
-            ("", ACHIEVED, "count", " a second"),
-            ("median ", RESPONSE_P50, "ns", ""),
-            ("99 % ", RESPONSE_P99, "ns", ""),
-        ];
-        let figures = figures.iter().filter_map(|(before, metric, unit, after)| {
-            let shown = of(*metric, case, unit);
-            (!shown.is_empty()).then(|| format!("{before}{shown}{after}"))
-        });
-        let figures: Vec<String> = figures.collect();
-        match figures.is_empty() {
-            true => format!("{}: nothing was answered well", name(case)),
-            false => format!("{}: {}", name(case), figures.join(", ")),
-        }
-    };
-    // By round, since a median would not tell one of several.
-    let invalid = |case: &Params| {
-        let rounds = view.rounds(&INVALID.of(case.clone())).unwrap_or_default();
-        (rounds.iter().filter(|of| **of > 0.0).count(), rounds.len())
-    };
-    let because = || {
-        let occurs = |of: &&InvalidRun| {
-            let rounds = |case: &&Params| view.rounds(&reason(**of).of((*case).clone())).unwrap_or_default();
-            cases.iter().flat_map(rounds).any(|is_so| is_so > 0.0)
-        };
-        let all: Vec<String> = INVALID_RUNS
-            .iter()
-            .filter(occurs)
-            .map(InvalidRun::to_string)
-            .collect();
-        all.join("; ")
-    };
-    let row = |case: &&Params| {
-        let (bad, runs) = invalid(case);
-        vec![
-            name(case),
-            of(ACHIEVED, case, "count"),
-            of(RESPONSE_P50, case, "ns"),
-            of(RESPONSE_P99, case, "ns"),
-            of(FAILED_IN_ALL, case, "count"),
-            of(OWN_CPU, case, "ratio"),
-            of(SERVER_CPUS, case, "count"),
-            of(SERVER_MEMORY, case, "bytes"),
-            format!("{bad} of {runs}"),
-        ]
-    };
-    let columns = [
-        "load",
-        "achieved a second",
-        "median",
-        "99th percentile",
-        "failed",
-        "generator's CPU",
-        "server's CPUs",
-        "its memory",
-        "invalid runs",
-    ];
-    let all: Vec<(usize, usize)> = cases.iter().map(|case| invalid(case)).collect();
-    let (bad, runs) = all.iter().fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
-    let doubt = match bad {
-        0 => String::new(),
-        _ if runs == 1 => format!(" The run is invalid: {}.", because()),
-        _ => format!(" {bad} of {runs} runs are invalid: {}.", because()),
-    };
+    let is_group = cases.iter().any(|case| is_group(case));
     Answer {
-        answer: cases.first().map_or_else(String::new, |case| match cases.len() {
-            1 => format!("{}.{doubt}", says(case)),
-            many => format!("{many} loads; the first: {}.{doubt}", says(case)),
-        }),
+        answer: answer(view, &cases),
         figures: [
             by_load(view, "rate", "rate, a second", &cases),
             by_load(view, "connections", "connections", &cases),
@@ -187,14 +123,200 @@ fn read(view: &View<'_>) -> Answer {
         tables: vec![table(
             "loads",
             "What came of each load",
-            match cases.iter().any(|case| case.get(CLASS).is_some()) {
-                true => "What was seen of the server stands with the first class.",
-                false => "",
+            match (cases.iter().any(|case| case.get(CLASS).is_some()), is_group) {
+                (true, _) => "What was seen of the server stands with the first class.",
+                (_, true) => {
+                    "Messages asked, deliveries answered; times until the last of a group has the message."
+                }
+                _ => "",
             },
-            columns,
-            cases.iter().map(row).collect(),
+            [
+                "load",
+                "asked",
+                "answered a second",
+                "median",
+                "99th percentile",
+                "errors",
+                "valid",
+                "server's CPUs",
+                "its memory",
+                "generator's CPU",
+            ],
+            cases.iter().map(|case| row(view, case)).collect(),
         )],
         ..Answer::default()
+    }
+}
+
+/// The figure of a load as text; empty where there is none.
+fn shown(view: &View<'_>, metric: Metric, case: &Params) -> String {
+    view.shown(&metric.of(case.clone()), metric.unit)
+}
+
+/// What one load came to.
+fn row(view: &View<'_>, case: &Params) -> Vec<String> {
+    let of = |metric: Metric| shown(view, metric, case);
+    let [median, p99] = times(case);
+    let asked = match case.get("rate").filter(|_| case.get(CLASS).is_none()) {
+        Some(rate) => format!("{rate} a second"),
+        None => case
+            .get("connections")
+            .map_or_else(String::new, |many| format!("{many} connections")),
+    };
+    vec![
+        name(case),
+        asked,
+        of(ACHIEVED),
+        of(median),
+        of(p99),
+        errors(view, case),
+        Validity::of(view, case).in_words(),
+        of(SERVER_CPUS),
+        of(SERVER_MEMORY),
+        of(OWN_CPU),
+    ]
+}
+
+/// What a load says in a sentence, or several the first of them.
+fn answer(view: &View<'_>, cases: &[&Params]) -> String {
+    let Some(first) = cases.first() else {
+        return String::new();
+    };
+    let to_the_last = if is_group(first) { " to the last" } else { "" };
+    let [median, p99] = times(first);
+    let figures = [
+        ("", ACHIEVED, " a second"),
+        ("median ", median, to_the_last),
+        ("99 % ", p99, ""),
+    ];
+    let figures = figures.into_iter().filter_map(|(before, metric, after)| {
+        let shown = shown(view, metric, first);
+        (!shown.is_empty()).then(|| format!("{before}{shown}{after}"))
+    });
+    let figures: Vec<String> = figures.collect();
+    let says = match figures.is_empty() {
+        true => format!("{}: {NOTHING_ANSWERED}", name(first)),
+        false => format!("{}: {}", name(first), figures.join(", ")),
+    };
+    let doubt = Validity::of_all(view, cases).doubt();
+    match cases.len() {
+        1 => format!("{says}.{doubt}"),
+        many => format!("{many} loads; the first: {says}.{doubt}"),
+    }
+}
+
+/// Whether what one says goes to others, so that a message is there when the last has it.
+fn is_group(case: &Params) -> bool {
+    let protocol = case.get("protocol").map(ToString::to_string);
+    protocol.is_some_and(|name| ["groups", "chat"].contains(&name.as_str()))
+}
+
+/// The median and the 99th percentile by which a load is judged.
+fn times(case: &Params) -> [Metric; 2] {
+    match is_group(case) {
+        true => [LAST_P50, LAST_P99],
+        false => [RESPONSE_P50, RESPONSE_P99],
+    }
+}
+
+/// What went wrong, by kind: how often or, of several runs, in how many.
+fn errors(view: &View<'_>, case: &Params) -> String {
+    let rounds = |metric: Metric| view.rounds(&metric.of(case.clone())).unwrap_or_default();
+    let runs = rounds(FAILED_IN_ALL).len();
+    if runs == 0 {
+        return String::new();
+    }
+    let failures = Failure::ALL.map(Failure::name).into_iter();
+    let faults = FaultKind::ALL.map(FaultKind::name).into_iter();
+    let found = failures.chain(faults).filter_map(|kind| {
+        let of_kind = metric(kind, "count");
+        let with = rounds(of_kind).iter().filter(|count| **count > 0.0).count();
+        let kind = kind.replace('_', " ");
+        match with {
+            0 => None,
+            _ if runs == 1 => Some(format!("{} {kind}", shown(view, of_kind, case))),
+            _ => Some(format!("{kind} in {with} of {runs} runs")),
+        }
+    });
+    let found: Vec<String> = found.collect();
+    match found.is_empty() {
+        true => "none".to_owned(),
+        false => found.join(", "),
+    }
+}
+
+/// Said of a run without a good answer, which has no figures.
+const NOTHING_ANSWERED: &str = "nothing was answered well";
+
+/// How many runs are valid, by round, since a median would not tell one of several.
+#[derive(Debug, Default)]
+struct Validity {
+    runs: usize,
+    invalid: usize,
+    /// Loads of which no run was answered.
+    silent: usize,
+    because: Vec<InvalidRun>,
+}
+
+impl Validity {
+    fn of(view: &View<'_>, case: &Params) -> Self {
+        let rounds = |metric: Metric| view.rounds(&metric.of(case.clone())).unwrap_or_default();
+        let marked = |rounds: &[f64]| rounds.iter().filter(|is_so| **is_so > 0.0).count();
+        let of = rounds(INVALID);
+        let occurs = |why: &InvalidRun| marked(&rounds(reason(*why))) > 0;
+        Self {
+            runs: of.len(),
+            invalid: marked(&of),
+            silent: usize::from(of.is_empty()),
+            because: INVALID_RUNS.into_iter().filter(occurs).collect(),
+        }
+    }
+
+    fn of_all(view: &View<'_>, cases: &[&Params]) -> Self {
+        let mut all = Self::default();
+        for case in cases {
+            let of = Self::of(view, case);
+            all.runs += of.runs;
+            all.invalid += of.invalid;
+            all.silent += of.silent;
+            all.because.extend(of.because);
+        }
+        all.because = INVALID_RUNS
+            .into_iter()
+            .filter(|why| all.because.contains(why))
+            .collect();
+        all
+    }
+
+    fn because(&self) -> String {
+        let all: Vec<String> = self.because.iter().map(InvalidRun::to_string).collect();
+        all.join("; ")
+    }
+
+    /// Of one load.
+    fn in_words(&self) -> String {
+        match (self.invalid, self.runs) {
+            (_, 0) => format!("no: {NOTHING_ANSWERED}"),
+            (0, _) => "yes".to_owned(),
+            (_, 1) => format!("no: {}", self.because()),
+            (invalid, runs) => format!("{invalid} of {runs} runs are invalid: {}", self.because()),
+        }
+    }
+
+    /// What speaks against them, as a sentence behind another; empty where nothing does.
+    fn doubt(&self) -> String {
+        let invalid = match (self.invalid, self.runs) {
+            (0, _) => String::new(),
+            (_, 1) => format!(" The run is invalid: {}.", self.because()),
+            (invalid, runs) => format!(" {invalid} of {runs} runs are invalid: {}.", self.because()),
+        };
+        let silent = match (self.silent, self.runs) {
+            // One alone says so itself.
+            (0, _) | (1, 0) => String::new(),
+            (1, _) => format!(" Of one load {NOTHING_ANSWERED}."),
+            (silent, _) => format!(" Of {silent} loads {NOTHING_ANSWERED}."),
+        };
+        invalid + &silent
     }
 }
 

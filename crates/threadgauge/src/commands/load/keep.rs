@@ -1,10 +1,10 @@
-//! Keeps a load in a results folder, as every other measurement is kept.
+//! Keeps a load in a results folder, as every other measurement is kept: each run as soon as it is over.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use threadgauge_load::{CpuSecond, FaultKind, Latency, Watched, WatchedSecond};
@@ -22,31 +22,33 @@ use crate::commands::load::experiment::{
 use crate::commands::load::options::LoadOptions;
 use crate::commands::load::server::Means;
 use crate::commands::load::show::Done;
+use crate::commands::load::workload::Workload;
 use crate::folder;
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// The most seconds of a run that are kept; of a longer one every second one, third one and so on.
 const MOST_SECONDS: u64 = 120;
+/// Keeping a load that goes on takes one part in so many of the time, at most.
+const PARTS: u32 = 10;
 
-/// A run that is over, and how it was asked for.
+/// A results folder in which the runs of a load are kept, each as soon as it is over.
 #[derive(Debug)]
 pub struct Kept<'a> {
-    pub options: &'a LoadOptions,
-    pub seed: u64,
-    pub started: &'a str,
-    pub interrupted: bool,
-    pub runs: &'a [Done],
-    /// Of mixed clients, with all that its file left out.
-    pub workload: Option<&'a serde_json::Value>,
+    dir: &'a Path,
+    options: &'a LoadOptions,
+    record: RunRecord,
+    machine: serde_json::Value,
+    /// Whether the runs are those of classes, in the order of their file.
+    is_mixed: bool,
+    /// Whether the store in the folder is this load's.
+    is_begun: bool,
+    /// When it was kept last, and how long that took.
+    last: Option<(Instant, Duration)>,
 }
 
 /// Makes the folder, and refuses one that holds something already, before anything is measured.
 pub fn check(dir: &Path) -> Result<()> {
-    ensure!(
-        !dir.join(STORE_FILE).exists(),
-        "{} already holds results; choose another --out",
-        dir.display()
-    );
+    refuse_other_results(dir)?;
     folder::refuse_foreign_files(dir)?;
     fs::create_dir_all(dir).with_context(|| {
         format!(
@@ -56,14 +58,94 @@ pub fn check(dir: &Path) -> Result<()> {
     })
 }
 
-impl Kept<'_> {
-    /// Writes the store, and every report from it.
-    pub fn write(&self, dir: &Path) -> Result<()> {
+fn refuse_other_results(dir: &Path) -> Result<()> {
+    ensure!(
+        !dir.join(STORE_FILE).exists(),
+        "{} already holds results; choose another --out",
+        dir.display()
+    );
+    Ok(())
+}
+
+impl<'a> Kept<'a> {
+    /// Of a load that was asked for like that, with mixed clients where there is a workload. Nothing is written yet.
+    pub fn new(
+        dir: &'a Path,
+        options: &'a LoadOptions,
+        seed: u64,
+        started: &str,
+        workload: Option<&Workload>,
+    ) -> Result<Self> {
+        let record = RunRecord {
+            id: format!("{:06x}", fastrand::u32(..1 << 24)),
+            started: started.to_owned(),
+            profile: "quick".to_owned(),
+            seed,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            rounds: None,
+            cpus: allowed_cpus()?.iter().collect(),
+            handicap_percent: 0,
+            options: as_asked(options, workload),
+            in_turns_with: None,
+        };
+        Ok(Self {
+            dir,
+            options,
+            record,
+            machine: serde_json::to_value(fingerprint())?,
+            is_mixed: workload.is_some(),
+            is_begun: false,
+            last: None,
+        })
+    }
+
+    /// Keeps the runs that are over, as those of a load that was interrupted: it may end at any moment. Where runs are
+    /// so short that this would take over a tenth of the time, some wait for the next time.
+    pub fn keep(&mut self, runs: &[Done]) -> Result<()> {
+        let waits = |(kept, took): (Instant, Duration)| kept.elapsed() < took * PARTS;
+        if self.last.is_some_and(waits) {
+            return Ok(());
+        }
+        let begin = Instant::now();
+        self.store(runs, "interrupted")?;
+        self.last = Some((Instant::now(), begin.elapsed()));
+        Ok(())
+    }
+
+    /// Writes the store of a load that is over, and every report from it: the path of the one to open.
+    pub fn write(&mut self, runs: &[Done], interrupted: bool) -> Result<PathBuf> {
+        self.store(runs, if interrupted { "interrupted" } else { "rounds" })?;
+        folder::write(&folder::read(self.dir)?, self.dir)?;
+        Ok(self.dir.join("report.html"))
+    }
+
+    /// Puts a store of these runs in the place of the one that is there.
+    ///
+    /// It is written anew each time, since a store has all its cases from its beginning, and those of a load show as it
+    /// goes on: the rates of a search, the seconds that a run really took.
+    fn store(&mut self, runs: &[Done], because: &str) -> Result<()> {
+        let beside = self.dir.join(format!(".unfinished.{}", std::process::id()));
+        // What a process of the same number left there.
+        let _ = fs::remove_dir_all(&beside);
+        let filled = self.fill(&beside, runs, because).and_then(|()| {
+            if !self.is_begun {
+                refuse_other_results(self.dir)?;
+            }
+            Ok(fs::rename(beside.join(STORE_FILE), self.dir.join(STORE_FILE))?)
+        });
+        // It may never have come to be, and what went wrong before is what is told.
+        let _ = fs::remove_dir_all(&beside);
+        self.is_begun |= filled.is_ok();
+        filled
+    }
+
+    /// Makes a store of these runs in a folder of its own.
+    fn fill(&self, dir: &Path, runs: &[Done], because: &str) -> Result<()> {
         let mut loads = Vec::new();
         let mut seconds = Vec::new();
         // Rounds are shuffled, which a reader need not see.
-        let mut runs: Vec<&Done> = self.runs.iter().collect();
-        if self.workload.is_none() {
+        let mut runs: Vec<&Done> = runs.iter().collect();
+        if !self.is_mixed {
             let load = |run: &Done| (run.rate.unwrap_or(0.0), run.wanted);
             runs.sort_by(|a, b| load(a).partial_cmp(&load(b)).unwrap_or(Ordering::Equal));
         }
@@ -79,21 +161,12 @@ impl Kept<'_> {
             .clone()
             .map(|one| rounds.clone().filter(|other| *other == one).count());
         let record = RunRecord {
-            id: format!("{:06x}", fastrand::u32(..1 << 24)),
-            started: self.started.to_owned(),
-            profile: "quick".to_owned(),
-            seed: self.seed,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
             rounds: rounds.max().and_then(|rounds| u32::try_from(rounds).ok()),
-            cpus: allowed_cpus()?.iter().collect(),
-            handicap_percent: 0,
-            options: self.as_asked(),
-            in_turns_with: None,
+            ..self.record.clone()
         };
         let kept = [(LOAD.id, loads), (SECONDS.id, seconds)];
         let plan: Vec<StoredExperiment> = kept.iter().map(|(id, samples)| planned(id, samples)).collect();
-        let mut store = Store::create(dir, &record, &serde_json::to_value(fingerprint())?, &plan)?;
-        let because = if self.interrupted { "interrupted" } else { "rounds" };
+        let mut store = Store::create(dir, &record, &self.machine, &plan)?;
         for (id, samples) in kept {
             let mut rounds: BTreeMap<String, u32> = BTreeMap::new();
             for (params, sample, wall_ns) in samples {
@@ -108,28 +181,14 @@ impl Kept<'_> {
                     nth_try: 0,
                     attempt: 0,
                     gated: false,
-                    started: self.started.to_owned(),
+                    started: record.started.clone(),
                     wall_ns,
                     sample,
                 })?;
             }
             store.set_stopped(id, Some(because))?;
         }
-        let data = folder::from_store(dir, &store)?;
-        store.close()?;
-        folder::write(&data, dir)?;
-        Ok(())
-    }
-
-    /// What was measured, for people.
-    fn as_asked(&self) -> Vec<String> {
-        let load = format!(
-            "load {} --target {}",
-            self.options.protocol.name(),
-            self.options.target
-        );
-        let workload = self.workload.map(|workload| format!("--workload {workload}"));
-        std::iter::once(load).chain(workload).collect()
+        Ok(store.close()?)
     }
 
     /// The case that a run was a round of.
@@ -167,6 +226,13 @@ impl Kept<'_> {
         }
         params
     }
+}
+
+/// What was measured, for people.
+fn as_asked(options: &LoadOptions, workload: Option<&Workload>) -> Vec<String> {
+    let load = format!("load {} --target {}", options.protocol.name(), options.target);
+    let workload = workload.map(|workload| format!("--workload {}", workload.json()));
+    std::iter::once(load).chain(workload).collect()
 }
 
 type Samples = [(Params, Sample, u64)];

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use threadgauge_load::{Second, ServerWatch, Watch};
+use threadgauge_load::{Latency, Second, ServerWatch, Watch};
 use threadgauge_results::units::{count, with_unit};
 
 use crate::output::say;
@@ -39,7 +39,7 @@ impl Live {
 }
 
 impl Watch for Live {
-    fn second(&mut self, second: &Second) {
+    fn second(&mut self, second: &Second, _: &Latency) {
         if let Some(seconds) = &self.seconds {
             // Nobody draws any more: there is nothing to show it to.
             let _ = seconds.send(second.clone());

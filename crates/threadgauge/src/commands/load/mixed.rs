@@ -8,8 +8,8 @@ use anyhow::{Result, ensure};
 use serde_json::Value;
 use threadgauge_load::exchange::{Bytes, Echo, Http, HttpRequest};
 use threadgauge_load::{
-    Behaviour, Class, ClassRecord, Clients, Failure, LoadError, MOST_PAYLOAD_BYTES, Observer, Second,
-    run_mixed,
+    Behaviour, Class, ClassRecord, Clients, Failure, Latency, LoadError, MOST_PAYLOAD_BYTES, Observer,
+    Second, Watch as _, run_mixed,
 };
 use threadgauge_results::units::{count, with_unit};
 
@@ -21,6 +21,7 @@ use crate::commands::load::server;
 use crate::commands::load::show::{Done, per_second};
 use crate::commands::load::target::Target;
 use crate::commands::load::workload::{Workload, kind};
+use crate::output::say;
 
 /// What commands said stands under these names, by when they ran.
 const SAID: [&str; 3] = ["before_said", "monitor_said", "after_said"];
@@ -86,11 +87,13 @@ fn run(
 ) -> Result<(Vec<Done>, [Vec<Value>; 3])> {
     let before = commands::run(&workload.before)?;
     let monitors = Monitors::start(&workload.monitor)?;
+    let sums = Sums {
+        pending: Vec::new(),
+        classes: workload.classes.len(),
+    };
     let look = Look {
         stop,
-        live: Mutex::new(live),
-        pending: Mutex::new(Vec::new()),
-        classes: workload.classes.len(),
+        shown: Mutex::new((sums, live)),
     };
     let records = run_classes(&workload.classes, options, target, seed, &look);
     drop(look);
@@ -109,7 +112,15 @@ fn run(
         class: Some(of.class),
     };
     let said = [before, monitor, after?];
-    Ok((records?.into_iter().map(done).collect(), said))
+    let records = match records {
+        Err(LoadError::Interrupted { .. }) => {
+            // The numbers in it are those of one class.
+            say("interrupted while connections were made");
+            Vec::new()
+        }
+        records => records?,
+    };
+    Ok((records.into_iter().map(done).collect(), said))
 }
 
 fn run_classes(
@@ -156,39 +167,16 @@ fn request(options: &LoadOptions, target: &Target, class: &Class) -> HttpRequest
 /// Shows the seconds of all classes as those of one run.
 struct Look<'a> {
     stop: &'a AtomicBool,
-    live: Mutex<Live>,
-    /// Seconds that not all classes have told, and how many have.
-    pending: Mutex<Vec<(Second, usize)>>,
-    classes: usize,
+    shown: Mutex<(Sums, Live)>,
 }
 
 impl Observer for Look<'_> {
-    fn second(&self, _: &Class, second: &Second) {
-        use threadgauge_load::Watch as _;
-
-        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-        match pending.iter_mut().find(|(sum, _)| sum.at_s == second.at_s) {
-            Some((sum, told)) => {
-                add(sum, second);
-                *told += 1;
-            }
-            None => {
-                let mut sum = Second {
-                    at_s: second.at_s,
-                    ..Second::default()
-                };
-                add(&mut sum, second);
-                pending.push((sum, 1));
-            }
+    fn second(&self, class: &Class, second: &Second, latency: &Latency) {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let (sums, live) = &mut *shown;
+        if let Some((second, latency)) = sums.add(class, second, latency) {
+            live.second(&second, &latency);
         }
-        let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
-        pending.retain(|(sum, told)| {
-            let whole = *told == self.classes;
-            if whole {
-                live.second(sum);
-            }
-            !whole
-        });
     }
 
     fn goes_on(&self) -> bool {
@@ -196,7 +184,53 @@ impl Observer for Look<'_> {
     }
 }
 
-/// Percentiles of several do not add up, and are left out.
+/// Seconds that not all classes have told yet.
+#[derive(Debug)]
+struct Sums {
+    pending: Vec<Sum>,
+    classes: usize,
+}
+
+/// One second of those classes that have told of it.
+#[derive(Debug, Default)]
+struct Sum {
+    second: Second,
+    /// Of the classes that want answers: how long others wait is their own choice.
+    latency: Latency,
+    told: usize,
+}
+
+impl Sums {
+    /// Adds the second of a class: that of all classes together, where it was the last that lacked.
+    fn add(&mut self, class: &Class, second: &Second, latency: &Latency) -> Option<(Second, Latency)> {
+        let at_s = second.at_s;
+        let known = self.pending.iter().position(|sum| sum.second.at_s == at_s);
+        let place = known.unwrap_or_else(|| {
+            let mut sum = Sum::default();
+            sum.second.at_s = at_s;
+            self.pending.push(sum);
+            self.pending.len() - 1
+        });
+        let sum = &mut self.pending[place];
+        sum.told += 1;
+        add(&mut sum.second, second);
+        if class.behaviour.wants_answers() {
+            sum.latency.merge(latency);
+        }
+        if sum.told < self.classes {
+            return None;
+        }
+        let Sum {
+            mut second, latency, ..
+        } = self.pending.swap_remove(place);
+        second.p50_ns = latency.ns(0.5);
+        second.p99_ns = latency.ns(0.99);
+        second.most_ns = latency.most_ns();
+        Some((second, latency))
+    }
+}
+
+/// Counts add up; times are those of all latencies together.
 fn add(sum: &mut Second, second: &Second) {
     sum.sent += second.sent;
     sum.answered += second.answered;
@@ -205,7 +239,6 @@ fn add(sum: &mut Second, second: &Second) {
     sum.bytes_in += second.bytes_in;
     sum.bytes_out += second.bytes_out;
     sum.in_flight += second.in_flight;
-    sum.most_ns = sum.most_ns.max(second.most_ns);
 }
 
 impl Mixed {
@@ -314,4 +347,67 @@ fn text(class: &Class, done: &Done) -> String {
         kind(&class.behaviour),
         parts.join(", ")
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn class(behaviour: Behaviour) -> Class {
+        Class {
+            name: "one".to_owned(),
+            weight: 1.0,
+            behaviour,
+        }
+    }
+
+    /// A second in which so many were answered, each after so long.
+    fn told(at_s: u64, many: u64, took_ns: u64) -> (Second, Latency) {
+        let mut latency = Latency::default();
+        (0..many).for_each(|_| latency.record(took_ns));
+        let second = Second {
+            at_s,
+            answered: many,
+            p50_ns: Some(took_ns),
+            ..Second::default()
+        };
+        (second, latency)
+    }
+
+    #[test]
+    fn a_second_of_all_classes_has_the_percentiles_of_those_that_want_answers() {
+        let fast = class(Behaviour::Fast {
+            think: std::time::Duration::ZERO,
+        });
+        let idle = class(Behaviour::Idle);
+        let mut sums = Sums {
+            pending: Vec::new(),
+            classes: 3,
+        };
+        let mut add = |class: &Class, (second, latency): (Second, Latency)| {
+            let whole = sums.add(class, &second, &latency);
+            whole.map(|(second, _)| second)
+        };
+        // Of two seconds at once, each whole when all have told of it.
+        assert_eq!(add(&fast, told(0, 900, 1_000)), None);
+        assert_eq!(add(&fast, told(1, 5, 1_000)), None);
+        assert_eq!(add(&idle, told(0, 0, 0)), None);
+        let first = add(&fast, told(0, 300, 500_000)).unwrap();
+        assert_eq!((first.at_s, first.answered), (0, 1_200));
+        let near = |ns: Option<u64>, wanted: u64| ns.unwrap().abs_diff(wanted) <= wanted / 500;
+        assert!(near(first.p50_ns, 1_000), "{first:?}");
+        assert!(
+            near(first.p99_ns, 500_000) && near(first.most_ns, 500_000),
+            "{first:?}"
+        );
+        assert_eq!(add(&fast, told(1, 5, 1_000)), None);
+        // An hour of a client that wants no answer is not what anybody waited for.
+        let second = add(&idle, told(1, 100, 3_600_000_000_000)).unwrap();
+        assert_eq!(
+            (second.answered, second.p50_ns),
+            (110, None),
+            "ten answers are too few"
+        );
+        assert!(near(second.most_ns, 1_000), "{second:?}");
+    }
 }

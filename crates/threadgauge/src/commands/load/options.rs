@@ -142,6 +142,9 @@ pub struct LoadOptions {
     /// In an open loop, requests (groups, chat: messages) a second of all connections together [default: 1000]
     #[arg(long, short = 'r', value_name = "N")]
     pub rate: Option<Rate>,
+    /// In an open loop, requests (groups, chat: messages) a second of each connection, in place of --rate
+    #[arg(long, value_name = "N", conflicts_with_all = ["rate", "find_max"])]
+    pub rate_each: Option<Rate>,
     /// How requests follow each other, and whether all thoughts are equally long
     #[arg(long, value_enum, default_value_t)]
     pub arrivals: Arrive,
@@ -166,7 +169,7 @@ pub struct LoadOptions {
     /// A request without an answer for so long has failed
     #[arg(long, value_name = "TIME", default_value = "10s")]
     pub timeout: Span,
-    /// One run after the other: rates in an open loop, else numbers of connections
+    /// One run after the other: rates in an open loop, else and with --rate-each numbers of connections
     #[arg(
         long,
         value_name = "N,N,…",
@@ -213,7 +216,7 @@ pub struct LoadOptions {
     pub own_echo: bool,
     /// Clients of several kinds at once, as this file says (http, bytes, echo; docs/load.md has its words)
     #[arg(long, value_name = "FILE", conflicts_with_all = [
-        "kind", "rate", "arrivals", "think", "pipeline", "ramp_up", "ramp_down", "requests", "steps", "find_max", "slo",
+        "kind", "rate", "rate_each", "arrivals", "think", "pipeline", "ramp_up", "ramp_down", "requests", "steps", "find_max", "slo",
         "close",
     ])]
     pub workload: Option<PathBuf>,
@@ -253,8 +256,8 @@ impl LoadOptions {
         let name = self.protocol.name();
         let is_open = self.kind == Loop::Open;
         ensure!(
-            is_open || self.rate.is_none(),
-            "--rate goes with --loop open: a closed loop has the rate that the server gives it"
+            is_open || (self.rate.is_none() && self.rate_each.is_none()),
+            "--rate and --rate-each go with --loop open: a closed loop has the rate that the server gives it"
         );
         ensure!(
             self.kind == Loop::Closed || self.think.is_none(),
@@ -301,15 +304,20 @@ impl LoadOptions {
         if self.close && self.pipeline.get() > 1 {
             bail!("--close has a connection for each request: nothing can be pipelined on it");
         }
-        if !is_open {
+        if self.steps_are_connections() {
             for Rate(step) in &self.steps {
                 ensure!(
                     step.fract() == 0.0 && *step >= 1.0,
-                    "--steps are numbers of connections without --loop open, and {step} is none"
+                    "--steps are numbers of connections with --rate-each or without --loop open, and {step} is none"
                 );
             }
         }
         Ok(())
+    }
+
+    /// Rather than rates.
+    fn steps_are_connections(&self) -> bool {
+        self.kind != Loop::Open || self.rate_each.is_some()
     }
 
     /// The name of `--loop`.
@@ -333,7 +341,15 @@ impl LoadOptions {
 
     /// The rate to begin with, in an open loop.
     pub fn first_rate(&self) -> f64 {
-        self.rate.map_or(1_000.0, |rate| rate.0)
+        self.rate_of(self.connections)
+    }
+
+    /// Of so many connections together, in an open loop.
+    fn rate_of(&self, connections: NonZeroUsize) -> f64 {
+        match self.rate_each {
+            Some(Rate(each)) => each * connections.get() as f64,
+            None => self.rate.map_or(1_000.0, |rate| rate.0),
+        }
     }
 
     /// The lowest rate whose answers tell whether `--slo` holds.
@@ -350,22 +366,19 @@ impl LoadOptions {
 
     /// The runs, in order.
     pub fn levels(&self, seed: u64) -> Vec<Level> {
-        let as_asked = Level {
-            connections: self.connections,
-            pace: self.pace(self.first_rate(), seed),
+        let of = |connections, rate| Level {
+            connections,
+            pace: self.pace(rate, seed),
         };
         if self.steps.is_empty() {
-            return vec![as_asked];
+            return vec![of(self.connections, self.first_rate())];
         }
-        let step = |&Rate(step): &Rate| match self.kind {
-            Loop::Open => Level {
-                pace: self.pace(step, seed),
-                ..as_asked
-            },
-            _ => Level {
-                connections: NonZeroUsize::new(step as usize).unwrap_or(self.connections),
-                ..as_asked
-            },
+        let step = |&Rate(step): &Rate| match self.steps_are_connections() {
+            true => {
+                let connections = NonZeroUsize::new(step as usize).unwrap_or(self.connections);
+                of(connections, self.rate_of(connections))
+            }
+            false => of(self.connections, step),
         };
         self.steps.iter().map(step).collect()
     }
@@ -390,7 +403,57 @@ impl LoadOptions {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    struct Asked {
+        #[command(flatten)]
+        load: LoadOptions,
+    }
+
+    fn asked(arguments: &str) -> Result<LoadOptions, clap::Error> {
+        let words = ["load", "groups", "--target", "4222"]
+            .into_iter()
+            .chain(arguments.split_whitespace());
+        Asked::try_parse_from(words).map(|asked| asked.load)
+    }
+
+    fn levels(arguments: &str) -> Vec<(usize, Option<f64>)> {
+        let options = asked(arguments).unwrap();
+        options.check().unwrap();
+        let level = |level: Level| (level.connections.get(), level.pace.rate());
+        options.levels(1).into_iter().map(level).collect()
+    }
+
+    #[test]
+    fn steps_are_rates_or_connections_which_may_have_a_rate_each() {
+        assert_eq!(levels("-c 20 --rate 50"), [(20, Some(50.0))]);
+        assert_eq!(
+            levels("-c 20 --steps 50,100"),
+            [(20, Some(50.0)), (20, Some(100.0))]
+        );
+        assert_eq!(levels("--loop fast --steps 20,1k"), [(20, None), (1_000, None)]);
+        assert_eq!(levels("-c 20 --rate-each 0.5"), [(20, Some(10.0))]);
+        assert_eq!(
+            levels("--rate-each 0.5 --steps 20,1k"),
+            [(20, Some(10.0)), (1_000, Some(500.0))]
+        );
+    }
+
+    #[test]
+    fn a_rate_of_each_connection_contradicts_another_rate_and_a_loop_without_one() {
+        for contradicted in ["--rate 5", "--find-max --slo p99<5ms"] {
+            assert!(
+                asked(&format!("--rate-each 5 {contradicted}")).is_err(),
+                "{contradicted}"
+            );
+        }
+        for wrong in ["--rate-each 5 --loop fast", "--rate-each 5 --steps 2.5"] {
+            assert!(asked(wrong).unwrap().check().is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn whom_to_watch_is_a_process_auto_or_none() {
