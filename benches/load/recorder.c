@@ -79,6 +79,8 @@ int main(int argc, char **argv)
 	struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(argv[1])),
 				       .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+	/* Connections have it from here: a request may come before accept returns. */
+	setsockopt(listener, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on);
 	need(bind(listener, (struct sockaddr *)&address, sizeof address) == 0, "bind");
 	need(listen(listener, 4096) == 0, "listen");
 	need(epoll_ctl(poll, EPOLL_CTL_ADD, listener,
@@ -93,7 +95,6 @@ int main(int argc, char **argv)
 				int connection = accept(listener, NULL, NULL);
 				if (connection < 0)
 					continue;
-				setsockopt(connection, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on);
 				setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 				epoll_ctl(poll, EPOLL_CTL_ADD, connection,
 					  &(struct epoll_event){ .events = EPOLLIN, .data.fd = connection });
