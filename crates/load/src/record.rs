@@ -388,7 +388,7 @@ impl<'a> Recorder<'a> {
         }
         match kind {
             Failure::Timeout | Failure::Changed | Failure::Status => {
-                self.took(intended_ns, sent_ns, now_ns, 1)
+                self.took(intended_ns, sent_ns, now_ns, 1);
             }
             _ => self.over(sent_ns, now_ns, 1),
         }
