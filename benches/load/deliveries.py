@@ -14,14 +14,13 @@ talked, connecting and warming up left out.
 
 import argparse
 import json
-import random
 import re
 import signal
 import statistics
 import subprocess
 import sys
 
-from side_by_side import WAIT_S, cpus_for_two, free_port, on_cpu
+from side_by_side import WAIT_S, cpus_for_two, free_port, in_turns, middle_and_ends, on_cpu
 
 DRIVEN = re.compile(r"deliveries, (\d+) a second, driver on its CPU (\d+) % of the time")
 
@@ -72,15 +71,12 @@ def measured(options):
             if not line:
                 sys.exit("the server did not start")
         all_ = clients(options, port)
-        figures = {name: [] for name in all_}
-        for round_ in range(options.rounds):
-            order = list(all_)
-            random.Random(round_).shuffle(order)
-            for name in order:
-                command, read = all_[name]
-                figures[name].append(read(said(command, cpus[-1], options.seconds)))
-                print(f"round {round_ + 1}: {name} {figures[name][-1]}", file=sys.stderr)
-        return figures
+
+        def once(name):
+            command, read = all_[name]
+            return read(said(command, cpus[-1], options.seconds))
+
+        return in_turns(all_, options.rounds, once)
     finally:
         server.send_signal(signal.SIGTERM)
         server.wait(WAIT_S)
@@ -102,11 +98,10 @@ def main():
           "round: median (least to most) | deliveries a second, millions |")
     print("|---|---:|---:|---:|")
     for name, rounds in figures.items():
-        of_cpu = [of for of, _ in rounds]
-        ratios = [theirs / own for theirs, own in zip(of_cpu, ours)]
+        ratios = [theirs / own for (theirs, _), own in zip(rounds, ours)]
         rate = statistics.median(rate for _, rate in rounds)
-        print(f"| {name} | {statistics.median(of_cpu) / 1e6:.2f} ({min(of_cpu) / 1e6:.2f} to {max(of_cpu) / 1e6:.2f}) | "
-              f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}) | {rate / 1e6:.2f} |")
+        of_cpu = middle_and_ends([of / 1e6 for of, _ in rounds], 2)
+        print(f"| {name} | {of_cpu} | {middle_and_ends(ratios, 2)} | {rate / 1e6:.2f} |")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ beginning of its own: that flatters wrk2.
 
 import argparse
 import pathlib
-import random
 import shutil
 import signal
 import socket
@@ -28,7 +27,7 @@ import tempfile
 import time
 from collections import defaultdict
 
-from side_by_side import WAIT_S, cpus_for_two, free_port, used_by
+from side_by_side import WAIT_S, cpus_for_two, free_port, in_turns, middle_and_ends, used_by
 
 SETTLED_NS = 1_000_000_000
 
@@ -93,21 +92,17 @@ def measured(options):
         commands = {"threadgauge": [*ours, "--arrivals", "uniform", "--rate", str(rate), "--duration", f"{seconds}s"]}
         if shutil.which("wrk2"):
             commands["wrk2"] = ["wrk2", "-t1", "-c", connections, f"-d{seconds}s", f"-R{rate}", url]
-        figures = {name: [] for name in commands}
-        for round_ in range(options.rounds):
-            order = list(commands)
-            random.Random(round_).shuffle(order)
-            for name in order:
-                by_connection = recorded(recorder, commands[name], cpus, seconds)
-                if name == "wrk2":
-                    schedules = [lateness(times, 1e9 / rate * options.connections) for times in by_connection.values()]
-                else:
-                    schedules = [lateness(sum(by_connection.values(), []), 1e9 / rate)]
-                late = [each / 1e3 for schedule in schedules for each in schedule]
-                sent = len(late) / (seconds - 1)
-                figures[name].append((*median_and_99th(late), sent))
-                print(f"round {round_ + 1}: {name} {figures[name][-1]}", file=sys.stderr)
-        return figures, rate
+
+        def once(name):
+            by_connection = recorded(recorder, commands[name], cpus, seconds)
+            if name == "wrk2":
+                schedules = [lateness(times, 1e9 / rate * options.connections) for times in by_connection.values()]
+            else:
+                schedules = [lateness(sum(by_connection.values(), []), 1e9 / rate)]
+            late = [each / 1e3 for schedule in schedules for each in schedule]
+            return (*median_and_99th(late), len(late) / (seconds - 1))
+
+        return in_turns(commands, options.rounds, once), rate
 
 
 def main():
@@ -122,8 +117,7 @@ def main():
     print("|---|---:|---:|---:|")
     for name, rounds in figures.items():
         medians, tails, rates = zip(*rounds)
-        print(f"| {name} | {statistics.median(medians):.1f} ({min(medians):.1f} to {max(medians):.1f}) | "
-              f"{statistics.median(tails):.0f} ({min(tails):.0f} to {max(tails):.0f}) | {statistics.median(rates):.0f} |")
+        print(f"| {name} | {middle_and_ends(medians, 1)} | {middle_and_ends(tails, 0)} | {statistics.median(rates):.0f} |")
 
 
 if __name__ == "__main__":

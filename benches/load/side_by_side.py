@@ -110,6 +110,23 @@ def cpus_for_two():
     return cpus
 
 
+def in_turns(names, rounds, once):
+    """What `once` gives of each name, by round; in each round they take turns, in an order shuffled anew."""
+    figures = {name: [] for name in names}
+    for round_ in range(rounds):
+        order = list(figures)
+        random.Random(round_).shuffle(order)
+        for name in order:
+            figures[name].append(once(name))
+            print(f"round {round_ + 1}: {name} {figures[name][-1]}", file=sys.stderr)
+    return figures
+
+
+def middle_and_ends(values, digits):
+    """The median, the least and the most, as they stand in a table."""
+    return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
+
+
 def measured(options):
     """The figures of each generator by round."""
     cpus = cpus_for_two()
@@ -133,14 +150,8 @@ def measured(options):
                     time.sleep(0.01)
             url = f"http://127.0.0.1:{port}/index.html"
             commands = generators(options.threadgauge, url, options.connections, options.seconds)
-            figures = {name: [] for name in commands}
-            for round_ in range(options.rounds):
-                order = list(commands)
-                random.Random(round_).shuffle(order)
-                for name in order:
-                    figures[name].append(once(commands[name], port, cpus[-1], options.seconds))
-                    print(f"round {round_ + 1}: {name} {figures[name][-1]}", file=sys.stderr)
-            return figures
+            return in_turns(commands, options.rounds,
+                            lambda name: once(commands[name], port, cpus[-1], options.seconds))
         finally:
             nginx.send_signal(signal.SIGTERM)
             nginx.wait(WAIT_S)
@@ -159,12 +170,10 @@ def main():
     print("|---|---:|---:|---:|")
     ours = [of_cpu for of_cpu, _ in figures["threadgauge"]]
     for name, rounds in sorted(figures.items(), key=lambda item: -statistics.median(of for of, _ in item[1])):
-        of_cpu = [of for of, _ in rounds]
-        ratios = [theirs / own for theirs, own in zip(of_cpu, ours)]
+        ratios = [theirs / own for (theirs, _), own in zip(rounds, ours)]
         rate = statistics.median(rate for _, rate in rounds)
-        spread = f"{min(of_cpu) / 1e3:.1f} to {max(of_cpu) / 1e3:.1f}"
-        print(f"| {name} | {statistics.median(of_cpu) / 1e3:.1f} ({spread}) | "
-              f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}) | {rate / 1e3:.1f} |")
+        of_cpu = middle_and_ends([of / 1e3 for of, _ in rounds], 1)
+        print(f"| {name} | {of_cpu} | {middle_and_ends(ratios, 2)} | {rate / 1e3:.1f} |")
 
 
 if __name__ == "__main__":
