@@ -34,7 +34,8 @@ pub struct Advice {
     pub severity: Severity,
     /// What was found and how much it matters.
     pub says: String,
-    /// What would help, if anything does.
+    /// What would help, if anything does. Documents keep their first name of it.
+    #[serde(rename = "mend")]
     pub fix: Option<String>,
 }
 

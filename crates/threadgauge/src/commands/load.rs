@@ -71,10 +71,20 @@ pub fn load(options: &LoadOptions) -> Done {
     if let Some(workload) = workload {
         return load.mixed(&workload);
     }
-    let (runs, search) = match options.find_max {
-        true => load.search().map(|(runs, search)| (runs, Some(search)))?,
-        false => (load.steps()?, None),
+    let (runs, search, failed) = match options.find_max {
+        true => load.search().map(|(runs, search)| (runs, Some(search), None))?,
+        false => {
+            let mut runs = Vec::new();
+            let failed = load.steps(&mut runs).err();
+            (runs, None, failed)
+        }
     };
+    // What was measured before a run that failed is kept and said, and then why it failed.
+    if runs.is_empty()
+        && let Some(error) = failed
+    {
+        return Err(error);
+    }
     // Where one of the two cannot be done the other is.
     let written = load.write(&runs);
     let document = load.json(&runs, search.as_ref());
@@ -84,6 +94,9 @@ pub fn load(options: &LoadOptions) -> Done {
         print_words(&load.text(&runs, search.as_ref()))?;
     }
     written?;
+    if let Some(error) = failed {
+        return Err(error);
+    }
     let passes = match &search {
         Some(search) => search.highest.is_some() || load.is_stopped(),
         None => runs.iter().all(RunDone::passes),
@@ -121,9 +134,8 @@ impl Load<'_> {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// One run after the other, until somebody stops it.
-    fn steps(&mut self) -> Result<Vec<RunDone>> {
-        let mut runs = Vec::new();
+    /// One run after the other, until somebody stops it or one fails: those that were made.
+    fn steps(&mut self, runs: &mut Vec<RunDone>) -> Result<()> {
         let mut order = fastrand::Rng::with_seed(self.seed);
         for round in 0..self.options.rounds {
             let mut levels = self.options.levels(self.seed.wrapping_add(round.into()));
@@ -133,19 +145,19 @@ impl Load<'_> {
             }
             for level in levels {
                 if self.is_stopped() {
-                    return Ok(runs);
+                    return Ok(());
                 }
                 let Some(run) = self.run(level)? else {
-                    return Ok(runs);
+                    return Ok(());
                 };
                 runs.push(RunDone {
                     round: round + 1,
                     ..run
                 });
-                self.keep(&runs);
+                self.keep(runs);
             }
         }
-        Ok(runs)
+        Ok(())
     }
 
     /// The highest rate that meets the condition, and all runs that were made to find it.
@@ -272,7 +284,7 @@ impl Load<'_> {
     /// Writes the results folder with all its reports, where one is asked for.
     fn write(&mut self, runs: &[RunDone]) -> Result<()> {
         let is_stopped = self.is_stopped();
-        if let Some(kept) = &mut self.kept {
+        if let Some(kept) = self.kept.as_mut().filter(|_| !runs.is_empty()) {
             let report = kept.write(runs, is_stopped)?;
             say(&format!("report: {}", report.display()));
         }

@@ -417,8 +417,8 @@ fn ctrl_c_while_connections_are_made_ends_it_and_says_how_many_there_were() {
                 assert_eq!(output.status.code(), Some(0), "{said:?}");
                 assert!(text(&output.stdout).contains("nothing was measured"), "{said:?}");
                 let folder = dir.path().join(protocol);
-                assert_eq!(results(&folder)["run"]["complete"], false);
-                fs::remove_dir_all(&folder).unwrap();
+                let left = fs::read_dir(&folder).unwrap().count();
+                assert_eq!(left, 0, "the folder can be used again");
             }
         }
     }
@@ -545,10 +545,50 @@ fn connections_refused_half_way_are_counted_and_it_goes_on_if_asked() {
         assert!(matches!(code, Some(0 | 1)), "{said}");
         assert!(said.contains("going on with"), "{said}");
         let document: Value = serde_json::from_str(&shown).unwrap();
+        let schema = include_str!("../../../results/schema/load-1.schema.json");
+        let schema = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
+        let faults: Vec<String> = schema
+            .iter_errors(&document)
+            .map(|fault| fault.to_string())
+            .collect();
+        assert_eq!(faults, [""; 0], "with advice before the run");
+        assert_ne!(document["preflight"], serde_json::json!([]));
         let run = &document["runs"][0];
         assert!((20..60).contains(&run["connections"].as_u64().unwrap()), "{run}");
         assert!(run["answered"].as_u64().unwrap() > 0);
     }
+}
+
+#[test]
+fn what_was_measured_before_a_step_that_fails_is_kept_and_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let arguments = [
+        "groups",
+        "--design",
+        "reactor",
+        "--listen",
+        "127.0.0.1:0",
+        "--max-connections",
+        "30",
+    ];
+    let server = Served::start(dir.path(), &arguments);
+    // The server lets the last ten wait.
+    let steps = ["--rate-each", "5", "--steps", "20,40", "--timeout", "1s"];
+    let to = |more: &[&str]| {
+        let load = ["load", "groups", "--target", &server.address, "-d", "300ms"];
+        threadgauge(dir.path(), &[&load[..], &steps, more].concat())
+    };
+    let output = to(&["--out", "kept"]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stdout).contains("connections    20"),
+        "{}",
+        text(&output.stdout)
+    );
+    let cases = results(&dir.path().join("kept"))["experiments"][0]["cases"].clone();
+    assert_eq!(cases.as_array().unwrap().len(), 1, "{cases}");
+    let document: Value = serde_json::from_str(&text(&to(&["--json"]).stdout)).unwrap();
+    assert_eq!(document["runs"].as_array().unwrap().len(), 1);
 }
 
 #[test]

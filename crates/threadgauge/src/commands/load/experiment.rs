@@ -201,6 +201,7 @@ fn answer(view: &View<'_>, cases: &[&Params]) -> String {
     let doubt = Validity::of_all(view, cases).doubt();
     match cases.len() {
         1 => format!("{says}.{doubt}"),
+        many if first.get(CLASS).is_some() => format!("{many} classes; the first: {says}.{doubt}"),
         many => format!("{many} loads; the first: {says}.{doubt}"),
     }
 }

@@ -73,6 +73,9 @@ impl From<Arrive> for Arrivals {
     }
 }
 
+/// The highest rate of all connections together, a second.
+const HIGHEST_RATE: f64 = 1e8;
+
 /// A rate, a second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rate(pub f64);
@@ -86,7 +89,7 @@ impl FromStr for Rate {
             None => (text, 1.0),
         };
         match digits.parse::<f64>().map(|rate| rate * per) {
-            Ok(rate) if rate > 0.0 && rate <= 1e8 => Ok(Self(rate)),
+            Ok(rate) if rate > 0.0 && rate <= HIGHEST_RATE => Ok(Self(rate)),
             _ => Err(format!(
                 "`{text}` is no rate: it is a number a second above 0 and up to 100,000,000, as 500, 0.5 or 20k are"
             )),
@@ -143,7 +146,7 @@ pub struct LoadOptions {
     #[arg(long, short = 'r', value_name = "N")]
     pub rate: Option<Rate>,
     /// In an open loop, requests (groups, chat: messages) a second of each connection, in place of --rate
-    #[arg(long, value_name = "N", conflicts_with_all = ["rate", "find_max"])]
+    #[arg(long, value_name = "N", conflicts_with_all = ["rate", "find_max", "go_on"])]
     pub rate_each: Option<Rate>,
     /// How requests follow each other, and whether all thoughts are equally long
     #[arg(long, value_enum, default_value_t)]
@@ -304,6 +307,11 @@ impl LoadOptions {
         if self.close && self.pipeline.get() > 1 {
             bail!("--close has a connection for each request: nothing can be pipelined on it");
         }
+        let most = self.levels(0).into_iter().filter_map(|level| level.pace.rate());
+        ensure!(
+            most.fold(0.0, f64::max) <= HIGHEST_RATE,
+            "--rate-each of all connections together is over 100,000,000 a second"
+        );
         if self.steps_are_connections() {
             for Rate(step) in &self.steps {
                 ensure!(
@@ -444,13 +452,17 @@ mod tests {
 
     #[test]
     fn a_rate_of_each_connection_contradicts_another_rate_and_a_loop_without_one() {
-        for contradicted in ["--rate 5", "--find-max --slo p99<5ms"] {
+        for contradicted in ["--rate 5", "--find-max --slo p99<5ms", "--go-on"] {
             assert!(
                 asked(&format!("--rate-each 5 {contradicted}")).is_err(),
                 "{contradicted}"
             );
         }
-        for wrong in ["--rate-each 5 --loop fast", "--rate-each 5 --steps 2.5"] {
+        for wrong in [
+            "--rate-each 5 --loop fast",
+            "--rate-each 5 --steps 2.5",
+            "--rate-each 1e8 -c 2",
+        ] {
             assert!(asked(wrong).unwrap().check().is_err(), "{wrong}");
         }
     }
