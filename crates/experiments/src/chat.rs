@@ -524,8 +524,9 @@ fn designs_chart(view: &View<'_>) -> Option<Figure> {
         "designs",
         "200 users in ten rooms, on the same CPUs as the server",
     )
+    .note("Messages sent and received: VolanoMark's score.")
     .x(Scale::Category, "design of the server")
-    .y(Scale::Linear, "thousand messages sent and received a second")
+    .y(Scale::Linear, "thousand messages a second")
     .line("no yield", line(Case::original(all)))
     .line(
         "a yield after each message",
@@ -541,7 +542,7 @@ fn connections_chart(view: &View<'_>) -> Option<Figure> {
         "Many users of one thread, the server on CPUs of its own",
         |case| score(case).times(1e-3),
     )
-    .y(Scale::Linear, "thousand messages sent and received a second")
+    .y(Scale::Linear, "thousand messages a second")
     .drawn()
 }
 
