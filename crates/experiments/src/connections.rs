@@ -8,7 +8,7 @@ use std::time::Instant;
 use threadgauge_lab::point::refused;
 use threadgauge_lab::prelude::*;
 use threadgauge_lab::server::{Cpus, Server};
-use threadgauge_load::{ClientPool, Codec, Event, LoadError};
+use threadgauge_load::{ClientPool, Codec, Event, Frames, LoadError};
 use threadgauge_machine::Activity;
 use threadgauge_results::{Table, units};
 
@@ -321,14 +321,10 @@ impl Room {
         let mut answers = Vec::new();
         let mut wrong = false;
         pool.hear(PATIENCE, |connection, input| {
-            let mut used = 0;
-            loop {
-                let next = codec.next(&input[used..]);
-                let Some(frame) = next.map_err(|source| LoadError::Codec { connection, source })? else {
-                    return Ok(used);
-                };
-                used += frame.bytes;
-                match frame.event {
+            let mut frames = Frames::of(*codec, input);
+            let lost = |source| LoadError::Codec { connection, source };
+            while let Some(event) = frames.next_event().map_err(lost)? {
+                match event {
                     Event::Delivery(said) => {
                         heard[connection] += 1;
                         wrong |= said != SAID;
@@ -338,6 +334,7 @@ impl Room {
                     Event::Noise => {}
                 }
             }
+            Ok(frames.used())
         })
         .map_err(broken)?;
         if wrong {

@@ -231,6 +231,14 @@ impl ClientPool {
         }
     }
 
+    /// Bytes that sockets have not taken yet.
+    pub fn unsent_bytes(&self) -> usize {
+        self.speakers
+            .iter()
+            .map(|&speaker| self.unsent[speaker].len())
+            .sum()
+    }
+
     /// Sends all that waits, as far as sockets take it without waiting: whether that was all. The rest stays.
     ///
     /// # Errors

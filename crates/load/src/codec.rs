@@ -36,6 +36,85 @@ pub trait Codec: std::fmt::Debug + Sync {
     ///
     /// If these bytes are not of the protocol, or the server complains.
     fn next<'a>(&self, input: &'a [u8]) -> Result<Option<Frame<'a>>, CodecError>;
+
+    /// Whether the bytes before a delivery's payload say how long it is, whatever it holds.
+    fn heads_say_lengths(&self) -> bool {
+        true
+    }
+}
+
+/// The messages of the server in what a connection has received, one after the other.
+///
+/// Deliveries to a group mostly have the same bytes around their payload. What begins and ends as the delivery before it
+/// is one of the same length, and is not parsed again, where [heads say lengths](Codec::heads_say_lengths).
+#[derive(Debug)]
+pub struct Frames<'a> {
+    codec: &'static dyn Codec,
+    input: &'a [u8],
+    used: usize,
+    last: Option<Around<'a>>,
+}
+
+/// What a delivery was made of.
+#[derive(Clone, Copy, Debug)]
+struct Around<'a> {
+    head: &'a [u8],
+    payload_bytes: usize,
+    tail: &'a [u8],
+}
+
+impl<'a> Around<'a> {
+    /// The payload of a frame that has the same around it, and how many bytes it takes.
+    fn next(self, input: &'a [u8]) -> Option<(&'a [u8], usize)> {
+        let end = self.head.len() + self.payload_bytes;
+        let is_alike = input.starts_with(self.head) && input.get(end..)?.starts_with(self.tail);
+        is_alike.then(|| (&input[self.head.len()..end], end + self.tail.len()))
+    }
+}
+
+impl<'a> Frames<'a> {
+    /// None of these bytes is used yet.
+    pub fn of(codec: &'static dyn Codec, input: &'a [u8]) -> Self {
+        Self {
+            codec,
+            input,
+            used: 0,
+            last: None,
+        }
+    }
+
+    /// The bytes of all that was told.
+    pub fn used(&self) -> usize {
+        self.used
+    }
+
+    /// What the next message says; `None` where there is no whole one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Codec::next`].
+    pub fn next_event(&mut self) -> Result<Option<Event<'a>>, CodecError> {
+        let rest = &self.input[self.used..];
+        if let Some((payload, bytes)) = self.last.and_then(|last| last.next(rest)) {
+            self.used += bytes;
+            return Ok(Some(Event::Delivery(payload)));
+        }
+        let Some(frame) = self.codec.next(rest)? else {
+            return Ok(None);
+        };
+        self.used += frame.bytes;
+        if let Event::Delivery(payload) = frame.event
+            && self.codec.heads_say_lengths()
+        {
+            let start = payload.as_ptr().addr() - rest.as_ptr().addr();
+            self.last = Some(Around {
+                head: &rest[..start],
+                payload_bytes: payload.len(),
+                tail: &rest[start + payload.len()..frame.bytes],
+            });
+        }
+        Ok(Some(frame.event))
+    }
 }
 
 /// A whole message of the server.
@@ -149,32 +228,56 @@ mod conformance {
         Noise,
     }
 
-    /// All events of `pieces`, fed one after the other as a connection would.
+    impl From<Event<'_>> for Owned {
+        fn from(event: Event<'_>) -> Self {
+            match event {
+                Event::Ready => Self::Ready,
+                Event::Delivery(payload) => Self::Delivery(payload.to_vec()),
+                Event::Wants(answer) => Self::Wants(answer.to_vec()),
+                Event::Noise => Self::Noise,
+            }
+        }
+    }
+
+    /// All events of `pieces`, fed one after the other as a connection would, which are the same with and without a look
+    /// at the one before.
     pub(super) fn events<'a>(
-        codec: &dyn Codec,
+        codec: &'static dyn Codec,
         pieces: impl IntoIterator<Item = &'a [u8]>,
     ) -> Result<Vec<Owned>, CodecError> {
         let (mut held, mut events) = (Vec::new(), Vec::new());
         for piece in pieces {
             held.extend_from_slice(piece);
-            let mut used = 0;
-            while let Some(frame) = codec.next(&held[used..])? {
-                assert!(frame.bytes > 0 && used + frame.bytes <= held.len());
-                used += frame.bytes;
-                events.push(match frame.event {
-                    Event::Ready => Owned::Ready,
-                    Event::Delivery(payload) => Owned::Delivery(payload.to_vec()),
-                    Event::Wants(answer) => Owned::Wants(answer.to_vec()),
-                    Event::Noise => Owned::Noise,
-                });
-            }
+            let by_frames = by_frames(codec, &held);
+            let by_codec = by_codec(codec, &held);
+            assert_eq!(by_frames, by_codec);
+            let (some, used) = by_codec?;
+            events.extend(some);
             held.drain(..used);
         }
         Ok(events)
     }
 
+    fn by_frames(codec: &'static dyn Codec, input: &[u8]) -> Result<(Vec<Owned>, usize), CodecError> {
+        let (mut frames, mut events) = (Frames::of(codec, input), Vec::new());
+        while let Some(event) = frames.next_event()? {
+            events.push(event.into());
+        }
+        Ok((events, frames.used()))
+    }
+
+    fn by_codec(codec: &dyn Codec, input: &[u8]) -> Result<(Vec<Owned>, usize), CodecError> {
+        let (mut used, mut events) = (0, Vec::new());
+        while let Some(frame) = codec.next(&input[used..])? {
+            assert!(frame.bytes > 0 && used + frame.bytes <= input.len());
+            used += frame.bytes;
+            events.push(frame.event.into());
+        }
+        Ok((events, used))
+    }
+
     /// Cut at every place, and byte by byte, the bytes say the same as whole.
-    pub(super) fn split_anywhere(codec: &dyn Codec, bytes: &[u8]) {
+    pub(super) fn split_anywhere(codec: &'static dyn Codec, bytes: &[u8]) {
         let whole = events(codec, [bytes]);
         for cut in 0..=bytes.len() {
             let (a, b) = bytes.split_at(cut);
@@ -183,7 +286,7 @@ mod conformance {
         assert_eq!(events(codec, bytes.chunks(1)), whole);
     }
 
-    const CODECS: [&dyn Codec; 5] = [&Nats::ALIKE, &Resp, &Mqtt, &Chat, &WebSocket];
+    const CODECS: [&'static dyn Codec; 5] = [&Nats::ALIKE, &Resp, &Mqtt, &Chat, &WebSocket];
 
     proptest! {
         #[test]
@@ -200,6 +303,9 @@ mod conformance {
                 b">3", b"*3", b"$5", b"$-1", b":10", b"%2", b"message", b"_", b"\x20\x02\0\0", b"\x30\x07\0\x02g1", b"abc", b"\x90",
                 b"\x82", b"\x05", b"\x7e\0", b"\x7f\0\0\0\0\0\0\0", b"\x89\0", b"\x88\x02\x03\xe8",
                 b"HTTP/1.1 101 ", b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo=", b"\r\n\r\n",
+                // Whole deliveries, so that one often begins as the one before it.
+                b"MSG g1 1 5\r\nhello\r\n", b"MSG g1 1 5\r\nworld\r\n", b"MSG g1 1 5\r\n", b"hello\n",
+                b">3\r\n$7\r\nmessage\r\n$2\r\ng1\r\n$5\r\nhello\r\n", b"\x30\x09\0\x02g1hello", b"\x82\x05hello",
             ]), 0..12),
         ) {
             let bytes = words.concat();

@@ -8,7 +8,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use crate::faults::{Fault, FaultKind, Faults, MessageId};
-use crate::payload::Payloads;
+use crate::payload::{Payloads, Written};
 use crate::sizes::Sizes;
 
 /// A delivery that was still to come.
@@ -68,10 +68,12 @@ struct Sender {
     open: VecDeque<Open>,
 }
 
+/// As small as can be: all receivers look at all that are on their way.
 #[derive(Debug)]
 struct Open {
-    missing: usize,
     times: Times,
+    sent: Written,
+    missing: u32,
 }
 
 impl Sender {
@@ -131,17 +133,45 @@ impl DeliveryChecker {
     pub fn sends(&mut self, sender: usize, times: Times, payload: &mut Vec<u8>) {
         let of = &mut self.senders[sender];
         of.sent += 1;
+        let sent = self.payloads.write(sender, of.sent, payload);
         of.open.push_back(Open {
-            missing: self.copies,
             times,
+            sent,
+            missing: self.copies as u32,
         });
         self.on_the_way += self.copies as u64;
-        self.payloads.write(sender, of.sent, payload);
     }
 
     /// `connection` has received this. What is wrong with it is entered under [`faults`](Self::take_faults). `None` of
     /// what was not to come, or not any more.
     pub fn receives(&mut self, connection: usize, payload: &[u8]) -> Option<Heard> {
+        let Some((sender, place)) = self.comes_next(connection, payload) else {
+            return self.receives_otherwise(connection, payload);
+        };
+        self.received[place] += 1;
+        Some(self.deliver(sender, self.received[place], true))
+    }
+
+    /// Whether this is the next message that `connection` is to receive of its sender, whole: the sender, and the place
+    /// in `received`. Compares with what was sent and reads no more of it than the sender.
+    fn comes_next(&self, connection: usize, payload: &[u8]) -> Option<(usize, usize)> {
+        let first = connection - connection % self.group_size;
+        let sender = Payloads::sender(payload)?;
+        let member = sender
+            .checked_sub(first)
+            .filter(|&member| member < self.group_size)?;
+        if sender == connection && self.copies < self.group_size {
+            return None;
+        }
+        let place = connection * self.group_size + member;
+        let (of, number) = (&self.senders[sender], self.received[place] + 1);
+        let open = of.open.get(number.checked_sub(of.oldest())? as usize)?;
+        let is_it = open.sent.begins(payload) && self.payloads.is_whole(payload, sender, number);
+        is_it.then_some((sender, place))
+    }
+
+    /// As [`receives`](Self::receives), of what is not whole or does not come in its turn.
+    fn receives_otherwise(&mut self, connection: usize, payload: &[u8]) -> Option<Heard> {
         let Some((sender, number)) = self.payloads.read(payload) else {
             self.receives_unreadable(connection, payload);
             return None;
@@ -170,11 +200,9 @@ impl DeliveryChecker {
             if !whole {
                 fault(FaultKind::Corrupted);
             }
-            if number > *last + 1 {
-                let skipped = *last + 1..number;
-                self.holes
-                    .extend(skipped.map(|earlier| ((place, earlier), Hole::Awaited)));
-            }
+            let skipped = *last + 1..number;
+            self.holes
+                .extend(skipped.map(|earlier| ((place, earlier), Hole::Awaited)));
             *last = number;
         } else {
             match self.holes.remove(&(place, number)) {
@@ -187,14 +215,19 @@ impl DeliveryChecker {
                 }
             }
         }
+        Some(self.deliver(sender, number, whole))
+    }
+
+    /// One that was still to come has come, `whole` or not.
+    fn deliver(&mut self, sender: usize, number: u64, whole: bool) -> Heard {
         self.delivered += u64::from(whole);
         self.on_the_way -= 1;
         let (times, by_all) = self.senders[sender].settle(number);
-        Some(Heard {
+        Heard {
             sender,
             times,
             by_all,
-        })
+        }
     }
 
     fn receives_unreadable(&mut self, connection: usize, payload: &[u8]) {

@@ -10,7 +10,7 @@ use threadgauge_machine::clock::{monotonic_ns, thread_cpu_ns};
 
 use crate::arrivals::{Arrivals, Ramp, Schedule};
 use crate::client_pool::ClientPool;
-use crate::codec::{Codec, Event};
+use crate::codec::{Codec, Event, Frames};
 use crate::delivery_checker::{DeliveryChecker, Heard, Times};
 use crate::error::LoadError;
 use crate::faults::{FaultKind, Faults};
@@ -26,6 +26,11 @@ pub use connecting::IfFewer;
 const CLOGGED: Duration = Duration::from_millis(1);
 /// The longest wait without a look at whether to go on.
 const LOOK: Duration = Duration::from_millis(100);
+/// In an open loop, messages that are sent between two looks at what came and at whether to go on: a rate beyond what
+/// the driver can do has more of them due each time.
+const AT_ONCE: usize = 1024;
+/// In an open loop, no more is written while so much waits for sockets to take it.
+const MOST_UNSENT_BYTES: usize = 64 << 20;
 
 /// Who is there, and what they send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,6 +166,8 @@ trait Scribe {
     fn hears(&mut self, heard: Heard, at_ns: u64);
     /// So many bytes came, and no more deliveries in this turn.
     fn receives(&mut self, _bytes: usize) {}
+    /// A message that was to start then was not sent, and is not any more.
+    fn gives_up(&mut self, _intended_ns: u64, _now_ns: u64, _copies: u64) {}
     /// Whether to go on, with so many deliveries on their way.
     fn goes_on(&mut self, _now_ns: u64, _on_the_way: u64) -> bool {
         true
@@ -268,6 +275,10 @@ impl Scribe for Keeping<'_, '_> {
     fn receives(&mut self, bytes: usize) {
         self.enter();
         self.recorder.receives(bytes);
+    }
+
+    fn gives_up(&mut self, intended_ns: u64, now_ns: u64, copies: u64) {
+        self.recorder.gives_up(intended_ns, None, now_ns, copies);
     }
 
     fn goes_on(&mut self, now_ns: u64, on_the_way: u64) -> bool {
@@ -400,7 +411,7 @@ impl Groups {
         let now_ns = monotonic_ns();
         recorder.advance(now_ns);
         let faults = self.checker.take_faults();
-        recorder.record.unfinished = self.checker.on_the_way + faults.count(FaultKind::Lost);
+        recorder.record.unfinished += self.checker.on_the_way + faults.count(FaultKind::Lost);
         recorder.record.faults = Some(faults);
         // Without those that came with other bytes.
         recorder.record.answered = self.checker.delivered - delivered;
@@ -458,7 +469,8 @@ impl Groups {
                 let per_second = deliveries_per_second / self.checker.copies() as f64;
                 let starts = Schedule::ramped(arrivals, per_second, ramp, seed).map(|at_ns| start_ns + at_ns);
                 let most = usize::try_from(most).unwrap_or(usize::MAX);
-                self.open(starts.take(most), seed, scribe)
+                let ends_ns = start_ns + (ramp.total() + self.plan.patience).as_nanos() as u64;
+                self.open(starts.take(most), ends_ns, seed, scribe)
             }
         }
     }
@@ -502,26 +514,44 @@ impl Groups {
         }
     }
 
+    /// What could not be sent by `ends_ns` is given up.
     fn open(
         &mut self,
         starts: impl Iterator<Item = u64>,
+        ends_ns: u64,
         seed: u64,
         scribe: &mut impl Scribe,
     ) -> Result<Ended, LoadError> {
         let mut dice = fastrand::Rng::with_seed(!seed);
         let mut starts = starts.peekable();
+        let (mut at_once, mut ended) = (AT_ONCE, Ended::All);
         loop {
             let now_ns = monotonic_ns();
-            while let Some(at_ns) = starts.next_if(|&at_ns| at_ns <= now_ns) {
+            for _ in 0..at_once {
+                let Some(at_ns) = starts.next_if(|&at_ns| at_ns <= now_ns) else {
+                    break;
+                };
                 self.speak(dice.usize(..self.plan.connections), [at_ns, now_ns], scribe);
             }
             if !scribe.goes_on(now_ns, self.checker.on_the_way) {
                 return Ok(Ended::Early);
             }
+            if now_ns >= ends_ns && starts.peek().is_some() {
+                ended = Ended::Early;
+                let copies = self.checker.copies();
+                starts
+                    .by_ref()
+                    .for_each(|at_ns| scribe.gives_up(at_ns, now_ns, copies));
+            }
             let limit = self.flush()?;
+            at_once = match self.pool.unsent_bytes() {
+                ..MOST_UNSENT_BYTES => AT_ONCE,
+                _ => 0,
+            };
             let limit = match starts.peek() {
-                None if self.checker.on_the_way == 0 => return Ok(Ended::All),
+                None if self.checker.on_the_way == 0 => return Ok(ended),
                 None => limit,
+                Some(_) if at_once == 0 => limit,
                 Some(at_ns) => limit.min(Duration::from_nanos(at_ns.saturating_sub(monotonic_ns()))),
             };
             let is_silent = self.listen(limit, scribe, |_| {})?;
@@ -599,15 +629,10 @@ impl Groups {
     ) -> Result<bool, LoadError> {
         let (codec, checker, answers) = (self.codec, &mut self.checker, &mut self.answers);
         let heard = self.pool.hear(limit, |connection, input| {
-            let (mut used, mut read_ns) = (0, None);
-            loop {
-                let next = codec.next(&input[used..]);
-                let Some(frame) = next.map_err(|source| LoadError::Codec { connection, source })? else {
-                    *bytes += used;
-                    return Ok(used);
-                };
-                used += frame.bytes;
-                match frame.event {
+            let (mut frames, mut read_ns) = (Frames::of(codec, input), None);
+            let lost = |source| LoadError::Codec { connection, source };
+            while let Some(event) = frames.next_event().map_err(lost)? {
+                match event {
                     Event::Delivery(payload) => {
                         if let Some(heard) = checker.receives(connection, payload) {
                             hear(heard, *read_ns.get_or_insert_with(monotonic_ns));
@@ -618,6 +643,8 @@ impl Groups {
                     Event::Noise => {}
                 }
             }
+            *bytes += frames.used();
+            Ok(frames.used())
         })?;
         for (connection, answer) in self.answers.drain(..) {
             self.pool

@@ -153,7 +153,7 @@ impl<E: Exchange> Paced<E> {
         recorder.advance(now_ns);
         for client in &mut self.clients {
             if let Some(begun_ns) = client.begun_ns.take() {
-                recorder.gives_up(begun_ns, Some(begun_ns), now_ns);
+                recorder.gives_up(begun_ns, Some(begun_ns), now_ns, 1);
             }
             client.reset();
         }

@@ -48,6 +48,22 @@ impl Filling {
     }
 }
 
+/// What a message is told by, without reading it.
+#[derive(Debug)]
+pub(crate) struct Written {
+    /// Of sender, number and check.
+    digits: [u8; LEAST_PAYLOAD_BYTES],
+    /// All of it.
+    bytes: u32,
+}
+
+impl Written {
+    /// Whether this has its length and its digits, so that the rest is to be [asked](Payloads::is_whole).
+    pub(crate) fn begins(&self, payload: &[u8]) -> bool {
+        payload.len() == self.bytes as usize && payload.starts_with(&self.digits)
+    }
+}
+
 impl Payloads {
     /// # Panics
     ///
@@ -63,16 +79,27 @@ impl Payloads {
         }
     }
 
-    pub(crate) fn write(&self, sender: usize, number: u64, into: &mut Vec<u8>) {
-        into.clear();
-        into.resize(LEAST_PAYLOAD_BYTES, b'0');
-        let (of_sender, rest) = into.split_at_mut(SENDER_DIGITS);
+    /// Writes it over what `into` holds.
+    pub(crate) fn write(&self, sender: usize, number: u64, into: &mut Vec<u8>) -> Written {
+        let mut digits = [b'0'; LEAST_PAYLOAD_BYTES];
+        let (of_sender, rest) = digits.split_at_mut(SENDER_DIGITS);
         let (of_number, of_check) = rest.split_at_mut(NUMBER_DIGITS);
         write_digits(of_sender, sender as u64);
         write_digits(of_number, number);
         write_digits(of_check, check(sender as u64, number));
-        let rest = self.sizes.of(sender, number) - LEAST_PAYLOAD_BYTES;
-        into.extend_from_slice(self.filling.of(sender, number, rest));
+        let bytes = self.sizes.of(sender, number);
+        into.clear();
+        into.extend_from_slice(&digits);
+        into.extend_from_slice(self.filling.of(sender, number, bytes - LEAST_PAYLOAD_BYTES));
+        Written {
+            digits,
+            bytes: bytes as u32,
+        }
+    }
+
+    /// Who sent this, where it begins as a message does.
+    pub(crate) fn sender(payload: &[u8]) -> Option<usize> {
+        read_digits(payload.get(..SENDER_DIGITS)?).map(|sender| sender as usize)
     }
 
     /// The sender and the number, where the check and the size are theirs.

@@ -410,17 +410,18 @@ impl<'a> Recorder<'a> {
         self.service_ns += now_ns.saturating_sub(sent_ns) as f64 * count as f64;
     }
 
-    /// It was to start then, and has no answer now that the run gives up. `sent_ns` where it was sent.
-    pub(crate) fn gives_up(&mut self, intended_ns: u64, sent_ns: Option<u64>, now_ns: u64) {
-        self.record.unfinished += 1;
+    /// It was to start then, and has none of its answers now that the run gives up. `sent_ns` where it was sent.
+    pub(crate) fn gives_up(&mut self, intended_ns: u64, sent_ns: Option<u64>, now_ns: u64, answers: u64) {
+        self.record.unfinished += answers;
         let is_held = self.held.contains(&intended_ns);
         match sent_ns {
-            Some(sent_ns) => self.over(sent_ns, now_ns, 1),
-            None if is_held => self.record.held.intended += 1,
+            Some(sent_ns) => self.over(sent_ns, now_ns, answers),
+            None if is_held => self.record.held.intended += answers,
             None => {}
         }
         if is_held {
-            self.record.response.record(now_ns.saturating_sub(intended_ns));
+            let took_ns = now_ns.saturating_sub(intended_ns);
+            self.record.response.record_many(took_ns, answers);
         }
     }
 
@@ -506,8 +507,8 @@ mod tests {
         let ramp = Ramp::hold(Duration::from_secs(1));
         let mut recorder = Recorder::new(0, ramp, Some(10.0), &mut watch);
         recorder.sends(0, 0, 1, 1);
-        recorder.gives_up(0, Some(0), 500);
-        recorder.gives_up(100, None, 500);
+        recorder.gives_up(0, Some(0), 500, 1);
+        recorder.gives_up(100, None, 500, 1);
         let record = recorder.finish(500, 0);
         assert_eq!(
             (record.unfinished, record.held.intended, record.held.answered),

@@ -375,12 +375,14 @@ impl<E: Exchange> Requests<E> {
                 continue;
             }
             for waiting in client.waiting.drain(..) {
-                recorder.gives_up(waiting.intended_ns, Some(waiting.sent_ns), now_ns);
+                recorder.gives_up(waiting.intended_ns, Some(waiting.sent_ns), now_ns, 1);
             }
             self.pool.end(connection as usize);
         }
         if !recorder.record.interrupted {
-            source.never_sent(now_ns, |intended_ns| recorder.gives_up(intended_ns, None, now_ns));
+            source.never_sent(now_ns, |intended_ns| {
+                recorder.gives_up(intended_ns, None, now_ns, 1);
+            });
         }
         self.freed.clear();
         self.broken.clear();

@@ -43,6 +43,11 @@ impl Codec for Chat {
         };
         Ok(Some(Frame { bytes, event }))
     }
+
+    /// The end of the line says it.
+    fn heads_say_lengths(&self) -> bool {
+        false
+    }
 }
 
 #[cfg(test)]

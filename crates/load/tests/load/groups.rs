@@ -182,6 +182,25 @@ fn under_a_rate_every_delivery_has_a_latency() {
 }
 
 #[test]
+fn what_a_rate_beyond_all_bounds_leaves_unsent_is_given_up() {
+    let server = Server::start(Mistake::None, 1);
+    let load = Load::Open {
+        deliveries_per_second: 9.0 * 2e8,
+        arrivals: Arrivals::Uniform,
+        seed: 1,
+    };
+    let span = Duration::from_millis(10);
+    let mut groups = connect(&server, Duration::from_millis(300)).unwrap();
+    let record = groups.run(load, span, u64::MAX, &mut ()).unwrap();
+    let all = 9 * 2_000_000;
+    assert!(9 * record.sent < all / 2, "{} were sent", record.sent);
+    let told = record.answered + record.unfinished;
+    assert!((all - 9..=all).contains(&told), "{told}");
+    assert!((all - 9..=all).contains(&record.held.intended));
+    assert!(record.invalid_because().contains(&InvalidRun::Slow));
+}
+
+#[test]
 fn one_mistake_in_ten_thousand_messages_is_found_each_time_by_its_word() {
     for mistake in [Mistake::Duplicate, Mistake::Swap, Mistake::Echo, Mistake::Mislead] {
         let (made, counted) = found(mistake, RARE, PATIENCE).unwrap();
