@@ -45,7 +45,7 @@ pub trait Codec: std::fmt::Debug + Sync {
 
 /// The messages of the server in what a connection has received, one after the other.
 ///
-/// Deliveries to a group mostly have the same bytes around their payload. What begins and ends as the delivery before it
+/// Deliveries to a group mostly have the same bytes around their payload. What begins and ends as the delivery before
 /// is one of the same length, and is not parsed again, where [heads say lengths](Codec::heads_say_lengths).
 #[derive(Debug)]
 pub struct Frames<'a> {
@@ -239,8 +239,8 @@ mod conformance {
         }
     }
 
-    /// All events of `pieces`, fed one after the other as a connection would, which are the same with and without a look
-    /// at the one before.
+    /// All events of `pieces`, fed one after the other as a connection would, which are the same with and without a
+    /// look at the one before.
     pub(super) fn events<'a>(
         codec: &'static dyn Codec,
         pieces: impl IntoIterator<Item = &'a [u8]>,

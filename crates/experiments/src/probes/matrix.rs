@@ -33,15 +33,16 @@ impl Matrices {
         (0..REPEATS).for_each(|_| self.multiply());
     }
 
-    /// By whole rows, whose length the compiler knows: with slices of any length it is a tenth behind a plain program
-    /// in C.
+    /// By whole rows, whose length the compiler knows, two of them at a time: a plain program in C that does the same
+    /// takes as long to a tenth.
     fn multiply(&mut self) {
         let [(a, _), (b, _)] = [self.a.as_chunks::<N>(), self.b.as_chunks::<N>()];
+        let (pairs, _) = b.as_chunks::<2>();
         for (row, factors) in self.product.as_chunks_mut::<N>().0.iter_mut().zip(a) {
             row.fill(0.0);
-            for (factor, b) in factors.iter().zip(b) {
-                for (cell, b) in row.iter_mut().zip(b) {
-                    *cell += factor * b;
+            for ([by, and_by], [first, second]) in factors.as_chunks::<2>().0.iter().zip(pairs) {
+                for ((cell, first), second) in row.iter_mut().zip(first).zip(second) {
+                    *cell = *cell + by * first + and_by * second;
                 }
             }
         }
