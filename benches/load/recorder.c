@@ -1,6 +1,8 @@
 /* An HTTP server that answers every request with the same page and keeps when each of them came in.
  *
- *     recorder PORT FILE
+ *     recorder PORT FILE WORK_NS
+ *
+ * Before each answer it computes for so many nanoseconds, as a server has something to do.
  *
  * The time is the kernel's, of when the packet with the request's end arrived (SO_TIMESTAMPNS), so how late this
  * program reads is not in it. On SIGTERM it writes a record for each request to FILE: two little-endian 64-bit
@@ -44,6 +46,15 @@ static void need(int ok, const char *what)
 	}
 }
 
+static void compute(uint64_t ns)
+{
+	struct timespec begun, now;
+	clock_gettime(CLOCK_MONOTONIC, &begun);
+	do
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	while ((uint64_t)(now.tv_sec - begun.tv_sec) * 1000000000 + (uint64_t)(now.tv_nsec - begun.tv_nsec) < ns);
+}
+
 /* Reads once; returns the bytes read, and when their last packet arrived. */
 static ssize_t take(int connection, char *bytes, size_t size, uint64_t *ns)
 {
@@ -65,10 +76,11 @@ int main(int argc, char **argv)
 {
 	static const char answer[] = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 	const int on = 1;
-	if (argc != 3) {
-		fprintf(stderr, "usage: recorder PORT FILE\n");
+	if (argc != 4) {
+		fprintf(stderr, "usage: recorder PORT FILE WORK_NS\n");
 		return 2;
 	}
+	uint64_t work_ns = strtoull(argv[3], NULL, 10);
 	struct record *records = malloc(sizeof *records * MOST_RECORDS);
 	size_t count = 0;
 	need(records != NULL, "malloc");
@@ -112,6 +124,7 @@ int main(int argc, char **argv)
 				return 1;
 			}
 			records[count++] = (struct record){ (uint64_t)fd, ns };
+			compute(work_ns);
 			need(send(fd, answer, sizeof answer - 1, MSG_NOSIGNAL) > 0, "send");
 		}
 	}

@@ -4,9 +4,10 @@
     python3 benches/load/schedule.py target/release/threadgauge [--rounds 7] [--seconds 5] [--connections 64]
 
 Prints a table as Markdown. Needs a C compiler and two CPUs; wrk2 is taken where it is installed under that name (its
-own build calls it wrk). A small server in C, `recorder.c`, has the first CPU, the generator the last. Capacity is what
-threadgauge reaches there as fast as it can. Both generators are told to send at equal distances, and take turns in an
-order shuffled anew in each round.
+own build calls it wrk). A small server in C, `recorder.c`, has the first CPU, the generator the last. It computes for some
+microseconds a request, so that it takes as long as nginx for a small page, and a generator at half of its capacity has
+time left: a run that threadgauge calls invalid ends this. Capacity is what threadgauge reaches there as fast as it can.
+Both generators are told to send at equal distances, and take turns in an order shuffled anew in each round.
 
 Who counts: the kernel says when each request came in. Of the requests after the first second, the n-th of a schedule
 was to come at the schedule's beginning plus n times its distance. The beginning is unknown, so it is set where the
@@ -30,6 +31,8 @@ from collections import defaultdict
 from side_by_side import WAIT_S, cpus_for_two, free_port, in_turns, middle_and_ends, used_by
 
 SETTLED_NS = 1_000_000_000
+# With the system calls of a request, about what nginx takes for a page of 1,024 bytes.
+WORK_NS = 4_000
 
 
 def compiled(folder):
@@ -42,7 +45,8 @@ def recorded(recorder, command, cpus, seconds):
     """When the requests of this command came in, by connection."""
     with tempfile.TemporaryDirectory() as folder:
         port = free_port()
-        server = subprocess.Popen(["taskset", "-c", str(cpus[0]), recorder, str(port), f"{folder}/times"])
+        server = subprocess.Popen(["taskset", "-c", str(cpus[0]), recorder, str(port), f"{folder}/times",
+                                   str(WORK_NS)])
         try:
             deadline = time.monotonic() + WAIT_S
             while True:
@@ -53,9 +57,7 @@ def recorded(recorder, command, cpus, seconds):
                     if server.poll() is not None or time.monotonic() > deadline:
                         sys.exit("the recorder does not answer")
                     time.sleep(0.01)
-            # The server is so cheap that threadgauge may use over 85 % of its CPU: then it says 1, that its latencies are
-            # no server's. How late it was is what is asked here.
-            used_by([word.replace("PORT", str(port)) for word in command], cpus[-1], seconds, well=(0, 1))
+            used_by([word.replace("PORT", str(port)) for word in command], cpus[-1], seconds)
         finally:
             server.send_signal(signal.SIGTERM)
             server.wait(WAIT_S)
