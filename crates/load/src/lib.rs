@@ -88,7 +88,7 @@ pub use preflight::{Needs, preflight};
 pub use proof::InvalidRun;
 pub use record::{Failure, Failures, Held, Record, Second, Watch};
 pub use requests::{Clients, Pace, Requests};
-pub use search::{Search, find_max};
+pub use search::Search;
 pub use server_watch::{CpuSecond, ServerSecond, ServerWatch, ThreadSecond, Watched, WatchedSecond};
 pub use sizes::Sizes;
 pub use slo::{Slo, Span};

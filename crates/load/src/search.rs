@@ -9,77 +9,78 @@ const BACK: f64 = 0.95;
 /// How far under the first load it looks, in halvings, and how often it goes back.
 const MOST_STEPS: u32 = 12;
 
-/// What a search found.
-#[derive(Clone, Debug, PartialEq)]
+/// What a search has found until now.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Search {
-    /// The highest load that passed, and was confirmed; `None` where there was none.
+    /// The highest load that passed; `None` where there was none. Where the search came to its end it was confirmed.
     pub highest: Option<f64>,
-    /// The lowest that failed; `None` where the highest allowed passed.
+    /// The lowest that failed; `None` where none did.
     pub failed: Option<f64>,
-    /// How many loads were tried.
-    pub trials: u32,
+    /// Whether the search came to its end.
+    pub is_over: bool,
 }
 
-/// Searches from `first` up to `most` and down to `least`, by `passes`, which is given a load and tries it.
-///
-/// # Errors
-///
-/// The first of `passes`.
-pub fn find_max<E>(
-    first: f64,
-    least: f64,
-    most: f64,
-    mut passes: impl FnMut(f64) -> Result<bool, E>,
-) -> Result<Search, E> {
-    let mut search = Search {
-        highest: None,
-        failed: None,
-        trials: 0,
-    };
-    let mut trial = |search: &mut Search, load: f64| -> Result<bool, E> {
-        search.trials += 1;
-        let passed = passes(load)?;
-        match passed {
-            true => search.highest = Some(search.highest.map_or(load, |highest| highest.max(load))),
-            false => search.failed = Some(load),
+impl Search {
+    /// Searches from `first` up to `most` and down to `least`, by `passes`, which is given a load and tries it. What
+    /// was found before an error stays.
+    ///
+    /// # Errors
+    ///
+    /// The first of `passes`.
+    pub fn find_max<E>(
+        &mut self,
+        first: f64,
+        least: f64,
+        most: f64,
+        mut passes: impl FnMut(f64) -> Result<bool, E>,
+    ) -> Result<(), E> {
+        let mut trial = |search: &mut Self, load: f64| -> Result<bool, E> {
+            let passed = passes(load)?;
+            match passed {
+                true => search.highest = Some(search.highest.map_or(load, |highest| highest.max(load))),
+                false => search.failed = Some(load),
+            }
+            Ok(passed)
+        };
+        let mut load = first.min(most);
+        for _ in 0..MOST_STEPS {
+            if trial(self, load)? {
+                break;
+            }
+            load /= 2.0;
+            if load < least {
+                break;
+            }
         }
-        Ok(passed)
-    };
-    let mut load = first.min(most);
-    for _ in 0..MOST_STEPS {
-        if trial(&mut search, load)? {
-            break;
+        while let (Some(highest), None) = (self.highest, self.failed) {
+            if highest >= most {
+                break;
+            }
+            trial(self, (2.0 * highest).min(most))?;
         }
-        load /= 2.0;
-        if load < least {
-            break;
+        while let (Some(highest), Some(failed)) = (self.highest, self.failed) {
+            if failed / highest <= NEAR {
+                break;
+            }
+            trial(self, (highest * failed).sqrt())?;
         }
+        let mut confirmed = self.highest;
+        let mut back = 0;
+        while let Some(load) = confirmed {
+            let mut times = 0;
+            while times < CONFIRMATIONS && trial(self, load)? {
+                times += 1;
+            }
+            if times == CONFIRMATIONS {
+                break;
+            }
+            back += 1;
+            confirmed = (back < MOST_STEPS).then_some(BACK * load);
+        }
+        self.highest = confirmed;
+        self.is_over = true;
+        Ok(())
     }
-    while let (Some(highest), None) = (search.highest, search.failed) {
-        if highest >= most {
-            break;
-        }
-        trial(&mut search, (2.0 * highest).min(most))?;
-    }
-    while let (Some(highest), Some(failed)) = (search.highest, search.failed) {
-        if failed / highest <= NEAR {
-            break;
-        }
-        trial(&mut search, (highest * failed).sqrt())?;
-    }
-    let mut back = 0;
-    while let Some(highest) = search.highest {
-        let mut confirmed = 0;
-        while confirmed < CONFIRMATIONS && trial(&mut search, highest)? {
-            confirmed += 1;
-        }
-        if confirmed == CONFIRMATIONS {
-            break;
-        }
-        back += 1;
-        search.highest = (back < MOST_STEPS).then_some(BACK * highest);
-    }
-    Ok(search)
 }
 
 #[cfg(test)]
@@ -88,18 +89,26 @@ mod tests {
 
     use super::*;
 
-    fn search(first: f64, most: f64, mut passes: impl FnMut(f64) -> bool) -> Search {
-        find_max(first, 0.0, most, |load| Ok::<_, Infallible>(passes(load))).unwrap()
+    /// What was found, and by how many trials.
+    fn find([first, least, most]: [f64; 3], mut passes: impl FnMut(f64) -> bool) -> (Search, u32) {
+        let (mut search, mut trials) = (Search::default(), 0);
+        let found = search.find_max(first, least, most, |load| {
+            trials += 1;
+            Ok::<_, Infallible>(passes(load))
+        });
+        found.unwrap();
+        assert!(search.is_over);
+        (search, trials)
     }
 
     #[test]
     fn it_comes_within_five_percent_from_above_and_from_below() {
         for first in [1.0, 900.0, 1_000.0, 100_000.0] {
-            let found = search(first, 1e9, |load| load <= 1_234.0);
+            let (found, trials) = find([first, 0.0, 1e9], |load| load <= 1_234.0);
             let highest = found.highest.unwrap();
             assert!((1_234.0 / NEAR..=1_234.0).contains(&highest), "{found:?}");
             assert!(found.failed.is_some_and(|failed| failed > 1_234.0));
-            assert!(found.trials < 40, "{found:?}");
+            assert!(trials < 40, "{found:?}");
         }
     }
 
@@ -107,7 +116,7 @@ mod tests {
     fn what_does_not_confirm_goes_back() {
         let mut tried = Vec::new();
         // Passes once where it should not.
-        let found = search(1_000.0, 1e9, |load| {
+        let (found, _) = find([1_000.0, 0.0, 1e9], |load| {
             let again = tried.contains(&load.to_bits());
             tried.push(load.to_bits());
             load <= 1_000.0 || (load < 1_100.0 && !again)
@@ -120,16 +129,27 @@ mod tests {
 
     #[test]
     fn all_or_nothing_passes() {
-        let all = search(100.0, 1_000.0, |_| true);
+        let (all, _) = find([100.0, 0.0, 1_000.0], |_| true);
         assert_eq!((all.highest, all.failed), (Some(1_000.0), None));
-        let none = search(100.0, 1_000.0, |_| false);
-        assert_eq!(none.highest, None);
-        assert_eq!(none.trials, MOST_STEPS);
-        let none = find_max(100.0, 30.0, 1_000.0, |_| Ok::<_, Infallible>(false)).unwrap();
-        assert_eq!(
-            (none.failed, none.trials),
-            (Some(50.0), 2),
-            "25 is under the least"
-        );
+        let (none, trials) = find([100.0, 0.0, 1_000.0], |_| false);
+        assert_eq!((none.highest, trials), (None, MOST_STEPS));
+        let (none, trials) = find([100.0, 30.0, 1_000.0], |_| false);
+        assert_eq!((none.failed, trials), (Some(50.0), 2), "25 is under the least");
+    }
+
+    #[test]
+    fn one_that_an_error_ends_keeps_what_it_found_and_invents_nothing() {
+        let mut search = Search::default();
+        let ended = search.find_max(100.0, 0.0, 1e9, |load| match load < 500.0 {
+            true => Ok(true),
+            false => Err("the server is gone"),
+        });
+        assert_eq!(ended, Err("the server is gone"));
+        let found = Search {
+            highest: Some(400.0),
+            failed: None,
+            is_over: false,
+        };
+        assert_eq!(search, found);
     }
 }

@@ -20,12 +20,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Error, Result};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
-use threadgauge_load::{LoadError, Search, find_max};
+use threadgauge_load::{LoadError, Search};
 
 use crate::commands::load::keep::Kept;
 use crate::commands::load::live::Live;
@@ -71,40 +71,19 @@ pub fn load(options: &LoadOptions) -> Done {
     if let Some(workload) = workload {
         return load.mixed(&workload);
     }
-    let (runs, search, failed) = match options.find_max {
-        true => load.search().map(|(runs, search)| (runs, Some(search), None))?,
-        false => {
-            let mut runs = Vec::new();
-            let failed = load.steps(&mut runs).err();
-            (runs, None, failed)
-        }
+    let mut runs = Vec::new();
+    let mut search = options.find_max.then(Search::default);
+    let ended = match &mut search {
+        Some(search) => load.search(&mut runs, search),
+        None => load.steps(&mut runs),
     };
-    // What was measured before a run that failed is kept and said, and then why it failed.
-    if runs.is_empty()
-        && let Some(error) = failed
-    {
-        return Err(error);
-    }
-    // Where one of the two cannot be done the other is.
-    let written = load.write(&runs);
-    let document = load.json(&runs, search.as_ref());
-    if options.json {
-        print(&serde_json::to_string_pretty(&document)?)?;
-    } else {
-        print_words(&load.text(&runs, search.as_ref()))?;
-    }
-    written?;
-    if let Some(error) = failed {
-        return Err(error);
-    }
     let passes = match &search {
-        Some(search) => search.highest.is_some() || load.is_stopped(),
+        Some(search) => search.highest.is_some() || !search.is_over,
         None => runs.iter().all(RunDone::passes),
     };
-    Ok(match passes {
-        true => Verdict::Done,
-        false => Verdict::CheckFailed,
-    })
+    let document = load.json(&runs, search.as_ref());
+    let text = load.text(&runs, search.as_ref());
+    load.conclude(&runs, ended, &document, &text, passes)
 }
 
 /// What a signal sets. The second ends the process at once.
@@ -160,32 +139,38 @@ impl Load<'_> {
         Ok(())
     }
 
-    /// The highest rate that meets the condition, and all runs that were made to find it.
-    fn search(&mut self) -> Result<(Vec<RunDone>, Search)> {
-        let mut runs = Vec::new();
+    /// Searches the highest rate that meets the condition, until somebody stops it or a run fails: with the runs that
+    /// were made.
+    fn search(&mut self, runs: &mut Vec<RunDone>, search: &mut Search) -> Result<()> {
         let (first, least) = (self.options.first_rate(), self.options.least_rate());
-        let search = find_max(first, least, MOST_RATE, |rate| -> Result<bool> {
+        let found = search.find_max(first, least, MOST_RATE, |rate| -> Result<bool, Option<Error>> {
             if self.is_stopped() {
-                return Ok(false);
+                return Err(None);
             }
             let level = Level {
                 connections: self.options.connections,
                 pace: self.options.pace(rate, self.seed.wrapping_add(runs.len() as u64)),
             };
-            let Some(run) = self.run(level)? else {
-                return Ok(false);
-            };
-            let passes = run.passes();
-            let says = match run.objection() {
-                None => "passes".to_owned(),
+            let run = self.run(level)?.ok_or(None)?;
+            let (interrupted, objection) = (run.record.interrupted, run.objection());
+            let says = match &objection {
                 Some(objection) => format!("does not pass: {objection}"),
+                None if interrupted => "interrupted".to_owned(),
+                None => "passes".to_owned(),
             };
             say(&format!("{}: {says}", per_second(rate)));
             runs.push(run);
-            self.keep(&runs);
-            Ok(passes)
-        })?;
-        Ok((runs, search))
+            self.keep(runs);
+            match interrupted {
+                // It had no time to pass, or not to.
+                true => Err(None),
+                false => Ok(objection.is_none()),
+            }
+        });
+        match found {
+            Err(Some(error)) => Err(error),
+            Ok(()) | Err(None) => Ok(()),
+        }
     }
 
     /// One run; none where it was told to end before all connections were made.
@@ -227,8 +212,9 @@ impl Load<'_> {
     fn mixed(&mut self, workload: &Workload) -> Done {
         let options = self.options;
         let mut mixed = Mixed::of(workload);
+        let mut ended = Ok(());
         for round in 1..=options.rounds {
-            if self.is_stopped() {
+            if self.is_stopped() || ended.is_err() {
                 break;
             }
             say(&format!(
@@ -247,27 +233,47 @@ impl Load<'_> {
                 .seed
                 .wrapping_add(u64::from(round - 1) * workload.classes.len() as u64);
             let first = mixed.runs.len();
-            mixed.run(workload, options, &self.target, (round, seed), live, &self.stop)?;
+            ended = mixed.run(workload, options, &self.target, (round, seed), live, &self.stop);
             // One server, and one look at it for all classes: it stands with the first.
             if let Some(first) = mixed.runs.get_mut(first) {
                 first.server = seen(watch);
                 self.keep(&mixed.runs);
             }
         }
-        let written = self.write(&mixed.runs);
-        if options.json {
-            let mut document = self.json(&mixed.runs, None);
-            document["workload"] = mixed.workload.clone();
-            print(&serde_json::to_string_pretty(&document)?)?;
+        let mut document = self.json(&mixed.runs, None);
+        document["workload"] = mixed.workload.clone();
+        let text = match mixed.runs.is_empty() {
+            true => NOTHING_MEASURED.to_owned(),
+            false => mixed.text(options.rounds),
+        };
+        self.conclude(&mixed.runs, ended, &document, &text, mixed.passes())
+    }
+
+    /// Keeps and shows what was measured and, where something failed, says what did after that. Where nothing was
+    /// measured it only says why.
+    fn conclude(
+        &mut self,
+        runs: &[RunDone],
+        ended: Result<()>,
+        document: &Value,
+        text: &str,
+        passes: bool,
+    ) -> Done {
+        if runs.is_empty()
+            && let Err(error) = ended
+        {
+            return Err(error);
+        }
+        // Where one of the two cannot be done the other is.
+        let written = self.write(runs);
+        if self.options.json {
+            print(&serde_json::to_string_pretty(document)?)?;
         } else {
-            let text = match mixed.runs.is_empty() {
-                true => NOTHING_MEASURED.to_owned(),
-                false => mixed.text(options.rounds),
-            };
-            print_words(&text)?;
+            print_words(text)?;
         }
         written?;
-        Ok(match mixed.passes() {
+        ended?;
+        Ok(match passes {
             true => Verdict::Done,
             false => Verdict::CheckFailed,
         })
@@ -322,38 +328,48 @@ impl Load<'_> {
             None if runs.is_empty() => vec![NOTHING_MEASURED.to_owned()],
             None => runs.iter().map(RunDone::text).collect(),
         };
-        if let Some(search) = search {
-            let slo = self
-                .options
-                .slo
-                .as_ref()
-                .map_or_else(String::new, ToString::to_string);
-            let failed = search.failed.map_or_else(String::new, |rate| {
-                format!("; the lowest that did not: {}", per_second(rate))
-            });
-            let found = search.highest.filter(|_| !self.is_stopped());
-            parts.push(match found {
-                Some(rate) => format!(
-                    "Highest rate that meets {slo}, confirmed three times: {}{failed} ({} runs).\n",
-                    per_second(rate),
-                    search.trials
-                ),
-                None if self.is_stopped() => "Interrupted: no rate was confirmed.\n".to_owned(),
-                None => {
-                    // It went down until a run would have had too few answers.
-                    let lowest = search
-                        .failed
-                        .is_some_and(|rate| rate / 2.0 < self.options.least_rate());
-                    let longer = if lowest {
-                        "; for lower ones say a longer --duration"
-                    } else {
-                        ""
-                    };
-                    format!("No rate meets {slo}{failed}{longer} ({} runs).\n", search.trials)
-                }
-            });
-        }
+        parts.extend(search.map(|search| self.found(search, runs.len())));
         parts.join("\n")
+    }
+
+    /// What a search of so many runs found, in a sentence.
+    fn found(&self, search: &Search, runs: usize) -> String {
+        let slo = self
+            .options
+            .slo
+            .as_ref()
+            .map_or_else(String::new, ToString::to_string);
+        let failed = search.failed.map_or_else(String::new, |rate| {
+            format!("; the lowest that did not: {}", per_second(rate))
+        });
+        match search.highest {
+            Some(rate) if search.is_over => format!(
+                "Highest rate that meets {slo}, confirmed three times: {}{failed} ({runs} runs).\n",
+                per_second(rate)
+            ),
+            highest if !search.is_over => {
+                let ended = match self.is_stopped() {
+                    true => "Interrupted",
+                    false => "A run failed",
+                };
+                let met = highest.map_or_else(String::new, |rate| {
+                    format!("; the highest that met {slo}: {}", per_second(rate))
+                });
+                format!("{ended}: no rate was confirmed{met}{failed} ({runs} runs).\n")
+            }
+            _ => {
+                // It went down until a run would have had too few answers.
+                let lowest = search
+                    .failed
+                    .is_some_and(|rate| rate / 2.0 < self.options.least_rate());
+                let longer = if lowest {
+                    "; for lower ones say a longer --duration"
+                } else {
+                    ""
+                };
+                format!("No rate meets {slo}{failed}{longer} ({runs} runs).\n")
+            }
+        }
     }
 
     fn json(&self, runs: &[RunDone], search: Option<&Search>) -> Value {
@@ -361,9 +377,9 @@ impl Load<'_> {
         let found = search.map(|search| {
             json!({
                 "slo": options.slo.as_ref().map(ToString::to_string),
-                "highest_per_second": search.highest.filter(|_| !self.is_stopped()),
+                "highest_per_second": search.highest.filter(|_| search.is_over),
                 "lowest_failed_per_second": search.failed,
-                "trials": search.trials,
+                "trials": runs.len(),
             })
         });
         json!({

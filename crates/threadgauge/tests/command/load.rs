@@ -591,6 +591,89 @@ fn what_was_measured_before_a_step_that_fails_is_kept_and_said() {
     assert_eq!(document["runs"].as_array().unwrap().len(), 1);
 }
 
+/// A search without end, of short runs.
+const SEARCH: [&str; 10] = [
+    "-c",
+    "4",
+    "-d",
+    "200ms",
+    "-r",
+    "100",
+    "--find-max",
+    "--slo",
+    "errors<99%",
+    "--json",
+];
+
+/// Its standard error until a line has this.
+fn until_said(child: &mut std::process::Child, part: &str) -> impl Iterator<Item = String> + use<> {
+    let mut said = BufReader::new(child.stderr.take().unwrap())
+        .lines()
+        .map(Result::unwrap);
+    assert!(said.any(|line| line.contains(part)), "{part:?} is not said");
+    said
+}
+
+#[test]
+fn a_search_that_is_interrupted_says_what_passed_and_invents_no_failure() {
+    let server = served("echo");
+    let dir = tempfile::tempdir().unwrap();
+    let arguments = [&["load", "echo", "--target", &server.address], &SEARCH[..]].concat();
+    let mut child = command(dir.path(), &arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let said = until_said(&mut child, "200 a second: passes");
+    let pid = child.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-INT", &pid])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let said: Vec<String> = said.collect();
+    let document = json(&child.wait_with_output().unwrap());
+    let (found, runs) = (&document["find_max"], document["runs"].as_array().unwrap());
+    assert_eq!(found["highest_per_second"], Value::Null);
+    assert_eq!(found["lowest_failed_per_second"], Value::Null, "{said:?}");
+    assert_eq!(found["trials"], runs.len());
+    let last = runs.last().unwrap();
+    let announced = format!("{}", last["rate_per_second"].as_f64().unwrap());
+    let passed = said
+        .iter()
+        .any(|line| line.starts_with(&announced) && line.ends_with("passes"));
+    assert!(!(passed && last["interrupted"] == true), "{said:?}");
+}
+
+#[test]
+fn a_search_whose_server_dies_keeps_the_runs_before() {
+    let mut server = served("echo");
+    let dir = tempfile::tempdir().unwrap();
+    let out = ["--out", "kept"];
+    let arguments = [&["load", "echo", "--target", &server.address], &SEARCH[..], &out].concat();
+    let mut child = command(dir.path(), &arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let said = until_said(&mut child, "200 a second: passes");
+    server.child.kill().unwrap();
+    let said: Vec<String> = said.collect();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said:?}");
+    assert!(said.last().unwrap().contains("no connection to"), "{said:?}");
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let runs = document["runs"].as_array().unwrap();
+    assert!(
+        runs.len() >= 2 && document["find_max"]["trials"] == runs.len(),
+        "{said:?}"
+    );
+    let cases = results(&dir.path().join("kept"))["experiments"][0]["cases"].clone();
+    assert!(cases.as_array().unwrap().len() >= 2, "{cases}");
+}
+
 #[test]
 fn ctrl_c_keeps_what_is_there_and_marks_it() {
     let server = served("echo");

@@ -231,6 +231,50 @@ fn a_workload_has_rounds_and_all_of_it_is_done_in_each() {
 }
 
 #[test]
+fn what_was_measured_is_kept_although_a_command_fails_after_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = served(dir.path(), "echo");
+    for (commands, runs, says) in [
+        // After the first round, and before the second.
+        (
+            "after = ['echo left; exit 3']",
+            1,
+            "`echo left; exit 3` ended with exit status: 3: left",
+        ),
+        (
+            "before = ['test ! -e made; mkdir made']",
+            1,
+            "`test ! -e made; mkdir made` ended with",
+        ),
+    ] {
+        fs::write(
+            dir.path().join("mix.toml"),
+            format!("{commands}\n[class.a]\nkind = 'fast'\n"),
+        )
+        .unwrap();
+        let mix = [
+            "-c",
+            "2",
+            "-d",
+            "200ms",
+            "--workload",
+            "mix.toml",
+            "--rounds",
+            "3",
+            "--json",
+        ];
+        let arguments = [&["load", "echo", "--target", &server.address], &mix[..]].concat();
+        let output = threadgauge(dir.path(), &arguments);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(says), "{said}");
+        let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(document["runs"].as_array().unwrap().len(), runs, "{said}");
+        assert!(document["runs"][0]["answered"].as_u64() > Some(0), "{document:#}");
+    }
+}
+
+#[test]
 fn the_live_view_of_mixed_clients_has_the_times_of_all_together() {
     let dir = tempfile::tempdir().unwrap();
     let server = served(dir.path(), "echo");

@@ -20,16 +20,16 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Between two looks at whether it has.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Runs these by the shell, one after the other: what each said. Blocks meanwhile.
+/// Runs these by the shell, one after the other, until one fails, and adds what each has said. Blocks meanwhile.
 ///
 /// # Errors
 ///
 /// If one fails: what it said last.
-pub fn run(commands: &[String]) -> Result<Vec<Value>> {
-    commands.iter().map(|command| run_one(command)).collect()
+pub fn run(commands: &[String], said: &mut Vec<Value>) -> Result<()> {
+    commands.iter().try_for_each(|command| run_one(command, said))
 }
 
-fn run_one(command: &str) -> Result<Value> {
+fn run_one(command: &str, all: &mut Vec<Value>) -> Result<()> {
     let mut child = shell(command)
         .spawn()
         .with_context(|| format!("cannot start `{command}`"))?;
@@ -45,6 +45,7 @@ fn run_one(command: &str) -> Result<Value> {
         .wait()
         .with_context(|| format!("cannot wait for `{command}`"))?;
     let said = String::from_utf8_lossy(&said).into_owned();
+    all.push(json!({"command": command, "output": said}));
     if !status.success() {
         let last = said
             .lines()
@@ -52,7 +53,7 @@ fn run_one(command: &str) -> Result<Value> {
             .map_or_else(String::new, |line| format!(": {line}"));
         bail!("the workload's command `{command}` ended with {status}{last}");
     }
-    Ok(json!({"command": command, "output": said}))
+    Ok(())
 }
 
 /// Commands that run beside the load. Dropped, they are ended.
@@ -164,9 +165,16 @@ mod tests {
         all.iter().map(|command| (*command).to_owned()).collect()
     }
 
+    /// What came of these, and what they said.
+    fn ran(all: &[&str]) -> (Result<()>, Vec<Value>) {
+        let mut said = Vec::new();
+        (run(&commands(all), &mut said), said)
+    }
+
     #[test]
     fn commands_run_in_order_and_what_they_say_is_kept() {
-        let said = run(&commands(&["echo one; echo two", "printf three"])).unwrap();
+        let (ended, said) = ran(&["echo one; echo two", "printf three"]);
+        ended.unwrap();
         assert_eq!(
             said[0],
             json!({"command": "echo one; echo two", "output": "one\ntwo\n"})
@@ -176,15 +184,16 @@ mod tests {
 
     #[test]
     fn one_that_fails_is_quoted_and_the_next_is_not_run() {
-        let error = run(&commands(&["echo no table; exit 3", "exit 4"]))
-            .unwrap_err()
-            .to_string();
+        let (ended, said) = ran(&["echo a table", "echo no table; exit 3", "exit 4"]);
+        let error = ended.unwrap_err().to_string();
         assert!(error.contains("exit status: 3: no table"), "{error}");
+        assert_eq!(said.len(), 2, "what they said is kept: {said:?}");
     }
 
     #[test]
     fn one_that_says_too_much_ends_all_the_same() {
-        let said = run(&commands(&["head -c 3000000 /dev/zero | tr '\\0' x; true"])).unwrap();
+        let (ended, said) = ran(&["head -c 3000000 /dev/zero | tr '\\0' x; true"]);
+        ended.unwrap();
         assert_eq!(said[0]["output"].as_str().map(str::len), Some(1 << 20));
     }
 

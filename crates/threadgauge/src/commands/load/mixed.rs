@@ -76,53 +76,6 @@ pub fn of_rounds(round: u32, rounds: u32) -> String {
     }
 }
 
-/// Runs the workload's commands and classes. Blocks meanwhile.
-fn run(
-    workload: &Workload,
-    options: &LoadOptions,
-    target: &Target,
-    (round, seed): (u32, u64),
-    live: Live,
-    stop: &AtomicBool,
-) -> Result<(Vec<Done>, [Vec<Value>; 3])> {
-    let before = commands::run(&workload.before)?;
-    let monitors = Monitors::start(&workload.monitor)?;
-    let sums = Sums {
-        pending: Vec::new(),
-        classes: workload.classes.len(),
-    };
-    let look = Look {
-        stop,
-        shown: Mutex::new((sums, live)),
-    };
-    let records = run_classes(&workload.classes, options, target, seed, &look);
-    drop(look);
-    let monitor = monitors.stop();
-    // Also where the load failed: what was set up is to be taken down.
-    let after = commands::run(&workload.after);
-    let done = |of: ClassRecord| Done {
-        wanted: of.connections,
-        rate: None,
-        connections: of.connections,
-        round,
-        is_group: false,
-        record: of.record,
-        broken: None,
-        server: None,
-        class: Some(of.class),
-    };
-    let said = [before, monitor, after?];
-    let records = match records {
-        Err(LoadError::Interrupted { .. }) => {
-            // The numbers in it are those of one class.
-            say("interrupted while connections were made");
-            Vec::new()
-        }
-        records => records?,
-    };
-    Ok((records.into_iter().map(done).collect(), said))
-}
-
 fn run_classes(
     classes: &[Class],
     options: &LoadOptions,
@@ -252,7 +205,8 @@ impl Mixed {
         }
     }
 
-    /// Runs the workload's commands and classes once more, in this round and with this seed. Blocks meanwhile.
+    /// Runs the workload's commands and classes once more, in this round and with this seed. Blocks meanwhile. What was
+    /// measured and said is there although something fails after that.
     ///
     /// # Errors
     ///
@@ -266,17 +220,59 @@ impl Mixed {
         live: Live,
         stop: &AtomicBool,
     ) -> Result<()> {
-        let (runs, said) = run(workload, options, target, (round, seed), live, stop)?;
-        self.runs.extend(runs);
-        for (of, said) in SAID.iter().zip(said) {
+        let [mut before, mut after] = [Vec::new(), Vec::new()];
+        let prepared = commands::run(&workload.before, &mut before);
+        self.said(0, round, before);
+        prepared?;
+        let monitors = Monitors::start(&workload.monitor)?;
+        let sums = Sums {
+            pending: Vec::new(),
+            classes: workload.classes.len(),
+        };
+        let look = Look {
+            stop,
+            shown: Mutex::new((sums, live)),
+        };
+        let records = run_classes(&workload.classes, options, target, seed, &look);
+        drop(look);
+        self.said(1, round, monitors.stop());
+        // Also where the load failed: what was set up is to be taken down.
+        let cleaned = commands::run(&workload.after, &mut after);
+        self.said(2, round, after);
+        let done = |of: ClassRecord| Done {
+            wanted: of.connections,
+            rate: None,
+            connections: of.connections,
+            round,
+            is_group: false,
+            record: of.record,
+            broken: None,
+            server: None,
+            class: Some(of.class),
+        };
+        match records {
+            // The numbers in it are those of one class.
+            Err(LoadError::Interrupted { .. }) => say("interrupted while connections were made"),
+            Err(error) => {
+                // Of two failures the first is the error.
+                if let Err(error) = cleaned {
+                    say(&format!("{error:#}"));
+                }
+                return Err(error.into());
+            }
+            Ok(records) => self.runs.extend(records.into_iter().map(done)),
+        }
+        cleaned
+    }
+
+    /// Keeps what the commands of this place in `SAID` said in a round.
+    fn said(&mut self, place: usize, round: u32, said: Vec<Value>) {
+        if let Some(all) = self.workload[SAID[place]].as_array_mut() {
             for mut one in said {
                 one["round"] = round.into();
-                if let Some(all) = self.workload[of].as_array_mut() {
-                    all.push(one);
-                }
+                all.push(one);
             }
         }
-        Ok(())
     }
 
     /// Whether the server did what it must for every class.
