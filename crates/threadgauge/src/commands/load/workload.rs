@@ -15,6 +15,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 use threadgauge_lab::selection::nearest;
 use threadgauge_load::{Behaviour, Class, Sizes, Span};
+use toml::Spanned;
 
 /// What a class has where its file does not say it.
 const THINK: Duration = Duration::from_millis(100);
@@ -66,12 +67,12 @@ enum Kind {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Settings {
     kind: Kind,
-    weight: Option<f64>,
-    think: Option<Time>,
-    patience: Option<Time>,
-    every: Option<Time>,
-    bytes: Option<Bytes>,
-    bytes_per_second: Option<f64>,
+    weight: Option<Spanned<f64>>,
+    think: Option<Spanned<Time>>,
+    patience: Option<Spanned<Time>>,
+    every: Option<Spanned<Time>>,
+    bytes: Option<Spanned<Bytes>>,
+    bytes_per_second: Option<Spanned<f64>>,
 }
 
 /// A time as on the command line, above nothing.
@@ -132,7 +133,11 @@ impl Workload {
         let think = file.think.map_or(THINK, |Time(think)| think);
         let class = |(name, settings): (String, Settings)| {
             let class = settings.class(&name, think);
-            class.map_err(|(key, what)| anyhow!("line {}, `{key}`: {what}", line_of(text, &name, key)))
+            class.map_err(|(key, what)| {
+                let at = settings.given().into_iter().find(|(name, _)| *name == key);
+                let at = at.and_then(|(_, at)| at).unwrap_or(0);
+                anyhow!("line {}, `{key}`: {what}", line_of(text, at))
+            })
         };
         Ok(Self {
             classes: file.class.into_iter().map(class).collect::<Result<_>>()?,
@@ -154,18 +159,31 @@ impl Workload {
 }
 
 impl Settings {
+    /// The keys of all settings, and where in the file those that it has stand.
+    fn given(&self) -> [(&'static str, Option<usize>); 6] {
+        [
+            ("weight", start(&self.weight)),
+            ("think", start(&self.think)),
+            ("patience", start(&self.patience)),
+            ("every", start(&self.every)),
+            ("bytes", start(&self.bytes)),
+            ("bytes-per-second", start(&self.bytes_per_second)),
+        ]
+    }
+
     /// The class, or the key that is wrong and why.
     fn class(&self, name: &str, usual_think: Duration) -> Result<Class, (&'static str, String)> {
-        let weight = self.weight.unwrap_or(1.0);
+        let weight = plain(&self.weight).unwrap_or(1.0);
         if !(weight > 0.0 && weight <= 1e6) {
             return Err((
                 "weight",
                 format!("{weight} is no weight: it is above 0 and at most 1,000,000"),
             ));
         }
-        let of = |time: Option<Time>, usual: Duration| time.map_or(usual, |Time(time)| time);
-        let think = of(self.think, usual_think);
-        let bytes = |usual: usize| self.bytes.map_or(Sizes::from(usual), |Bytes(sizes)| sizes);
+        let of = |time: &Option<Spanned<Time>>| plain(time).map(|Time(time)| time);
+        let think = of(&self.think).unwrap_or(usual_think);
+        let sizes = plain(&self.bytes).map(|Bytes(sizes)| sizes);
+        let bytes = |usual: usize| sizes.unwrap_or(Sizes::from(usual));
         let (behaviour, takes): (Behaviour, &[&str]) = match self.kind {
             Kind::Fast => (Behaviour::Fast { think }, &["think"]),
             Kind::Large => (
@@ -177,14 +195,14 @@ impl Settings {
             ),
             Kind::Impatient => (
                 Behaviour::Impatient {
-                    patience: of(self.patience, PATIENCE),
+                    patience: of(&self.patience).unwrap_or(PATIENCE),
                     think,
                 },
                 &["patience", "think"],
             ),
             Kind::SlowReader => (
                 Behaviour::SlowReader {
-                    bytes_per_second: self.bytes_per_second.unwrap_or(SLOW_BYTES_PER_SECOND),
+                    bytes_per_second: plain(&self.bytes_per_second).unwrap_or(SLOW_BYTES_PER_SECOND),
                     think,
                 },
                 &["bytes-per-second", "think"],
@@ -192,7 +210,7 @@ impl Settings {
             Kind::Idle => (Behaviour::Idle, &[]),
             Kind::SlowLoris => (
                 Behaviour::SlowLoris {
-                    every: of(self.every, EVERY),
+                    every: of(&self.every).unwrap_or(EVERY),
                 },
                 &["every"],
             ),
@@ -204,46 +222,36 @@ impl Settings {
                 &["bytes", "think"],
             ),
         };
-        let given = [
-            ("think", self.think.is_some()),
-            ("patience", self.patience.is_some()),
-            ("every", self.every.is_some()),
-            ("bytes", self.bytes.is_some()),
-            ("bytes-per-second", self.bytes_per_second.is_some()),
-        ];
-        if let Some((key, _)) = given
+        let takes_not = |key: &str| key != "weight" && !takes.contains(&key);
+        let wrong = self
+            .given()
             .into_iter()
-            .find(|(key, given)| *given && !takes.contains(key))
-        {
+            .find(|(key, at)| at.is_some() && takes_not(key));
+        if let Some((key, _)) = wrong {
             let takes = match takes {
                 [] => "nothing but kind and weight".to_owned(),
                 takes => takes.join(" and "),
             };
             return Err((key, format!("a class of this kind has {takes}")));
         }
-        let is_zero = |time: Option<Time>| time.is_some_and(|Time(time)| time.is_zero());
-        if is_zero(self.patience) {
+        let is_zero = |time: &Option<Spanned<Time>>| of(time).is_some_and(|time| time.is_zero());
+        if is_zero(&self.patience) {
             return Err((
                 "patience",
                 "without any, nothing would ever be answered".to_owned(),
             ));
         }
-        if is_zero(self.every) {
+        if is_zero(&self.every) {
             return Err(("every", "a byte after no time is not slow".to_owned()));
         }
-        let (least, most) = self
-            .bytes
-            .map_or((1, 1), |Bytes(sizes)| (sizes.least(), sizes.most()));
+        let (least, most) = sizes.map_or((1, 1), |sizes| (sizes.least(), sizes.most()));
         if most > 16 << 20 {
             return Err(("bytes", format!("{most} are too many: it is from 1 to 16777216")));
         }
         if matches!(self.kind, Kind::Garbage) && least < most {
             return Err(("bytes", "garbage is all of one size, a number".to_owned()));
         }
-        if self
-            .bytes_per_second
-            .is_some_and(|bytes| !(1.0..=1e9).contains(&bytes))
-        {
+        if plain(&self.bytes_per_second).is_some_and(|bytes| !(1.0..=1e9).contains(&bytes)) {
             return Err(("bytes-per-second", "it is from 1 to 1,000,000,000".to_owned()));
         }
         Ok(Class {
@@ -300,8 +308,7 @@ fn class_json(class: &Class) -> Value {
 
 /// What is wrong in a file, with its line and the nearest known word.
 fn fault(text: &str, error: &toml::de::Error) -> String {
-    let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or("");
-    let line = before.matches('\n').count() + 1;
+    let line = line_of(text, error.span().map_or(0, |span| span.start));
     let message = error.message();
     let suggestion = match message.starts_with("unknown ") {
         true => {
@@ -314,17 +321,17 @@ fn fault(text: &str, error: &toml::de::Error) -> String {
     format!("line {line}: {}{suggestion}", message.trim_end())
 }
 
-/// The line that sets this key of this class, from 1; that of the class where there is none.
-fn line_of(text: &str, class: &str, key: &str) -> usize {
-    let is_head = |line: &str| line.trim().starts_with("[class.") && line.contains(class);
-    let head = text.lines().position(is_head).unwrap_or(0);
-    let sets = |line: &str| line.split_once('=').is_some_and(|(name, _)| name.trim() == key);
-    let below = text
-        .lines()
-        .skip(head + 1)
-        .take_while(|line| !line.trim().starts_with('['));
-    let offset = below.into_iter().position(sets).map_or(0, |offset| offset + 1);
-    head + offset + 1
+/// The line of a place in a file, from 1.
+fn line_of(text: &str, at: usize) -> usize {
+    text.get(..at).unwrap_or("").matches('\n').count() + 1
+}
+
+fn start<T>(of: &Option<Spanned<T>>) -> Option<usize> {
+    of.as_ref().map(|of| of.span().start)
+}
+
+fn plain<T: Copy>(of: &Option<Spanned<T>>) -> Option<T> {
+    of.as_ref().map(|of| *of.get_ref())
 }
 
 #[cfg(test)]
@@ -455,6 +462,14 @@ kind = 'idle'
             (
                 "[class.a]\nkind = 'slow-reader'\nbytes-per-second = 0",
                 &["line 3, `bytes-per-second`"],
+            ),
+            (
+                "[class.ab]\nkind = 'fast'\nweight = 2\n\n[class.a]\nkind = 'fast'\nweight = 0",
+                &["line 7, `weight`"],
+            ),
+            (
+                "class.a.kind = 'fast'\nclass.\"b c\".kind = 'fast'\nclass.a.weight = 1\nclass.\"b c\".weight = 0",
+                &["line 4, `weight`"],
             ),
             ("class = {}", &["no class", "[class.browser]"]),
             ("", &["missing field `class`"]),
