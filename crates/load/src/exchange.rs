@@ -43,6 +43,11 @@ pub trait Exchange: std::fmt::Debug {
         input: &[u8],
     ) -> Result<Read, CodecError>;
 
+    /// Whether other bytes have come than asked for, although the answer is not whole: it will not be a good one.
+    fn is_changed(&self, _: &Self::Reading) -> bool {
+        false
+    }
+
     /// The server has ended the connection: the answer that this makes whole, if it does.
     fn ended(&mut self, reading: &mut Self::Reading) -> Option<Answer>;
 }

@@ -153,7 +153,10 @@ impl<E: Exchange> Paced<E> {
         recorder.advance(now_ns);
         for client in &mut self.clients {
             if let Some(begun_ns) = client.begun_ns.take() {
-                recorder.gives_up(begun_ns, Some(begun_ns), now_ns, 1);
+                match self.exchange.is_changed(&client.reading) {
+                    true => recorder.fails(begun_ns, begun_ns, now_ns, Failure::Changed),
+                    false => recorder.gives_up(begun_ns, Some(begun_ns), now_ns, 1),
+                }
             }
             client.reset();
         }
@@ -349,6 +352,10 @@ impl<E: Exchange> Paced<E> {
     fn end(&mut self, connection: usize, kind: Failure, now_ns: u64, recorder: &mut Recorder<'_>) {
         let client = &mut self.clients[connection];
         if let Some(begun_ns) = client.begun_ns.take() {
+            let kind = match self.exchange.is_changed(&client.reading) {
+                true => Failure::Changed,
+                false => kind,
+            };
             recorder.fails(begun_ns, begun_ns, now_ns, kind);
         }
         client.reset();

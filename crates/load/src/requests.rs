@@ -291,7 +291,7 @@ impl<E: Exchange> Requests<E> {
                         }),
                         Err(source) => {
                             recorder.record.failures.quote(Failure::Garbage, source);
-                            client.fail(connection, now_ns, Failure::Garbage, recorder, freed);
+                            client.fail(connection, now_ns, Failure::Garbage, exchange, recorder, freed);
                             client.is_broken = true;
                             broken.push(connection as u32);
                             Ok(input.len())
@@ -311,7 +311,7 @@ impl<E: Exchange> Requests<E> {
                     if let Some(error) = error.filter(|_| !client.waiting.is_empty()) {
                         recorder.record.failures.quote(kind, error);
                     }
-                    client.fail(connection, now_ns, kind, recorder, freed);
+                    client.fail(connection, now_ns, kind, exchange, recorder, freed);
                     Ok(0)
                 }
             }
@@ -333,6 +333,7 @@ impl<E: Exchange> Requests<E> {
                     connection as usize,
                     now_ns,
                     Failure::Timeout,
+                    &self.exchange,
                     recorder,
                     &mut self.freed,
                 );
@@ -350,6 +351,7 @@ impl<E: Exchange> Requests<E> {
                 connection as usize,
                 monotonic_ns(),
                 Failure::Closed,
+                &self.exchange,
                 recorder,
                 &mut self.freed,
             );
@@ -373,6 +375,13 @@ impl<E: Exchange> Requests<E> {
             let client = &mut self.clients[connection as usize];
             if client.waiting.is_empty() {
                 continue;
+            }
+            if self.exchange.is_changed(&client.reading)
+                && let Some(Waiting {
+                    intended_ns, sent_ns, ..
+                }) = client.waiting.pop_front()
+            {
+                recorder.fails(intended_ns, sent_ns, now_ns, Failure::Changed);
             }
             for waiting in client.waiting.drain(..) {
                 recorder.gives_up(waiting.intended_ns, Some(waiting.sent_ns), now_ns, 1);
@@ -428,16 +437,19 @@ impl<R: Default> Client<R> {
         Ok(used)
     }
 
-    /// All that wait have failed.
-    fn fail(
+    /// All that wait have failed; the first by its bytes, where those that came are other ones already.
+    fn fail<E: Exchange<Reading = R>>(
         &mut self,
         connection: usize,
         now_ns: u64,
         kind: Failure,
+        exchange: &E,
         recorder: &mut Recorder<'_>,
         freed: &mut Vec<(u32, u64, Freed)>,
     ) {
+        let mut first = exchange.is_changed(&self.reading).then_some(Failure::Changed);
         for waiting in self.waiting.drain(..) {
+            let kind = first.take().unwrap_or(kind);
             recorder.fails(waiting.intended_ns, waiting.sent_ns, now_ns, kind);
             freed.push((connection as u32, now_ns, Freed::Failed));
         }

@@ -110,6 +110,10 @@ impl Exchange for Bytes {
         Ok(Read { bytes, answer })
     }
 
+    fn is_changed(&self, came: &Came) -> bool {
+        came.changed
+    }
+
     fn ended(&mut self, _: &mut Came) -> Option<Answer> {
         None
     }

@@ -77,6 +77,10 @@ impl Exchange for Echo {
         Ok(Read { bytes, answer })
     }
 
+    fn is_changed(&self, back: &Back) -> bool {
+        back.changed
+    }
+
     fn ended(&mut self, _: &mut Back) -> Option<Answer> {
         None
     }

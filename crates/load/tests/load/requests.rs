@@ -252,6 +252,31 @@ fn a_changed_byte_is_found() {
 }
 
 #[test]
+fn other_bytes_are_changed_although_too_few_come() {
+    let halves = |goes_on: bool| {
+        server(move |client, _| {
+            let mut message = [0; 10];
+            if (&client).read_exact(&mut message).is_ok() {
+                let _ = (&client).write_all(&message.map(|byte| !byte)[..5]);
+                if goes_on {
+                    let _ = (&client).read_to_end(&mut Vec::new());
+                }
+            }
+        })
+    };
+    for goes_on in [true, false] {
+        let clients = Clients {
+            timeout: Duration::from_millis(100),
+            ..clients(halves(goes_on), 2, 1)
+        };
+        let record = run(Echo::new(10), clients, Pace::FAST);
+        assert!(record.failures.of(Failure::Changed) > 0, "{:?}", record.failures);
+        assert_eq!(record.failures.of(Failure::Timeout), 0, "{:?}", record.failures);
+        adds_up(&record);
+    }
+}
+
+#[test]
 fn nobody_listening_is_said() {
     let nobody = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
         .unwrap()
