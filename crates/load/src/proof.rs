@@ -5,9 +5,10 @@
 //! the mean time. Where a generator's own books do not meet that, its times are wrong.
 
 use crate::record::Record;
+use crate::slo::Slo;
 
-/// Of its own CPU time, the most that a driver under a fixed rate may use.
-pub(crate) const BUSIEST: f64 = 0.85;
+/// Of its own CPU time, the most that a driver may use where latencies are judged.
+pub const BUSIEST: f64 = 0.85;
 /// Of the rate asked for, the least that must be reached.
 pub(crate) const LEAST_PACE: f64 = 0.99;
 /// How far the two counts of Little's law may differ, of the larger.
@@ -55,19 +56,25 @@ impl Record {
         self.cpu.as_secs_f64() / of.max(1e-9)
     }
 
-    /// Why it is invalid; empty where it is not. A closed loop takes what it can, so there neither the rate nor the
-    /// generator's CPU makes it so.
-    pub fn invalid_because(&self) -> Vec<InvalidRun> {
+    /// Whether the generator may have been what was waited for, so that the times are not the server's alone.
+    pub fn is_busy(&self) -> bool {
+        self.cpu_share() > BUSIEST
+    }
+
+    /// Why it is invalid, held against these conditions; empty where it is not. A closed loop takes what it can, so its
+    /// rate does not make it so, and the generator's CPU only where a latency is judged.
+    pub fn invalid_because(&self, slo: Option<&Slo>) -> Vec<InvalidRun> {
         if self.answered == 0 {
             return vec![InvalidRun::Silent];
         }
         let is_open = self.held.rate.is_some();
+        let is_judged = is_open || slo.is_some_and(Slo::judges_latency);
         let more = self.in_flight.max(self.in_flight_by_law);
         let apart = (self.in_flight - self.in_flight_by_law).abs();
         [
             (self.ended_early, InvalidRun::Ended),
             (is_open && self.held.pace() < LEAST_PACE, InvalidRun::Slow),
-            (is_open && self.cpu_share() > BUSIEST, InvalidRun::Busy),
+            (is_judged && self.is_busy(), InvalidRun::Busy),
             (
                 more >= LEAST_IN_FLIGHT && apart > LAW * more && is_open,
                 InvalidRun::Law,
@@ -108,20 +115,24 @@ mod tests {
     #[test]
     fn a_server_that_falls_behind_or_a_generator_without_time_is_a_flaw() {
         let open = Some(1000.0);
-        assert_eq!(record(open, 990, 850).invalid_because(), []);
-        assert_eq!(record(open, 989, 850).invalid_because(), [InvalidRun::Slow]);
-        assert_eq!(record(open, 1000, 851).invalid_because(), [InvalidRun::Busy]);
+        assert_eq!(record(open, 990, 850).invalid_because(None), []);
+        assert_eq!(record(open, 989, 850).invalid_because(None), [InvalidRun::Slow]);
+        assert_eq!(record(open, 1000, 851).invalid_because(None), [InvalidRun::Busy]);
         assert_eq!(
-            record(None, 10, 1000).invalid_because(),
+            record(None, 10, 1000).invalid_because(None),
             [],
             "a closed loop takes what it can"
         );
-        assert_eq!(record(None, 0, 0).invalid_because(), [InvalidRun::Silent]);
+        let judged = |slo: &str| record(None, 10, 851).invalid_because(Some(&slo.parse().unwrap()));
+        assert_eq!(judged("errors<1%"), []);
+        assert_eq!(judged("errors<1%,p99<5ms"), [InvalidRun::Busy]);
+        assert_eq!(judged("mean<5ms"), [InvalidRun::Busy]);
+        assert_eq!(record(None, 0, 0).invalid_because(None), [InvalidRun::Silent]);
         let two = Record {
             threads: 2,
             ..record(open, 1000, 1_700)
         };
-        assert_eq!(two.invalid_because(), []);
+        assert_eq!(two.invalid_because(None), []);
     }
 
     #[test]
@@ -130,12 +141,12 @@ mod tests {
             in_flight_by_law: 8.0,
             ..record(Some(1000.0), 1000, 0)
         };
-        assert_eq!(wrong.invalid_because(), [InvalidRun::Law]);
+        assert_eq!(wrong.invalid_because(None), [InvalidRun::Law]);
         let few = Record {
             in_flight: 0.5,
             in_flight_by_law: 0.1,
             ..record(Some(1000.0), 1000, 0)
         };
-        assert_eq!(few.invalid_because(), []);
+        assert_eq!(few.invalid_because(None), []);
     }
 }

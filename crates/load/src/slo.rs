@@ -27,6 +27,12 @@ impl Slo {
         self.0.iter().find_map(|condition| condition.broken(record))
     }
 
+    /// Whether one of the conditions is on a latency.
+    pub fn judges_latency(&self) -> bool {
+        let is_latency = |condition: &Condition| !matches!(condition, Condition::Errors(_));
+        self.0.iter().any(is_latency)
+    }
+
     /// How many answers it takes to tell whether it holds.
     pub fn least_answers(&self) -> f64 {
         let takes = |condition: &Condition| match condition {

@@ -136,7 +136,7 @@ fn a_closed_loop_thinks_and_a_fast_one_does_not() {
     let fast = run(Echo::new(10), clients(at, 4, 16), Pace::FAST);
     assert!(fast.sent >= 4 * 16, "{}", fast.sent);
     assert_eq!((fast.answered, fast.unfinished), (fast.sent, 0));
-    assert_eq!(fast.invalid_because(), []);
+    assert_eq!(fast.invalid_because(None), []);
     adds_up(&fast);
 }
 
@@ -359,7 +359,7 @@ fn a_server_that_hangs_costs_the_timeout_and_the_run_is_invalid() {
     let record = run(Echo::new(10), clients, open(100.0));
     assert!(record.failures.of(Failure::Timeout) > 0);
     assert_eq!(record.answered, 0);
-    assert_eq!(record.invalid_because(), [InvalidRun::Silent]);
+    assert_eq!(record.invalid_because(None), [InvalidRun::Silent]);
     // All that were to start, among them those that never had a connection, are in the percentiles.
     assert_eq!(
         record.response.count(),

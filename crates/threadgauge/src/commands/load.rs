@@ -32,7 +32,7 @@ use crate::commands::load::live::Live;
 use crate::commands::load::mixed::Mixed;
 use crate::commands::load::options::{Level, LoadOptions, Loop};
 use crate::commands::load::server::{ServerSide, seen};
-use crate::commands::load::show::{Done as RunDone, broken, per_second};
+use crate::commands::load::show::{Done as RunDone, per_second};
 use crate::commands::load::target::Target;
 use crate::commands::load::workload::Workload;
 use crate::output::{Done, Verdict, print, print_words, say};
@@ -203,7 +203,7 @@ impl Load<'_> {
             connections,
             round: 1,
             is_group: self.options.protocol.is_group(),
-            broken: broken(self.options.slo.as_ref(), &record),
+            slo: self.options.slo.clone(),
             record,
         }))
     }

@@ -298,6 +298,14 @@ fn a_report_of_a_load_begins_with_what_it_found() {
         }
         let loads = &results(&dir.path().join(protocol))["experiments"][0];
         let median = loads["tables"][0]["rows"][0][3].as_str().unwrap();
+        let used = &loads["cases"][0]["summaries"]["generator_cpu_share"]["median"];
+        let valid = loads["tables"][0]["rows"][0][6].as_str().unwrap();
+        let is_busy = protocol == "echo" && used.as_f64().unwrap() > 0.85;
+        assert_eq!(
+            valid.starts_with("yes; the generator used"),
+            is_busy,
+            "{used}: {valid}"
+        );
         assert!(!median.is_empty(), "{loads:#}");
         assert_eq!(
             loads["answer"].as_str().unwrap().contains(" to the last"),

@@ -5,7 +5,7 @@
 //! taken for a round.
 
 use threadgauge_lab::prelude::*;
-use threadgauge_load::{Failure, FaultKind, InvalidRun};
+use threadgauge_load::{BUSIEST, Failure, FaultKind, InvalidRun};
 use threadgauge_results::{Figure, Value};
 
 /// The loads of a folder.
@@ -249,11 +249,16 @@ fn errors(view: &View<'_>, case: &Params) -> String {
 /// Said of a run without a good answer, which has no figures.
 const NOTHING_ANSWERED: &str = "nothing was answered well";
 
+/// Said of valid runs whose times are not to be judged.
+const BUSY: &str = "the generator used over 85 % of its CPU, so the times are not the server's alone";
+
 /// How many runs are valid, by round, since a median would not tell one of several.
 #[derive(Debug, Default)]
 struct Validity {
     runs: usize,
     invalid: usize,
+    /// Runs that are not invalid for it, although the generator was busy.
+    busy: usize,
     /// Loads of which no run was answered.
     silent: usize,
     because: Vec<InvalidRun>,
@@ -264,10 +269,12 @@ impl Validity {
         let rounds = |metric: Metric| view.rounds(&metric.of(case.clone())).unwrap_or_default();
         let marked = |rounds: &[f64]| rounds.iter().filter(|is_so| **is_so > 0.0).count();
         let of = rounds(INVALID);
+        let busy = rounds(OWN_CPU).iter().filter(|share| **share > BUSIEST).count();
         let occurs = |why: &InvalidRun| marked(&rounds(reason(*why))) > 0;
         Self {
             runs: of.len(),
             invalid: marked(&of),
+            busy: busy - marked(&rounds(reason(InvalidRun::Busy))),
             silent: usize::from(of.is_empty()),
             because: INVALID_RUNS.into_iter().filter(occurs).collect(),
         }
@@ -279,6 +286,7 @@ impl Validity {
             let of = Self::of(view, case);
             all.runs += of.runs;
             all.invalid += of.invalid;
+            all.busy += of.busy;
             all.silent += of.silent;
             all.because.extend(of.because);
         }
@@ -298,6 +306,7 @@ impl Validity {
     fn in_words(&self) -> String {
         match (self.invalid, self.runs) {
             (_, 0) => format!("no: {NOTHING_ANSWERED}"),
+            (0, _) if self.busy > 0 => format!("yes; {BUSY}"),
             (0, _) => "yes".to_owned(),
             (_, 1) => format!("no: {}", self.because()),
             (invalid, runs) => format!("{invalid} of {runs} runs are invalid: {}", self.because()),
@@ -317,7 +326,12 @@ impl Validity {
             (1, _) => format!(" Of one load {NOTHING_ANSWERED}."),
             (silent, _) => format!(" Of {silent} loads {NOTHING_ANSWERED}."),
         };
-        invalid + &silent
+        let busy = match (self.busy, self.runs) {
+            (0, _) => String::new(),
+            (_, 1) => format!(" But {BUSY}."),
+            (busy, runs) => format!(" In {busy} of {runs} runs {BUSY}."),
+        };
+        invalid + &busy + &silent
     }
 }
 

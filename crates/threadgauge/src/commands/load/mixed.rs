@@ -11,7 +11,7 @@ use threadgauge_load::{
     Behaviour, Class, ClassRecord, Clients, Failure, Latency, LoadError, MOST_PAYLOAD_BYTES, Observer,
     Second, Watch as _, run_mixed,
 };
-use threadgauge_results::units::{count, with_unit};
+use threadgauge_results::units::{count, percent, with_unit};
 
 use crate::commands::load::commands::{self, Monitors};
 use crate::commands::load::drive;
@@ -246,7 +246,7 @@ impl Mixed {
             round,
             is_group: false,
             record: of.record,
-            broken: None,
+            slo: options.slo.clone(),
             server: None,
             class: Some(of.class),
         };
@@ -330,6 +330,8 @@ fn text(class: &Class, done: &Done) -> String {
         };
         format!("{} {}{by}", many(number), failure.name().replace('_', " "))
     }));
+    parts.push(format!("generator {} of its CPU", percent(record.cpu_share())));
+    parts.extend(done.doubt());
     if record.interrupted {
         parts.push("interrupted".to_owned());
     }

@@ -46,8 +46,8 @@ pub struct Done {
     /// What is loaded is groups: what came is deliveries.
     pub is_group: bool,
     pub record: Record,
-    /// The condition that it does not meet, if one was set.
-    pub broken: Option<String>,
+    /// The conditions that it is held against, if some were set.
+    pub slo: Option<Slo>,
     /// What the server did meanwhile, where it was watched.
     pub server: Option<Watched>,
     /// Of mixed clients, their class.
@@ -68,7 +68,7 @@ impl Done {
         let reason = || Some(format!("the run is invalid: {}", self.invalid_because().first()?));
         match self.record.interrupted {
             true => None,
-            false => reason().or_else(|| self.broken.clone()),
+            false => reason().or_else(|| self.broken()),
         }
     }
 
@@ -88,9 +88,23 @@ impl Done {
     pub fn invalid_because(&self) -> Vec<InvalidRun> {
         let wants_answers = |class: &Class| class.behaviour.wants_answers();
         match self.class.as_ref().is_none_or(wants_answers) {
-            true => self.record.invalid_because(),
+            true => self.record.invalid_because(self.slo.as_ref()),
             false => Vec::new(),
         }
+    }
+
+    /// The condition that it does not meet.
+    fn broken(&self) -> Option<String> {
+        self.slo.as_ref()?.broken(&self.record)
+    }
+
+    /// Said beside the latencies of a valid run that are not the server's alone.
+    pub fn doubt(&self) -> Option<String> {
+        let is_valid = !self.invalid_because().contains(&InvalidRun::Busy);
+        (is_valid && self.record.is_busy()).then(|| {
+            let share = percent(self.record.cpu_share());
+            format!("the generator used {share} of its CPU: these times are not the server's alone")
+        })
     }
 
     /// For a person.
@@ -182,6 +196,9 @@ impl Done {
             "service time",
             format!("{} · from sending", quantiles(&record.service)),
         );
+        if let Some(doubt) = self.doubt() {
+            row("busy", doubt);
+        }
         if open {
             row("own lag", quantiles(&record.lag));
         }
@@ -224,8 +241,8 @@ impl Done {
         if !self.is_right() {
             row("WRONG", self.wrong());
         }
-        if let Some(broken) = &self.broken {
-            row("NOT MET", broken.clone());
+        if let Some(broken) = self.broken() {
+            row("NOT MET", broken);
         }
         text
     }
@@ -286,23 +303,19 @@ impl Done {
                 "threads": record.threads,
                 "cpu_s": record.cpu.as_secs_f64(),
                 "cpu_share": record.cpu_share(),
+                "busy": record.is_busy(),
                 "in_flight": record.in_flight,
                 "in_flight_by_littles_law": record.in_flight_by_law,
             },
             "valid": reasons.is_empty(),
             "invalid_because": reasons,
             "right": self.is_right(),
-            "slo_broken": self.broken,
+            "slo_broken": self.broken(),
             "interrupted": record.interrupted,
             "bounded": record.bounded,
             "series": record.series.iter().map(second).collect::<Vec<_>>(),
         })
     }
-}
-
-/// What a condition says of a run.
-pub fn broken(slo: Option<&Slo>, record: &Record) -> Option<String> {
-    slo.and_then(|slo| slo.broken(record))
 }
 
 /// A rate, for a person.
@@ -369,4 +382,55 @@ fn second(second: &Second) -> Value {
         "p99_ns": second.p99_ns,
         "max_ns": second.most_ns,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A closed loop whose generator used so much of a second.
+    fn closed(cpu_ms: u64, slo: Option<&str>) -> Done {
+        Done {
+            wanted: 1,
+            rate: None,
+            connections: 1,
+            round: 1,
+            is_group: false,
+            record: Record {
+                answered: 10,
+                elapsed: Duration::from_secs(1),
+                cpu: Duration::from_millis(cpu_ms),
+                threads: 1,
+                ..Record::default()
+            },
+            slo: slo.map(|slo| slo.parse().unwrap()),
+            server: None,
+            class: None,
+        }
+    }
+
+    #[test]
+    fn beside_the_times_of_a_closed_loop_stands_that_its_generator_was_busy() {
+        let busy = closed(980, None);
+        assert!(busy.passes());
+        let (text, json) = (busy.text(), busy.json());
+        assert!(
+            text.contains("busy           the generator used 98 % of its CPU: these"),
+            "{text}"
+        );
+        assert_eq!(
+            (&json["valid"], &json["generator"]["busy"]),
+            (&true.into(), &true.into())
+        );
+
+        let idle = closed(850, None);
+        assert!(!idle.text().contains("busy"), "{}", idle.text());
+        assert_eq!(idle.json()["generator"]["busy"], false);
+
+        let judged = closed(980, Some("mean<5ms"));
+        assert!(judged.text().contains("INVALID"), "{}", judged.text());
+        assert!(!judged.passes() && judged.doubt().is_none());
+    }
 }
