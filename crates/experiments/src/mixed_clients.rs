@@ -207,7 +207,7 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
         _ => Bytes::new(BYTES),
     };
     let stopwatch = worker.stopwatch();
-    let classes = run_mixed(&case.clients.classes(), plan, HOLD, 1, exchange, &())
+    let classes = run_mixed(&case.clients.classes(), plan, HOLD, u64::MAX, 1, exchange, &())
         .map_err(|error| CaseError::failed("the clients", error))?;
     let lap = stopwatch.stop();
     // Children that served a connection have ended, and their time with them is in what the end tells.

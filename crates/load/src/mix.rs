@@ -16,7 +16,7 @@ use crate::exchange::Exchange;
 use crate::latency::Latency;
 use crate::paced::{ClientKind, Paced};
 use crate::record::{Record, Second, Watch};
-use crate::requests::{Clients, Pace, Requests};
+use crate::requests::{Bound, Clients, Pace, Requests};
 use crate::sizes::Sizes;
 
 /// What clients of a class do.
@@ -154,8 +154,9 @@ impl Observer for AtomicBool {
     }
 }
 
-/// Runs all classes at once for so long, each in a thread of its own, and gives back what each came to. `plan` has the
-/// connections of all together; `exchange` makes what a class says. Blocks meanwhile.
+/// Runs all classes at once, each in a thread of its own, for so long and until all together have sent `most` requests,
+/// and gives back what each came to. `plan` has the connections of all together; `exchange` makes what a class says. A
+/// connection that asks for nothing is one request. Blocks meanwhile.
 ///
 /// # Errors
 ///
@@ -169,12 +170,14 @@ pub fn run_mixed<E: Exchange>(
     classes: &[Class],
     plan: Clients,
     hold: Duration,
+    most: u64,
     seed: u64,
     exchange: impl Fn(&Class) -> E + Sync,
     observer: &dyn Observer,
 ) -> Result<Vec<ClassRecord>, LoadError> {
     let shares = shares(classes, plan.connections.get());
     let (start, failed) = (Barrier::new(classes.len()), AtomicBool::new(false));
+    let bound = Bound::new(most);
     let run = |place: usize, class: &Class, connections: usize| -> Result<ClassRecord, LoadError> {
         let plan = Clients {
             connections: NonZeroUsize::new(connections).expect("every class has a connection"),
@@ -184,6 +187,7 @@ pub fn run_mixed<E: Exchange>(
             class,
             start: &start,
             failed: &failed,
+            bound: &bound,
             observer,
         };
         let seed = seed.wrapping_add(place as u64);
@@ -220,6 +224,7 @@ struct Together<'a> {
     class: &'a Class,
     start: &'a Barrier,
     failed: &'a AtomicBool,
+    bound: &'a Bound,
     observer: &'a dyn Observer,
 }
 
@@ -255,7 +260,7 @@ impl Together<'_> {
                 return Ok(self.run_paced(exchange, ClientKind::Garbage { bytes, think }, plan, hold, seed));
             }
         };
-        let observer = self.observer;
+        let (observer, bound) = (self.observer, self.bound);
         let connected = Requests::connect_while(exchange, plan, &mut || observer.goes_on());
         self.failed.fetch_or(connected.is_err(), Ordering::SeqCst);
         // Whoever failed has said so before anybody is let go.
@@ -266,7 +271,7 @@ impl Together<'_> {
             seed,
         };
         let run =
-            connected.and_then(|mut requests| requests.run(pace, Ramp::hold(hold), u64::MAX, &mut self));
+            connected.and_then(|mut requests| requests.run_within(pace, Ramp::hold(hold), bound, &mut self));
         self.failed.fetch_or(run.is_err(), Ordering::SeqCst);
         run
     }
@@ -281,7 +286,7 @@ impl Together<'_> {
     ) -> Record {
         let mut paced = Paced::new(exchange, kind, plan, seed);
         self.start.wait();
-        paced.run(Ramp::hold(hold), &mut self)
+        paced.run_within(Ramp::hold(hold), self.bound, &mut self)
     }
 }
 
@@ -427,6 +432,7 @@ mod tests {
             &classes,
             plan(server(), 22),
             PATIENCE,
+            u64::MAX,
             1,
             |_| Bytes::kept(100),
             &enough(50),
@@ -447,6 +453,29 @@ mod tests {
                     record.connects
                 ),
             }
+        }
+    }
+
+    #[test]
+    fn all_classes_together_send_no_more_than_they_may() {
+        for most in [1, 200] {
+            let records = run_mixed(
+                &all_kinds(),
+                plan(server(), 22),
+                PATIENCE,
+                most,
+                1,
+                |_| Bytes::kept(100),
+                &(),
+            )
+            .unwrap();
+            let sent: u64 = records.iter().map(|of| of.record.sent).sum();
+            assert_eq!(sent, most);
+            assert!(
+                records
+                    .iter()
+                    .all(|of| of.record.bounded && !of.record.interrupted)
+            );
         }
     }
 
@@ -477,6 +506,7 @@ mod tests {
             &classes,
             plan(server(), 2),
             PATIENCE,
+            u64::MAX,
             1,
             |_| Bytes::kept(7),
             &look,
@@ -497,6 +527,7 @@ mod tests {
             &all_kinds(),
             plan(nobody, 22),
             PATIENCE,
+            u64::MAX,
             1,
             |_| Bytes::kept(10),
             &(),
@@ -510,6 +541,7 @@ mod tests {
             &all_kinds(),
             plan(server(), 22),
             PATIENCE,
+            u64::MAX,
             1,
             |_| Bytes::kept(10),
             &AtomicBool::new(true),

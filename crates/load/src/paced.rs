@@ -18,7 +18,7 @@ use threadgauge_machine::clock::{monotonic_ns, thread_cpu_ns};
 use crate::arrivals::Ramp;
 use crate::exchange::{Exchange, Worth};
 use crate::record::{Failure, Record, Recorder, Watch};
-use crate::requests::Clients;
+use crate::requests::{Bound, Clients};
 
 /// Between two looks at a connection that reads.
 const READ_EVERY_NS: u64 = 20_000_000;
@@ -107,11 +107,16 @@ impl<E: Exchange> Paced<E> {
         }
     }
 
-    /// Goes on until the ramp is over. Blocks meanwhile.
+    /// Goes on until the ramp is over or `most` requests were begun. Blocks meanwhile.
     ///
     /// In the record, what is `unfinished` is what the server held to the end, and failures say how it ended others:
     /// that a slow sender or garbage is [`Failure::Closed`] speaks for the server.
-    pub fn run(&mut self, ramp: Ramp, watch: &mut dyn Watch) -> Record {
+    pub fn run(&mut self, ramp: Ramp, most: u64, watch: &mut dyn Watch) -> Record {
+        self.run_within(ramp, &Bound::new(most), watch)
+    }
+
+    /// As [`run`](Self::run), with a bound that others may take from, too.
+    pub(crate) fn run_within(&mut self, ramp: Ramp, bound: &Bound, watch: &mut dyn Watch) -> Record {
         let (start_ns, cpu_ns) = (monotonic_ns(), thread_cpu_ns());
         let end_ns = start_ns + ramp.total().as_nanos() as u64;
         let mut recorder = Recorder::new(start_ns, ramp, None, watch);
@@ -126,7 +131,7 @@ impl<E: Exchange> Paced<E> {
                 && now_ns < end_ns
             {
                 due.pop();
-                let at_ns = match self.look(connection, now_ns, &mut recorder) {
+                let at_ns = match self.look(connection, now_ns, bound, &mut recorder) {
                     Next::At(at_ns) => at_ns,
                     Next::Over(kind, at_ns) => {
                         self.end(connection, kind, now_ns, &mut recorder);
@@ -137,6 +142,10 @@ impl<E: Exchange> Paced<E> {
                 now_ns = monotonic_ns();
             }
             if now_ns >= end_ns {
+                break;
+            }
+            if bound.is_spent() {
+                recorder.record.bounded = true;
                 break;
             }
             if !recorder.goes_on() {
@@ -163,9 +172,13 @@ impl<E: Exchange> Paced<E> {
         recorder.finish(monotonic_ns(), thread_cpu_ns() - cpu_ns)
     }
 
-    fn look(&mut self, connection: usize, now_ns: u64, recorder: &mut Recorder<'_>) -> Next {
+    fn look(&mut self, connection: usize, now_ns: u64, bound: &Bound, recorder: &mut Recorder<'_>) -> Next {
         if self.clients[connection].stream.is_none() {
-            return self.begin(connection, now_ns, recorder);
+            return match bound.take() {
+                true => self.begin(connection, now_ns, recorder),
+                // The run ends after this look.
+                false => Next::At(now_ns + LOOK_EVERY_NS),
+            };
         }
         let timeout_ns = self.plan.timeout.as_nanos() as u64;
         let client = &mut self.clients[connection];
@@ -178,7 +191,7 @@ impl<E: Exchange> Paced<E> {
                 recorder.connects();
             }
         }
-        match self.forward(connection, now_ns, recorder) {
+        match self.forward(connection, now_ns, bound, recorder) {
             Ok(next) => {
                 let client = &self.clients[connection];
                 let is_late = now_ns.saturating_sub(client.progress_ns) > timeout_ns;
@@ -203,7 +216,13 @@ impl<E: Exchange> Paced<E> {
     }
 
     /// Sends and reads what is due.
-    fn forward(&mut self, connection: usize, now_ns: u64, recorder: &mut Recorder<'_>) -> io::Result<Next> {
+    fn forward(
+        &mut self,
+        connection: usize,
+        now_ns: u64,
+        bound: &Bound,
+        recorder: &mut Recorder<'_>,
+    ) -> io::Result<Next> {
         match self.kind {
             ClientKind::SlowReader {
                 bytes_per_second,
@@ -214,6 +233,7 @@ impl<E: Exchange> Paced<E> {
                     connection,
                     now_ns,
                     [bytes_per_second, think.as_secs_f64()],
+                    bound,
                     recorder,
                 )
             }
@@ -252,6 +272,7 @@ impl<E: Exchange> Paced<E> {
         connection: usize,
         now_ns: u64,
         [bytes_per_second, think_s]: [f64; 2],
+        bound: &Bound,
         recorder: &mut Recorder<'_>,
     ) -> io::Result<Next> {
         let every_ns = READ_EVERY_NS.max((1e9 / bytes_per_second) as u64);
@@ -307,7 +328,9 @@ impl<E: Exchange> Paced<E> {
             client.reset();
         } else {
             client.number += 1;
-            client.ask(exchange, connection, at_ns, recorder);
+            if bound.take() {
+                client.ask(exchange, connection, at_ns, recorder);
+            }
         }
         Ok(Next::At(at_ns.max(now_ns + every_ns)))
     }
@@ -507,7 +530,7 @@ mod tests {
 
     /// Until `enough`, with a bound.
     fn run(paced: &mut Paced<Bytes>, enough: impl Fn() -> bool) -> Record {
-        paced.run(Ramp::hold(PATIENCE), &mut Until::new(enough))
+        paced.run(Ramp::hold(PATIENCE), u64::MAX, &mut Until::new(enough))
     }
 
     /// A server that answers each line with a thousand bytes of the alphabet.
@@ -568,6 +591,7 @@ mod tests {
         let mut looks = 0;
         let held = paced(at, 5, ClientKind::Idle, PATIENCE).run(
             Ramp::hold(PATIENCE),
+            u64::MAX,
             &mut Until::new(move || {
                 looks += 1;
                 looks > 20
@@ -604,8 +628,11 @@ mod tests {
             looks += usize::from(seen.load(Ordering::Relaxed) >= 2 * BYTES);
             looks > 20
         });
-        let record =
-            paced(at, 2, ClientKind::SlowSender { every }, PATIENCE).run(Ramp::hold(PATIENCE), &mut until);
+        let record = paced(at, 2, ClientKind::SlowSender { every }, PATIENCE).run(
+            Ramp::hold(PATIENCE),
+            u64::MAX,
+            &mut until,
+        );
         assert_eq!(received.load(Ordering::Relaxed), 2 * BYTES);
         assert_eq!(
             (record.unfinished, record.answered),
@@ -663,6 +690,7 @@ mod tests {
             };
             let record = paced(target, 2, kind, PATIENCE).run(
                 Ramp::hold(PATIENCE),
+                u64::MAX,
                 &mut Until::new(move || {
                     looks += 1;
                     looks > 40

@@ -9,6 +9,7 @@ mod source;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::num::{NonZeroU64, NonZeroUsize};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::thread::set_current_timer_slack;
@@ -40,6 +41,30 @@ pub struct Clients {
     pub timeout: Duration,
     /// Whether to go on with fewer connections where not all can be made.
     pub go_on: bool,
+}
+
+/// How many requests may still be sent: by one run, or by several that share it.
+#[derive(Debug)]
+pub(crate) struct Bound(AtomicU64);
+
+impl Bound {
+    pub(crate) fn new(most: u64) -> Self {
+        Self(AtomicU64::new(most))
+    }
+
+    /// Takes one of them: whether there was one.
+    pub(crate) fn take(&self) -> bool {
+        let less = |left: u64| left.checked_sub(1);
+        // Nothing is handed over with it: the number alone counts.
+        self.0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less)
+            .is_ok()
+    }
+
+    /// Whether none is left.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == 0
+    }
 }
 
 /// When requests start.
@@ -141,6 +166,17 @@ impl<E: Exchange> Requests<E> {
         most: u64,
         watch: &mut dyn Watch,
     ) -> Result<Record, LoadError> {
+        self.run_within(pace, ramp, &Bound::new(most), watch)
+    }
+
+    /// As [`run`](Self::run), with a bound that others may take from, too.
+    pub(crate) fn run_within(
+        &mut self,
+        pace: Pace,
+        ramp: Ramp,
+        bound: &Bound,
+        watch: &mut dyn Watch,
+    ) -> Result<Record, LoadError> {
         // Sleeping to the microsecond: the default slack of 50 µs would be in every latency.
         let _ = set_current_timer_slack(NonZeroU64::new(1));
         let (start_ns, cpu_ns) = (monotonic_ns(), thread_cpu_ns());
@@ -152,14 +188,14 @@ impl<E: Exchange> Requests<E> {
         loop {
             let mut now_ns = monotonic_ns();
             recorder.advance(now_ns);
-            while let Some(due) = source.next(now_ns) {
+            while let Some(due) = source.next(now_ns).filter(|_| bound.take()) {
                 self.ask(due, now_ns, &mut recorder);
                 self.pass_on(&mut source);
-                if recorder.record.sent >= most {
-                    recorder.record.bounded = true;
-                    source.stop();
-                }
                 now_ns = monotonic_ns();
+            }
+            if bound.is_spent() && !recorder.record.bounded {
+                recorder.record.bounded = true;
+                source.stop();
             }
             if !recorder.goes_on() {
                 recorder.record.interrupted = true;

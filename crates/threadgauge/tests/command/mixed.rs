@@ -275,6 +275,28 @@ fn what_was_measured_is_kept_although_a_command_fails_after_it() {
 }
 
 #[test]
+fn all_classes_together_send_no_more_requests_than_they_may() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = served(dir.path(), "echo");
+    fs::write(dir.path().join("mix.toml"), WORKLOAD).unwrap();
+    let more = [
+        "-c",
+        "22",
+        "-d",
+        "1h",
+        "--workload",
+        "mix.toml",
+        "--requests",
+        "100",
+    ];
+    let (_, document) = loaded(dir.path(), &server, "echo", &more);
+    let runs = document["runs"].as_array().unwrap();
+    let sent: u64 = runs.iter().map(|run| run["sent"].as_u64().unwrap()).sum();
+    assert_eq!(sent, 100, "{document:#}");
+    assert!(runs.iter().all(|run| run["bounded"] == true), "{document:#}");
+}
+
+#[test]
 fn the_live_view_of_mixed_clients_has_the_times_of_all_together() {
     let dir = tempfile::tempdir().unwrap();
     let server = served(dir.path(), "echo");

@@ -94,14 +94,20 @@ fn run_classes(
         Behaviour::Large { bytes, .. } => bytes,
         _ => drive::payload(options),
     };
-    let hold = options.duration.0;
+    let (hold, most) = (options.duration.0, options.requests);
     match options.protocol {
         Speaks::Http => {
             let exchange = |class: &Class| Http::new(&request(options, target, class));
-            run_mixed(classes, plan, hold, seed, exchange, look)
+            run_mixed(classes, plan, hold, most, seed, exchange, look)
         }
-        Speaks::Bytes => run_mixed(classes, plan, hold, seed, |class| Bytes::kept(bytes(class)), look),
-        _ => run_mixed(classes, plan, hold, seed, |class| Echo::new(bytes(class)), look),
+        Speaks::Bytes => {
+            let exchange = |class: &Class| Bytes::kept(bytes(class));
+            run_mixed(classes, plan, hold, most, seed, exchange, look)
+        }
+        _ => {
+            let exchange = |class: &Class| Echo::new(bytes(class));
+            run_mixed(classes, plan, hold, most, seed, exchange, look)
+        }
     }
 }
 
@@ -334,6 +340,9 @@ fn text(class: &Class, done: &Done) -> String {
     parts.extend(done.doubt());
     if record.interrupted {
         parts.push("interrupted".to_owned());
+    }
+    if record.bounded {
+        parts.push("ended by --requests".to_owned());
     }
     if let Some(objection) = done.objection() {
         parts.push(objection);

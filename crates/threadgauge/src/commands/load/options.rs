@@ -166,7 +166,7 @@ pub struct LoadOptions {
     /// After that, how long it takes to fall to nothing
     #[arg(long, value_name = "TIME", default_value = "0s")]
     pub ramp_down: Span,
-    /// Send no more than this many in a run
+    /// Send no more than this many in a run, of mixed clients all classes together
     #[arg(long, value_name = "N", default_value_t = 1_000_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub requests: u64,
     /// A request without an answer for so long has failed
@@ -219,7 +219,7 @@ pub struct LoadOptions {
     pub own_echo: bool,
     /// Clients of several kinds at once, as this file says (http, bytes, echo; docs/load.md has its words)
     #[arg(long, value_name = "FILE", conflicts_with_all = [
-        "kind", "rate", "rate_each", "arrivals", "think", "pipeline", "ramp_up", "ramp_down", "requests", "steps", "find_max", "slo",
+        "kind", "rate", "rate_each", "arrivals", "think", "pipeline", "ramp_up", "ramp_down", "steps", "find_max", "slo",
         "close",
     ])]
     pub workload: Option<PathBuf>,
