@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::serve::Served;
@@ -272,6 +273,43 @@ fn what_was_measured_is_kept_although_a_command_fails_after_it() {
         assert_eq!(document["runs"].as_array().unwrap().len(), runs, "{said}");
         assert!(document["runs"][0]["answered"].as_u64() > Some(0), "{document:#}");
     }
+}
+
+#[test]
+fn ctrl_c_ends_a_command_before_the_load_and_what_was_set_up_is_taken_down() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = served(dir.path(), "echo");
+    let mix = "before = ['touch begun; sleep 1000']\nafter = ['touch ended']\n[class.a]\nkind = 'fast'\n";
+    fs::write(dir.path().join("mix.toml"), mix).unwrap();
+    let arguments = [
+        "load",
+        "echo",
+        "--target",
+        &server.address,
+        "--workload",
+        "mix.toml",
+    ];
+    let load = command(dir.path(), &arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    while !dir.path().join("begun").exists() {
+        assert!(Instant::now() < deadline, "the command does not begin");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let pid = Pid::from_raw(load.id().try_into().unwrap()).unwrap();
+    kill_process(pid, Signal::INT).unwrap();
+    let output = load.wait_with_output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(
+        said.contains("interrupted while `touch begun; sleep 1000` ran"),
+        "{said}"
+    );
+    assert!(text(&output.stdout).contains("nothing was measured"), "{said}");
+    assert!(dir.path().join("ended").exists(), "{said}");
 }
 
 #[test]

@@ -1,18 +1,24 @@
 //! Commands of a workload: before and after the load, and monitors beside it. What they say is kept with the results.
 
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{self, Read as _};
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
+use threadgauge_load::Span;
+
+use crate::output::say;
 
 /// Of what a command says, this much is kept.
-const MOST_BYTES: u64 = 1 << 20;
+const MOST_BYTES: usize = 1 << 20;
 /// Lines of a monitor that are kept.
 const MOST_LINES: usize = 10_000;
 /// Until a program that was asked to end is ended.
@@ -20,32 +26,69 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Between two looks at whether it has.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Runs these by the shell, one after the other, until one fails, and adds what each has said. Blocks meanwhile.
+/// What ends a command before it does so itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Limit<'a> {
+    /// For so long one may run.
+    pub time: Duration,
+    /// Somebody wants all to end.
+    pub stop: &'a AtomicBool,
+}
+
+impl Limit<'_> {
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// Runs these by the shell, one after the other, until one fails or somebody stops it, and adds what each has said.
+/// Blocks meanwhile, and not for what a command started and left running.
 ///
 /// # Errors
 ///
-/// If one fails: what it said last.
-pub fn run(commands: &[String], said: &mut Vec<Value>) -> Result<()> {
-    commands.iter().try_for_each(|command| run_one(command, said))
+/// If one fails, with what it said last, or does not end in time: it is ended then, with all that it started.
+pub fn run(commands: &[String], limit: Limit<'_>, said: &mut Vec<Value>) -> Result<()> {
+    let mut all = commands.iter().take_while(|_| !limit.is_stopped());
+    all.try_for_each(|command| run_one(command, limit, said))
 }
 
-fn run_one(command: &str, all: &mut Vec<Value>) -> Result<()> {
+fn run_one(command: &str, limit: Limit<'_>, all: &mut Vec<Value>) -> Result<()> {
     let mut child = shell(command)
         .spawn()
         .with_context(|| format!("cannot start `{command}`"))?;
     let mut said = Vec::new();
-    let output = child.stdout.take().context("its output is not there")?;
-    let mut output = output.take(MOST_BYTES);
-    output
-        .read_to_end(&mut said)
-        .with_context(|| format!("cannot read what `{command}` says"))?;
-    // What it says beyond is not kept, and it must not wait for somebody to read it.
-    drop(output);
-    let status = child
-        .wait()
-        .with_context(|| format!("cannot wait for `{command}`"))?;
+    let mut output = child.stdout.take().context("its output is not there")?;
+    let begin = Instant::now();
+    let mut status = None;
+    let mut goes_on = || {
+        status = child.try_wait().unwrap_or(None);
+        status.is_none() && !limit.is_stopped() && begin.elapsed() < limit.time
+    };
+    let heard = listen(&mut output, &mut goes_on, |bytes| {
+        // What it says beyond is not kept.
+        said.extend_from_slice(&bytes[..bytes.len().min(MOST_BYTES - said.len())]);
+    });
+    // It may have closed its output before its end.
+    while goes_on() {
+        std::thread::sleep(LOOK);
+    }
     let said = String::from_utf8_lossy(&said).into_owned();
     all.push(json!({"command": command, "output": said}));
+    let Some(status) = status else {
+        end_group(&mut child);
+        if limit.is_stopped() {
+            say(&format!("interrupted while `{command}` ran"));
+            return Ok(());
+        }
+        bail!(
+            "the workload's command `{command}` did not end within {}; its file may say a longer command-timeout",
+            Span(limit.time)
+        );
+    };
+    heard.with_context(|| format!("cannot read what `{command}` says"))?;
+    // What it left running may say more, and must not wait for somebody to read it.
+    let read = move || io::copy(&mut output, &mut io::sink());
+    let _ = std::thread::Builder::new().spawn(read);
     if !status.success() {
         let last = said
             .lines()
@@ -54,6 +97,38 @@ fn run_one(command: &str, all: &mut Vec<Value>) -> Result<()> {
         bail!("the workload's command `{command}` ended with {status}{last}");
     }
     Ok(())
+}
+
+/// Gives `take` what comes until its end; where it does not go on, what is there then. Asks `goes_on` some times a
+/// second at least.
+fn listen(
+    output: &mut ChildStdout,
+    mut goes_on: impl FnMut() -> bool,
+    mut take: impl FnMut(&[u8]),
+) -> io::Result<()> {
+    // As much as a pipe holds, so that one read has all that is there.
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        // Asked before the look: what was said before it ended is there.
+        let is_last = !goes_on();
+        let limit = if is_last { Duration::ZERO } else { LOOK };
+        let limit = Timespec::try_from(limit).map_err(|_| Errno::INVAL)?;
+        let ready = match poll(&mut [PollFd::new(output, PollFlags::IN)], Some(&limit)) {
+            Err(Errno::INTR) => 0,
+            ready => ready?,
+        };
+        if ready > 0 {
+            match output.read(&mut buffer) {
+                Ok(0) => return Ok(()),
+                Ok(bytes) => take(&buffer[..bytes]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if is_last {
+            return Ok(());
+        }
+    }
 }
 
 /// Commands that run beside the load. Dropped, they are ended.
@@ -65,6 +140,8 @@ struct Monitor {
     command: String,
     child: Child,
     lines: Arc<Mutex<Vec<Value>>>,
+    /// Its shell has ended.
+    ended: Arc<AtomicBool>,
     reader: Option<JoinHandle<()>>,
 }
 
@@ -91,28 +168,49 @@ impl Monitors {
 
 impl Monitor {
     fn start(command: &str, start: Instant) -> Result<Self> {
-        // A group of its own, so that what the shell starts ends with it.
         let mut child = shell(command)
-            .process_group(0)
             .spawn()
             .with_context(|| format!("cannot start the monitor `{command}`"))?;
         let lines = Arc::new(Mutex::new(Vec::new()));
-        let kept = Arc::clone(&lines);
-        let output = child.stdout.take().context("its output is not there")?;
+        let ended = Arc::new(AtomicBool::new(false));
+        let (kept, has_ended) = (Arc::clone(&lines), Arc::clone(&ended));
+        let mut output = child.stdout.take().context("its output is not there")?;
         let reader = std::thread::spawn(move || {
-            for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
+            let keep = |line: &[u8]| {
                 let at_s = start.elapsed().as_secs_f64();
                 let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
                 // The rest is read and forgotten, so that it does not wait for a reader.
                 if kept.len() < MOST_LINES {
-                    kept.push(json!({"at_s": at_s, "line": String::from_utf8_lossy(&line)}));
+                    kept.push(json!({"at_s": at_s, "line": String::from_utf8_lossy(line)}));
                 }
+            };
+            let mut line = Vec::new();
+            // Whatever ends it, what was said until then is kept.
+            let _ = listen(
+                &mut output,
+                || !has_ended.load(Ordering::Acquire),
+                |bytes| {
+                    for part in bytes.split_inclusive(|&byte| byte == b'\n') {
+                        match part.strip_suffix(b"\n") {
+                            Some(end) => {
+                                line.extend_from_slice(end);
+                                keep(&line);
+                                line.clear();
+                            }
+                            None => line.extend_from_slice(part),
+                        }
+                    }
+                },
+            );
+            if !line.is_empty() {
+                keep(&line);
             }
         });
         Ok(Self {
             command: command.to_owned(),
             child,
             lines,
+            ended,
             reader: Some(reader),
         })
     }
@@ -120,6 +218,8 @@ impl Monitor {
     fn stop(&mut self) -> Value {
         if let Some(reader) = self.reader.take() {
             end_group(&mut self.child);
+            // Pairs with the reader's look: what was said before is read.
+            self.ended.store(true, Ordering::Release);
             let _ = reader.join();
         }
         let lines = std::mem::take(&mut *self.lines.lock().unwrap_or_else(PoisonError::into_inner));
@@ -148,10 +248,12 @@ impl Drop for Monitor {
     }
 }
 
+/// In a process group of its own, so that what it starts ends with it, and not by the Ctrl-C of a terminal.
 fn shell(command: &str) -> Command {
     let mut shell = Command::new("sh");
     shell
         .args(["-c", command])
+        .process_group(0)
         .stdin(Stdio::null())
         .stdout(Stdio::piped());
     shell
@@ -159,6 +261,8 @@ fn shell(command: &str) -> Command {
 
 #[cfg(test)]
 mod tests {
+    use rustix::process::{kill_process, test_kill_process};
+
     use super::*;
 
     fn commands(all: &[&str]) -> Vec<String> {
@@ -167,8 +271,72 @@ mod tests {
 
     /// What came of these, and what they said.
     fn ran(all: &[&str]) -> (Result<()>, Vec<Value>) {
+        let stop = AtomicBool::new(false);
+        within(all, Duration::from_secs(120), &stop)
+    }
+
+    fn within(all: &[&str], time: Duration, stop: &AtomicBool) -> (Result<()>, Vec<Value>) {
         let mut said = Vec::new();
-        (run(&commands(all), &mut said), said)
+        (run(&commands(all), Limit { time, stop }, &mut said), said)
+    }
+
+    fn wait_until(is_so: impl Fn() -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(120);
+        while !is_so() {
+            assert!(Instant::now() < deadline, "it does not come to be");
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// The process whose number was said.
+    fn pid(said: &Value) -> Pid {
+        let number = said["output"].as_str().unwrap().trim().parse().unwrap();
+        Pid::from_raw(number).unwrap()
+    }
+
+    #[test]
+    fn what_a_command_leaves_running_is_not_waited_for_and_goes_on() {
+        let (ended, said) = ran(&["sleep 1000 & echo $!"]);
+        ended.unwrap();
+        let left = pid(&said[0]);
+        test_kill_process(left).unwrap();
+        kill_process(left, Signal::KILL).unwrap();
+    }
+
+    #[test]
+    fn one_that_does_not_end_is_ended_at_its_time_with_all_that_it_started() {
+        let stop = AtomicBool::new(false);
+        for command in [
+            "sleep 1000 & echo $!; wait",
+            "sleep 1000 & echo $!; exec >&-; wait",
+        ] {
+            let (ended, said) = within(&[command, "echo next"], Duration::from_secs(2), &stop);
+            let error = ended.unwrap_err().to_string();
+            assert!(error.contains("did not end within 2s"), "{error}");
+            assert_eq!(said.len(), 1);
+            let left = pid(&said[0]);
+            // Of one that has ended, and that nobody has waited for yet, the state is Z.
+            wait_until(|| {
+                let stat = std::fs::read_to_string(format!("/proc/{left}/stat"));
+                stat.map_or(true, |stat| stat.contains(") Z "))
+            });
+        }
+    }
+
+    #[test]
+    fn who_stops_it_ends_the_command_and_no_other_begins() {
+        let dir = tempfile::tempdir().unwrap();
+        let made = dir.path().join("made");
+        let command = format!("echo begun; touch {}; sleep 1000", made.display());
+        let stop = AtomicBool::new(false);
+        let (ended, said) = std::thread::scope(|scope| {
+            let ran = scope.spawn(|| within(&[&command, "echo next"], Duration::from_secs(1000), &stop));
+            wait_until(|| made.exists());
+            stop.store(true, Ordering::Relaxed);
+            ran.join().unwrap()
+        });
+        ended.unwrap();
+        assert_eq!((said.len(), &said[0]["output"]), (1, &"begun\n".into()));
     }
 
     #[test]

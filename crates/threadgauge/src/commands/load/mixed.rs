@@ -13,7 +13,7 @@ use threadgauge_load::{
 };
 use threadgauge_results::units::{count, percent, with_unit};
 
-use crate::commands::load::commands::{self, Monitors};
+use crate::commands::load::commands::{self, Limit, Monitors};
 use crate::commands::load::drive;
 use crate::commands::load::live::Live;
 use crate::commands::load::options::{LoadOptions, Speaks};
@@ -227,7 +227,11 @@ impl Mixed {
         stop: &AtomicBool,
     ) -> Result<()> {
         let [mut before, mut after] = [Vec::new(), Vec::new()];
-        let prepared = commands::run(&workload.before, &mut before);
+        let limit = |stop| Limit {
+            time: workload.command_timeout,
+            stop,
+        };
+        let prepared = commands::run(&workload.before, limit(stop), &mut before);
         self.said(0, round, before);
         prepared?;
         let monitors = Monitors::start(&workload.monitor)?;
@@ -242,8 +246,11 @@ impl Mixed {
         let records = run_classes(&workload.classes, options, target, seed, &look);
         drop(look);
         self.said(1, round, monitors.stop());
-        // Also where the load failed: what was set up is to be taken down.
-        let cleaned = commands::run(&workload.after, &mut after);
+        // Also where the load failed or was stopped: what was set up is to be taken down.
+        let is_stopped = stop.load(Ordering::Relaxed);
+        let unstopped = AtomicBool::new(false);
+        let stop = if is_stopped { &unstopped } else { stop };
+        let cleaned = commands::run(&workload.after, limit(stop), &mut after);
         self.said(2, round, after);
         let done = |of: ClassRecord| Done {
             wanted: of.connections,

@@ -24,6 +24,8 @@ const EVERY: Duration = Duration::from_secs(1);
 const SLOW_BYTES_PER_SECOND: f64 = 2_048.0;
 const LARGE_BYTES: usize = 8 * 1024;
 const GARBAGE_BYTES: usize = 256;
+/// For how long a command may run where the file does not say it.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// A file, with what it left out.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,6 +38,8 @@ pub struct Workload {
     pub monitor: Vec<String>,
     /// Run one after the other when the load is over.
     pub after: Vec<String>,
+    /// For how long each of `before` and `after` may run.
+    pub command_timeout: Duration,
 }
 
 #[derive(Debug, Deserialize)]
@@ -47,6 +51,7 @@ struct File {
     monitor: Vec<String>,
     #[serde(default)]
     after: Vec<String>,
+    command_timeout: Option<Spanned<Time>>,
     think: Option<Time>,
     class: BTreeMap<String, Settings>,
 }
@@ -130,6 +135,12 @@ impl Workload {
             !file.class.is_empty(),
             "it has no class: one begins with a line like [class.browser] and has a kind"
         );
+        let command_timeout = plain(&file.command_timeout).map_or(COMMAND_TIMEOUT, |Time(time)| time);
+        ensure!(
+            !command_timeout.is_zero(),
+            "line {}, `command-timeout`: without any time no command would end",
+            line_of(text, start(&file.command_timeout).unwrap_or(0))
+        );
         let think = file.think.map_or(THINK, |Time(think)| think);
         let class = |(name, settings): (String, Settings)| {
             let class = settings.class(&name, think);
@@ -144,6 +155,7 @@ impl Workload {
             before: file.before,
             monitor: file.monitor,
             after: file.after,
+            command_timeout,
         })
     }
 
@@ -154,6 +166,7 @@ impl Workload {
             "before": self.before,
             "monitor": self.monitor,
             "after": self.after,
+            "command_timeout_s": self.command_timeout.as_secs_f64(),
         })
     }
 }
@@ -470,6 +483,10 @@ kind = 'idle'
             (
                 "class.a.kind = 'fast'\nclass.\"b c\".kind = 'fast'\nclass.a.weight = 1\nclass.\"b c\".weight = 0",
                 &["line 4, `weight`"],
+            ),
+            (
+                "think = '1s'\ncommand-timeout = '0s'\n[class.a]\nkind = 'fast'",
+                &["line 2, `command-timeout`"],
             ),
             ("class = {}", &["no class", "[class.browser]"]),
             ("", &["missing field `class`"]),
