@@ -147,6 +147,12 @@ impl Case {
         self.load(Load::Clogged).connections(GROUP)
     }
 
+    /// The same with the server on one CPU, and the clients beside it on as many as before.
+    pub(super) const fn on_one(self) -> Self {
+        let clients = self.cpus.saturating_sub(self.server_cpus);
+        self.server_cpus(1).cpus(1 + clients)
+    }
+
     /// As charts and tables name its design.
     pub(super) fn label(self) -> String {
         match self.design {
@@ -236,6 +242,11 @@ pub(super) fn places(cpus: u64) -> Vec<u64> {
     places
 }
 
+/// Of so many CPUs, those of a server that has several.
+pub(super) const fn several(cpus: u64) -> u64 {
+    if cpus > 4 { 4 } else { 2 }
+}
+
 /// Every design, and every ratio of a pool that fits, with so many CPUs for the server.
 pub(super) fn all_designs(base: Case) -> Vec<Case> {
     let [first, second, rest @ ..] = DESIGNS.map(|design| base.design(design));
@@ -249,7 +260,7 @@ pub(super) fn plan(site: &Site) -> Plan {
     let with = |server_cpus| base.server_cpus(server_cpus);
     let four = with(4).pool((1, 3));
     let mut cases = match site.profile {
-        Profile::Quick => vec![base, with(cpus)],
+        Profile::Quick => vec![base, with(cpus.min(several(cpus)))],
         Profile::Standard => standard(base),
         Profile::Paper => places(cpus)
             .into_iter()
@@ -257,8 +268,12 @@ pub(super) fn plan(site: &Site) -> Plan {
             .flatten()
             .collect(),
     };
+    if cpus > 2 {
+        let apart = with(several(cpus));
+        cases.extend([apart, apart.on_one()]);
+    }
     if cpus > 4 {
-        cases.extend([with(4), with(4).design(Design::SplitReactor), four]);
+        cases.extend([with(4).design(Design::SplitReactor), four]);
     }
     // Cases for which this machine has too few descriptors are skipped when they run.
     let at_the_limit: &[Design] = site.profile.pick(&[], &DESIGNS[..1], &AT_THE_LIMIT);

@@ -36,7 +36,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     traps: &[
         "Server and clients share one machine. Where the clients run on the server's CPUs too, a design with more threads only \
          takes from the clients what it gains. So claims about two or four CPUs of a server are decided only where the \
-         clients have others.",
+         clients have others, and a reactor on several CPUs is compared with one on a single CPU only where the clients have as many in both.",
         "Every member waits for its message before it sends the next. Server and clients take turns, and either may be what is \
          waited for: the table of who used the CPUs says which (samples are tagged clients-were-busiest).",
         "The source counts reactors nowhere. Its rule (one that reads for three that write, as many as CPUs) gives one of each on \

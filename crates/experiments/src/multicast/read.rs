@@ -8,7 +8,7 @@ use threadgauge_results::{Figure, Table, claim, units};
 use super::case::{
     AT_THE_LIMIT, CLAIMED, CLIENT_WANTS, CLIENTS, CPU, Case, DELAY, DELAY_P99, DESIGNS, LEAST_CPU, LIMITS,
     LOADS, MEMORY, MOST, MOST_CPU, NETWORK, PENDING, REACTOR, READING, READING_WANTS, SPLIT, TIME, WRITING,
-    WRITING_WANTS, all_designs, places,
+    WRITING_WANTS, all_designs, places, several,
 };
 
 const NS: f64 = 1e9;
@@ -100,7 +100,7 @@ impl<'v> Seen<'v> {
         vec![
             (
                 "single-thread-gains-nothing-from-cpus",
-                on_all_cpus(self.view, |all| gain(self.reactor(all), self.reactor(1)).into()),
+                self.apart(2, self.from_cpus(), || self.from_cpus().into()),
             ),
             ("one-reactor-allows-one-operation-per-connection", self.pending()),
             (
@@ -129,9 +129,15 @@ impl<'v> Seen<'v> {
             ),
             (
                 "unoptimised-server-does-not-scale",
-                self.apart(4, gain(four, one), || gain(four, one).into()),
+                self.apart(4, gain(four, four.on_one()), || gain(four, four.on_one()).into()),
             ),
         ]
+    }
+
+    /// What one reactor gains from CPUs that it has for itself, its clients having as many on one.
+    fn from_cpus(&self) -> Statistic {
+        let apart = self.reactor(several(self.cpus));
+        gain(apart, apart.on_one())
     }
 
     /// A test that is worth something only where the clients have CPUs of their own.
@@ -250,6 +256,17 @@ impl<'v> Seen<'v> {
                     ),
                 ));
             }
+        }
+        if self.cpus > 2 {
+            facts.push(fact(
+                self.from_cpus(),
+                "ratio",
+                format!(
+                    "One reactor on {} CPUs forwards {{}} times as much as on one, its clients on as many others, \
+                     {CLAIMED} connections.",
+                    several(self.cpus)
+                ),
+            ));
         }
         facts.extend(self.at_the_limit());
         for design in DESIGNS {
@@ -670,8 +687,9 @@ mod tests {
         let found = verdicts(&view(Profile::Standard, 2, as_published));
         let of = |id: &str| found.iter().find(|(of, _)| *of == id).unwrap().1;
         assert_eq!(of("pool-equal-on-one-cpu"), Verdict::Holds);
-        assert_eq!(of("single-thread-gains-nothing-from-cpus"), Verdict::Holds);
         for id in [
+            "single-thread-gains-nothing-from-cpus",
+            "unoptimised-server-does-not-scale",
             "split-reactors-gain-10pct-on-two-cpus",
             "pool-doubles-on-two-cpus",
             "pool-quadruples-on-four-cpus",
@@ -686,6 +704,29 @@ mod tests {
                 .iter()
                 .any(|row| row[1].starts_with("the server and its clients together"))
         );
+    }
+
+    #[test]
+    fn one_reactor_on_several_cpus_is_set_against_one_whose_clients_have_no_more_cpus() {
+        // Nothing but the clients' CPUs makes a difference.
+        let by_clients = |case: Case| vec![(TIME, 1_000.0 / (1 + case.cpus - case.server_cpus) as f64)];
+        for profile in Profile::ALL {
+            for cpus in [3, 4, 5, 8] {
+                let found = verdicts(&view(profile, cpus, by_clients));
+                let of = |id: &str| found.iter().find(|(of, _)| *of == id).unwrap().1;
+                let says = format!("{} on {cpus}", profile.name());
+                assert_eq!(
+                    of("single-thread-gains-nothing-from-cpus"),
+                    Verdict::Holds,
+                    "{says}"
+                );
+                let expected = match cpus {
+                    5.. => Verdict::Holds,
+                    _ => Verdict::NotTestable,
+                };
+                assert_eq!(of("unoptimised-server-does-not-scale"), expected, "{says}");
+            }
+        }
     }
 
     #[test]
