@@ -10,7 +10,9 @@ use threadgauge_results::{Figure, Table};
 
 use crate::servers::contenders::{PEERS, Who};
 use crate::servers::cpu_since;
-use crate::servers::groups::{Demand, Drivers, GroupClients, WARM_UP, fills_groups, has_room, takes};
+use crate::servers::groups::{
+    Demand, Drivers, GroupClients, HALF, WARM_UP, fills_groups, halved, has_room, takes,
+};
 
 /// CPU time of all threads of the server for a delivery.
 const CPU: Metric = metric("server_cpu_ns_per_delivery", "ns");
@@ -71,10 +73,6 @@ pub const EXPERIMENT: Experiment = Experiment {
 const LOADS: [u64; 4] = [100, 1_000, 5_000, 10_000];
 const RATES: [u64; 2] = [20_000, 200_000];
 const PIPELINED: u64 = 16;
-/// Of the connections of the control: half of those of most figures.
-const HALF: u64 = LOADS[1] / 2;
-/// How far a delivery's CPU time may then differ.
-const UNCHANGED: [f64; 2] = [0.97, 1.03];
 /// Of messages, besides the size that the claims are about.
 const SIZES: [u64; 2] = [16, 1024];
 
@@ -453,35 +451,15 @@ fn levels_table(view: &View<'_>) -> Table {
 
 /// Whether the clients are a part of what is measured.
 fn halved_table(view: &View<'_>) -> Option<Table> {
-    let row = |who: Who| {
+    let halves = Who::ALL.map(|who| {
         let whole = OURS.who(who);
-        let ratio = whole.connections(HALF).of(CPU).over(whole.of(CPU));
-        let [low, high] = view.estimate(&ratio)?.ci95?;
-        let unchanged = match UNCHANGED {
-            [least, most] if least <= low && high <= most => "yes",
-            [least, most] if high < least || most < low => "no",
-            _ => "open",
-        };
-        Some(vec![
+        (
             who.name().to_owned(),
-            view.shown(&ratio, "ratio"),
-            unchanged.to_owned(),
-        ])
-    };
-    let rows: Vec<_> = Who::ALL.into_iter().filter_map(row).collect();
-    (!rows.is_empty()).then(|| {
-        table(
-            "halved",
-            "Half the connections",
-            "Where it changes, the figure depends on how many clients there are, and is to be quoted with their number.",
-            [
-                "server",
-                "CPU time of a delivery: 500 connections over 1,000",
-                "within 3 %",
-            ],
-            rows,
+            whole.connections(HALF).of(CPU),
+            whole.of(CPU),
         )
-    })
+    });
+    halved(view, "server", halves)
 }
 
 #[cfg(test)]
