@@ -90,7 +90,7 @@ mod tests {
         for (cpus, free_memory_mib) in machines {
             for (profile, core_s, turnaround_s, small_s, each_other_s, all_s) in [
                 (Profile::Quick, 120.0, 30.0, 10.0, 25.0, 420.0),
-                (Profile::Standard, 900.0, 600.0, 90.0, 330.0, 3600.0),
+                (Profile::Standard, 900.0, 600.0, 90.0, 440.0, 3600.0),
             ] {
                 let expected = expected(&Site {
                     profile,

@@ -5,7 +5,7 @@ use threadgauge_lab::prelude::*;
 use threadgauge_load::{LEAST_PAYLOAD_BYTES, MOST_PAYLOAD_BYTES};
 
 use crate::servers::Design;
-use crate::servers::groups::{GROUP, WARM_UP, fills_groups};
+use crate::servers::groups::{GROUP, HALF, WARM_UP, fills_groups};
 
 /// Wall time of a delivery: the span over all deliveries.
 pub(super) const TIME: Metric = metric("ns_per_delivery", "ns");
@@ -66,6 +66,8 @@ pub(super) const CLAIMED: u64 = 1_000;
 /// The source's loads.
 pub(super) const LOADS: [u64; 5] = [CLAIMED, 2_500, 5_000, 7_500, 10_000];
 pub(super) const MOST: u64 = LOADS[4];
+/// Those that show a curve where no claim asks for all.
+const FEW_LOADS: [u64; 3] = [CLAIMED, LOADS[2], MOST];
 /// Beyond the source's: about what one process may have descriptors of where `ulimit -Hn` is 20,000; and more than a
 /// loopback address has ports.
 pub(super) const LIMITS: [u64; 2] = [19_000, 50_000];
@@ -266,6 +268,7 @@ pub(super) fn plan(site: &Site) -> Plan {
             .into_iter()
             .flat_map(|server_cpus| LOADS.map(|load| all_designs(with(server_cpus).connections(load))))
             .flatten()
+            .chain(all_designs(base.connections(HALF)))
             .collect(),
     };
     if cpus > 2 {
@@ -295,23 +298,31 @@ pub(super) fn plan(site: &Site) -> Plan {
     Plan {
         cases: once.into_iter().map(Case::planned).collect(),
         reference: base.params(),
-        budget: Duration::from_secs(site.profile.pick(25, 330, 3600)),
+        budget: Duration::from_secs(site.profile.pick(25, 440, 3600)),
     }
 }
 
-/// Each design with 1,000 connections, on one CPU and on all; what claims over all loads need on one; and with the most
-/// connections what claims do not need.
+/// Each design with 1,000 connections, on one CPU and on all, and on one with half of them; what claims over all loads
+/// need; curves of one reactor and the source's pool on all CPUs; and with the most connections some more.
 fn standard(base: Case) -> Vec<Case> {
-    let cpus = base.cpus;
-    let mut cases = [all_designs(base), all_designs(base.server_cpus(cpus))].concat();
+    let on_all = base.server_cpus(base.cpus);
+    let mut cases = [base, on_all, base.connections(HALF)].map(all_designs).concat();
     for load in LOADS {
         cases.extend([base, base.sized_pool()].map(|case| case.connections(load)));
     }
+    for load in FEW_LOADS {
+        cases.extend([on_all, on_all.sized_pool()].map(|case| case.connections(load)));
+    }
     let many = [Design::SplitReactor, Design::ReactorPerCore, Design::Proactor];
     cases.extend(many.map(|design| base.design(design).connections(MOST)));
-    for server_cpus in [2, 4].into_iter().filter(|&some| some < cpus) {
+    for server_cpus in [2, 4].into_iter().filter(|&some| some < base.cpus) {
         let with = base.server_cpus(server_cpus);
-        cases.extend([with, with.design(Design::SplitReactor), with.sized_pool()]);
+        for load in LOADS {
+            cases.extend([with, with.sized_pool()].map(|case| case.connections(load)));
+        }
+    }
+    if base.cpus > 2 {
+        cases.extend(LOADS.map(|load| base.server_cpus(2).design(SPLIT.design).connections(load)));
     }
     cases
 }

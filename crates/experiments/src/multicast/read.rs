@@ -5,6 +5,8 @@ use threadgauge_lab::prelude::*;
 use threadgauge_results::published::dated;
 use threadgauge_results::{Figure, Table, claim, units};
 
+use crate::servers::groups::{HALF, halved};
+
 use super::case::{
     AT_THE_LIMIT, CLAIMED, CLIENT_WANTS, CLIENTS, CPU, Case, DELAY, DELAY_P99, DESIGNS, LEAST_CPU, LIMITS,
     LOADS, MEMORY, MOST, MOST_CPU, NETWORK, PENDING, REACTOR, READING, READING_WANTS, SPLIT, TIME, WRITING,
@@ -100,7 +102,7 @@ impl<'v> Seen<'v> {
         vec![
             (
                 "single-thread-gains-nothing-from-cpus",
-                self.apart(2, self.from_cpus(), || self.from_cpus().into()),
+                self.apart(2, self.gain_from_cpus(), || self.gain_from_cpus().into()),
             ),
             ("one-reactor-allows-one-operation-per-connection", self.pending()),
             (
@@ -135,7 +137,7 @@ impl<'v> Seen<'v> {
     }
 
     /// What one reactor gains from CPUs that it has for itself, its clients having as many on one.
-    fn from_cpus(&self) -> Statistic {
+    fn gain_from_cpus(&self) -> Statistic {
         let apart = self.reactor(several(self.cpus));
         gain(apart, apart.on_one())
     }
@@ -175,14 +177,13 @@ impl<'v> Seen<'v> {
                 self.planned(case).is_some() && self.planned(base).is_some()
             };
             let loads: Vec<u64> = LOADS.into_iter().filter(is_planned).collect();
-            let missing = match base.server_cpus {
-                1 => "`threadgauge run multicast --profile standard` has all five loads",
-                _ => "`threadgauge run multicast --profile paper` has all five loads",
-            };
             let cells = loads
                 .iter()
                 .map(|&load| (format!("{load} connections"), ratio(load)));
-            each(quote, cells).of_a_part(loads.len() == LOADS.len(), missing)
+            each(quote, cells).of_a_part(
+                loads.len() == LOADS.len(),
+                "`threadgauge run multicast --profile standard` has all five loads",
+            )
         })
     }
 
@@ -259,7 +260,7 @@ impl<'v> Seen<'v> {
         }
         if self.cpus > 2 {
             facts.push(fact(
-                self.from_cpus(),
+                self.gain_from_cpus(),
                 "ratio",
                 format!(
                     "One reactor on {} CPUs forwards {{}} times as much as on one, its clients on as many others, \
@@ -393,8 +394,13 @@ impl<'v> Seen<'v> {
         server_cpus: u64,
         of: impl Fn(Case) -> Statistic,
     ) -> Chart<'v> {
+        let mut note =
+            "The source printed its curves as pictures without numbers; its loads are the same.".to_owned();
+        if server_cpus == self.cpus {
+            note += " Server and clients share these CPUs: what a server with more threads gains it takes from them.";
+        }
         let chart = Chart::new(self.view, id, title)
-            .note("The source printed its curves as pictures without numbers; its loads are the same.")
+            .note(note)
             .x(Scale::Linear, "connections")
             .y(Scale::Log, axis)
             .at_least(2);
@@ -459,7 +465,15 @@ impl<'v> Seen<'v> {
     fn tables(&self) -> Vec<Table> {
         let mut tables = vec![self.by_design()];
         tables.extend(self.source_gains());
+        tables.extend(self.halved());
         tables
+    }
+
+    /// Whether the clients are a part of what is measured.
+    fn halved(&self) -> Option<Table> {
+        let halves = all_designs(self.reactor(1)).into_iter();
+        let of = |case: Case| (case.label(), case.connections(HALF).of(CPU), case.of(CPU));
+        halved(self.view, "design", halves.map(of))
     }
 
     /// Rates, who used which CPU, and where the bottleneck is.
@@ -760,15 +774,65 @@ mod tests {
     }
 
     #[test]
-    fn one_load_refutes_and_does_not_confirm_what_is_claimed_of_five() {
+    fn standard_has_all_loads_of_claims_about_them_and_one_load_refutes_and_does_not_confirm() {
         let id = "pool-doubles-on-two-cpus";
         let of = |view: &View<'_>| verdicts(view).into_iter().find(|(of, _)| *of == id).unwrap().1;
-        assert_eq!(
-            of(&view(Profile::Standard, 5, as_published)),
-            Verdict::Inconclusive
-        );
+        let whole = || view(Profile::Standard, 5, as_published);
+        for (id, verdict) in verdicts(&whole()) {
+            assert_eq!(verdict, Verdict::Holds, "{id}");
+        }
+        let of_one_load = |view| {
+            testing::changed(view, |cases| {
+                cases.retain(|case| Case::possible(&case.params).unwrap().connections <= CLAIMED);
+            })
+        };
+        assert_eq!(of(&of_one_load(whole())), Verdict::Inconclusive);
         let flat = |case| vec![(TIME, 1_000.0), (CPU, 1.0), (as_published(case)[2].0, 0.0)];
-        assert_eq!(of(&view(Profile::Standard, 5, flat)), Verdict::DoesNotHold);
+        let flat = view(Profile::Standard, 5, flat);
+        assert_eq!(of(&of_one_load(flat)), Verdict::DoesNotHold);
+    }
+
+    #[test]
+    fn a_delivery_that_costs_another_time_with_half_the_connections_is_told() {
+        let of = |half_ns: f64| -> Vec<String> {
+            let ns = |case: Case| {
+                if case.connections == HALF {
+                    half_ns
+                } else {
+                    1_000.0
+                }
+            };
+            let view = view(Profile::Standard, 2, |case| vec![(CPU, ns(case))]);
+            let tables = read(&view).tables.into_iter();
+            let rows = tables
+                .filter(|table| table.id == "halved")
+                .flat_map(|table| table.rows);
+            rows.map(|row| row[2].clone()).collect()
+        };
+        assert_eq!(of(1_010.0), ["yes"; 7]);
+        assert_eq!(of(1_100.0), ["no"; 7]);
+    }
+
+    #[test]
+    fn the_sources_curves_are_drawn_on_all_cpus_too_and_say_who_runs_where() {
+        let figures = |case| [as_published(case), vec![(DELAY_P99, 1e6)]].concat();
+        let found = read(&view(Profile::Standard, 2, figures)).figures;
+        for id in ["throughput-2", "efficiency-2", "delay-2"] {
+            let figure = found.iter().find(|figure| figure.id == id).unwrap();
+            assert!(
+                figure
+                    .title
+                    .ends_with("the server and its clients together on 2 CPUs"),
+                "{}",
+                figure.title
+            );
+            assert!(figure.note.contains("share these CPUs"), "{}", figure.note);
+            let points = |name: &str| {
+                let line = figure.series.iter().find(|series| series.name == name);
+                line.unwrap().points.len()
+            };
+            assert_eq!(["reactor", "pool 1:1"].map(points), [3, 3], "{id}");
+        }
     }
 
     #[test]
