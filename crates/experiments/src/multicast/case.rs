@@ -25,6 +25,18 @@ pub(super) const CLIENT_WANTS: Metric = metric("busiest_client_share", "share");
 /// Of the server's CPUs the one that did least, and the one that did most: the share of the time that it was not idle.
 pub(super) const LEAST_CPU: Metric = metric("least_used_cpu_share", "share");
 pub(super) const MOST_CPU: Metric = metric("most_used_cpu_share", "share");
+/// Of each of the first of the case's CPUs, the server's before the clients': the share of the time that it was not
+/// idle.
+pub(super) const USED: [Metric; 8] = [
+    metric("cpu_1_used_share", "share"),
+    metric("cpu_2_used_share", "share"),
+    metric("cpu_3_used_share", "share"),
+    metric("cpu_4_used_share", "share"),
+    metric("cpu_5_used_share", "share"),
+    metric("cpu_6_used_share", "share"),
+    metric("cpu_7_used_share", "share"),
+    metric("cpu_8_used_share", "share"),
+];
 /// What each connection adds to the server's resident memory; the kernel's part of a socket is not in it.
 pub(super) const MEMORY: Metric = metric("server_bytes_per_connection", "B");
 /// What goes over the loopback interface for a delivery, headers and what was sent to the server included.

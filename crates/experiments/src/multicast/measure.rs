@@ -10,7 +10,7 @@ use threadgauge_machine::{Activity, CpuList, CpuTimes, ThreadActivity, parse_pro
 
 use super::case::{
     CLIENT_WANTS, CLIENTS, CPU, Case, DELAY, DELAY_P99, LEAST_CPU, Load, MEMORY, MOST_CPU, NETWORK, READING,
-    READING_WANTS, TIME, WRITING, WRITING_WANTS,
+    READING_WANTS, TIME, USED, WRITING, WRITING_WANTS,
 };
 use super::clogged;
 use crate::servers::cpu_since;
@@ -79,11 +79,21 @@ fn talk(case: Case, cpus: &Cpus, worker: &mut Worker) -> Result<(), CaseError> {
             worker.tag("clients-were-busiest");
         }
     }
+    let shares = |cpus: &CpuList| busy_shares(&times_before, &times_after, cpus);
+    let busy = shares(&cpus.server);
     // Where the clients are on them too, what they did says nothing of the server.
-    if case.server_cpus < case.cpus {
-        let busy = busy_shares(&times_before, &times_after, &cpus.server);
+    let is_apart = case.server_cpus < case.cpus;
+    if is_apart {
         worker.record(LEAST_CPU, smallest(&busy));
         worker.record(MOST_CPU, largest(&busy));
+    }
+    let of_clients = if is_apart {
+        shares(&cpus.clients)
+    } else {
+        Vec::new()
+    };
+    for (metric, share) in USED.into_iter().zip(busy.into_iter().chain(of_clients)) {
+        worker.record(metric, share);
     }
     Ok(())
 }

@@ -9,8 +9,8 @@ use crate::servers::groups::{HALF, halved};
 
 use super::case::{
     AT_THE_LIMIT, CLAIMED, CLIENT_WANTS, CLIENTS, CPU, Case, DELAY, DELAY_P99, DESIGNS, LEAST_CPU, LIMITS,
-    LOADS, MEMORY, MOST, MOST_CPU, NETWORK, PENDING, REACTOR, READING, READING_WANTS, SPLIT, TIME, WRITING,
-    WRITING_WANTS, all_designs, places, several,
+    LOADS, MEMORY, MOST, MOST_CPU, NETWORK, PENDING, REACTOR, READING, READING_WANTS, SPLIT, TIME, USED,
+    WRITING, WRITING_WANTS, all_designs, places, several,
 };
 
 const NS: f64 = 1e9;
@@ -381,6 +381,7 @@ impl<'v> Seen<'v> {
                 |case| case.of(DELAY_P99).times(MS),
             ));
             charts.push(self.white_box(&of("white-box"), server_cpus));
+            charts.push(self.by_cpu(&of("cpus"), server_cpus));
         }
         charts.insert(0, self.gains());
         charts.into_iter().filter_map(Chart::drawn).collect()
@@ -457,6 +458,37 @@ impl<'v> Seen<'v> {
         ];
         lines.into_iter().fold(chart, |chart, (name, metric)| {
             chart.line(name, cases.iter().map(|case| (case.label(), case.of(metric))))
+        })
+    }
+
+    /// Which CPUs were used, as the source's chart had it.
+    fn by_cpu(&self, id: &str, server_cpus: u64) -> Chart<'v> {
+        let title = format!(
+            "How much each CPU was used (the source's figure 10): {}",
+            self.placed(server_cpus)
+        );
+        let note = match server_cpus == self.cpus {
+            true => {
+                "By the kernel's ticks, which do not tell whose the time was: server and clients share these CPUs."
+            }
+            false => "By the kernel's ticks.",
+        };
+        let chart = Chart::new(self.view, id, title)
+            .note(note)
+            .x(Scale::Category, "design")
+            .y(Scale::Linear, "share of the time that a CPU was not idle");
+        let cases = all_designs(self.reactor(server_cpus));
+        let cpus = (1..=self.cpus).zip(USED);
+        cpus.fold(chart, |chart, (cpu, metric)| {
+            let whose = match cpu {
+                _ if server_cpus == self.cpus => "shared",
+                _ if cpu <= server_cpus => "the server's",
+                _ => "the clients'",
+            };
+            chart.line(
+                format!("CPU {cpu}, {whose}"),
+                cases.iter().map(|case| (case.label(), case.of(metric))),
+            )
         })
     }
 
@@ -833,6 +865,26 @@ mod tests {
             };
             assert_eq!(["reactor", "pool 1:1"].map(points), [3, 3], "{id}");
         }
+    }
+
+    #[test]
+    fn each_cpu_is_drawn_with_who_has_it() {
+        let figures = |_| vec![(USED[0], 0.9), (USED[1], 0.6)];
+        let found = read(&view(Profile::Standard, 2, figures)).figures;
+        let lines = |id: &str| -> Vec<(String, f64, usize)> {
+            let figure = found.iter().find(|figure| figure.id == id).unwrap();
+            let line = |of: &threadgauge_results::Series| (of.name.clone(), of.points[0].y, of.points.len());
+            figure.series.iter().map(line).collect()
+        };
+        let line = |name: &str, share| (name.to_owned(), share, 7);
+        assert_eq!(
+            lines("cpus-1"),
+            [line("CPU 1, the server's", 0.9), line("CPU 2, the clients'", 0.6)]
+        );
+        assert_eq!(
+            lines("cpus-2"),
+            [line("CPU 1, shared", 0.9), line("CPU 2, shared", 0.6)]
+        );
     }
 
     #[test]
