@@ -197,7 +197,7 @@ fn what_a_rate_beyond_all_bounds_leaves_unsent_is_given_up() {
     let told = record.answered + record.unfinished;
     assert!((all - 9..=all).contains(&told), "{told}");
     assert!((all - 9..=all).contains(&record.held.intended));
-    assert!(record.invalid_because().contains(&InvalidRun::Slow));
+    assert!(record.invalid_because(None).contains(&InvalidRun::Slow));
 }
 
 #[test]
