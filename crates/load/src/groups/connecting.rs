@@ -1,12 +1,14 @@
 //! Connecting groups: some connections at a time, each greeted, until all are there or somebody ends it.
 
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 use threadgauge_machine::clock::monotonic_ns;
 
-use super::{Groups, Plan};
-use crate::client_pool::{ClientPool, LOOK};
-use crate::codec::Codec;
+use super::{CLOGGED, Groups, Plan};
+use crate::client_pool::{ClientPool, LOOK, Told};
+use crate::codec::{Codec, Event};
 use crate::delivery_checker::DeliveryChecker;
 use crate::error::LoadError;
 use crate::faults::{FaultKind, MessageId};
@@ -16,6 +18,14 @@ const STEP: usize = 64;
 
 /// So many connections have a loopback address to themselves: fewer than it has ports, where nobody has changed that.
 const OF_AN_ADDRESS: usize = 20_000;
+
+/// How far greeting has come.
+struct Greeted {
+    /// Each of the first so many has been greeted.
+    all_before: usize,
+    /// Why the next one was not, where it is over.
+    refusal: Option<LoadError>,
+}
 
 /// What to do where not all groups can connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +117,7 @@ impl Groups {
             heard_ns: monotonic_ns(),
             look_ns: 0,
         };
-        let mut refused = None;
+        let (mut refused, mut greeted) = (None, 0);
         while refused.is_none() && groups.pool.len() < plan.connections {
             let first = groups.pool.len();
             for connection in first..plan.connections.min(first + STEP) {
@@ -115,8 +125,8 @@ impl Groups {
                 match groups.pool.connect_while(from, server, goes_on) {
                     Ok(true) => {}
                     Ok(false) => return Err(interrupted(connection)),
-                    Err(LoadError::Connect { source, .. }) => {
-                        refused = Some(source);
+                    Err(error @ LoadError::Connect { .. }) => {
+                        refused = Some(error);
                         break;
                     }
                     Err(other) => return Err(other),
@@ -126,14 +136,21 @@ impl Groups {
                     .pool
                     .say(connection, |unsent| codec.greet(connection, group, unsent));
             }
-            let made = groups.pool.len();
-            if !groups.wait_until_greeted(made - first, goes_on)? {
-                return Err(interrupted(made));
-            }
+            let Some(Greeted { all_before, refusal }) = groups.wait_until_greeted(first, goes_on)? else {
+                return Err(interrupted(groups.pool.len()));
+            };
+            greeted = all_before;
+            refused = refused.or(refusal);
         }
-        if let Some(source) = refused {
-            let made = groups.pool.len();
+        if let Some(refusal) = refused {
+            let made = greeted;
             let whole = made / plan.group_size * plan.group_size;
+            let source = match refusal {
+                LoadError::Connect { source, .. } => source,
+                // Who greets no whole group does not speak the protocol, or is full.
+                refusal if whole == 0 => return Err(refusal),
+                refusal => io::Error::other(refusal),
+            };
             if if_fewer == IfFewer::Fail || whole == 0 {
                 return Err(LoadError::Connects {
                     target: server,
@@ -142,59 +159,117 @@ impl Groups {
                     source,
                 });
             }
-            // Those of a group that is not whole hear nothing, since nobody speaks in it.
+            // The others take no part, whatever the server does with them.
+            (whole..groups.pool.len()).for_each(|connection| groups.pool.end(connection));
             groups.plan.connections = whole;
             groups.checker = checker(whole);
         }
         Ok(groups)
     }
 
-    /// Waits until so many greetings are answered: whether they were, before `goes_on` ended it.
+    /// Waits until the greetings from connection `first` on are answered, or until all before one that is refused are;
+    /// `None` where `goes_on` ended it before. The server refuses by ending the connection, by a complaint, by bytes
+    /// that are of no greeting, and by saying nothing for as long as the plan's patience.
     fn wait_until_greeted(
         &mut self,
-        mut missing: usize,
+        first: usize,
         goes_on: &mut dyn FnMut() -> bool,
-    ) -> Result<bool, LoadError> {
+    ) -> Result<Option<Greeted>, LoadError> {
         let protocol = self.codec.name();
-        let unwelcome = |error| match error {
-            LoadError::Socket { connection, source } => LoadError::Unwelcome {
-                connection,
-                protocol,
-                source: Some(source),
-            },
-            LoadError::Closed(connection) => LoadError::Unwelcome {
-                connection,
-                protocol,
-                source: None,
-            },
-            other => other,
+        let unwelcome = |connection, source| LoadError::Unwelcome {
+            connection,
+            protocol,
+            source,
         };
-        while missing > 0 {
+        let mut is_greeted = vec![false; self.pool.len()];
+        is_greeted[..first].fill(true);
+        let mut greeted = Greeted {
+            all_before: self.pool.len(),
+            refusal: None,
+        };
+        let mut refusals = Vec::new();
+        let mut heard_ns = monotonic_ns();
+        while let Some(missing) = is_greeted[..greeted.all_before].iter().position(|is| !is) {
             if !goes_on() {
-                return Ok(false);
+                return Ok(None);
             }
-            let limit = self.flush().map_err(unwelcome)?.min(LOOK);
-            let mut ready = 0;
-            if self
-                .turn(limit, &mut ready, &mut 0, |_, _| {})
-                .map_err(unwelcome)?
-            {
-                // In a protocol of lines, what is said in another is a message that nobody has sent.
-                let faults = self.checker.take_faults();
-                let said = match faults.first(FaultKind::Corrupted).map(|fault| &fault.message) {
-                    Some(MessageId::Unreadable(said)) => Some(said.clone()),
-                    _ => None,
+            let all = self.pool.flush_each(|connection, source| {
+                refusals.push((connection, unwelcome(connection, Some(source))));
+            })?;
+            let limit = if all { self.plan.patience } else { CLOGGED };
+            let (codec, checker, answers) = (self.codec, &mut self.checker, &mut self.answers);
+            let heard = self.pool.turn(limit.min(LOOK), |connection, told| {
+                let input = match told {
+                    Told::Made => return Ok(0),
+                    Told::Ended(source) => {
+                        refusals.push((connection, unwelcome(connection, source)));
+                        return Ok(0);
+                    }
+                    Told::Bytes(input) => input,
                 };
-                return Err(LoadError::NotGreeted {
-                    connections: missing,
-                    patience: self.plan.patience,
-                    protocol,
-                    said,
-                });
+                let mut used = 0;
+                loop {
+                    let frame = match codec.next(&input[used..]) {
+                        Ok(Some(frame)) => frame,
+                        Ok(None) => return Ok(used),
+                        Err(source) => {
+                            refusals.push((connection, LoadError::Codec { connection, source }));
+                            return Ok(input.len());
+                        }
+                    };
+                    used += frame.bytes;
+                    match frame.event {
+                        Event::Ready => is_greeted[connection] = true,
+                        Event::Wants(answer) => answers.push((connection, answer)),
+                        // In a protocol of lines, what is said in another is a message that nobody has sent.
+                        Event::Delivery(payload) => drop(checker.receives(connection, payload)),
+                        Event::Noise => {}
+                    }
+                }
+            })?;
+            for (connection, answer) in self.answers.drain(..) {
+                self.pool
+                    .say(connection, |unsent| unsent.extend_from_slice(answer));
             }
-            missing = missing.saturating_sub(ready);
+            for (connection, refusal) in refusals.drain(..) {
+                self.pool.end(connection);
+                if connection < greeted.all_before {
+                    greeted = Greeted {
+                        all_before: connection,
+                        refusal: Some(refusal),
+                    };
+                }
+            }
+            let now_ns = monotonic_ns();
+            if heard > 0 {
+                heard_ns = now_ns;
+            }
+            if Duration::from_nanos(now_ns - heard_ns) >= self.plan.patience {
+                let silent = is_greeted[..greeted.all_before].iter().filter(|is| !**is).count();
+                let refusal = self.not_greeted(silent);
+                greeted = Greeted {
+                    all_before: missing.min(greeted.all_before),
+                    refusal: Some(greeted.refusal.unwrap_or(refusal)),
+                };
+                break;
+            }
         }
-        Ok(true)
+        Ok(Some(greeted))
+    }
+
+    /// So many had no answer.
+    fn not_greeted(&mut self, connections: usize) -> LoadError {
+        let faults = self.checker.take_faults();
+        let said = match faults.first(FaultKind::Corrupted).map(|fault| &fault.message) {
+            Some(MessageId::Unreadable(said)) => Some(said.clone()),
+            _ => None,
+        };
+        LoadError::NotGreeted {
+            connections,
+            patience: self.plan.patience,
+            protocol: self.codec.name(),
+            said,
+        }
     }
 }
 

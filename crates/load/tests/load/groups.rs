@@ -1,7 +1,7 @@
 //! The driver against servers of NATS' protocol that make mistakes: what is right passes, and every mistake is counted
 //! under its own word.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{Ipv4Addr, TcpListener};
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
@@ -430,6 +430,50 @@ fn while_connections_are_made_it_looks_at_whether_to_go_on() {
         };
         assert!(made <= most_made, "{made} of {wanted}");
         assert_eq!((wanted, asked), (1_000, most_asked), "it is not asked again");
+    }
+}
+
+#[test]
+fn connections_that_are_refused_in_the_greeting_are_counted_and_it_goes_on_if_asked() {
+    let plan = |connections| Plan {
+        connections,
+        group_size: 10,
+        payload_bytes: 64.into(),
+        patience: PATIENCE,
+    };
+    // What the server does with the fifteenth of fifty connections and those after it.
+    let full: &[u8] = b"-ERR 'maximum connections exceeded'\r\n";
+    for (says, closes, quoted) in [
+        (full, true, "maximum connections exceeded"),
+        (full, false, "maximum connections exceeded"),
+        (&[], true, "before it answered the greeting"),
+    ] {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let at = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            let mut refused = Vec::new();
+            for (nth, client) in listener.incoming().map_while(Result::ok).enumerate() {
+                if nth % 50 < 14 {
+                    std::thread::spawn(move || {
+                        for line in BufReader::new(&client).lines().map_while(Result::ok) {
+                            if line == "PING" && (&client).write_all(b"PONG\r\n").is_err() {
+                                return;
+                            }
+                        }
+                    });
+                } else {
+                    let _ = (&client).write_all(says);
+                    refused.extend((!closes).then_some(client));
+                }
+            }
+        });
+        let connect = |if_fewer| Groups::connect_while(at, &Nats::ALIKE, plan(50), if_fewer, &mut || true);
+        let error = connect(IfFewer::Fail).unwrap_err().to_string();
+        assert!(
+            error.contains("only 14 of 50 connections") && error.contains(quoted),
+            "{error}"
+        );
+        assert_eq!(connect(IfFewer::GoOn).unwrap().connections(), 10);
     }
 }
 

@@ -568,6 +568,35 @@ fn connections_refused_half_way_are_counted_and_it_goes_on_if_asked() {
 }
 
 #[test]
+fn connections_refused_in_the_greeting_are_counted_and_it_goes_on_if_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let arguments = ["groups", "--listen", "127.0.0.1:0", "--max-connections", "10"];
+    let server = Served::start(dir.path(), &arguments);
+    let all = ["-c", "20", "-r", "50", "--timeout", "2s"];
+    let output = load(&server, "groups", &all);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("only 10 of 20 connections"), "{said}");
+    // The server may not have noticed yet that the others have left.
+    let deadline = Instant::now() + Duration::from_secs(120);
+    loop {
+        let output = load(&server, "groups", &[&all[..], &["--go-on", "--json"]].concat());
+        let said = text(&output.stderr);
+        if said.contains("going on with 10 of 20 connections") {
+            let run = &json(&output)["runs"][0];
+            assert_eq!(
+                (&run["connections"], &run["right"]),
+                (&10.into(), &true.into()),
+                "{run}"
+            );
+            assert!(run["answered"].as_u64().unwrap() > 0);
+            return;
+        }
+        assert!(Instant::now() < deadline, "{said}");
+    }
+}
+
+#[test]
 fn what_was_measured_before_a_step_that_fails_is_kept_and_said() {
     let dir = tempfile::tempdir().unwrap();
     let arguments = [
