@@ -226,7 +226,8 @@ fn conclusions(cpus: u64) -> Vec<(&'static str, Test)> {
 }
 
 /// The conclusions that a run can check and that hold on one CPU, each with its verdict on all; `None` where it cannot
-/// check all those about short computations.
+/// check all those about short computations. Both at the middle count: of the other counts, over which most claims
+/// about one CPU are, all CPUs have no cells of equal lengths and of every order.
 pub(super) fn held_on_one(view: &View<'_>, all: u64) -> Option<Vec<(&'static str, Verdict)>> {
     let is_measured = |test: &Test| test.statistics().into_iter().all(|s| view.measured(s));
     let both = conclusions(1).into_iter().zip(conclusions(all));
@@ -245,6 +246,13 @@ pub(super) fn held_on_one(view: &View<'_>, all: u64) -> Option<Vec<(&'static str
         Some((*id, verdict(id, on_all).filter(|_| holds)?))
     });
     Some(held.collect())
+}
+
+/// Whether disturbed rounds count for any conclusion.
+pub(super) fn disturbed(view: &View<'_>, all: u64) -> bool {
+    let both = conclusions(1).into_iter().chain(conclusions(all));
+    let mut evidence = both.filter_map(|(id, test)| Some(test.evidence(view, claim(id)?)));
+    evidence.any(|evidence| evidence.is_disturbed())
 }
 
 /// What decides each claim.
@@ -428,6 +436,10 @@ fn share_that_changes(view: &View<'_>, all: u64) -> Test {
              turnaround --profile standard` has them"
         ));
     };
+    if disturbed(view, all) {
+        let says = "some of the conclusions are from disturbed rounds, and claims across numbers of CPUs are not decided from such";
+        return Lack::new(Need::Figures, says).into();
+    }
     if held.is_empty() {
         let says = "no conclusion about one CPU holds on one CPU in this run, so that none can be reversed";
         return Lack::new(Need::Figures, says).into();

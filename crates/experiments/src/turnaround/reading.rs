@@ -6,7 +6,7 @@ use threadgauge_results::{Figure, Table, Verdict};
 
 use super::case::{Carrier, Case, DEGREE, Degree, Extra, Kind, Lengths, Order};
 use super::claims::{
-    BURNER_ERROR, ELAPSED, FINISH_WAIT, Pair, TURNAROUND, claims, cpu, held_on_one, ideal, matrix,
+    BURNER_ERROR, ELAPSED, FINISH_WAIT, Pair, TURNAROUND, claims, cpu, disturbed, held_on_one, ideal, matrix,
     mean_ratio, over_theory, pairs, ratio,
 };
 use super::grid::{ADAPTED, BASES_MS, COUNTS, KINDS, MIDDLE, SHORT_MS, adapted, background};
@@ -259,7 +259,7 @@ fn promptness(view: &View<'_>) -> Option<Finding> {
 /// What becomes on all CPUs of the conclusions that hold on one.
 fn changed_conclusions(view: &View<'_>) -> Option<Finding> {
     let all = view.all_cpus()?;
-    let held = held_on_one(view, all).filter(|held| !held.is_empty())?;
+    let held = held_on_one(view, all).filter(|held| !held.is_empty() && !disturbed(view, all))?;
     let those = |of: fn(Verdict) -> bool| -> Vec<&str> {
         let those = held.iter().filter(|(_, verdict)| of(*verdict));
         those.map(|(id, _)| *id).collect()

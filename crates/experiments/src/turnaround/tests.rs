@@ -224,6 +224,37 @@ fn conclusions_that_hold_on_one_cpu_are_counted_as_reversed_on_two() {
     assert!(reversed > 0.0 && not_held < 1.0, "{held:?}");
 }
 
+/// Claims across numbers of CPUs are never decided from disturbed rounds.
+#[test]
+fn conclusions_are_not_counted_as_reversed_where_any_is_from_disturbed_rounds() {
+    let id = "one-cpu-conclusions-fail-on-smp";
+    let disturbed = |cpus: u64| {
+        let view = testing::changed(as_in_theory(Profile::Standard, 10, 2, 0.0), |cases| {
+            let mut of_orders = cases.iter_mut().filter(|case| {
+                let is = |name, value| case.params.get(name).is_some_and(|of| of.to_string() == value);
+                is("order", "ascending") && is("count", "8") && case.params.int("cpus") == Some(cpus)
+            });
+            let case = of_orders.next().unwrap();
+            case.values
+                .values_mut()
+                .for_each(|rounds| rounds.retain(|round, _| *round > 4));
+        });
+        View { fewest: 7, ..view }
+    };
+    for cpus in [1, 2] {
+        let view = disturbed(cpus);
+        let (verdict, measured, reason) = judged(&view, id);
+        assert_eq!((verdict, measured), (Inconclusive, None), "{reason}");
+        assert!(reason.contains("from disturbed rounds"), "{reason}");
+        let facts = read(&view).facts;
+        assert!(
+            !facts
+                .iter()
+                .any(|fact| fact.says.contains("conclusions that hold on one CPU"))
+        );
+    }
+}
+
 /// A claim, the profile that measures it, how many runs are simulated, and the turnaround that makes it true.
 type Truth<'a> = (&'a str, Profile, u32, &'a dyn Fn(Case) -> f64);
 
