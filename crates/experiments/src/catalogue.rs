@@ -280,10 +280,11 @@ mod tests {
             let [one, two] = [1, 2].map(|cpus| measured_claims(experiment, Profile::Quick, cpus));
             let all = claims_of(experiment.id).filter(|claim| one.union(&two).any(|id| *id == claim.id));
             let yes = |of: &BTreeSet<&str>, id: &str| if of.contains(id) { "yes" } else { "no" };
+            let first = if experiment.first_run { ", first run" } else { "" };
             let row = |claim: &Claim| {
                 let id = claim.id.as_str();
                 format!(
-                    "| `{id}` | `{}` | {} | {} |",
+                    "| `{id}` | `{}`{first} | {} | {} |",
                     experiment.id,
                     yes(&one, id),
                     yes(&two, id)
@@ -292,6 +293,23 @@ mod tests {
             all.map(row).collect::<Vec<_>>()
         };
         let rows: Vec<String> = CATALOGUE.iter().flat_map(of).collect();
+        let count = |parts: [&str; 2]| {
+            rows.iter()
+                .filter(|row| parts.iter().all(|part| row.contains(part)))
+                .count()
+        };
+        let text = committed.split_whitespace().collect::<Vec<_>>().join(" ");
+        for says in [
+            format!("of {} on two CPUs or more", count(["", "yes |"])),
+            format!("the {} with *yes* in the third column", count(["", "| yes | "])),
+            format!(
+                "no others: {} on two CPUs or more, {} on one.",
+                count(["first run", "yes |"]),
+                count(["first run", "| yes | "])
+            ),
+        ] {
+            assert!(text.contains(&says), "docs/quick-claims.md must say: {says}");
+        }
         let listed: Vec<&str> = committed.lines().filter(|line| line.starts_with("| `")).collect();
         assert_eq!(
             listed,
