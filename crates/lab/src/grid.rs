@@ -15,7 +15,7 @@ pub struct Plan {
     pub cases: Vec<PlannedCase>,
     /// Picks the reference case: the first that matches. It runs twice a round; the second run is the null control.
     pub reference: Params,
-    /// The time for all rounds. Budget that earlier experiments of the run left unused is added to it. After the six
+    /// The time for all rounds. Budget that earlier experiments of the run left unused is added to it. After the seven
     /// rounds that an interval needs, no round begins that would end beyond it.
     pub budget: Duration,
 }
