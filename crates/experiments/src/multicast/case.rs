@@ -49,6 +49,8 @@ words! {
     pub(super) enum Load {
         /// All members of all groups send as fast as they can.
         Talk = "talk",
+        /// The same, and the clients have the last CPU alone, whatever CPUs the server has.
+        TalkFromLast = "talk-from-last-cpu",
         /// One takes nothing any more, and when the server has something waiting for it, says something.
         Clogged = "clogged",
     }
@@ -167,6 +169,15 @@ impl Case {
         self.server_cpus(1).cpus(1 + clients)
     }
 
+    /// The same with so many CPUs for the server and the last one for the clients, the server's too if it has all.
+    pub(super) const fn with_clients_on_last(self, server_cpus: u64) -> Self {
+        match (server_cpus, self.cpus) {
+            // Where they are anyway.
+            (1, 2) => self.server_cpus(1),
+            _ => self.load(Load::TalkFromLast).server_cpus(server_cpus),
+        }
+    }
+
     /// As charts and tables name its design.
     pub(super) fn label(self) -> String {
         match self.design {
@@ -256,11 +267,6 @@ pub(super) fn places(cpus: u64) -> Vec<u64> {
     places
 }
 
-/// Of so many CPUs, those of a server that has several.
-pub(super) const fn several(cpus: u64) -> u64 {
-    if cpus > 4 { 4 } else { 2 }
-}
-
 /// Every design, and every ratio of a pool that fits, with so many CPUs for the server.
 pub(super) fn all_designs(base: Case) -> Vec<Case> {
     let [first, second, rest @ ..] = DESIGNS.map(|design| base.design(design));
@@ -274,7 +280,7 @@ pub(super) fn plan(site: &Site) -> Plan {
     let with = |server_cpus| base.server_cpus(server_cpus);
     let four = with(4).pool((1, 3));
     let mut cases = match site.profile {
-        Profile::Quick => vec![base, with(cpus.min(several(cpus)))],
+        Profile::Quick => vec![base],
         Profile::Standard => standard(base),
         Profile::Paper => places(cpus)
             .into_iter()
@@ -283,12 +289,16 @@ pub(super) fn plan(site: &Site) -> Plan {
             .chain(all_designs(base.connections(HALF)))
             .collect(),
     };
-    if cpus > 2 {
-        let apart = with(several(cpus));
-        cases.extend([apart, apart.on_one()]);
+    if cpus > 1 {
+        cases.extend([cpus, 1].map(|server_cpus| base.with_clients_on_last(server_cpus)));
     }
     if cpus > 4 {
-        cases.extend([with(4).design(Design::SplitReactor), four]);
+        cases.extend([
+            with(4),
+            with(4).on_one(),
+            with(4).design(Design::SplitReactor),
+            four,
+        ]);
     }
     // Cases for which this machine has too few descriptors are skipped when they run.
     let at_the_limit: &[Design] = site.profile.pick(&[], &DESIGNS[..1], &AT_THE_LIMIT);

@@ -21,9 +21,13 @@ const WRITES: &str = "writes";
 
 pub(super) fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
     let case = Case::possible(params)?;
-    let cpus = Cpus::divided(usize::try_from(case.server_cpus).unwrap_or(usize::MAX))?;
+    let mut cpus = Cpus::divided(usize::try_from(case.server_cpus).unwrap_or(usize::MAX))?;
     match case.load {
         Load::Talk => talk(case, &cpus, worker),
+        Load::TalkFromLast => {
+            cpus.clients = CpuList::new(cpus.clients.iter().last());
+            talk(case, &cpus, worker)
+        }
         Load::Clogged => clogged::run(case, &cpus, worker),
     }
 }

@@ -22,7 +22,8 @@ pub const EXPERIMENT: Experiment = Experiment {
     sources: &["002"],
     primary: &[TIME, CPU],
     how: "`threadgauge serve groups` runs on the first `server_cpus` of the case's CPUs; the clients are threads of the worker, one \
-          on each of the others. Where none is left, both run on all, the clients in half as many threads. Clients form groups \
+          on each of the others. Where none is left, both run on all, the clients in half as many threads. In \
+          load=talk-from-last-cpu the clients have the last CPU alone, which may be the server's too. Clients form groups \
           of ten, and each sends all the time: a message goes to the nine others, and the next follows when all have it. Every \
           delivery is checked: its sender, its number, every byte; a lost one fails the sample. After 100 ms of warm-up, \
           `span_ms` of talking are counted: messages forwarded are deliveries. The server's CPU time is that of all its \
@@ -37,7 +38,8 @@ pub const EXPERIMENT: Experiment = Experiment {
     traps: &[
         "Server and clients share one machine. Where the clients run on the server's CPUs too, a design with more threads only \
          takes from the clients what it gains. So claims about two or four CPUs of a server are decided only where the \
-         clients have others, and a reactor on several CPUs is compared with one on a single CPU only where the clients have as many in both.",
+         clients have others, and one reactor on all CPUs is compared with one on a single CPU where the clients have the last CPU \
+         in both (load=talk-from-last-cpu).",
         "Every member waits for its message before it sends the next. Server and clients take turns, and either may be what is \
          waited for: the table of who used the CPUs says which (samples are tagged clients-were-busiest).",
         "The source counts reactors nowhere. Its rule (one that reads for three that write, as many as CPUs) gives one of each on \
@@ -125,7 +127,7 @@ mod tests {
         let quick = cases(Profile::Quick, 2);
         let expected = [
             REACTOR,
-            REACTOR.server_cpus(2),
+            REACTOR.with_clients_on_last(2),
             REACTOR.clogged(),
             SPLIT.clogged(),
         ];
