@@ -97,7 +97,8 @@ fn header(results: &Results) -> Markup {
             h1 { (clean(lead::headline(results))) }
             p.lede {
                 (clean(&headline(&results.machine))) ". "
-                "Profile " b { (clean(&run.profile)) } ", " (day(&run.started)) ", "
+                @if let Some(profile) = lead::profile(results) { "Profile " b { (clean(profile)) } ", " }
+                (day(&run.started)) ", "
                 (run.rounds) " " (words::plural(run.rounds as usize, "round", "rounds")) "."
             }
             (first::trusted(results))
@@ -162,7 +163,7 @@ fn footer(results: &Results) -> Markup {
             dl.facts {
                 div { dt { "run" } dd { (clean(&run.id)) } }
                 div { dt { "started" } dd { (when(&run.started)) } }
-                div { dt { "profile" } dd { (clean(&run.profile)) } }
+                @if let Some(profile) = lead::profile(results) { div { dt { "profile" } dd { (clean(profile)) } } }
                 div { dt { "options" } dd { @if run.options.is_empty() { "none" } @else { (clean(&run.options.join(" "))) } } }
                 div { dt { "measured for" } dd { (with_unit(run.measured_s, None, "s")) } }
                 div { dt { "seed" } dd { (run.seed) } }

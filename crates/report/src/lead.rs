@@ -39,5 +39,11 @@ pub(crate) fn headline(results: &Results) -> &str {
     }
 }
 
+/// The profile; `None` of a load, which has no cells to choose from.
+pub(crate) fn profile(results: &Results) -> Option<&str> {
+    let is_load = (results.experiments.first()).is_some_and(|first| first.id == "load");
+    (!is_load).then_some(results.run.profile.as_str())
+}
+
 /// Said in the place of the experiments where there is none.
 pub(crate) const NO_EXPERIMENT: &str = "The results hold no experiment.";

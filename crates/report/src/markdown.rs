@@ -23,9 +23,9 @@ pub fn markdown(results: &Results) -> String {
     let mut out = format!("# {}\n\n", cell(asked));
     let _ = writeln!(
         out,
-        "{}. Profile **{}**, {}, threadgauge {}, seed {}.\n",
+        "{}. {}{}, threadgauge {}, seed {}.\n",
         cell(&headline(&results.machine)),
-        cell(&run.profile),
+        lead::profile(results).map_or_else(String::new, |profile| format!("Profile **{}**, ", cell(profile))),
         cell(&run.started),
         cell(&run.version),
         run.seed

@@ -75,8 +75,10 @@ pub fn picture(results: &Results) -> String {
     }
     let day = run.started.get(..10).unwrap_or(&run.started);
     let foot = format!(
-        "{day}, profile {}, up to {} rounds; medians with their intervals. threadgauge {}",
-        run.profile, run.rounds, run.version
+        "{day}, {}up to {} rounds; medians with their intervals. threadgauge {}",
+        lead::profile(results).map_or_else(String::new, |profile| format!("profile {profile}, ")),
+        run.rounds,
+        run.version
     );
     body.text(EDGE, y + 18.0, "start", "soft", &foot);
     let height = y + 36.0;

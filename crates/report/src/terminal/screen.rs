@@ -10,7 +10,7 @@ use super::text::{Ink, Style, clean, paint, wrap};
 use super::{ink, rows};
 use crate::costs::{self, Group};
 use crate::facts::headline;
-use crate::lead::Lead;
+use crate::lead::{self, Lead};
 use crate::trust::{Trust, trust};
 use crate::words;
 
@@ -30,7 +30,8 @@ const WIDE: usize = 96;
 pub fn terminal_screen(results: &Results, style: &Style) -> String {
     let run = &results.run;
     let day = run.started.get(..10).unwrap_or(&run.started);
-    let machine = format!("{}; {}, {day}", headline(&results.machine), run.profile);
+    let profile = lead::profile(results).map_or_else(String::new, |profile| format!("{profile}, "));
+    let machine = format!("{}; {profile}{day}", headline(&results.machine));
     let mut lines = vec![paint(style, Ink::Bold, &cut(&machine, style.width))];
     let (trust, says) = trust(results);
     let believed = at_most(

@@ -287,6 +287,8 @@ fn a_report_of_a_load_begins_with_what_it_found() {
                 "What running things at once costs",
                 "No claim is decided",
                 "no findings",
+                "Profile <b>",
+                "Profile **",
             ] {
                 assert!(!report.contains(empty), "{file}: {empty}");
             }
