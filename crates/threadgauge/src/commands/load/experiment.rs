@@ -110,16 +110,20 @@ fn measured_by_load(_: &Params, _: &mut Worker) -> Result<(), CaseError> {
 fn read(view: &View<'_>) -> Answer {
     let cases: Vec<&Params> = view.planned(Params::new()).collect();
     let is_group = cases.iter().any(|case| is_group(case));
+    let by_connections = by_load(view, "connections", "connections", &cases);
+    // Where each connection has its rate, both vary together.
+    let times = |figure: &Figure| -> Vec<f64> {
+        let points = figure.series.iter().flat_map(|line| &line.points);
+        points.map(|point| point.y).collect()
+    };
+    let by_rate = by_load(view, "rate", "rate, a second", &cases)
+        .filter(|by_rate| by_connections.as_ref().map(times) != Some(times(by_rate)));
     Answer {
         answer: answer(view, &cases),
-        figures: [
-            by_load(view, "rate", "rate, a second", &cases),
-            by_load(view, "connections", "connections", &cases),
-            by_class(view, &cases),
-        ]
-        .into_iter()
-        .flatten()
-        .collect(),
+        figures: [by_rate, by_connections, by_class(view, &cases)]
+            .into_iter()
+            .flatten()
+            .collect(),
         tables: vec![table(
             "loads",
             "What came of each load",
@@ -382,12 +386,12 @@ fn by_class(view: &View<'_>, cases: &[&Params]) -> Option<Figure> {
         .drawn()
 }
 
-/// The seconds of each load, under its name among them.
-type Seconds<'v> = Vec<(String, Vec<(f64, &'v Params)>)>;
+/// The seconds of a load, under its name among others.
+type Load<'v> = (String, Vec<(f64, &'v Params)>);
 
 fn read_seconds(view: &View<'_>) -> Answer {
     let cases: Vec<&Params> = view.planned(Params::new()).collect();
-    let mut loads: Seconds<'_> = Vec::new();
+    let mut loads: Vec<Load<'_>> = Vec::new();
     for &case in &cases {
         let Some(second) = case.int(SECOND) else {
             continue;
@@ -456,7 +460,9 @@ fn read_seconds(view: &View<'_>) -> Answer {
         _ => &busy[..1],
     };
     let server = draw("cpus", "What the server used in each second", "CPUs", busy);
-    let figures: Vec<Figure> = std::iter::once(answered)
+    let figures: Vec<Figure> = together(view, &loads)
+        .into_iter()
+        .chain([answered])
         .chain(failed)
         .chain(times)
         .chain([server])
@@ -473,10 +479,40 @@ fn read_seconds(view: &View<'_>) -> Answer {
     }
 }
 
+/// The clients' view and the server's on one axis, a chart of each load: each line by its largest second. None of a
+/// server that was not watched, nor of more loads than one compares by eye.
+fn together(view: &View<'_>, loads: &[Load<'_>]) -> Vec<Option<Figure>> {
+    const MOST: usize = 5;
+    let lines = [
+        ("clients: answers a second", ANSWERED),
+        ("clients: 99th percentile of the response time", SECOND_P99),
+        ("server: CPUs", SERVER_CPUS),
+    ];
+    let of_load = |(i, load): (usize, &Load<'_>)| {
+        let largest = |metric: Metric| {
+            let of = |(_, case): &(f64, &Params)| view.value(&metric.of((*case).clone()));
+            load.1.iter().filter_map(of).fold(0.0, f64::max)
+        };
+        let [answered, p99, server] = lines.map(|(what, metric)| (what, metric, 100.0 / largest(metric)));
+        let title = match loads.len() {
+            1 => "Clients and server in each second".to_owned(),
+            _ => format!("Clients and server in each second: {}", load.0),
+        };
+        let head = (&*format!("together-{i}"), &*title, "% of its largest second");
+        let is_whole = [answered, p99, server].iter().all(|line| line.2.is_finite());
+        let figure = by_second(view, std::slice::from_ref(load), head, &[answered, p99, server]);
+        figure.filter(|_| is_whole)
+    };
+    match loads.len() {
+        0..=MOST => loads.iter().enumerate().map(of_load).collect(),
+        _ => Vec::new(),
+    }
+}
+
 /// Lines by second, of all loads: each metric times its factor. None where no load has two seconds.
 fn by_second(
     view: &View<'_>,
-    loads: &Seconds<'_>,
+    loads: &[Load<'_>],
     (id, title, label): (&str, &str, &str),
     lines: &[(&str, Metric, f64)],
 ) -> Option<Figure> {
@@ -526,4 +562,53 @@ fn in_words<'a>(parameters: impl Iterator<Item = (&'a str, &'a Value)>) -> Strin
         })
         .collect();
     words.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use threadgauge_lab::testing;
+
+    use super::*;
+
+    fn ids(figures: &[Figure]) -> Vec<&str> {
+        figures.iter().map(|figure| figure.id.as_str()).collect()
+    }
+
+    #[test]
+    fn a_rate_of_each_connection_is_drawn_once_and_a_rate_of_all_by_rate() {
+        let of = |cases: [(u64, &str); 2]| {
+            let case = |(connections, rate): (u64, &str)| {
+                let params = Params::new().with("connections", connections);
+                let figures =
+                    [RESPONSE_P50, RESPONSE_P99].map(|metric| (metric, vec![connections as f64; 7]));
+                testing::case(params.with("rate", rate), figures)
+            };
+            read(&testing::view(LOAD.id, Profile::Quick, cases.map(case).to_vec())).figures
+        };
+        assert_eq!(ids(&of([(20, "100"), (40, "200")])), ["by-connections"]);
+        assert_eq!(ids(&of([(20, "100"), (20, "200")])), ["by-rate"]);
+    }
+
+    #[test]
+    fn clients_and_a_watched_server_stand_in_one_chart() {
+        let of = |watched: bool| {
+            let second = |second: u64| {
+                let figure = |metric, value: u64| (metric, vec![value as f64; 7]);
+                let mut figures = vec![figure(ANSWERED, 100 * second), figure(SECOND_P99, 1 << 22)];
+                if watched {
+                    figures.push(figure(SERVER_CPUS, second));
+                }
+                testing::case(Params::new().with("rate", 1u64).with(SECOND, second), figures)
+            };
+            let cases = [1, 2].map(second).to_vec();
+            read_seconds(&testing::view(SECONDS.id, Profile::Quick, cases)).figures
+        };
+        let watched = of(true);
+        let lines: Vec<Vec<f64>> = (watched[0].series.iter())
+            .map(|line| line.points.iter().map(|point| point.y).collect())
+            .collect();
+        assert_eq!(watched[0].id, "together-0");
+        assert_eq!(lines, [[50.0, 100.0], [100.0, 100.0], [50.0, 100.0]]);
+        assert!(!ids(&of(false)).iter().any(|id| id.starts_with("together")));
+    }
 }
