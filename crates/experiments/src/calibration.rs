@@ -51,11 +51,17 @@ pub const EXPERIMENT: Experiment = Experiment {
     how: "One worker calibrates 20 times and after each computes for 2 ms by it. Way source: the mean wall time of \
          100 passes of counting from 1 to 100,000. Way ours: the laboratory's burner, the minimum of 30 runs of 0.2 \
          ms by the thread's CPU clock, which looks at that clock on its way through a computation. `spread` is the \
-         largest rate over the smallest, less 1, `spread_cpu` the same by the thread's CPU clock; `slow_passes` is the share of the source's passes that took over 1.1 times the worker's quickest; `worst_error` the worst of the 20 computations' CPU time against 2 ms; `calibration_ns` what one calibration takes.",
+         largest rate over the smallest, less 1, `spread_cpu` the same by the thread's CPU clock; `slow_passes` is \
+         the share of the source's passes that took over 1.1 times the worker's quickest; `worst_error` the worst of the 20 \
+         computations' CPU time against 2 ms; `calibration_ns` what one calibration takes.",
     control: "The two ways in the same rounds.",
     traps: &[
-        "The claim is about an unchanged environment, and whatever disturbs only adds to a spread: so a small one refutes it, and a large one leaves it open. By the wall clock a busy hour spreads 20 calibrations by 40 to 90 %, a quiet one by 4 to 8: so it is decided by the CPU clock.",
-        "The CPU clock runs on while a hypervisor has someone else on the core's other hardware thread. A loop that counts once a cycle then takes twice as long, and a chain of dependent operations, as ours, hardly longer: our calibrations do not show it, many slow passes at once do.",
+        "The claim is about an unchanged environment, and whatever disturbs only adds to a spread: so a small one refutes it, \
+         and a large one leaves it open. By the wall clock a busy hour spreads 20 calibrations by 40 to 90 %, a quiet one by \
+         4 to 8: so it is decided by the CPU clock.",
+        "The CPU clock runs on while a hypervisor has someone else on the core's other hardware thread. A loop that counts once \
+         a cycle then takes twice as long, and a chain of dependent operations, as ours, hardly longer: our calibrations do \
+         not show it, many slow passes at once do.",
         "A spread within one worker leaves out what differs between workers; the fact on rates between rounds has it.",
         "The source's loop is kept from being removed by an opaque use of its counter, which is its cost.",
     ],
@@ -144,9 +150,10 @@ impl Method {
 fn differs(view: &View<'_>) -> Test {
     let slow = view.estimate(&Method::Source.of(SLOW_PASSES));
     let share = slow.map_or_else(|| "an unknown share".to_owned(), |slow| slow.show("share"));
-    let says = "the claim is about an unchanged environment, and so large a spread of a loop of fixed length comes from what slowed the CPU meanwhile";
-    let says = format!("{says}; {share} of its passes took over 1.1 times the quickest");
-    Test::from(Method::Source.of(SPREAD_CPU)).of_a_part(false, says)
+    let open = "the claim is about an unchanged environment, and so large a spread of a loop of fixed length comes from what \
+                slowed the CPU meanwhile";
+    let open = format!("{open}; {share} of its passes took over 1.1 times the quickest");
+    Test::from(Method::Source.of(SPREAD_CPU)).of_a_part(false, open)
 }
 
 /// Calibrates once: what that took, the rates by the wall clock and by the CPU clock (ns per step), and the error of

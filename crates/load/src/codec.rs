@@ -38,6 +38,8 @@ pub trait Codec: std::fmt::Debug + Sync {
     fn next<'a>(&self, input: &'a [u8]) -> Result<Option<Frame<'a>>, CodecError>;
 
     /// Whether the bytes before a delivery's payload say how long it is, whatever it holds.
+    ///
+    /// The payload of such a delivery lies in the input.
     fn heads_say_lengths(&self) -> bool {
         true
     }
@@ -52,23 +54,24 @@ pub struct Frames<'a> {
     codec: &'static dyn Codec,
     input: &'a [u8],
     used: usize,
-    last: Option<Around<'a>>,
+    /// Of the last delivery that the codec has parsed.
+    framing: Option<Framing<'a>>,
 }
 
-/// What a delivery was made of.
+/// What stands before and after the payload of a delivery, and how long that is.
 #[derive(Clone, Copy, Debug)]
-struct Around<'a> {
-    head: &'a [u8],
+struct Framing<'a> {
+    prefix: &'a [u8],
     payload_bytes: usize,
-    tail: &'a [u8],
+    suffix: &'a [u8],
 }
 
-impl<'a> Around<'a> {
-    /// The payload of a frame that has the same around it, and how many bytes it takes.
-    fn next(self, input: &'a [u8]) -> Option<(&'a [u8], usize)> {
-        let end = self.head.len() + self.payload_bytes;
-        let is_alike = input.starts_with(self.head) && input.get(end..)?.starts_with(self.tail);
-        is_alike.then(|| (&input[self.head.len()..end], end + self.tail.len()))
+impl<'a> Framing<'a> {
+    /// The payload of the frame that `input` begins with, and the bytes of the frame, if this is its framing.
+    fn split(self, input: &'a [u8]) -> Option<(&'a [u8], usize)> {
+        let end = self.prefix.len() + self.payload_bytes;
+        let is_it = input.starts_with(self.prefix) && input.get(end..)?.starts_with(self.suffix);
+        is_it.then(|| (&input[self.prefix.len()..end], end + self.suffix.len()))
     }
 }
 
@@ -79,11 +82,11 @@ impl<'a> Frames<'a> {
             codec,
             input,
             used: 0,
-            last: None,
+            framing: None,
         }
     }
 
-    /// The bytes of all that was told.
+    /// How many bytes the events so far took.
     pub fn used(&self) -> usize {
         self.used
     }
@@ -95,7 +98,7 @@ impl<'a> Frames<'a> {
     /// As [`Codec::next`].
     pub fn next_event(&mut self) -> Result<Option<Event<'a>>, CodecError> {
         let rest = &self.input[self.used..];
-        if let Some((payload, bytes)) = self.last.and_then(|last| last.next(rest)) {
+        if let Some((payload, bytes)) = self.framing.and_then(|framing| framing.split(rest)) {
             self.used += bytes;
             return Ok(Some(Event::Delivery(payload)));
         }
@@ -107,10 +110,10 @@ impl<'a> Frames<'a> {
             && self.codec.heads_say_lengths()
         {
             let start = payload.as_ptr().addr() - rest.as_ptr().addr();
-            self.last = Some(Around {
-                head: &rest[..start],
+            self.framing = Some(Framing {
+                prefix: &rest[..start],
                 payload_bytes: payload.len(),
-                tail: &rest[start + payload.len()..frame.bytes],
+                suffix: &rest[start + payload.len()..frame.bytes],
             });
         }
         Ok(Some(frame.event))
@@ -305,7 +308,8 @@ mod conformance {
                 b"HTTP/1.1 101 ", b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo=", b"\r\n\r\n",
                 // Whole deliveries, so that one often begins as the one before it.
                 b"MSG g1 1 5\r\nhello\r\n", b"MSG g1 1 5\r\nworld\r\n", b"MSG g1 1 5\r\n", b"hello\n",
-                b">3\r\n$7\r\nmessage\r\n$2\r\ng1\r\n$5\r\nhello\r\n", b"\x30\x09\0\x02g1hello", b"\x82\x05hello",
+                b">3\r\n$7\r\nmessage\r\n$2\r\ng1\r\n$5\r\nhello\r\n", b">3\r\n$7\r\nmessage\r\n$2\r\ng1\r\n+hello\r\n",
+                b">3\r\n+message\r\n_\r\n_\r\n", b"\x30\x09\0\x02g1hello", b"\x82\x05hello",
             ]), 0..12),
         ) {
             let bytes = words.concat();

@@ -68,7 +68,7 @@ struct Sender {
     open: VecDeque<Open>,
 }
 
-/// As small as can be: all receivers look at all that are on their way.
+/// Kept small: every receiver looks at each of them.
 #[derive(Debug)]
 struct Open {
     times: Times,

@@ -26,11 +26,11 @@ pub enum LoadError {
     Connects {
         /// The server.
         target: SocketAddr,
-        /// How many were made.
+        /// How many were made, and greeted by the server.
         made: usize,
         /// How many were wanted.
         wanted: usize,
-        /// The kernel's answer to the first of the others.
+        /// What came of the first of the others: the kernel's answer, or what the server did.
         source: io::Error,
     },
     /// It was told to end while connections were made.
@@ -67,7 +67,7 @@ pub enum LoadError {
     Faulty(Box<Tally>),
     /// The server ended a connection before it greeted it.
     #[error(
-        "the server ended connection {connection} before it answered the greeting{}; does it speak {protocol}?",
+        "the server ended connection {connection} before all were greeted{}; does it speak {protocol}?",
         because(.source)
     )]
     Unwelcome {

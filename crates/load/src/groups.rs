@@ -29,6 +29,8 @@ const LOOK: Duration = Duration::from_millis(100);
 /// In an open loop, messages that are sent between two looks at what came and at whether to go on: a rate beyond what
 /// the driver can do has more of them due each time.
 const AT_ONCE: usize = 1024;
+/// In an open loop, messages that are given up between two such looks.
+const GIVEN_UP_AT_ONCE: usize = 64 * AT_ONCE;
 /// In an open loop, no more is written while so much waits for sockets to take it.
 const MOST_UNSENT_BYTES: usize = 64 << 20;
 
@@ -166,7 +168,7 @@ trait Scribe {
     fn hears(&mut self, heard: Heard, at_ns: u64);
     /// So many bytes came, and no more deliveries in this turn.
     fn receives(&mut self, _bytes: usize) {}
-    /// A message that was to start then was not sent, and is not any more.
+    /// A message that was due then will not be sent.
     fn gives_up(&mut self, _intended_ns: u64, _now_ns: u64, _copies: u64) {}
     /// Whether to go on, with so many deliveries on their way.
     fn goes_on(&mut self, _now_ns: u64, _on_the_way: u64) -> bool {
@@ -389,7 +391,7 @@ impl Groups {
             Load::Closed { .. } | Load::Thinking { .. } | Load::Counted { .. } => None,
         };
         let mut recorder = Recorder::new(start_ns, ramp, rate, watch);
-        recorder.record.connects = self.pool.len() as u64;
+        recorder.record.connects = self.plan.connections as u64;
         recorder.record.last = Some(Latency::default());
         let mut keeping = Keeping {
             alike: None,
@@ -527,21 +529,20 @@ impl Groups {
         let (mut at_once, mut ended) = (AT_ONCE, Ended::All);
         loop {
             let now_ns = monotonic_ns();
-            for _ in 0..at_once {
+            let gives_up = now_ns >= ends_ns;
+            for _ in 0..if gives_up { GIVEN_UP_AT_ONCE } else { at_once } {
                 let Some(at_ns) = starts.next_if(|&at_ns| at_ns <= now_ns) else {
                     break;
                 };
-                self.speak(dice.usize(..self.plan.connections), [at_ns, now_ns], scribe);
+                if gives_up {
+                    ended = Ended::Early;
+                    scribe.gives_up(at_ns, now_ns, self.checker.copies());
+                } else {
+                    self.speak(dice.usize(..self.plan.connections), [at_ns, now_ns], scribe);
+                }
             }
             if !scribe.goes_on(now_ns, self.checker.on_the_way) {
                 return Ok(Ended::Early);
-            }
-            if now_ns >= ends_ns && starts.peek().is_some() {
-                ended = Ended::Early;
-                let copies = self.checker.copies();
-                starts
-                    .by_ref()
-                    .for_each(|at_ns| scribe.gives_up(at_ns, now_ns, copies));
             }
             let limit = self.flush()?;
             at_once = match self.pool.unsent_bytes() {
@@ -551,7 +552,7 @@ impl Groups {
             let limit = match starts.peek() {
                 None if self.checker.on_the_way == 0 => return Ok(ended),
                 None => limit,
-                Some(_) if at_once == 0 => limit,
+                Some(_) if at_once == 0 && !gives_up => limit,
                 Some(at_ns) => limit.min(Duration::from_nanos(at_ns.saturating_sub(monotonic_ns()))),
             };
             let is_silent = self.listen(limit, scribe, |_| {})?;

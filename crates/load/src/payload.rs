@@ -48,7 +48,7 @@ impl Filling {
     }
 }
 
-/// What a message is told by, without reading it.
+/// Length and digits of a message that was written: what came is compared with them, and not read.
 #[derive(Debug)]
 pub(crate) struct Written {
     /// Of sender, number and check.

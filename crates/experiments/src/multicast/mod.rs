@@ -34,7 +34,7 @@ pub const EXPERIMENT: Experiment = Experiment {
           loads there are 19,000 and 50,000 connections, from several loopback addresses, where descriptors suffice.",
     control: "One reactor on one CPU, twice a round. Deliveries a second of the server's CPU time stand beside every rate: that \
               figure does not depend on how fast the clients are. Beyond the quick profile, half the connections: where a delivery then \
-              costs the server another CPU time, it does after all, and its figure is quoted with their number.",
+              takes other CPU time of the server, the figure depends on the clients and is quoted with their number.",
     traps: &[
         "Server and clients share one machine. Where the clients run on the server's CPUs too, a design with more threads only \
          takes from the clients what it gains. So claims about two or four CPUs of a server are decided only where the \

@@ -14,6 +14,8 @@ use super::case::{
 };
 
 const NS: f64 = 1e9;
+/// Clients that use more of their CPU than this may be what is waited for.
+const FULL: f64 = 0.9;
 const THOUSAND: f64 = 1e-3;
 const MS: f64 = 1e-6;
 
@@ -102,7 +104,7 @@ impl<'v> Seen<'v> {
         vec![
             (
                 "single-thread-gains-nothing-from-cpus",
-                on_all_cpus(self.view, |_| self.gain_from_cpus().into()),
+                on_all_cpus(self.view, |_| self.more_cpus()),
             ),
             ("one-reactor-allows-one-operation-per-connection", self.pending()),
             (
@@ -140,6 +142,24 @@ impl<'v> Seen<'v> {
     fn gain_from_cpus(&self) -> Statistic {
         let [all, one] = [self.cpus, 1].map(|server_cpus| self.reactor(1).with_clients_on_last(server_cpus));
         gain(all, one)
+    }
+
+    /// The same as a test. Where the one CPU of the clients is full, the rate is theirs and no gain can show.
+    fn more_cpus(&self) -> Test {
+        let clients = self
+            .view
+            .estimate(&self.reactor(1).with_clients_on_last(1).of(CLIENTS));
+        let Some(clients) = clients.filter(|clients| clients.value > FULL) else {
+            return self.gain_from_cpus().into();
+        };
+        let used = clients.show("CPUs");
+        let says = format!(
+            "the clients used {used} of their one: the rate is theirs, and no gain of the server shows"
+        );
+        Test::Lacking {
+            lack: Lack::new(Need::Figures, says),
+            figure: Some(self.gain_from_cpus()),
+        }
     }
 
     /// A test that is worth something only where the clients have CPUs of their own.
@@ -474,7 +494,11 @@ impl<'v> Seen<'v> {
             false => "By the kernel's ticks.",
         };
         let chart = Chart::new(self.view, id, title)
-            .note(note)
+            .note(if self.cpus as usize > USED.len() {
+                format!("{note} Of the first {} CPUs.", USED.len())
+            } else {
+                note.to_owned()
+            })
             .x(Scale::Category, "design")
             .y(Scale::Linear, "share of the time that a CPU was not idle");
         let cases = all_designs(self.reactor(server_cpus));
@@ -773,12 +797,24 @@ mod tests {
                     Verdict::Holds,
                     "{says}"
                 );
-                let expected = match cpus {
-                    5.. => Verdict::Holds,
-                    _ => Verdict::NotTestable,
+                let expected = match (cpus, profile) {
+                    (..5, _) => Verdict::NotTestable,
+                    (_, Profile::Quick) => Verdict::NotMeasured,
+                    _ => Verdict::Holds,
                 };
                 assert_eq!(of("unoptimised-server-does-not-scale"), expected, "{says}");
             }
+        }
+    }
+
+    #[test]
+    fn where_the_clients_cpu_is_full_no_gain_is_judged() {
+        for (used, expected) in [(0.8, Verdict::Holds), (0.95, Verdict::Inconclusive)] {
+            let found = verdicts(&view(Profile::Quick, 2, |_| {
+                vec![(TIME, 1_000.0), (CLIENTS, used)]
+            }));
+            let of = |id: &str| found.iter().find(|(of, _)| *of == id).unwrap().1;
+            assert_eq!(of("single-thread-gains-nothing-from-cpus"), expected, "{used}");
         }
     }
 

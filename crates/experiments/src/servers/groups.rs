@@ -77,7 +77,7 @@ pub fn halved(
             "Where it changes, the figure depends on how many clients there are, and is to be quoted with their number.",
             [
                 what,
-                "CPU time of a delivery: 500 connections over 1,000",
+                &format!("CPU time of a delivery: {HALF} connections over twice as many"),
                 "within 3 %",
             ],
             rows,

@@ -50,10 +50,10 @@ impl Codec for Resp {
         let parts = match first {
             Value::Parts(parts) => parts,
             Value::Error(line) => return Err(CodecError::complaint(line)),
-            Value::Text(_) | Value::Other => 0,
+            Value::Bulk(_) | Value::Simple(_) | Value::Other => 0,
         };
         // The kind of a push stands first, its payload last.
-        let (mut kind, mut last): (&[u8], &[u8]) = (b"", b"");
+        let (mut kind, mut last) = (&input[..0], &input[..0]);
         let (mut at, mut missing, mut values) = (0, 1, 0);
         while missing > 0 {
             let Some((value, bytes)) = value(&input[at..])? else {
@@ -64,9 +64,9 @@ impl Codec for Resp {
             missing -= 1;
             match value {
                 Value::Parts(parts) => missing += parts,
-                Value::Text(text) if values == 2 => kind = text,
-                Value::Text(text) => last = text,
-                Value::Error(_) | Value::Other => {}
+                Value::Bulk(text) | Value::Simple(text) if values == 2 => kind = text,
+                Value::Bulk(text) => last = text,
+                Value::Simple(_) | Value::Error(_) | Value::Other => {}
             }
             if values + missing > MOST_VALUES {
                 return Err(CodecError::foreign(NAME, input));
@@ -95,7 +95,10 @@ fn command(words: &[&[u8]], into: &mut Vec<u8>) {
 enum Value<'a> {
     /// So many values follow.
     Parts(usize),
-    Text(&'a [u8]),
+    /// Text whose length stands before it, as a payload is.
+    Bulk(&'a [u8]),
+    /// Text that its line end ends.
+    Simple(&'a [u8]),
     Error(&'a [u8]),
     /// Numbers, nulls and the like.
     Other,
@@ -110,7 +113,7 @@ fn value(input: &[u8]) -> Result<Option<(Value<'_>, usize)>, CodecError> {
     let (&kind, rest) = line.split_first().ok_or_else(foreign)?;
     let whole = |value| Ok(Some((value, start)));
     match kind {
-        b'+' => whole(Value::Text(rest)),
+        b'+' => whole(Value::Simple(rest)),
         b'-' => whole(Value::Error(rest)),
         b':' | b'_' | b',' | b'#' | b'(' => whole(Value::Other),
         b'$' | b'*' if rest == b"-1" => whole(Value::Other),
@@ -129,7 +132,7 @@ fn value(input: &[u8]) -> Result<Option<(Value<'_>, usize)>, CodecError> {
             let value = if kind == b'!' {
                 Value::Error(text)
             } else {
-                Value::Text(text)
+                Value::Bulk(text)
             };
             Ok(Some((value, end + 2)))
         }

@@ -147,8 +147,8 @@ impl Groups {
             let whole = made / plan.group_size * plan.group_size;
             let source = match refusal {
                 LoadError::Connect { source, .. } => source,
-                // Who greets no whole group does not speak the protocol, or is full.
-                refusal if whole == 0 => return Err(refusal),
+                // Who greets nobody does not speak the protocol, or is full.
+                refusal if made == 0 => return Err(refusal),
                 refusal => io::Error::other(refusal),
             };
             if if_fewer == IfFewer::Fail || whole == 0 {
@@ -169,7 +169,7 @@ impl Groups {
 
     /// Waits until the greetings from connection `first` on are answered, or until all before one that is refused are;
     /// `None` where `goes_on` ended it before. The server refuses by ending the connection, by a complaint, by bytes
-    /// that are of no greeting, and by saying nothing for as long as the plan's patience.
+    /// that are of no greeting, and by greeting nobody more for as long as the plan's patience.
     fn wait_until_greeted(
         &mut self,
         first: usize,
@@ -188,7 +188,7 @@ impl Groups {
             refusal: None,
         };
         let mut refusals = Vec::new();
-        let mut heard_ns = monotonic_ns();
+        let mut greeted_ns = monotonic_ns();
         while let Some(missing) = is_greeted[..greeted.all_before].iter().position(|is| !is) {
             if !goes_on() {
                 return Ok(None);
@@ -198,7 +198,8 @@ impl Groups {
             })?;
             let limit = if all { self.plan.patience } else { CLOGGED };
             let (codec, checker, answers) = (self.codec, &mut self.checker, &mut self.answers);
-            let heard = self.pool.turn(limit.min(LOOK), |connection, told| {
+            let mut is_progress = false;
+            self.pool.turn(limit.min(LOOK), |connection, told| {
                 let input = match told {
                     Told::Made => return Ok(0),
                     Told::Ended(source) => {
@@ -219,7 +220,9 @@ impl Groups {
                     };
                     used += frame.bytes;
                     match frame.event {
-                        Event::Ready => is_greeted[connection] = true,
+                        Event::Ready => {
+                            is_progress |= !std::mem::replace(&mut is_greeted[connection], true);
+                        }
                         Event::Wants(answer) => answers.push((connection, answer)),
                         // In a protocol of lines, what is said in another is a message that nobody has sent.
                         Event::Delivery(payload) => drop(checker.receives(connection, payload)),
@@ -241,10 +244,10 @@ impl Groups {
                 }
             }
             let now_ns = monotonic_ns();
-            if heard > 0 {
-                heard_ns = now_ns;
+            if is_progress {
+                greeted_ns = now_ns;
             }
-            if Duration::from_nanos(now_ns - heard_ns) >= self.plan.patience {
+            if Duration::from_nanos(now_ns - greeted_ns) >= self.plan.patience {
                 let silent = is_greeted[..greeted.all_before].iter().filter(|is| !**is).count();
                 let refusal = self.not_greeted(silent);
                 greeted = Greeted {

@@ -446,7 +446,7 @@ fn connections_that_are_refused_in_the_greeting_are_counted_and_it_goes_on_if_as
     for (says, closes, quoted) in [
         (full, true, "maximum connections exceeded"),
         (full, false, "maximum connections exceeded"),
-        (&[], true, "before it answered the greeting"),
+        (&[], true, "before all were greeted"),
     ] {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let at = listener.local_addr().unwrap();
@@ -503,7 +503,7 @@ fn who_ends_connections_or_speaks_of_something_else_is_quoted() {
     };
     let ended = refused(b"");
     assert!(
-        ended.contains("before it answered the greeting") && ended.ends_with("does it speak chat?"),
+        ended.contains("before all were greeted") && ended.ends_with("does it speak chat?"),
         "{ended}"
     );
     let other = refused(b"220 mail.example\r\n");

@@ -479,8 +479,8 @@ fn read_seconds(view: &View<'_>) -> Answer {
     }
 }
 
-/// The clients' view and the server's on one axis, a chart of each load: each line by its largest second. None of a
-/// server that was not watched, nor of more loads than one compares by eye.
+/// The clients' view and the server's on one axis, a chart of each load: each line by its largest second. None
+/// where the server was not watched, and where there are more than five loads.
 fn together(view: &View<'_>, loads: &[Load<'_>]) -> Vec<Option<Figure>> {
     const MOST: usize = 5;
     let lines = [
