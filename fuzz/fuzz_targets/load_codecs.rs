@@ -1,5 +1,6 @@
 //! The client's side of every protocol that the load generator speaks: whatever a server sends, cut at any places, says
-//! the same as whole and as read frame by frame, and nothing panics. The first byte chooses the protocol, the second how long the pieces are.
+//! the same as whole and as read frame by frame, and nothing panics. The first byte chooses the protocol, the second
+//! how long the pieces are.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -25,8 +25,7 @@ pub(super) const CLIENT_WANTS: Metric = metric("busiest_client_share", "share");
 /// Of the server's CPUs the one that did least, and the one that did most: the share of the time that it was not idle.
 pub(super) const LEAST_CPU: Metric = metric("least_used_cpu_share", "share");
 pub(super) const MOST_CPU: Metric = metric("most_used_cpu_share", "share");
-/// Of each of the first eight CPUs, in the order of the server's and then the clients': the share of the time that it was
-/// not idle.
+/// Of each of the first eight CPUs, the server's before the clients': the share of the time that it was not idle.
 pub(super) const USED: [Metric; 8] = [
     metric("cpu_1_used_share", "share"),
     metric("cpu_2_used_share", "share"),

@@ -61,8 +61,7 @@ pub const EXPERIMENT: Experiment = Experiment {
                  lets short bursts end does better than this theory.",
         "The file's blocks are found by calibration, alone; a device that serves many at once makes them faster than \
                  theory, one that serves one at a time makes them slower.",
-        "What becomes on all CPUs of the conclusions about one is asked of eleven, each judged anew with 8 computations on both \
-                 sides: of other counts all CPUs lack cells of equal lengths and of every order. From disturbed rounds none of it is decided.",
+        "What becomes of eleven conclusions about one CPU on all is judged at 8 computations, where both have all cells; never from disturbed rounds.",
         "Source 000 gives no figures for its charts: only what it states in words can be compared.",
     ],
     source: "Source 000: Windows NT 3.51 and 95 on a 486/33; an executor of degree 25 with threads made in advance and \
