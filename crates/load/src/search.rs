@@ -12,7 +12,8 @@ const MOST_STEPS: u32 = 12;
 /// What a search has found until now.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Search {
-    /// The highest load that passed; `None` where there was none. Where the search came to its end it was confirmed.
+    /// The highest load that passed and did not fail after that; `None` where there was none. Where the search came to
+    /// its end it was confirmed.
     pub highest: Option<f64>,
     /// The lowest that failed; `None` where none did.
     pub failed: Option<f64>,
@@ -34,13 +35,19 @@ impl Search {
         most: f64,
         mut passes: impl FnMut(f64) -> Result<bool, E>,
     ) -> Result<(), E> {
+        let mut passed = Vec::new();
         let mut trial = |search: &mut Self, load: f64| -> Result<bool, E> {
-            let passed = passes(load)?;
-            match passed {
-                true => search.highest = Some(search.highest.map_or(load, |highest| highest.max(load))),
-                false => search.failed = Some(load),
+            let is_passed = passes(load)?;
+            match is_passed {
+                true => passed.push(load),
+                false => {
+                    search.failed = Some(load);
+                    // One that passed once and then failed did not pass.
+                    passed.retain(|&before| before < load);
+                }
             }
-            Ok(passed)
+            search.highest = passed.iter().copied().max_by(f64::total_cmp);
+            Ok(is_passed)
         };
         let mut load = first.min(most);
         for _ in 0..MOST_STEPS {
@@ -125,6 +132,20 @@ mod tests {
             found.highest.is_some_and(|highest| highest <= 1_000.0),
             "{found:?}"
         );
+    }
+
+    #[test]
+    fn one_that_an_error_ends_after_a_confirmation_failed_does_not_contradict_itself() {
+        let (mut search, mut answers) = (Search::default(), [true, true, false].into_iter());
+        // The most passes once and is not confirmed.
+        let ended = search.find_max(500.0, 0.0, 1_000.0, |_| answers.next().ok_or("interrupted"));
+        assert_eq!(ended, Err("interrupted"));
+        let found = Search {
+            highest: Some(500.0),
+            failed: Some(1_000.0),
+            is_over: false,
+        };
+        assert_eq!(search, found);
     }
 
     #[test]
