@@ -107,7 +107,8 @@ impl<E: Exchange> Paced<E> {
         }
     }
 
-    /// Goes on until the ramp is over or `most` requests were begun. Blocks meanwhile.
+    /// Goes on until the ramp is over, or `most` requests were begun and what is on its way has ended or, of what never
+    /// does so by itself, was sent. Blocks meanwhile.
     ///
     /// In the record, what is `unfinished` is what the server held to the end, and failures say how it ended others:
     /// that a slow sender or garbage is [`Failure::Closed`] speaks for the server.
@@ -146,7 +147,9 @@ impl<E: Exchange> Paced<E> {
             }
             if bound.is_spent() {
                 recorder.record.bounded = true;
-                break;
+                if self.clients.iter().all(|client| self.is_at_rest(client)) {
+                    break;
+                }
             }
             if !recorder.goes_on() {
                 recorder.record.interrupted = true;
@@ -176,7 +179,7 @@ impl<E: Exchange> Paced<E> {
         if self.clients[connection].stream.is_none() {
             return match bound.take() {
                 true => self.begin(connection, now_ns, recorder),
-                // The run ends after this look.
+                // Nothing new begins.
                 false => Next::At(now_ns + LOOK_EVERY_NS),
             };
         }
@@ -195,8 +198,7 @@ impl<E: Exchange> Paced<E> {
             Ok(next) => {
                 let client = &self.clients[connection];
                 let is_late = now_ns.saturating_sub(client.progress_ns) > timeout_ns;
-                let is_expected = !matches!(self.kind, ClientKind::Idle | ClientKind::SlowSender { .. });
-                match is_late && client.begun_ns.is_some() && (is_expected || !client.is_made) {
+                match is_late && client.begun_ns.is_some() && (self.waits_for_an_end() || !client.is_made) {
                     true => Next::Over(Failure::Timeout, now_ns + self.pause_ns()),
                     false => next,
                 }
@@ -382,6 +384,17 @@ impl<E: Exchange> Paced<E> {
             recorder.fails(begun_ns, begun_ns, now_ns, kind);
         }
         client.reset();
+    }
+
+    /// Whether a client waits for an answer, or for the end of its connection.
+    fn waits_for_an_end(&self) -> bool {
+        !matches!(self.kind, ClientKind::Idle | ClientKind::SlowSender { .. })
+    }
+
+    /// Whether nothing of it is to come: one that waits for nothing is connected, and has sent all that it sends.
+    fn is_at_rest(&self, client: &Client<E::Reading>) -> bool {
+        let has_sent = client.is_made && client.request.len() <= client.sent + 1;
+        client.begun_ns.is_none() || (has_sent && !self.waits_for_an_end())
     }
 
     /// From a connection that is over to the next.
@@ -640,6 +653,38 @@ mod tests {
             "{:?}",
             record.failures
         );
+    }
+
+    #[test]
+    fn what_is_on_its_way_when_all_were_asked_comes_to_its_end() {
+        let reader = ClientKind::SlowReader {
+            bytes_per_second: 20_000.0,
+            think: Duration::ZERO,
+        };
+        let at = serve(alphabet);
+        let record = paced(at, 3, reader, PATIENCE).run(Ramp::hold(PATIENCE), 5, &mut Until::new(|| false));
+        assert_eq!(
+            (record.sent, record.answered, record.unfinished),
+            (5, 5, 0),
+            "{:?}",
+            record.failures
+        );
+        assert!(record.bounded && !record.interrupted);
+
+        let received = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&received);
+        let at = serve(move |mut stream| {
+            let mut byte = [0];
+            while stream.read_exact(&mut byte).is_ok() {
+                counted.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let every = Duration::from_millis(1);
+        let sender = ClientKind::SlowSender { every };
+        let record = paced(at, 2, sender, PATIENCE).run(Ramp::hold(PATIENCE), 2, &mut Until::new(|| false));
+        assert_eq!((record.sent, record.connects, record.unfinished), (2, 2, 2));
+        // The server may not have read the last of it when the connection ended.
+        assert!(received.load(Ordering::Relaxed) > 0);
     }
 
     #[test]

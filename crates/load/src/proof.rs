@@ -64,7 +64,9 @@ impl Record {
     /// Why it is invalid, held against these conditions; empty where it is not. A closed loop takes what it can, so its
     /// rate does not make it so, and the generator's CPU only where a latency is judged.
     pub fn invalid_because(&self, slo: Option<&Slo>) -> Vec<InvalidRun> {
-        if self.answered == 0 {
+        // To a class that got none of the requests that all together may send, nobody owes an answer.
+        let is_asked = self.sent > 0 || !self.bounded;
+        if self.answered == 0 && is_asked {
             return vec![InvalidRun::Silent];
         }
         let is_open = self.held.rate.is_some();
@@ -128,6 +130,13 @@ mod tests {
         assert_eq!(judged("errors<1%,p99<5ms"), [InvalidRun::Busy]);
         assert_eq!(judged("mean<5ms"), [InvalidRun::Busy]);
         assert_eq!(record(None, 0, 0).invalid_because(None), [InvalidRun::Silent]);
+        let mut bounded = Record {
+            bounded: true,
+            ..record(None, 0, 0)
+        };
+        assert_eq!(bounded.invalid_because(None), [], "it got no request");
+        bounded.sent = 1;
+        assert_eq!(bounded.invalid_because(None), [InvalidRun::Silent]);
         let two = Record {
             threads: 2,
             ..record(open, 1000, 1_700)

@@ -326,12 +326,27 @@ fn all_classes_together_send_no_more_requests_than_they_may() {
         "mix.toml",
         "--requests",
         "100",
+        "--timeout",
+        "1s",
     ];
     let (_, document) = loaded(dir.path(), &server, "echo", &more);
     let runs = document["runs"].as_array().unwrap();
     let sent: u64 = runs.iter().map(|run| run["sent"].as_u64().unwrap()).sum();
     assert_eq!(sent, 100, "{document:#}");
     assert!(runs.iter().all(|run| run["bounded"] == true), "{document:#}");
+    for run in runs.iter().filter(|run| run["class"] == "modem") {
+        assert_eq!(run["unfinished"], 0, "{run:#}");
+    }
+
+    // Who gets the only request is not said, and the others are not to blame.
+    fs::write(
+        dir.path().join("mix.toml"),
+        "[class.a]\nkind = 'fast'\n[class.b]\nkind = 'slow-reader'\n",
+    )
+    .unwrap();
+    let more = ["-c", "2", "-d", "1h", "--workload", "mix.toml", "--requests", "1"];
+    let (code, document) = loaded(dir.path(), &server, "echo", &more);
+    assert_eq!(code, Some(0), "{document:#}");
 }
 
 #[test]
