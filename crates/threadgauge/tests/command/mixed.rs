@@ -276,6 +276,22 @@ fn what_was_measured_is_kept_although_a_command_fails_after_it() {
 }
 
 #[test]
+fn what_was_set_up_is_taken_down_where_setting_up_fails_half_way() {
+    let dir = tempfile::tempdir().unwrap();
+    let mix = "before = ['touch begun', 'exit 3']\nafter = ['rm begun; exit 4']\n[class.a]\nkind = 'fast'\n";
+    fs::write(dir.path().join("mix.toml"), mix).unwrap();
+    // Nobody listens there.
+    let load = ["load", "echo", "--target", "1", "--workload", "mix.toml"];
+    let said = refused(&threadgauge(dir.path(), &load));
+    assert!(!dir.path().join("begun").exists(), "{said}");
+    let places = ["`rm begun; exit 4`", "`exit 3`"].map(|command| said.find(command));
+    assert!(
+        places[0].is_some() && places[0] < places[1],
+        "of two failures the first is the error: {said}"
+    );
+}
+
+#[test]
 fn ctrl_c_ends_a_command_before_the_load_and_what_was_set_up_is_taken_down() {
     let dir = tempfile::tempdir().unwrap();
     let server = served(dir.path(), "echo");

@@ -233,20 +233,30 @@ impl Mixed {
         };
         let prepared = commands::run(&workload.before, limit(stop), &mut before);
         self.said(0, round, before);
-        prepared?;
-        let monitors = Monitors::start(&workload.monitor)?;
-        let sums = Sums {
-            pending: Vec::new(),
-            classes: workload.classes.len(),
-        };
-        let look = Look {
-            stop,
-            shown: Mutex::new((sums, live)),
-        };
-        let records = run_classes(&workload.classes, options, target, seed, &look);
-        drop(look);
-        self.said(1, round, monitors.stop());
-        // Also where the load failed or was stopped: what was set up is to be taken down.
+        let run = prepared
+            .and_then(|()| Monitors::start(&workload.monitor))
+            .and_then(|monitors| {
+                let sums = Sums {
+                    pending: Vec::new(),
+                    classes: workload.classes.len(),
+                };
+                let look = Look {
+                    stop,
+                    shown: Mutex::new((sums, live)),
+                };
+                let records = run_classes(&workload.classes, options, target, seed, &look);
+                drop(look);
+                self.said(1, round, monitors.stop());
+                match records {
+                    // The numbers in it are those of one class.
+                    Err(LoadError::Interrupted { .. }) => {
+                        say("interrupted while connections were made");
+                        Ok(Vec::new())
+                    }
+                    records => Ok(records?),
+                }
+            });
+        // Also where one of these or the load failed or was stopped: what was set up is to be taken down.
         let is_stopped = stop.load(Ordering::Relaxed);
         let unstopped = AtomicBool::new(false);
         let stop = if is_stopped { &unstopped } else { stop };
@@ -263,15 +273,13 @@ impl Mixed {
             server: None,
             class: Some(of.class),
         };
-        match records {
-            // The numbers in it are those of one class.
-            Err(LoadError::Interrupted { .. }) => say("interrupted while connections were made"),
+        match run {
             Err(error) => {
                 // Of two failures the first is the error.
                 if let Err(error) = cleaned {
                     say(&format!("{error:#}"));
                 }
-                return Err(error.into());
+                return Err(error);
             }
             Ok(records) => self.runs.extend(records.into_iter().map(done)),
         }
