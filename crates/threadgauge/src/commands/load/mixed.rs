@@ -269,7 +269,8 @@ impl Mixed {
             round,
             is_group: false,
             record: of.record,
-            slo: options.slo.clone(),
+            // It does not go with a workload.
+            slo: None,
             server: None,
             class: Some(of.class),
         };
