@@ -23,8 +23,11 @@ const MOST_BYTES: usize = 1 << 20;
 const MOST_LINES: usize = 10_000;
 /// Until a program that was asked to end is ended.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Between two looks at whether it has.
+/// Between two looks at whether a program has ended.
 const LOOK: Duration = Duration::from_millis(10);
+/// Between two looks at whether a monitor has: each wakes a thread of the generator while it measures. What a monitor
+/// says, and that it closes its output, is heard at once.
+const MONITOR_LOOK: Duration = Duration::from_millis(200);
 
 /// What ends a command before it does so itself.
 #[derive(Debug, Clone, Copy)]
@@ -64,7 +67,7 @@ fn run_one(command: &str, limit: Limit<'_>, all: &mut Vec<Value>) -> Result<()> 
         status = child.try_wait().unwrap_or(None);
         status.is_none() && !limit.is_stopped() && begin.elapsed() < limit.time
     };
-    let heard = listen(&mut output, &mut goes_on, |bytes| {
+    let heard = listen(&mut output, LOOK, &mut goes_on, |bytes| {
         // What it says beyond is not kept.
         said.extend_from_slice(&bytes[..bytes.len().min(MOST_BYTES - said.len())]);
     });
@@ -99,10 +102,11 @@ fn run_one(command: &str, limit: Limit<'_>, all: &mut Vec<Value>) -> Result<()> 
     Ok(())
 }
 
-/// Gives `take` what comes until its end; where it does not go on, what is there then. Asks `goes_on` some times a
-/// second at least.
+/// Gives `take` what comes until its end; where it does not go on, what is there then. Asks `goes_on` whenever
+/// something came, and after each `look` without that.
 fn listen(
     output: &mut ChildStdout,
+    look: Duration,
     mut goes_on: impl FnMut() -> bool,
     mut take: impl FnMut(&[u8]),
 ) -> io::Result<()> {
@@ -111,7 +115,7 @@ fn listen(
     loop {
         // Asked before the look: what was said before it ended is there.
         let is_last = !goes_on();
-        let limit = if is_last { Duration::ZERO } else { LOOK };
+        let limit = if is_last { Duration::ZERO } else { look };
         let limit = Timespec::try_from(limit).map_err(|_| Errno::INVAL)?;
         let ready = match poll(&mut [PollFd::new(output, PollFlags::IN)], Some(&limit)) {
             Err(Errno::INTR) => 0,
@@ -188,6 +192,7 @@ impl Monitor {
             // Whatever ends it, what was said until then is kept.
             let _ = listen(
                 &mut output,
+                MONITOR_LOOK,
                 || !has_ended.load(Ordering::Acquire),
                 |bytes| {
                     for part in bytes.split_inclusive(|&byte| byte == b'\n') {
