@@ -6,8 +6,10 @@ use std::net::TcpListener;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use threadgauge_results::Store;
+use threadgauge_results::units::count;
 
 use super::serve::Served;
 use super::{command, json, refused, results, text, threadgauge};
@@ -630,12 +632,10 @@ fn what_was_measured_before_a_step_that_fails_is_kept_and_said() {
     assert_eq!(document["runs"].as_array().unwrap().len(), 1);
 }
 
-/// A search without end, of short runs.
-const SEARCH: [&str; 10] = [
+/// A search of many runs, until the most is found that comes through.
+const SEARCH: [&str; 8] = [
     "-c",
     "4",
-    "-d",
-    "200ms",
     "-r",
     "100",
     "--find-max",
@@ -657,21 +657,21 @@ fn until_said(child: &mut std::process::Child, part: &str) -> impl Iterator<Item
 fn a_search_that_is_interrupted_says_what_passed_and_invents_no_failure() {
     let server = served("echo");
     let dir = tempfile::tempdir().unwrap();
-    let arguments = [&["load", "echo", "--target", &server.address], &SEARCH[..]].concat();
+    // Long enough to be interrupted in the midst of a run.
+    let load = ["load", "echo", "--target", &server.address, "-d", "2s"];
+    let arguments = [&load, &SEARCH[..]].concat();
     let mut child = command(dir.path(), &arguments)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let said = until_said(&mut child, "200 a second: passes");
-    let pid = child.id().to_string();
+    let mut said = until_said(&mut child, "200 a second: passes");
     assert!(
-        Command::new("kill")
-            .args(["-INT", &pid])
-            .status()
-            .unwrap()
-            .success()
+        said.any(|line| line.contains(" s · ")),
+        "the next run has no second"
     );
+    let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
+    kill_process(pid, Signal::INT).unwrap();
     let said: Vec<String> = said.collect();
     let document = json(&child.wait_with_output().unwrap());
     let (found, runs) = (&document["find_max"], document["runs"].as_array().unwrap());
@@ -679,11 +679,14 @@ fn a_search_that_is_interrupted_says_what_passed_and_invents_no_failure() {
     assert_eq!(found["lowest_failed_per_second"], Value::Null, "{said:?}");
     assert_eq!(found["trials"], runs.len());
     let last = runs.last().unwrap();
-    let announced = format!("{}", last["rate_per_second"].as_f64().unwrap());
-    let passed = said
+    assert_eq!(last["interrupted"], true, "{said:?}");
+    let rate = last["rate_per_second"].as_f64().unwrap();
+    let announced = format!("{} a second: ", count(rate.round() as usize));
+    let judged: Vec<_> = said
         .iter()
-        .any(|line| line.starts_with(&announced) && line.ends_with("passes"));
-    assert!(!(passed && last["interrupted"] == true), "{said:?}");
+        .filter_map(|line| line.strip_prefix(&announced))
+        .collect();
+    assert_eq!(judged, ["interrupted"], "{said:?}");
 }
 
 #[test]
@@ -691,7 +694,8 @@ fn a_search_whose_server_dies_keeps_the_runs_before() {
     let mut server = served("echo");
     let dir = tempfile::tempdir().unwrap();
     let out = ["--out", "kept"];
-    let arguments = [&["load", "echo", "--target", &server.address], &SEARCH[..], &out].concat();
+    let load = ["load", "echo", "--target", &server.address, "-d", "200ms"];
+    let arguments = [&load, &SEARCH[..], &out].concat();
     let mut child = command(dir.path(), &arguments)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
