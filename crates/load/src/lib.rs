@@ -85,7 +85,7 @@ pub use mix::{Behaviour, Class, ClassRecord, Observer, run_mixed, shares};
 pub use paced::{ClientKind, Paced};
 pub use payload::{LEAST_PAYLOAD_BYTES, MOST_PAYLOAD_BYTES};
 pub use preflight::{Needs, preflight};
-pub use proof::{BUSIEST, InvalidRun};
+pub use proof::{BUSIEST, InvalidRun, busy_in_words};
 pub use record::{Failure, Failures, Held, Record, Second, Watch};
 pub use requests::{Clients, Pace, Requests};
 pub use search::Search;

@@ -16,6 +16,12 @@ const LAW: f64 = 0.1;
 /// Fewer on their way than this are too few to compare: the turns of the loop are in both counts.
 const LEAST_IN_FLIGHT: f64 = 1.0;
 
+/// Said beside the times of a run that is not invalid although its generator used more.
+pub fn busy_in_words() -> String {
+    let most = 100.0 * BUSIEST;
+    format!("the generator used over {most:.0} % of its CPU, so the times are not the server's alone")
+}
+
 /// Why a run is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidRun {

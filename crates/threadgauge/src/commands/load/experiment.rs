@@ -5,7 +5,7 @@
 //! taken for a round.
 
 use threadgauge_lab::prelude::*;
-use threadgauge_load::{BUSIEST, Failure, FaultKind, InvalidRun};
+use threadgauge_load::{BUSIEST, Failure, FaultKind, InvalidRun, busy_in_words};
 use threadgauge_results::{Figure, Value};
 
 /// The loads of a folder.
@@ -253,9 +253,6 @@ fn errors(view: &View<'_>, case: &Params) -> String {
 /// Said of a run without a good answer, which has no figures.
 const NOTHING_ANSWERED: &str = "nothing was answered well";
 
-/// Said of valid runs whose times are not to be judged.
-const BUSY: &str = "the generator used over 85 % of its CPU, so the times are not the server's alone";
-
 /// How many runs are valid, by round, since a median would not tell one of several.
 #[derive(Debug, Default)]
 struct Validity {
@@ -310,7 +307,7 @@ impl Validity {
     fn in_words(&self) -> String {
         match (self.invalid, self.runs) {
             (_, 0) => format!("no: {NOTHING_ANSWERED}"),
-            (0, _) if self.busy > 0 => format!("yes; {BUSY}"),
+            (0, _) if self.busy > 0 => format!("yes; {}", busy_in_words()),
             (0, _) => "yes".to_owned(),
             (_, 1) => format!("no: {}", self.because()),
             (invalid, runs) => format!("{invalid} of {runs} runs are invalid: {}", self.because()),
@@ -332,8 +329,8 @@ impl Validity {
         };
         let busy = match (self.busy, self.runs) {
             (0, _) => String::new(),
-            (_, 1) => format!(" But {BUSY}."),
-            (busy, runs) => format!(" In {busy} of {runs} runs {BUSY}."),
+            (_, 1) => format!(" But {}.", busy_in_words()),
+            (busy, runs) => format!(" In {busy} of {runs} runs {}.", busy_in_words()),
         };
         invalid + &busy + &silent
     }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 use threadgauge_load::{
-    Class, Failure, FaultKind, Faults, InvalidRun, Latency, Record, Second, Slo, Watched,
+    Class, Failure, FaultKind, Faults, InvalidRun, Latency, Record, Second, Slo, Watched, busy_in_words,
 };
 use threadgauge_results::units::{count, percent, with_unit};
 
@@ -98,13 +98,10 @@ impl Done {
         self.slo.as_ref()?.broken(&self.record)
     }
 
-    /// Said beside the latencies of a valid run that are not the server's alone.
+    /// Said beside latencies that are not the server's alone, where the run is not invalid for that.
     pub fn doubt(&self) -> Option<String> {
-        let is_valid = !self.invalid_because().contains(&InvalidRun::Busy);
-        (is_valid && self.record.is_busy()).then(|| {
-            let share = percent(self.record.cpu_share());
-            format!("the generator used {share} of its CPU: these times are not the server's alone")
-        })
+        let is_invalid_for_it = self.invalid_because().contains(&InvalidRun::Busy);
+        (self.record.is_busy() && !is_invalid_for_it).then(busy_in_words)
     }
 
     /// For a person.
@@ -417,7 +414,7 @@ mod tests {
         assert!(busy.passes());
         let (text, json) = (busy.text(), busy.json());
         assert!(
-            text.contains("busy           the generator used 98 % of its CPU: these"),
+            text.contains("busy           the generator used over 85 % of its CPU, so the times"),
             "{text}"
         );
         assert_eq!(
@@ -428,6 +425,17 @@ mod tests {
         let idle = closed(850, None);
         assert!(!idle.text().contains("busy"), "{}", idle.text());
         assert_eq!(idle.json()["generator"]["busy"], false);
+
+        let ended = Record {
+            ended_early: true,
+            ..closed(980, None).record
+        };
+        let ended = Done {
+            record: ended,
+            ..closed(980, None)
+        };
+        assert!(!ended.passes(), "it is invalid for another reason");
+        assert!(ended.doubt().is_some());
 
         let judged = closed(980, Some("mean<5ms"));
         assert!(judged.text().contains("INVALID"), "{}", judged.text());
