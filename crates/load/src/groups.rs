@@ -31,8 +31,9 @@ const LOOK: Duration = Duration::from_millis(100);
 const AT_ONCE: usize = 1024;
 /// In an open loop, messages that are given up between two such looks.
 const GIVEN_UP_AT_ONCE: usize = 64 * AT_ONCE;
-/// In an open loop, no more is written while so much waits for sockets to take it.
-const MOST_UNSENT_BYTES: usize = 64 << 20;
+/// In an open loop, no more is written while so much waits for sockets to take it: it would wait here for longer than
+/// the plan's patience, and not at the server.
+const MOST_UNSENT_BYTES: usize = 8 << 20;
 
 /// Who is there, and what they send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -252,6 +252,7 @@ fn a_report_of_a_load_begins_with_what_it_found() {
             &server.address,
             "-d",
             "300ms",
+            "--json",
             "--out",
             protocol,
         ];
@@ -300,7 +301,17 @@ fn a_report_of_a_load_begins_with_what_it_found() {
                 "{file}"
             );
         }
-        let loads = &results(&dir.path().join(protocol))["experiments"][0];
+        let results = results(&dir.path().join(protocol));
+        let loads = &results["experiments"][0];
+        // Once, although each second is a case of its own, too.
+        let [said, kept] = [
+            &json(&output)["runs"][0]["elapsed_s"],
+            &results["run"]["measured_s"],
+        ];
+        assert!(
+            (said.as_f64().unwrap() - kept.as_f64().unwrap()).abs() < 1e-6,
+            "{said} and {kept}"
+        );
         let median = loads["tables"][0]["rows"][0][3].as_str().unwrap();
         let used = &loads["cases"][0]["summaries"]["generator_cpu_share"]["median"];
         let valid = loads["tables"][0]["rows"][0][6].as_str().unwrap();

@@ -152,7 +152,8 @@ impl<'a> Kept<'a> {
         for run in runs {
             let params = self.params(run);
             for (params, sample) in by_second(&params, run, self.options.ramp().total()) {
-                seconds.push((params, sample, run.record.elapsed.as_nanos() as u64));
+                // Their time is the load's.
+                seconds.push((params, sample, 0));
             }
             loads.push((params, sample(run), run.record.elapsed.as_nanos() as u64));
         }
