@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """How late load generators send what they are to send: the schedule's error in an open loop at half of capacity.
 
-    python3 benches/load/schedule.py target/release/threadgauge [--rounds 7] [--seconds 5] [--connections 64]
+    python3 benches/load/schedule.py target/release/threadgauge [--rounds 7] [--seconds 5] [--connections 512]
 
 Prints a table as Markdown. Needs a C compiler and two CPUs; wrk2 is taken where it is installed under that name (its
-own build calls it wrk). A small server in C, `recorder.c`, has the first CPU, the generator the last. It computes for some
-microseconds a request, so that it takes as long as nginx for a small page, and a generator at half of its capacity has
-time left: a run that threadgauge calls invalid ends this. Capacity is what threadgauge reaches there as fast as it can.
-Both generators are told to send at equal distances, and take turns in an order shuffled anew in each round.
+own build calls it wrk). A small server in C, `recorder.c`, has the first CPU, the generator the last. It computes for
+some microseconds a request, so that it takes as long as nginx for a small page, and a generator at half of its capacity
+has time left: a run that threadgauge calls invalid ends this. There are so many connections that one is free whenever
+the server pauses for some milliseconds: a request that waits for one is not late by its generator. Capacity is what
+threadgauge reaches there as fast as it can. Both generators are told to send at equal distances, and take turns in an
+order shuffled anew in each round.
 
 Who counts: the kernel says when each request came in. Of the requests after the first second, the n-th of a schedule
 was to come at the schedule's beginning plus n times its distance. The beginning is unknown, so it is set where the
@@ -112,7 +114,7 @@ def main():
     parser.add_argument("threadgauge", help="the command, built with --release")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=int, default=5, help="of each run; the first is not counted")
-    parser.add_argument("--connections", type=int, default=64)
+    parser.add_argument("--connections", type=int, default=512)
     figures, rate = measured(parser.parse_args())
     print(f"{rate} requests a second\n")
     print("| generator | median lateness, µs: median (least to most) | 99th percentile, µs | requests a second |")
