@@ -622,9 +622,8 @@ mod tests {
         assert!(ended.failures.of(Failure::Closed) >= 5, "{:?}", ended.failures);
     }
 
-    #[test]
-    fn a_slow_sender_never_sends_its_last_byte() {
-        const BYTES: usize = "1000 keep".len();
+    /// A server that answers nothing: where it is, and how many bytes it has read.
+    fn reads_and_counts() -> (SocketAddr, Arc<AtomicUsize>) {
         let received = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&received);
         let at = serve(move |mut stream| {
@@ -633,6 +632,13 @@ mod tests {
                 counted.fetch_add(1, Ordering::Relaxed);
             }
         });
+        (at, received)
+    }
+
+    #[test]
+    fn a_slow_sender_never_sends_its_last_byte() {
+        const BYTES: usize = "1000 keep".len();
+        let (at, received) = reads_and_counts();
         let every = Duration::from_millis(1);
         let seen = Arc::clone(&received);
         let mut looks = 0;
@@ -671,14 +677,7 @@ mod tests {
         );
         assert!(record.bounded && !record.interrupted);
 
-        let received = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&received);
-        let at = serve(move |mut stream| {
-            let mut byte = [0];
-            while stream.read_exact(&mut byte).is_ok() {
-                counted.fetch_add(1, Ordering::Relaxed);
-            }
-        });
+        let (at, received) = reads_and_counts();
         let every = Duration::from_millis(1);
         let sender = ClientKind::SlowSender { every };
         let record = paced(at, 2, sender, PATIENCE).run(Ramp::hold(PATIENCE), 2, &mut Until::new(|| false));

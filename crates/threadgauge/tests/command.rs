@@ -44,6 +44,24 @@ fn command(dir: &Path, arguments: &[&str]) -> Command {
     command
 }
 
+/// Starts it; what it says is to be read.
+fn piped(dir: &Path, arguments: &[&str]) -> Child {
+    let mut command = command(dir, arguments);
+    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("the command can be started")
+}
+
+fn send_signal(to: &Child, signal: &str) {
+    let pid = to.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args([signal, &pid])
+            .status()
+            .unwrap()
+            .success()
+    );
+}
+
 fn tiny(rounds: &'static str, more: &[&'static str]) -> Vec<&'static str> {
     let mut arguments = TINY.to_vec();
     arguments.push(rounds);
@@ -528,14 +546,7 @@ impl Slow {
     }
 
     fn signal(&self, signal: &str) {
-        let pid = self.child.id().to_string();
-        assert!(
-            Command::new("kill")
-                .args([signal, &pid])
-                .status()
-                .unwrap()
-                .success()
-        );
+        send_signal(&self.child, signal);
     }
 
     fn end(&mut self) -> (Option<i32>, String) {

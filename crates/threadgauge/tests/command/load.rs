@@ -6,13 +6,12 @@ use std::net::TcpListener;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use threadgauge_results::Store;
 use threadgauge_results::units::count;
 
-use super::serve::Served;
-use super::{command, json, refused, results, text, threadgauge};
+use super::serve::{Served, served};
+use super::{command, json, piped, refused, results, send_signal, text, threadgauge};
 
 fn load(server: &Served, protocol: &str, more: &[&str]) -> std::process::Output {
     let dir = tempfile::tempdir().unwrap();
@@ -22,14 +21,6 @@ fn load(server: &Served, protocol: &str, more: &[&str]) -> std::process::Output 
     ]
     .concat();
     threadgauge(dir.path(), &arguments)
-}
-
-fn served(protocol: &str) -> Served {
-    let dir = tempfile::tempdir().unwrap();
-    Served::start(
-        dir.path(),
-        &[protocol, "--design", "reactor", "--listen", "127.0.0.1:0"],
-    )
 }
 
 #[test]
@@ -408,24 +399,13 @@ fn ctrl_c_while_connections_are_made_ends_it_and_says_how_many_there_were() {
                 "--watch",
                 "none",
             ];
-            let mut child = command(dir.path(), &[&all, more, out].concat())
-                .stdout(Stdio::piped())
-                .stderr(Stdio::piped())
-                .spawn()
-                .unwrap();
+            let mut child = piped(dir.path(), &[&all, more, out].concat());
             let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
             let begins = format!("{protocol} to ");
             assert!(said.any(|line| line.unwrap().starts_with(&begins)));
             // It connects now.
             let _client = listener.accept().unwrap();
-            let pid = child.id().to_string();
-            assert!(
-                Command::new("kill")
-                    .args(["-INT", &pid])
-                    .status()
-                    .unwrap()
-                    .success()
-            );
+            send_signal(&child, "-INT");
             let said: Vec<String> = said.map(Result::unwrap).collect();
             assert!(said.iter().any(|line| line.starts_with(says)), "{said:?}");
             let output = child.wait_with_output().unwrap();
@@ -671,18 +651,13 @@ fn a_search_that_is_interrupted_says_what_passed_and_invents_no_failure() {
     // Long enough to be interrupted in the midst of a run.
     let load = ["load", "echo", "--target", &server.address, "-d", "2s"];
     let arguments = [&load, &SEARCH[..]].concat();
-    let mut child = command(dir.path(), &arguments)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = piped(dir.path(), &arguments);
     let mut said = until_said(&mut child, "200 a second: passes");
     assert!(
         said.any(|line| line.contains(" s · ")),
         "the next run has no second"
     );
-    let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
-    kill_process(pid, Signal::INT).unwrap();
+    send_signal(&child, "-INT");
     let said: Vec<String> = said.collect();
     let document = json(&child.wait_with_output().unwrap());
     let (found, runs) = (&document["find_max"], document["runs"].as_array().unwrap());
@@ -707,11 +682,7 @@ fn a_search_whose_server_dies_keeps_the_runs_before() {
     let out = ["--out", "kept"];
     let load = ["load", "echo", "--target", &server.address, "-d", "200ms"];
     let arguments = [&load, &SEARCH[..], &out].concat();
-    let mut child = command(dir.path(), &arguments)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = piped(dir.path(), &arguments);
     let said = until_said(&mut child, "200 a second: passes");
     server.child.kill().unwrap();
     let said: Vec<String> = said.collect();
@@ -743,22 +714,11 @@ fn ctrl_c_keeps_what_is_there_and_marks_it() {
         "100",
         "--json",
     ];
-    let mut child = command(dir.path(), &arguments)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = piped(dir.path(), &arguments);
     let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
     // A line a second, elsewhere than on a terminal.
     assert!(said.any(|line| line.unwrap().starts_with("   1 s · ")));
-    let pid = child.id().to_string();
-    assert!(
-        Command::new("kill")
-            .args(["-INT", &pid])
-            .status()
-            .unwrap()
-            .success()
-    );
+    send_signal(&child, "-INT");
     said.for_each(drop);
     let document = json(&child.wait_with_output().unwrap());
     assert_eq!(
@@ -794,11 +754,7 @@ fn stopped_for_a_second(kind: &[&str]) -> ([f64; 2], f64) {
         kind,
     ]
     .concat();
-    let mut child = command(dir.path(), &all)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = piped(dir.path(), &all);
     let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
     assert!(said.any(|line| line.unwrap().starts_with("   1 s · ")));
     server.signal("-STOP");

@@ -7,11 +7,10 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use super::serve::Served;
-use super::{command, text, threadgauge};
+use super::serve::{Served, served};
+use super::{command, piped, send_signal, text, threadgauge};
 
 /// However slow the machine is.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -49,10 +48,6 @@ every = '10ms'
 kind = 'garbage'
 ";
 
-fn served(dir: &Path, protocol: &str) -> Served {
-    Served::start(dir, &[protocol, "--design", "reactor", "--listen", "127.0.0.1:0"])
-}
-
 /// Exit code 2 and nothing on standard output: what was said instead.
 fn refused(output: &std::process::Output) -> String {
     let said = text(&output.stderr);
@@ -79,7 +74,7 @@ fn mixed_clients_have_results_by_class_and_the_workload_stands_beside_them() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("mix.toml"), WORKLOAD).unwrap();
     for protocol in ["echo", "bytes"] {
-        let server = served(dir.path(), protocol);
+        let server = served(protocol);
         let more = [
             "-c",
             "22",
@@ -154,7 +149,7 @@ fn kept_by_class(folder: &Path) {
 #[test]
 fn a_workload_has_rounds_and_all_of_it_is_done_in_each() {
     let dir = tempfile::tempdir().unwrap();
-    let server = served(dir.path(), "echo");
+    let server = served("echo");
     let mix =
         "before = ['echo one']\n[class.a]\nkind = 'fast'\n[class.b]\nkind = 'large'\nbytes = '500..5000'\n";
     fs::write(dir.path().join("mix.toml"), mix).unwrap();
@@ -234,7 +229,7 @@ fn a_workload_has_rounds_and_all_of_it_is_done_in_each() {
 #[test]
 fn what_was_measured_is_kept_although_a_command_fails_after_it() {
     let dir = tempfile::tempdir().unwrap();
-    let server = served(dir.path(), "echo");
+    let server = served("echo");
     for (commands, runs, says) in [
         // After the first round, and before the second.
         (
@@ -294,7 +289,7 @@ fn what_was_set_up_is_taken_down_where_setting_up_fails_half_way() {
 #[test]
 fn ctrl_c_ends_a_command_before_the_load_and_what_was_set_up_is_taken_down() {
     let dir = tempfile::tempdir().unwrap();
-    let server = served(dir.path(), "echo");
+    let server = served("echo");
     let mix = "before = ['touch begun; sleep 1000']\nafter = ['touch ended']\n[class.a]\nkind = 'fast'\n";
     fs::write(dir.path().join("mix.toml"), mix).unwrap();
     let arguments = [
@@ -305,18 +300,13 @@ fn ctrl_c_ends_a_command_before_the_load_and_what_was_set_up_is_taken_down() {
         "--workload",
         "mix.toml",
     ];
-    let load = command(dir.path(), &arguments)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let load = piped(dir.path(), &arguments);
     let deadline = Instant::now() + PATIENCE;
     while !dir.path().join("begun").exists() {
         assert!(Instant::now() < deadline, "the command does not begin");
         std::thread::sleep(Duration::from_millis(10));
     }
-    let pid = Pid::from_raw(load.id().try_into().unwrap()).unwrap();
-    kill_process(pid, Signal::INT).unwrap();
+    send_signal(&load, "-INT");
     let output = load.wait_with_output().unwrap();
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{said}");
@@ -331,7 +321,7 @@ fn ctrl_c_ends_a_command_before_the_load_and_what_was_set_up_is_taken_down() {
 #[test]
 fn all_classes_together_send_no_more_requests_than_they_may() {
     let dir = tempfile::tempdir().unwrap();
-    let server = served(dir.path(), "echo");
+    let server = served("echo");
     fs::write(dir.path().join("mix.toml"), WORKLOAD).unwrap();
     let more = [
         "-c",
@@ -368,7 +358,7 @@ fn all_classes_together_send_no_more_requests_than_they_may() {
 #[test]
 fn the_live_view_of_mixed_clients_has_the_times_of_all_together() {
     let dir = tempfile::tempdir().unwrap();
-    let server = served(dir.path(), "echo");
+    let server = served("echo");
     let mix = "think = '2ms'\n[class.a]\nkind = 'fast'\n[class.b]\nkind = 'large'\nbytes = 500\n[class.c]\nkind = 'idle'\n";
     fs::write(dir.path().join("mix.toml"), mix).unwrap();
     let arguments = [
@@ -425,7 +415,7 @@ fn a_wrong_workload_is_named_by_line_and_nearest_word_before_anything_connects()
 #[test]
 fn the_server_is_found_and_watched_on_the_clock_of_the_run() {
     let dir = tempfile::tempdir().unwrap();
-    let server = served(dir.path(), "echo");
+    let server = served("echo");
     let run = |more: &[&str]| {
         let (_, document) = loaded(
             dir.path(),
@@ -469,7 +459,7 @@ fn the_server_is_found_and_watched_on_the_clock_of_the_run() {
 #[test]
 fn more_connections_than_there_can_be_are_refused_with_the_command_that_helps() {
     let dir = tempfile::tempdir().unwrap();
-    let server = served(dir.path(), "echo");
+    let server = served("echo");
     // More than there are local ports, whatever is set.
     let arguments = [
         "load",
@@ -531,7 +521,7 @@ fn ten_thousand_connections_of_one_process_take_under_200_mib() {
     }
     let dir = tempfile::tempdir().unwrap();
     for (protocol, rate) in [("echo", "2000"), ("groups", "300")] {
-        let server = served(dir.path(), protocol);
+        let server = served(protocol);
         let arguments = [
             "load",
             protocol,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::{command, json, refused, text, threadgauge};
+use super::{command, json, refused, send_signal, text, threadgauge};
 
 /// How long a client waits for anything.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -19,6 +19,15 @@ pub(super) struct Served {
     pub(super) child: Child,
     said: BufReader<ChildStderr>,
     pub(super) address: String,
+}
+
+/// One reactor that speaks this protocol, on a free port.
+pub(super) fn served(protocol: &str) -> Served {
+    let dir = tempfile::tempdir().unwrap();
+    Served::start(
+        dir.path(),
+        &[protocol, "--design", "reactor", "--listen", "127.0.0.1:0"],
+    )
 }
 
 impl Served {
@@ -95,9 +104,7 @@ impl Served {
     }
 
     pub(super) fn signal(&self, signal: &str) {
-        let pid = self.child.id().to_string();
-        let sent = Command::new("kill").args([signal, &pid]).status();
-        assert!(sent.unwrap().success());
+        send_signal(&self.child, signal);
     }
 
     /// Waits until no signal is on its way to it.
