@@ -17,6 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, SendFlags, Shutdown};
 
+use crate::clock::Clock;
 use crate::closing::{self, LINGER};
 use crate::connection::{Connection, RECEIVE_BYTES, Turn};
 use crate::contain::contain;
@@ -142,7 +143,7 @@ impl<'a, P: Protocol, H: ShutdownSignal> Worker<'a, P, H> {
             output: self.scratch.outbox.buffer(),
             full_at,
             effects: &mut self.scratch.effects,
-            now: &mut None,
+            clock: &mut Clock::default(),
         };
         let connection = Connection::open_on(self.serving, id, &socket, &mut turn);
         let mut peer = Peer::<P, H> {
@@ -341,7 +342,7 @@ impl<P: Protocol, H: ShutdownSignal> Peer<'_, P, H> {
             output: self.scratch.outbox.buffer(),
             full_at,
             effects: &mut self.scratch.effects,
-            now: &mut None,
+            clock: &mut Clock::default(),
         };
         call(&mut self.connection, &mut turn);
         self.note();

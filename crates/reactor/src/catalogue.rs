@@ -62,6 +62,8 @@ protocols! {
     Echo => echo,
     /// [`Bytes`](crate::protocol::bytes::Bytes).
     Bytes => bytes,
+    /// [`Http`](crate::protocol::http::Http).
+    Http => http,
     /// [`Null`](crate::protocol::null::Null).
     Null => null,
     /// [`Numbered`](crate::protocol::numbered::Numbered).

@@ -5,8 +5,9 @@
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::clock::Clock;
 use crate::contain::contain;
 use crate::counters::CloseReason;
 use crate::id::ConnectionId;
@@ -30,7 +31,7 @@ pub(crate) struct Turn<'a> {
     /// For everyone else.
     pub effects: &'a mut Effects,
     /// The time, once somebody has asked for it.
-    pub now: &'a mut Option<Instant>,
+    pub clock: &'a mut Clock,
 }
 
 /// A session and what surrounds it.
@@ -261,7 +262,7 @@ impl<S: Session> Connection<S> {
                 output: &mut nowhere,
                 full_at: usize::MAX,
                 effects,
-                now: &mut None,
+                clock: &mut Clock::default(),
             };
             let closed = self.call(&mut turn, |session, io| session.closed(reason, io));
             effects.forget_jobs();
@@ -355,7 +356,7 @@ impl<S: Session> Connection<S> {
             output: turn.output,
             asked: &mut self.asked,
             effects: turn.effects,
-            now: turn.now,
+            clock: turn.clock,
         };
         // A session that has panicked is never called again, so nobody sees it half changed.
         let result = {
@@ -448,7 +449,7 @@ mod tests {
                 output: &mut output,
                 full_at: usize::MAX,
                 effects: &mut effects,
-                now: &mut None,
+                clock: &mut Clock::default(),
             };
             let connection = Connection::open(
                 &LinesProtocol,
@@ -470,7 +471,7 @@ mod tests {
                 output: &mut self.output,
                 full_at: self.full_at,
                 effects: &mut self.effects,
-                now: &mut None,
+                clock: &mut Clock::default(),
             };
             call(&mut self.connection, &mut turn);
             String::from_utf8_lossy(&self.output).into_owned()

@@ -4,6 +4,7 @@
 mod back_off;
 mod blocking;
 mod catalogue;
+mod clock;
 mod closing;
 mod connection;
 mod contain;

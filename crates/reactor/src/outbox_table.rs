@@ -259,6 +259,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
+    use crate::clock::Clock;
     use crate::protocol::{Asked, Io};
 
     /// A connection and its client.
@@ -289,7 +290,7 @@ mod tests {
             output: &mut Vec::new(),
             asked: &mut Asked::default(),
             effects: &mut effects,
-            now: &mut None,
+            clock: &mut Clock::default(),
         };
         io.send_to(to, bytes);
         effects

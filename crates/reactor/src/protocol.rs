@@ -32,6 +32,7 @@ pub mod bytes;
 pub mod chat;
 pub mod echo;
 pub mod groups;
+pub mod http;
 mod line;
 pub mod null;
 pub mod numbered;
@@ -39,6 +40,7 @@ pub mod numbered;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant, SystemTime};
 
+use crate::clock::Clock;
 use crate::contain::contain;
 use crate::counters::CloseReason;
 use crate::id::ConnectionId;
@@ -136,7 +138,7 @@ pub struct Io<'a> {
     pub(crate) output: &'a mut Vec<u8>,
     pub(crate) asked: &'a mut Asked,
     pub(crate) effects: &'a mut Effects,
-    pub(crate) now: &'a mut Option<Instant>,
+    pub(crate) clock: &'a mut Clock,
 }
 
 impl Io<'_> {
@@ -147,12 +149,12 @@ impl Io<'_> {
 
     /// The time: on an event loop one for all that is done in one of its turns, so that asking costs next to nothing.
     pub fn now(&mut self) -> Instant {
-        *self.now.get_or_insert_with(Instant::now)
+        self.clock.now()
     }
 
-    /// The time of day, to tell others: it may be set back.
-    pub fn time_of_day(&self) -> SystemTime {
-        SystemTime::now()
+    /// The time of day, to tell others: it may be set back. Read as seldom as [`now`](Self::now).
+    pub fn time_of_day(&mut self) -> SystemTime {
+        self.clock.time_of_day()
     }
 
     /// Sends to the own client, after all that was sent to it before.

@@ -12,8 +12,9 @@
 //! assert_eq!(server.take_output(anna), b"joined room\nhello Anna\n");
 //! ```
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
+use crate::clock::Clock;
 use crate::connection::{Connection, Turn};
 use crate::counters::CloseReason;
 use crate::id::ConnectionId;
@@ -33,6 +34,7 @@ pub struct Rehearsal<P: Protocol> {
     steps: Vec<Step>,
     undeliverable: u64,
     now: Instant,
+    day: SystemTime,
 }
 
 #[derive(Debug)]
@@ -63,10 +65,11 @@ impl<P: Protocol> Rehearsal<P> {
             steps: Vec::new(),
             undeliverable: 0,
             now: Instant::now(),
+            day: SystemTime::UNIX_EPOCH,
         }
     }
 
-    /// What time it is here: a time goes by only when the test says so.
+    /// What time it is here: a time goes by only when the test says so. The time of day begins with 1970.
     pub fn now(&self) -> Instant {
         self.now
     }
@@ -74,6 +77,7 @@ impl<P: Protocol> Rehearsal<P> {
     /// So much time goes by. No alarm goes off.
     pub fn pass(&mut self, time: Duration) {
         self.now += time;
+        self.day += time;
     }
 
     /// A client connects.
@@ -85,7 +89,7 @@ impl<P: Protocol> Rehearsal<P> {
             output: &mut output,
             full_at: usize::MAX,
             effects: &mut self.effects,
-            now: &mut Some(self.now),
+            clock: &mut Clock::at(self.now).of_day(self.day),
         };
         let connection = Connection::open(&self.protocol, id, Span::none(), None, &mut turn);
         self.clients.push(Client {
@@ -179,7 +183,7 @@ impl<P: Protocol> Rehearsal<P> {
             output: &mut client.output,
             full_at: usize::MAX,
             effects: &mut self.effects,
-            now: &mut Some(self.now),
+            clock: &mut Clock::at(self.now).of_day(self.day),
         };
         call(connection, &mut turn);
         let is_interrupted = connection.is_interrupted();

@@ -5,6 +5,7 @@ use std::fs;
 use threadgauge_reactor::protocol::bytes::Bytes;
 use threadgauge_reactor::protocol::chat::Chat;
 use threadgauge_reactor::protocol::groups::Groups;
+use threadgauge_reactor::protocol::http::Http;
 use threadgauge_reactor::protocol::numbered::Numbered;
 use threadgauge_reactor::testing::split_as_told;
 
@@ -25,6 +26,11 @@ fn replay(protocol: &str, run: impl Fn(&[u8])) {
 #[test]
 fn bytes_that_were_recorded_do_the_same_cut_and_whole() {
     replay("bytes", |told| split_as_told(|| Bytes, b"", told));
+}
+
+#[test]
+fn requests_for_pages_that_were_recorded_do_the_same_cut_and_whole() {
+    replay("http", |told| split_as_told(Http::default, b"", told));
 }
 
 #[test]

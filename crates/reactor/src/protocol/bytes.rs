@@ -46,8 +46,8 @@ impl Session for Bytes {
             return 0;
         };
         match request(line) {
-            Some((count, keep)) => {
-                io.send(&ANSWER[..count]);
+            Some((answer, keep)) => {
+                io.send(answer);
                 if !keep {
                     io.close();
                 }
@@ -61,14 +61,19 @@ impl Session for Bytes {
     }
 }
 
-/// How many bytes, and whether the connection stays open.
-fn request(line: &[u8]) -> Option<(usize, bool)> {
+/// The answer, and whether the connection stays open.
+fn request(line: &[u8]) -> Option<(&'static [u8], bool)> {
     let (digits, keep) = match line.strip_suffix(b" keep") {
         Some(digits) => (digits, true),
         None => (line, false),
     };
-    let count = usize::try_from(number(digits)?).ok()?;
-    (1..=MOST_BYTES).contains(&count).then_some((count, keep))
+    Some((answer(number(digits)?)?, keep))
+}
+
+/// So many bytes, if so many are given.
+pub(crate) fn answer(count: u64) -> Option<&'static [u8]> {
+    let count = usize::try_from(count).ok().filter(|&count| count > 0)?;
+    ANSWER.get(..count)
 }
 
 #[cfg(test)]

@@ -154,7 +154,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
             output: &mut greeting,
             full_at: usize::MAX,
             effects: &mut self.effects,
-            now: reactor.clock(),
+            clock: reactor.clock(),
         };
         let mut connection = Connection::open_on(self.serving, id, &link.socket, &mut turn);
         if registered.is_err() {

@@ -13,6 +13,7 @@ use super::completions::{Arrival, Completion, Completions};
 use super::inbox::Inbox;
 use super::interest::{Interest, NOBODY, Readiness, Token};
 use super::timers::Timers;
+use crate::clock::Clock;
 use crate::counters::{CounterBlocks, Counters, Totals};
 use crate::ring::Filled;
 
@@ -91,7 +92,7 @@ pub struct Reactor<T> {
     again: bool,
     stopped: bool,
     /// The time of this turn, once somebody has asked.
-    now: Option<Instant>,
+    clock: Clock,
     /// What has come for the token that is being called.
     arrival: Option<Arrival>,
     counters: Arc<CounterBlocks>,
@@ -141,7 +142,7 @@ impl<T> Reactor<T> {
             tasks: Vec::new(),
             again: false,
             stopped: false,
-            now: None,
+            clock: Clock::default(),
             arrival: None,
             counters,
             block,
@@ -261,12 +262,12 @@ impl<T> Reactor<T> {
 
     /// The time of this turn: read once.
     pub fn now(&mut self) -> Instant {
-        *self.now.get_or_insert_with(Instant::now)
+        self.clock.now()
     }
 
     /// The time of this turn, for somebody who may ask.
-    pub(crate) fn clock(&mut self) -> &mut Option<Instant> {
-        &mut self.now
+    pub(crate) fn clock(&mut self) -> &mut Clock {
+        &mut self.clock
     }
 
     /// Has the next turn look for events without waiting: for a handler that left something undone.
@@ -343,7 +344,7 @@ impl<T> Reactor<T> {
             Kernel::Ring(ring) => ring.get_mut().wait(timeout),
         };
         counters.wake_ups.add(1);
-        self.now = None;
+        self.clock = Clock::default();
         waited.map(|()| inbox.after_wait())
     }
 

@@ -15,6 +15,7 @@ use rustix::net::{self, RecvFlags, SendFlags, Shutdown};
 
 use super::peer::{Due, HeldUpBy, ReadHalf, WriteHalf};
 use super::slots::{Permit, Slots};
+use crate::clock::Clock;
 use crate::closing::{self, LINGER};
 use crate::connection::{Connection, Turn};
 use crate::contain::contain;
@@ -196,7 +197,7 @@ impl<'a, P: Protocol> PeerTable<'a, P> {
                 output: output.half.outbox.buffer(),
                 full_at: usize::MAX,
                 effects: &mut context.effects,
-                now: &mut Some(now),
+                clock: &mut Clock::at(now),
             };
             let mut read = ReadHalf::new(Connection::open_on(self.serving, id, &peer.socket, &mut turn));
             read.begin(now);
@@ -464,7 +465,7 @@ impl<'a, P: Protocol> PeerTable<'a, P> {
                 output: output.half.outbox.buffer(),
                 full_at,
                 effects: &mut context.effects,
-                now: &mut Some(now),
+                clock: &mut Clock::at(now),
             };
             call(&mut read.connection, &mut turn);
             if !output.half.outbox.is_empty() && output.half.must_flush() {

@@ -181,7 +181,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
                 output: write.outbox.buffer(),
                 full_at,
                 effects: &mut self.effects,
-                now: reactor.clock(),
+                clock: reactor.clock(),
             };
             call(&mut read.connection, &mut turn);
             write.outbox.give_back(&mut self.spares);
@@ -195,7 +195,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
                 output: &mut output,
                 full_at: limit.saturating_sub(peer.link.waiting.load(Relaxed)),
                 effects: &mut self.effects,
-                now: reactor.clock(),
+                clock: reactor.clock(),
             };
             call(&mut read.connection, &mut turn);
             if !output.is_empty() {
@@ -210,7 +210,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
                 output: batch.buffer(),
                 full_at,
                 effects: &mut self.effects,
-                now: reactor.clock(),
+                clock: reactor.clock(),
             };
             call(&mut read.connection, &mut turn);
             let count = batch.buffer().len() - start;

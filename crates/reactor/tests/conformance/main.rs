@@ -16,6 +16,7 @@ mod common;
 mod diag;
 mod echo;
 mod groups;
+mod http;
 mod null;
 mod numbered;
 mod panics;
@@ -76,6 +77,7 @@ fn suite(protocol: BuiltIn) -> &'static [Case] {
     match protocol {
         BuiltIn::Echo => echo::CASES,
         BuiltIn::Bytes => bytes::CASES,
+        BuiltIn::Http => http::CASES,
         BuiltIn::Null => null::CASES,
         BuiltIn::Numbered => numbered::CASES,
         BuiltIn::Chat => chat::CASES,

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use threadgauge_reactor::BuiltIn;
 
 use crate::client::{Client, pattern};
+use crate::http;
 use crate::server::Running;
 use crate::{Case, Pair};
 
@@ -49,6 +50,7 @@ fn requests(protocol: BuiltIn) -> (Vec<u8>, usize, usize) {
     let (request, answer) = match protocol {
         BuiltIn::Echo => (pattern(1_000), 1_000),
         BuiltIn::Bytes => (b"16384 keep\n".to_vec(), 16_384),
+        BuiltIn::Http => (http::request(16_384).into_bytes(), http::answer(16_384).len()),
         BuiltIn::Numbered => (format!("1 0 {:0990}\n", 0).into_bytes(), 993),
         BuiltIn::Groups => (b"PING\r\n".to_vec(), 6),
         BuiltIn::Null | BuiltIn::Chat => unreachable!("they answer nothing"),

@@ -180,6 +180,7 @@ fn every_pair_of_the_list_serves_and_sums_up() {
             }
             "echo" => served.exchange("hello\n", "hello\n"),
             "bytes" => served.exchange("5 keep\n", "abcde"),
+            "http" => served.exchange("GET /5 HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 200 OK\r\n"),
             "numbered" => served.exchange("7 1 x\n", "7 x\n"),
             "chat" => served.exchange("join x\n", "joined x\n"),
             // Greeted first.

@@ -4,7 +4,6 @@
 //! for pages, and however, the server itself goes on. What it reads it reads without stopping anybody.
 
 mod connz;
-mod http;
 mod metrics;
 mod varz;
 
@@ -17,12 +16,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow};
 use jiff::Timestamp;
 use rustix::param::page_size;
-use serde_json::json;
+use serde_json::{Value, json};
 use threadgauge_machine::usage_self;
 use threadgauge_reactor::protocol::groups;
+use threadgauge_reactor::protocol::http::{Answer, Http, Query, Request, Status};
 use threadgauge_reactor::{Design, Error, Meter, Overflow, Server, Stop, Totals, Waiting};
-
-use http::{Answer, Http, Query, Status};
 
 /// Who may ask at once; others wait.
 const MOST_CONNECTIONS: NonZeroUsize = NonZeroUsize::new(32).expect("not zero");
@@ -44,7 +42,7 @@ impl Monitor {
     /// If the address cannot be had.
     pub fn start(pages: Pages, address: &str) -> Result<Self> {
         let stop = Stop::new().context("the monitor cannot be made stoppable")?;
-        let bound = Server::new(Http::new(move |path, query| pages.get(path, query)))
+        let bound = Server::new(Http::new(move |request| pages.get(request).not_stored()))
             .design(Design::Reactor)
             .max_connections(MOST_CONNECTIONS)
             .handshake(PATIENCE)
@@ -110,17 +108,21 @@ pub struct Pages {
 
 impl Pages {
     /// The page at `path`.
-    fn get(&self, path: &str, query: Query<'_>) -> Answer {
+    fn get(&self, Request { path, query }: Request<'_>) -> Answer {
         match path {
-            "/" => Answer::html(INDEX),
-            "/varz" => Answer::json(Status::Ok, &self.varz()),
+            "/" => Answer::new("text/html; charset=utf-8", INDEX.as_bytes()),
+            "/varz" => json_page(&self.varz()),
             "/connz" => match self.connz(query) {
-                Ok(page) => Answer::json(Status::Ok, &page),
-                Err(wrong) => Answer::text(Status::BadRequest, &wrong),
+                Ok(page) => json_page(&page),
+                Err(wrong) => Answer::text(wrong.into_bytes()).status(Status::BadRequest),
             },
             "/healthz" => self.healthz(),
-            "/metrics" => Answer::metrics(self.metrics()),
-            _ => Answer::text(Status::NotFound, "404 page not found"),
+            // Prometheus' text format.
+            "/metrics" => Answer::new(
+                "text/plain; version=0.0.4; charset=utf-8",
+                self.metrics().into_bytes(),
+            ),
+            _ => Answer::text(b"404 page not found").status(Status::NotFound),
         }
     }
 
@@ -143,13 +145,16 @@ impl Pages {
     /// Whether new clients are served: once it stops they are not.
     fn healthz(&self) -> Answer {
         match self.stop.is_stopped() {
-            false => Answer::json(Status::Ok, &json!({ "status": "ok" })),
-            true => Answer::json(
-                Status::Unavailable,
-                &json!({ "status": "unavailable", "error": "the server is stopping" }),
-            ),
+            false => json_page(&json!({ "status": "ok" })),
+            true => json_page(&json!({ "status": "unavailable", "error": "the server is stopping" }))
+                .status(Status::Unavailable),
         }
     }
+}
+
+/// A page for programs.
+fn json_page(page: &Value) -> Answer {
+    Answer::new("application/json", format!("{page:#}").into_bytes())
 }
 
 const INDEX: &str = "<!DOCTYPE html>

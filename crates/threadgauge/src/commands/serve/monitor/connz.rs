@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 use threadgauge_reactor::protocol::groups::ClientFigures;
 
-use super::http::Query;
+use super::Query;
 use super::{Pages, uptime};
 
 /// How many clients a page has if nothing else is asked for.
