@@ -25,6 +25,7 @@ pub const CATALOGUE: Catalogue = Catalogue(&[
     &crate::multicast::EXPERIMENT,
     &crate::server_designs::EXPERIMENT,
     &crate::peers::EXPERIMENT,
+    &crate::http::EXPERIMENT,
     &crate::connections::EXPERIMENT,
     &crate::subscriptions::EXPERIMENT,
     &crate::chat::EXPERIMENT,

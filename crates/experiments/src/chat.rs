@@ -225,8 +225,8 @@ impl Case {
     const fn takes(self) -> Duration {
         let has_threads = self.has_threads();
         let ns = match self.clients {
-            Clients::Loop if has_threads => 20_000,
-            Clients::Loop => 1_500,
+            Clients::Loop if has_threads => 8_000,
+            Clients::Loop => 700,
             Clients::Threads if self.yields && has_threads => 4_000,
             Clients::Threads if self.yields || has_threads => 1_000,
             Clients::Threads => 500,

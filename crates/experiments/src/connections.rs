@@ -14,7 +14,7 @@ use threadgauge_results::{Table, units};
 
 use crate::servers::contenders::Who;
 use crate::servers::groups::{self, Drivers, fills_groups, has_room};
-use crate::servers::{ACCEPT_FLOOR, cpu_since};
+use crate::servers::{ACCEPT_FLOOR, cpu_since, pairs};
 
 /// CPU time of the server for each connection: to accept it, to make it a member, or for all that it hears and says.
 const CPU: Metric = metric("server_cpu_ns_per_connection", "ns");
@@ -456,19 +456,9 @@ fn cases(what: What) -> Vec<Case> {
 }
 
 fn comparisons(view: &View<'_>) -> Vec<Pair> {
-    let planned = |case: Case| view.planned(case.any(&["cpus"])).next().cloned();
-    let others = What::ALL
-        .into_iter()
-        .flat_map(cases)
-        .filter(|case| case.who != Who::Ours);
-    others
-        .filter_map(|case| {
-            Some(Pair {
-                a: planned(case)?,
-                b: planned(case.who(Who::Ours))?,
-            })
-        })
-        .collect()
+    let all = What::ALL.into_iter().flat_map(cases);
+    let others = all.filter(|case| case.who != Who::Ours);
+    pairs(view, &["cpus"], others.map(|case| (case, case.who(Who::Ours))))
 }
 
 fn connections_table(view: &View<'_>) -> Table {

@@ -12,6 +12,7 @@ pub mod create;
 pub mod footprint;
 pub mod foreground;
 pub mod handover;
+pub mod http;
 pub mod identity;
 pub mod limits;
 pub mod mixed_clients;

@@ -158,7 +158,7 @@ impl Case {
 
     fn planned(self) -> PlannedCase {
         let waits = match self.clients {
-            Clients::Mixed => Duration::from_millis(150),
+            Clients::Mixed => Duration::from_millis(40),
             Clients::Uniform | Clients::UniformAgain => Duration::from_millis(30),
         };
         PlannedCase::new(self, Duration::from_millis(30) + HOLD + waits)

@@ -9,10 +9,10 @@ use threadgauge_load::{LEAST_PAYLOAD_BYTES, MOST_PAYLOAD_BYTES};
 use threadgauge_results::{Figure, Table};
 
 use crate::servers::contenders::{PEERS, Who};
-use crate::servers::cpu_since;
 use crate::servers::groups::{
     Demand, Drivers, GroupClients, HALF, WARM_UP, fills_groups, halved, has_room, takes,
 };
+use crate::servers::{cpu_since, pairs, times_others};
 
 /// CPU time of all threads of the server for a delivery.
 const CPU: Metric = metric("server_cpu_ns_per_delivery", "ns");
@@ -61,7 +61,7 @@ pub const EXPERIMENT: Experiment = Experiment {
          its own. Elapsed times say little; CPU time for a delivery is the server's own.",
         "Under a fixed rate a sample fails where under 99 % of the rate was reached, or a thread of clients used over 85 % of its CPU.",
         "uWebSockets is a library: what is measured is `guests/cpp/uws_groups.cpp`, where somebody has compiled it to `uws_groups` on \
-         the path. nginx forwards no messages to groups, so it is not here.",
+         the path. nginx forwards no messages to groups: the experiment `http` has it.",
         "A server that is not on the path is skipped, and a claim about it is not testable.",
     ],
     source: "No source compared its server with others. The bounds are targets of this project.",
@@ -331,21 +331,8 @@ fn answer(view: &View<'_>) -> String {
         return "The cells that would answer this have no figures in this run.".to_owned();
     };
     let others = [&PEERS[..], &[Who::Floor]].concat();
-    let others: Vec<String> = others
-        .into_iter()
-        .filter_map(|who| {
-            Some(format!(
-                "{} times {}",
-                view.estimate(&gain(level, who))?.plain("ratio"),
-                who.name()
-            ))
-        })
-        .collect();
-    let beside = if others.is_empty() {
-        String::new()
-    } else {
-        format!(": {}", others.join(", "))
-    };
+    let gains = others.into_iter().map(|who| (gain(level, who), who.name()));
+    let beside = times_others(view, gains);
     format!(
         "With {} connections ours forwards {} messages for a second of its CPU time{beside}.",
         level.connections,
@@ -354,19 +341,9 @@ fn answer(view: &View<'_>) -> String {
 }
 
 fn comparisons(view: &View<'_>) -> Vec<Pair> {
-    let planned = |case: Case| view.planned(case.any(&["span_ms", "cpus"])).next().cloned();
-    let of = |level: Case| {
-        Who::ALL
-            .into_iter()
-            .filter(|&who| who != Who::Ours)
-            .filter_map(move |who| {
-                Some(Pair {
-                    a: planned(level.who(who))?,
-                    b: planned(level)?,
-                })
-            })
-    };
-    levels().into_iter().flat_map(of).collect()
+    let others = Who::ALL.into_iter().filter(|&who| who != Who::Ours);
+    let beside = |level: Case| others.clone().map(move |who| (level.who(who), level));
+    pairs(view, &["span_ms", "cpus"], levels().into_iter().flat_map(beside))
 }
 
 fn charts(view: &View<'_>) -> Vec<Figure> {
@@ -455,7 +432,7 @@ fn halved_table(view: &View<'_>) -> Option<Table> {
             whole.of(CPU),
         )
     });
-    halved(view, "server", halves)
+    halved(view, ("server", "delivery"), HALF, halves)
 }
 
 #[cfg(test)]

@@ -5,8 +5,16 @@
 //! guests are. Starting, watching and ending a server is [`threadgauge_lab::server`]'s business.
 
 pub mod contenders;
+pub mod driver;
 pub mod groups;
+pub mod nginx;
 
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::AsRawFd as _;
+use std::path::PathBuf;
+
+use rustix::fs::{MemfdFlags, memfd_create};
 use threadgauge_lab::prelude::*;
 use threadgauge_lab::server::{Cpus, Server};
 use threadgauge_machine::Activity;
@@ -19,8 +27,8 @@ pub const PROCESSES: Guest = guest!("processes");
 pub const THREADS: Guest = guest!("threads");
 /// `guests/c/servers/reactors.c`: the designs on event loops.
 pub const REACTORS: Guest = guest!("reactors");
-/// `guests/c/servers/echo_floor.c`: the least that an echo server on epoll can do.
-pub const ECHO_FLOOR: Guest = guest!("echo_floor");
+/// `guests/c/servers/answer_floor.c`: the least that a server of `echo` or `http` on epoll can do.
+pub const ANSWER_FLOOR: Guest = guest!("answer_floor");
 /// `guests/c/servers/groups_floor.c`: the least that a server of group messages can do.
 pub const GROUPS_FLOOR: Guest = guest!("groups_floor");
 /// `guests/c/servers/accept_floor.c`: the least that accepting can cost.
@@ -260,6 +268,70 @@ impl Design {
     }
 }
 
+/// Where somebody else's program is: on the path, or where Debian has servers and only root's path leads.
+#[must_use]
+pub fn program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
+    folders
+        .map(|folder| folder.join(name))
+        .find(|file| file.is_file())
+}
+
+/// What a machine without this program lacks.
+#[must_use]
+pub fn without_program(name: &str) -> Option<Lack> {
+    let says = || format!("needs the program {name}, which is not here");
+    program(name).is_none().then(|| Lack::new(Need::Program, says()))
+}
+
+/// A file in memory with these bytes, which a server reads by its [path](path_of).
+///
+/// # Errors
+///
+/// If there is no memory or descriptor for it.
+pub fn file_in_memory(bytes: &[u8]) -> Result<File, CaseError> {
+    let made = memfd_create("for-a-server", MemfdFlags::CLOEXEC).map_err(std::io::Error::from);
+    let written = made.and_then(|file| {
+        let file = File::from(file);
+        (&file).write_all(bytes).map(|()| file)
+    });
+    written.map_err(|error| CaseError::failed("a file in memory", error))
+}
+
+/// Where other processes of this user find a file that this one has open.
+#[must_use]
+pub fn path_of(file: &File) -> String {
+    format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd())
+}
+
+/// Pairs of planned cases to compare: the base and what is compared with it, whatever their parameters `any` are.
+#[must_use]
+pub fn pairs<P: Point>(view: &View<'_>, any: &[&str], wanted: impl IntoIterator<Item = (P, P)>) -> Vec<Pair> {
+    let planned = |case: P| view.planned(case.any(any)).next().cloned();
+    let pair = |(a, b)| {
+        Some(Pair {
+            a: planned(a)?,
+            b: planned(b)?,
+        })
+    };
+    wanted.into_iter().filter_map(pair).collect()
+}
+
+/// How many times others ours is, for the end of a sentence: nothing where no other has a figure.
+#[must_use]
+pub fn times_others<'a>(view: &View<'_>, others: impl IntoIterator<Item = (Statistic, &'a str)>) -> String {
+    let times = |(gain, name): (Statistic, &str)| {
+        let times = view.estimate(&gain)?.plain("ratio");
+        Some(format!("{times} times {name}"))
+    };
+    let others: Vec<String> = others.into_iter().filter_map(times).collect();
+    match others.is_empty() {
+        true => String::new(),
+        false => format!(": {}", others.join(", ")),
+    }
+}
+
 /// CPU time of a server between two looks at it: by thread, or in ticks of 10 ms where it has over 256 threads.
 #[must_use]
 pub fn cpu_since(before: &Activity, after: &Activity) -> Duration {
@@ -367,7 +439,7 @@ mod tests {
     #[test]
     fn a_server_that_gives_something_else_is_found() {
         let cpus = Cpus::divided(1).unwrap();
-        let server = ECHO_FLOOR.serve(&[&0], &cpus).unwrap();
+        let server = ANSWER_FLOOR.serve(&[&0], &cpus).unwrap();
         let stevens = Stevens {
             clients: 1,
             requests: 1,

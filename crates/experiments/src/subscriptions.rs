@@ -15,8 +15,8 @@ use threadgauge_load::codec::Nats;
 use threadgauge_results::Table;
 
 use crate::servers::contenders::Who;
-use crate::servers::cpu_since;
 use crate::servers::groups::{Demand, Drivers, GroupClients, Talked, WARM_UP, fills_groups, has_room, takes};
+use crate::servers::{cpu_since, pairs};
 
 /// CPU time of all threads of the server for a delivery, with what the changes take.
 const CPU: Metric = metric("server_cpu_ns_per_delivery", "ns");
@@ -294,16 +294,9 @@ fn levels() -> impl Iterator<Item = Case> {
 }
 
 fn comparisons(view: &View<'_>) -> Vec<Pair> {
-    let planned = |case: Case| view.planned(case.any(&["span_ms", "cpus"])).next().cloned();
-    let pairs = levels().flat_map(|level| [Kind::Different, Kind::Changing].map(|kind| (level, kind)));
-    pairs
-        .filter_map(|(level, kind)| {
-            Some(Pair {
-                a: planned(level)?,
-                b: planned(level.subscriptions(kind))?,
-            })
-        })
-        .collect()
+    let kinds =
+        |level: Case| [Kind::Different, Kind::Changing].map(|kind| (level, level.subscriptions(kind)));
+    pairs(view, &["span_ms", "cpus"], levels().flat_map(kinds))
 }
 
 fn kinds_table(view: &View<'_>) -> Table {

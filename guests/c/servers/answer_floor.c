@@ -1,10 +1,14 @@
-/* The least an echo server on epoll can do: one loop, a large batch, a recv and a send for each message.
+/* The least a server on epoll that answers can do: one loop, a large batch, a recv and a send for all that has come.
  *
- * It is what threadgauge's `echo` is held against. What a peer is too slow to take is kept and the connection is not
- * read until it is gone; nothing else is looked after.
+ * It is what threadgauge's `echo` and `http` are held against. What a peer is too slow to take is kept and the
+ * connection is not read until it is gone; nothing else is looked after.
  *
- *   echo_floor PORT    on 127.0.0.1; port 0 takes a free one. Says `listening on 127.0.0.1:PORT`, serves until SIGTERM
- *                      or SIGINT and exits with 0.
+ *   answer_floor PORT                  sends back what comes
+ *   answer_floor PORT BYTES            answers each head of a request of HTTP with the same page of so many bytes
+ *   answer_floor PORT BYTES close      and closes the connection after the first
+ *
+ * On 127.0.0.1; port 0 takes a free one. Says `listening on 127.0.0.1:PORT`, serves until SIGTERM or SIGINT and exits
+ * with 0.
  */
 
 #include "server.h"
@@ -12,16 +16,21 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 
-enum { BATCH = 1024, MOST_AT_ONCE = 65536 };
+enum { BATCH = 1024, MOST_AT_ONCE = 65536, MOST_PIPELINED = 64 };
 
-/* By descriptor: what its peer has still to take. */
-struct kept {
+/* By descriptor: what its peer has still to take, and how much of the end of a head has come. */
+struct peer {
     char *bytes;
     size_t left;
+    unsigned matched;
 };
 
 static int epoll;
-static struct kept *kept;
+static struct peer *peers;
+/* MOST_PIPELINED answers of HTTP, one behind the other; none: what comes is sent back. */
+static char *answers;
+static size_t answer_size;
+static bool close_after;
 
 static void watch(int operation, int descriptor, uint32_t events)
 {
@@ -42,8 +51,8 @@ static ssize_t send_some(int client, const char *bytes, size_t size)
 
 static void close_client(int client)
 {
-    free(kept[client].bytes);
-    kept[client] = (struct kept){NULL, 0};
+    free(peers[client].bytes);
+    peers[client] = (struct peer){NULL, 0, 0};
     close(client);
 }
 
@@ -53,28 +62,64 @@ static void keep(int client, const char *bytes, size_t size)
     if (!copy)
         die("malloc");
     memcpy(copy, bytes, size);
-    free(kept[client].bytes);
-    kept[client] = (struct kept){copy, size};
+    free(peers[client].bytes);
+    peers[client].bytes = copy;
+    peers[client].left = size;
 }
 
-static void echo(int client)
+/* How many heads end in these bytes; the next may end in those that come later. */
+static size_t heads(unsigned *matched, const char *bytes, size_t size)
+{
+    static const char end[] = "\r\n\r\n";
+    size_t count = 0;
+    for (size_t i = 0; i < size; i++) {
+        if (bytes[i] == end[*matched])
+            ++*matched;
+        else
+            *matched = bytes[i] == end[0];
+        if (*matched == sizeof end - 1) {
+            *matched = 0;
+            count++;
+        }
+    }
+    return count;
+}
+
+static void respond(int client)
 {
     static char message[MOST_AT_ONCE];
     ssize_t got = recv(client, message, sizeof message, MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    ssize_t sent = got > 0 ? send_some(client, message, (size_t)got) : -1;
+    if (got <= 0) {
+        close_client(client);
+        return;
+    }
+    const char *answer = message;
+    size_t size = (size_t)got;
+    if (answers) {
+        size_t count = heads(&peers[client].matched, message, size);
+        if (count > MOST_PIPELINED) {
+            close_client(client);
+            return;
+        }
+        answer = answers;
+        size = count * answer_size;
+    }
+    ssize_t sent = size > 0 ? send_some(client, answer, size) : 0;
     if (sent < 0) {
         close_client(client);
-    } else if (sent < got) {
-        keep(client, message + sent, (size_t)(got - sent));
+    } else if ((size_t)sent < size) {
+        keep(client, answer + sent, size - (size_t)sent);
         watch(EPOLL_CTL_MOD, client, EPOLLOUT);
+    } else if (close_after && size > 0) {
+        close_client(client);
     }
 }
 
 static void send_kept(int client)
 {
-    struct kept *rest = &kept[client];
+    struct peer *rest = &peers[client];
     ssize_t sent = send_some(client, rest->bytes, rest->left);
     if (sent < 0) {
         close_client(client);
@@ -83,24 +128,50 @@ static void send_kept(int client)
         memmove(rest->bytes, rest->bytes + sent, rest->left);
     } else {
         rest->left = 0;
-        watch(EPOLL_CTL_MOD, client, EPOLLIN);
+        if (close_after)
+            close_client(client);
+        else
+            watch(EPOLL_CTL_MOD, client, EPOLLIN);
+    }
+}
+
+/* As many headers as threadgauge's and nginx' answers have. */
+static void make_answers(size_t bytes)
+{
+    char head[256];
+    int length = snprintf(head, sizeof head,
+                          "HTTP/1.1 200 OK\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\n"
+                          "Content-Type: text/plain; charset=utf-8\r\n%sContent-Length: %zu\r\n\r\n",
+                          close_after ? "Connection: close\r\n" : "", bytes);
+    answer_size = (size_t)length + bytes;
+    answers = malloc(MOST_PIPELINED * answer_size);
+    if (!answers)
+        die("malloc");
+    for (size_t i = 0; i < MOST_PIPELINED; i++) {
+        char *answer = answers + i * answer_size;
+        memcpy(answer, head, (size_t)length);
+        for (size_t at = 0; at < bytes; at++)
+            answer[(size_t)length + at] = (char)('a' + at % 26);
     }
 }
 
 int main(int argc, char **argv)
 {
-    if (argc != 2) {
-        fprintf(stderr, "%s PORT\n", argv[0]);
+    close_after = argc == 4 && strcmp(argv[3], "close") == 0;
+    if (argc < 2 || argc > 4 || (argc == 4 && !close_after)) {
+        fprintf(stderr, "%s PORT [BYTES [close]]\n", argv[0]);
         return 2;
     }
+    if (argc > 2)
+        make_answers((size_t)number(argv[2], MOST_BYTES));
     struct rlimit descriptors;
     if (getrlimit(RLIMIT_NOFILE, &descriptors) < 0)
         die("getrlimit");
     epoll = epoll_create1(EPOLL_CLOEXEC);
     if (epoll < 0)
         die("epoll_create1");
-    kept = calloc(descriptors.rlim_cur, sizeof *kept);
-    if (!kept)
+    peers = calloc(descriptors.rlim_cur, sizeof *peers);
+    if (!peers)
         die("calloc");
     on_end(end_at_once);
     int listener = listen_on((unsigned short)number(argv[1], 65535), false);
@@ -113,10 +184,10 @@ int main(int argc, char **argv)
             int ready = events[i].data.fd;
             if (ready == listener)
                 watch(EPOLL_CTL_ADD, accept_client(listener), EPOLLIN);
-            else if (kept[ready].left > 0)
+            else if (peers[ready].left > 0)
                 send_kept(ready);
             else
-                echo(ready);
+                respond(ready);
         }
     }
 }

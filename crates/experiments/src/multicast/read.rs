@@ -529,7 +529,7 @@ impl<'v> Seen<'v> {
     fn halved(&self) -> Option<Table> {
         let halves = all_designs(self.reactor(1)).into_iter();
         let of = |case: Case| (case.label(), case.connections(HALF).of(CPU), case.of(CPU));
-        halved(self.view, "design", halves.map(of))
+        halved(self.view, ("design", "delivery"), HALF, halves.map(of))
     }
 
     /// Rates, who used which CPU, and where the bottleneck is.

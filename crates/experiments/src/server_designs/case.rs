@@ -3,7 +3,7 @@
 use threadgauge_lab::point::refused;
 use threadgauge_lab::prelude::*;
 
-use crate::servers::{Design, ECHO_FLOOR, STEVENS_CLIENT};
+use crate::servers::{ANSWER_FLOOR, Design, STEVENS_CLIENT};
 
 /// The server's CPU time for a request: what one life with all requests used more than one with a few.
 pub(super) const CPU: Metric = metric("server_cpu_ns_per_request", "ns");
@@ -152,7 +152,7 @@ impl Case {
     pub(super) fn planned(self) -> PlannedCase {
         let server = match (self.program, self.load) {
             (Program::Ours, _) => None,
-            (Program::C, Load::Echo) => ECHO_FLOOR.missing(),
+            (Program::C, Load::Echo) => ANSWER_FLOOR.missing(),
             (Program::C, _) => self.design.in_c().and_then(|program| program.missing()),
         };
         let clients = match self.load {

@@ -14,7 +14,7 @@ use super::case::{
     BYTES, CLIENTS, CPU, Case, Load, MEDIAN, MEMORY, P99, Program, RATE, START, SWITCHES, WHOLE,
 };
 use crate::servers::groups::has_room;
-use crate::servers::{Design, ECHO_FLOOR, PROCESSES, Stevens, WORKERS};
+use crate::servers::{ANSWER_FLOOR, Design, PROCESSES, Stevens, WORKERS};
 
 /// Requests of a connection that is kept.
 const KEPT: u64 = 100;
@@ -207,7 +207,7 @@ fn serve(case: Case, cpus: &Cpus) -> Result<Server, CaseError> {
     let server = match (case.program, case.load) {
         (Program::C, Load::Short | Load::Long) => design.serve_in_c(cpus),
         (Program::C, Load::Accept) => PROCESSES.serve(&[&"preforked-poll", &0, &WORKERS], cpus),
-        (Program::C, Load::Echo) => ECHO_FLOOR.serve(&[&0], cpus),
+        (Program::C, Load::Echo) => ANSWER_FLOOR.serve(&[&0], cpus),
         (Program::Ours, Load::Short | Load::Long) => design.serve("bytes", cpus),
         (Program::Ours, Load::Accept) => design.serve("null", cpus),
         (Program::Ours, Load::Echo) => design.serve("echo", cpus),

@@ -2,18 +2,14 @@
 //! started, spoken to and ended.
 
 use std::fs::File;
-use std::io::Write as _;
-use std::os::fd::AsRawFd as _;
-use std::path::PathBuf;
 use std::process::Command;
 
-use rustix::fs::{MemfdFlags, memfd_create};
 use threadgauge_lab::point::refused;
 use threadgauge_lab::prelude::*;
 use threadgauge_lab::server::{Cpus, Listens, Server, free_port};
 use threadgauge_load::codec::{Codec, Mqtt, Nats, Resp, WebSocket};
 
-use super::GROUPS_FLOOR;
+use super::{GROUPS_FLOOR, file_in_memory, path_of, program, without_program};
 
 words! {
     /// A server.
@@ -79,12 +75,10 @@ impl Who {
     /// What this machine, or this build, lacks for it.
     #[must_use]
     pub fn missing(self) -> Option<Lack> {
-        let says = || format!("needs the program {}, which is not here", self.name());
         match self {
             Self::Ours => None,
             Self::Floor => GROUPS_FLOOR.missing(),
-            _ if self.program().is_some() => None,
-            _ => Some(Lack::new(Need::Program, says())),
+            _ => without_program(self.name()),
         }
     }
 
@@ -103,15 +97,6 @@ impl Who {
         }
     }
 
-    /// Where somebody else's program is: on the path, or where Debian has mosquitto and only root's path leads.
-    fn program(self) -> Option<PathBuf> {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let folders = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
-        folders
-            .map(|folder| folder.join(self.name()))
-            .find(|file| file.is_file())
-    }
-
     /// Starts it for so many connections, and comes back when it listens.
     ///
     /// # Errors
@@ -128,7 +113,7 @@ impl Who {
 
     fn listening(self, connections: u64, cpus: &Cpus) -> Result<(Server, Option<File>), CaseError> {
         let most = (connections + 64).to_string();
-        let mut command = Command::new(self.program().unwrap_or_else(|| self.name().into()));
+        let mut command = Command::new(program(self.name()).unwrap_or_else(|| self.name().into()));
         let listens = match self {
             Self::Ours => return Ok((Server::ours(["groups", "--max-connections", &most], cpus)?, None)),
             Self::Floor => return Ok((GROUPS_FLOOR.serve(&[&"uring", &0], cpus)?, None)),
@@ -148,15 +133,12 @@ impl Who {
                 Listens::At(port)
             }
             Self::Mosquitto => {
-                let (settings, port) = (settings()?, free_port()?);
+                let port = free_port()?;
                 let text = format!(
                     "listener {port} 127.0.0.1\nallow_anonymous true\npersistence false\nlog_type error\nuser root\n"
                 );
-                (&settings)
-                    .write_all(text.as_bytes())
-                    .map_err(|error| CaseError::failed("writing mosquitto's settings", error))?;
-                let path = format!("/proc/{}/fd/{}", std::process::id(), settings.as_raw_fd());
-                command.args(["-c", &path]);
+                let settings = file_in_memory(text.as_bytes())?;
+                command.args(["-c", &path_of(&settings)]);
                 return Ok((
                     Server::start_that(Listens::At(port), command, cpus)?,
                     Some(settings),
@@ -184,17 +166,9 @@ impl Contender {
     }
 }
 
-/// A file in memory, which a server reads by its path.
-fn settings() -> Result<File, CaseError> {
-    let made = memfd_create("settings", MemfdFlags::CLOEXEC);
-    Ok(File::from(
-        made.map_err(|error| CaseError::failed("a file in memory", error))?,
-    ))
-}
-
 #[cfg(test)]
 mod tests {
-    use std::io::Read as _;
+    use std::io::{Read as _, Write as _};
     use std::net::TcpStream;
 
     use super::*;

@@ -6,15 +6,15 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::{self, JoinHandle};
 
 use threadgauge_lab::point::refused;
 use threadgauge_lab::prelude::*;
 use threadgauge_lab::server::Cpus;
 use threadgauge_load::{Arrivals, Codec, Groups, Latency, Load, Needs, Plan as Members, Tally, preflight};
-use threadgauge_machine::{CpuList, Severity, pin_thread};
+use threadgauge_machine::Severity;
 use threadgauge_results::Table;
+
+use super::driver::{Driver, places, share};
 
 /// Members of a group.
 pub const GROUP: u64 = 10;
@@ -28,7 +28,7 @@ pub const WARM_UP: Duration = Duration::from_millis(100);
 
 /// Connections of the control of a saturated run: half of the 1,000 of most figures.
 pub const HALF: u64 = 500;
-/// How far a delivery's CPU time may then differ.
+/// How far the CPU time of what is served may then differ.
 const UNCHANGED: [f64; 2] = [0.97, 1.03];
 
 /// Refuses a case whose connections do not fill their groups.
@@ -51,12 +51,13 @@ pub fn takes(connections: u64, span_ms: u64) -> Duration {
     WARM_UP + Duration::from_millis(100 + span_ms) + Duration::from_micros(connections * 100)
 }
 
-/// Whether the clients are a part of what is measured: of each of `what`, the server's CPU time of a delivery with
-/// [`HALF`] the connections and with all. None where nothing was measured.
+/// Whether the clients are a part of what is measured: of each of `what`, the server's CPU time of a `unit` with `half`
+/// the connections and with all. None where nothing was measured.
 #[must_use]
 pub fn halved(
     view: &View<'_>,
-    what: &str,
+    (what, unit): (&str, &str),
+    half: u64,
     halves: impl IntoIterator<Item = (String, Statistic, Statistic)>,
 ) -> Option<Table> {
     let row = |(name, half, whole): (String, Statistic, Statistic)| {
@@ -77,7 +78,7 @@ pub fn halved(
             "Where it changes, the figure depends on how many clients there are, and is to be quoted with their number.",
             [
                 what,
-                &format!("CPU time of a delivery: {HALF} connections over twice as many"),
+                &format!("CPU time of a {unit}: {half} connections over twice as many"),
                 "within 3 %",
             ],
             rows,
@@ -134,26 +135,15 @@ pub fn has_room(connections: u64) -> Result<(), CaseError> {
     }
 }
 
-/// The clients: one thread for each of their CPUs, or for every other one that they share with the server. Dropped,
-/// they leave.
+/// The clients, in [as many threads as have a CPU](places). Dropped, they leave.
 #[derive(Debug)]
-pub struct Drivers(Vec<Driver>);
-
-/// A thread of clients, which does as it is told.
-#[derive(Debug)]
-struct Driver {
-    /// Dropped, it ends the thread.
-    asks: Option<Sender<Ask>>,
-    told: Receiver<Result<Told, CaseError>>,
-    thread: Option<JoinHandle<()>>,
-}
+pub struct Drivers(Vec<Driver<Ask, Talk>>);
 
 /// How to talk, and for how long.
 type Ask = (Load, Duration);
 
-/// What one thread of clients came to: nothing, once it has connected.
-type Told = Option<Talk>;
-
+/// What one thread of clients came to.
+#[derive(Debug)]
 struct Talk {
     tally: Tally,
     /// How long it was ready and had no CPU.
@@ -198,20 +188,12 @@ impl Drivers {
         let mut drivers = Self(Vec::new());
         let mut first = 0;
         for (i, cpus) in places.into_iter().enumerate() {
-            let own = groups / threads + usize::from(i < groups % threads);
-            let clients = Clients {
-                clients,
-                cpus,
-                first_group: first,
-                groups: own,
-            };
-            drivers.0.push(Driver::start(clients)?);
+            let own = share(groups, i, threads);
+            let connect = move || clients.connect(first, own);
+            drivers.0.push(Driver::start(cpus, connect, talk)?);
             first += own;
         }
-        drivers
-            .0
-            .iter()
-            .try_for_each(|driver| driver.told().map(|_| ()))?;
+        drivers.0.iter().try_for_each(Driver::connected)?;
         Ok(drivers)
     }
 
@@ -238,8 +220,7 @@ impl Drivers {
                     seed,
                 },
             };
-            // One that is gone says so when it is asked what it did.
-            let _ = driver.asks.as_ref().map(|asks| asks.send((load, span)));
+            driver.ask((load, span));
         }
         let mut all = Talked {
             deliveries: 0,
@@ -250,9 +231,7 @@ impl Drivers {
             wants: 0.0,
         };
         for driver in &self.0 {
-            let Some(Talk { tally, waited }) = driver.told()? else {
-                continue;
-            };
+            let Talk { tally, waited } = driver.told()?;
             if let Some(reason) = tally.invalid() {
                 return Err(CaseError::Failed(format!("the load is not valid: {reason}")));
             }
@@ -268,78 +247,22 @@ impl Drivers {
     }
 }
 
-impl Driver {
-    fn start(clients: Clients) -> Result<Self, CaseError> {
-        let (asks, asked) = channel();
-        let (tell, told) = channel();
-        let thread = thread::Builder::new()
-            .name("clients".to_owned())
-            .spawn(move || clients.serve(&asked, &tell))
-            .map_err(|error| CaseError::failed("starting a thread of clients", error))?;
-        Ok(Self {
-            asks: Some(asks),
-            told,
-            thread: Some(thread),
-        })
-    }
-
-    /// What it tells next. It gives up by itself what does not come.
-    fn told(&self) -> Result<Told, CaseError> {
-        let gone = |error| CaseError::failed("a thread of clients ended", error);
-        self.told.recv().map_err(gone)?
-    }
-}
-
-impl Drop for Driver {
-    fn drop(&mut self) {
-        self.asks = None;
-        if let Some(thread) = self.thread.take() {
-            // It has told of what was wrong.
-            let _ = thread.join();
-        }
-    }
-}
-
-/// What a thread of clients is to do.
-struct Clients {
-    clients: GroupClients,
-    cpus: CpuList,
-    first_group: usize,
-    groups: usize,
-}
-
-impl Clients {
-    /// Connects, then talks as it is asked to, until nobody asks any more.
-    fn serve(self, asked: &Receiver<Ask>, tell: &Sender<Result<Told, CaseError>>) {
-        let mut groups = match self.connect() {
-            Ok(groups) => groups,
-            Err(error) => {
-                // Fails where nobody listens any more.
-                let _ = tell.send(Err(error));
-                return;
-            }
-        };
-        let mut told = tell.send(Ok(None));
-        while let (Ok(()), Ok((load, span))) = (&told, asked.recv()) {
-            told = tell.send(talk(&mut groups, load, span).map(Some));
-        }
-    }
-
-    fn connect(&self) -> Result<Groups, CaseError> {
-        pin_thread(&self.cpus).map_err(|error| CaseError::failed("pinning clients", error))?;
+impl GroupClients {
+    /// Those of so many groups, beside others.
+    fn connect(&self, first_group: usize, groups: usize) -> Result<Groups, CaseError> {
         let group_size = count(GROUP);
         let members = Members {
-            connections: self.groups * group_size,
+            connections: groups * group_size,
             group_size,
-            payload_bytes: count(self.clients.payload_bytes).into(),
+            payload_bytes: count(self.payload_bytes).into(),
             patience: PATIENCE,
         };
-        Groups::connect_beside(self.clients.server, self.clients.codec, members, self.first_group)
+        Groups::connect_beside(self.server, self.codec, members, first_group)
             .map_err(|error| CaseError::failed("connecting the clients", error))
     }
 }
 
-fn talk(groups: &mut Groups, load: Load, span: Duration) -> Result<Talk, CaseError> {
+fn talk(groups: &mut Groups, (load, span): Ask) -> Result<Talk, CaseError> {
     let before = waited();
     let tally = groups
         .talk(load, span)
@@ -353,17 +276,6 @@ fn talk(groups: &mut Groups, load: Load, span: Duration) -> Result<Talk, CaseErr
 /// A number of a case, all of which are small.
 fn count(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
-}
-
-/// Where each thread of clients runs; never more of them than groups.
-fn places(cpus: &Cpus, groups: usize) -> Vec<CpuList> {
-    let clients = &cpus.clients;
-    if clients.iter().all(|cpu| !cpus.server.contains(cpu)) {
-        let own = clients.iter().map(|cpu| CpuList::new([cpu]));
-        return own.take(groups.max(1)).collect();
-    }
-    let count = (clients.len() / 2).clamp(1, groups.max(1));
-    vec![clients.clone(); count]
 }
 
 /// How long the calling thread was ready and had no CPU until now; nothing where the kernel does not count it.
