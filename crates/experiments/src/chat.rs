@@ -115,15 +115,15 @@ const MESSAGE_BYTES: usize = 127;
 /// Of the network variant, and how many messages each sends there.
 const MANY: [u64; 5] = [1_000, 2_500, 5_000, 7_500, 10_000];
 const MESSAGES_OF_MANY: u64 = 4;
-/// Who serves many.
+/// Who serves many, beyond the paper profile, where all do.
 const SERVES_MANY: [ServedBy; 4] = [
     ServedBy::THREADS,
     ServedBy::REACTOR,
     ServedBy::Ours(Design::ReactorPerCore),
     ServedBy::Ours(Design::HalfSyncHalfAsync),
 ];
-/// Beyond, one thread a connection takes over 20 s.
-const MOST_THREADS: u64 = MANY[1];
+/// Of ours, one thread a connection has two descriptors for each, of which there are often 20,000.
+const MOST_OF_THREADS: u64 = MANY[3];
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Of their CPUs, the most that users who are one thread may use.
 const BUSIEST: f64 = 0.85;
@@ -135,6 +135,11 @@ impl ServedBy {
     fn all() -> impl Iterator<Item = Self> + Clone {
         let ours = Design::ALL.into_iter().filter(|design| design.shares_memory());
         std::iter::once(Self::TwoThreads).chain(ours.map(Self::Ours))
+    }
+
+    /// Whether it has no number of threads made beforehand, of which there are 200 at most.
+    fn serves_many(self) -> bool {
+        !matches!(self, Self::Ours(design) if design.has_threads() && self != Self::THREADS)
     }
 
     const fn name(self) -> &'static str {
@@ -225,6 +230,7 @@ impl Case {
     const fn takes(self) -> Duration {
         let has_threads = self.has_threads();
         let ns = match self.clients {
+            Clients::Loop if matches!(self.design, ServedBy::TwoThreads) => 14_000,
             Clients::Loop if has_threads => 8_000,
             Clients::Loop => 700,
             Clients::Threads if self.yields && has_threads => 4_000,
@@ -277,8 +283,14 @@ fn plan(site: &Site) -> Plan {
             let network = Case::network(all).design(design);
             counts.iter().map(move |&n| network.connections(n))
         };
-        let network = SERVES_MANY.into_iter().flat_map(of_each);
-        cases.extend(network.filter(|case| !case.has_threads() || case.connections <= MOST_THREADS));
+        let serve_many: Vec<ServedBy> = match site.profile {
+            Profile::Paper => ServedBy::all().filter(|design| design.serves_many()).collect(),
+            _ => SERVES_MANY.to_vec(),
+        };
+        let network = serve_many.into_iter().flat_map(of_each);
+        let is_possible =
+            |case: &Case| case.design != ServedBy::THREADS || case.connections <= MOST_OF_THREADS;
+        cases.extend(network.filter(is_possible));
     }
     if site.profile != Profile::Paper {
         // Several seconds each.
@@ -504,7 +516,7 @@ fn comparisons(view: &View<'_>) -> Vec<Pair> {
     }
     for connections in MANY {
         let many = Case::network(all).connections(connections);
-        pairs.extend(SERVES_MANY.map(|design| (many, many.design(design))));
+        pairs.extend(ServedBy::all().map(|design| (many, many.design(design))));
     }
     let is_planned = |case: Case| view.planned(case).next().is_some();
     pairs.retain(|(a, b)| a != b && is_planned(*a) && is_planned(*b));
@@ -559,7 +571,7 @@ fn many<'v>(view: &'v View<'v>, id: &str, title: &str, of: impl Fn(Case) -> Stat
     let chart = Chart::new(view, id, title)
         .x(Scale::Log, "connections")
         .note("Each user has one message on its way.");
-    SERVES_MANY.into_iter().fold(chart, |chart, design| {
+    ServedBy::all().fold(chart, |chart, design| {
         let points = MANY.map(|n| (n, of(network.design(design).connections(n))));
         chart.line(design.name(), points)
     })
@@ -593,7 +605,7 @@ fn designs_table(view: &View<'_>) -> Table {
         }
     }
     for connections in MANY {
-        for design in SERVES_MANY {
+        for design in ServedBy::all() {
             add(Case::network(all).design(design).connections(connections));
         }
     }

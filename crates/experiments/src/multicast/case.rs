@@ -125,24 +125,46 @@ pub(super) fn sized(server_cpus: u64) -> (u64, u64) {
     (readers, all - readers)
 }
 
-/// The ratios of a pool for so many CPUs: all that fit up to four CPUs, and some beyond; and on any number one of each,
-/// and the source's 1 to 3.
+/// CPUs up to which there is every ratio of a pool that fits; beyond, as many.
+const EVERY_RATIO: u64 = 16;
+/// CPUs up to which every ratio is measured in every profile and under every load.
+const EVERY_RATIO_ALWAYS: u64 = 4;
+
+/// The ratios of a pool for so many CPUs: every one that fits up to sixteen CPUs, and beyond one at every sixteenth of
+/// them; and on any number one of each, and the source's 1 to 3.
 pub(super) fn ratios(server_cpus: u64) -> Vec<(u64, u64)> {
-    let of = |readers: u64| (readers, server_cpus - readers);
-    let fitting: Vec<(u64, u64)> = match server_cpus {
+    let parts = server_cpus.min(EVERY_RATIO);
+    let fitting = (1..parts).map(|part| server_cpus * part / parts);
+    with_usual(server_cpus, fitting.chain(few_readers(server_cpus)))
+}
+
+/// Those of them that are measured under every load: beyond four CPUs some.
+fn few_ratios(server_cpus: u64) -> Vec<(u64, u64)> {
+    match server_cpus {
+        ..=EVERY_RATIO_ALWAYS => ratios(server_cpus),
+        _ => with_usual(server_cpus, few_readers(server_cpus)),
+    }
+}
+
+/// As many readers as the source's rule has, half of the CPUs, and as many as it has writers.
+fn few_readers(server_cpus: u64) -> Vec<u64> {
+    let few = sized(server_cpus).0;
+    match server_cpus {
         1 => Vec::new(),
-        2..=4 => (1..server_cpus).map(of).collect(),
-        _ => {
-            let few = sized(server_cpus).0;
-            [few, server_cpus / 2, server_cpus - few].map(of).to_vec()
-        }
-    };
+        _ => vec![few, server_cpus / 2, server_cpus - few],
+    }
+}
+
+fn with_usual(server_cpus: u64, readers: impl IntoIterator<Item = u64>) -> Vec<(u64, u64)> {
     let mut ratios = vec![(1, 1), (1, 3)];
-    ratios.extend(
-        fitting
-            .into_iter()
-            .filter(|ratio| *ratio != (1, 1) && *ratio != (1, 3)),
-    );
+    for of in readers
+        .into_iter()
+        .map(|readers| (readers, server_cpus - readers))
+    {
+        if !ratios.contains(&of) {
+            ratios.push(of);
+        }
+    }
     ratios
 }
 
@@ -308,6 +330,9 @@ pub(super) fn plan(site: &Site) -> Plan {
     }
     let clogged = site.profile.pick(&DESIGNS[..2], &DESIGNS, &DESIGNS);
     cases.extend(clogged.iter().map(|&design| base.design(design).clogged()));
+    let has_every_ratio = |case: &Case| site.profile == Profile::Paper && case.connections == CLAIMED;
+    let is_of_few = |case: &Case| few_ratios(case.server_cpus).contains(&(case.readers, case.writers));
+    cases.retain(|case| case.readers == 0 || has_every_ratio(case) || is_of_few(case));
     let mut once: Vec<Case> = Vec::new();
     for case in cases {
         if !once.contains(&case) {

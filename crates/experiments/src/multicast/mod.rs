@@ -72,6 +72,13 @@ mod tests {
         );
         assert_eq!(ratios(1), [(1, 1), (1, 3)]);
         assert_eq!(ratios(4), [(1, 1), (1, 3), (2, 2), (3, 1)]);
+        let eight = (1..8).map(|readers| (readers, 8 - readers));
+        assert!(
+            eight.clone().all(|ratio| ratios(8).contains(&ratio)),
+            "{:?}",
+            ratios(8)
+        );
+        assert_eq!(ratios(8).len(), eight.count() + 2);
         for server_cpus in 1..=64 {
             assert!(ratios(server_cpus).contains(&sized(server_cpus)), "{server_cpus}");
             assert!(
@@ -80,6 +87,21 @@ mod tests {
                     .all(|&(readers, writers)| readers > 0 && writers > 0)
             );
         }
+    }
+
+    #[test]
+    fn every_ratio_is_measured_once_and_some_under_every_load() {
+        let pools = |profile| {
+            let plan = case::plan(&testing::site(profile, 8)).cases.into_iter();
+            let cases = plan.map(|planned| Case::read(&planned.params).unwrap());
+            let of_all = cases.filter(|case| case.readers > 0 && case.server_cpus == 8);
+            let of = of_all.map(|case| (case.connections, (case.readers, case.writers)));
+            of.collect::<Vec<_>>()
+        };
+        let at = |profile, load| pools(profile).into_iter().filter(|of| of.0 == load).count();
+        assert_eq!(at(Profile::Paper, case::CLAIMED), ratios(8).len());
+        assert_eq!(at(Profile::Paper, case::MOST), 5);
+        assert_eq!(at(Profile::Standard, case::CLAIMED), 5);
     }
 
     #[test]

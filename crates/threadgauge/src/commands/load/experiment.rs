@@ -6,7 +6,7 @@
 
 use threadgauge_lab::prelude::*;
 use threadgauge_load::{BUSIEST, Failure, FaultKind, InvalidRun, busy_in_words};
-use threadgauge_results::{Figure, Value};
+use threadgauge_results::{Figure, Table, Value};
 
 /// The loads of a folder.
 pub const LOAD: Experiment = Experiment {
@@ -79,7 +79,7 @@ pub const SECOND_P99: Metric = metric("p99_ns", "ns");
 
 /// Of a run, and of one second: how many CPUs the server kept busy.
 pub const SERVER_CPUS: Metric = metric("server_cpus", "count");
-/// Of one second: the share of a CPU that the busiest of the server's threads used.
+/// Of a run, and of one second: the share of a CPU that the busiest of the server's threads used.
 pub const BUSIEST_THREAD: Metric = metric("busiest_thread_cpus", "count");
 /// Of one second: how many CPUs of the machine were busy.
 pub const MACHINE_CPUS: Metric = metric("machine_cpus", "count");
@@ -87,6 +87,16 @@ pub const MACHINE_CPUS: Metric = metric("machine_cpus", "count");
 pub const SERVER_MEMORY: Metric = metric("server_memory_bytes", "bytes");
 /// Of a run: context switches of the server's threads a second.
 pub const SERVER_SWITCHES: Metric = metric("server_switches_per_second", "count");
+/// Of a run: the server's threads at its end.
+pub const SERVER_THREADS: Metric = metric("server_threads", "count");
+/// Of a run: the server's descriptors at its end.
+pub const SERVER_DESCRIPTORS: Metric = metric("server_descriptors", "count");
+/// Of a run: TCP sockets of the server's network namespace at its end, of all programs there.
+pub const SERVER_SOCKETS: Metric = metric("server_tcp_sockets", "count");
+/// Of a run: bytes a second over the interfaces of that namespace.
+pub const SERVER_RECEIVED: Metric = metric("server_received_per_second", "bytes");
+/// As `SERVER_RECEIVED`, the other way.
+pub const SERVER_SENT: Metric = metric("server_sent_per_second", "bytes");
 
 /// The parameter that tells the class of mixed clients.
 pub const CLASS: &str = "class";
@@ -124,32 +134,84 @@ fn read(view: &View<'_>) -> Answer {
             .into_iter()
             .flatten()
             .collect(),
-        tables: vec![table(
-            "loads",
-            "What came of each load",
-            match (cases.iter().any(|case| case.get(CLASS).is_some()), is_group) {
-                (true, _) => "What was seen of the server stands with the first class.",
-                (_, true) => {
-                    "Messages asked, deliveries answered; times until the last of a group has the message."
-                }
-                _ => "",
-            },
-            [
-                "load",
-                "asked",
-                "answered a second",
-                "median",
-                "99th percentile",
-                "errors",
-                "valid",
-                "server's CPUs",
-                "its memory",
-                "generator's CPU",
-            ],
-            cases.iter().map(|case| row(view, case)).collect(),
-        )],
+        tables: [Some(loads(view, &cases, is_group)), servers(view, &cases)]
+            .into_iter()
+            .flatten()
+            .collect(),
         ..Answer::default()
     }
+}
+
+/// What each load came to.
+fn loads(view: &View<'_>, cases: &[&Params], is_group: bool) -> Table {
+    table(
+        "loads",
+        "What came of each load",
+        match (cases.iter().any(|case| case.get(CLASS).is_some()), is_group) {
+            (true, _) => "What was seen of the server stands with the first class.",
+            (_, true) => {
+                "Messages asked, deliveries answered; times until the last of a group has the message."
+            }
+            _ => "",
+        },
+        [
+            "load",
+            "asked",
+            "answered a second",
+            "median",
+            "99th percentile",
+            "errors",
+            "valid",
+            "server's CPUs",
+            "its memory",
+            "generator's CPU",
+        ],
+        cases.iter().map(|case| row(view, case)).collect(),
+    )
+}
+
+/// What the server used meanwhile, where it was watched.
+fn servers(view: &View<'_>, cases: &[&Params]) -> Option<Table> {
+    let watched = cases
+        .iter()
+        .filter(|case| view.measured(&SERVER_CPUS.of((**case).clone())));
+    let figures = [
+        SERVER_CPUS,
+        BUSIEST_THREAD,
+        SERVER_THREADS,
+        SERVER_SWITCHES,
+        SERVER_MEMORY,
+        SERVER_DESCRIPTORS,
+        SERVER_SOCKETS,
+        SERVER_RECEIVED,
+        SERVER_SENT,
+    ];
+    let row = |case: &&Params| -> Vec<String> {
+        let figures = figures.map(|metric| shown(view, metric, case));
+        [name(case)].into_iter().chain(figures).collect()
+    };
+    let rows: Vec<_> = watched.map(row).collect();
+    (!rows.is_empty()).then(|| {
+        table(
+            "server",
+            "What the server used",
+            "Means over each load; threads, memory, descriptors and sockets at its end. Sockets and bytes are of the server's \
+             network namespace, with those of all other programs there.",
+            [
+                "load",
+                "CPUs",
+                "busiest thread's CPU",
+                "threads",
+                "switches a second",
+                "memory",
+                "descriptors",
+                "TCP sockets",
+                "received a second",
+                "sent a second",
+            ],
+            rows,
+        )
+    })
 }
 
 /// The figure of a load as text; empty where there is none.

@@ -17,7 +17,8 @@ use threadgauge_results::{
 use crate::commands::load::experiment::{
     ACHIEVED, ANSWERED, BUSIEST_THREAD, CLASS, FAILED, FAILED_IN_ALL, INVALID, INVALID_RUNS, LOAD,
     MACHINE_CPUS, OWN_CPU, RESPONSE_P50, RESPONSE_P99, SECOND, SECOND_P50, SECOND_P99, SECONDS, SERVER_CPUS,
-    SERVER_MEMORY, SERVER_SWITCHES, reason,
+    SERVER_DESCRIPTORS, SERVER_MEMORY, SERVER_RECEIVED, SERVER_SENT, SERVER_SOCKETS, SERVER_SWITCHES,
+    SERVER_THREADS, reason,
 };
 use crate::commands::load::options::LoadOptions;
 use crate::commands::load::server::Means;
@@ -327,11 +328,19 @@ fn sample(run: &Done) -> Sample {
     }
     let server = run.server.as_ref().and_then(Means::of);
     metrics.extend(server.into_iter().flat_map(|means| {
-        [
-            measured(SERVER_CPUS, means.cpus),
-            measured(SERVER_SWITCHES, means.switches),
-            measured(SERVER_MEMORY, means.memory_bytes),
-        ]
+        let seen = [
+            (SERVER_CPUS, Some(means.cpus)),
+            (BUSIEST_THREAD, means.busiest_thread),
+            (SERVER_THREADS, Some(means.threads)),
+            (SERVER_SWITCHES, Some(means.switches)),
+            (SERVER_MEMORY, Some(means.memory_bytes)),
+            (SERVER_DESCRIPTORS, means.descriptors),
+            (SERVER_SOCKETS, means.sockets),
+            (SERVER_RECEIVED, means.received_bytes),
+            (SERVER_SENT, means.sent_bytes),
+        ];
+        seen.into_iter()
+            .filter_map(|(metric, value)| Some(measured(metric, value?)))
     }));
     metrics.push(named("bytes_in", "bytes", record.bytes_in as f64));
     metrics.push(named("bytes_out", "bytes", record.bytes_out as f64));

@@ -1,6 +1,7 @@
 //! The server's side of a load: started behind a limited link where one is asked for, found and watched where it is on
 //! this machine, and whether there is room for so many connections.
 
+use std::collections::BTreeMap;
 use std::net::TcpStream;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
@@ -20,6 +21,8 @@ use crate::output::say;
 
 /// Between two looks at the server.
 const SECOND: Duration = Duration::from_secs(1);
+/// Threads that are named.
+const MOST_NAMED: usize = 4;
 /// Until a server that was started listens.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Between two attempts to reach it.
@@ -163,6 +166,18 @@ pub struct Means {
     pub switches: f64,
     /// Memory at the end: its own share of it where that can be read, else what is resident.
     pub memory_bytes: f64,
+    /// Threads at the end.
+    pub threads: f64,
+    /// The share of a CPU that the thread with the most used.
+    pub busiest_thread: Option<f64>,
+    /// Open descriptors at the end.
+    pub descriptors: Option<f64>,
+    /// TCP sockets at the end, in its network namespace, of all programs there.
+    pub sockets: Option<f64>,
+    /// Bytes a second over the interfaces of that namespace.
+    pub received_bytes: Option<f64>,
+    /// As `received_bytes`, the other way.
+    pub sent_bytes: Option<f64>,
 }
 
 impl Means {
@@ -177,8 +192,44 @@ impl Means {
             cpus: mean(|second| second.cpus_used),
             switches: mean(|second| second.switches.total() as f64),
             memory_bytes: last.pss_kib.unwrap_or(last.rss_kib) as f64 * 1024.0,
+            threads: last.thread_count as f64,
+            busiest_thread: threads(watched).first().map(|thread| thread.cpu),
+            descriptors: last.descriptors.map(|count| count as f64),
+            sockets: last.tcp.map(|tcp| tcp.in_use as f64),
+            received_bytes: last
+                .network
+                .map(|_| mean(|second| second.network.map_or(0.0, |bytes| bytes.received_bytes as f64))),
+            sent_bytes: last
+                .network
+                .map(|_| mean(|second| second.network.map_or(0.0, |bytes| bytes.sent_bytes as f64))),
         })
     }
+}
+
+/// A thread of the server, over the seconds of a run.
+struct ThreadMean<'a> {
+    name: &'a str,
+    /// The share of its time that it was on a CPU.
+    cpu: f64,
+}
+
+/// Those that could be looked at, the busiest first.
+fn threads(watched: &Watched) -> Vec<ThreadMean<'_>> {
+    let mut sums: BTreeMap<(i32, i32), (&str, f64)> = BTreeMap::new();
+    for thread in seconds(watched).flat_map(|second| &second.threads) {
+        let sum = sums.entry((thread.pid, thread.tid)).or_default();
+        *sum = (&thread.name, sum.1 + thread.cpu_share);
+    }
+    let whole = seconds(watched).count().max(1) as f64;
+    let mut means: Vec<_> = sums
+        .into_values()
+        .map(|(name, sum)| ThreadMean {
+            name,
+            cpu: sum / whole,
+        })
+        .collect();
+    means.sort_by(|a, b| b.cpu.total_cmp(&a.cpu));
+    means
 }
 
 /// Those in which the server was seen.
@@ -191,18 +242,8 @@ pub fn rows(watched: &Watched) -> Vec<(&'static str, String)> {
     let (Some(means), Some(last)) = (Means::of(watched), seconds(watched).last()) else {
         return vec![("server", format!("process {}: nothing was seen", watched.pid))];
     };
-    let busiest = seconds(watched)
-        .filter_map(|second| second.threads.first())
-        .max_by(|a, b| a.cpu_share.total_cmp(&b.cpu_share))
-        .map_or_else(String::new, |thread| {
-            format!(
-                "; its busiest thread {} at most {}",
-                thread.name,
-                percent(thread.cpu_share)
-            )
-        });
     let server = format!(
-        "process {}: {:.2} CPUs, {} {}{busiest}; {} switches a second, {}",
+        "process {}: {:.2} CPUs, {} {}; {} switches a second, {}",
         watched.pid,
         means.cpus,
         count(last.thread_count as usize),
@@ -214,6 +255,31 @@ pub fn rows(watched: &Watched) -> Vec<(&'static str, String)> {
         count(means.switches as usize),
         with_unit(means.memory_bytes, None, "bytes"),
     );
+    let mut rows = vec![("server", server)];
+    let threads = threads(watched);
+    let named = threads.iter().take(MOST_NAMED);
+    let mut named: Vec<String> = named
+        .map(|thread| format!("{} {}", thread.name, percent(thread.cpu)))
+        .collect();
+    if threads.len() > MOST_NAMED {
+        named.push(format!("{} others less", count(threads.len() - MOST_NAMED)));
+    }
+    if !named.is_empty() {
+        rows.push(("its threads", named.join(", ")));
+    }
+    if let Some(descriptors) = means.descriptors {
+        rows.push(("its descriptors", count(descriptors as usize)));
+    }
+    if let (Some(sockets), Some(received), Some(sent)) =
+        (means.sockets, means.received_bytes, means.sent_bytes)
+    {
+        let [received, sent] = [received, sent].map(|bytes| with_unit(bytes, None, "bytes"));
+        let says = format!(
+            "with all else there: {} TCP sockets, {received} a second in, {sent} out",
+            count(sockets as usize)
+        );
+        rows.push(("its network", says));
+    }
     let of_cpu = |cpu: usize| {
         let shares = watched.seconds.iter().flat_map(|second| &second.cpus);
         let busy: Vec<f64> = shares
@@ -227,7 +293,8 @@ pub fn rows(watched: &Watched) -> Vec<(&'static str, String)> {
         .iter()
         .map(|cpu| format!("{} {}", cpu.cpu, percent(of_cpu(cpu.cpu))))
         .collect();
-    vec![("server", server), ("CPUs busy", machine.join(", "))]
+    rows.push(("CPUs busy", machine.join(", ")));
+    rows
 }
 
 /// What was seen of the server, for programs.
@@ -243,21 +310,40 @@ pub fn json(watched: &Watched) -> Value {
 #[cfg(test)]
 mod tests {
     use threadgauge_load::{ThreadSecond, WatchedSecond};
+    use threadgauge_machine::{TcpSockets, Traffic};
 
     use super::*;
 
     #[test]
-    fn what_was_seen_is_two_rows_of_means_and_the_busiest_thread() {
+    fn what_was_seen_is_means_by_thread_and_what_it_held() {
         let second = |cpus_used: f64, cpu_share: f64| WatchedSecond {
             server: Some(ServerSecond {
                 cpus_used,
-                threads: vec![ThreadSecond {
-                    name: "reactor".to_owned(),
-                    cpu_share,
-                    ..ThreadSecond::default()
-                }],
+                threads: vec![
+                    ThreadSecond {
+                        tid: 8,
+                        name: "reactor".to_owned(),
+                        cpu_share,
+                        ..ThreadSecond::default()
+                    },
+                    ThreadSecond {
+                        tid: 7,
+                        name: "main".to_owned(),
+                        cpu_share: 0.1,
+                        ..ThreadSecond::default()
+                    },
+                ],
                 thread_count: 3,
                 rss_kib: 2_048,
+                descriptors: Some(12),
+                tcp: Some(TcpSockets {
+                    in_use: 20,
+                    ..TcpSockets::default()
+                }),
+                network: Some(Traffic {
+                    received_bytes: 2_048,
+                    sent_bytes: 4_096,
+                }),
                 ..ServerSecond::default()
             }),
             cpus: vec![CpuSecond {
@@ -274,10 +360,18 @@ mod tests {
             ..Watched::default()
         };
         let rows = rows(&watched);
-        assert!(
-            rows[0]
-                .1
-                .starts_with("process 7: 1.50 CPUs, 3 threads; its busiest thread reactor at most 90")
+        let row = |name: &str| rows.iter().find(|row| row.0 == name).map_or("", |row| &row.1);
+        assert!(row("server").starts_with("process 7: 1.50 CPUs, 3 threads; "));
+        // The second in which nothing was seen is none.
+        assert_eq!(row("its threads"), "reactor 70 %, main 10 %");
+        assert_eq!(row("its descriptors"), "12");
+        assert_eq!(
+            row("its network"),
+            "with all else there: 20 TCP sockets, 2.00 KiB a second in, 4.00 KiB out"
+        );
+        assert_eq!(
+            Means::of(&watched).and_then(|means| means.busiest_thread),
+            Some(0.7)
         );
         let nothing = Watched {
             pid: 7,
