@@ -14,7 +14,7 @@ use threadgauge_machine::Activity;
 use threadgauge_results::{Figure, Table};
 
 use crate::guests::{Guest, guest};
-use crate::servers::groups::has_room;
+use crate::servers::clients::{Addresses, has_room};
 use crate::servers::{Design, cpu_since};
 
 /// `guests/c/servers/chat_threads.c`.
@@ -305,7 +305,7 @@ fn plan(site: &Site) -> Plan {
 
 fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
     let case = Case::possible(params)?;
-    has_room(case.connections)?;
+    has_room(case.connections, Addresses::Many)?;
     let cpus = Cpus::divided(case.server_cpus as usize)?;
     let server = serve(case, &cpus)?;
     let users = Users {

@@ -12,8 +12,9 @@ use threadgauge_load::{ClientPool, Codec, Event, Frames, LoadError};
 use threadgauge_machine::Activity;
 use threadgauge_results::{Table, units};
 
+use crate::servers::clients::{Addresses, has_room};
 use crate::servers::contenders::Who;
-use crate::servers::groups::{self, Drivers, fills_groups, has_room};
+use crate::servers::groups::{self, Drivers, fills_groups};
 use crate::servers::{ACCEPT_FLOOR, cpu_since, pairs};
 
 /// CPU time of the server for each connection: to accept it, to make it a member, or for all that it hears and says.
@@ -168,7 +169,7 @@ fn plan(site: &Site) -> Plan {
 fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
     let case = Case::possible(params)?;
     let cpus = Cpus::divided(1)?;
-    has_room(case.connections)?;
+    has_room(case.connections, Addresses::Many)?;
     if (case.who, case.what) == (Who::Floor, What::Accept) {
         let floor = ACCEPT_FLOOR.serve(&[&"info", &0], &cpus)?;
         accept(case, &floor, worker)?;

@@ -8,10 +8,9 @@ use threadgauge_lab::server::Cpus;
 use threadgauge_load::{LEAST_PAYLOAD_BYTES, MOST_PAYLOAD_BYTES};
 use threadgauge_results::{Figure, Table};
 
+use crate::servers::clients::{Addresses, WARM_UP, halved, has_room};
 use crate::servers::contenders::{PEERS, Who};
-use crate::servers::groups::{
-    Demand, Drivers, GroupClients, HALF, WARM_UP, fills_groups, halved, has_room, takes,
-};
+use crate::servers::groups::{Demand, Drivers, GroupClients, HALF, fills_groups, takes};
 use crate::servers::{cpu_since, pairs, times_others};
 
 /// CPU time of all threads of the server for a delivery.
@@ -149,7 +148,7 @@ fn plan(site: &Site) -> Plan {
 fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
     let case = Case::possible(params)?;
     let cpus = Cpus::divided(1)?;
-    has_room(case.connections)?;
+    has_room(case.connections, Addresses::Many)?;
     let contender = case.who.start(case.connections, &cpus)?;
     let server = &contender.server;
     let clients = GroupClients {

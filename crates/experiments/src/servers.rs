@@ -4,8 +4,8 @@
 //! A program of `guests/c/servers` is compiled by `build.rs`, carried inside the laboratory and run from memory, as all
 //! guests are. Starting, watching and ending a server is [`threadgauge_lab::server`]'s business.
 
+pub mod clients;
 pub mod contenders;
-pub mod driver;
 pub mod groups;
 pub mod nginx;
 

@@ -14,8 +14,9 @@ use threadgauge_lab::server::Cpus;
 use threadgauge_load::codec::Nats;
 use threadgauge_results::Table;
 
+use crate::servers::clients::{Addresses, WARM_UP, has_room};
 use crate::servers::contenders::Who;
-use crate::servers::groups::{Demand, Drivers, GroupClients, Talked, WARM_UP, fills_groups, has_room, takes};
+use crate::servers::groups::{Demand, Drivers, GroupClients, Talked, fills_groups, takes};
 use crate::servers::{cpu_since, pairs};
 
 /// CPU time of all threads of the server for a delivery, with what the changes take.
@@ -151,7 +152,7 @@ fn plan(site: &Site) -> Plan {
 fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
     let case = Case::possible(params)?;
     let cpus = Cpus::divided(1)?;
-    has_room(case.connections)?;
+    has_room(case.connections, Addresses::Many)?;
     let contender = case.who.start(case.connections, &cpus)?;
     let server = &contender.server;
     let clients = GroupClients {

@@ -13,6 +13,7 @@
 
 #include "server.h"
 
+#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 
@@ -135,7 +136,7 @@ static void send_kept(int client)
     }
 }
 
-/* As many headers as threadgauge's and nginx' answers have. */
+/* With the headers of threadgauge's. */
 static void make_answers(size_t bytes)
 {
     char head[256];
@@ -174,7 +175,10 @@ int main(int argc, char **argv)
     if (!peers)
         die("calloc");
     on_end(end_at_once);
-    int listener = listen_on((unsigned short)number(argv[1], 65535), false);
+    int listener = listen_on((unsigned short)number(argv[1], 65535), false), yes = 1;
+    /* What is accepted has it from here. */
+    if (setsockopt(listener, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes) < 0)
+        die("setsockopt");
     watch(EPOLL_CTL_ADD, listener, EPOLLIN);
     announce(listener);
     for (;;) {

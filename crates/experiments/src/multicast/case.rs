@@ -5,7 +5,8 @@ use threadgauge_lab::prelude::*;
 use threadgauge_load::{LEAST_PAYLOAD_BYTES, MOST_PAYLOAD_BYTES};
 
 use crate::servers::Design;
-use crate::servers::groups::{GROUP, HALF, WARM_UP, fills_groups};
+use crate::servers::clients::WARM_UP;
+use crate::servers::groups::{GROUP, HALF, fills_groups};
 
 /// Wall time of a delivery: the span over all deliveries.
 pub(super) const TIME: Metric = metric("ns_per_delivery", "ns");

@@ -13,8 +13,9 @@ use super::case::{
     READING_WANTS, TIME, USED, WRITING, WRITING_WANTS,
 };
 use super::clogged;
+use crate::servers::clients::{Addresses, WARM_UP, has_room};
 use crate::servers::cpu_since;
-use crate::servers::groups::{Demand, Drivers, GroupClients, WARM_UP, has_room};
+use crate::servers::groups::{Demand, Drivers, GroupClients};
 
 /// How a reactor that only writes calls its thread.
 const WRITES: &str = "writes";
@@ -33,7 +34,7 @@ pub(super) fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError>
 }
 
 fn talk(case: Case, cpus: &Cpus, worker: &mut Worker) -> Result<(), CaseError> {
-    has_room(case.connections)?;
+    has_room(case.connections, Addresses::Many)?;
     let server = Server::ours(case.arguments(), cpus)?;
     let empty = server.activity()?;
     let clients = GroupClients {

@@ -5,7 +5,8 @@ use threadgauge_lab::prelude::*;
 use threadgauge_results::published::dated;
 use threadgauge_results::{Figure, Table, claim, units};
 
-use crate::servers::groups::{HALF, halved};
+use crate::servers::clients::halved;
+use crate::servers::groups::HALF;
 
 use super::case::{
     AT_THE_LIMIT, CLAIMED, CLIENT_WANTS, CLIENTS, CPU, Case, DELAY, DELAY_P99, DESIGNS, LEAST_CPU, LIMITS,

@@ -13,7 +13,7 @@ use threadgauge_machine::usage_children;
 use super::case::{
     BYTES, CLIENTS, CPU, Case, Load, MEDIAN, MEMORY, P99, Program, RATE, START, SWITCHES, WHOLE,
 };
-use crate::servers::groups::has_room;
+use crate::servers::clients::{Addresses, has_room};
 use crate::servers::{ANSWER_FLOOR, Design, PROCESSES, Stevens, WORKERS};
 
 /// Requests of a connection that is kept.
@@ -166,7 +166,7 @@ fn exchange(
     deadline: Duration,
     worker: &Worker,
 ) -> Result<Seen, CaseError> {
-    has_room(clients)?;
+    has_room(clients, Addresses::One)?;
     let failed = |e: threadgauge_load::LoadError| CaseError::failed("sending messages to a server", e);
     let plan = Clients {
         target: server.address(),

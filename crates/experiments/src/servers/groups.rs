@@ -7,14 +7,11 @@ use std::fs;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 
+use super::clients::{Driver, WARM_UP, part_of, places};
 use threadgauge_lab::point::refused;
 use threadgauge_lab::prelude::*;
 use threadgauge_lab::server::Cpus;
-use threadgauge_load::{Arrivals, Codec, Groups, Latency, Load, Needs, Plan as Members, Tally, preflight};
-use threadgauge_machine::Severity;
-use threadgauge_results::Table;
-
-use super::driver::{Driver, places, share};
+use threadgauge_load::{Arrivals, Codec, Groups, Latency, Load, Plan as Members, Tally};
 
 /// Members of a group.
 pub const GROUP: u64 = 10;
@@ -23,14 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Of arrivals and of who sends: every server has the same.
 const SEED: u64 = 1;
 
-/// Before what is measured: until the server's memory and the clients' turns are as they stay.
-pub const WARM_UP: Duration = Duration::from_millis(100);
-
 /// Connections of the control of a saturated run: half of the 1,000 of most figures.
 pub const HALF: u64 = 500;
-/// How far the CPU time of what is served may then differ.
-const UNCHANGED: [f64; 2] = [0.97, 1.03];
-
 /// Refuses a case whose connections do not fill their groups.
 ///
 /// # Errors
@@ -49,41 +40,6 @@ pub fn fills_groups(params: &Params, connections: u64) -> Result<(), CaseError> 
 pub fn takes(connections: u64, span_ms: u64) -> Duration {
     // In each of the two spans every member speaks once at least.
     WARM_UP + Duration::from_millis(100 + span_ms) + Duration::from_micros(connections * 100)
-}
-
-/// Whether the clients are a part of what is measured: of each of `what`, the server's CPU time of a `unit` with `half`
-/// the connections and with all. None where nothing was measured.
-#[must_use]
-pub fn halved(
-    view: &View<'_>,
-    (what, unit): (&str, &str),
-    half: u64,
-    halves: impl IntoIterator<Item = (String, Statistic, Statistic)>,
-) -> Option<Table> {
-    let row = |(name, half, whole): (String, Statistic, Statistic)| {
-        let ratio = half.over(whole);
-        let [low, high] = view.estimate(&ratio)?.ci95?;
-        let unchanged = match UNCHANGED {
-            [least, most] if least <= low && high <= most => "yes",
-            [least, most] if high < least || most < low => "no",
-            _ => "open",
-        };
-        Some(vec![name, view.shown(&ratio, "ratio"), unchanged.to_owned()])
-    };
-    let rows: Vec<_> = halves.into_iter().filter_map(row).collect();
-    (!rows.is_empty()).then(|| {
-        table(
-            "halved",
-            "Half the connections",
-            "Where it changes, the figure depends on how many clients there are, and is to be quoted with their number.",
-            [
-                what,
-                &format!("CPU time of a {unit}: {half} connections over twice as many"),
-                "within 3 %",
-            ],
-            rows,
-        )
-    })
 }
 
 /// Who is there, and what they speak.
@@ -106,33 +62,6 @@ pub enum Demand {
     Outstanding(u64),
     /// All together cause so many deliveries a second, whatever becomes of those before.
     Rate(u64),
-}
-
-/// Whether this machine has room for so many connections.
-///
-/// # Errors
-///
-/// Skipped where it has not, with what lacks and how to have it.
-pub fn has_room(connections: u64) -> Result<(), CaseError> {
-    let needs = Needs {
-        connections,
-        is_local: true,
-        server: None,
-    };
-    // Groups take as many loopback addresses as they need ports of.
-    let serious = preflight(&needs)
-        .into_iter()
-        .find(|item| item.severity == Severity::Serious && item.subject != "local ports");
-    match serious {
-        None => Ok(()),
-        Some(item) => {
-            let fix = item
-                .fix
-                .map_or_else(String::new, |fix| format!("; to have them: {fix}"));
-            let says = format!("{}{fix}", item.says);
-            Err(CaseError::Skipped(Lack::new(Need::System, says)))
-        }
-    }
 }
 
 /// The clients, in [as many threads as have a CPU](places). Dropped, they leave.
@@ -188,7 +117,7 @@ impl Drivers {
         let mut drivers = Self(Vec::new());
         let mut first = 0;
         for (i, cpus) in places.into_iter().enumerate() {
-            let own = share(groups, i, threads);
+            let own = part_of(groups, i, threads);
             let connect = move || clients.connect(first, own);
             drivers.0.push(Driver::start(cpus, connect, talk)?);
             first += own;

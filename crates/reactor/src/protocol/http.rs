@@ -28,7 +28,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::catalogue::About;
 use crate::id::ConnectionId;
 use crate::protocol::bytes::answer;
-use crate::protocol::line::number;
+use crate::protocol::line::{first_line, number};
 use crate::protocol::{Io, Protocol, Session};
 
 pub(crate) const ABOUT: About = About {
@@ -55,7 +55,7 @@ impl Http {
     }
 }
 
-/// Pages of so many bytes.
+/// `/NUMBER` is a page of that many bytes.
 impl Default for Http {
     fn default() -> Self {
         Self::new(|request| {
@@ -87,45 +87,37 @@ impl Protocol for Http {
     }
 }
 
-/// One who asks.
+/// One client's side of it.
 #[derive(Debug)]
 pub struct HttpSession(Http);
 
 impl Session for HttpSession {
     fn received(&mut self, input: &[u8], io: &mut Io<'_>) -> usize {
-        match read(input) {
-            Read::Part if input.len() < MOST_BYTES => 0,
-            Read::Part => refuse(input, Status::TooLarge, io),
-            Read::Wrong(status) => refuse(input, status, io),
-            Read::Whole(whole) => {
-                let answer = (self.0.0)(whole.request);
-                answer.write(&whole, io);
-                if !whole.is_kept {
+        let refused = match read(input) {
+            Read::Part if input.len() < MOST_BYTES => return 0,
+            Read::Part if has_a_line(input) => Refused::of(Status::TooLarge),
+            Read::Part => Refused::of(Status::UriTooLong),
+            Read::Refused(refused) => refused,
+            Read::Whole(request, how, length) => {
+                (self.0.0)(request).write(how, io);
+                if !how.is_kept {
                     io.close();
                 }
-                whole.length
+                return length;
             }
-        }
+        };
+        // What comes behind a request that was not understood is not understood either.
+        let Refused { status, how } = refused;
+        let says = Answer::text(status.reason().as_bytes());
+        says.status(status).no_store().write(how, io);
+        io.refuse();
+        input.len()
     }
 }
 
-/// What comes behind a request that was not understood is not understood either.
-fn refuse(input: &[u8], status: Status, io: &mut Io<'_>) -> usize {
-    let unread = Whole {
-        request: Request {
-            path: "",
-            query: Query(""),
-        },
-        head_only: false,
-        is_kept: false,
-        must_say_so: false,
-        length: input.len(),
-    };
-    Answer::text(status.reason().as_bytes())
-        .status(status)
-        .write(&unread, io);
-    io.refuse();
-    unread.length
+/// Whether the first line is whole.
+fn has_a_line(input: &[u8]) -> bool {
+    first_line(input.trim_ascii_start()).is_some()
 }
 
 /// What is asked for.
@@ -154,21 +146,46 @@ impl<'a> Query<'a> {
 /// What is at the front of the input.
 enum Read<'a> {
     Part,
-    Wrong(Status),
-    Whole(Whole<'a>),
+    Refused(Refused),
+    /// With its length.
+    Whole(Request<'a>, How, usize),
 }
 
-/// A request with all its headers.
-struct Whole<'a> {
-    request: Request<'a>,
-    /// The answer is wanted without its page.
+struct Refused {
+    status: Status,
+    how: How,
+}
+
+impl Refused {
+    const fn of(status: Status) -> Self {
+        Self {
+            status,
+            how: How::LAST,
+        }
+    }
+}
+
+/// How an answer is written.
+#[derive(Clone, Copy)]
+struct How {
+    /// Without its page.
     head_only: bool,
     /// The connection is used again.
     is_kept: bool,
-    /// That it is is not what HTTP of this version does by itself.
-    must_say_so: bool,
-    length: usize,
+    /// It must say that it is: HTTP/1.0 closes by itself.
+    says_kept: bool,
 }
+
+impl How {
+    const LAST: Self = Self {
+        head_only: false,
+        is_kept: false,
+        says_kept: false,
+    };
+}
+
+/// Methods that this server knows and does not allow; others it does not know.
+const NOT_ALLOWED: [&str; 7] = ["POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT"];
 
 fn read(input: &[u8]) -> Read<'_> {
     let mut headers = [const { MaybeUninit::uninit() }; MOST_HEADERS];
@@ -176,14 +193,28 @@ fn read(input: &[u8]) -> Read<'_> {
     let length = match parsed.parse_with_uninit_headers(input, &mut headers) {
         Ok(httparse::Status::Complete(length)) => length,
         Ok(httparse::Status::Partial) => return Read::Part,
-        Err(httparse::Error::TooManyHeaders) => return Read::Wrong(Status::TooLarge),
-        Err(_) => return Read::Wrong(Status::BadRequest),
+        Err(httparse::Error::TooManyHeaders) => return Read::Refused(Refused::of(Status::TooLarge)),
+        Err(_) => return Read::Refused(Refused::of(Status::BadRequest)),
     };
     let (Some(method), Some(target), Some(minor)) = (parsed.method, parsed.path, parsed.version) else {
-        return Read::Wrong(Status::BadRequest);
+        return Read::Refused(Refused::of(Status::BadRequest));
     };
+    let head_only = method == "HEAD";
+    let refused = |status| {
+        let how = How {
+            head_only,
+            ..How::LAST
+        };
+        Read::Refused(Refused { status, how })
+    };
+    if NOT_ALLOWED.contains(&method) {
+        return refused(Status::MethodNotAllowed);
+    }
+    if method != "GET" && !head_only {
+        return refused(Status::NotImplemented);
+    }
     let is_old = minor == 0;
-    let (mut hosts, mut wants_close, mut wants_keep) = (0, is_old, false);
+    let (mut hosts, mut wants_close, mut wants_keep) = (0, false, false);
     for header in parsed.headers.iter() {
         let is = |name: &str| header.name.eq_ignore_ascii_case(name);
         let value = header.value.trim_ascii();
@@ -192,33 +223,41 @@ fn read(input: &[u8]) -> Read<'_> {
         } else if is("connection") {
             for wish in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
                 wants_close |= wish.eq_ignore_ascii_case(b"close");
-                wants_keep |= is_old && wish.eq_ignore_ascii_case(b"keep-alive");
+                wants_keep |= wish.eq_ignore_ascii_case(b"keep-alive");
             }
         } else if is("transfer-encoding") || is("content-length") && value != b"0" {
             // A request for a page has no body; with one, it would not be clear where the next request begins.
-            return Read::Wrong(Status::BadRequest);
+            return refused(Status::BadRequest);
         }
     }
     // RFC 9112, section 3.2.
     if hosts > 1 || hosts == 0 && !is_old {
-        return Read::Wrong(Status::BadRequest);
+        return refused(Status::BadRequest);
     }
-    let head_only = match method {
-        "GET" => false,
-        "HEAD" => true,
-        _ => return Read::Wrong(Status::MethodNotAllowed),
-    };
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    Read::Whole(Whole {
-        request: Request {
-            path,
-            query: Query(query),
-        },
+    let request = Request {
+        path: without_host(path),
+        query: Query(query),
+    };
+    let is_kept = !wants_close && (wants_keep || !is_old);
+    let how = How {
         head_only,
-        is_kept: wants_keep || !wants_close,
-        must_say_so: wants_keep,
-        length,
-    })
+        is_kept,
+        says_kept: is_kept && is_old,
+    };
+    Read::Whole(request, how, length)
+}
+
+/// The path of a target that names the server, too, as a request to a proxy does (RFC 9112, section 3.2.2).
+fn without_host(target: &str) -> &str {
+    const SCHEME: &str = "http://";
+    match target.get(..SCHEME.len()) {
+        Some(scheme) if scheme.eq_ignore_ascii_case(SCHEME) => {
+            let rest = &target[SCHEME.len()..];
+            rest.find('/').map_or("/", |at| &rest[at..])
+        }
+        _ => target,
+    }
 }
 
 /// How a request went.
@@ -232,8 +271,12 @@ pub enum Status {
     NotFound,
     /// 405.
     MethodNotAllowed,
+    /// 414.
+    UriTooLong,
     /// 431: of the headers.
     TooLarge,
+    /// 501: the method is not known.
+    NotImplemented,
     /// 503.
     Unavailable,
 }
@@ -246,7 +289,9 @@ impl Status {
             Self::BadRequest => "400 Bad Request",
             Self::NotFound => "404 Not Found",
             Self::MethodNotAllowed => "405 Method Not Allowed",
+            Self::UriTooLong => "414 URI Too Long",
             Self::TooLarge => "431 Request Header Fields Too Large",
+            Self::NotImplemented => "501 Not Implemented",
             Self::Unavailable => "503 Service Unavailable",
         }
     }
@@ -261,17 +306,17 @@ impl Status {
 pub struct Answer {
     status: Status,
     kind: &'static str,
-    is_stored: bool,
+    may_be_stored: bool,
     body: Cow<'static, [u8]>,
 }
 
 impl Answer {
-    /// A page of this kind, as `Content-Type` has it. That it is found is assumed, and that it may be kept.
+    /// A page of this kind, as `Content-Type` has it. Its status is 200, and it may be stored.
     pub fn new(kind: &'static str, body: impl Into<Cow<'static, [u8]>>) -> Self {
         Self {
             status: Status::Ok,
             kind,
-            is_stored: true,
+            may_be_stored: true,
             body: body.into(),
         }
     }
@@ -281,22 +326,22 @@ impl Answer {
         Self::new("text/plain; charset=utf-8", body)
     }
 
-    /// It went so.
+    /// Sets the status.
     #[must_use]
     pub fn status(self, status: Status) -> Self {
         Self { status, ..self }
     }
 
-    /// It is another one each time: nobody may keep it.
+    /// Nobody may store it (`Cache-Control: no-store`): it is another one each time.
     #[must_use]
-    pub fn not_stored(self) -> Self {
+    pub fn no_store(self) -> Self {
         Self {
-            is_stored: false,
+            may_be_stored: false,
             ..self
         }
     }
 
-    fn write(&self, asked: &Whole<'_>, io: &mut Io<'_>) {
+    fn write(&self, how: How, io: &mut Io<'_>) {
         let date = date(io.time_of_day());
         let output = io.output();
         let mut put = |bytes: &[u8]| output.extend_from_slice(bytes);
@@ -307,20 +352,20 @@ impl Answer {
         put(b"\r\nContent-Type: ");
         put(self.kind.as_bytes());
         put(b"\r\n");
-        if !self.is_stored {
+        if !self.may_be_stored {
             put(b"Cache-Control: no-store\r\n");
         }
         if self.status == Status::MethodNotAllowed {
             put(b"Allow: GET, HEAD\r\n");
         }
-        match (asked.is_kept, asked.must_say_so) {
+        match (how.is_kept, how.says_kept) {
             (true, false) => {}
             (true, true) => put(b"Connection: keep-alive\r\n"),
             (false, _) => put(b"Connection: close\r\n"),
         }
         // Writing into memory cannot fail.
         let _ = write!(output, "Content-Length: {}\r\n\r\n", self.body.len());
-        if !asked.head_only {
+        if !how.head_only {
             output.extend_from_slice(&self.body);
         }
     }
@@ -408,6 +453,7 @@ mod tests {
     #[test]
     fn only_whole_requests_for_pages_are_answered() {
         let many = format!("GET /1 HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(65));
+        let path = format!("GET /{} HTTP/1.1\r\nHost: x\r\n\r\n", "1".repeat(MOST_BYTES));
         let long = format!("GET /1 HTTP/1.1\r\nHost: {}\r\n\r\n", "x".repeat(MOST_BYTES));
         for (input, status, closed) in [
             ("GET /1 HTTP/1.1\r\nHost: x\r\n\r\n", "200", None),
@@ -418,6 +464,24 @@ mod tests {
             ),
             ("GET /1 HTTP/1.0\r\n\r\n", "200", Some(CloseReason::Finished)),
             ("GET /1 HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", "200", None),
+            ("GET http://x/1?y HTTP/1.1\r\nHost: x\r\n\r\n", "200", None),
+            ("GET HTTP://x HTTP/1.1\r\nHost: x\r\n\r\n", "200", None),
+            (
+                "GET /1 HTTP/1.0\r\nConnection: close, keep-alive\r\n\r\n",
+                "200",
+                Some(CloseReason::Finished),
+            ),
+            (
+                "BREW /1 HTTP/1.1\r\nHost: x\r\n\r\n",
+                "501",
+                Some(CloseReason::Refused),
+            ),
+            (
+                "POST /1 HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello",
+                "405",
+                Some(CloseReason::Refused),
+            ),
+            (&path, "414", Some(CloseReason::Refused)),
             (
                 "GET /1 HTTP/1.1\r\nHost: x\r\nConnection: x, Close\r\n\r\n",
                 "200",
@@ -472,6 +536,16 @@ mod tests {
     }
 
     #[test]
+    fn a_refusal_has_a_reason_but_for_a_head_and_nobody_stores_it() {
+        for (method, says) in [("GET", "Bad Request"), ("HEAD", "")] {
+            let (output, _) = answered(&format!("{method} /1 HTTP/1.1\r\n\r\n"));
+            let (head, body) = output.split_once("\r\n\r\n").expect("a head");
+            assert_eq!(body, says, "{method}");
+            assert!(head.contains("\r\nCache-Control: no-store\r\n"), "{head}");
+        }
+    }
+
+    #[test]
     fn pages_are_told_what_is_asked_for() {
         let pages = Http::new(|Request { path, query }| {
             let page = format!(
@@ -482,7 +556,7 @@ mod tests {
             );
             Answer::new("text/x", page.into_bytes())
                 .status(Status::Unavailable)
-                .not_stored()
+                .no_store()
         });
         let mut server = Rehearsal::new(pages);
         let client = server.connect();

@@ -42,7 +42,7 @@ impl Monitor {
     /// If the address cannot be had.
     pub fn start(pages: Pages, address: &str) -> Result<Self> {
         let stop = Stop::new().context("the monitor cannot be made stoppable")?;
-        let bound = Server::new(Http::new(move |request| pages.get(request).not_stored()))
+        let bound = Server::new(Http::new(move |request| pages.get(request).no_store()))
             .design(Design::Reactor)
             .max_connections(MOST_CONNECTIONS)
             .handshake(PATIENCE)

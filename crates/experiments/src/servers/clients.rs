@@ -1,11 +1,20 @@
-//! A thread of clients, and where it runs.
+//! What experiments share whose clients are threads of the worker: whether there is room for them, where each runs, how
+//! it is told what to do, and whether they are a part of what is measured.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
 use threadgauge_lab::prelude::*;
 use threadgauge_lab::server::Cpus;
-use threadgauge_machine::{CpuList, pin_thread};
+use threadgauge_load::{Needs, preflight};
+use threadgauge_machine::{Advice, CpuList, Severity, pin_thread};
+use threadgauge_results::Table;
+
+/// Before what is measured: until the server's memory and the clients' turns are as they stay.
+pub const WARM_UP: Duration = Duration::from_millis(100);
+
+/// How far the CPU time of what is served may then differ.
+const UNCHANGED: [f64; 2] = [0.97, 1.03];
 
 /// A thread of clients, which does as it is told. Dropped, they leave.
 #[derive(Debug)]
@@ -112,6 +121,77 @@ pub fn places(cpus: &Cpus, most: usize) -> Vec<CpuList> {
 
 /// What the `part`-th of `parts` has of `whole`: as much as the others, or one more.
 #[must_use]
-pub const fn share(whole: usize, part: usize, parts: usize) -> usize {
+pub const fn part_of(whole: usize, part: usize, parts: usize) -> usize {
     whole / parts + (part < whole % parts) as usize
+}
+
+/// From where clients connect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Addresses {
+    /// As many loopback addresses as they need ports of.
+    Many,
+    /// One, with the ports that the system has for it.
+    One,
+}
+
+/// Whether this machine has room for so many connections.
+///
+/// # Errors
+///
+/// Skipped where it has not, with what lacks and how to have it.
+pub fn has_room(connections: u64, from: Addresses) -> Result<(), CaseError> {
+    let needs = Needs {
+        connections,
+        is_local: true,
+        server: None,
+    };
+    let lacks = |item: &Advice| {
+        item.severity == Severity::Serious && (item.subject != "local ports" || from == Addresses::One)
+    };
+    let serious = preflight(&needs).into_iter().find(lacks);
+    match serious {
+        None => Ok(()),
+        Some(item) => {
+            let fix = item
+                .fix
+                .map_or_else(String::new, |fix| format!("; to have them: {fix}"));
+            let says = format!("{}{fix}", item.says);
+            Err(CaseError::Skipped(Lack::new(Need::System, says)))
+        }
+    }
+}
+
+/// Whether the clients are a part of what is measured: of each of `what`, the server's CPU time of a `unit` with `half`
+/// the connections and with all. None where nothing was measured.
+#[must_use]
+pub fn halved(
+    view: &View<'_>,
+    (what, unit): (&str, &str),
+    half: u64,
+    halves: impl IntoIterator<Item = (String, Statistic, Statistic)>,
+) -> Option<Table> {
+    let row = |(name, half, whole): (String, Statistic, Statistic)| {
+        let ratio = half.over(whole);
+        let [low, high] = view.estimate(&ratio)?.ci95?;
+        let unchanged = match UNCHANGED {
+            [least, most] if least <= low && high <= most => "yes",
+            [least, most] if high < least || most < low => "no",
+            _ => "open",
+        };
+        Some(vec![name, view.shown(&ratio, "ratio"), unchanged.to_owned()])
+    };
+    let rows: Vec<_> = halves.into_iter().filter_map(row).collect();
+    (!rows.is_empty()).then(|| {
+        table(
+            "halved",
+            "Half the connections",
+            "Where it changes, the figure depends on how many clients there are, and is to be quoted with their number.",
+            [
+                what,
+                &format!("CPU time of a {unit}: {half} connections over twice as many"),
+                "within 3 %",
+            ],
+            rows,
+        )
+    })
 }
