@@ -201,6 +201,13 @@ fn a_folder_holds_every_run_and_second_and_is_reported_and_compared_like_any_oth
             assert!(!cell(head).is_empty(), "{head}: {row}");
         }
     }
+    let used = &load["tables"][1];
+    assert_eq!(used["id"], "server");
+    let rows = used["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 2);
+    for cell in rows.iter().flat_map(|row| row.as_array().unwrap()) {
+        assert_ne!(cell, "", "all of a server of the same user is seen: {used}");
+    }
     let hidden = |file: fs::DirEntry| file.file_name().to_string_lossy().starts_with('.');
     let left = fs::read_dir(dir.path().join("a")).unwrap();
     assert!(
