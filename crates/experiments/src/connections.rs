@@ -182,7 +182,7 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
         What::Keep => keep(case, server, &cpus, worker)?,
         What::Room => room(case, server, worker)?,
     }
-    contender.end()
+    contender.end(worker)
 }
 
 fn accept(case: Case, server: &Server, worker: &mut Worker) -> Result<(), CaseError> {

@@ -176,7 +176,7 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
         }
     }
     drop(drivers);
-    contender.end()
+    contender.end(worker)
 }
 
 /// How many times as many deliveries a CPU second ours makes: by CPU time of one, so the other way round.

@@ -13,6 +13,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::AsRawFd as _;
 use std::path::PathBuf;
+use std::process::Command;
 
 use rustix::fs::{MemfdFlags, memfd_create};
 use threadgauge_lab::prelude::*;
@@ -283,6 +284,16 @@ pub fn program(name: &str) -> Option<PathBuf> {
 pub fn without_program(name: &str) -> Option<Lack> {
     let says = || format!("needs the program {name}, which is not here");
     program(name).is_none().then(|| Lack::new(Need::Program, says()))
+}
+
+/// What somebody else's program says of its version, as `nginx/1.22.1`: the word behind `before`.
+#[must_use]
+pub fn version_of(name: &str, argument: &str, before: &str) -> Option<String> {
+    let said = Command::new(program(name)?).arg(argument).output().ok()?;
+    let said = [said.stdout, said.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    let version = said.split_once(before)?.1.split_whitespace().next()?;
+    Some(format!("{name}/{version}"))
 }
 
 /// A file in memory with these bytes, which a server reads by its [path](path_of).

@@ -182,7 +182,7 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
         cpu_since(&before, &after).as_nanos() as f64 / talked.deliveries as f64,
     );
     drop(drivers);
-    contender.end()
+    contender.end(worker)
 }
 
 /// What they came to while a client of its own changed subscriptions, and how often it did.

@@ -9,7 +9,7 @@ use threadgauge_lab::prelude::*;
 use threadgauge_lab::server::{Cpus, Listens, Server, free_port};
 use threadgauge_load::codec::{Codec, Mqtt, Nats, Resp, WebSocket};
 
-use super::{GROUPS_FLOOR, file_in_memory, path_of, program, without_program};
+use super::{GROUPS_FLOOR, file_in_memory, path_of, program, version_of, without_program};
 
 words! {
     /// A server.
@@ -97,6 +97,18 @@ impl Who {
         }
     }
 
+    /// That of somebody else's, as `nats-server/2.15.2`, where it tells one.
+    #[must_use]
+    pub fn version(self) -> Option<String> {
+        let (argument, before) = match self {
+            Self::NatsServer => ("--version", ": v"),
+            Self::Redis => ("--version", "v="),
+            Self::Mosquitto => ("-h", "version "),
+            Self::Ours | Self::Floor | Self::UWebSockets => return None,
+        };
+        version_of(self.name(), argument, before)
+    }
+
     /// Starts it for so many connections, and comes back when it listens.
     ///
     /// # Errors
@@ -150,12 +162,15 @@ impl Who {
 }
 
 impl Contender {
-    /// Ends it. How somebody else's ends is its own affair.
+    /// Ends it, and tags the sample with its version. How somebody else's ends is its own affair.
     ///
     /// # Errors
     ///
     /// If ours or the floor does not end, or not well.
-    pub fn end(self) -> Result<(), CaseError> {
+    pub fn end(self, worker: &mut Worker) -> Result<(), CaseError> {
+        if let Some(version) = self.who.version() {
+            worker.tag(&version);
+        }
         if PEERS.contains(&self.who) {
             drop(self.server);
         } else {
@@ -182,6 +197,18 @@ mod tests {
             payload_bytes,
         };
         Drivers::connect(clients, cpus).unwrap()
+    }
+
+    #[test]
+    fn who_is_here_tells_its_version() {
+        for who in PEERS.into_iter().filter(|who| who.missing().is_none()) {
+            let version = who.version();
+            let number = version.as_deref().and_then(|version| version.split_once('/'));
+            let told = number.is_some_and(|(name, number)| {
+                name == who.name() && number.starts_with(|first: char| first.is_ascii_digit())
+            });
+            assert!(told != (who == Who::UWebSockets), "{who:?}: {version:?}");
+        }
     }
 
     /// Both its ways of sending, driven by clients that check each delivery: it loses nothing and ends well.
@@ -224,6 +251,6 @@ mod tests {
         let talked = drivers.talk(Demand::Outstanding(1), Duration::from_millis(50));
         assert!(talked.unwrap().deliveries > 0);
         drop(drivers);
-        floor.end().unwrap();
+        floor.server.end().unwrap();
     }
 }

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use threadgauge_lab::prelude::*;
 use threadgauge_lab::server::{Cpus, Listens, Server, free_port};
 
-use super::program;
+use super::{program, version_of};
 
 /// Its name on the path.
 pub const NGINX: &str = "nginx";
@@ -67,13 +67,10 @@ impl Nginx {
     }
 }
 
-/// What nginx on the path calls itself, as `nginx/1.22.1`.
+/// That of nginx on the path, as `nginx/1.22.1`.
 #[must_use]
 pub fn version() -> Option<String> {
-    let said = Command::new(program(NGINX)?).arg("-v").output().ok()?;
-    let said = String::from_utf8_lossy(&said.stderr).into_owned();
-    let version = said.split(": ").nth(1)?.split_whitespace().next()?;
-    Some(version.to_owned())
+    version_of(NGINX, "-v", "nginx/")
 }
 
 /// As a user would have them who wants it fast: no log, nothing in a head that can be left out, open files kept.
