@@ -137,7 +137,7 @@ impl ServedBy {
         std::iter::once(Self::TwoThreads).chain(ours.map(Self::Ours))
     }
 
-    /// Whether it has no number of threads made beforehand, of which there are 200 at most.
+    /// All but those whose threads are made beforehand, 200 at most, and serve one user each.
     fn serves_many(self) -> bool {
         !matches!(self, Self::Ours(design) if design.has_threads() && self != Self::THREADS)
     }

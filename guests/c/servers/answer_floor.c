@@ -13,7 +13,6 @@
 
 #include "server.h"
 
-#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 
@@ -175,10 +174,8 @@ int main(int argc, char **argv)
     if (!peers)
         die("calloc");
     on_end(end_at_once);
-    int listener = listen_on((unsigned short)number(argv[1], 65535), false), yes = 1;
-    /* What is accepted has it from here. */
-    if (setsockopt(listener, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes) < 0)
-        die("setsockopt");
+    int listener = listen_on((unsigned short)number(argv[1], 65535), false);
+    send_at_once(listener);
     watch(EPOLL_CTL_ADD, listener, EPOLLIN);
     announce(listener);
     for (;;) {

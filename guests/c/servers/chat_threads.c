@@ -11,7 +11,6 @@
 
 #include "server.h"
 
-#include <netinet/tcp.h>
 #include <sched.h>
 #include <stdatomic.h>
 
@@ -206,11 +205,9 @@ static void serve_chat(unsigned short port, struct units units)
     announce(listener);
     for (;;) {
         struct member *member = allocate(sizeof *member);
-        int yes = 1;
         member->socket = accept_client(listener);
         member->lines = empty;
-        if (setsockopt(member->socket, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes) < 0)
-            die("setsockopt");
+        send_at_once(member->socket);
         start_thread(receives, member);
         start_thread(sends, member);
     }

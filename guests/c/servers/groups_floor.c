@@ -13,7 +13,6 @@
 
 #include <fcntl.h>
 #include <linux/io_uring.h>
-#include <netinet/tcp.h>
 #include <stdint.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
@@ -469,12 +468,10 @@ int main(int argc, char **argv)
     if (by_ring)
         set_up_ring();
     on_end(end_at_once);
-    int listener = listen_on((unsigned short)number(argv[2], 65535), false), yes = 1;
+    int listener = listen_on((unsigned short)number(argv[2], 65535), false);
     if (fcntl(listener, F_SETFL, O_NONBLOCK) < 0)
         die("fcntl");
-    /* What is accepted has it from here. */
-    if (setsockopt(listener, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes) < 0)
-        die("setsockopt");
+    send_at_once(listener);
     watch(EPOLL_CTL_ADD, listener, EPOLLIN);
     announce(listener);
     for (;;) {

@@ -21,6 +21,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -137,6 +138,14 @@ static inline int listen_on(unsigned short port, bool shared)
     if (listen(listener, BACKLOG) < 0)
         die("listen");
     return listener;
+}
+
+/* What is sent goes out at once; what a listener accepts has it from there. */
+static inline void send_at_once(int socket)
+{
+    int yes = 1;
+    if (setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes) < 0)
+        die("setsockopt");
 }
 
 static inline unsigned short port_of(int listener)

@@ -452,6 +452,7 @@ mod tests {
     /// What is answered to one request that is alone or the first, by its status; and whether more are listened to.
     #[test]
     fn only_whole_requests_for_pages_are_answered() {
+        let (finished, refused) = (Some(CloseReason::Finished), Some(CloseReason::Refused));
         let many = format!("GET /1 HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(65));
         let path = format!("GET /{} HTTP/1.1\r\nHost: x\r\n\r\n", "1".repeat(MOST_BYTES));
         let long = format!("GET /1 HTTP/1.1\r\nHost: {}\r\n\r\n", "x".repeat(MOST_BYTES));
@@ -462,57 +463,45 @@ mod tests {
                 "200",
                 None,
             ),
-            ("GET /1 HTTP/1.0\r\n\r\n", "200", Some(CloseReason::Finished)),
+            ("GET /1 HTTP/1.0\r\n\r\n", "200", finished),
             ("GET /1 HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", "200", None),
             ("GET http://x/1?y HTTP/1.1\r\nHost: x\r\n\r\n", "200", None),
             ("GET HTTP://x HTTP/1.1\r\nHost: x\r\n\r\n", "200", None),
             (
                 "GET /1 HTTP/1.0\r\nConnection: close, keep-alive\r\n\r\n",
                 "200",
-                Some(CloseReason::Finished),
+                finished,
             ),
-            (
-                "BREW /1 HTTP/1.1\r\nHost: x\r\n\r\n",
-                "501",
-                Some(CloseReason::Refused),
-            ),
+            ("BREW /1 HTTP/1.1\r\nHost: x\r\n\r\n", "501", refused),
             (
                 "POST /1 HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello",
                 "405",
-                Some(CloseReason::Refused),
+                refused,
             ),
-            (&path, "414", Some(CloseReason::Refused)),
+            (&path, "414", refused),
             (
                 "GET /1 HTTP/1.1\r\nHost: x\r\nConnection: x, Close\r\n\r\n",
                 "200",
-                Some(CloseReason::Finished),
+                finished,
             ),
             ("GET /1 HTTP/1.1\r\nHost: x\r\n", "", None),
-            ("GET /1 HTTP/1.1\r\n\r\n", "400", Some(CloseReason::Refused)),
-            (
-                "GET /1 HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n",
-                "400",
-                Some(CloseReason::Refused),
-            ),
-            (
-                "POST /1 HTTP/1.1\r\nHost: x\r\n\r\n",
-                "405",
-                Some(CloseReason::Refused),
-            ),
+            ("GET /1 HTTP/1.1\r\n\r\n", "400", refused),
+            ("GET /1 HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", "400", refused),
+            ("POST /1 HTTP/1.1\r\nHost: x\r\n\r\n", "405", refused),
             (
                 "GET /1 HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello",
                 "400",
-                Some(CloseReason::Refused),
+                refused,
             ),
             (
                 "GET /1 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n",
                 "400",
-                Some(CloseReason::Refused),
+                refused,
             ),
-            ("GET /1 HTTP/2.0\r\n\r\n", "400", Some(CloseReason::Refused)),
-            ("\u{1}\u{2}", "400", Some(CloseReason::Refused)),
-            (&many, "431", Some(CloseReason::Refused)),
-            (&long, "431", Some(CloseReason::Refused)),
+            ("GET /1 HTTP/2.0\r\n\r\n", "400", refused),
+            ("\u{1}\u{2}", "400", refused),
+            (&many, "431", refused),
+            (&long, "431", refused),
         ] {
             let (output, reason) = answered(input);
             assert_eq!(output.get(9..12).unwrap_or_default(), status, "{input:?}");
