@@ -336,14 +336,17 @@ fn hostile(site: &Site) -> Result<()> {
     let headers = [&b"GET / HTTP/1.1\r\n"[..], &b"a: b\r\n".repeat(2_000), b"\r\n"].concat();
     for (request, status) in [
         (&b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..], "400"),
-        (b"DELETE /varz HTTP/1.1\r\n\r\n", "405"),
-        (b"POST /varz HTTP/1.1\r\nContent-Length: 4\r\n\r\nGET ", "405"),
+        (b"DELETE /varz HTTP/1.1\r\nHost: x\r\n\r\n", "405"),
+        (
+            b"POST /varz HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nGET ",
+            "405",
+        ),
         (
             b"GET /varz HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nGET ",
             "400",
         ),
         (b"GET /varz HTTP/1.1\r\n\r\n", "400"),
-        (b"GET /varz HTTP/9.9\r\n\r\n", "400"),
+        (b"GET /varz HTTP/9.9\r\n\r\n", "505"),
         (b"GET /../../etc/passwd HTTP/1.0\r\n\r\n", "404"),
         (&endless, "414"),
         (&headers, "431"),

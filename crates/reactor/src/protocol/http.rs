@@ -16,12 +16,21 @@
 //!
 //! By default there is a page for each number, as the protocol [`bytes`](super::bytes) has answers: `/NUMBER` has that
 //! many bytes, up to 16,384.
+//!
+//! Requests are read as RFC 9112 and RFC 9110 have them. What is not, or is more than a request for a page, is refused,
+//! and the connection ends: 400 malformed, or with a body; 405, 501 another method, or a transfer coding that is not
+//! known; 414, 431 more than 8 KiB, or more than 64 headers; 421 by another scheme than HTTP's; 505 another version
+//! than HTTP/1.
+
+#[cfg(test)]
+#[path = "../../tests/common/http_requests.rs"]
+mod http_requests;
+mod request;
 
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::fmt;
 use std::io::Write as _;
-use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -30,6 +39,7 @@ use crate::id::ConnectionId;
 use crate::protocol::bytes::answer;
 use crate::protocol::line::{first_line, number};
 use crate::protocol::{Io, Protocol, Session};
+use request::Read;
 
 pub(crate) const ABOUT: About = About {
     name: "http",
@@ -38,8 +48,6 @@ pub(crate) const ABOUT: About = About {
 
 /// The most bytes of a request, of which nothing but the first line and a few headers is of use.
 const MOST_BYTES: usize = 8 * 1024;
-/// The most headers of a request.
-const MOST_HEADERS: usize = 64;
 
 /// Makes the page at a path.
 type Pages = dyn Fn(Request<'_>) -> Answer + Send + Sync;
@@ -93,13 +101,38 @@ pub struct HttpSession(Http);
 
 impl Session for HttpSession {
     fn received(&mut self, input: &[u8], io: &mut Io<'_>) -> usize {
-        let refused = match read(input) {
+        let mut as_1_1 = Vec::new();
+        let read = match request::read(input) {
+            Read::Later(minor) => {
+                as_1_1.extend_from_slice(input);
+                as_1_1[minor] = b'1';
+                request::read(&as_1_1)
+            }
+            read => read,
+        };
+        let status = match read {
             Read::Part if input.len() < MOST_BYTES => return 0,
-            Read::Part if has_a_line(input) => Refused::of(Status::TooLarge),
-            Read::Part => Refused::of(Status::UriTooLong),
-            Read::Refused(refused) => refused,
-            Read::Whole(request, how, length) => {
-                (self.0.0)(request).write(how, io);
+            Read::Part => match (request::blank(input), first_line(input)) {
+                (0, None) => Status::UriTooLong,
+                (0, Some(_)) => Status::TooLarge,
+                // They are no part of the request.
+                (blank, _) => return blank,
+            },
+            Read::Refused(status) => status,
+            Read::Later(_) => Status::BadRequest,
+            Read::Whole(asked, length) => {
+                let request = Request {
+                    path: &asked.target.path(),
+                    query: Query(asked.target.query),
+                    host: asked.target.host,
+                };
+                let page = (self.0.0)(request);
+                let how = How {
+                    head_only: asked.head_only,
+                    is_kept: asked.is_kept,
+                    says_kept: asked.is_kept && asked.is_old,
+                };
+                page.write(how, io);
                 if !how.is_kept {
                     io.close();
                 }
@@ -107,26 +140,29 @@ impl Session for HttpSession {
             }
         };
         // What comes behind a request that was not understood is not understood either.
-        let Refused { status, how } = refused;
+        let how = How {
+            head_only: request::is_head(input),
+            is_kept: false,
+            says_kept: false,
+        };
         let says = Answer::text(status.reason().as_bytes());
-        says.status(status).no_store().write(how, io);
+        says.status(status).no_store().not_sniffed().write(how, io);
         io.refuse();
         input.len()
     }
 }
 
-/// Whether the first line is whole.
-fn has_a_line(input: &[u8]) -> bool {
-    first_line(input.trim_ascii_start()).is_some()
-}
-
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
-    /// As it is written, up to the question mark.
+    /// Up to the question mark. Of all ways to write it the one in which no character is percent-encoded that need not
+    /// be (RFC 3986, section 6.2.2): `/%35` comes as `/5`.
     pub path: &'a str,
     /// What is behind it.
     pub query: Query<'a>,
+    /// The host that it is for, without the port, as the client wrote it; empty if it does not say. An address of IPv6
+    /// is in brackets.
+    pub host: &'a str,
 }
 
 /// What is behind the question mark.
@@ -143,28 +179,6 @@ impl<'a> Query<'a> {
     }
 }
 
-/// What is at the front of the input.
-enum Read<'a> {
-    Part,
-    Refused(Refused),
-    /// With its length.
-    Whole(Request<'a>, How, usize),
-}
-
-struct Refused {
-    status: Status,
-    how: How,
-}
-
-impl Refused {
-    const fn of(status: Status) -> Self {
-        Self {
-            status,
-            how: How::LAST,
-        }
-    }
-}
-
 /// How an answer is written.
 #[derive(Clone, Copy)]
 struct How {
@@ -174,90 +188,6 @@ struct How {
     is_kept: bool,
     /// It must say that it is: HTTP/1.0 closes by itself.
     says_kept: bool,
-}
-
-impl How {
-    const LAST: Self = Self {
-        head_only: false,
-        is_kept: false,
-        says_kept: false,
-    };
-}
-
-/// Methods that this server knows and does not allow; others it does not know.
-const NOT_ALLOWED: [&str; 7] = ["POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT"];
-
-fn read(input: &[u8]) -> Read<'_> {
-    let mut headers = [const { MaybeUninit::uninit() }; MOST_HEADERS];
-    let mut parsed = httparse::Request::new(&mut []);
-    let length = match parsed.parse_with_uninit_headers(input, &mut headers) {
-        Ok(httparse::Status::Complete(length)) => length,
-        Ok(httparse::Status::Partial) => return Read::Part,
-        Err(httparse::Error::TooManyHeaders) => return Read::Refused(Refused::of(Status::TooLarge)),
-        Err(_) => return Read::Refused(Refused::of(Status::BadRequest)),
-    };
-    let (Some(method), Some(target), Some(minor)) = (parsed.method, parsed.path, parsed.version) else {
-        return Read::Refused(Refused::of(Status::BadRequest));
-    };
-    let head_only = method == "HEAD";
-    let refused = |status| {
-        let how = How {
-            head_only,
-            ..How::LAST
-        };
-        Read::Refused(Refused { status, how })
-    };
-    if NOT_ALLOWED.contains(&method) {
-        return refused(Status::MethodNotAllowed);
-    }
-    if method != "GET" && !head_only {
-        return refused(Status::NotImplemented);
-    }
-    let is_old = minor == 0;
-    let (mut hosts, mut wants_close, mut wants_keep) = (0, false, false);
-    for header in parsed.headers.iter() {
-        let is = |name: &str| header.name.eq_ignore_ascii_case(name);
-        let value = header.value.trim_ascii();
-        if is("host") {
-            hosts += 1;
-        } else if is("connection") {
-            for wish in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
-                wants_close |= wish.eq_ignore_ascii_case(b"close");
-                wants_keep |= wish.eq_ignore_ascii_case(b"keep-alive");
-            }
-        } else if is("transfer-encoding") || is("content-length") && value != b"0" {
-            // A request for a page has no body; with one, it would not be clear where the next request begins.
-            return refused(Status::BadRequest);
-        }
-    }
-    // RFC 9112, section 3.2.
-    if hosts > 1 || hosts == 0 && !is_old {
-        return refused(Status::BadRequest);
-    }
-    let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let request = Request {
-        path: without_host(path),
-        query: Query(query),
-    };
-    let is_kept = !wants_close && (wants_keep || !is_old);
-    let how = How {
-        head_only,
-        is_kept,
-        says_kept: is_kept && is_old,
-    };
-    Read::Whole(request, how, length)
-}
-
-/// The path of a target that names the server, too, as a request to a proxy does (RFC 9112, section 3.2.2).
-fn without_host(target: &str) -> &str {
-    const SCHEME: &str = "http://";
-    match target.get(..SCHEME.len()) {
-        Some(scheme) if scheme.eq_ignore_ascii_case(SCHEME) => {
-            let rest = &target[SCHEME.len()..];
-            rest.find('/').map_or("/", |at| &rest[at..])
-        }
-        _ => target,
-    }
 }
 
 /// How a request went.
@@ -273,12 +203,16 @@ pub enum Status {
     MethodNotAllowed,
     /// 414.
     UriTooLong,
+    /// 421: the request is for another server.
+    Misdirected,
     /// 431: of the headers.
     TooLarge,
-    /// 501: the method is not known.
+    /// 501: the method is not known, or the way in which a body is sent.
     NotImplemented,
     /// 503.
     Unavailable,
+    /// 505.
+    VersionNotSupported,
 }
 
 impl Status {
@@ -290,9 +224,11 @@ impl Status {
             Self::NotFound => "404 Not Found",
             Self::MethodNotAllowed => "405 Method Not Allowed",
             Self::UriTooLong => "414 URI Too Long",
+            Self::Misdirected => "421 Misdirected Request",
             Self::TooLarge => "431 Request Header Fields Too Large",
             Self::NotImplemented => "501 Not Implemented",
             Self::Unavailable => "503 Service Unavailable",
+            Self::VersionNotSupported => "505 HTTP Version Not Supported",
         }
     }
 
@@ -307,6 +243,7 @@ pub struct Answer {
     status: Status,
     kind: &'static str,
     may_be_stored: bool,
+    may_be_sniffed: bool,
     body: Cow<'static, [u8]>,
 }
 
@@ -317,6 +254,7 @@ impl Answer {
             status: Status::Ok,
             kind,
             may_be_stored: true,
+            may_be_sniffed: true,
             body: body.into(),
         }
     }
@@ -341,6 +279,15 @@ impl Answer {
         }
     }
 
+    /// Nobody may take it for another kind than it says (`X-Content-Type-Options: nosniff`), whatever is in it.
+    #[must_use]
+    pub fn not_sniffed(self) -> Self {
+        Self {
+            may_be_sniffed: false,
+            ..self
+        }
+    }
+
     fn write(&self, how: How, io: &mut Io<'_>) {
         let date = date(io.time_of_day());
         let output = io.output();
@@ -354,6 +301,9 @@ impl Answer {
         put(b"\r\n");
         if !self.may_be_stored {
             put(b"Cache-Control: no-store\r\n");
+        }
+        if !self.may_be_sniffed {
+            put(b"X-Content-Type-Options: nosniff\r\n");
         }
         if self.status == Status::MethodNotAllowed {
             put(b"Allow: GET, HEAD\r\n");
@@ -399,6 +349,7 @@ fn date(day: SystemTime) -> Date {
 mod tests {
     use proptest::prelude::*;
 
+    use super::http_requests::{requests, summary};
     use super::*;
     use crate::CloseReason;
     use crate::testing::{Rehearsal, split_anywhere};
@@ -444,71 +395,37 @@ mod tests {
         assert_eq!(status("/1"), ("200".to_owned(), 1));
         assert_eq!(status("/16384?x=y"), ("200".to_owned(), 16_384));
         assert_eq!(status("/").0, "200");
-        for none in ["/0", "/16385", "/x", "/-1", "/5/", "5", "*"] {
+        for none in ["/0", "/16385", "/x", "/-1", "/5/", "//5", "/%2F5"] {
             assert_eq!(status(none).0, "404", "{none}");
         }
     }
 
-    /// What is answered to one request that is alone or the first, by its status; and whether more are listened to.
     #[test]
-    fn only_whole_requests_for_pages_are_answered() {
-        let (finished, refused) = (Some(CloseReason::Finished), Some(CloseReason::Refused));
-        let many = format!("GET /1 HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(65));
-        let path = format!("GET /{} HTTP/1.1\r\nHost: x\r\n\r\n", "1".repeat(MOST_BYTES));
-        let long = format!("GET /1 HTTP/1.1\r\nHost: {}\r\n\r\n", "x".repeat(MOST_BYTES));
-        for (input, status, closed) in [
-            ("GET /1 HTTP/1.1\r\nHost: x\r\n\r\n", "200", None),
-            (
-                "GET /1 HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
-                "200",
-                None,
-            ),
-            ("GET /1 HTTP/1.0\r\n\r\n", "200", finished),
-            ("GET /1 HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", "200", None),
-            ("GET http://x/1?y HTTP/1.1\r\nHost: x\r\n\r\n", "200", None),
-            ("GET HTTP://x HTTP/1.1\r\nHost: x\r\n\r\n", "200", None),
-            (
-                "GET /1 HTTP/1.0\r\nConnection: close, keep-alive\r\n\r\n",
-                "200",
-                finished,
-            ),
-            ("BREW /1 HTTP/1.1\r\nHost: x\r\n\r\n", "501", refused),
-            (
-                "POST /1 HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello",
-                "405",
-                refused,
-            ),
-            (&path, "414", refused),
-            (
-                "GET /1 HTTP/1.1\r\nHost: x\r\nConnection: x, Close\r\n\r\n",
-                "200",
-                finished,
-            ),
-            ("GET /1 HTTP/1.1\r\nHost: x\r\n", "", None),
-            ("GET /1 HTTP/1.1\r\n\r\n", "400", refused),
-            ("GET /1 HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", "400", refused),
-            ("POST /1 HTTP/1.1\r\nHost: x\r\n\r\n", "405", refused),
-            (
-                "GET /1 HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello",
-                "400",
-                refused,
-            ),
-            (
-                "GET /1 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n",
-                "400",
-                refused,
-            ),
-            ("GET /1 HTTP/2.0\r\n\r\n", "400", refused),
-            ("\u{1}\u{2}", "400", refused),
-            (&many, "431", refused),
-            (&long, "431", refused),
-        ] {
-            let (output, reason) = answered(input);
-            assert_eq!(output.get(9..12).unwrap_or_default(), status, "{input:?}");
-            assert_eq!(reason, closed, "{input:?}");
-            let says_so = output.contains("Connection: close\r\n");
-            assert_eq!(says_so, closed.is_some(), "{input:?}: {output:?}");
+    fn the_table_of_requests_holds_in_one_piece_and_in_many() {
+        let mut wrong = Vec::new();
+        for (request, expected) in requests() {
+            for at_once in [request.len(), 1.max(request.len() / 512)] {
+                let mut server = Rehearsal::new(Http::default());
+                let client = server.connect();
+                for piece in request.as_bytes().chunks(at_once) {
+                    server.receive(client, piece);
+                }
+                let said = summary(&server.take_output(client));
+                let reason = match said.rsplit(", ").next() {
+                    Some(last) if !last.contains("close") => None,
+                    Some(last) if last.starts_with("200") => Some(CloseReason::Finished),
+                    _ => Some(CloseReason::Refused),
+                };
+                if said != expected || server.closed(client) != reason {
+                    let start: String = request.chars().take(100).collect();
+                    let closed = server.closed(client);
+                    wrong.push(format!(
+                        "{start:?}, {at_once} at once: {said}, not {expected}; {closed:?}"
+                    ));
+                }
+            }
         }
+        assert!(wrong.is_empty(), "{wrong:#?}");
     }
 
     #[test]
@@ -530,15 +447,16 @@ mod tests {
             let (output, _) = answered(&format!("{method} /1 HTTP/1.1\r\n\r\n"));
             let (head, body) = output.split_once("\r\n\r\n").expect("a head");
             assert_eq!(body, says, "{method}");
-            assert!(head.contains("\r\nCache-Control: no-store\r\n"), "{head}");
+            let unsafe_to_keep = "\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n";
+            assert!(head.contains(unsafe_to_keep), "{head}");
         }
     }
 
     #[test]
     fn pages_are_told_what_is_asked_for() {
-        let pages = Http::new(|Request { path, query }| {
+        let pages = Http::new(|Request { path, query, host }| {
             let page = format!(
-                "{path} {:?} {:?} {:?}",
+                "{host} {path} {:?} {:?} {:?}",
                 query.get("subs"),
                 query.get("limit"),
                 query.get("id")
@@ -546,12 +464,14 @@ mod tests {
             Answer::new("text/x", page.into_bytes())
                 .status(Status::Unavailable)
                 .no_store()
+                .not_sniffed()
         });
         let mut server = Rehearsal::new(pages);
         let client = server.connect();
         server.receive(
             client,
-            b"GET /connz?subs=1&limit=&cid=7 HTTP/1.1\r\nHost: x\r\n\r\n",
+            b"GET /%63onnz?subs=1&limit=&cid=7 HTTP/1.1\r\nHost: [::1]:8222\r\n\r\n\
+              GET http://x:80/a%2fb%20c HTTP/1.1\r\nHost: y\r\n\r\nGET / HTTP/1.0\r\n\r\n",
         );
         let output = String::from_utf8(server.take_output(client)).expect("text");
         assert!(
@@ -559,19 +479,24 @@ mod tests {
             "{output}"
         );
         assert!(
-            output.contains("\r\nContent-Type: text/x\r\nCache-Control: no-store\r\n"),
+            output.contains(
+                "\r\nContent-Type: text/x\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
+            ),
             "{output}"
         );
-        assert!(
-            output.ends_with("\r\n\r\n/connz Some(\"1\") Some(\"\") None"),
-            "{output}"
-        );
+        for page in [
+            "[::1] /connz Some(\"1\") Some(\"\") NoneHTTP",
+            "x /a%2Fb%20c None None NoneHTTP",
+            " / None None None",
+        ] {
+            assert!(output.contains(&format!("\r\n\r\n{page}")), "{output}");
+        }
     }
 
     proptest! {
         #[test]
         fn bytes_split_anywhere_give_the_same(
-            input in "((GET|HEAD|PUT) /[0-9]{0,5} HTTP/1\\.[01]\r\n(Host: x\r\n)?(Connection: (close|keep-alive)\r\n)?\r\n){0,4}\
+            input in "((\r?\n)*(GET|HEAD|PUT) (http://x)?/(%35|[0-9]){0,5} HTTP/1\\.[0123]\r\n(Host: x\r\n)?(Connection: (close|keep-alive)\r\n)?\r\n){0,4}\
                       [GET/1HP. :\r\n]{0,40}",
             cuts in prop::collection::vec(0usize..300, 0..8),
         ) {

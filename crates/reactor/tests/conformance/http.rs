@@ -1,6 +1,7 @@
 //! `http`: pages, in the order in which they are asked for.
 
 use crate::client::THE_FIRST_DATE;
+use crate::http_requests::{requests, summary};
 use crate::{Case, Pair};
 
 pub const CASES: &[Case] = &[
@@ -8,6 +9,7 @@ pub const CASES: &[Case] = &[
     ("requests_in_one_piece_are_answered_in_order", in_one_piece),
     ("who_wants_one_page_gets_it_and_the_end", one_page),
     ("a_half_closed_client_gets_its_answers", half_closed),
+    ("the_table_of_requests_holds", table),
     ("a_wrong_request_is_refused_after_the_answers_before_it", refused),
     ("an_endless_head_is_cut_off", endless),
 ];
@@ -78,24 +80,34 @@ fn half_closed(pair: Pair) {
     server.stop().expect("ended by client", 1);
 }
 
+fn table(pair: Pair) {
+    let server = pair.serve(&[]);
+    let (mut refused, mut finished) = (0, 0);
+    for (request, expected) in requests() {
+        let mut client = server.connect();
+        client.send(&request);
+        client.end();
+        assert_eq!(summary(&client.rest()), expected, "{request:?}");
+        match expected.rsplit(", ").next() {
+            Some(last) if !last.contains("close") => {}
+            Some(last) if last.starts_with("200") => finished += 1,
+            _ => refused += 1,
+        }
+    }
+    let counted = server.stop();
+    counted.expect("refused", refused);
+    counted.expect("finished", finished);
+}
+
 fn refused(pair: Pair) {
     let server = pair.serve(&[]);
-    for (wrong, status) in [
-        ("5 keep\r\n\r\n", "400 Bad Request"),
-        ("GET /5 HTTP/1.1\r\n\r\n", "400 Bad Request"),
-        ("DELETE /5 HTTP/1.1\r\nHost: x\r\n\r\n", "405 Method Not Allowed"),
-    ] {
-        let mut client = server.connect();
-        client.send(request(5) + wrong + &request(7));
-        client.expect(answer(5));
-        let said = String::from_utf8(client.rest()).expect("text");
-        assert!(
-            said.starts_with(&format!("HTTP/1.1 {status}\r\n")),
-            "{wrong:?}: {said}"
-        );
-        assert_eq!(said.matches("HTTP/1.1").count(), 1, "{wrong:?}: {said}");
-    }
-    server.stop().expect("refused", 3);
+    let mut client = server.connect();
+    client.send(request(5) + "5 keep\r\n\r\n" + &request(7));
+    client.expect(answer(5));
+    let said = String::from_utf8(client.rest()).expect("text");
+    assert!(said.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{said}");
+    assert_eq!(said.matches("HTTP/1.1").count(), 1, "{said}");
+    server.stop().expect("refused", 1);
 }
 
 fn endless(pair: Pair) {

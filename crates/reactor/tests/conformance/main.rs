@@ -17,6 +17,8 @@ mod diag;
 mod echo;
 mod groups;
 mod http;
+#[path = "../common/http_requests.rs"]
+mod http_requests;
 mod null;
 mod numbered;
 mod panics;

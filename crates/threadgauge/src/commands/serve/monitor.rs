@@ -108,7 +108,7 @@ pub struct Pages {
 
 impl Pages {
     /// The page at `path`.
-    fn get(&self, Request { path, query }: Request<'_>) -> Answer {
+    fn get(&self, Request { path, query, .. }: Request<'_>) -> Answer {
         match path {
             "/" => Answer::new("text/html; charset=utf-8", INDEX.as_bytes()),
             "/varz" => json_page(&self.varz()),
