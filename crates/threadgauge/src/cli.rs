@@ -26,7 +26,8 @@ Examples:
   threadgauge compare before/ after/ --fail-on slower:5%
 
 Exit codes: 0 done, 1 a check you asked for failed, 2 used wrongly or it could not be done.
-An interrupted run keeps what it measured: exit code 0, and `run.complete` is false in results.json.
+A run that a signal ends early keeps what it measured; `run.complete` is false in results.json, and
+the exit code 128 and the signal's number: 130 of Ctrl-C. What nohup or a shell ignores stays ignored.
 Results go to standard output, everything else to standard error."
 )]
 pub struct Cli {
@@ -106,7 +107,7 @@ so that a server that stops for a second is seen to. A run that did not reach it
 generator was busy itself, is invalid and says so.
 
 Exit codes: 0 done, 1 the run is invalid, --slo is not met or something came wrong, 2 used wrongly
-or no connection. Ctrl-C keeps what was measured, and marks it.")]
+or no connection, 130 ended early by Ctrl-C, which keeps what was measured, and marks it.")]
     Load(LoadOptions),
     /// Run one case in a process of its own; started by `run`
     #[command(hide = true)]

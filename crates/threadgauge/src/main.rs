@@ -9,6 +9,7 @@ mod commands;
 mod folder;
 mod output;
 mod progress;
+mod signals;
 
 use std::process::ExitCode;
 
@@ -19,6 +20,7 @@ use crate::output::Verdict;
 
 fn main() -> ExitCode {
     threadgauge_experiments::helper();
+    signals::settle();
     let cli = Cli::parse();
     let command = cli.command.unwrap_or_default();
     let done = match command {
@@ -37,8 +39,9 @@ fn main() -> ExitCode {
     match done {
         Ok(Verdict::Done) => ExitCode::SUCCESS,
         Ok(Verdict::CheckFailed) => ExitCode::from(1),
+        Ok(Verdict::Interrupted(signal)) => ExitCode::from(128 + signal),
         Err(error) => {
-            output::complain(&error);
+            output::complain(&signals::explained(error));
             ExitCode::from(2)
         }
     }

@@ -11,6 +11,8 @@ pub enum Verdict {
     Done,
     /// A check the user asked for failed: exit code 1.
     CheckFailed,
+    /// This signal has ended it early; what it did until then is kept: exit code 128 and the signal's number.
+    Interrupted(u8),
 }
 
 /// What every command returns; an error is exit code 2, with the reason.

@@ -10,6 +10,8 @@ mod mixed;
 mod multicast;
 #[path = "command/serve.rs"]
 mod serve;
+#[path = "command/signals.rs"]
+mod signals;
 #[path = "command/turns.rs"]
 mod turns;
 
@@ -89,7 +91,12 @@ fn refused(arguments: &[&str]) -> String {
 }
 
 fn json(output: &Output) -> Value {
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    json_of(output, 0)
+}
+
+/// What a command has printed that ended with this exit code.
+fn json_of(output: &Output, code: i32) -> Value {
+    assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
     serde_json::from_slice(&output.stdout).expect("standard output is JSON")
 }
 
@@ -573,7 +580,7 @@ fn an_interrupt_keeps_everything_and_says_how_to_go_on() {
     let mut slow = Slow::start();
     slow.signal("-INT");
     let (code, said) = slow.end();
-    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(code, Some(130), "{said}");
     assert!(said.contains("--resume r"), "{said}");
     assert!(samples(&slow.folder()) >= 2 * 2);
     let results = results(&slow.folder());

@@ -23,7 +23,6 @@ use std::time::Duration;
 use anyhow::{Context as _, Error, Result};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use threadgauge_load::{LoadError, Search};
 
@@ -36,6 +35,7 @@ use crate::commands::load::show::{Done as RunDone, per_second};
 use crate::commands::load::target::Target;
 use crate::commands::load::workload::Workload;
 use crate::output::{Done, Verdict, print, print_words, say};
+use crate::signals::{self, Asked};
 
 /// No search goes beyond this, requests a second.
 const MOST_RATE: f64 = 1e7;
@@ -59,11 +59,13 @@ pub fn load(options: &LoadOptions) -> Done {
     let started = Timestamp::now().round(jiff::Unit::Second)?.to_string();
     let kept = options.out.as_deref();
     let kept = kept.map(|dir| Kept::new(dir, options, seed, &started, workload.as_ref()));
+    let (stop, asked) = stop().context("signals cannot be handled")?;
     let mut load = Load {
         server,
         options,
         target,
-        stop: stop().context("signals cannot be handled")?,
+        stop,
+        asked,
         seed,
         kept: kept.transpose()?,
         started,
@@ -86,15 +88,15 @@ pub fn load(options: &LoadOptions) -> Done {
     load.conclude(&runs, ended, &document, &text, passes)
 }
 
-/// What a signal sets. The second ends the process at once.
-fn stop() -> io::Result<Arc<AtomicBool>> {
+/// What a signal sets that asks to end. The second ends the process at once.
+fn stop() -> io::Result<(Arc<AtomicBool>, Asked)> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
+    let asked = signals::ask_to_end(|signal| {
         // In this order: what ends it at the second looks before the first is noted.
         flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stop))?;
-        flag::register(signal, Arc::clone(&stop))?;
-    }
-    Ok(stop)
+        flag::register(signal, Arc::clone(&stop)).map(drop)
+    })?;
+    Ok((stop, asked))
 }
 
 struct Load<'a> {
@@ -102,6 +104,7 @@ struct Load<'a> {
     target: Target,
     server: ServerSide,
     stop: Arc<AtomicBool>,
+    asked: Asked,
     seed: u64,
     /// The results folder, where one is asked for.
     kept: Option<Kept<'a>>,
@@ -274,6 +277,7 @@ impl Load<'_> {
         written?;
         ended?;
         Ok(match passes {
+            true if self.is_stopped() => self.asked.verdict(),
             true => Verdict::Done,
             false => Verdict::CheckFailed,
         })

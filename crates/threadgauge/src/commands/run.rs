@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use jiff::Timestamp;
+use signal_hook::low_level::pipe;
 use threadgauge_experiments::CATALOGUE;
 use threadgauge_lab::analysis::going_on;
 use threadgauge_lab::launch::{Interrupts, Launcher};
@@ -22,10 +23,11 @@ use crate::commands::load::experiment::LOAD;
 use crate::folder;
 use crate::output::{Done, Verdict, print, say, style};
 use crate::progress::{Shown, minutes};
+use crate::signals::{self, Asked};
 
 /// Runs what was asked for, or goes on with it, and writes the report.
 pub fn run(options: &RunOptions) -> Done {
-    let mut interrupts = interrupts()?;
+    let (mut interrupts, asked) = interrupts()?;
     let begun = match &options.resume {
         Some(dir) => resume(dir)?,
         None => {
@@ -85,10 +87,10 @@ pub fn run(options: &RunOptions) -> Done {
             dir.display()
         ));
     }
-    Ok(if options.strict && data.results.failed_cases() > 0 {
-        Verdict::CheckFailed
-    } else {
-        Verdict::Done
+    Ok(match ending {
+        _ if options.strict && data.results.failed_cases() > 0 => Verdict::CheckFailed,
+        Ending::Interrupted => asked.verdict(),
+        _ => Verdict::Done,
     })
 }
 
@@ -256,14 +258,11 @@ fn resume(dir: &Path) -> Result<Begun> {
     })
 }
 
-/// Ctrl-C and a request to end, as bytes on a stream: once is "finish the case", twice "stop now".
-fn interrupts() -> Result<Interrupts> {
+/// What asks to end, as bytes on a stream: once is "finish the case", twice "stop now".
+fn interrupts() -> Result<(Interrupts, Asked)> {
     let (read, write) = UnixStream::pair()?;
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
-    }
-    Ok(Interrupts::new(read)?)
+    let asked = signals::ask_to_end(|signal| pipe::register(signal, write.try_clone()?).map(drop))?;
+    Ok((Interrupts::new(read)?, asked))
 }
 
 fn show(data: &RunData, options: &RunOptions) -> Result<()> {

@@ -11,7 +11,7 @@ use threadgauge_results::Store;
 use threadgauge_results::units::count;
 
 use super::serve::{Served, served};
-use super::{command, json, piped, refused, results, send_signal, text, threadgauge};
+use super::{command, json, json_of, piped, refused, results, send_signal, text, threadgauge};
 
 fn load(server: &Served, protocol: &str, more: &[&str]) -> std::process::Output {
     let dir = tempfile::tempdir().unwrap();
@@ -417,14 +417,14 @@ fn ctrl_c_while_connections_are_made_ends_it_and_says_how_many_there_were() {
             assert!(said.iter().any(|line| line.starts_with(says)), "{said:?}");
             let output = child.wait_with_output().unwrap();
             if out == ["--json"] {
-                let document = json(&output);
+                let document = json_of(&output, 130);
                 assert!(schema.is_valid(&document), "{document:#}");
                 assert_eq!(
                     (&document["interrupted"], &document["runs"]),
                     (&true.into(), &serde_json::json!([]))
                 );
             } else {
-                assert_eq!(output.status.code(), Some(0), "{said:?}");
+                assert_eq!(output.status.code(), Some(130), "{said:?}");
                 assert!(text(&output.stdout).contains("nothing was measured"), "{said:?}");
                 let folder = dir.path().join(protocol);
                 let left = fs::read_dir(&folder).unwrap().count();
@@ -666,7 +666,7 @@ fn a_search_that_is_interrupted_says_what_passed_and_invents_no_failure() {
     );
     send_signal(&child, "-INT");
     let said: Vec<String> = said.collect();
-    let document = json(&child.wait_with_output().unwrap());
+    let document = json_of(&child.wait_with_output().unwrap(), 130);
     let (found, runs) = (&document["find_max"], document["runs"].as_array().unwrap());
     assert_eq!(found["highest_per_second"], Value::Null);
     assert_eq!(found["lowest_failed_per_second"], Value::Null, "{said:?}");
@@ -727,7 +727,7 @@ fn ctrl_c_keeps_what_is_there_and_marks_it() {
     assert!(said.any(|line| line.unwrap().starts_with("   1 s · ")));
     send_signal(&child, "-INT");
     said.for_each(drop);
-    let document = json(&child.wait_with_output().unwrap());
+    let document = json_of(&child.wait_with_output().unwrap(), 130);
     assert_eq!(
         (&document["interrupted"], &document["runs"][0]["interrupted"]),
         (&true.into(), &true.into())

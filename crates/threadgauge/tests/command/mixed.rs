@@ -309,7 +309,7 @@ fn ctrl_c_ends_a_command_before_the_load_and_what_was_set_up_is_taken_down() {
     send_signal(&load, "-INT");
     let output = load.wait_with_output().unwrap();
     let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert_eq!(output.status.code(), Some(130), "{said}");
     assert!(
         said.contains("interrupted while `touch begun; sleep 1000` ran"),
         "{said}"

@@ -3,7 +3,7 @@
 //! SIGINT and SIGTERM stop it, and the second of them ends the process at once. Two more are for `groups`, as for the
 //! NATS server: SIGHUP has it read its settings again, SIGUSR2 has it leave as a lame duck; a thread waits for them,
 //! which only a protocol has that no forking design serves. Any other server stops by these as well, rather than being
-//! killed by them.
+//! killed by them. What was ignored at the start stays so ([`signals`]).
 
 use std::io;
 use std::path::PathBuf;
@@ -21,15 +21,16 @@ use threadgauge_reactor::protocol::groups::{Groups, Options};
 
 use crate::commands::serve::settings::Settings;
 use crate::output::{in_one_line, say};
+use crate::signals;
 
 /// How long a lame duck stays where nobody has said it: as the NATS server.
 const LAME_DUCK: Duration = Duration::from_secs(120);
 
 /// The first of these signals stops the server; the second SIGINT or SIGTERM ends the process at once.
 pub fn stop_by_all(stop: &Stop) -> io::Result<()> {
-    for signal in [SIGHUP, SIGUSR2] {
-        low_level::pipe::register(signal, stop.trigger()?)?;
-    }
+    signals::handle(&[SIGHUP, SIGUSR2], |signal| {
+        low_level::pipe::register(signal, stop.trigger()?)
+    })?;
     stop_by_two(stop).map(drop)
 }
 
@@ -43,16 +44,18 @@ struct Two {
 
 fn stop_by_two(stop: &Stop) -> io::Result<Two> {
     let again = Arc::new(AtomicBool::new(false));
-    let at = |signal| -> io::Result<Vec<SigId>> {
-        Ok(vec![
-            // In this order: what ends it at the second looks before the first is noted.
-            flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&again))?,
-            low_level::pipe::register(signal, stop.trigger()?)?,
-            flag::register(signal, Arc::clone(&again))?,
-        ])
+    let at = |signal| {
+        signals::handle(&[signal], |signal| {
+            Ok([
+                // In this order: what ends it at the second looks before the first is noted.
+                flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&again))?,
+                low_level::pipe::register(signal, stop.trigger()?)?,
+                flag::register(signal, Arc::clone(&again))?,
+            ])
+        })
     };
     at(SIGINT)?;
-    let at_term = at(SIGTERM)?;
+    let at_term = at(SIGTERM)?.concat();
     Ok(Two { again, at_term })
 }
 
@@ -88,6 +91,14 @@ pub struct Waiting {
     thread: JoinHandle<()>,
 }
 
+/// SIGHUP and SIGUSR2, to be waited for.
+fn waiting() -> io::Result<(Signals, Handle)> {
+    let waiting = Signals::new([0; 0])?;
+    let handle = waiting.handle();
+    signals::handle(&[SIGHUP, SIGUSR2], |signal| handle.add_signal(signal))?;
+    Ok((waiting, handle))
+}
+
 impl Waiting {
     /// Waits for signals from now on, in a thread; SIGINT and SIGTERM stop the server as any other.
     ///
@@ -96,12 +107,14 @@ impl Waiting {
     /// If the system has no more descriptors or threads.
     pub fn start(mut told: Told) -> Result<Self> {
         let two = stop_by_two(&told.stop).context("signals cannot be handled")?;
-        let mut signals = Signals::new([SIGHUP, SIGUSR2]).context("signals cannot be handled")?;
-        let handle = signals.handle();
+        let (mut handled, handle) = waiting().context("signals cannot be handled")?;
+        if signals::is_ignored(SIGHUP) && told.settings.file.is_some() {
+            say("SIGHUP was ignored when this began, and still is: it does not have the settings read again");
+        }
         let thread = std::thread::Builder::new()
             .name("signals".to_owned())
             .spawn(move || {
-                for signal in signals.forever() {
+                for signal in handled.forever() {
                     match signal {
                         SIGHUP => told.reload(),
                         _ => told.leave(&two),
