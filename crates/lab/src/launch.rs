@@ -273,9 +273,7 @@ fn signal_name(signal: i32) -> String {
         libc::SIGBUS => "SIGBUS",
         libc::SIGTERM => "SIGTERM",
         libc::SIGILL => "SIGILL",
-        libc::SIGPIPE => "SIGPIPE",
         libc::SIGXFSZ => "SIGXFSZ (a file was to grow beyond the limit: see `ulimit -f`)",
-        libc::SIGXCPU => "SIGXCPU (it may use no more CPU time: see `ulimit -t`)",
         _ => return format!("signal {signal}"),
     };
     name.to_owned()
