@@ -12,8 +12,12 @@ mod accepting;
 mod ahead_test;
 mod arriving;
 mod balance;
+#[cfg(test)]
+mod by_hand;
 mod completions;
 mod event_loop;
+#[cfg(test)]
+mod halves_test;
 mod inbox;
 mod interest;
 pub(crate) mod join_handles;

@@ -304,7 +304,16 @@ impl<T> Reactor<T> {
         Ok(())
     }
 
-    fn turn(&mut self, events: &mut Vec<epoll::Event>, handler: &mut impl Handler<T>) -> io::Result<()> {
+    /// One turn.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run).
+    pub(super) fn turn(
+        &mut self,
+        events: &mut Vec<epoll::Event>,
+        handler: &mut impl Handler<T>,
+    ) -> io::Result<()> {
         let has_tasks = self.wait(events)?;
         for event in events {
             self.dispatch(event, handler);

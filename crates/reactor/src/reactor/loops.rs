@@ -1,6 +1,5 @@
 //! The loops of one server: starting them, and asking all of them.
 
-use std::sync::Mutex;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,7 +8,6 @@ use super::balance::Watch;
 use super::event_loop::{Mailbox, Reactor};
 use super::manager::ReactorManager;
 use super::serving_loop::{Acceptors, Loop, LoopsShared, ServingLoop};
-use super::slots::Slots;
 use super::tasks::Task;
 use crate::error::Error;
 use crate::id::ConnectionId;
@@ -93,15 +91,13 @@ pub(super) fn serve_watched<P: Protocol>(
             _ => siblings.get(index - 1),
         }
     };
-    let shared = LoopsShared {
-        slots: Slots::new(serving.options.max_connections),
-        mailboxes: reactors.iter().map(|(reactor, _)| reactor.mailbox()).collect(),
-        watch,
+    let shared = LoopsShared::new(
+        serving.options.max_connections,
         manager,
         acceptors,
-        announcing: Mutex::default(),
-        spares: Mutex::default(),
-    };
+        watch,
+        reactors.iter().map(|(reactor, _)| reactor),
+    );
     let mailboxes = shared.mailboxes.clone();
     serving.waiting.by(move || query_pending(&mailboxes));
     let run = |index, (reactor, sends): (Loop<P::Session>, Option<JointSends>)| {

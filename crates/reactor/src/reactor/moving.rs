@@ -18,6 +18,11 @@
 //!
 //! What a sender said before step 2 is in the outbox, and what it said after is behind it. A connection that ends
 //! meanwhile takes its half along; all loops are told to forget it.
+//!
+//! **What is moved keeps what it was told, and nothing else.** That something can be read, or was announced, or is
+//! waited for by others, goes along. That it is in a list of the loop, or that a timer is set there, does not: it is
+//! in none at B, and a mark that says so would keep it out of B's. Both halves forget that where they are taken out
+//! (`leave`), whatever for. B puts a half into its own lists as if all that it was told had just been said.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -88,11 +93,11 @@ impl<P: Protocol> ServingLoop<'_, P> {
         } else {
             self.peers.remove(id.slot());
         }
-        (read.queued, read.has_moved) = (false, true);
+        read.has_moved = true;
         self.moves.readers.insert(id, to);
         self.shared.manager.moved(self.index, to);
         self.post_all();
-        self.tell(to, Task::ReaderMoved(Box::new(MovingReader { id, link, read })));
+        self.tell(to, Task::ReaderMoved(Box::new(MovingReader::new(id, link, read))));
     }
 
     /// A read half has come.
@@ -159,10 +164,9 @@ impl<P: Protocol> ServingLoop<'_, P> {
         watch: bool,
         reactor: &Loop<P::Session>,
     ) -> io::Result<()> {
-        let MovingReader { id, link, mut read } = moving;
+        let MovingReader { id, link, read } = moving;
         let token = Token::new(id.slot());
         self.moves.readers.remove(&id);
-        read.forget_timer();
         self.looked_at.push(id.slot());
         let watched = match self.peers.get(id).and_then(|peer| peer.write.as_mut()) {
             _ if !watch => Ok(()),
@@ -270,7 +274,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         }
         let to = *to;
         self.moves.leaving.remove(&id);
-        let Some((peer, mut write)) = self
+        let Some((peer, write)) = self
             .peers
             .get(id)
             .and_then(|peer| peer.write.take().map(|write| (peer, write)))
@@ -291,16 +295,11 @@ impl<P: Protocol> ServingLoop<'_, P> {
             }
             self.peers.remove(id.slot());
         }
-        (write.watched, write.blocked, write.dirty) = (false, false, false);
-        write.forget_timer();
         self.shared.manager.moved(self.index, to);
-        let moving = MovingWriter {
-            id,
-            link,
-            reader,
-            write,
-        };
-        self.tell(to, Task::WriterMoved(Box::new(moving)));
+        self.tell(
+            to,
+            Task::WriterMoved(Box::new(MovingWriter::new(id, link, reader, write))),
+        );
     }
 
     /// A write half has come: what was kept for it goes behind what it has.
@@ -316,6 +315,8 @@ impl<P: Protocol> ServingLoop<'_, P> {
         if !write.outbox.is_empty() && write.must_flush() {
             self.dirty.push(slot);
         }
+        // What it sent before it left may have made possible what nobody has seen to.
+        self.sent_early.push(slot);
         let mut watched = Ok(());
         match self.peers.get(id) {
             Some(peer) => {

@@ -254,8 +254,10 @@ impl<S: Session> ReadHalf<S> {
         Some(at)
     }
 
-    /// It is on another loop now, where no timer is set.
-    pub fn forget_timer(&mut self) {
+    /// It leaves its loop: what that one has noted of it in its own lists and timers goes no further, and what it was
+    /// told of the client does.
+    pub fn leave(&mut self) {
+        self.queued = false;
         self.timer = None;
         if self.throttle != Throttle::Over {
             self.throttle.clear();
@@ -308,9 +310,9 @@ impl WriteHalf {
         (!std::mem::replace(&mut self.timed, true)).then_some(at)
     }
 
-    /// It is on another loop now, where no timer is set.
-    pub fn forget_timer(&mut self) {
-        self.timed = false;
+    /// As [`ReadHalf::leave`].
+    pub fn leave(&mut self) {
+        (self.dirty, self.blocked, self.watched, self.timed) = (false, false, false, false);
     }
 
     /// The timer has gone off, perhaps earlier than is wanted now, and none is set any more. Whether the client has

@@ -384,7 +384,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
             // It was registered and is open. Otherwise the socket is about to be closed, which says the same.
             let _ = reactor.remove(&link.socket);
         }
-        self.leaving.push((MovingReader { id, link, read }, finish));
+        self.leaving.push((MovingReader::new(id, link, read), finish));
     }
 
     /// The write half is gone: all is sent, or it was not to be, or it could not for the reason given.

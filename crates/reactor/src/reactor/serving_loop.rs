@@ -71,6 +71,28 @@ pub(crate) struct LoopsShared<S> {
 }
 
 impl<S> LoopsShared<S> {
+    /// For the loops that `reactors` are to run.
+    pub fn new<'r>(
+        most_connections: usize,
+        manager: ReactorManager,
+        acceptors: Acceptors,
+        watch: Option<Watch>,
+        reactors: impl Iterator<Item = &'r Loop<S>>,
+    ) -> Self
+    where
+        S: 'r,
+    {
+        Self {
+            slots: Slots::new(most_connections),
+            manager,
+            acceptors,
+            mailboxes: reactors.map(Reactor::mailbox).collect(),
+            announcing: Mutex::default(),
+            spares: Mutex::default(),
+            watch,
+        }
+    }
+
     /// An empty batch.
     pub fn spare_batch(&self) -> Batch {
         let mut spares = self.spares.lock().unwrap_or_else(PoisonError::into_inner);
@@ -128,7 +150,7 @@ pub(super) struct ServingLoop<'a, P: Protocol> {
     pub unsent: usize,
     /// Write halves that have something new to send.
     pub dirty: Vec<u32>,
-    /// Write halves that were sent something before the turn's end.
+    /// Write halves that were sent something before the turn's end, here or on the loop that they come from.
     pub sent_early: Vec<u32>,
     /// Sends all outboxes of a turn at once, where that was asked for.
     pub joint_sends: Option<JointSends>,

@@ -11,6 +11,7 @@ use super::peer::{Finish, HeldUpBy, Link, ReadHalf, WriteHalf};
 use crate::counters::CloseReason;
 use crate::id::ConnectionId;
 use crate::multicast::{Multicast, Number, Parts};
+use crate::protocol::Session;
 
 /// A new connection, between the loop that accepted it and those that have its halves.
 #[derive(Clone, Debug)]
@@ -88,6 +89,14 @@ pub(crate) struct MovingReader<S> {
     pub read: Box<ReadHalf<S>>,
 }
 
+impl<S: Session> MovingReader<S> {
+    /// Leaves its loop.
+    pub fn new(id: ConnectionId, link: Arc<Link>, mut read: Box<ReadHalf<S>>) -> Self {
+        read.leave();
+        Self { id, link, read }
+    }
+}
+
 /// A write half on its way.
 #[derive(Debug)]
 pub(crate) struct MovingWriter {
@@ -95,6 +104,19 @@ pub(crate) struct MovingWriter {
     pub link: Arc<Link>,
     pub reader: usize,
     pub write: WriteHalf,
+}
+
+impl MovingWriter {
+    /// Leaves its loop. Its read half is on the loop `reader`.
+    pub fn new(id: ConnectionId, link: Arc<Link>, reader: usize, mut write: WriteHalf) -> Self {
+        write.leave();
+        Self {
+            id,
+            link,
+            reader,
+            write,
+        }
+    }
 }
 
 /// Bytes for the write halves of one loop, from one other loop. To each: for whom, and the session whose message it is;

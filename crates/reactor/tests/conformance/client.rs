@@ -166,6 +166,15 @@ impl Client {
         }
     }
 
+    /// Waits until the server has closed its socket; the kernel may still have something for the client. Something was
+    /// sent: while nobody has accepted the connection, that is unread.
+    pub fn until_closed_by_server(&self) {
+        let [server, own] = self.ends;
+        while diag::end(server, own).is_some_and(|end| end.inode != 0 || end.unread > 0) {
+            std::thread::yield_now();
+        }
+    }
+
     /// Sends nothing more, and reads on.
     pub fn end(&self) {
         self.socket.shutdown(Shutdown::Write).unwrap();

@@ -8,6 +8,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod any;
+mod behind;
 mod bytes;
 mod chat;
 mod client;
@@ -125,6 +126,7 @@ fn main() -> ExitCode {
                 .iter()
                 .chain(any::cases(protocol))
                 .chain(times::cases(protocol))
+                .chain(behind::cases(protocol))
                 .chain(panics::cases(protocol));
             for (what, run) in cases {
                 let name = format!("{way}::{}::{what}", protocol.name());

@@ -1,0 +1,67 @@
+//! What moves keeps what it was told: halves that come to a loop in the midst of something go on there.
+
+use std::io::Write;
+use std::num::NonZeroUsize;
+use std::time::{Duration, Instant};
+
+use super::by_hand::{Loops, drive};
+use super::manager::ReactorManager;
+use super::peer::{HeldUpBy, WriteHalf};
+use super::tasks::MovingWriter;
+use crate::Server;
+use crate::options::Placement;
+use crate::protocol::chat::Chat;
+use crate::protocol::http::Http;
+
+/// A loop that reads and one that writes.
+fn split() -> ReactorManager {
+    ReactorManager::split(NonZeroUsize::MIN, NonZeroUsize::MIN, Placement::ByHandle)
+}
+
+#[test]
+fn a_read_half_that_moves_while_it_is_queued_is_read_on() {
+    drive(Server::new(Http::default()), split(), |loops| {
+        let (id, mut client) = loops.connect(0, 1);
+        // More than a receive, and all of it is there before the first: nothing comes later that would be an event.
+        let refused = b"POST /1 HTTP/1.1\r\nHost: x\r\nContent-Length: 205000\r\n\r\n";
+        client
+            .write_all(&[&refused[..], &[b'x'; 205_000]].concat())
+            .expect("sent");
+        let unread = |loops: &mut Loops<'_, Http>, index: usize| {
+            let peer = loops.all[index].0.peers.get(id).expect("it is here");
+            rustix::io::ioctl_fionread(&peer.link.socket).expect("a socket")
+        };
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while unread(loops, 0) <= 205_000 {
+            assert!(Instant::now() < deadline, "not all of it came");
+        }
+        loops.turn(0);
+        for _ in 0..100 {
+            loops.turn(1);
+        }
+        assert_eq!(unread(loops, 1), 0);
+    });
+}
+
+#[test]
+fn who_waits_for_a_write_half_that_moves_once_it_is_empty_goes_on() {
+    drive(Server::new(Chat::default()), split(), |loops| {
+        let (sender, _speaker) = loops.connect(0, 1);
+        let (receiver, _hearer) = loops.connect(0, 1);
+        let held_up = |loops: &mut Loops<'_, Chat>| {
+            let peer = loops.all[0].0.peers.get(sender).expect("it is here");
+            peer.read.as_ref().expect("all of it").is_held_up()
+        };
+        loops.all[0].0.hold_up(sender, HeldUpBy::Receiver);
+        assert!(held_up(loops));
+        // As it is when all was sent before the turn's end, and it left in that turn.
+        let (home, reactor) = &mut loops.all[1];
+        let peer = home.peers.remove(receiver.slot()).expect("it is here");
+        let mut emptied = WriteHalf::default();
+        emptied.waiters.push((0, sender));
+        home.writer_moved(MovingWriter::new(receiver, peer.link, 0, emptied), reactor);
+        loops.turn(1);
+        loops.turn(0);
+        assert!(!held_up(loops));
+    });
+}
