@@ -8,7 +8,7 @@ use std::time::Instant;
 use threadgauge_lab::point::refused;
 use threadgauge_lab::prelude::*;
 use threadgauge_lab::server::{Cpus, Server};
-use threadgauge_load::{ClientPool, Codec, Event, Frames, LoadError};
+use threadgauge_load::{Answers, ClientPool, Codec, Event, Frames, LoadError};
 use threadgauge_machine::Activity;
 use threadgauge_results::{Table, units};
 
@@ -319,7 +319,7 @@ impl Room {
             ready,
             heard,
         } = self;
-        let mut answers = Vec::new();
+        let mut answers = Answers::default();
         let mut wrong = false;
         pool.hear(PATIENCE, |connection, input| {
             let mut frames = Frames::of(*codec, input);
@@ -331,7 +331,7 @@ impl Room {
                         wrong |= said != SAID;
                     }
                     Event::Ready => *ready += 1,
-                    Event::Wants(answer) => answers.push((connection, answer)),
+                    Event::Wants(answer) => answers.want(connection, answer),
                     Event::Noise => {}
                 }
             }
@@ -341,8 +341,10 @@ impl Room {
         if wrong {
             return Err(CaseError::Failed("a message came changed".to_owned()));
         }
-        for (connection, answer) in answers {
-            pool.say(connection, |unsent| unsent.extend_from_slice(answer));
+        let mut unread = None;
+        answers.say(pool, |_, error| unread = Some(error));
+        if let Some(error) = unread {
+            return Err(broken(error));
         }
         // What sockets did not take goes with the next.
         pool.flush().map(|_| ()).map_err(broken)

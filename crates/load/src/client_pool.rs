@@ -13,11 +13,21 @@ use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, conne
 use threadgauge_machine::{Resource, raise_to_hard};
 
 use crate::batch_sender::BatchSender;
+use crate::codec::CodecError;
 use crate::error::LoadError;
 
 /// Events of one turn: a large batch is cheaper for both sides.
 const BATCH: usize = 1024;
 const BUFFER_BYTES: usize = 256 * 1024;
+/// Reads of one connection in a turn: what more it has is for the next, after the others, the clock and who ends the
+/// run had theirs.
+const MOST_READS: usize = 4;
+/// Bytes of all connections in a turn, which ends with the read that reaches them.
+const MOST_TURN_BYTES: u64 = 1 << 20;
+/// What a connection has received and nobody could use: more than any message of a protocol of ours.
+const MOST_UNUSED_BYTES: usize = 1 << 20;
+/// Answers that a server wants and does not read: thousands of them, where one at a time is usual.
+const MOST_OWED_BYTES: usize = 64 * 1024;
 /// Waits from here on need not be kept to the microsecond.
 const COARSE_NS: i64 = 50_000_000;
 /// While connections are made, the longest wait without a look at whether to go on.
@@ -35,6 +45,9 @@ pub enum Told<'a> {
 }
 
 /// Connections to a server, counted from 0. Dropped, they are reset, so that their ports are free at once.
+///
+/// Whatever a server sends, a turn comes to its end, and what is kept of it is bounded: bytes that nobody uses, and
+/// answers that it wants and does not read ([`owe`](Self::owe)).
 ///
 /// [`connect`](Self::connect), [`hear`](Self::hear) and [`flush`](Self::flush) take no failure: the first ends the run.
 /// [`begin`](Self::begin), [`turn`](Self::turn) and [`flush_each`](Self::flush_each) do not wait, and tell what became
@@ -55,6 +68,13 @@ pub struct ClientPool {
     unsent: Vec<Vec<u8>>,
     /// Those that have something to be sent.
     speakers: Vec<usize>,
+    /// By connection: of what is to be sent, how much are answers that the server wants. Too much rather than too
+    /// little: it begins anew when all was sent.
+    owed: Vec<usize>,
+    /// Of events that a turn had no time for.
+    left: Vec<epoll::Event>,
+    /// Since it was last asked for.
+    received_bytes: u64,
     sender: BatchSender,
 }
 
@@ -78,6 +98,9 @@ impl ClientPool {
             unused: Vec::new(),
             unsent: Vec::new(),
             speakers: Vec::new(),
+            owed: Vec::new(),
+            left: Vec::new(),
+            received_bytes: 0,
             sender: BatchSender::new(),
         })
     }
@@ -166,6 +189,7 @@ impl ClientPool {
         self.making.push(false);
         self.unused.push(Vec::new());
         self.unsent.push(Vec::new());
+        self.owed.push(0);
         self.streams.len() - 1
     }
 
@@ -229,6 +253,52 @@ impl ClientPool {
         if was_silent && !unsent.is_empty() && !self.making[connection] {
             self.speakers.push(connection);
         }
+    }
+
+    /// Has this connection send what the server wants as its answer, so many times, with the next
+    /// [`flush`](Self::flush).
+    ///
+    /// # Errors
+    ///
+    /// If over 64 KiB of such answers wait, since the server does not read them: these are not added, and the caller is
+    /// to end the connection or the run.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such connection.
+    pub fn owe(&mut self, connection: usize, answer: &[u8], times: usize) -> Result<(), CodecError> {
+        let owed = &mut self.owed[connection];
+        if self.unsent[connection].is_empty() {
+            *owed = 0;
+        }
+        *owed = owed.saturating_add(answer.len().saturating_mul(times));
+        if *owed > MOST_OWED_BYTES {
+            return Err(CodecError::Unread(MOST_OWED_BYTES));
+        }
+        self.say(connection, |unsent| {
+            (0..times).for_each(|_| unsent.extend_from_slice(answer));
+        });
+        Ok(())
+    }
+
+    /// How many bytes have come since this was last asked, used or not.
+    pub fn take_received_bytes(&mut self) -> u64 {
+        std::mem::take(&mut self.received_bytes)
+    }
+
+    /// The beginning of what this connection has received and no turn has told of. Does not wait. Such bytes are of no
+    /// use any more, so this is for a connection that is to be ended.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such place.
+    pub fn rest(&mut self, connection: usize) -> &[u8] {
+        let read = |stream| recv(stream, &mut self.buffer[..], RecvFlags::DONTWAIT);
+        // A failure is the end of what ends anyway.
+        let received = self.streams[connection].as_ref().map_or(Ok((0, 0)), read);
+        let received = received.map_or(0, |(received, _)| received);
+        self.received_bytes += received as u64;
+        &self.buffer[..received]
     }
 
     /// Bytes that sockets have not taken yet.
@@ -321,26 +391,45 @@ impl ClientPool {
         limit: Duration,
         mut hear: impl FnMut(usize, Told<'_>) -> Result<usize, LoadError>,
     ) -> Result<usize, LoadError> {
+        let left = std::mem::take(&mut self.left);
+        let limit = if left.is_empty() { limit } else { Duration::ZERO };
         self.wait(limit).map_err(|error| LoadError::Wait(error.into()))?;
-        for i in 0..self.events.len() {
-            let event = self.events[i];
+        let (many, begun_bytes) = (left.len() + self.events.len(), self.received_bytes);
+        let mut unread = Vec::new();
+        for i in 0..many {
+            // Those that waited for longer come first.
+            let event = left
+                .get(i)
+                .copied()
+                .unwrap_or_else(|| self.events[i - left.len()]);
             let (connection, begun) = named(event.data);
             if self.begun[connection] != begun || self.streams[connection].is_none() {
+                continue;
+            }
+            if self.received_bytes - begun_bytes >= MOST_TURN_BYTES {
+                self.left.push(event);
                 continue;
             }
             // What ends a connection comes as one event with its last bytes, where these were not looked at before.
             let ends = epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
             let flags = event.flags;
-            let over = match self.made(connection, &mut hear)? {
+            let look = match self.made(connection, &mut hear)? {
                 None => self.receive(connection, flags.intersects(ends), &mut hear)?,
-                failed => failed,
+                Some(failed) => Look::Over(Some(failed)),
             };
-            if let Some(over) = over {
-                self.end(connection);
-                hear(connection, Told::Ended(over.0))?;
+            match look {
+                Look::All => {}
+                // Nothing tells again of what is left in a socket.
+                Look::Some => unread.push(event),
+                Look::Over(error) => {
+                    self.end(connection);
+                    hear(connection, Told::Ended(error))?;
+                }
             }
         }
-        Ok(self.events.len())
+        // Behind those that had no look yet.
+        self.left.append(&mut unread);
+        Ok(many)
     }
 
     /// Fills `events`; with none where nothing came in time, or a signal ended the waiting.
@@ -364,12 +453,12 @@ impl ClientPool {
         }
     }
 
-    /// Of one that was being made: whether it was, or the end of it.
+    /// Of one that was being made: why it was not.
     fn made(
         &mut self,
         connection: usize,
         hear: &mut impl FnMut(usize, Told<'_>) -> Result<usize, LoadError>,
-    ) -> Result<Option<Over>, LoadError> {
+    ) -> Result<Option<io::Error>, LoadError> {
         if !self.making[connection] {
             return Ok(None);
         }
@@ -378,7 +467,7 @@ impl ClientPool {
         };
         match socket_error(stream) {
             Ok(Ok(())) => {}
-            Ok(Err(error)) | Err(error) => return Ok(Some(Over(Some(error.into())))),
+            Ok(Err(error)) | Err(error) => return Ok(Some(error.into())),
         }
         self.making[connection] = false;
         if !self.unsent[connection].is_empty() {
@@ -388,24 +477,26 @@ impl ClientPool {
         Ok(None)
     }
 
-    /// Until the socket is empty, since nothing tells of what is left there: of one that has ended, to the end.
+    /// Until the socket is empty, since nothing tells of what is left there: of one that has ended, to the end. At most
+    /// so often, however much there is.
     fn receive(
         &mut self,
         connection: usize,
         ended: bool,
         hear: &mut impl FnMut(usize, Told<'_>) -> Result<usize, LoadError>,
-    ) -> Result<Option<Over>, LoadError> {
+    ) -> Result<Look, LoadError> {
         let Some(stream) = &self.streams[connection] else {
-            return Ok(None);
+            return Ok(Look::All);
         };
-        loop {
+        for _ in 0..MOST_READS {
             let received = match recv(stream, &mut self.buffer[..], RecvFlags::DONTWAIT) {
-                Ok((0, _)) => return Ok(Some(Over(None))),
+                Ok((0, _)) => return Ok(Look::Over(None)),
                 Ok((received, _)) => received,
-                Err(Errno::AGAIN) => return Ok(None),
+                Err(Errno::AGAIN) => return Ok(Look::All),
                 Err(Errno::INTR) => continue,
-                Err(error) => return Ok(Some(Over(Some(error.into())))),
+                Err(error) => return Ok(Look::Over(Some(error.into()))),
             };
+            self.received_bytes += received as u64;
             let new = &self.buffer[..received];
             let unused = &mut self.unused[connection];
             if unused.is_empty() {
@@ -415,16 +506,33 @@ impl ClientPool {
                 unused.extend_from_slice(new);
                 let used = hear(connection, Told::Bytes(unused))?;
                 unused.drain(..used);
+                if unused.len() > MOST_UNUSED_BYTES {
+                    return Ok(Look::Over(Some(endless())));
+                }
             }
             if received < BUFFER_BYTES && !ended {
-                return Ok(None);
+                return Ok(Look::All);
             }
         }
+        Ok(Look::Some)
     }
 }
 
-/// How a connection ended: by the server, or by this failure.
-struct Over(Option<io::Error>);
+/// What a look at a connection came to.
+enum Look {
+    /// Its socket is empty.
+    All,
+    /// There may be more.
+    Some,
+    /// It has ended: by the server, or by this failure.
+    Over(Option<io::Error>),
+}
+
+/// Of a connection whose bytes come to no message.
+fn endless() -> io::Error {
+    let says = format!("over {MOST_UNUSED_BYTES} bytes came that are no whole message");
+    io::Error::new(io::ErrorKind::InvalidData, says)
+}
 
 /// A connection from one of several addresses of this machine.
 fn connected_from(from: IpAddr, server: SocketAddr) -> io::Result<TcpStream> {
@@ -501,132 +609,4 @@ impl Drop for ClientPool {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io::{Read as _, Write as _};
-    use std::net::{Ipv4Addr, TcpListener};
-    use std::thread;
-    use std::time::Instant;
-
-    use super::*;
-
-    const PATIENCE: Duration = Duration::from_secs(120);
-
-    fn listener() -> (TcpListener, SocketAddr) {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let at = listener.local_addr().unwrap();
-        (listener, at)
-    }
-
-    #[test]
-    fn a_connection_comes_from_the_address_that_was_asked_for() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut pool = ClientPool::new().unwrap();
-        let from = "127.0.0.2".parse().unwrap();
-        pool.connect_from(Some(from), listener.local_addr().unwrap())
-            .unwrap();
-        assert_eq!(listener.accept().unwrap().1.ip(), from);
-        let nobodys = "192.0.2.1".parse().unwrap();
-        let refused = pool.connect_from(Some(nobodys), listener.local_addr().unwrap());
-        assert!(matches!(refused, Err(LoadError::Connect { connection: 1, .. })));
-    }
-
-    #[test]
-    fn what_is_not_used_comes_again_with_more() {
-        let (listener, at) = listener();
-        let mut pool = ClientPool::new().unwrap();
-        pool.connect(at).unwrap();
-        let mut peer = listener.accept().unwrap().0;
-        let mut seen = Vec::new();
-        for part in [&b"ab"[..], b"cd", b"ef"] {
-            peer.write_all(part).unwrap();
-            let before = seen.len();
-            while seen.len() == before {
-                pool.hear(PATIENCE, |_, bytes| {
-                    seen.push(bytes.to_vec());
-                    // Only four at once are a message.
-                    Ok(bytes.len() / 4 * 4)
-                })
-                .unwrap();
-            }
-        }
-        assert_eq!(seen, [&b"ab"[..], b"abcd", b"ef"]);
-    }
-
-    #[test]
-    fn what_a_socket_does_not_take_goes_out_later_and_in_order() {
-        const BYTES: usize = 16 << 20;
-        let (listener, at) = listener();
-        let mut pool = ClientPool::new().unwrap();
-        pool.connect(at).unwrap();
-        let mut peer = listener.accept().unwrap().0;
-        let all: Vec<u8> = (0..BYTES).map(|i| (i / 7) as u8).collect();
-        pool.say(0, |unsent| unsent.extend_from_slice(&all));
-        assert!(!pool.flush().unwrap(), "no socket holds so much");
-        let reader = thread::spawn(move || {
-            let mut received = vec![0; BYTES];
-            peer.read_exact(&mut received).unwrap();
-            received
-        });
-        let deadline = Instant::now() + PATIENCE;
-        while !pool.flush().unwrap() {
-            assert!(Instant::now() < deadline, "it does not go out");
-            thread::yield_now();
-        }
-        assert!(reader.join().unwrap() == all);
-    }
-
-    #[test]
-    fn who_had_nothing_to_say_at_first_says_it_once() {
-        let (listener, at) = listener();
-        let mut pool = ClientPool::new().unwrap();
-        pool.connect(at).unwrap();
-        let mut peer = listener.accept().unwrap().0;
-        pool.say(0, |_| {});
-        pool.say(0, |unsent| unsent.extend_from_slice(b"once"));
-        pool.say(0, |unsent| unsent.extend_from_slice(b", and more"));
-        assert!(pool.flush().unwrap());
-        // Behind it, so that what came twice would be seen.
-        pool.say(0, |unsent| unsent.push(b'.'));
-        assert!(pool.flush().unwrap());
-        let mut heard = [0; 15];
-        peer.read_exact(&mut heard).unwrap();
-        assert_eq!(heard, *b"once, and more.");
-    }
-
-    #[test]
-    fn an_end_that_comes_with_the_last_words_is_seen() {
-        let (listener, at) = listener();
-        let mut pool = ClientPool::new().unwrap();
-        pool.connect(at).unwrap();
-        let mut peer = listener.accept().unwrap().0;
-        peer.write_all(b"last words").unwrap();
-        drop(peer);
-        let mut said = Vec::new();
-        loop {
-            let heard = pool.hear(PATIENCE, |_, bytes| {
-                said.extend_from_slice(bytes);
-                Ok(bytes.len())
-            });
-            match heard {
-                Ok(0) => panic!("the end was not seen"),
-                Ok(_) => {}
-                Err(LoadError::Closed(0)) => break,
-                Err(other) => panic!("{other}"),
-            }
-        }
-        assert_eq!(said, b"last words");
-    }
-
-    #[test]
-    fn a_server_that_closes_is_named_by_its_connection() {
-        let (listener, at) = listener();
-        let mut pool = ClientPool::new().unwrap();
-        for _ in 0..3 {
-            pool.connect(at).unwrap();
-        }
-        let mut peers: Vec<_> = (0..3).map(|_| listener.accept().unwrap().0).collect();
-        drop(peers.remove(1));
-        let heard = pool.hear(PATIENCE, |_, bytes| Ok(bytes.len()));
-        assert!(matches!(heard, Err(LoadError::Closed(1))));
-    }
-}
+mod tests;

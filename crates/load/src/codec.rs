@@ -15,6 +15,11 @@ pub use nats::Nats;
 pub use resp::Resp;
 pub use websocket::WebSocket;
 
+use crate::client_pool::ClientPool;
+use crate::error::LoadError;
+use crate::payload::MOST_PAYLOAD_BYTES;
+use crate::record::Failure;
+
 /// Publishing to a group and receiving from it, in one protocol.
 pub trait Codec: std::fmt::Debug + Sync {
     /// Its name, as in reports.
@@ -142,6 +147,32 @@ pub enum Event<'a> {
     Noise,
 }
 
+/// What servers want as their answers, by whom, until [`say`](Self::say): bounded by how many connections there are,
+/// and not by how often they want it.
+#[derive(Debug, Default)]
+pub struct Answers(Vec<(usize, &'static [u8], usize)>);
+
+impl Answers {
+    /// The server wants this of a connection, as [`Event::Wants`] has it.
+    pub fn want(&mut self, connection: usize, answer: &'static [u8]) {
+        match self.0.last_mut() {
+            // A server wants the same over and over, and what one connection says is read together.
+            Some((of, same, times)) if (*of, *same) == (connection, answer) => *times += 1,
+            _ => self.0.push((connection, answer, 1)),
+        }
+    }
+
+    /// Has the connections send them with the next flush, and tells `unread` of each whose server does not read them:
+    /// the caller is to end it.
+    pub fn say(&mut self, pool: &mut ClientPool, mut unread: impl FnMut(usize, LoadError)) {
+        for (connection, answer, times) in self.0.drain(..) {
+            if let Err(source) = pool.owe(connection, answer, times) {
+                unread(connection, LoadError::Codec { connection, source });
+            }
+        }
+    }
+}
+
 /// What a server said that is not as it should be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CodecError {
@@ -159,12 +190,32 @@ pub enum CodecError {
     /// It answers without a question.
     #[error("the server sent {0:?}, which nobody asked for")]
     Unasked(String),
+    /// It wants answers and does not read them.
+    #[error("the server wants more answers than it reads: over {0} bytes of them wait")]
+    Unread(usize),
 }
 
 impl CodecError {
+    /// What it counts as.
+    pub(crate) fn kind(&self) -> Failure {
+        match self {
+            Self::Foreign { .. } | Self::Complaint(_) => Failure::Garbage,
+            Self::Unasked(_) => Failure::Unasked,
+            Self::Unread(_) => Failure::Unread,
+        }
+    }
+
     pub(crate) fn foreign(protocol: &'static str, input: &[u8]) -> Self {
         let bytes = text(input);
         Self::Foreign { protocol, bytes }
+    }
+
+    /// Of the first bytes of all: a server that speaks first speaks something else.
+    pub(crate) fn of_first(self, protocol: &'static str) -> Self {
+        match self {
+            Self::Unasked(bytes) => Self::Foreign { protocol, bytes },
+            other => other,
+        }
     }
 
     /// Bytes that nobody asked for.
@@ -185,7 +236,7 @@ fn text(bytes: &[u8]) -> String {
 /// Of what comes before a message's bytes. Longer is not of the protocol.
 const LONGEST_LINE_BYTES: usize = 64 * 1024;
 /// More than any message of ours, headers included: a length beyond it is a mistake, not something to wait for.
-const MOST_BYTES: usize = 64 << 20;
+const MOST_BYTES: usize = 4 * MOST_PAYLOAD_BYTES;
 
 /// The first line without its end, and where the next begins. `Err` if there is none although there is so much.
 fn line(input: &[u8]) -> Result<Option<(&[u8], usize)>, ()> {

@@ -113,7 +113,7 @@ impl LoadError {
                 source: Some(source), ..
             } => Failure::of(source),
             Self::Closed(_) | Self::Unwelcome { .. } => Failure::Closed,
-            Self::Codec { .. } => Failure::Garbage,
+            Self::Codec { source, .. } => source.kind(),
             Self::Faulty(_) => Failure::Changed,
             Self::NotGreeted { .. } => Failure::Timeout,
             Self::Wait(_) | Self::Thread(_) | Self::Interrupted { .. } => Failure::NoConnection,

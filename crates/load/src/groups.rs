@@ -10,7 +10,7 @@ use threadgauge_machine::clock::{monotonic_ns, thread_cpu_ns};
 
 use crate::arrivals::{Arrivals, Ramp, Schedule};
 use crate::client_pool::ClientPool;
-use crate::codec::{Codec, Event, Frames};
+use crate::codec::{Answers, Codec, CodecError, Event, Frames};
 use crate::delivery_checker::{DeliveryChecker, Heard, Times};
 use crate::error::LoadError;
 use crate::faults::{FaultKind, Faults};
@@ -144,12 +144,13 @@ pub struct Groups {
     /// The number that the first group has at the server.
     first_group: usize,
     payload: Vec<u8>,
-    /// What servers wanted as answers, by whom.
-    answers: Vec<(usize, &'static [u8])>,
+    answers: Answers,
     /// When something came last, or was first to come.
     heard_ns: u64,
     /// When to look next for messages that are overdue.
     look_ns: u64,
+    /// How long to listen after the last delivery.
+    listens_on: Duration,
 }
 
 /// How a span of talking ended.
@@ -168,7 +169,7 @@ trait Scribe {
     /// A delivery came, by a read that returned then.
     fn hears(&mut self, heard: Heard, at_ns: u64);
     /// So many bytes came, and no more deliveries in this turn.
-    fn receives(&mut self, _bytes: usize) {}
+    fn receives(&mut self, _bytes: u64) {}
     /// A message that was due then will not be sent.
     fn gives_up(&mut self, _intended_ns: u64, _now_ns: u64, _copies: u64) {}
     /// Whether to go on, with so many deliveries on their way.
@@ -275,7 +276,7 @@ impl Scribe for Keeping<'_, '_> {
         }
     }
 
-    fn receives(&mut self, bytes: usize) {
+    fn receives(&mut self, bytes: u64) {
         self.enter();
         self.recorder.receives(bytes);
     }
@@ -401,8 +402,14 @@ impl Groups {
             spoke: false,
             heard: false,
         };
-        match self.speak_all(load, start_ns, ramp, most, &mut keeping) {
-            Ok(_) => {}
+        let ended = self.speak_all(load, start_ns, ramp, most, &mut keeping);
+        let (now_ns, cpu_ns) = (monotonic_ns(), thread_cpu_ns() - cpu_ns);
+        let ended = ended.and_then(|ended| match ended {
+            Ended::All => self.hear_out(&mut keeping),
+            Ended::Early => Ok(()),
+        });
+        match ended {
+            Ok(()) => {}
             Err(error @ LoadError::Wait(_)) => return Err(error),
             Err(error) => {
                 let kind = error.kind();
@@ -411,14 +418,34 @@ impl Groups {
                 recorder.record.ended_early = true;
             }
         }
-        let now_ns = monotonic_ns();
         recorder.advance(now_ns);
         let faults = self.checker.take_faults();
         recorder.record.unfinished += self.checker.on_the_way + faults.count(FaultKind::Lost);
         recorder.record.faults = Some(faults);
         // Without those that came with other bytes.
         recorder.record.answered = self.checker.delivered - delivered;
-        Ok(recorder.finish(now_ns, thread_cpu_ns() - cpu_ns))
+        Ok(recorder.finish(now_ns, cpu_ns))
+    }
+
+    /// Has each [`run`](Self::run) listen for so long after its last delivery, for what is not to come any more. This
+    /// time is in no figure.
+    pub fn listen_on(&mut self, span: Duration) {
+        self.listens_on = span;
+    }
+
+    /// Everything has come; what comes now is checked, too.
+    fn hear_out(&mut self, scribe: &mut impl Scribe) -> Result<(), LoadError> {
+        let begun_ns = monotonic_ns();
+        loop {
+            let now_ns = monotonic_ns();
+            let left = self
+                .listens_on
+                .saturating_sub(Duration::from_nanos(now_ns - begun_ns));
+            if left.is_zero() || !scribe.goes_on(now_ns, 0) {
+                return Ok(());
+            }
+            self.listen(left, scribe, |_| {})?;
+        }
     }
 
     /// Speaks as the load has it, and tells the scribe of all that is said and heard.
@@ -433,6 +460,8 @@ impl Groups {
         // Sleeping to the microsecond: the default slack of 50 µs would be in every latency.
         let _ = set_current_timer_slack(NonZeroU64::new(1));
         self.heard_ns = start_ns;
+        // Greetings are not part of what is said.
+        self.pool.take_received_bytes();
         let timed = Bounds {
             ramp: Some(ramp),
             most,
@@ -531,6 +560,7 @@ impl Groups {
         loop {
             let now_ns = monotonic_ns();
             let gives_up = now_ns >= ends_ns;
+            let mut said_bytes = 0;
             for _ in 0..if gives_up { GIVEN_UP_AT_ONCE } else { at_once } {
                 let Some(at_ns) = starts.next_if(|&at_ns| at_ns <= now_ns) else {
                     break;
@@ -539,7 +569,10 @@ impl Groups {
                     ended = Ended::Early;
                     scribe.gives_up(at_ns, now_ns, self.checker.copies());
                 } else {
-                    self.speak(dice.usize(..self.plan.connections), [at_ns, now_ns], scribe);
+                    said_bytes += self.speak(dice.usize(..self.plan.connections), [at_ns, now_ns], scribe);
+                }
+                if said_bytes >= MOST_UNSENT_BYTES {
+                    break;
                 }
             }
             if !scribe.goes_on(now_ns, self.checker.on_the_way) {
@@ -564,7 +597,8 @@ impl Groups {
         }
     }
 
-    fn speak(&mut self, speaker: usize, [intended_ns, sent_ns]: [u64; 2], scribe: &mut impl Scribe) {
+    /// How many bytes it takes.
+    fn speak(&mut self, speaker: usize, [intended_ns, sent_ns]: [u64; 2], scribe: &mut impl Scribe) -> usize {
         if self.checker.on_the_way == 0 {
             // Until now there was nothing to be heard.
             self.heard_ns = sent_ns;
@@ -580,6 +614,7 @@ impl Groups {
             bytes = unsent.len() - before;
         });
         scribe.speaks(times, bytes, self.checker.copies());
+        bytes
     }
 
     /// Sends what waits, and tells how long to wait for an answer.
@@ -591,20 +626,51 @@ impl Groups {
         })
     }
 
-    /// As [`turn`](Self::turn), where silence counts only while something is on its way.
+    /// Waits at most `limit`, checks what came and tells of every delivery, and when the read that brought it returned.
+    /// Whether nothing has come for as long as the plan's patience although something is on its way.
     fn listen(
         &mut self,
         limit: Duration,
         scribe: &mut impl Scribe,
         mut hear: impl FnMut(Heard),
     ) -> Result<bool, LoadError> {
-        let mut bytes = 0;
-        let is_silent = self.turn(limit.min(LOOK), &mut 0, &mut bytes, |heard, at_ns| {
-            scribe.hears(heard, at_ns);
-            hear(heard);
+        let (codec, checker, answers) = (self.codec, &mut self.checker, &mut self.answers);
+        let heard = self.pool.hear(limit.min(LOOK), |connection, input| {
+            let (mut frames, mut read_ns) = (Frames::of(codec, input), None);
+            let lost = |source| LoadError::Codec { connection, source };
+            while let Some(event) = frames.next_event().map_err(lost)? {
+                match event {
+                    Event::Delivery(payload) => {
+                        if let Some(heard) = checker.receives(connection, payload) {
+                            scribe.hears(heard, *read_ns.get_or_insert_with(monotonic_ns));
+                            hear(heard);
+                        }
+                    }
+                    // All were greeted before.
+                    Event::Ready => {
+                        return Err(lost(CodecError::Unasked("an answer to a greeting".to_owned())));
+                    }
+                    Event::Wants(answer) => answers.want(connection, answer),
+                    Event::Noise => {}
+                }
+            }
+            Ok(frames.used())
         });
-        scribe.receives(bytes);
-        Ok(is_silent? && self.checker.on_the_way > 0)
+        scribe.receives(self.pool.take_received_bytes());
+        let heard = heard?;
+        let mut unread = None;
+        self.answers
+            .say(&mut self.pool, |_, error| unread = unread.take().or(Some(error)));
+        if let Some(error) = unread {
+            return Err(error);
+        }
+        // By the clock, since waiting may end early.
+        let now_ns = monotonic_ns();
+        if heard > 0 {
+            self.heard_ns = now_ns;
+        }
+        let is_silent = Duration::from_nanos(now_ns.saturating_sub(self.heard_ns)) >= self.plan.patience;
+        Ok(is_silent && self.checker.on_the_way > 0)
     }
 
     /// Counts as lost what is overdue, or all that is on its way where nothing comes any more. `freed` is told the
@@ -617,47 +683,6 @@ impl Groups {
             self.look_ns = now_ns + patience_ns / 4;
             self.checker.give_up(now_ns.saturating_sub(patience_ns), freed);
         }
-    }
-
-    /// Waits at most `limit`, checks what came and tells `hear` of every delivery, and when the read that brought it
-    /// returned; counts greetings that were answered in `ready`, and bytes that were used. Whether nothing has come for
-    /// as long as the plan's patience.
-    fn turn(
-        &mut self,
-        limit: Duration,
-        ready: &mut usize,
-        bytes: &mut usize,
-        mut hear: impl FnMut(Heard, u64),
-    ) -> Result<bool, LoadError> {
-        let (codec, checker, answers) = (self.codec, &mut self.checker, &mut self.answers);
-        let heard = self.pool.hear(limit, |connection, input| {
-            let (mut frames, mut read_ns) = (Frames::of(codec, input), None);
-            let lost = |source| LoadError::Codec { connection, source };
-            while let Some(event) = frames.next_event().map_err(lost)? {
-                match event {
-                    Event::Delivery(payload) => {
-                        if let Some(heard) = checker.receives(connection, payload) {
-                            hear(heard, *read_ns.get_or_insert_with(monotonic_ns));
-                        }
-                    }
-                    Event::Ready => *ready += 1,
-                    Event::Wants(answer) => answers.push((connection, answer)),
-                    Event::Noise => {}
-                }
-            }
-            *bytes += frames.used();
-            Ok(frames.used())
-        })?;
-        for (connection, answer) in self.answers.drain(..) {
-            self.pool
-                .say(connection, |unsent| unsent.extend_from_slice(answer));
-        }
-        // By the clock, since waiting may end early.
-        let now_ns = monotonic_ns();
-        if heard > 0 {
-            self.heard_ns = now_ns;
-        }
-        Ok(Duration::from_nanos(now_ns.saturating_sub(self.heard_ns)) >= self.plan.patience)
     }
 }
 

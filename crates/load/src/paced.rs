@@ -16,6 +16,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use threadgauge_machine::clock::{monotonic_ns, thread_cpu_ns};
 
 use crate::arrivals::Ramp;
+use crate::codec::CodecError;
 use crate::exchange::{Exchange, Worth};
 use crate::record::{Failure, Record, Recorder, Watch};
 use crate::requests::{Bound, Clients};
@@ -206,7 +207,6 @@ impl<E: Exchange> Paced<E> {
             Err(error) => {
                 let kind = match error.kind() {
                     io::ErrorKind::UnexpectedEof => Failure::Closed,
-                    io::ErrorKind::InvalidData => Failure::Garbage,
                     _ => Failure::of(&error),
                 };
                 if kind != Failure::Closed {
@@ -230,7 +230,9 @@ impl<E: Exchange> Paced<E> {
                 bytes_per_second,
                 think,
             } => {
-                self.clients[connection].send(usize::MAX, now_ns)?;
+                let client = &mut self.clients[connection];
+                client.hears_nothing(recorder)?;
+                client.send(usize::MAX, now_ns)?;
                 self.read_slowly(
                     connection,
                     now_ns,
@@ -289,7 +291,7 @@ impl<E: Exchange> Paced<E> {
             Received::Bytes(received) => {
                 client.unused.extend_from_slice(&buffer[..received]);
                 client.progress_ns = now_ns;
-                recorder.receives(received);
+                recorder.receives(received as u64);
                 false
             }
             Received::Nothing => return Ok(Next::At(now_ns + every_ns)),
@@ -299,7 +301,7 @@ impl<E: Exchange> Paced<E> {
         while answer.is_none() && !client.unused.is_empty() {
             let read = exchange
                 .read(connection, client.number, &mut client.reading, &client.unused)
-                .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+                .map_err(wrong)?;
             client.unused.drain(..read.bytes);
             answer = read.answer;
             if read.bytes == 0 {
@@ -324,6 +326,9 @@ impl<E: Exchange> Paced<E> {
                 }
                 Worth::Changed => recorder.fails(begun_ns, begun_ns, now_ns, Failure::Changed),
             }
+        }
+        if !client.unused.is_empty() {
+            return Err(wrong(CodecError::unasked(&client.unused)));
         }
         let at_ns = now_ns + (think_s * 1e9) as u64;
         if ended || answer.last {
@@ -376,12 +381,16 @@ impl<E: Exchange> Paced<E> {
 
     fn end(&mut self, connection: usize, kind: Failure, now_ns: u64, recorder: &mut Recorder<'_>) {
         let client = &mut self.clients[connection];
-        if let Some(begun_ns) = client.begun_ns.take() {
-            let kind = match self.exchange.is_changed(&client.reading) {
-                true => Failure::Changed,
-                false => kind,
-            };
-            recorder.fails(begun_ns, begun_ns, now_ns, kind);
+        match client.begun_ns.take() {
+            Some(begun_ns) => {
+                let kind = match self.exchange.is_changed(&client.reading) {
+                    true => Failure::Changed,
+                    false => kind,
+                };
+                recorder.fails(begun_ns, begun_ns, now_ns, kind);
+            }
+            None if kind == Failure::Unasked => recorder.faults(kind),
+            None => {}
         }
         client.reset();
     }
@@ -447,13 +456,29 @@ impl<R: Default> Client<R> {
         }
     }
 
-    /// Reads what has come and does not look at it.
+    /// Before anything of a request went out, nothing is to come.
+    fn hears_nothing(&mut self, recorder: &mut Recorder<'_>) -> io::Result<()> {
+        if self.sent > 0 {
+            return Ok(());
+        }
+        let mut buffer = [0; BUFFER_BYTES];
+        match receive(self.stream.as_mut(), &mut buffer)? {
+            Received::Bytes(received) => {
+                recorder.receives(received as u64);
+                Err(wrong(CodecError::unasked(&buffer[..received])))
+            }
+            Received::Nothing => Ok(()),
+            Received::End => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+
+    /// Reads what has come and does not look at it: to who wants no answer.
     fn swallow(&mut self, now_ns: u64, recorder: &mut Recorder<'_>) -> io::Result<()> {
         let mut buffer = [0; BUFFER_BYTES];
         match receive(self.stream.as_mut(), &mut buffer)? {
             Received::Bytes(received) => {
                 self.progress_ns = now_ns;
-                recorder.receives(received);
+                recorder.receives(received as u64);
                 Ok(())
             }
             Received::Nothing => Ok(()),
@@ -493,6 +518,11 @@ fn receive(stream: Option<&mut TcpStream>, buffer: &mut [u8]) -> io::Result<Rece
     }
 }
 
+/// What came is not what was to come.
+fn wrong(error: CodecError) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}
+
 fn is_for_later(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -518,235 +548,4 @@ fn begin(target: SocketAddr, is_slow: bool) -> io::Result<TcpStream> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::num::NonZeroUsize;
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use super::*;
-    use crate::exchange::Bytes;
-    use crate::testing::{PATIENCE, Until, serve};
-
-    fn clients(target: SocketAddr, connections: usize, timeout: Duration) -> Clients {
-        Clients {
-            target,
-            connections: NonZeroUsize::new(connections).unwrap(),
-            pipeline: NonZeroUsize::MIN,
-            timeout,
-            go_on: false,
-        }
-    }
-
-    fn paced(target: SocketAddr, connections: usize, kind: ClientKind, timeout: Duration) -> Paced<Bytes> {
-        Paced::new(Bytes::kept(1_000), kind, clients(target, connections, timeout), 1)
-    }
-
-    /// Until `enough`, with a bound.
-    fn run(paced: &mut Paced<Bytes>, enough: impl Fn() -> bool) -> Record {
-        paced.run(Ramp::hold(PATIENCE), u64::MAX, &mut Until::new(enough))
-    }
-
-    /// A server that answers each line with a thousand bytes of the alphabet.
-    fn alphabet(mut stream: TcpStream) {
-        let answer: Vec<u8> = (b'a'..=b'z').cycle().take(1_000).collect();
-        let mut byte = [0];
-        while stream.read_exact(&mut byte).is_ok() {
-            if byte == *b"\n" && stream.write_all(&answer).is_err() {
-                return;
-            }
-        }
-    }
-
-    #[test]
-    fn a_slow_reader_has_its_answers_piece_by_piece() {
-        let asked = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&asked);
-        let at = serve(move |mut stream| {
-            let answer: Vec<u8> = (b'a'..=b'z').cycle().take(1_000).collect();
-            let mut line = [0; 10];
-            // "1000 keep" and its end.
-            while stream.read_exact(&mut line).is_ok() {
-                assert_eq!(&line, b"1000 keep\n");
-                counted.fetch_add(1, Ordering::Relaxed);
-                if stream.write_all(&answer).is_err() {
-                    return;
-                }
-            }
-        });
-        let kind = ClientKind::SlowReader {
-            bytes_per_second: 20_000.0,
-            think: Duration::ZERO,
-        };
-        let record = run(&mut paced(at, 3, kind, PATIENCE), || {
-            asked.load(Ordering::Relaxed) >= 12
-        });
-        assert!(
-            record.answered >= 3 && record.failures.total() == 0,
-            "{:?}",
-            record.failures
-        );
-        // Of a thousand bytes at 20,000 a second a look takes 400 at most.
-        let least = record.service.ns(0.5).or(record.service.most_ns()).unwrap();
-        assert!(least >= 2 * READ_EVERY_NS, "{least}");
-        assert_eq!(record.connects, 3);
-    }
-
-    #[test]
-    fn what_says_nothing_is_held_and_made_anew_where_the_server_ends_it() {
-        let at = serve(|stream| {
-            let _ = (&stream).read(&mut [0; 16]);
-        });
-        let made = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&made);
-        let closing = serve(move |_| {
-            counted.fetch_add(1, Ordering::Relaxed);
-        });
-        let mut looks = 0;
-        let held = paced(at, 5, ClientKind::Idle, PATIENCE).run(
-            Ramp::hold(PATIENCE),
-            u64::MAX,
-            &mut Until::new(move || {
-                looks += 1;
-                looks > 20
-            }),
-        );
-        assert_eq!(
-            (held.connects, held.unfinished, held.answered),
-            (5, 5, 0),
-            "{:?}",
-            held.failures
-        );
-        let ended = run(&mut paced(closing, 5, ClientKind::Idle, PATIENCE), || {
-            made.load(Ordering::Relaxed) >= 10
-        });
-        assert!(ended.failures.of(Failure::Closed) >= 5, "{:?}", ended.failures);
-    }
-
-    /// A server that answers nothing: where it is, and how many bytes it has read.
-    fn reads_and_counts() -> (SocketAddr, Arc<AtomicUsize>) {
-        let received = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&received);
-        let at = serve(move |mut stream| {
-            let mut byte = [0];
-            while stream.read_exact(&mut byte).is_ok() {
-                counted.fetch_add(1, Ordering::Relaxed);
-            }
-        });
-        (at, received)
-    }
-
-    #[test]
-    fn a_slow_sender_never_sends_its_last_byte() {
-        const BYTES: usize = "1000 keep".len();
-        let (at, received) = reads_and_counts();
-        let every = Duration::from_millis(1);
-        let seen = Arc::clone(&received);
-        let mut looks = 0;
-        let mut until = Until::new(move || {
-            // Some more than it takes: the next byte would have come with the next look.
-            looks += usize::from(seen.load(Ordering::Relaxed) >= 2 * BYTES);
-            looks > 20
-        });
-        let record = paced(at, 2, ClientKind::SlowSender { every }, PATIENCE).run(
-            Ramp::hold(PATIENCE),
-            u64::MAX,
-            &mut until,
-        );
-        assert_eq!(received.load(Ordering::Relaxed), 2 * BYTES);
-        assert_eq!(
-            (record.unfinished, record.answered),
-            (2, 0),
-            "{:?}",
-            record.failures
-        );
-    }
-
-    #[test]
-    fn what_is_on_its_way_when_all_were_asked_comes_to_its_end() {
-        let reader = ClientKind::SlowReader {
-            bytes_per_second: 20_000.0,
-            think: Duration::ZERO,
-        };
-        let at = serve(alphabet);
-        let record = paced(at, 3, reader, PATIENCE).run(Ramp::hold(PATIENCE), 5, &mut Until::new(|| false));
-        assert_eq!(
-            (record.sent, record.answered, record.unfinished),
-            (5, 5, 0),
-            "{:?}",
-            record.failures
-        );
-        assert!(record.bounded && !record.interrupted);
-
-        let (at, received) = reads_and_counts();
-        let every = Duration::from_millis(1);
-        let sender = ClientKind::SlowSender { every };
-        let record = paced(at, 2, sender, PATIENCE).run(Ramp::hold(PATIENCE), 2, &mut Until::new(|| false));
-        assert_eq!((record.sent, record.connects, record.unfinished), (2, 2, 2));
-        // The server may not have read the last of it when the connection ended.
-        assert!(received.load(Ordering::Relaxed) > 0);
-    }
-
-    #[test]
-    fn garbage_is_ended_by_a_server_or_given_up() {
-        let ended = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&ended);
-        let at = serve(move |mut stream| {
-            let mut garbage = [0; 64];
-            if stream.read_exact(&mut garbage).is_ok() {
-                counted.fetch_add(1, Ordering::Relaxed);
-            }
-        });
-        let kind = ClientKind::Garbage {
-            bytes: 64,
-            think: Duration::ZERO,
-        };
-        let record = run(&mut paced(at, 2, kind, PATIENCE), || {
-            ended.load(Ordering::Relaxed) >= 6
-        });
-        assert!(record.failures.of(Failure::Closed) >= 2, "{:?}", record.failures);
-        assert_eq!(record.failures.of(Failure::Timeout), 0);
-
-        let begun = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&begun);
-        let patient = serve(move |mut stream| {
-            counted.fetch_add(1, Ordering::Relaxed);
-            while stream.read(&mut [0; 64]).is_ok_and(|received| received > 0) {}
-        });
-        let record = run(&mut paced(patient, 1, kind, Duration::from_millis(20)), || {
-            begun.load(Ordering::Relaxed) >= 3
-        });
-        assert!(record.failures.of(Failure::Timeout) >= 1, "{:?}", record.failures);
-    }
-
-    #[test]
-    fn a_server_that_is_not_there_refuses_all_and_the_run_goes_on() {
-        let at = serve(alphabet);
-        // Nobody listens at this port any more.
-        let gone = {
-            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-            listener.local_addr().unwrap()
-        };
-        for (target, is_there) in [(at, true), (gone, false)] {
-            let mut looks = 0;
-            let kind = ClientKind::SlowReader {
-                bytes_per_second: 1e6,
-                think: Duration::ZERO,
-            };
-            let record = paced(target, 2, kind, PATIENCE).run(
-                Ramp::hold(PATIENCE),
-                u64::MAX,
-                &mut Until::new(move || {
-                    looks += 1;
-                    looks > 40
-                }),
-            );
-            assert_eq!(
-                record.failures.of(Failure::Refused) > 0,
-                !is_there,
-                "{:?}",
-                record.failures
-            );
-            assert!(record.interrupted);
-        }
-    }
-}
+mod tests;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::arrivals::Ramp;
+use crate::codec::CodecError;
 use crate::faults::Faults;
 use crate::latency::Latency;
 
@@ -22,6 +23,11 @@ pub enum Failure {
     Timeout,
     /// What came is not of the protocol.
     Garbage,
+    /// Bytes came that nobody had asked for. One such fault of a connection is counted for each request that it cost,
+    /// and once where it cost none.
+    Unasked,
+    /// The server wants more answers than it reads.
+    Unread,
     /// The answer has other bytes than asked for.
     Changed,
     /// The answer says no: a status from 400 on.
@@ -30,13 +36,15 @@ pub enum Failure {
 
 impl Failure {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Refused,
         Self::NoConnection,
         Self::Reset,
         Self::Closed,
         Self::Timeout,
         Self::Garbage,
+        Self::Unasked,
+        Self::Unread,
         Self::Changed,
         Self::Status,
     ];
@@ -50,8 +58,21 @@ impl Failure {
             Self::Closed => "closed",
             Self::Timeout => "timeout",
             Self::Garbage => "garbage",
+            Self::Unasked => "unasked",
+            Self::Unread => "unread",
             Self::Changed => "changed",
             Self::Status => "status",
+        }
+    }
+
+    /// What came and must not come, in words; `None` of what did not come.
+    pub fn is_wrong(self) -> Option<&'static str> {
+        match self {
+            Self::Garbage => Some("what came is not of the protocol"),
+            Self::Unasked => Some("bytes came that nobody asked for"),
+            Self::Unread => Some("the server wants more answers than it reads"),
+            Self::Changed => Some("answers have other bytes"),
+            _ => None,
         }
     }
 
@@ -61,6 +82,12 @@ impl Failure {
             std::io::ErrorKind::ConnectionRefused => Self::Refused,
             std::io::ErrorKind::ConnectionReset | std::io::ErrorKind::BrokenPipe => Self::Reset,
             std::io::ErrorKind::TimedOut => Self::Timeout,
+            std::io::ErrorKind::InvalidData => {
+                let source = error
+                    .get_ref()
+                    .and_then(|source| source.downcast_ref::<CodecError>());
+                source.map_or(Self::Garbage, CodecError::kind)
+            }
             _ => Self::NoConnection,
         }
     }
@@ -355,10 +382,10 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Bytes of the server were used.
-    pub(crate) fn receives(&mut self, bytes: usize) {
-        self.record.bytes_in += bytes as u64;
-        self.second.bytes_in += bytes as u64;
+    /// Bytes of the server came.
+    pub(crate) fn receives(&mut self, bytes: u64) {
+        self.record.bytes_in += bytes;
+        self.second.bytes_in += bytes;
     }
 
     pub(crate) fn connects(&mut self) {
@@ -392,6 +419,12 @@ impl<'a> Recorder<'a> {
             }
             _ => self.over(sent_ns, now_ns, 1),
         }
+    }
+
+    /// Something is wrong that no request stands for.
+    pub(crate) fn faults(&mut self, kind: Failure) {
+        self.second.failed += 1;
+        self.record.failures.count(kind);
     }
 
     fn took(&mut self, intended_ns: u64, sent_ns: u64, now_ns: u64, count: u64) {

@@ -27,6 +27,9 @@ use source::{Due, Freed, Source};
 const LOOK: Duration = Duration::from_millis(100);
 /// Between two attempts to send what sockets did not take.
 const CLOGGED: Duration = Duration::from_millis(1);
+/// Requests between two looks at what came and at whether to go on: where connections fail as fast as they are tried,
+/// the next is due at once.
+const MOST_AT_ONCE: usize = 16 * 1024;
 
 /// Who asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +120,8 @@ pub struct Requests<E: Exchange> {
     members: Vec<u32>,
     plan: Clients,
     answered_once: bool,
+    /// How long to listen after the last answer.
+    listens_on: Duration,
     /// Whose state has changed during a turn: they may ask again.
     freed: Vec<(u32, u64, Freed)>,
     /// Whose connection is to be ended after a turn.
@@ -131,8 +136,11 @@ struct Client<R> {
     /// Requests written, and the number of the next answer: of this client, over all its connections.
     said: u64,
     answered: u64,
-    /// To be ended after this turn: what else it says is not listened to.
+    /// To be ended after this turn: what else it says belongs to what is wrong with it.
     is_broken: bool,
+    /// The server ends it after the last answer. It is kept until the server does, or a request needs its place: what
+    /// comes meanwhile nobody asked for.
+    is_last: bool,
 }
 
 /// A request that waits for its answer.
@@ -188,7 +196,10 @@ impl<E: Exchange> Requests<E> {
         loop {
             let mut now_ns = monotonic_ns();
             recorder.advance(now_ns);
-            while let Some(due) = source.next(now_ns).filter(|_| bound.take()) {
+            for _ in 0..MOST_AT_ONCE {
+                let Some(due) = source.next(now_ns).filter(|_| bound.take()) else {
+                    break;
+                };
                 self.ask(due, now_ns, &mut recorder);
                 self.pass_on(&mut source);
                 now_ns = monotonic_ns();
@@ -217,8 +228,31 @@ impl<E: Exchange> Requests<E> {
             self.end_broken(&mut recorder);
             self.pass_on(&mut source);
         }
+        let (end_ns, cpu_ns) = (monotonic_ns(), thread_cpu_ns() - cpu_ns);
         self.leave(&mut source, &mut recorder);
-        Ok(recorder.finish(monotonic_ns(), thread_cpu_ns() - cpu_ns))
+        self.hear_out(&mut recorder)?;
+        Ok(recorder.finish(end_ns, cpu_ns))
+    }
+
+    /// Has each run listen for so long after its last answer, for bytes that nobody asked for; what has come by then is
+    /// seen in any case. This time is in no figure.
+    pub fn listen_on(&mut self, span: Duration) {
+        self.listens_on = span;
+    }
+
+    /// Counts what has come and nobody waits for.
+    fn hear_out(&mut self, recorder: &mut Recorder<'_>) -> Result<(), LoadError> {
+        let begun_ns = monotonic_ns();
+        loop {
+            let passed = Duration::from_nanos(monotonic_ns() - begun_ns);
+            let left = self.listens_on.saturating_sub(passed);
+            self.turn(left.min(LOOK), recorder)?;
+            self.end_broken(recorder);
+            self.freed.clear();
+            if left.is_zero() || recorder.record.interrupted || !recorder.goes_on() {
+                return Ok(());
+            }
+        }
     }
 
     /// Writes a request, and begins its connection where there is none.
@@ -228,12 +262,21 @@ impl<E: Exchange> Requests<E> {
         recorder.record.waited += u64::from(due.free_ns > due.intended_ns);
         let client = &mut self.clients[connection];
         let exchange = &mut self.exchange;
-        let begun = match self.pool.is_begun(connection) {
+        let is_begun = self.pool.is_begun(connection);
+        let begun = match is_begun && !client.is_last {
             true => Ok(()),
             false => {
+                if is_begun && let rest @ [_, ..] = self.pool.rest(connection) {
+                    recorder
+                        .record
+                        .failures
+                        .quote(Failure::Unasked, CodecError::unasked(rest));
+                    recorder.faults(Failure::Unasked);
+                }
                 // Those that the last connection did not answer are not answered any more.
                 client.answered = client.said;
                 client.reading = E::Reading::default();
+                client.is_last = false;
                 self.pool.begin(connection, self.plan.target)
             }
         };
@@ -289,7 +332,7 @@ impl<E: Exchange> Requests<E> {
             ..
         } = self;
         let mut is_first = true;
-        pool.turn(limit, |connection, told| {
+        let turn = pool.turn(limit, |connection, told| {
             if std::mem::take(&mut is_first) {
                 recorder.advance(monotonic_ns());
             }
@@ -308,7 +351,6 @@ impl<E: Exchange> Requests<E> {
                     });
                     match read {
                         Ok(used) => {
-                            recorder.receives(used);
                             if client.is_broken && broken.last() != Some(&(connection as u32)) {
                                 broken.push(connection as u32);
                             }
@@ -316,18 +358,15 @@ impl<E: Exchange> Requests<E> {
                         }
                         Err(source) if !*answered_once => Err(LoadError::Codec {
                             connection,
-                            source: match source {
-                                // A server that speaks first speaks something else.
-                                CodecError::Unasked(bytes) => CodecError::Foreign {
-                                    protocol: exchange.name(),
-                                    bytes,
-                                },
-                                other => other,
-                            },
+                            source: source.of_first(exchange.name()),
                         }),
                         Err(source) => {
-                            recorder.record.failures.quote(Failure::Garbage, source);
-                            client.fail(connection, now_ns, Failure::Garbage, exchange, recorder, freed);
+                            let kind = source.kind();
+                            recorder.record.failures.quote(kind, source);
+                            if client.waiting.is_empty() {
+                                recorder.faults(kind);
+                            }
+                            client.fail(connection, now_ns, kind, exchange, recorder, freed);
                             client.is_broken = true;
                             broken.push(connection as u32);
                             Ok(input.len())
@@ -351,8 +390,9 @@ impl<E: Exchange> Requests<E> {
                     Ok(0)
                 }
             }
-        })?;
-        Ok(())
+        });
+        recorder.receives(pool.take_received_bytes());
+        turn.map(|_| ())
     }
 
     /// Those that wait for longer than the timeout have failed.
@@ -448,7 +488,7 @@ impl<R: Default> Client<R> {
             if self.is_broken {
                 return Ok(input.len());
             }
-            if self.waiting.is_empty() {
+            if self.is_last || self.waiting.is_empty() {
                 return Err(CodecError::unasked(&input[used..]));
             }
             let read = exchange.read(connection, self.answered, &mut self.reading, &input[used..])?;
@@ -463,7 +503,9 @@ impl<R: Default> Client<R> {
                         return Err(CodecError::unasked(&input[used - read.bytes..]));
                     };
                     self.answered += 1;
-                    self.is_broken = answer.last;
+                    self.is_last = answer.last && self.waiting.is_empty();
+                    // Those that wait behind the last answer have none.
+                    self.is_broken = answer.last && !self.is_last;
                     answered(waiting, answer);
                 }
                 None if read.bytes == 0 => break,

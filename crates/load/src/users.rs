@@ -12,6 +12,7 @@ use std::sync::{LockResult, PoisonError, RwLock};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
+use rustix::net::{RecvFlags, recv};
 use threadgauge_machine::clock::process_cpu_ns;
 use threadgauge_machine::{Resource, raise_to_hard};
 
@@ -19,8 +20,12 @@ use crate::codec::{Chat, Codec as _, CodecError};
 use crate::error::LoadError;
 use crate::faults::{Fault, FaultKind, Faults, MessageId};
 use crate::groups::{Plan, Tally};
-use crate::payload::Payloads;
+use crate::payload::{MOST_PAYLOAD_BYTES, Payloads};
 
+/// Of a line: longer than any message, and than the answer to a greeting.
+const MOST_LINE_BYTES: usize = 2 * MOST_PAYLOAD_BYTES;
+/// How much of what comes beyond all messages is looked at.
+const REST_BYTES: usize = 4 * 1024;
 /// Of a thread that only sends or receives.
 const STACK_BYTES: usize = 128 * 1024;
 
@@ -92,6 +97,7 @@ impl Users {
             room: user / size * size..(user / size + 1) * size,
             messages,
             payloads: &self.payloads,
+            patience: self.plan.patience,
             stream: &self.streams[user],
             all_there: &all_there,
         };
@@ -148,10 +154,10 @@ fn join(server: SocketAddr, user: usize, plan: Plan) -> Result<TcpStream, LoadEr
     let mut greeting = Vec::new();
     Chat.greet(user, user / plan.group_size, &mut greeting);
     (&stream).write_all(&greeting).map_err(failed)?;
-    // Nobody speaks yet, so nothing is behind the line.
-    let mut answer = Vec::new();
-    match BufReader::new(&stream).read_until(b'\n', &mut answer) {
-        Ok(_) if answer == greeting_answer(&greeting) => Ok(stream),
+    let (mut input, mut answer) = (BufReader::new(&stream), Vec::new());
+    match read_line(&mut input, &mut answer, plan.patience) {
+        // Nobody speaks yet, so nothing is behind the line.
+        Ok(true) if answer == greeting_answer(&greeting) && input.buffer().is_empty() => Ok(stream),
         Ok(_) => Err(LoadError::Codec {
             connection: user,
             source: CodecError::foreign(Chat.name(), &answer),
@@ -166,10 +172,43 @@ fn join(server: SocketAddr, user: usize, plan: Plan) -> Result<TcpStream, LoadEr
     }
 }
 
-/// `join 7` is answered with `joined 7`.
+/// `join 7` is answered with `joined 7`, and the end of the line.
 fn greeting_answer(greeting: &[u8]) -> Vec<u8> {
     let room = greeting.strip_prefix(b"join ").unwrap_or(greeting);
-    [b"joined ", room.trim_ascii_end(), b"\n"].concat()
+    [b"joined ", room.trim_ascii_end()].concat()
+}
+
+/// The next line without its end, over what `line` holds; without one the connection has ended. Each read waits as long
+/// as the stream has it, and a line that comes piece by piece is awaited for the patience.
+fn read_line(input: &mut BufReader<&TcpStream>, line: &mut Vec<u8>, patience: Duration) -> io::Result<bool> {
+    line.clear();
+    let mut begun = None;
+    loop {
+        let held = match input.fill_buf() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            held => held?,
+        };
+        if held.is_empty() {
+            return Ok(false);
+        }
+        if let Some(end) = memchr::memchr(b'\n', held) {
+            line.extend_from_slice(&held[..end]);
+            input.consume(end + 1);
+            return Ok(true);
+        }
+        line.extend_from_slice(held);
+        let held = held.len();
+        input.consume(held);
+        if line.len() > MOST_LINE_BYTES {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "a line without an end",
+            ));
+        }
+        if begun.get_or_insert_with(Instant::now).elapsed() > patience {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+    }
 }
 
 /// The read timeout is over.
@@ -205,6 +244,8 @@ struct User<'a> {
     /// Of each user.
     messages: u64,
     payloads: &'a Payloads,
+    /// How long a line is awaited.
+    patience: Duration,
     stream: &'a TcpStream,
     all_there: &'a RwLock<bool>,
 }
@@ -254,18 +295,23 @@ impl User<'_> {
         let expected = self.messages * (self.room.len() as u64 - 1);
         let mut input = BufReader::new(self.stream);
         let mut line = Vec::new();
+        let connection = self.user;
         for _ in 0..expected {
-            line.clear();
-            match input.read_until(b'\n', &mut line) {
-                Ok(_) if line.pop() == Some(b'\n') => heard.hears(&line),
-                Ok(_) => return Err(LoadError::Closed(self.user)),
+            match read_line(&mut input, &mut line, self.patience) {
+                Ok(true) => heard.hears(&line),
+                Ok(false) => return Err(LoadError::Closed(connection)),
                 Err(error) if is_late(&error) => break,
-                Err(source) => {
-                    let connection = self.user;
-                    return Err(LoadError::Socket { connection, source });
-                }
+                Err(source) => return Err(LoadError::Socket { connection, source }),
             }
         }
+        // What has come beyond that is wrong, and says how.
+        let mut rest = input.buffer().to_vec();
+        let mut more = [0; REST_BYTES];
+        if let Ok((received, _)) = recv(self.stream, &mut more, RecvFlags::DONTWAIT) {
+            rest.extend_from_slice(&more[..received]);
+        }
+        let lines = rest.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
+        lines.for_each(|line| heard.hears(line));
         Ok(heard.finish())
     }
 }
@@ -365,7 +411,7 @@ mod tests {
             let mut lines = BufReader::new(&*stream).split(b'\n').map_while(Result::ok);
             let room = lines.next().unwrap_or_default();
             all.lock().unwrap().push((room.clone(), Arc::clone(&stream)));
-            let _ = (&*stream).write_all(&greeting_answer(&room));
+            let _ = (&*stream).write_all(&[&greeting_answer(&room)[..], b"\n"].concat());
             for line in lines {
                 let all = all.lock().unwrap();
                 let others = all
@@ -440,6 +486,53 @@ mod tests {
         let (delivered, faults) = heard.finish();
         assert_eq!(delivered, 3);
         assert_eq!(FaultKind::ALL.map(|kind| faults.count(kind)), [0, 0, 1, 3, 0]);
+    }
+
+    #[test]
+    fn a_line_that_does_not_end_ends_the_run_and_fills_no_memory() {
+        let endless = |at_once: bool| {
+            serve(move |mut stream| {
+                let mut line = Vec::new();
+                let _ = BufReader::new(&stream).read_until(b'\n', &mut line);
+                let answer = [&greeting_answer(&line)[..], b"\n"].concat();
+                let mut begun = stream.write_all(if at_once { b"" } else { &answer });
+                while begun.is_ok() {
+                    begun = stream.write_all(&[b'x'; 4096]);
+                }
+            })
+        };
+        let refused = Users::connect(endless(true), plan(2, PATIENCE)).unwrap_err();
+        assert!(refused.to_string().contains("without an end"), "{refused}");
+        let users = Users::connect(endless(false), plan(2, PATIENCE));
+        let refused = users
+            .and_then(|users| users.talk(10, AfterSending::GoOn))
+            .unwrap_err();
+        assert!(
+            refused.to_string().contains("without an end") || matches!(refused, LoadError::Codec { .. }),
+            "{refused}"
+        );
+    }
+
+    #[test]
+    fn what_comes_beyond_all_messages_is_a_fault() {
+        let payloads = Payloads::of(BYTES.into());
+        let after_the_last = move |line: &[u8]| match payloads.read(line) {
+            // In one write, so that it is there.
+            Some((_, 10)) => vec![[line, b"\n", line].concat()],
+            _ => vec![line.to_vec()],
+        };
+        let faulty = server({
+            let after = Arc::new(after_the_last);
+            move |line| after(line)
+        });
+        let users = Users::connect(faulty, plan(2, PATIENCE)).unwrap();
+        match users.talk(10, AfterSending::GoOn) {
+            Err(LoadError::Faulty(tally)) => {
+                assert!(tally.faults.count(FaultKind::Duplicated) > 0, "{}", tally.faults);
+                assert_eq!(tally.faults.count(FaultKind::Lost), 0, "{}", tally.faults);
+            }
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]

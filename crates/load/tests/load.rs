@@ -4,6 +4,8 @@
 mod faulty;
 #[path = "load/groups.rs"]
 mod groups;
+#[path = "load/hostile.rs"]
+mod hostile;
 #[path = "load/requests.rs"]
 mod requests;
 

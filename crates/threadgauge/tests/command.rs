@@ -4,6 +4,8 @@
 mod limited;
 #[path = "command/load.rs"]
 mod load;
+#[path = "command/misbehaving.rs"]
+mod misbehaving;
 #[path = "command/mixed.rs"]
 mod mixed;
 #[path = "command/multicast.rs"]

@@ -1,6 +1,6 @@
 //! MQTT 3.1.1, as a client of ours speaks it.
 
-use super::{Codec, CodecError, Event, Frame};
+use super::{Codec, CodecError, Event, Frame, MOST_BYTES};
 
 const NAME: &str = "MQTT 3.1.1";
 const CONNECT: u8 = 0x10;
@@ -111,7 +111,11 @@ fn length(input: &[u8]) -> Result<Option<(usize, usize)>, ()> {
     for (i, &byte) in input.iter().skip(1).take(4).enumerate() {
         length |= usize::from(byte & 127) << (7 * i);
         if byte < 128 {
-            return Ok(Some((length, i + 2)));
+            return if length <= MOST_BYTES {
+                Ok(Some((length, i + 2)))
+            } else {
+                Err(())
+            };
         }
     }
     if input.len() > 4 { Err(()) } else { Ok(None) }

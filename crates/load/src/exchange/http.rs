@@ -368,9 +368,12 @@ impl Exchange for Http {
             };
             if let Some(head) = whole {
                 place.0 = State::Head;
+                let answer = head.answer();
+                // A connection for each request has one answer, whatever the server says of it.
+                let last = answer.last || self.close;
                 return Ok(Read {
                     bytes: used,
-                    answer: Some(head.answer()),
+                    answer: Some(Answer { last, ..answer }),
                 });
             }
             if used == input.len() {

@@ -8,7 +8,7 @@ use threadgauge_machine::clock::monotonic_ns;
 
 use super::{CLOGGED, Groups, Plan};
 use crate::client_pool::{ClientPool, LOOK, Told};
-use crate::codec::{Codec, Event};
+use crate::codec::{Answers, Codec, Event};
 use crate::delivery_checker::DeliveryChecker;
 use crate::error::LoadError;
 use crate::faults::{FaultKind, MessageId};
@@ -113,9 +113,10 @@ impl Groups {
             plan,
             first_group,
             payload: Vec::new(),
-            answers: Vec::new(),
+            answers: Answers::default(),
             heard_ns: monotonic_ns(),
             look_ns: 0,
+            listens_on: Duration::ZERO,
         };
         let (mut refused, mut greeted) = (None, 0);
         while refused.is_none() && groups.pool.len() < plan.connections {
@@ -223,17 +224,16 @@ impl Groups {
                         Event::Ready => {
                             is_progress |= !std::mem::replace(&mut is_greeted[connection], true);
                         }
-                        Event::Wants(answer) => answers.push((connection, answer)),
+                        Event::Wants(answer) => answers.want(connection, answer),
                         // In a protocol of lines, what is said in another is a message that nobody has sent.
                         Event::Delivery(payload) => drop(checker.receives(connection, payload)),
                         Event::Noise => {}
                     }
                 }
             })?;
-            for (connection, answer) in self.answers.drain(..) {
-                self.pool
-                    .say(connection, |unsent| unsent.extend_from_slice(answer));
-            }
+            self.answers.say(&mut self.pool, |connection, error| {
+                refusals.push((connection, error));
+            });
             for (connection, refusal) in refusals.drain(..) {
                 self.pool.end(connection);
                 if connection < greeted.all_before {

@@ -9,6 +9,7 @@ use threadgauge_machine::clock::monotonic_ns;
 
 use super::{Client, Clients, Requests};
 use crate::client_pool::{ClientPool, LOOK, Told};
+use crate::codec::CodecError;
 use crate::error::LoadError;
 use crate::exchange::Exchange;
 
@@ -20,7 +21,7 @@ impl<E: Exchange> Requests<E> {
     ///
     /// # Errors
     ///
-    /// If not all can be made, or with `go_on` none.
+    /// If not all can be made, or with `go_on` none, or the server speaks before it is asked.
     pub fn connect(exchange: E, plan: Clients) -> Result<Self, LoadError> {
         Self::connect_while(exchange, plan, &mut || true)
     }
@@ -43,10 +44,11 @@ impl<E: Exchange> Requests<E> {
         });
         let wanted = if exchange.is_single() { 1 } else { connections };
         let target = plan.target;
+        let protocol = exchange.name();
         let Connected {
             connections: made,
             end,
-        } = make(&mut pool, target, wanted, plan.timeout, goes_on)?;
+        } = make(&mut pool, target, wanted, plan.timeout, protocol, goes_on)?;
         let members: Vec<u32> = match end {
             End::All => (0..connections as u32).collect(),
             End::Told => {
@@ -73,6 +75,7 @@ impl<E: Exchange> Requests<E> {
             members,
             plan,
             answered_once: false,
+            listens_on: Duration::ZERO,
             freed: Vec::new(),
             broken: Vec::new(),
         })
@@ -100,6 +103,7 @@ fn make(
     target: SocketAddr,
     wanted: usize,
     patience: Duration,
+    protocol: &'static str,
     goes_on: &mut dyn FnMut() -> bool,
 ) -> Result<Connected, LoadError> {
     let (mut made, mut failure, mut next) = (Vec::new(), None, 0);
@@ -133,8 +137,11 @@ fn make(
                     made.push(connection as u32);
                     progress_ns = monotonic_ns();
                 }
-                // A greeting that nobody asked for is not of a protocol of requests, and shows in the run.
-                Told::Bytes(_) => {}
+                // A greeting is not of a protocol of requests.
+                Told::Bytes(input) => {
+                    let source = CodecError::foreign(protocol, input);
+                    return Err(LoadError::Codec { connection, source });
+                }
                 Told::Ended(error) if pending.remove(&connection) => {
                     failure = failure.take().or(error);
                 }

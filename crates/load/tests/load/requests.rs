@@ -16,12 +16,12 @@ use threadgauge_load::{
 use super::{accepts_nobody, goes_on_until};
 
 /// With a server that is slow, not silent.
-const PATIENCE: Duration = Duration::from_secs(120);
-const SPAN: Duration = Duration::from_millis(300);
+pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const SPAN: Duration = Duration::from_millis(300);
 const NO_BOUND: u64 = u64::MAX;
 
 /// A server that does this with each connection, which it counts from 0.
-fn server(serve: impl Fn(TcpStream, usize) + Send + Sync + 'static) -> SocketAddr {
+pub fn server(serve: impl Fn(TcpStream, usize) + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let at = listener.local_addr().unwrap();
     let serve = Arc::new(serve);
@@ -46,7 +46,7 @@ fn echo(mut client: &TcpStream, mut change: impl FnMut(&mut [u8])) {
 }
 
 /// Reads one head of HTTP; whether there was one.
-fn head(input: &mut impl std::io::BufRead) -> bool {
+pub fn head(input: &mut impl std::io::BufRead) -> bool {
     let mut lines = 0;
     loop {
         let mut line = String::new();
@@ -58,7 +58,7 @@ fn head(input: &mut impl std::io::BufRead) -> bool {
     }
 }
 
-fn clients(target: SocketAddr, connections: usize, pipeline: usize) -> Clients {
+pub fn clients(target: SocketAddr, connections: usize, pipeline: usize) -> Clients {
     Clients {
         target,
         connections: NonZeroUsize::new(connections).unwrap(),
@@ -68,7 +68,7 @@ fn clients(target: SocketAddr, connections: usize, pipeline: usize) -> Clients {
     }
 }
 
-fn open(per_second: f64) -> Pace {
+pub fn open(per_second: f64) -> Pace {
     Pace::Open {
         per_second,
         arrivals: Arrivals::Uniform,

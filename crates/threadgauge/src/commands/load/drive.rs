@@ -1,5 +1,7 @@
 //! From a protocol's name to clients that speak it.
 
+use std::time::Duration;
+
 use anyhow::{Result, ensure};
 use threadgauge_load::codec::{Chat, Codec, Nats};
 use threadgauge_load::exchange::{Bytes, Echo, Exchange, Http, HttpRequest};
@@ -10,6 +12,9 @@ use threadgauge_load::{
 
 use crate::commands::load::options::{Level, LoadOptions, Speaks};
 use crate::commands::load::target::Target;
+
+/// After the last answer, so long is listened for bytes that nobody asked for.
+const LISTENS_ON: Duration = Duration::from_millis(50);
 
 /// Clients that are connected.
 pub trait Driver {
@@ -133,11 +138,9 @@ impl To<'_> {
             timeout: self.options.timeout.0,
             go_on: self.options.go_on,
         };
-        Ok(Box::new(Requests::connect_while(
-            exchange,
-            clients,
-            self.goes_on,
-        )?))
+        let mut requests = Requests::connect_while(exchange, clients, self.goes_on)?;
+        requests.listen_on(LISTENS_ON);
+        Ok(Box::new(requests))
     }
 
     fn groups(self, codec: &'static dyn Codec) -> Result<Box<dyn Driver>, LoadError> {
@@ -152,13 +155,9 @@ impl To<'_> {
             false => IfFewer::Fail,
         };
         let address = self.target.address;
-        Ok(Box::new(Groups::connect_while(
-            address,
-            codec,
-            plan,
-            if_fewer,
-            self.goes_on,
-        )?))
+        let mut groups = Groups::connect_while(address, codec, plan, if_fewer, self.goes_on)?;
+        groups.listen_on(LISTENS_ON);
+        Ok(Box::new(groups))
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 use threadgauge_load::{
-    Class, Failure, FaultKind, Faults, InvalidRun, Latency, Record, Second, Slo, Watched, busy_in_words,
+    Class, FaultKind, Faults, InvalidRun, Latency, Record, Second, Slo, Watched, busy_in_words,
 };
 use threadgauge_results::units::{count, percent, with_unit};
 
@@ -75,13 +75,19 @@ impl Done {
     /// What came and must not come, in words.
     fn wrong(&self) -> String {
         let faults = self.record.faults.as_ref().filter(|faults| !faults.is_empty());
-        faults.map_or("answers have other bytes".to_owned(), Faults::to_string)
+        let failures = self.record.failures.each();
+        let wrong = failures
+            .filter_map(|(kind, _)| kind.is_wrong())
+            .map(str::to_owned);
+        let all: Vec<String> = faults.map(Faults::to_string).into_iter().chain(wrong).collect();
+        all.join("; ")
     }
 
     /// Whether nothing came that must not come, and all came that must.
     fn is_right(&self) -> bool {
-        let changed = self.record.failures.of(Failure::Changed);
-        self.record.faults.as_ref().is_none_or(Faults::is_empty) && changed == 0
+        let mut failures = self.record.failures.each();
+        self.record.faults.as_ref().is_none_or(Faults::is_empty)
+            && !failures.any(|(kind, _)| kind.is_wrong().is_some())
     }
 
     /// That clients who want no answers have none is as it should be.

@@ -1,0 +1,198 @@
+//! Connections against sockets of a test: what is kept, what comes again, and what a turn is bounded by.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener};
+use std::thread;
+use std::time::Instant;
+
+use super::*;
+
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn listener() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let at = listener.local_addr().unwrap();
+    (listener, at)
+}
+
+#[test]
+fn a_connection_comes_from_the_address_that_was_asked_for() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut pool = ClientPool::new().unwrap();
+    let from = "127.0.0.2".parse().unwrap();
+    pool.connect_from(Some(from), listener.local_addr().unwrap())
+        .unwrap();
+    assert_eq!(listener.accept().unwrap().1.ip(), from);
+    let nobodys = "192.0.2.1".parse().unwrap();
+    let refused = pool.connect_from(Some(nobodys), listener.local_addr().unwrap());
+    assert!(matches!(refused, Err(LoadError::Connect { connection: 1, .. })));
+}
+
+#[test]
+fn what_is_not_used_comes_again_with_more() {
+    let (listener, at) = listener();
+    let mut pool = ClientPool::new().unwrap();
+    pool.connect(at).unwrap();
+    let mut peer = listener.accept().unwrap().0;
+    let mut seen = Vec::new();
+    for part in [&b"ab"[..], b"cd", b"ef"] {
+        peer.write_all(part).unwrap();
+        let before = seen.len();
+        while seen.len() == before {
+            pool.hear(PATIENCE, |_, bytes| {
+                seen.push(bytes.to_vec());
+                // Only four at once are a message.
+                Ok(bytes.len() / 4 * 4)
+            })
+            .unwrap();
+        }
+    }
+    assert_eq!(seen, [&b"ab"[..], b"abcd", b"ef"]);
+}
+
+#[test]
+fn what_a_socket_does_not_take_goes_out_later_and_in_order() {
+    const BYTES: usize = 16 << 20;
+    let (listener, at) = listener();
+    let mut pool = ClientPool::new().unwrap();
+    pool.connect(at).unwrap();
+    let mut peer = listener.accept().unwrap().0;
+    let all: Vec<u8> = (0..BYTES).map(|i| (i / 7) as u8).collect();
+    pool.say(0, |unsent| unsent.extend_from_slice(&all));
+    assert!(!pool.flush().unwrap(), "no socket holds so much");
+    let reader = thread::spawn(move || {
+        let mut received = vec![0; BYTES];
+        peer.read_exact(&mut received).unwrap();
+        received
+    });
+    let deadline = Instant::now() + PATIENCE;
+    while !pool.flush().unwrap() {
+        assert!(Instant::now() < deadline, "it does not go out");
+        thread::yield_now();
+    }
+    assert!(reader.join().unwrap() == all);
+}
+
+#[test]
+fn who_had_nothing_to_say_at_first_says_it_once() {
+    let (listener, at) = listener();
+    let mut pool = ClientPool::new().unwrap();
+    pool.connect(at).unwrap();
+    let mut peer = listener.accept().unwrap().0;
+    pool.say(0, |_| {});
+    pool.say(0, |unsent| unsent.extend_from_slice(b"once"));
+    pool.say(0, |unsent| unsent.extend_from_slice(b", and more"));
+    assert!(pool.flush().unwrap());
+    // Behind it, so that what came twice would be seen.
+    pool.say(0, |unsent| unsent.push(b'.'));
+    assert!(pool.flush().unwrap());
+    let mut heard = [0; 15];
+    peer.read_exact(&mut heard).unwrap();
+    assert_eq!(heard, *b"once, and more.");
+}
+
+#[test]
+fn an_end_that_comes_with_the_last_words_is_seen() {
+    let (listener, at) = listener();
+    let mut pool = ClientPool::new().unwrap();
+    pool.connect(at).unwrap();
+    let mut peer = listener.accept().unwrap().0;
+    peer.write_all(b"last words").unwrap();
+    drop(peer);
+    let mut said = Vec::new();
+    loop {
+        let heard = pool.hear(PATIENCE, |_, bytes| {
+            said.extend_from_slice(bytes);
+            Ok(bytes.len())
+        });
+        match heard {
+            Ok(0) => panic!("the end was not seen"),
+            Ok(_) => {}
+            Err(LoadError::Closed(0)) => break,
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert_eq!(said, b"last words");
+}
+
+#[test]
+fn who_sends_without_end_leaves_others_their_turn() {
+    let (listener, at) = listener();
+    let mut pool = ClientPool::new().unwrap();
+    for _ in 0..3 {
+        pool.connect(at).unwrap();
+    }
+    let peers: Vec<_> = (0..3).map(|_| listener.accept().unwrap().0).collect();
+    let floods = |mut peer: &TcpStream| while peer.write_all(&[b'x'; 1 << 20]).is_ok() {};
+    thread::scope(|scope| {
+        scope.spawn(|| floods(&peers[0]));
+        scope.spawn(|| floods(&peers[1]));
+        let mut sent = 0;
+        for turn in 0..60 {
+            (&peers[2]).write_all(b"word").unwrap();
+            sent += 4;
+            let (mut heard, mut flooded) = (0, 0);
+            let deadline = Instant::now() + PATIENCE;
+            while heard < 4 {
+                assert!(Instant::now() < deadline, "{turn}: the third is not heard");
+                pool.hear(PATIENCE, |connection, bytes| {
+                    match connection {
+                        2 => heard += bytes.len(),
+                        _ => flooded += bytes.len(),
+                    }
+                    Ok(bytes.len())
+                })
+                .unwrap();
+                sent += std::mem::take(&mut flooded);
+                let counted = pool.take_received_bytes();
+                assert!(counted <= MOST_TURN_BYTES + (MOST_READS * BUFFER_BYTES) as u64);
+            }
+        }
+        assert!(sent > 60 * 4);
+        drop(pool);
+    });
+}
+
+#[test]
+fn what_comes_to_no_message_and_answers_that_are_not_read_are_bounded() {
+    let (listener, at) = listener();
+    let mut pool = ClientPool::new().unwrap();
+    pool.connect(at).unwrap();
+    let mut peer = listener.accept().unwrap().0;
+    thread::spawn(move || peer.write_all(&vec![b'x'; 8 * MOST_UNUSED_BYTES]));
+    let mut most = 0;
+    let error = loop {
+        let heard = pool.hear(PATIENCE, |_, bytes| {
+            most = most.max(bytes.len());
+            Ok(0)
+        });
+        match heard {
+            Ok(some) => assert!(some > 0, "it is not ended"),
+            Err(error) => break error,
+        }
+    };
+    assert!(error.to_string().contains("no whole message"), "{error}");
+    assert!(most <= MOST_UNUSED_BYTES + BUFFER_BYTES);
+
+    pool.connect(at).unwrap();
+    let _silent = listener.accept().unwrap().0;
+    pool.owe(1, b"PONG\r\n", MOST_OWED_BYTES / 6).unwrap();
+    assert!(matches!(pool.owe(1, b"PONG\r\n", 1), Err(CodecError::Unread(_))));
+    assert!(pool.unsent_bytes() <= MOST_OWED_BYTES);
+    // What went out is not owed any more.
+    assert!(pool.flush().unwrap());
+    pool.owe(1, b"PONG\r\n", 1).unwrap();
+}
+
+#[test]
+fn a_server_that_closes_is_named_by_its_connection() {
+    let (listener, at) = listener();
+    let mut pool = ClientPool::new().unwrap();
+    for _ in 0..3 {
+        pool.connect(at).unwrap();
+    }
+    let mut peers: Vec<_> = (0..3).map(|_| listener.accept().unwrap().0).collect();
+    drop(peers.remove(1));
+    let heard = pool.hear(PATIENCE, |_, bytes| Ok(bytes.len()));
+    assert!(matches!(heard, Err(LoadError::Closed(1))));
+}

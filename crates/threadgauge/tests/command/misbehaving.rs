@@ -1,0 +1,119 @@
+//! `threadgauge load` against servers of a few lines that misbehave: how it ends, and what it says of them.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::process::Output;
+use std::sync::Arc;
+use std::thread;
+
+use serde_json::Value;
+
+use super::{send_signal, text};
+
+/// A server that does this with each connection: its address.
+fn server(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap().to_string();
+    let serve = Arc::new(serve);
+    thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            let serve = Arc::clone(&serve);
+            thread::spawn(move || serve(client));
+        }
+    });
+    at
+}
+
+fn load(arguments: &[&str]) -> Output {
+    let dir = tempfile::tempdir().unwrap();
+    super::threadgauge(dir.path(), &[&["load", "--watch", "none"], arguments].concat())
+}
+
+/// The results of a load that failed, or not.
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)))
+}
+
+#[test]
+fn bytes_that_nobody_asked_for_are_exit_code_1_and_not_right_also_where_they_come_last() {
+    let at = server(|mut client| {
+        let mut message = [0; 10];
+        while client.read_exact(&mut message).is_ok() {
+            // Apart, so that the second comes when its answer has been read.
+            if client.write_all(&message).is_err() || client.write_all(&message).is_err() {
+                return;
+            }
+        }
+    });
+    let once = [
+        "echo",
+        "--target",
+        &at,
+        "-c",
+        "1",
+        "--payload",
+        "10",
+        "--requests",
+        "1",
+    ];
+    // Where the server was not slower than that is waited for.
+    let seen = (0..20).any(|_| {
+        let output = load(&[&once[..], &["--json"]].concat());
+        let run = &json(&output)["runs"][0];
+        let is_right = run["right"] == true;
+        assert_eq!(is_right, run["failures"].get("unasked").is_none(), "{run:#}");
+        assert_eq!(is_right, run["bytes_in"] == 10, "{run:#}");
+        assert_eq!(output.status.code(), Some(i32::from(!is_right)), "{run:#}");
+        !is_right
+    });
+    assert!(seen);
+    let output = load(&[
+        "echo",
+        "--target",
+        &at,
+        "-c",
+        "4",
+        "--payload",
+        "10",
+        "-d",
+        "300ms",
+    ]);
+    let shown = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{shown}");
+    assert!(
+        shown.contains("WRONG          bytes came that nobody asked for"),
+        "{shown}"
+    );
+    assert!(shown.contains(" unasked (the server sent \""), "{shown}");
+}
+
+#[test]
+fn an_answer_without_end_is_ended_by_the_duration_and_by_ctrl_c() {
+    let at = server(|mut client| {
+        let mut line = String::new();
+        let _ = BufReader::new(&client).read_line(&mut line);
+        let mut begun = client.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+        let chunks = b"1\r\nx\r\n".repeat(100_000);
+        while begun.is_ok() {
+            begun = client.write_all(&chunks);
+        }
+    });
+    let once = ["http", "--target", &at, "-c", "2", "--timeout", "200ms", "--json"];
+    let output = load(&[&once[..], &["-d", "300ms"]].concat());
+    let document = json(&output);
+    assert_eq!(output.status.code(), Some(1), "{document:#}");
+    assert!(document["runs"][0]["bytes_in"].as_u64().unwrap() > 0);
+
+    let dir = tempfile::tempdir().unwrap();
+    let all = [&["load", "--watch", "none"][..], &once, &["-d", "1h"]].concat();
+    let mut child = super::piped(dir.path(), &all);
+    let said = BufReader::new(child.stderr.take().unwrap()).lines();
+    let mut said = said.map(Result::unwrap);
+    // A second of it is over.
+    assert!(said.any(|line| line.contains("2 connections")));
+    assert!(said.next().is_some());
+    send_signal(&child, "-INT");
+    said.for_each(drop);
+    let document = json(&child.wait_with_output().unwrap());
+    assert_eq!(document["interrupted"], true, "{document:#}");
+}
