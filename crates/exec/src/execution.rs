@@ -19,7 +19,7 @@ use crate::stop::StopToken;
 use crate::trace::Traced;
 use crate::trying::{Sorter, Trying};
 use crate::work::{ForAll, Raw, Work};
-use crate::{pool, thread_per_object};
+use crate::{large, pool, thread_per_object};
 
 /// Runs objects, at most *k* at a time, and finishes each on the caller's own thread as soon as it is done.
 ///
@@ -44,8 +44,11 @@ use crate::{pool, thread_per_object};
 /// - The **finisher** runs on the caller's thread, one at a time, for each object exactly once, as soon as the
 ///   object is done, and needs neither `Send` nor `Sync`. A slow one holds the processors up: a worker with
 ///   results waiting (4, or as many as fit into 64 KiB while processors are short) waits for it.
-/// - The call **returns** when the last object is finished. No thread is left behind, however it ends; those of a
-///   [`ThreadPool`](crate::ThreadPool) have let go of all that belongs to the call.
+/// - The call **returns** when the last object is finished. No thread is left behind, however it ends, and what they
+///   kept in thread-local variables has been dropped; those of a [`ThreadPool`](crate::ThreadPool) stay, and have let
+///   go of all that belongs to the call.
+/// - **Large** objects and results (together above 16 KiB) lie in boxes on their way, so that they may be far larger
+///   than a thread's stack bears many of.
 /// - A call **ends early** when its token is set, its deadline passes, its finisher breaks, a processor fails under
 ///   [`OnError::StopAtFirst`], or something panics. Then nothing more starts, the end is
 ///   [announced](Self::announce_stop), running processors are waited for and, unless the finisher itself broke or
@@ -294,7 +297,7 @@ impl ConcurrentExecution {
         F: FnMut(Done<I::Item, R>) -> V,
         V: Verdict,
     {
-        self.concurrent(objects.into_iter(), &ForAll(processor), |done| {
+        self.concurrent(objects.into_iter(), &ForAll(processor), None, |done| {
             finisher(done).flow()
         })
     }
@@ -392,7 +395,7 @@ impl ConcurrentExecution {
     {
         let work = Trying(processor, self.when_failing());
         let mut sorter = Sorter::new(finisher);
-        let report = self.concurrent(objects.into_iter(), &work, |done| sorter.finish(done));
+        let report = self.concurrent(objects.into_iter(), &work, None, |done| sorter.finish(done));
         sorter.tried(report)
     }
 
@@ -409,7 +412,35 @@ impl ConcurrentExecution {
         Traced::new(work, self.settings.degree)
     }
 
-    fn concurrent<I, W, F, B>(&self, objects: I, work: &W, finisher: F) -> Report<I, W::Output, B>
+    /// A call on threads: those of the carrier, or so many made up front.
+    pub(crate) fn concurrent<I, W, F, B>(
+        &self,
+        objects: I,
+        work: &W,
+        up_front: Option<usize>,
+        mut finisher: F,
+    ) -> Report<I, W::Output, B>
+    where
+        I: Iterator + Send,
+        I::Item: Send,
+        W: Work<I::Item>,
+        F: FnMut(Done<I::Item, W::Output>) -> ControlFlow<B>,
+    {
+        if const { large::is_large::<I::Item, W::Output>() } {
+            let finisher = |done| large::finish(&mut finisher, done);
+            large::report(self.on_threads(large::Boxing(objects), &large::Boxed(work), up_front, finisher))
+        } else {
+            self.on_threads(objects, work, up_front, finisher)
+        }
+    }
+
+    fn on_threads<I, W, F, B>(
+        &self,
+        objects: I,
+        work: &W,
+        up_front: Option<usize>,
+        finisher: F,
+    ) -> Report<I, W::Output, B>
     where
         I: Iterator + Send,
         I::Item: Send,
@@ -418,16 +449,14 @@ impl ConcurrentExecution {
     {
         let work = self.traced(work);
         let _within = work.enter();
-        self.call(
-            objects,
-            &work,
-            finisher,
-            |shared, settings, sink| match &settings.carrier {
-                Carrier::Pool => pool::run(shared, settings, None, sink),
-                Carrier::Shared(threads) => pool::run(shared, settings, Some(threads), sink),
-                Carrier::ThreadPerObject => thread_per_object::run(shared, settings, 0, sink),
-            },
-        )
+        self.call(objects, &work, finisher, |shared, settings, sink| {
+            match (up_front, &settings.carrier) {
+                (Some(threads), _) => thread_per_object::run(shared, settings, threads, sink),
+                (None, Carrier::Pool) => pool::run(shared, settings, None, sink),
+                (None, Carrier::Shared(threads)) => pool::run(shared, settings, Some(threads), sink),
+                (None, Carrier::ThreadPerObject) => thread_per_object::run(shared, settings, 0, sink),
+            }
+        })
     }
 
     /// A call on the carriers that `run` brings.
@@ -453,6 +482,30 @@ impl ConcurrentExecution {
     }
 
     fn one_by_one<I: Iterator, R, F, B>(
+        &self,
+        objects: I,
+        processor: impl Fn(&mut I::Item) -> R,
+        halts: impl Fn(&R) -> bool,
+        mut finisher: F,
+    ) -> Report<I, R, B>
+    where
+        F: FnMut(Done<I::Item, R>) -> ControlFlow<B>,
+    {
+        if const { large::is_large::<I::Item, R>() } {
+            let processor = |object: &mut Box<I::Item>| Box::new(processor(object));
+            let finisher = |done| large::finish(&mut finisher, done);
+            large::report(self.on_this_thread(
+                large::Boxing(objects),
+                processor,
+                |output| halts(output),
+                finisher,
+            ))
+        } else {
+            self.on_this_thread(objects, processor, halts, finisher)
+        }
+    }
+
+    fn on_this_thread<I: Iterator, R, F, B>(
         &self,
         objects: I,
         processor: impl Fn(&mut I::Item) -> R,

@@ -5,6 +5,7 @@
 //! something to do, and after some turns the call gives way to the other tasks of its thread. A slot, its waker and
 //! its memory serve object after object.
 
+use std::borrow::BorrowMut;
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::ops::ControlFlow;
@@ -17,6 +18,7 @@ use std::time::Instant;
 
 use crate::adaptive::Governor;
 use crate::execution::ConcurrentExecution;
+use crate::large;
 use crate::outcome::{Done, Report, Tried, Verdict, Warning};
 use crate::report::{Ran, report};
 use crate::result_sink::ResultSink;
@@ -87,11 +89,9 @@ impl ConcurrentExecution {
         F: FnMut(Done<I::Item, R>) -> V,
         V: Verdict,
     {
-        let processor = &processor;
-        let start = |object| process(processor, object);
-        self.futures(
+        self.polled_here(
             objects.into_iter(),
-            start,
+            processor,
             |_| false,
             |done| finisher(done).flow(),
         )
@@ -117,13 +117,11 @@ impl ConcurrentExecution {
         V: Verdict,
     {
         let on_error = self.when_failing();
-        let processor = &processor;
-        let start = |object| process(processor, object);
         let mut sorter = Sorter::new(finisher);
         let report = self
-            .futures(
+            .polled_here(
                 objects.into_iter(),
-                start,
+                processor,
                 |output| on_error.halts(output),
                 |done| sorter.finish(done),
             )
@@ -171,9 +169,9 @@ impl ConcurrentExecution {
     /// As [`for_each_async`](Self::for_each_async); and if the runtime drops a task that has not ended.
     pub async fn for_each_spawned<I, R, S, P, N, F, V>(
         &self,
-        mut spawn: S,
+        spawn: S,
         objects: I,
-        mut processor: P,
+        processor: P,
         mut finisher: F,
     ) -> Report<I::IntoIter, R, V::Break>
     where
@@ -186,10 +184,10 @@ impl ConcurrentExecution {
         F: FnMut(Done<I::Item, R>) -> V,
         V: Verdict,
     {
-        let start = |object| process_spawned(&mut spawn, processor(object));
-        self.futures(
+        self.spawned(
+            spawn,
             objects.into_iter(),
-            start,
+            processor,
             |_| false,
             |done| finisher(done).flow(),
         )
@@ -204,9 +202,9 @@ impl ConcurrentExecution {
     /// As [`for_each_spawned`](Self::for_each_spawned).
     pub async fn try_for_each_spawned<I, T, E, S, P, N, F, V>(
         &self,
-        mut spawn: S,
+        spawn: S,
         objects: I,
-        mut processor: P,
+        processor: P,
         finisher: F,
     ) -> Tried<I::IntoIter, T, E, V::Break>
     where
@@ -221,17 +219,82 @@ impl ConcurrentExecution {
         V: Verdict,
     {
         let on_error = self.when_failing();
-        let start = |object| process_spawned(&mut spawn, processor(object));
         let mut sorter = Sorter::new(finisher);
         let report = self
-            .futures(
+            .spawned(
+                spawn,
                 objects.into_iter(),
-                start,
+                processor,
                 |output| on_error.halts(output),
                 |done| sorter.finish(done),
             )
             .await;
         sorter.tried(report)
+    }
+
+    async fn polled_here<I, R, P, F, B>(
+        &self,
+        objects: I,
+        processor: P,
+        halts: impl Fn(&R) -> bool,
+        mut finisher: F,
+    ) -> Report<I, R, B>
+    where
+        I: Iterator,
+        P: AsyncFn(&mut I::Item) -> R,
+        F: FnMut(Done<I::Item, R>) -> ControlFlow<B>,
+    {
+        let processor = &processor;
+        if const { large::is_large::<I::Item, R>() } {
+            let start = |object| process(processor, object, Box::new);
+            let finisher = |done| large::finish(&mut finisher, done);
+            let objects = large::Boxing(objects);
+            large::report(
+                self.futures(objects, start, |output| halts(output), finisher)
+                    .await,
+            )
+        } else {
+            let start = |object| process(processor, object, |result| result);
+            self.futures(objects, start, halts, finisher).await
+        }
+    }
+
+    async fn spawned<I, R, S, P, N, F, B>(
+        &self,
+        mut spawn: S,
+        objects: I,
+        mut processor: P,
+        halts: impl Fn(&R) -> bool,
+        mut finisher: F,
+    ) -> Report<I, R, B>
+    where
+        I: Iterator,
+        I::Item: Send + 'static,
+        R: Send + 'static,
+        S: FnMut(Task),
+        P: FnMut(I::Item) -> N,
+        N: Future<Output = (I::Item, R)> + Send + 'static,
+        F: FnMut(Done<I::Item, R>) -> ControlFlow<B>,
+    {
+        if const { large::is_large::<I::Item, R>() } {
+            let start = |object: Box<I::Item>| {
+                // It may hold the object itself.
+                let work = Box::pin(processor(*object));
+                process_spawned(&mut spawn, async {
+                    let (object, result) = work.await;
+                    (Box::new(object), Box::new(result))
+                })
+            };
+            let finisher = |done| large::finish(&mut finisher, done);
+            let objects = large::Boxing(objects);
+            large::report(
+                self.futures(objects, start, |output| halts(output), finisher)
+                    .await,
+            )
+        } else {
+            let start = |object| process_spawned(&mut spawn, processor(object));
+            self.futures(objects, start, halts, finisher).await
+        }
     }
 
     async fn futures<I, R, N, F, B>(
@@ -274,8 +337,16 @@ impl ConcurrentExecution {
     }
 }
 
-async fn process<O, R>(processor: &impl AsyncFn(&mut O) -> R, mut object: O) -> Processed<O, R> {
-    let result = processor(&mut object).await;
+/// The object may lie in a box, and `keep` says where the result is to lie.
+async fn process<O, H, R, K>(
+    processor: &impl AsyncFn(&mut O) -> R,
+    mut object: H,
+    keep: impl FnOnce(R) -> K,
+) -> Processed<H, K>
+where
+    H: BorrowMut<O>,
+{
+    let result = keep(processor(object.borrow_mut()).await);
     Processed {
         object,
         result,

@@ -128,9 +128,11 @@ mod execution;
 mod flag;
 #[cfg(feature = "async")]
 mod futures;
+mod large;
 mod notify;
 mod order;
 mod outcome;
+mod own_threads;
 mod pool;
 #[cfg(all(feature = "process", unix))]
 pub mod process;

@@ -290,6 +290,10 @@ impl<I: Iterator> Rest<I> {
             iterator,
         }
     }
+
+    pub(crate) fn into_parts(self) -> (std::vec::IntoIter<(usize, I::Item)>, Option<I>) {
+        (self.taken, self.iterator)
+    }
 }
 
 impl<I: Iterator> Iterator for Rest<I> {

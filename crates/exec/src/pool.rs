@@ -42,6 +42,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::adaptive::Governor;
 use crate::flag::Flag;
 use crate::outcome::Done;
+use crate::own_threads;
 use crate::report::Ran;
 use crate::result_sink::ResultSink;
 use crate::scoped;
@@ -75,9 +76,9 @@ where
         abandoned: Flag::default(),
     };
     let thread_shortage = match threads {
-        None => std::thread::scope(|scope| {
+        None => own_threads::scope(|threads| {
             let _leaving = Leaving(&pool);
-            Caller::new(&pool, settings, governor, sink).drive(scope)
+            Caller::new(&pool, settings, governor, sink).drive(threads)
         }),
         Some(threads) => scoped::scope(threads, |scope| {
             let _leaving = Leaving(&pool);

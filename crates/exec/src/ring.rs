@@ -23,9 +23,16 @@ pub(crate) const FEW_RESULTS: usize = 4;
 const MOST_RESULTS: usize = 1024;
 
 /// A ring of 64 KiB, as far as that is between 4 and 1,024 items.
-pub(crate) fn ring_capacity<T>() -> usize {
-    let fit = (64 << 10) / size_of::<T>().max(1);
-    1 << fit.clamp(FEW_RESULTS, MOST_RESULTS).ilog2()
+pub(crate) const fn ring_capacity<T>() -> usize {
+    let bytes = if size_of::<T>() == 0 { 1 } else { size_of::<T>() };
+    let fit = (64 << 10) / bytes;
+    if fit <= FEW_RESULTS {
+        FEW_RESULTS
+    } else if fit >= MOST_RESULTS {
+        MOST_RESULTS
+    } else {
+        1 << fit.ilog2()
+    }
 }
 
 pub(crate) struct Ring<T> {

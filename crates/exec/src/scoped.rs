@@ -13,7 +13,7 @@ use std::mem::transmute;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use crate::discard::discard;
+use crate::discard::{discard, keep_first};
 use crate::thread_pool::{Job, PoolShared, ThreadPool};
 use crate::thread_source::ThreadSource;
 
@@ -62,14 +62,11 @@ impl<W: FnOnce()> ScopedJob<W> {
         let Self { work, lease } = self;
         // The work, and with it all that it borrows, is gone when this returns.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
-            let mut panic = Some(panic);
-            let mut state = lease.0.state.lock().unwrap_or_else(PoisonError::into_inner);
-            if state.panic.is_none() {
-                state.panic = panic.take();
-            }
-            drop(state);
-            // What a later one carries is foreign, and no lock is held.
-            discard(panic);
+            let later = {
+                let mut state = lease.0.state.lock().unwrap_or_else(PoisonError::into_inner);
+                keep_first(&mut state.panic, panic)
+            };
+            discard(later);
         }
         // First free, then gone: the next call finds this thread.
         shared.one_is_free();
@@ -79,7 +76,8 @@ impl<W: FnOnce()> ScopedJob<W> {
 
 /// A scope in which a pool's threads may borrow.
 pub(crate) struct Scope<'scope, 'env: 'scope> {
-    pool: &'env ThreadPool,
+    /// None after a `fork`: its threads are in another process.
+    pool: Option<&'env ThreadPool>,
     latch: Arc<Latch>,
     /// Invariant, as in the standard library: nobody may shorten or stretch it.
     scope: PhantomData<&'scope mut &'scope ()>,
@@ -87,10 +85,13 @@ pub(crate) struct Scope<'scope, 'env: 'scope> {
 
 impl<'scope> ThreadSource<'scope> for Scope<'scope, '_> {
     fn any_free(&self) -> bool {
-        self.pool.any_free()
+        self.pool.is_some_and(ThreadPool::any_free)
     }
 
-    fn start(&'scope self, work: impl FnOnce() + Send + 'scope) -> io::Result<bool> {
+    fn start(&self, work: impl FnOnce() + Send + 'scope) -> io::Result<bool> {
+        let Some(pool) = self.pool else {
+            return Ok(false);
+        };
         let scoped = ScopedJob {
             work,
             lease: Lease::new(&self.latch),
@@ -103,7 +104,7 @@ impl<'scope> ThreadSource<'scope> for Scope<'scope, '_> {
         // chosen by `scope`, so that the work cannot borrow from the body's own frame. The box's memory itself, freed
         // after the lease, is nobody's loan.
         let job = unsafe { transmute::<Box<dyn FnOnce(&PoolShared) + Send + 'scope>, Job>(job) };
-        self.pool.start(job)
+        pool.start(job)
     }
 }
 
@@ -114,7 +115,7 @@ pub(crate) fn scope<'env, T>(
     body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
 ) -> T {
     let scope = Scope {
-        pool,
+        pool: Some(pool).filter(|pool| pool.is_here()),
         latch: Arc::default(),
         scope: PhantomData,
     };

@@ -26,7 +26,7 @@ use std::time::Instant;
 
 use crate::adaptive::CpuTime;
 use crate::clock::Clock;
-use crate::discard::discard;
+use crate::discard::{discard, keep_first};
 use crate::flag::Flag;
 use crate::notify::Notify;
 use crate::progress::Listener;
@@ -450,12 +450,7 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
     pub(crate) fn panicked(&self, panic: Box<dyn Any + Send>) {
         let mut source = self.source();
         source.halt(HaltReason::Panicked, self.token);
-        let later = if source.panic.is_none() {
-            source.panic = Some(panic);
-            None
-        } else {
-            Some(panic)
-        };
+        let later = keep_first(&mut source.panic, panic);
         drop(source);
         discard(later);
     }

@@ -12,17 +12,20 @@ use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{Builder, Scope};
 use std::{io, mem};
 
 use crate::adaptive::Governor;
 use crate::discard::discard;
 use crate::outcome::{Done, Warning};
+use crate::own_threads::{self, OwnThreads};
 use crate::report::Ran;
 use crate::result_sink::ResultSink;
 use crate::settings::Settings;
 use crate::shared::{Claim, Claimed, HaltReason, Shared, Who};
 use crate::work::{Raw, Work};
+
+/// The name of an object's thread.
+const OBJECT: &str = "exec-object";
 
 /// An object for a thread that is being made, and would be lost with it.
 type Given<O> = Arc<Mutex<Option<(usize, O)>>>;
@@ -65,12 +68,12 @@ where
     }
 
     /// The thread of one object.
-    fn thread<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>, given: &Given<I::Item>) {
+    fn thread<'scope>(&'scope self, own: &OwnThreads<'scope, '_>, given: &Given<I::Item>) {
         let given = locked(given).take();
         if let Some((index, object)) = given {
             self.run(index, object);
             if !mem::replace(&mut self.state().dispatching, true) {
-                self.dispatch(scope);
+                self.dispatch(own);
             }
         }
     }
@@ -118,7 +121,7 @@ where
     }
 
     /// A thread that was made where nobody dispatched: it does so, and runs the last object that may be started itself.
-    fn dispatcher<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) {
+    fn dispatcher<'scope>(&'scope self, own: &OwnThreads<'scope, '_>) {
         while let Some((index, object)) = self.claim_next() {
             if !self.may_start() {
                 self.state().at_work.push(index);
@@ -128,18 +131,18 @@ where
                     return;
                 }
                 break;
-            } else if !self.start(scope, index, object) {
+            } else if !self.start(own, index, object) {
                 break;
             }
         }
-        self.dispatch(scope);
+        self.dispatch(own);
     }
 
     /// Starts as many objects as may be at work. `dispatching` has been set.
-    fn dispatch<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) {
+    fn dispatch<'scope>(&'scope self, own: &OwnThreads<'scope, '_>) {
         loop {
             while let Some((index, object)) = self.claim_next() {
-                if !self.start(scope, index, object) {
+                if !self.start(own, index, object) {
                     break;
                 }
             }
@@ -180,7 +183,7 @@ where
     }
 
     /// Starts a thread for an object; `false` if there is none to be had.
-    fn start<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>, index: usize, object: I::Item) -> bool {
+    fn start<'scope>(&'scope self, own: &OwnThreads<'scope, '_>, index: usize, object: I::Item) -> bool {
         let given = Arc::new(Mutex::new(Some((index, object))));
         let suspended = {
             let mut state = self.state();
@@ -190,10 +193,8 @@ where
         if suspended.is_some_and(|thread| thread.send(Arc::clone(&given)).is_ok()) {
             return true;
         }
-        let theirs = Arc::clone(&given);
-        let made = Builder::new()
-            .name("exec-object".into())
-            .spawn_scoped(scope, move || self.thread(scope, &theirs));
+        let (theirs, more) = (Arc::clone(&given), own.clone());
+        let made = own.spawn(OBJECT, move || self.thread(&more, &theirs));
         let Err(error) = made else { return true };
         let object = locked(&given).take();
         let mut state = self.state();
@@ -203,7 +204,7 @@ where
     }
 
     /// Makes a thread that dispatches, if nobody does and there is something to start.
-    fn ensure_dispatcher<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) {
+    fn ensure_dispatcher<'scope>(&'scope self, own: &OwnThreads<'scope, '_>) {
         if !self.may_start() {
             return;
         }
@@ -215,9 +216,8 @@ where
             if state.shortage.is_none() {
                 state.dispatching = true;
                 drop(state);
-                let made = Builder::new()
-                    .name("exec-source".into())
-                    .spawn_scoped(scope, || self.dispatcher(scope));
+                let more = own.clone();
+                let made = own.spawn("exec-source", move || self.dispatcher(&more));
                 let Err(error) = made else { return };
                 let mut state = self.state();
                 state.dispatching = false;
@@ -228,7 +228,7 @@ where
         if self.shared.source().running == 0
             && let Some((index, object)) = self.claim_next()
         {
-            self.start(scope, index, object);
+            self.start(own, index, object);
         }
     }
 }
@@ -248,7 +248,7 @@ impl<I: Iterator, W: Work<I::Item>> Drop for Leaving<'_, '_, I, W> {
 
 /// Makes a thread for an object that is to come.
 fn suspended<'scope, I, W>(
-    scope: &'scope Scope<'scope, '_>,
+    own: &OwnThreads<'scope, '_>,
     threads: &'scope Threads<'_, I, W>,
 ) -> io::Result<Suspended<I::Item>>
 where
@@ -257,13 +257,12 @@ where
     W: Work<I::Item>,
 {
     let (release, released) = channel::<Given<I::Item>>();
-    Builder::new()
-        .name("exec-object".into())
-        .spawn_scoped(scope, move || {
-            if let Ok(given) = released.recv() {
-                threads.thread(scope, &given);
-            }
-        })?;
+    let more = own.clone();
+    own.spawn(OBJECT, move || {
+        if let Ok(given) = released.recv() {
+            threads.thread(&more, &given);
+        }
+    })?;
     Ok(release)
 }
 
@@ -294,7 +293,7 @@ where
             shortage: None,
         }),
     };
-    std::thread::scope(|scope| {
+    own_threads::scope(|own| {
         let threads = &threads;
         let shared = &threads.shared;
         let _leaving = Leaving(threads);
@@ -302,7 +301,7 @@ where
             if shared.must_stop(shared.now_ns()) {
                 break;
             }
-            match suspended(scope, threads) {
+            match suspended(own, threads) {
                 Ok(thread) => threads.state().suspended.push_back(thread),
                 Err(error) => {
                     threads.state().shortage = Some(error);
@@ -344,7 +343,7 @@ where
             if !dispatching && is_over() && threads.state().ended.is_empty() {
                 return;
             }
-            threads.ensure_dispatcher(scope);
+            threads.ensure_dispatcher(own);
             let until = if warned { None } else { shared.deadline() };
             if !shared.caller.wait(|| shared.wake_pending.take(), until) {
                 warned = true;

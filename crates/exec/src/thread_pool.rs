@@ -24,6 +24,9 @@ use std::thread::{Builder, JoinHandle};
 ///   cannot deadlock, and no more than the pool's threads and the callers are ever at work. But a processor
 ///   that waits for *another object's* needs a pool with threads enough for all calls.
 /// - Objects see what others left in thread-local variables.
+/// - **After `fork`** a child has the pool but none of its threads. A call that it makes there works alone: its caller
+///   runs the processors, as where no thread is free. [`made`](Self::made) is 0, and dropping the pool does nothing. A
+///   call that was under way goes on in the parent alone. The child may make a pool of its own.
 ///
 /// Clones are the same pool; the last to be dropped ends the threads.
 ///
@@ -50,6 +53,18 @@ pub struct ThreadPool {
 struct Owner {
     shared: Arc<PoolShared>,
     most: usize,
+    /// The process that made the pool, and has its threads.
+    process: u32,
+}
+
+impl Owner {
+    /// Whether the pool's threads are here: not in a child of a `fork`, where even its lock may be held for ever.
+    ///
+    /// A system call, so once a call. A handler of `pthread_atfork` would cost nothing, but is not called by a bare
+    /// `clone`.
+    fn is_here(&self) -> bool {
+        self.process == std::process::id()
+    }
 }
 
 /// What a thread of a pool runs.
@@ -122,14 +137,24 @@ impl ThreadPool {
             owner: Arc::new(Owner {
                 shared: Arc::default(),
                 most: threads.get(),
+                process: std::process::id(),
             }),
         }
     }
 
-    /// How many threads it has made so far.
+    /// How many threads it has made so far, in this process.
     #[must_use]
     pub fn made(&self) -> usize {
-        self.owner.shared.state().threads.len()
+        if self.is_here() {
+            self.owner.shared.state().threads.len()
+        } else {
+            0
+        }
+    }
+
+    /// Whether its threads are here. Where they are not, nothing else of it may be asked.
+    pub(crate) fn is_here(&self) -> bool {
+        self.owner.is_here()
     }
 
     pub(crate) fn any_free(&self) -> bool {
@@ -163,6 +188,11 @@ impl ThreadPool {
 
 impl Drop for Owner {
     fn drop(&mut self) {
+        if !self.is_here() {
+            // What it shares with its threads stays, as they have shares of it: neither the lock nor a handle of a
+            // thread that does not exist is touched.
+            return;
+        }
         let threads = {
             let mut state = self.shared.state();
             state.closing = true;

@@ -1,7 +1,7 @@
-//! Where a call's threads come from: made for it, or lent by a [`ThreadPool`](crate::ThreadPool).
+//! Where a call's threads come from: [made for it](crate::own_threads), or lent by a
+//! [`ThreadPool`](crate::ThreadPool).
 
 use std::io;
-use std::thread::{Builder, Scope};
 
 /// Gives threads for work that may borrow from what lives as long as `'scope`.
 pub(crate) trait ThreadSource<'scope> {
@@ -9,17 +9,5 @@ pub(crate) trait ThreadSource<'scope> {
     fn any_free(&self) -> bool;
 
     /// Runs `work` on a thread of its own; `false`, with the work dropped, if none is free now.
-    fn start(&'scope self, work: impl FnOnce() + Send + 'scope) -> io::Result<bool>;
-}
-
-/// Threads of the call's own.
-impl<'scope> ThreadSource<'scope> for Scope<'scope, '_> {
-    fn any_free(&self) -> bool {
-        true
-    }
-
-    fn start(&'scope self, work: impl FnOnce() + Send + 'scope) -> io::Result<bool> {
-        Builder::new().name("exec".into()).spawn_scoped(self, work)?;
-        Ok(true)
-    }
+    fn start(&self, work: impl FnOnce() + Send + 'scope) -> io::Result<bool>;
 }

@@ -39,6 +39,7 @@ mod on {
 
     impl<O, W: Work<O>> Work<O> for Traced<'_, W> {
         type Output = W::Output;
+        const WAITING: usize = W::WAITING;
         fn run(&self, object: &mut O) -> Self::Output {
             self.span.in_scope(|| self.work.run(object))
         }
@@ -86,6 +87,7 @@ mod off {
 
     impl<O, W: Work<O>> Work<O> for Traced<'_, W> {
         type Output = W::Output;
+        const WAITING: usize = W::WAITING;
         #[inline]
         fn run(&self, object: &mut O) -> Self::Output {
             self.0.run(object)

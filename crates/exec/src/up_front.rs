@@ -4,7 +4,6 @@ use std::ops::ControlFlow;
 
 use crate::execution::ConcurrentExecution;
 use crate::outcome::{Done, Report, Tried, Verdict};
-use crate::thread_per_object;
 use crate::trying::{Sorter, Trying};
 use crate::work::{ForAll, Work};
 
@@ -112,11 +111,6 @@ impl UpFront {
         F: FnMut(Done<I::Item, W::Output>) -> ControlFlow<B>,
     {
         let threads = objects.len();
-        let work = self.execution.traced(work);
-        let _within = work.enter();
-        self.execution
-            .call(objects, &work, finisher, |shared, settings, sink| {
-                thread_per_object::run(shared, settings, threads, sink)
-            })
+        self.execution.concurrent(objects, work, Some(threads), finisher)
     }
 }

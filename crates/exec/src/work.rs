@@ -1,8 +1,12 @@
 //! What is done with an object, and what becomes of it on its way to the caller.
 
+use crate::ring::ring_capacity;
+
 /// How an object is processed. One for all, or its own, with errors or without: all look the same from here.
 pub(crate) trait Work<O>: Sync {
     type Output: Send;
+    /// So many results, with their objects, may wait at a carrier for the finisher.
+    const WAITING: usize = ring_capacity::<Raw<O, Self::Output>>();
     fn run(&self, object: &mut O) -> Self::Output;
     /// Whether this output ends the call.
     fn halts(&self, output: &Self::Output) -> bool;

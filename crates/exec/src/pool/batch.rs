@@ -1,6 +1,5 @@
 //! How many objects a carrier claims at once: as many short ones as make up a stretch of time.
 
-use crate::ring::ring_capacity;
 use crate::settings::Mode;
 use crate::shared::MAX_BATCH;
 
@@ -17,10 +16,11 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    pub(super) fn new<R>(mode: Mode) -> Self {
+    /// For a carrier at which so many results may wait.
+    pub(super) fn new(mode: Mode, waiting: usize) -> Self {
         Self {
             want: 1,
-            most: ring_capacity::<R>().min(MAX_BATCH),
+            most: waiting.min(MAX_BATCH),
             ns: if mode == Mode::Throughput {
                 LONG_BATCH_NS
             } else {

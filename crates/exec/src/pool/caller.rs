@@ -19,7 +19,7 @@ use crate::flag::Flag;
 use crate::notify::Notify;
 use crate::outcome::{Done, Warning};
 use crate::result_sink::ResultSink;
-use crate::ring::{Ring, ring_capacity};
+use crate::ring::Ring;
 use crate::settings::{Mode, Settings};
 use crate::shared::{Claim, Claimed, HaltReason, Who};
 use crate::thread_source::ThreadSource;
@@ -112,7 +112,7 @@ where
             told: usize::MAX,
             held: false,
             helped: false,
-            batch: Batch::new::<Raw<I::Item, W::Output>>(settings.mode),
+            batch: Batch::new(settings.mode, W::WAITING),
             claimed: Claimed::default(),
             results: Vec::new(),
             clock: pool.shared.clock(),
@@ -129,7 +129,7 @@ where
     }
 
     /// Until the last object is finished. Returns why there are fewer threads than wanted, if so.
-    pub(super) fn drive<'scope, H: ThreadSource<'scope>>(mut self, threads: &'scope H) -> Option<io::Error>
+    pub(super) fn drive<'scope, H: ThreadSource<'scope>>(mut self, threads: &H) -> Option<io::Error>
     where
         'p: 'scope,
     {
@@ -286,14 +286,14 @@ where
     }
 
     /// Makes one more worker; `false` if there is no thread for it now.
-    fn add_worker<'scope, H: ThreadSource<'scope>>(&mut self, threads: &'scope H) -> io::Result<bool>
+    fn add_worker<'scope, H: ThreadSource<'scope>>(&mut self, threads: &H) -> io::Result<bool>
     where
         'p: 'scope,
     {
         let pool = self.pool;
         let number = self.slots.len();
         let slot = Arc::new(WorkerSlot {
-            ring: Ring::new(ring_capacity::<Raw<I::Item, W::Output>>()),
+            ring: Ring::new(W::WAITING),
             worker: Notify::new(),
             recalled: Flag::default(),
             current: AtomicUsize::new(NO_OBJECT),

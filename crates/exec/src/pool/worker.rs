@@ -55,7 +55,7 @@ where
         slot.worker.attach();
         let shared = &self.shared;
         let mut held = false;
-        let mut batch = Batch::new::<Raw<I::Item, W::Output>>(self.mode);
+        let mut batch = Batch::new(self.mode, W::WAITING);
         // Whether a long one is the second in short time; one alone is taken for the scheduler's doing.
         let mut suspicion = 0_u32;
         let mut claimed = Claimed::default();

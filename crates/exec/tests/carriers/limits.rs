@@ -3,17 +3,22 @@
 
 use std::cell::Cell;
 use std::os::unix::process::CommandExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::time::Instant;
 
-use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process_group, setrlimit};
+use rustix::process::{
+    Pid, Resource, Rlimit, Signal, WaitOptions, getrlimit, kill_process, kill_process_group, setrlimit,
+    waitpid,
+};
 use threadgauge_exec::{Carrier, ConcurrentExecution, Mode, ThreadPool};
 
 use crate::carrier::{PERFORM, at_most};
 use crate::script::{Step, object};
-use crate::{Test, content_of, test, until};
+use crate::{DEADLINE, Test, block_on, content_of, test, until};
 
 const CHILD: &str = "--child";
 
@@ -26,6 +31,8 @@ const CHILDREN: &[Child] = &[
     ("orphans", helpers_that_hang),
     ("interrupted", helpers_of_a_caller_that_is_interrupted),
     ("deleted", helpers_of_a_program_whose_file_is_gone),
+    ("large", large_objects),
+    ("forked", pools_after_a_fork),
 ];
 
 /// The part of `main` that is a child's.
@@ -56,6 +63,14 @@ pub fn tests() -> Vec<Test> {
             })
         })
         .collect();
+    tests.extend(LARGE_ON.map(|carrier| {
+        test(format!("limits::large_objects_on_{carrier}"), move || {
+            assert!(again("large", carrier).status().unwrap().success());
+        })
+    }));
+    tests.push(test("limits::pools_are_used_after_a_fork", || {
+        assert!(again("forked", "").status().unwrap().success());
+    }));
     tests.push(test("limits::too_few_descriptors_for_helpers", || {
         assert!(again("descriptors", "").status().unwrap().success());
     }));
@@ -241,4 +256,111 @@ fn a_killed_caller_leaves_no_helper() {
             status.is_empty() || status.contains("State:\tZ")
         });
     }
+}
+
+const LARGE_ON: [&str; 8] = [
+    "prompt",
+    "free",
+    "throughput",
+    "each",
+    "up_front",
+    "shared",
+    "serial",
+    "async",
+];
+
+/// By value, objects and results alike. The caller's stack is as large as those of the threads it makes, 2 MiB.
+fn large_objects(carrier: &str) {
+    type Large = [u8; 192 << 10];
+    let with = at_most(3);
+    let objects = || (0..40_u8).map(|n| [n; size_of::<Large>()]);
+    let work = |object: &mut Large| [object[9] + 1; size_of::<Large>()];
+    let mut sum = 0;
+    let mut add = |object: Large, result: Large| sum += usize::from(object[7]) + usize::from(result[8]);
+    let call = || match carrier {
+        "up_front" => with
+            .up_front()
+            .for_each(objects(), work, |done| add(done.object, done.result)),
+        "serial" => with.serial(objects(), work, |done| add(done.object, done.result)),
+        "async" => block_on(with.for_each_async(
+            objects(),
+            async |object| work(object),
+            |done| add(done.object, done.result),
+        )),
+        _ => match carrier {
+            "prompt" => with,
+            "free" => with.mode(Mode::FreeCaller),
+            "throughput" => with.mode(Mode::Throughput),
+            "each" => with.carrier(Carrier::ThreadPerObject),
+            _ => with.carrier(&pool_of(3)),
+        }
+        .for_each(objects(), work, |done| add(done.object, done.result)),
+    };
+    let finished = std::thread::scope(|scope| scope.spawn(|| call().finished).join().unwrap());
+    assert_eq!((finished, sum), (40, 2 * 780 + 40));
+}
+
+fn pool_of(threads: usize) -> ThreadPool {
+    ThreadPool::new(std::num::NonZeroUsize::new(threads).unwrap())
+}
+
+/// The child of a fork has pools without threads, one perhaps with its lock held: it works alone, and ends.
+#[allow(unsafe_code)]
+fn pools_after_a_fork(_: &str) {
+    let pool = pool_of(4);
+    assert_eq!(sum_on(&pool), (210, false));
+    let theirs = pool.clone();
+    // Somebody has the lock most of the time, to the end of this process.
+    std::thread::spawn(move || {
+        loop {
+            let _ = theirs.made();
+        }
+    });
+    for _ in 0..20 {
+        let dropped = pool_of(2);
+        assert_eq!(sum_on(&dropped), (210, false));
+        // SAFETY: the child uses what this thread has and the allocator, which the C library keeps usable there, and
+        // takes no lock that another thread may have.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let right = catch_unwind(AssertUnwindSafe(|| {
+                assert_eq!((sum_on(&pool), pool.made()), ((210, true), 0));
+                drop(dropped);
+                let own = pool_of(2);
+                assert_eq!(sum_on(&own), (210, false));
+            }));
+            // SAFETY: it only leaves.
+            unsafe { libc::_exit(i32::from(right.is_err())) };
+        }
+        let child = Pid::from_raw(child).unwrap();
+        let deadline = Instant::now() + DEADLINE;
+        let status = loop {
+            if let Some((_, status)) = waitpid(Some(child), WaitOptions::NOHANG).unwrap() {
+                break status;
+            }
+            if Instant::now() > deadline {
+                kill_process(child, Signal::KILL).unwrap();
+                panic!("the child hangs");
+            }
+            std::thread::yield_now();
+        };
+        assert_eq!(status.exit_status(), Some(0));
+    }
+    assert_eq!(sum_on(&pool), (210, false));
+}
+
+/// A sum, and whether the caller alone has worked.
+fn sum_on(pool: &ThreadPool) -> (usize, bool) {
+    let caller = std::thread::current().id();
+    let (mut sum, mut alone) = (0, true);
+    let report = at_most(4).carrier(pool).mode(Mode::FreeCaller).for_each(
+        1..21,
+        |n| (*n, std::thread::current().id()),
+        |done| {
+            sum += done.result.0;
+            alone &= done.result.1 == caller;
+        },
+    );
+    assert!(report.shortage.is_none());
+    (sum, alone)
 }

@@ -134,6 +134,7 @@ macro_rules! on_every_carrier {
 }
 
 mod sources;
+mod thread_locals;
 
 on_every_carrier! {
     fn every_object_is_finished_once(with, on) {
