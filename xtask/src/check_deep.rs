@@ -1,8 +1,8 @@
 //! `cargo xtask check-deep`: what takes too long for every change.
 //!
-//! Valgrind's memcheck over the tests of the unsafe leaves, loom's model checking of the lock-free parts, very many
-//! connections to the servers of the conformance suites, NATS' clients on every design, then every fuzz target for a
-//! while. All look for what the tests themselves cannot see.
+//! Valgrind's memcheck over the tests of the unsafe leaves, an example under the tools of valgrind that users have,
+//! loom's model checking of the lock-free parts, very many connections to the servers of the conformance suites, NATS'
+//! clients on every design, then every fuzz target for a while. All look for what the tests themselves cannot see.
 
 use std::fs;
 use std::path::Path;
@@ -55,10 +55,10 @@ const LEAVES: &[Leaves] = &[
         skip: "",
     },
 ];
-/// Valgrind hides the kernel's vDSO, which rustix finds all the same and follows into nothing; through the
-/// C library it does not look for it. A folder of its own, since the flag would rebuild everything else.
-const FLAGS: &str = "--cfg rustix_use_libc";
-const TARGET: &str = "target/memcheck";
+/// A program of a user: threads, an adaptive degree and so the clocks, sockets.
+const EXAMPLE: (&str, &str) = ("threadgauge-exec", "call_service");
+/// What of valgrind users run their programs under; what it then says of them is for them to judge.
+const TOOLS: &[&str] = &["memcheck", "helgrind", "massif"];
 /// Crates with models for loom: tests named `loom…`, built with a flag of its own, so in a folder of their own.
 const MODELLED: &[&str] = &["threadgauge-exec", "threadgauge-reactor"];
 const LOOM_FLAGS: &str = "--cfg loom";
@@ -102,6 +102,7 @@ pub fn run(options: &Options) -> Result<()> {
     if all || options.valgrind_only {
         deps::install(deps::Need::Deep)?;
         memcheck()?;
+        valgrinds_tools()?;
     }
     if all || options.loom_only {
         models()?;
@@ -171,20 +172,15 @@ fn models() -> Result<()> {
 
 fn memcheck() -> Result<()> {
     for leaves in LEAVES {
-        let messages = shell::output(
-            shell::cargo()
-                .args([
-                    "test",
-                    "--locked",
-                    "--no-run",
-                    "--lib",
-                    "--message-format=json",
-                    "--package",
-                    leaves.package,
-                ])
-                .env("CARGO_TARGET_DIR", TARGET)
-                .env("RUSTFLAGS", FLAGS),
-        )?;
+        let messages = shell::output(shell::cargo().args([
+            "test",
+            "--locked",
+            "--no-run",
+            "--lib",
+            "--message-format=json",
+            "--package",
+            leaves.package,
+        ]))?;
         let [binary] = &shell::executables(&messages)?[..] else {
             bail!("{} has not exactly one test binary", leaves.package);
         };
@@ -211,6 +207,29 @@ fn memcheck() -> Result<()> {
                 .arg("--test-threads=1"),
         )
         .with_context(|| format!("status {FOUND} is valgrind's, any other a failed test's"))?;
+    }
+    Ok(())
+}
+
+/// A program that uses us must run under each: a crash there is ours, or a dependency's.
+fn valgrinds_tools() -> Result<()> {
+    let (package, example) = EXAMPLE;
+    let messages = shell::output(
+        shell::cargo()
+            .args(["build", "--locked", "--message-format=json", "--package", package])
+            .args(["--example", example]),
+    )?;
+    let [binary] = &shell::executables(&messages)?[..] else {
+        bail!("{package} has not exactly one example {example}");
+    };
+    for tool in TOOLS {
+        eprintln!("== {tool}: the example {example}");
+        let mut command = shell::command("valgrind");
+        command.args(["--quiet".to_owned(), format!("--tool={tool}")]);
+        if *tool == "massif" {
+            command.arg("--massif-out-file=/dev/null");
+        }
+        shell::run(command.arg(binary).arg("40"))?;
     }
     Ok(())
 }
