@@ -7,8 +7,8 @@ use std::process::Stdio;
 
 use threadgauge_lab::point::refused;
 use threadgauge_lab::prelude::*;
-use threadgauge_lab::refusal::{Level, shared_levels};
-use threadgauge_machine::available_memory_mib;
+
+use threadgauge_machine::{Level, available_memory_mib, shared_levels};
 use threadgauge_results::{Table, units};
 
 use crate::create::{self, Unit};

@@ -42,9 +42,6 @@ const LOCAL_BYTES: u64 = 256;
 /// How many programs go past a limit in a sample.
 const TRIALS: u64 = 5;
 
-/// What the program itself maps at most, with guard pages and what the C library keeps for threads, KiB.
-const PROGRAM_KIB: u64 = 96 * 1024;
-
 words! {
     /// What is tried.
     enum Trial {
@@ -64,6 +61,10 @@ words! {
         Others = "the guard for limits that others share",
         HalfOfMemory = "the guard for memory",
         AddressSpace = "address space (RLIMIT_AS)",
+        Data = "data (RLIMIT_DATA)",
+        Promised = "CommitLimit",
+        GroupMemory = "memory.max of the control group",
+        GroupMemoryV1 = "memory.limit_in_bytes of the control group",
         MaxMapCount = "max_map_count",
         Nproc = "nproc",
         ThreadsMax = "threads-max",
@@ -74,13 +75,10 @@ words! {
 }
 
 impl End {
-    /// The limit that was reached. Where none was, the last unit found no room for its stack, or memory was short.
-    fn of(limit: Option<&str>, case: Case, made: u64) -> Self {
+    /// The limit that was reached. Where none was, memory was short.
+    fn of(limit: Option<&str>) -> Self {
         let named = |end: &Self| limit.is_some_and(|limit| limit.starts_with(end.name()));
-        let left_kib = (case.address_mib * 1024).saturating_sub(made * case.stack_kib);
-        let is_full = case.address_mib > 0 && left_kib < case.stack_kib + PROGRAM_KIB;
-        let without = if is_full { Self::AddressSpace } else { Self::Memory };
-        Self::ALL.into_iter().find(named).unwrap_or(without)
+        Self::ALL.into_iter().find(named).unwrap_or(Self::Memory)
     }
 
     /// Whether it was no limit of the system.
@@ -147,8 +145,8 @@ pub const EXPERIMENT: Experiment = Experiment {
         "This machine is shared: no case makes more than `count` units, takes more than four fifths of a limit that others \
          share, or half of the free memory. A number that such a guard ended is *censored*: the system allows at least so many. \
          A ratio of two censored numbers says nothing.",
-        "A limit counts as the end when fewer than 32 of it are left, and address space when it has no room for a stack. \
-         Where nothing does, memory was short.",
+        "A limit on units counts as the end when fewer than 32 of it are left, one on memory (RLIMIT_AS, RLIMIT_DATA, \
+         CommitLimit, a control group's) when it has no room for another unit. Where nothing does, memory was short.",
         "What joining a thread that was never made does is up to the C library and to what the handle happens to hold; here it \
          holds 0.",
         "The kernel's log gets a line for each program that SIGSEGV ends. No core file is written.",
@@ -287,7 +285,7 @@ fn most(case: Case, worker: &Worker) -> Result<(u64, End), CaseError> {
     match found {
         Ok(Found { figures, .. }) if figures.made < count => Ok((figures.made, End::HalfOfMemory)),
         Ok(Found { figures, .. }) => Ok((figures.made, guard)),
-        Err(CaseError::Refused { made, limit, .. }) => Ok((made, End::of(limit.as_deref(), case, made))),
+        Err(CaseError::Refused { made, limit, .. }) => Ok((made, End::of(limit.as_deref()))),
         Err(error) => Err(error),
     }
 }
@@ -652,6 +650,29 @@ mod tests {
             );
             assert_eq!(ended(&all), [End::Count]);
         }
+    }
+
+    #[test]
+    fn a_limit_is_known_by_its_name_and_without_one_memory_was_short() {
+        for (limit, end) in [
+            (
+                "pids.max of the control group /sys/fs/cgroup/pids/jobs",
+                End::PidsMax,
+            ),
+            (
+                "memory.max of the control group /sys/fs/cgroup/jobs",
+                End::GroupMemory,
+            ),
+            (
+                "memory.limit_in_bytes of the control group /x",
+                End::GroupMemoryV1,
+            ),
+            ("data (RLIMIT_DATA)", End::Data),
+            ("CommitLimit", End::Promised),
+        ] {
+            assert_eq!(End::of(Some(limit)), end);
+        }
+        assert_eq!(End::of(None), End::Memory);
     }
 
     #[test]

@@ -9,8 +9,8 @@ use threadgauge_machine::CpuList;
 use threadgauge_results::{
     ALPHA, CaseResult, ComparisonResult, Disturbed, Evidence, ExperimentResult, Finding, Look, Method,
     MetricSummary, Need, Params, RanBeside, Ranking, RankingEntry, Results, Run, SCHEMA, SOME_ROUNDS_FAILED,
-    Side, Status, Store, StoreError, StoredCase, StoredExperiment, StoredSample, Take, Verdict, by_round,
-    claim, compare_by_round, decide, disturbed_alike, null_control,
+    Side, Status, Store, StoreError, StoredCase, StoredExperiment, StoredSample, Take, Trust, Verdict,
+    by_round, claim, compare_by_round, decide, disturbed_alike, null_control,
 };
 use threadgauge_stats::{Better, StoppingRule, Summary, null_misleads, paired_ratio, rank, summarise};
 
@@ -64,7 +64,7 @@ pub fn analyse(catalogue: Catalogue, store: &Store) -> Result<Results, StoreErro
         );
         warnings.insert(0, says);
     }
-    Ok(Results {
+    let mut results = Results {
         schema: SCHEMA,
         run: Run {
             rounds: experiments.iter().map(|e| e.rounds).max().unwrap_or(0),
@@ -80,9 +80,12 @@ pub fn analyse(catalogue: Catalogue, store: &Store) -> Result<Results, StoreErro
         },
         machine: store.machine()?,
         warnings,
+        trust: Trust::default(),
         experiments,
         catalogue: catalogue.iter().map(|e| e.id.to_owned()).collect(),
-    })
+    };
+    results.trust = Trust::of(&results);
+    Ok(results)
 }
 
 /// The cases of an experiment that continue after its last look: those of claims that are not yet decided and, if the
@@ -307,7 +310,9 @@ fn last_full_round(stored: &StoredExperiment, samples: &[StoredSample]) -> u32 {
     if stored.stopped_because.is_some() {
         return last;
     }
-    let failed = samples.iter().filter(|s| s.sample.status != Status::Ok);
+    let failed = samples
+        .iter()
+        .filter(|s| s.sample.status != Status::Ok && !s.gated);
     let failing: BTreeSet<&str> = failed.map(|s| s.case.as_str()).collect();
     let tried = |round: u32| -> BTreeSet<&str> {
         let of_round = samples.iter().filter(|s| s.round == round && s.copy == 0);
@@ -329,7 +334,10 @@ fn last_full_round(stored: &StoredExperiment, samples: &[StoredSample]) -> u32 {
 
 /// A case's figures. Summaries use all rounds; whatever is paired uses the undisturbed ones.
 fn view_case(case: &StoredCase, samples: &[&StoredSample], alpha: f64) -> ViewCase {
-    let failure = samples.iter().find(|s| s.sample.status != Status::Ok);
+    let failed = |s: &&&StoredSample| s.sample.status != Status::Ok;
+    // One that failed while all was stopped was taken again; it counts only where there is no other.
+    let failure = samples.iter().filter(failed).find(|s| !s.gated);
+    let failure = failure.or_else(|| samples.first().filter(|_| samples.iter().all(|s| failed(&s))));
     let mut view = ViewCase {
         ran_beside: RanBeside::of(&case.params, samples.iter().copied()),
         params: case.params.clone(),

@@ -222,12 +222,9 @@ fn noise(samples: &[StoredSample]) -> Diagnostic {
         0 => "0 repeats".to_owned(),
         some => format!("{some} repeats, {undisturbed} of them undisturbed"),
     };
-    let by_whom = match of.disturbed {
-        0 => ",".to_owned(),
-        _ => format!(
-            ", {} by the hypervisor and {} by other programs,",
-            of.by_hypervisor, of.by_programs
-        ),
+    let by_cause = match of.by_cause() {
+        none if none.is_empty() => ",".to_owned(),
+        some => format!(", {some},"),
     };
     let given_up = match not_repeated(samples) {
         0 => String::new(),
@@ -237,8 +234,8 @@ fn noise(samples: &[StoredSample]) -> Diagnostic {
         ),
     };
     let says = format!(
-        "{} of {} samples were disturbed (steal above 1 %, throttling, or foreign processes above 5 % of a CPU)\
-         {by_whom} which led to {repeated}.{given_up} The most seen: {} steal, {} of foreign load.",
+        "{} of {} samples were disturbed (steal above 1 %, throttling by a quota, time stopped, or foreign processes above 5 % \
+         of a CPU){by_cause} which led to {repeated}.{given_up} The most seen: {} steal, {} of foreign load.",
         of.disturbed,
         of.samples,
         units::percent(most("steal_share")),

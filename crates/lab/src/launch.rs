@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, pidfd_open, prlimit};
-use threadgauge_machine::{become_subreaper, clock, kill_descendants};
+use threadgauge_machine::{Stops, become_subreaper, clock, kill_descendants};
 use threadgauge_results::{Sample, Status};
 
 use crate::worker::Order;
@@ -77,6 +77,7 @@ pub struct Launcher {
     program: OsString,
     arguments: Vec<OsString>,
     interrupts: Interrupts,
+    stops: Stops,
 }
 
 /// The outcome of a worker.
@@ -84,8 +85,10 @@ pub struct Launcher {
 pub struct Outcome {
     /// Its answer, or why there is none; `None` when the user stopped it.
     pub sample: Option<Sample>,
-    /// From starting it to its end, with everything it left behind gone.
+    /// From starting it to its end, with everything it left behind gone, without the time that it was stopped.
     pub wall: Duration,
+    /// For how long, at most, it or the command was stopped meanwhile; its deadline does not count that.
+    pub stopped: Duration,
 }
 
 impl Launcher {
@@ -94,7 +97,7 @@ impl Launcher {
     ///
     /// # Errors
     ///
-    /// When the kernel refuses the subreaper.
+    /// When the kernel refuses the subreaper or a signal handler.
     pub fn new(
         program: impl Into<OsString>,
         arguments: impl IntoIterator<Item = impl Into<OsString>>,
@@ -105,6 +108,7 @@ impl Launcher {
             program: program.into(),
             arguments: arguments.into_iter().map(Into::into).collect(),
             interrupts,
+            stops: Stops::new()?,
         })
     }
 
@@ -116,16 +120,18 @@ impl Launcher {
     /// Runs one worker to its end; one that takes longer than `deadline` is ended.
     pub fn run(&mut self, order: &Order, deadline: Duration) -> Outcome {
         let begun = Instant::now();
+        let mut stopped = Duration::ZERO;
         let sample = self
             .start(order)
             .map_err(|e| format!("its worker could not be started: {e}"))
-            .and_then(|child| self.watch(child, order, deadline))
+            .and_then(|child| self.watch(child, order, deadline, &mut stopped))
             .unwrap_or_else(|why| Some(Sample::without_figures(Status::Failed, why)));
         // The worker itself too, where it has not ended.
         kill_descendants(&[]);
         Outcome {
             sample,
-            wall: begun.elapsed(),
+            wall: begun.elapsed().saturating_sub(stopped),
+            stopped,
         }
     }
 
@@ -151,12 +157,14 @@ impl Launcher {
         }
     }
 
-    /// The worker's answer; `None` when the user stopped it, else why there is none.
+    /// The worker's answer; `None` when the user stopped it, else why there is none. `stopped` is then for how long
+    /// somebody was.
     fn watch(
         &mut self,
         mut child: Child,
         order: &Order,
         deadline: Duration,
+        stopped: &mut Duration,
     ) -> Result<Option<Sample>, String> {
         let pid = Pid::from_child(&child);
         let mut answer = Gatherer::new(
@@ -166,9 +174,9 @@ impl Launcher {
         let mut complaint = Gatherer::new(child.stderr.take().expect("standard error is piped"), Keep::Last);
         let pidfd = pidfd_open(pid, PidfdFlags::empty())
             .map_err(|e| format!("its worker cannot be watched: pidfd_open: {e}"))?;
-        let end = Instant::now() + deadline;
+        let mut watch = self.stops.watch();
+        let mut left = deadline;
         loop {
-            let left = end.saturating_duration_since(Instant::now());
             if self.interrupts.count() > 1 {
                 return Ok(None);
             }
@@ -178,7 +186,13 @@ impl Launcher {
                     "it took longer than its deadline of {seconds:.0} s and was ended; a smaller --set may fit"
                 ));
             }
-            if self.wait(&pidfd, &mut answer, &mut complaint, left) {
+            let at_most = left.min(Stops::STEP);
+            let (ended, took) = watch.step(pidfd.as_fd(), at_most, || {
+                wait(&self.interrupts, &pidfd, &mut answer, &mut complaint, at_most)
+            });
+            left = left.saturating_sub(took);
+            *stopped = watch.stopped();
+            if ended {
                 break;
             }
         }
@@ -190,27 +204,33 @@ impl Launcher {
             .map_err(|e| format!("its worker could not be waited for: {e}"))?;
         judge(status, &answer, &complaint, order).map(Some)
     }
+}
 
-    /// Waits for the worker's end, its output, an interrupt or the deadline; true when the worker has ended.
-    fn wait(&self, pidfd: &OwnedFd, answer: &mut Gatherer, complaint: &mut Gatherer, left: Duration) -> bool {
-        let mut fds = vec![
-            PollFd::new(pidfd, PollFlags::IN),
-            PollFd::new(&self.interrupts.stream, PollFlags::IN),
-        ];
-        fds.extend(answer.poll_fd());
-        fds.extend(complaint.poll_fd());
-        let timeout = Timespec {
-            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: left.subsec_nanos().into(),
-        };
-        // An error here is a signal of ours: the loop looks again.
-        let _ = poll(&mut fds, Some(&timeout));
-        let ended = !fds[0].revents().is_empty();
-        drop(fds);
-        answer.take_what_is_there();
-        complaint.take_what_is_there();
-        ended
-    }
+/// Waits for the worker's end, its output, an interrupt or this time; true when the worker has ended.
+fn wait(
+    interrupts: &Interrupts,
+    pidfd: &OwnedFd,
+    answer: &mut Gatherer,
+    complaint: &mut Gatherer,
+    at_most: Duration,
+) -> bool {
+    let mut fds = vec![
+        PollFd::new(pidfd, PollFlags::IN),
+        PollFd::new(&interrupts.stream, PollFlags::IN),
+    ];
+    fds.extend(answer.poll_fd());
+    fds.extend(complaint.poll_fd());
+    let timeout = Timespec {
+        tv_sec: i64::try_from(at_most.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: at_most.subsec_nanos().into(),
+    };
+    // An error here is a signal of ours: the loop looks again.
+    let _ = poll(&mut fds, Some(&timeout));
+    let ended = !fds[0].revents().is_empty();
+    drop(fds);
+    answer.take_what_is_there();
+    complaint.take_what_is_there();
+    ended
 }
 
 fn limit(child: &Child) -> std::io::Result<()> {
@@ -267,13 +287,15 @@ pub fn parse_answer(bytes: &[u8]) -> Result<Sample, String> {
 
 fn signal_name(signal: i32) -> String {
     let name = match signal {
-        libc::SIGKILL => "SIGKILL (the system's memory may have run out)",
+        libc::SIGKILL => "SIGKILL (memory of the system, or of a control group, may have run out)",
         libc::SIGSEGV => "SIGSEGV",
         libc::SIGABRT => "SIGABRT",
         libc::SIGBUS => "SIGBUS",
         libc::SIGTERM => "SIGTERM",
         libc::SIGILL => "SIGILL",
+        libc::SIGPIPE => "SIGPIPE",
         libc::SIGXFSZ => "SIGXFSZ (a file was to grow beyond the limit: see `ulimit -f`)",
+        libc::SIGXCPU => "SIGXCPU (it used more CPU time than the limit: see `ulimit -t`)",
         _ => return format!("signal {signal}"),
     };
     name.to_owned()

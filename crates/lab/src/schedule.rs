@@ -18,7 +18,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use threadgauge_machine::{CpuList, MachineError, Noise, Reading, noise_between};
-use threadgauge_results::{Look, RunRecord, Sample, Status, Store, StoreError, StoredSample};
+use threadgauge_results::{
+    Look, RunRecord, STOPPED_S, Sample, Status, Store, StoreError, StoredSample, THROTTLED_S,
+};
 use threadgauge_stats::StoppingRule;
 
 use crate::grid::PlannedCase;
@@ -264,6 +266,7 @@ impl Surroundings {
         }
         Noise {
             throttled: own.throttled,
+            suspended: own.suspended,
             ..noise_between(&self.readings[0], after, Some(cpus))
         }
     }
@@ -565,13 +568,22 @@ impl<'a> Session<'a> {
         let before = self.reading()?;
         let outcome = self.machine.run(&order, slot.case.deadline());
         let after = self.reading()?;
-        self.pace.spent += self.machine.now().saturating_sub(asked).as_secs_f64();
+        // Nobody measured while all was stopped: the time budget does not count that.
+        let measuring = |since: Duration, until: Duration| until.saturating_sub(since + outcome.stopped);
+        self.pace.spent += measuring(asked, self.machine.now()).as_secs_f64();
         let Some(mut sample) = outcome.sample else {
             return Ok(false);
         };
         let noise = self.surroundings.noise(before, &after, &self.cpus);
-        let gated = sample.status == Status::Ok && disturbed(&noise);
-        note(&mut sample, &noise, gated);
+        // A quota stops too, and is a cause of its own.
+        let stopped = outcome.stopped.saturating_sub(noise.throttled) + noise.suspended;
+        let gated = match sample.status {
+            Status::Ok => disturbed(&noise) || !stopped.is_zero(),
+            // It may have failed for that, by a deadline of its own.
+            Status::Failed => !stopped.is_zero(),
+            Status::Skipped => false,
+        };
+        note(&mut sample, &noise, stopped, gated);
         self.surroundings.note(gated);
         let tried = StoredSample {
             experiment: self.chosen.experiment.id.to_owned(),
@@ -588,7 +600,7 @@ impl<'a> Session<'a> {
         self.store.add(&tried)?;
         self.history.add(tried);
         let now = self.machine.now();
-        self.spent += now.saturating_sub(began);
+        self.spent += measuring(began, now);
         self.repeat_later(gated, slot, turn, now + WINDOW);
         Ok(true)
     }
@@ -625,11 +637,16 @@ fn disturbed(noise: &Noise) -> bool {
         || noise.throttled > Duration::ZERO
 }
 
-fn note(sample: &mut Sample, noise: &Noise, gated: bool) {
+fn note(sample: &mut Sample, noise: &Noise, stopped: Duration, gated: bool) {
     sample.noise.insert("steal_share".to_owned(), noise.steal_share);
     sample.noise.insert("foreign_cpus".to_owned(), noise.foreign_cpus);
     if let Some(pressure) = noise.pressure_share {
         sample.noise.insert("pressure_share".to_owned(), pressure);
+    }
+    for (name, time) in [(THROTTLED_S, noise.throttled), (STOPPED_S, stopped)] {
+        if !time.is_zero() {
+            sample.noise.insert(name.to_owned(), time.as_secs_f64());
+        }
     }
     if gated {
         sample.tags.push("noisy".to_owned());

@@ -66,6 +66,39 @@ fn a_worker_that_hangs_is_ended_at_its_deadline() {
     assert_eq!(processes_with("^sleep 31536001"), 0);
 }
 
+const ANSWER: &str = r#"{"status":"ok","metrics":[{"name":"elapsed","unit":"ns","value":1.5}]}"#;
+
+#[test]
+fn a_worker_that_somebody_stopped_is_marked_and_one_that_nobody_stopped_is_not() {
+    let _alone = alone();
+    let stops_itself = "cat > /dev/null; (sleep 0.4; kill -CONT $$) & kill -STOP $$";
+    // Of the command's being stopped the signal to go on is left; it may also come by itself.
+    let goes_on = "cat > /dev/null; kill -CONT $PPID; sleep 0.4";
+    for script in [stops_itself, goes_on] {
+        let outcome = run(&format!("{script}; echo '{ANSWER}'"), GENEROUS);
+        assert_eq!(outcome.sample.unwrap().status, Status::Ok, "{script}");
+        assert!(!outcome.stopped.is_zero(), "{script}");
+    }
+    // A hypervisor may stop all of it now and then.
+    let script = format!("cat > /dev/null; sleep 0.4; echo '{ANSWER}'");
+    assert!((0..9).any(|_| run(&script, GENEROUS).stopped.is_zero()));
+}
+
+#[test]
+fn a_deadline_does_not_count_the_time_for_which_the_worker_was_stopped() {
+    let _alone = alone();
+    // It is stopped for longer than its deadline, which is long enough for the rest once the machine is quick enough.
+    let heard = [1, 2, 4, 8, 16].into_iter().any(|deadline_s| {
+        let stopped_s = deadline_s + 1;
+        let script =
+            format!("cat > /dev/null; (sleep {stopped_s}; kill -CONT $$) & kill -STOP $$; echo '{ANSWER}'");
+        let outcome = run(&script, Duration::from_secs(deadline_s));
+        assert!(!outcome.stopped.is_zero());
+        outcome.sample.unwrap().status == Status::Ok
+    });
+    assert!(heard, "it was ended by its deadline however long that was");
+}
+
 #[test]
 fn a_worker_killed_by_a_signal_says_which() {
     let _alone = alone();

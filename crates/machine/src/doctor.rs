@@ -4,6 +4,7 @@
 
 mod capacity;
 mod noise;
+mod scheduling;
 mod setting;
 
 use crate::fingerprint::Fingerprint;
@@ -83,6 +84,7 @@ impl Advice {
 /// should be is listed too, as [`Severity::Fine`].
 pub fn examine(machine: &Fingerprint, probe: &NoiseProbe) -> Vec<Advice> {
     let mut advice = noise::judge(probe);
+    advice.extend(scheduling::judge(machine));
     advice.extend(setting::judge(machine));
     advice.extend(capacity::judge(machine));
     advice.sort_by_key(|item| std::cmp::Reverse(item.severity));

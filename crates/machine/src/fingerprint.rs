@@ -9,6 +9,7 @@ use crate::cpulist::CpuList;
 use crate::kernel::{self, Config};
 use crate::limits::Limits;
 use crate::platform::{self, Availability};
+use crate::scheduling::Scheduling;
 use crate::source::{Fact, Source};
 use crate::topology::{self, CpuInfo, Topology, parse_cpuinfo};
 use serde::{Deserialize, Serialize};
@@ -73,6 +74,8 @@ pub struct Fingerprint {
     pub hypervisor: Option<String>,
     /// Is this a virtual machine?
     pub virtual_machine: Option<bool>,
+    /// How this process is scheduled.
+    pub scheduling: Scheduling,
     /// The control group.
     pub cgroup: Cgroup,
     /// What a process may have.
@@ -111,6 +114,7 @@ impl Fingerprint {
         let cpus = unknown.keep("cpus", online.map(|cpus| cpus.len()));
         let allowed = unknown.keep("allowed_cpus", allowed(&source));
         let cgroup = cgroup::read(&source, &mut |field, why| unknown.note(field, why));
+        let scheduling = Scheduling::read(&source, &mut |field, why| unknown.note(field, why));
         let limits = Limits::read(&source, cgroup::pids_max(&source), &mut |field, why| {
             unknown.note(field, why);
         });
@@ -195,6 +199,7 @@ impl Fingerprint {
             turbo: unknown.keep("turbo", platform::turbo(&source)),
             hypervisor,
             virtual_machine,
+            scheduling,
             cgroup,
             limits,
             c_library: unknown.keep("c_library", platform::c_library(&source)),

@@ -6,8 +6,8 @@
 //! a worker needs (affinity, limits, ending what is left below it).
 //!
 //! The crate looks and never touches: nothing here changes a setting of the machine. Only the calling
-//! process is changed, by [`pin_self`], [`raise_to_hard`], [`set_limit`], [`become_subreaper`] and
-//! [`kill_descendants`]. What cannot be read is `None` with a reason, never a guess and never a panic.
+//! process is changed, by [`pin_self`], [`raise_to_hard`], [`set_limit`], [`become_subreaper`],
+//! [`kill_descendants`] and [`Stops`]. What cannot be read is `None` with a reason, never a guess and never a panic.
 //!
 //! It leaves out: statistics, storage, and the decision whether a noisy sample is repeated.
 //!
@@ -32,8 +32,11 @@ mod noise;
 mod platform;
 mod probe;
 mod procstat;
+mod refusal;
+mod scheduling;
 mod sockets;
 mod source;
+mod stops;
 mod sys;
 mod topology;
 mod usage;
@@ -56,7 +59,10 @@ pub use noise::{Noise, Reading, noise_between};
 pub use platform::Availability;
 pub use probe::{NoiseProbe, noise_probe};
 pub use procstat::{CpuTimes, parse_pressure_some_us, parse_proc_stat};
+pub use refusal::{Level, shared_levels, why_refused};
+pub use scheduling::Scheduling;
 pub use sockets::SocketLimits;
+pub use stops::{StopWatch, Stops};
 pub use topology::{Cache, CpuInfo, Topology, parse_cpuinfo};
 pub use usage::{
     Switches, Usage, switches_children, switches_self, usage_children, usage_self, usage_thread,

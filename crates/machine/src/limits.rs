@@ -106,6 +106,10 @@ pub struct Limits {
     pub as_: Option<Bound>,
     /// Bytes of address space: hard limit.
     pub as_hard: Option<Bound>,
+    /// Bytes of data, in which all memory that a process writes to for itself counts: soft limit.
+    pub data: Option<Bound>,
+    /// Bytes of data: hard limit.
+    pub data_hard: Option<Bound>,
     /// Threads on the whole machine.
     pub threads_max: Option<u64>,
     /// Process and thread ids lie below this number.
@@ -149,6 +153,7 @@ impl Limits {
         let (nproc, nproc_hard) = pair("nproc", "Max processes");
         let (stack, stack_hard) = pair("stack", "Max stack size");
         let (as_, as_hard) = pair("as", "Max address space");
+        let (data, data_hard) = pair("data", "Max data size");
         let mut number = |field: &str, path: &str| {
             let found: Fact<u64> = source.value(path);
             found
@@ -170,6 +175,8 @@ impl Limits {
             stack_hard,
             as_,
             as_hard,
+            data,
+            data_hard,
             threads_max,
             pid_max,
             max_map_count,

@@ -2,16 +2,15 @@
 //!
 //! Owns the open files and what is known of the kernel's threads. What the readings mean is `noise.rs`.
 
-use crate::cgroup::ThrottleFile;
-use crate::clock::monotonic_ns;
+use crate::cgroup::ThrottleFiles;
+use crate::clock::{monotonic_ns, suspended_ns};
 use crate::error::MachineError;
 use crate::noise::Reading;
 use crate::procstat::{parse_created, parse_pressure_some_us, parse_proc_stat};
-use crate::source::Source;
+use crate::source::{Source, read_whole};
 use crate::usage::{usage_children, usage_self};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -31,7 +30,7 @@ use std::time::Duration;
 pub struct Meter {
     stat: File,
     pressure: Option<File>,
-    throttle: Option<ThrottleFile>,
+    throttle: ThrottleFiles,
     kernel_threads: KernelThreads,
     buffer: Vec<u8>,
 }
@@ -47,7 +46,7 @@ impl Meter {
         let mut meter = Meter {
             stat,
             pressure: File::open("/proc/pressure/cpu").ok(),
-            throttle: ThrottleFile::open(&Source::new(Path::new("/"))),
+            throttle: ThrottleFiles::open(&Source::new(Path::new("/"))),
             kernel_threads: KernelThreads::default(),
             buffer: Vec::new(),
         };
@@ -63,10 +62,7 @@ impl Meter {
     pub fn read(&mut self) -> Result<Reading, MachineError> {
         // The dear part first, so that the counters that are compared stand close together.
         self.kernel_threads.update();
-        let throttled = self
-            .throttle
-            .as_ref()
-            .and_then(|file| file.read(&mut self.buffer));
+        let throttled = self.throttle.read(&mut self.buffer);
         let stat = read_whole(&self.stat, &mut self.buffer).map_err(|e| read_error("/proc/stat", e))?;
         let (cpus, created) = (parse_proc_stat(&stat), parse_created(&stat));
         if cpus.is_empty() {
@@ -91,6 +87,7 @@ impl Meter {
             pressure_cpu_some_us: pressure.as_deref().and_then(parse_pressure_some_us),
             throttled_ns: throttled.map(|(ns, _)| ns),
             throttled_periods: throttled.map(|(_, periods)| periods),
+            suspended_ns: suspended_ns(),
         })
     }
 }
@@ -110,27 +107,6 @@ fn read_error(path: &str, source: std::io::Error) -> MachineError {
         path: path.to_owned(),
         source,
     }
-}
-
-/// Reads an open `/proc` file again from its start. Such a file is made anew for a read at offset zero and
-/// handed out whole if the buffer is large enough: `/proc/stat` of a large machine needs 100 KB.
-pub(crate) fn read_whole<'a>(
-    file: &File,
-    buffer: &'a mut Vec<u8>,
-) -> std::io::Result<std::borrow::Cow<'a, str>> {
-    buffer.resize(buffer.capacity().max(8_192), 0);
-    let mut filled = 0;
-    loop {
-        let n = file.read_at(&mut buffer[filled..], filled as u64)?;
-        filled += n;
-        if n == 0 {
-            break;
-        }
-        if filled == buffer.len() {
-            buffer.resize(2 * filled, 0);
-        }
-    }
-    Ok(String::from_utf8_lossy(&buffer[..filled]))
 }
 
 /// The CPU time of the kernel's own threads, added up over threads that come and go.
@@ -221,12 +197,5 @@ mod tests {
     #[test]
     fn this_process_is_no_kernel_thread() {
         assert!(!is_kernel_thread(std::process::id() as i32));
-    }
-
-    #[test]
-    fn a_file_longer_than_the_buffer_is_read_whole() {
-        let mut file = tempfile::NamedTempFile::new().unwrap();
-        std::io::Write::write_all(&mut file, &[b'x'; 20_000]).unwrap();
-        assert_eq!(read_whole(file.as_file(), &mut Vec::new()).unwrap().len(), 20_000);
     }
 }

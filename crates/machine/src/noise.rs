@@ -16,6 +16,10 @@ use std::time::Duration;
 /// hundred times as much.
 const UNCHARGED: Duration = Duration::from_micros(10);
 
+/// Two clocks are compared, with something between the looks at them now and then: a shorter suspension is none. Waking
+/// a machine takes longer.
+const SUSPENDED: Duration = Duration::from_millis(10);
+
 /// The counters of one moment. Taken by [`Meter::read`](crate::Meter::read).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Reading {
@@ -34,10 +38,13 @@ pub struct Reading {
     pub kernel_threads: Duration,
     /// Microseconds in which something waited for a CPU, anywhere on the machine; `None` without PSI.
     pub pressure_cpu_some_us: Option<u64>,
-    /// Time for which the cgroup was throttled, in nanoseconds; `None` without a CPU controller.
+    /// Time for which the cgroup and those above it were throttled, in nanoseconds, added up over groups and CPUs;
+    /// `None` without a CPU controller.
     pub throttled_ns: Option<u64>,
-    /// Periods in which the cgroup was throttled; `None` without a CPU controller.
+    /// Periods in which they were throttled, added up over groups; `None` without a CPU controller.
     pub throttled_periods: Option<u64>,
+    /// Time for which the machine was suspended since it was started, in nanoseconds. `at_ns` leaves it out.
+    pub suspended_ns: u64,
 }
 
 impl Reading {
@@ -64,8 +71,11 @@ pub struct Noise {
     pub foreign_cpus: f64,
     /// Share of the time in which something waited for a CPU, ours or not; `None` without PSI.
     pub pressure_share: Option<f64>,
-    /// Time for which the cgroup's quota stopped this process.
+    /// Time for which a quota of the cgroup, or of one above it, stopped its processes, added up over groups and CPUs.
     pub throttled: Duration,
+    /// Time for which the machine was suspended, which `wall` leaves out.
+    #[serde(default)]
+    pub suspended: Duration,
 }
 
 /// Compares reading `a` with the later reading `b`, on the given CPUs or on all that both know.
@@ -93,6 +103,7 @@ pub fn noise_between(a: &Reading, b: &Reading, cpus: Option<&CpuList>) -> Noise 
     let uncharged_s = created as f64 * UNCHARGED.as_secs_f64();
     let pressure_us = a.pressure_cpu_some_us.zip(b.pressure_cpu_some_us);
     let throttled_ns = a.throttled_ns.zip(b.throttled_ns);
+    let suspended = Duration::from_nanos(b.suspended_ns.saturating_sub(a.suspended_ns));
     Noise {
         wall,
         steal_share: ratio(steal as f64, total as f64),
@@ -103,6 +114,9 @@ pub fn noise_between(a: &Reading, b: &Reading, cpus: Option<&CpuList>) -> Noise 
         pressure_share: pressure_us
             .map(|(a, b)| ratio(b.saturating_sub(a) as f64 / 1e6, wall.as_secs_f64()).min(1.0)),
         throttled: throttled_ns.map_or(Duration::ZERO, |(a, b)| Duration::from_nanos(b.saturating_sub(a))),
+        suspended: Some(suspended)
+            .filter(|suspended| *suspended >= SUSPENDED)
+            .unwrap_or_default(),
     }
 }
 

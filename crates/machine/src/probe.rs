@@ -36,7 +36,7 @@ pub struct NoiseProbe {
     pub foreign_cpus: f64,
     /// Share of the time in which something waited for a CPU; `None` without PSI.
     pub pressure_share: Option<f64>,
-    /// Time for which the cgroup's quota stopped the probe.
+    /// Time for which a quota of the cgroup or of one above it stopped the probe, added up over groups and CPUs.
     pub throttled: Duration,
     /// What could not be looked at.
     pub unknown: Vec<String>,

@@ -3,6 +3,9 @@
 //! The root is `/` on a real machine and a folder of fixtures in tests. Nothing here understands what it
 //! reads.
 
+use std::borrow::Cow;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// A fact, or why there is none, in words for the reader of a report.
@@ -71,5 +74,35 @@ impl Source {
 
     pub(crate) fn exists(&self, path: &str) -> bool {
         self.path(path).exists()
+    }
+}
+
+/// Reads an open `/proc` file again from its start. Such a file is made anew for a read at offset zero and
+/// handed out whole if the buffer is large enough: `/proc/stat` of a large machine needs 100 KB.
+pub(crate) fn read_whole<'a>(file: &File, buffer: &'a mut Vec<u8>) -> std::io::Result<Cow<'a, str>> {
+    buffer.resize(buffer.capacity().max(8_192), 0);
+    let mut filled = 0;
+    loop {
+        let n = file.read_at(&mut buffer[filled..], filled as u64)?;
+        filled += n;
+        if n == 0 {
+            break;
+        }
+        if filled == buffer.len() {
+            buffer.resize(2 * filled, 0);
+        }
+    }
+    Ok(String::from_utf8_lossy(&buffer[..filled]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_longer_than_the_buffer_is_read_whole() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        std::io::Write::write_all(&mut file, &[b'x'; 20_000]).unwrap();
+        assert_eq!(read_whole(file.as_file(), &mut Vec::new()).unwrap().len(), 20_000);
     }
 }

@@ -21,6 +21,8 @@ pub struct Topology {
     pub cores: Option<usize>,
     /// The CPUs of each core that has more than one.
     pub smt_siblings: Option<Vec<CpuList>>,
+    /// The CPUs that share a cache of the last level, of each that several share.
+    pub cache_siblings: Option<Vec<CpuList>>,
     /// Memory nodes, as the CPUs of each.
     pub numa_nodes: Option<Vec<CpuList>>,
     /// Each cache once for every set of CPUs that shares it, nearest first.
@@ -96,18 +98,21 @@ impl Topology {
         if siblings.is_none() {
             keep("smt_siblings", "the cores are not known".to_owned());
         }
+        let caches = caches(source, online);
+        let cache_siblings = caches.as_ref().map(last_level).map_err(String::clone);
         Topology {
             packages: packages(source, online)
                 .map_err(|reason| keep("packages", reason))
                 .ok(),
             cores: cores.map(|cores| cores.len()),
             smt_siblings: siblings,
+            cache_siblings: cache_siblings
+                .map_err(|reason| keep("cache_siblings", reason))
+                .ok(),
             numa_nodes: numa_nodes(source)
                 .map_err(|reason| keep("numa_nodes", reason))
                 .ok(),
-            caches: caches(source, online)
-                .map_err(|reason| keep("caches", reason))
-                .ok(),
+            caches: caches.map(listed).map_err(|reason| keep("caches", reason)).ok(),
         }
     }
 
@@ -169,9 +174,11 @@ fn numa_nodes(source: &Source) -> Fact<Vec<CpuList>> {
     Ok(nodes)
 }
 
-fn caches(source: &Source, online: &CpuList) -> Fact<Vec<Cache>> {
-    // The same size and kind, and the CPUs that share each of them.
-    let mut kinds: BTreeMap<(u8, String, u64), BTreeSet<CpuList>> = BTreeMap::new();
+/// Level, kind and size in KiB of caches, and the CPUs that share each of them.
+type Caches = BTreeMap<(u8, String, u64), BTreeSet<CpuList>>;
+
+fn caches(source: &Source, online: &CpuList) -> Fact<Caches> {
+    let mut kinds = Caches::new();
     for cpu in online.iter() {
         let folder = format!("{CPUS}/cpu{cpu}/cache");
         for index in source
@@ -194,6 +201,10 @@ fn caches(source: &Source, online: &CpuList) -> Fact<Vec<Cache>> {
     if kinds.is_empty() {
         return Err(format!("{CPUS}/cpu*/cache lists no caches"));
     }
+    Ok(kinds)
+}
+
+fn listed(kinds: Caches) -> Vec<Cache> {
     let of_kind = |((level, kind, size_kib), sharers): ((u8, String, u64), BTreeSet<CpuList>)| Cache {
         level,
         kind,
@@ -201,7 +212,17 @@ fn caches(source: &Source, online: &CpuList) -> Fact<Vec<Cache>> {
         count: sharers.len(),
         shared_by: sharers.into_iter().next().unwrap_or_default(),
     };
-    Ok(kinds.into_iter().map(of_kind).collect())
+    kinds.into_iter().map(of_kind).collect()
+}
+
+/// Who shares a cache of the last level: big and little cores may have such caches of different sizes.
+fn last_level(kinds: &Caches) -> Vec<CpuList> {
+    let last = kinds.keys().map(|(level, ..)| *level).max();
+    let of_last = kinds.iter().filter(|((level, ..), _)| Some(*level) == last);
+    let mut sharers: Vec<CpuList> = of_last.flat_map(|(_, sharers)| sharers).cloned().collect();
+    sharers.retain(|cpus| cpus.len() > 1);
+    sharers.sort();
+    sharers
 }
 
 /// `48K`, `1024K`, `32M`.

@@ -85,6 +85,14 @@ pub fn usage_thread() -> Usage {
     usage(Who::Thread)
 }
 
+/// For how long the calling thread was ready to run and had no CPU, since it was started: others had them, or a quota
+/// was used up. Time for which it was stopped is not in it. `None` where the kernel does not count it.
+pub(crate) fn run_delay() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    let waited_ns = text.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    Some(Duration::from_nanos(waited_ns))
+}
+
 /// Context switches of this process, all its threads.
 pub fn switches_self() -> Switches {
     usage_self().switches

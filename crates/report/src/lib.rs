@@ -20,7 +20,6 @@ mod markdown;
 mod picture;
 mod sample;
 mod terminal;
-mod trust;
 mod words;
 mod xlsx;
 

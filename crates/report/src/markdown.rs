@@ -5,14 +5,13 @@
 use std::fmt::Write as _;
 
 use threadgauge_results::units::{self, Scale};
-use threadgauge_results::{Claim, Cost, ExperimentResult, Finding, Results, Verdict};
+use threadgauge_results::{Claim, Cost, ExperimentResult, Finding, Results, Trust, Verdict};
 
 use crate::by_kind::{ASPECTS, ByKind, Lacks, Row, TITLE, about_aspects};
 use crate::cases::Cases;
 use crate::costs;
 use crate::facts::{facts, headline};
 use crate::lead::{self, Lead, NO_EXPERIMENT};
-use crate::trust::trust;
 use crate::words;
 
 /// The report as Markdown, in the order of the page.
@@ -33,12 +32,12 @@ pub fn markdown(results: &Results) -> String {
     if !run.complete {
         out.push_str("> **Warning:** this run is not complete: planned rounds are missing.\n\n");
     }
-    let (trust, says) = trust(results);
+    let trust = Trust::of(results);
     let _ = writeln!(
         out,
         "Can this run be trusted? **{}:** {}\n",
-        trust.word(),
-        cell(&says)
+        trust.answer.word(),
+        cell(&trust.says)
     );
     for warning in &results.warnings {
         let _ = writeln!(out, "> **Warning:** {}\n", cell(warning));

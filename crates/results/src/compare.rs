@@ -297,13 +297,16 @@ pub fn false_alarms(rows: &[ComparisonResult]) -> f64 {
     rows.iter().filter(|row| row.ci95.is_some()).count() as f64 * ALPHA
 }
 
-/// The facts of two fingerprints that make their figures incomparable where they differ.
+/// The facts of two fingerprints that make their figures incomparable where they differ: of the machine, and of how it
+/// let the program run. A fact that an earlier version did not look for is in one document alone, and is no difference.
 #[must_use]
 pub fn machine_differences(a: &Value, b: &Value) -> Vec<String> {
-    const FACTS: [&str; 13] = [
+    const FACTS: [&str; 29] = [
         "cpu_model",
         "cpus",
         "smt",
+        "topology.smt_siblings",
+        "topology.cache_siblings",
         "kernel",
         "preemption",
         "scheduler",
@@ -314,15 +317,66 @@ pub fn machine_differences(a: &Value, b: &Value) -> Vec<String> {
         "mitigations",
         "clocksource",
         "effective_cpus",
+        "autogroup",
+        "scheduling.policy",
+        "scheduling.realtime_priority",
+        "scheduling.niceness",
+        "scheduling.autogroup_niceness",
+        "scheduling.sched_ext",
+        "scheduling.timer_slack_ns",
+        "scheduling.isolated_cpus",
+        "scheduling.tickless_cpus",
+        "scheduling.random_addresses",
+        WEIGHTS,
+        "cgroup.idle",
+        "cgroup.memory_limit_kib",
+        QUOTA,
     ];
-    let fact = |of: &Value, name: &str| of.get(name).cloned().unwrap_or(Value::Null);
-    FACTS
-        .iter()
-        .filter_map(|name| {
-            let (x, y) = (fact(a, name), fact(b, name));
-            (x != y).then(|| format!("{name} is {x} in A and {y} in B"))
-        })
-        .collect()
+    let differs = |name: &&str| {
+        let (x, y) = (fact(a, name)?, fact(b, name)?);
+        (x != y).then(|| format!("{name} is {} in A and {} in B", shown(&x), shown(&y)))
+    };
+    FACTS.iter().filter_map(differs).collect()
+}
+
+/// How many CPUs' worth of time a quota grants.
+const QUOTA: &str = "cgroup.quota_cpus";
+/// The CPU weights of the control groups on the way, and that of a group that nobody changed.
+const WEIGHTS: &str = "cgroup.weights";
+const DEFAULT_WEIGHT: f64 = 100.0;
+
+/// A fact of a fingerprint by its path; `None` where the document has no such field.
+fn fact(of: &Value, path: &str) -> Option<Value> {
+    let mut fact = path.split('.').try_fold(of, |of, name| of.get(name))?.clone();
+    // How many groups there are is no difference; that one of them has another weight is.
+    if let (WEIGHTS, Value::Array(weights)) = (path, &mut fact) {
+        weights.retain(|weight| weight.as_f64() != Some(DEFAULT_WEIGHT));
+    }
+    Some(fact)
+}
+
+fn shown(fact: &Value) -> String {
+    match fact {
+        Value::Null => "none or not known".to_owned(),
+        known => known.to_string(),
+    }
+}
+
+/// Where one of two runs was under a CPU quota and the other was not, or under another one: what that does to figures.
+fn quotas(a: &Value, b: &Value) -> Option<String> {
+    let quota = |of: &Value| fact(of, QUOTA)?.as_f64();
+    let says = |quota: Option<f64>| match quota {
+        Some(cpus) => format!("under a CPU quota of {cpus} CPUs"),
+        None => "under no CPU quota".to_owned(),
+    };
+    let (of_a, of_b) = (quota(a), quota(b));
+    (of_a != of_b).then(|| {
+        format!(
+            "A QUOTA DIFFERS: A ran {}, B {}. What the quota stops takes longer for that alone",
+            says(of_a),
+            says(of_b)
+        )
+    })
 }
 
 /// What differs in the setting, loudly.
@@ -330,7 +384,9 @@ fn guard(a: &Results, b: &Results) -> Vec<String> {
     let machine = machine_differences(&a.machine, &b.machine);
     let machine = machine
         .into_iter()
+        .filter(|says| !says.starts_with(QUOTA))
         .map(|says| format!("THE MACHINES DIFFER: {says}"));
+    let machine = quotas(&a.machine, &b.machine).into_iter().chain(machine);
     let run = [
         ("version", a.run.version.clone(), b.run.version.clone()),
         ("profile", a.run.profile.clone(), b.run.profile.clone()),
@@ -350,6 +406,46 @@ fn guard(a: &Results, b: &Results) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn how_a_run_was_scheduled_is_said_where_it_differs_and_a_quota_first() {
+        let machine = |policy: &str, nice: i32, quota: Value| {
+            serde_json::json!({
+                "cpus": 2,
+                "scheduling": {"policy": policy, "niceness": nice},
+                "cgroup": {"quota_cpus": quota, "weights": vec![100.0; 1 + nice as usize]},
+                "topology": {"smt_siblings": ["0-1"]},
+            })
+        };
+        let usual = machine("other", 0, Value::Null);
+        assert_eq!(machine_differences(&usual, &usual), [""; 0]);
+        let text = include_str!("../../../runs/golden/computing/results.json");
+        let results: Results = serde_json::from_str(text).unwrap();
+        let of = |machine: Value| Results {
+            machine,
+            warnings: Vec::new(),
+            ..results.clone()
+        };
+        let differing = machine("idle", 5, serde_json::json!(0.5));
+        assert_eq!(
+            guard(&of(usual.clone()), &of(differing.clone())),
+            [
+                "A QUOTA DIFFERS: A ran under no CPU quota, B under a CPU quota of 0.5 CPUs. What the quota stops takes longer \
+                 for that alone",
+                "THE MACHINES DIFFER: scheduling.policy is \"other\" in A and \"idle\" in B",
+                "THE MACHINES DIFFER: scheduling.niceness is 0 in A and 5 in B",
+            ]
+        );
+        // Figures under a quota are not gone on with without it.
+        assert!(
+            machine_differences(&usual, &differing)
+                .iter()
+                .any(|says| says.starts_with("cgroup.quota_cpus"))
+        );
+        // An earlier version looked for none of it.
+        let old = serde_json::json!({"cpus": 2});
+        assert_eq!(guard(&of(old), &of(usual)), [""; 0]);
+    }
 
     #[test]
     fn experiments_that_one_run_alone_has_are_named_in_one_line() {

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::units::count;
+
 /// Above this share of disturbed samples the report leads with it (METHOD rule 10).
 const MUCH: f64 = 0.25;
 
@@ -16,6 +18,46 @@ pub struct Disturbed {
     pub by_hypervisor: usize,
     /// Those during which other programs computed on this machine.
     pub by_programs: usize,
+    /// Those during which a CPU quota of a control group stopped the case.
+    #[serde(default)]
+    pub by_quota: usize,
+    /// Those during which somebody stopped the command or the case (SIGSTOP, a frozen group), or the whole machine.
+    #[serde(default)]
+    pub by_stops: usize,
+}
+
+/// What disturbs samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    Hypervisor,
+    Programs,
+    Quota,
+    Stops,
+}
+
+impl Cause {
+    /// Behind a number of samples.
+    const fn by(self) -> &'static str {
+        match self {
+            Self::Hypervisor => "by the hypervisor",
+            Self::Programs => "by other programs here",
+            Self::Quota => "by a CPU quota",
+            Self::Stops => "by being stopped",
+        }
+    }
+
+    /// What to do about it, behind that. It says something only where the user can do something.
+    const fn advice(self) -> &'static str {
+        match self {
+            Self::Hypervisor => ", which nothing here changes",
+            Self::Programs => ": end them and run it again (`threadgauge doctor`)",
+            Self::Quota => {
+                " of their control group or of one above it: raise it (cpu.max, docker --cpus, Kubernetes limits.cpu), or measure \
+                 without"
+            }
+            Self::Stops => " for a while (SIGSTOP, a frozen container, a machine that slept)",
+        }
+    }
 }
 
 impl Disturbed {
@@ -27,6 +69,8 @@ impl Disturbed {
             disturbed: sum.disturbed + of.disturbed,
             by_hypervisor: sum.by_hypervisor + of.by_hypervisor,
             by_programs: sum.by_programs + of.by_programs,
+            by_quota: sum.by_quota + of.by_quota,
+            by_stops: sum.by_stops + of.by_stops,
         })
     }
 
@@ -42,6 +86,30 @@ impl Disturbed {
         self.share() > MUCH
     }
 
+    /// How many by which cause, where there are any.
+    fn causes(&self) -> impl Iterator<Item = (usize, Cause)> {
+        let all = [
+            (self.by_hypervisor, Cause::Hypervisor),
+            (self.by_programs, Cause::Programs),
+            (self.by_quota, Cause::Quota),
+            (self.by_stops, Cause::Stops),
+        ];
+        all.into_iter().filter(|(n, _)| *n > 0)
+    }
+
+    /// How many by which cause, in words: `40 by the hypervisor and 17 by a CPU quota`. Empty where none is known.
+    #[must_use]
+    pub fn by_cause(&self) -> String {
+        let parts: Vec<String> = self
+            .causes()
+            .map(|(n, cause)| format!("{} {}", count(n), cause.by()))
+            .collect();
+        match &parts[..] {
+            [several @ .., last] if !several.is_empty() => format!("{} and {last}", several.join(", ")),
+            _ => parts.concat(),
+        }
+    }
+
     /// The warning, where too many samples of experiments were disturbed. It says what to do only where the user can do
     /// something.
     #[must_use]
@@ -52,21 +120,15 @@ impl Disturbed {
             return None;
         }
         let all = Self::sum(of);
-        let causes = [
-            (all.by_hypervisor, "by the hypervisor, which nothing here changes"),
-            (
-                all.by_programs,
-                "by other programs on this machine: end them and run it again (`threadgauge doctor`)",
-            ),
-        ];
-        let causes = causes.into_iter().filter(|(n, _)| *n > 0);
-        let causes: Vec<String> = causes.map(|(n, cause)| format!(", {n} {cause}")).collect();
+        let causes = all
+            .causes()
+            .map(|(n, cause)| format!(", {} {}{}", count(n), cause.by(), cause.advice()));
         Some(format!(
             "Too noisy: {} of {} samples of {} were disturbed{}.",
-            all.disturbed,
-            all.samples,
+            count(all.disturbed),
+            count(all.samples),
             ids.join(", "),
-            causes.concat()
+            causes.collect::<String>()
         ))
     }
 }
@@ -82,6 +144,7 @@ mod tests {
             disturbed: 40,
             by_hypervisor,
             by_programs,
+            ..Disturbed::default()
         };
         let warning = |of| Disturbed::warning([("quiet", Disturbed::default()), ("create", of)]);
         let stolen = warning(of(40, 0)).unwrap();
@@ -91,19 +154,54 @@ mod tests {
         assert!(stolen.ends_with("which nothing here changes."), "{stolen}");
         let shared = warning(of(30, 15)).unwrap();
         assert!(
-            shared.contains("30 by the hypervisor")
-                && shared.contains("15 by other programs on this machine")
+            shared.contains("30 by the hypervisor") && shared.contains("15 by other programs here"),
+            "{shared}"
         );
         assert!(shared.contains("end them and run it again"), "{shared}");
-        let throttled = warning(of(0, 0)).unwrap();
+        let unknown = warning(of(0, 0)).unwrap();
         assert!(
-            throttled.ends_with("samples of create were disturbed."),
-            "{throttled}"
+            unknown.ends_with("samples of create were disturbed."),
+            "{unknown}"
         );
         let few = Disturbed {
             disturbed: 20,
             ..of(20, 0)
         };
         assert_eq!(warning(few), None);
+    }
+
+    #[test]
+    fn a_quota_and_stopped_time_are_causes_of_their_own() {
+        let of = Disturbed {
+            samples: 100,
+            disturbed: 40,
+            by_quota: 38,
+            by_stops: 2,
+            ..Disturbed::default()
+        };
+        let says = Disturbed::warning([("create", of)]).unwrap();
+        assert!(
+            says.contains("38 by a CPU quota of their control group or of one above it: raise it (cpu.max")
+                && says.contains("2 by being stopped for a while")
+                && !says.contains("other programs"),
+            "{says}"
+        );
+        assert_eq!(of.by_cause(), "38 by a CPU quota and 2 by being stopped");
+        let all = Disturbed {
+            by_hypervisor: 1_000,
+            by_programs: 3,
+            ..of
+        };
+        assert_eq!(
+            all.by_cause(),
+            format!(
+                "{} by the hypervisor, 3 by other programs here, 38 by a CPU quota and 2 by being stopped",
+                count(1_000)
+            )
+        );
+        assert_eq!(Disturbed::sum([of, all]).by_quota, 76);
+        // As documents of versions that did not tell them.
+        let old = r#"{"samples": 9, "disturbed": 3, "by_hypervisor": 2, "by_programs": 1}"#;
+        assert_eq!(serde_json::from_str::<Disturbed>(old).unwrap().by_quota, 0);
     }
 }

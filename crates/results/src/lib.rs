@@ -15,6 +15,7 @@ pub mod published;
 mod rounds;
 mod sample;
 mod store;
+mod trust;
 pub mod units;
 mod verdict;
 
@@ -26,7 +27,7 @@ pub use lack::{Lack, Need};
 pub use model::*;
 pub use params::{Params, Value};
 pub use rounds::{ByRound, RanBeside, Side, compare_by_round, disturbed_alike, paired};
-pub use sample::{Metric, Sample, StoredSample, Take, by_round, disturbed};
+pub use sample::{Metric, STOPPED_S, Sample, StoredSample, THROTTLED_S, Take, by_round, disturbed};
 pub use store::{Look, RunRecord, STORE_FILE, Store, StoreError, StoredCase, StoredExperiment};
 pub use threadgauge_stats::Level;
 pub use verdict::{decide, rule};

@@ -24,6 +24,9 @@ pub struct Results {
     pub machine: serde_json::Value,
     /// What the reader must know before believing any figure (a noisy machine, an interrupted run).
     pub warnings: Vec<String>,
+    /// Whether it can be trusted: [`Trust::of`] this document.
+    #[serde(default)]
+    pub trust: Trust,
     /// The experiments in catalogue order.
     pub experiments: Vec<ExperimentResult>,
     /// The ids of all experiments that this version has, run or not. It is no part of the stored document, which says
@@ -68,6 +71,42 @@ pub struct Run {
     /// The id of the run with which it took turns, try by try; null for a run by itself.
     #[serde(default)]
     pub in_turns_with: Option<String>,
+}
+
+/// How far a run can be trusted, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Trust {
+    /// How far.
+    pub answer: Trusted,
+    /// Why, in a sentence.
+    pub says: String,
+}
+
+/// How far a run can be trusted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Trusted {
+    /// Controls agree, every planned round is there, nothing failed, no experiment is too noisy, and nothing is warned
+    /// of.
+    Yes,
+    /// Some of it is in doubt; the sentence says what.
+    #[default]
+    InPart,
+    /// There are controls and none of them agrees (one of too few rounds does not). That samples were disturbed is no
+    /// reason by itself: what is decided from them is decided by a rule of its own.
+    No,
+}
+
+impl Trusted {
+    /// In a few words.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Yes => "Yes",
+            Self::InPart => "In part",
+            Self::No => "No",
+        }
+    }
 }
 
 /// What one experiment found.

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 
 use threadgauge_stats::{Better, Comparison, Outcome, StatsError, compare_paired};
 
-use crate::{Params, StoredSample};
+use crate::{Params, Status, StoredSample, THROTTLED_S};
 
-/// Cases whose mean foreign loads differ by more CPUs than this were not disturbed alike.
+/// Cases whose mean foreign loads, or mean times lost to a quota, differ by more CPUs than this were not disturbed
+/// alike.
 const ALIKE_CPUS: f64 = 0.03;
 
 /// What a case ran on and beside: what decides whether a disturbance can make a difference between two.
@@ -17,37 +18,53 @@ pub struct RanBeside {
     pub cpus: Option<u64>,
     /// CPUs' worth of foreign load beside it, on the mean.
     pub foreign_cpus: f64,
+    /// CPUs' worth of time that a quota took from it, on the mean. A case that computes loses it, one that sleeps does
+    /// not.
+    pub throttled_cpus: f64,
 }
 
 impl RanBeside {
     /// Of a case with these parameters and samples; no load where no sample says.
     #[must_use]
     pub fn of<'a>(params: &Params, samples: impl IntoIterator<Item = &'a StoredSample>) -> Self {
-        let loads = samples
-            .into_iter()
-            .filter_map(|s| s.sample.noise.get("foreign_cpus"));
-        let loads: Vec<f64> = loads.copied().collect();
+        let samples: Vec<&StoredSample> = samples.into_iter().collect();
+        let loads = samples.iter().filter_map(|s| s.sample.noise.get("foreign_cpus"));
+        let throttled = samples.iter().filter(|s| s.sample.status == Status::Ok).map(|s| {
+            let lost_s = s.sample.noise.get(THROTTLED_S).copied().unwrap_or(0.0);
+            lost_s / (s.wall_ns as f64 / 1e9).max(f64::MIN_POSITIVE)
+        });
         Self {
             cpus: params.int("cpus"),
-            foreign_cpus: loads.iter().sum::<f64>() / loads.len().max(1) as f64,
+            foreign_cpus: mean(&loads.copied().collect::<Vec<_>>()),
+            throttled_cpus: mean(&throttled.collect::<Vec<_>>()),
         }
     }
+}
+
+/// 0 of none.
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
 /// Whether what disturbed these cases can make no difference between them.
 ///
 /// ```
 /// # use threadgauge_results::{RanBeside, disturbed_alike};
-/// let beside = |cpus, foreign_cpus| RanBeside { cpus: Some(cpus), foreign_cpus };
-/// assert!(disturbed_alike(&[beside(1, 0.10), beside(1, 0.12)]));
-/// assert!(!disturbed_alike(&[beside(1, 0.10), beside(1, 0.14)]));
-/// assert!(!disturbed_alike(&[beside(1, 0.10), beside(2, 0.10)]));
+/// let beside = |cpus, foreign_cpus, throttled_cpus| RanBeside { cpus: Some(cpus), foreign_cpus, throttled_cpus };
+/// assert!(disturbed_alike(&[beside(1, 0.10, 0.0), beside(1, 0.12, 0.0)]));
+/// assert!(!disturbed_alike(&[beside(1, 0.10, 0.0), beside(1, 0.14, 0.0)]));
+/// assert!(!disturbed_alike(&[beside(1, 0.10, 0.0), beside(2, 0.10, 0.0)]));
+/// assert!(!disturbed_alike(&[beside(1, 0.10, 0.5), beside(1, 0.10, 0.0)]));
 /// ```
 #[must_use]
 pub fn disturbed_alike(cases: &[RanBeside]) -> bool {
-    let loads = cases.iter().map(|case| case.foreign_cpus);
-    let spread = loads.clone().fold(f64::NEG_INFINITY, f64::max) - loads.fold(f64::INFINITY, f64::min);
-    spread <= ALIKE_CPUS && cases.windows(2).all(|two| two[0].cpus == two[1].cpus)
+    let are_near = |of: fn(&RanBeside) -> f64| {
+        let loads = cases.iter().map(of);
+        let spread = loads.clone().fold(f64::NEG_INFINITY, f64::max) - loads.fold(f64::INFINITY, f64::min);
+        spread <= ALIKE_CPUS
+    };
+    let same_cpus = cases.windows(2).all(|two| two[0].cpus == two[1].cpus);
+    same_cpus && are_near(|case| case.foreign_cpus) && are_near(|case| case.throttled_cpus)
 }
 
 /// The values of the rounds that both have, in order.
@@ -131,6 +148,7 @@ mod tests {
             ran_beside: RanBeside {
                 cpus: Some(1),
                 foreign_cpus: foreign_cpus[i],
+                throttled_cpus: 0.0,
             },
         };
         let compared = compare_by_round(side(0), side(1), 6).unwrap();
@@ -158,7 +176,7 @@ mod tests {
             all: &few,
             ran_beside: RanBeside {
                 cpus: None,
-                foreign_cpus: 0.0,
+                ..RanBeside::default()
             },
         };
         let compared = compare_by_round(side, side, 6).unwrap();

@@ -10,6 +10,12 @@ use threadgauge_stats::geometric_mean;
 
 use crate::{Disturbed, Status};
 
+/// Seconds for which a CPU quota stopped a sample, added up over control groups and CPUs; not there where none did.
+pub const THROTTLED_S: &str = "throttled_s";
+/// Seconds for which a sample was stopped, at most: by a signal, with its control group, or with the machine; not there
+/// where it was not.
+pub const STOPPED_S: &str = "stopped_s";
+
 /// What one run of one case measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
@@ -24,7 +30,8 @@ pub struct Sample {
     /// The figures, in the experiment's order.
     #[serde(default)]
     pub metrics: Vec<Metric>,
-    /// What disturbed it: `steal_share`, `foreign_cpus`, `voluntary_switches`, `overlap`, ….
+    /// What disturbed it: `steal_share`, `foreign_cpus`, [`THROTTLED_S`], [`STOPPED_S`], `voluntary_switches`,
+    /// `overlap`, ….
     #[serde(default)]
     pub noise: BTreeMap<String, f64>,
 }
@@ -158,19 +165,75 @@ fn mean(tries: &[&Metric]) -> f64 {
 }
 
 /// How many of these samples were disturbed, by the limits above which the hypervisor's share of CPU time and other
-/// programs' load disturb.
+/// programs' load disturb. A quota disturbs however little it took, and so does a stop.
 #[must_use]
 pub fn disturbed(samples: &[StoredSample], steal_limit: f64, foreign_limit_cpus: f64) -> Disturbed {
     let first: Vec<_> = samples.iter().filter(|s| s.attempt == 0).collect();
     let gated: Vec<_> = first.iter().filter(|s| s.gated).collect();
-    let over = |name: &str, limit: f64| {
-        let seen = gated.iter().filter_map(|s| s.sample.noise.get(name));
-        seen.filter(|seen| **seen > limit).count()
-    };
+    let over =
+        |s: &StoredSample, name: &str, limit: f64| s.sample.noise.get(name).is_some_and(|n| *n > limit);
+    let by_hypervisor = |s: &StoredSample| over(s, "steal_share", steal_limit);
+    let by_programs = |s: &StoredSample| over(s, "foreign_cpus", foreign_limit_cpus);
+    let by_stops = |s: &StoredSample| over(s, STOPPED_S, 0.0);
+    // Earlier versions did not store it: there it is the cause where no other is.
+    let by_quota =
+        |s: &StoredSample| over(s, THROTTLED_S, 0.0) || !(by_hypervisor(s) || by_programs(s) || by_stops(s));
+    let count = |by: &dyn Fn(&StoredSample) -> bool| gated.iter().filter(|s| by(s)).count();
     Disturbed {
         samples: first.len(),
         disturbed: gated.len(),
-        by_hypervisor: over("steal_share", steal_limit),
-        by_programs: over("foreign_cpus", foreign_limit_cpus),
+        by_hypervisor: count(&by_hypervisor),
+        by_programs: count(&by_programs),
+        by_quota: count(&by_quota),
+        by_stops: count(&by_stops),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A first attempt beside such noise.
+    fn sample(gated: bool, noise: &[(&str, f64)]) -> StoredSample {
+        StoredSample {
+            experiment: "e".to_owned(),
+            case: "e/a=1".to_owned(),
+            round: 1,
+            copy: 0,
+            nth_try: 0,
+            attempt: 0,
+            gated,
+            started: String::new(),
+            wall_ns: 1,
+            sample: Sample {
+                reason: None,
+                noise: noise
+                    .iter()
+                    .map(|(name, value)| ((*name).to_owned(), *value))
+                    .collect(),
+                ..Sample::without_figures(Status::Ok, "")
+            },
+        }
+    }
+
+    #[test]
+    fn each_disturbed_sample_is_counted_with_each_of_its_causes() {
+        let samples = [
+            sample(false, &[("steal_share", 0.5)]),
+            sample(true, &[("steal_share", 0.02), ("foreign_cpus", 0.01)]),
+            sample(
+                true,
+                &[("steal_share", 0.02), ("foreign_cpus", 0.2), (THROTTLED_S, 0.001)],
+            ),
+            sample(true, &[("foreign_cpus", 0.0), (STOPPED_S, 4.0)]),
+            // Of an earlier version, which stored nothing of a quota.
+            sample(true, &[("steal_share", 0.0), ("foreign_cpus", 0.04)]),
+        ];
+        let of = disturbed(&samples, 0.01, 0.05);
+        assert_eq!((of.samples, of.disturbed), (5, 4));
+        assert_eq!(
+            (of.by_hypervisor, of.by_programs, of.by_quota, of.by_stops),
+            (2, 1, 2, 1)
+        );
     }
 }

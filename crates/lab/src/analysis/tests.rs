@@ -379,8 +379,8 @@ fn disturbed_rounds_of_cells_disturbed_alike_err_at_an_edge_in_at_most_five_per_
         for _ in 0..RUNS {
             let mut cell = |n: u64, truth: f64, foreign_cpus: f64| {
                 let ran_beside = RanBeside {
-                    cpus: None,
                     foreign_cpus,
+                    ..RanBeside::default()
                 };
                 let mut view = ViewCase {
                     params: case(n),

@@ -51,6 +51,10 @@ struct Fate {
     /// How many CPUs other programs use.
     foreign: f64,
     throttled: Duration,
+    /// How long all is stopped, which the worker takes longer.
+    stopped: Duration,
+    /// How long the machine sleeps, which its clock does not count.
+    suspended: Duration,
 }
 
 /// An undisturbed worker of two seconds, the time over which foreign load is judged.
@@ -60,6 +64,8 @@ const QUIET: Fate = Fate {
     steal: 0.0,
     foreign: 0.0,
     throttled: Duration::ZERO,
+    stopped: Duration::ZERO,
+    suspended: Duration::ZERO,
 };
 
 /// A machine with one CPU.
@@ -110,6 +116,8 @@ impl Machine for SimulatedMachine<'_> {
         }
         self.ran.push(order.params.case_id(&order.experiment));
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap();
+        self.now.suspended_ns += ns(fate.suspended);
+        self.now.at_ns += ns(fate.stopped);
         let ticks = |share: f64| (fate.takes.as_secs_f64() * TICKS_PER_SECOND as f64 * share).round() as u64;
         let cpu = &mut self.now.cpus[0];
         cpu.user += ticks(fate.foreign);
@@ -134,6 +142,7 @@ impl Machine for SimulatedMachine<'_> {
         Outcome {
             sample: Some(sample),
             wall: fate.takes,
+            stopped: fate.stopped,
         }
     }
 
@@ -333,6 +342,74 @@ fn a_sample_disturbed_beyond_a_limit_is_marked_and_taken_again() {
         assert_eq!(came.samples[2].sample.tags, [""; 0]);
         assert_eq!(came.samples[0].copy, came.samples[2].copy);
     }
+}
+
+#[test]
+fn a_sample_during_which_all_was_stopped_is_marked_and_taken_again() {
+    let stopped = Fate {
+        stopped: 4 * SECOND,
+        ..QUIET
+    };
+    let slept = Fate {
+        suspended: 4 * SECOND,
+        ..QUIET
+    };
+    // A deadline of the case's own may have ended it: that is no failure of the case.
+    let failed = Fate { ns: None, ..stopped };
+    for fate in [stopped, slept, failed] {
+        let came = Run::rounds(1, 1).go(|worker, _| if worker == 0 { fate } else { QUIET });
+        assert_eq!(attempts(&came), [(0, true), (0, false), (1, false)]);
+        let [first, .., last] = &came.samples[..] else {
+            panic!()
+        };
+        assert_eq!(first.sample.noise.get(STOPPED_S), Some(&4.0));
+        assert_eq!(last.sample.noise.get(STOPPED_S), None);
+        assert_eq!(first.wall_ns, 2_000_000_000);
+    }
+    let came = Run::rounds(3, 1).go(|worker, _| if worker < 2 { failed } else { QUIET });
+    assert!(
+        came.samples
+            .iter()
+            .filter(|s| s.sample.status == Status::Ok)
+            .count()
+            >= 6,
+        "it is not given up for that"
+    );
+}
+
+#[test]
+fn the_time_budget_does_not_count_the_time_for_which_all_was_stopped() {
+    // Eight rounds of a case and its second copy take 32 s.
+    let mut run = Run::new(Profile::Standard, 1);
+    run.chosen[0].plan.budget = 35 * SECOND;
+    let came = run.go(|worker, _| Fate {
+        stopped: if worker == 3 {
+            1000 * SECOND
+        } else {
+            Duration::ZERO
+        },
+        ..QUIET
+    });
+    // There is no time for the repeat.
+    assert_eq!(came.stopped(), ("time-budget", 8));
+    assert!(
+        came.heard
+            .progress
+            .iter()
+            .all(|(_, _, left, _)| *left < 100 * SECOND)
+    );
+}
+
+#[test]
+fn what_a_quota_took_is_stored_and_is_not_called_a_stop() {
+    let came = Run::rounds(1, 1).go(|worker, _| Fate {
+        throttled: if worker == 0 { SECOND } else { Duration::ZERO },
+        stopped: if worker == 0 { SECOND / 2 } else { Duration::ZERO },
+        ..QUIET
+    });
+    let noise = &came.samples[0].sample.noise;
+    assert_eq!((noise.get(THROTTLED_S), noise.get(STOPPED_S)), (Some(&1.0), None));
+    assert!(came.samples[0].gated);
 }
 
 #[test]

@@ -9,11 +9,13 @@ use crate::platform::Availability;
 const MOST_THREADS: u64 = 8_192;
 /// The largest servers are given this many connections, each with two ends here.
 const MOST_FILES: u64 = 20_000;
+/// What the kernel and the C library keep in memory for a thread that does nothing.
+const IDLE_THREAD_KIB: u64 = 32;
 /// The largest parent of a fork has 1 GiB touched.
 const MOST_MEMORY_KIB: u64 = 2 * 1024 * 1024;
 
 pub(super) fn judge(machine: &Fingerprint) -> Vec<Advice> {
-    let mut advice = vec![cpus(machine), units(&machine.limits), files(machine)];
+    let mut advice = vec![cpus(machine), units(machine), files(machine)];
     advice.extend(memory(machine));
     let interfaces = [
         (
@@ -76,9 +78,27 @@ fn cpus(machine: &Fingerprint) -> Advice {
 }
 
 /// Every bound on the number of threads, and the least of them.
-fn units(limits: &Limits) -> Advice {
+fn units(machine: &Fingerprint) -> Advice {
     let subject = "units";
+    let limits = &machine.limits;
+    // Of threads with a stack of the default size.
+    let stacks = |bytes: Option<Bound>| Some(bytes?.value()? / stack_bytes(limits));
     let bounds = [
+        (
+            "address space (RLIMIT_AS)",
+            stacks(limits.as_),
+            "raise it: `ulimit -v unlimited`",
+        ),
+        (
+            "data (RLIMIT_DATA)",
+            stacks(limits.data),
+            "raise it: `ulimit -d unlimited`",
+        ),
+        (
+            "memory of the control group",
+            machine.cgroup.memory_limit_kib.map(|kib| kib / IDLE_THREAD_KIB),
+            "raise the group's memory.max",
+        ),
         (
             "nproc",
             limits.nproc.and_then(Bound::value),
@@ -126,6 +146,13 @@ fn units(limits: &Limits) -> Advice {
     Advice::new(subject, Severity::Warning, says, Some(fix))
 }
 
+/// The stack that the C library gives a thread by default.
+fn stack_bytes(limits: &Limits) -> u64 {
+    const WITHOUT_A_LIMIT: u64 = 2 << 20;
+    let soft = limits.stack.and_then(Bound::value);
+    soft.unwrap_or(WITHOUT_A_LIMIT).max(1)
+}
+
 fn files(machine: &Fingerprint) -> Advice {
     let subject = "open files";
     let limits = &machine.limits;
@@ -156,12 +183,16 @@ fn files(machine: &Fingerprint) -> Advice {
 fn memory(machine: &Fingerprint) -> Option<Advice> {
     let subject = "memory";
     let total = machine.memory_total_kib?;
+    let granted = machine.cgroup.memory_limit_kib.filter(|granted| *granted < total);
+    let by = granted.map_or("", |_| ", by a limit of its control group or of one above it");
+    let total = granted.unwrap_or(total);
     let mib = total / 1024;
     if total > MOST_MEMORY_KIB {
-        return Some(Advice::fine(subject, format!("{mib} MiB")));
+        return Some(Advice::fine(subject, format!("{mib} MiB{by}")));
     }
-    let says = format!("{mib} MiB: cases with a parent of 1 GiB will fail or swap");
-    Some(Advice::new(subject, Severity::Warning, says, None))
+    let says = format!("{mib} MiB{by}: cases with a parent of 1 GiB will fail or swap");
+    let fix = granted.map(|_| "raise the group's memory.max (docker --memory, Kubernetes limits.memory)");
+    Some(Advice::new(subject, Severity::Warning, says, fix))
 }
 
 fn interface(name: &str, state: &Availability, loss: &str) -> Option<Advice> {
@@ -189,12 +220,58 @@ mod tests {
             max_map_count: Some(10_000),
             ..Limits::default()
         };
+        let units = |limits: &Limits| {
+            units(&Fingerprint {
+                limits: limits.clone(),
+                ..Fingerprint::default()
+            })
+        };
         let advice = units(&limits);
         assert!(
             advice.says.contains("5000") && advice.says.contains("max_map_count"),
             "{advice:?}"
         );
         assert!(advice.fix.unwrap().contains("vm.max_map_count"));
+        // `ulimit -v 60000`, with stacks of 8 MiB.
+        let advice = units(&Limits {
+            as_: Some(Bound::Of(60_000 << 10)),
+            stack: Some(Bound::Of(8 << 20)),
+            ..limits
+        });
+        assert!(
+            advice
+                .says
+                .starts_with("only 7 threads can be alive, by address space (RLIMIT_AS)"),
+            "{advice:?}"
+        );
+        let advice = units(&Limits {
+            data: Some(Bound::Of(1 << 30)),
+            ..limits
+        });
+        assert!(
+            advice.says.contains("only 512 threads") && advice.says.contains("RLIMIT_DATA"),
+            "{advice:?}"
+        );
+    }
+
+    #[test]
+    fn a_groups_memory_is_what_a_container_has() {
+        let machine = Fingerprint {
+            memory_total_kib: Some(24 << 20),
+            cgroup: crate::cgroup::Cgroup {
+                memory_limit_kib: Some(256 << 10),
+                ..Default::default()
+            },
+            ..Fingerprint::default()
+        };
+        let advice = memory(&machine).unwrap();
+        assert_eq!(advice.severity, Severity::Warning);
+        assert!(
+            advice
+                .says
+                .starts_with("256 MiB, by a limit of its control group"),
+            "{advice:?}"
+        );
     }
 
     #[test]

@@ -19,7 +19,8 @@ pub(super) fn judge(probe: &NoiseProbe) -> Vec<Advice> {
     advice.extend([other_programs(probe), steal(probe), interruptions(probe)]);
     if !probe.throttled.is_zero() {
         let says = format!(
-            "the control group's quota stopped the probe for {:.0} ms of {:.1} s: elapsed times measure the quota",
+            "a quota of its control group, or of one above it, stopped the probe: {:.0} ms in {:.1} s, added up over groups and \
+             CPUs. Elapsed times measure the quota",
             probe.throttled.as_secs_f64() * 1e3,
             probe.duration.as_secs_f64(),
         );

@@ -98,7 +98,22 @@ impl Copy {
                 "/sys/devices/system/clocksource/clocksource0/current_clocksource",
                 "tsc\n",
             )
+            .with("/proc/self/autogroup", "/autogroup-10 nice 0\n")
+            .with("/proc/self/timerslack_ns", "50000\n")
+            .with("/proc/self/personality", "00000000\n")
+            .with("/proc/sys/kernel/randomize_va_space", "2\n")
+            .with("/sys/devices/system/cpu/isolated", "\n")
+            .with("/sys/devices/system/cpu/nohz_full", "(null)\n")
             .with_limits("20000", "20000")
+            .scheduled(0, 0)
+    }
+
+    /// With the niceness and the policy (`SCHED_…`) of the process.
+    pub fn scheduled(self, niceness: i32, policy: u32) -> Copy {
+        let before: String = (0..16).map(|i| format!("{i} ")).collect();
+        let between: String = (17..37).map(|i| format!("{i} ")).collect();
+        let stat = format!("7 (a ) name) {before}{niceness} {between}0 {policy} 0 0 0\n");
+        self.with("/proc/self/stat", &stat)
     }
 
     fn with_limits(self, soft_files: &str, hard_files: &str) -> Copy {
@@ -107,7 +122,8 @@ impl Copy {
              Max stack size            8388608              unlimited            bytes     \n\
              Max processes             96365                96365                processes \n\
              Max open files            {soft_files:<20} {hard_files:<20} files     \n\
-             Max address space         unlimited            unlimited            bytes     \n"
+             Max address space         unlimited            unlimited            bytes     \n\
+             Max data size             unlimited            unlimited            bytes     \n"
         );
         self.with("/proc/self/limits", &text)
     }
@@ -187,6 +203,7 @@ pub fn container_v1() -> Copy {
         )
         .with("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "150000\n")
         .with("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n")
+        .with("/sys/fs/cgroup/cpu,cpuacct/cpu.shares", "2048\n")
         .with("/sys/fs/cgroup/cpuset/cpuset.cpus", "0-3\n")
 }
 
@@ -206,6 +223,11 @@ pub fn container_v2() -> Copy {
         .with("/sys/fs/cgroup/pod/job/cpu.max", "300000 100000\n")
         .with("/sys/fs/cgroup/pod/job/cpuset.cpus.effective", "1-2\n")
         .with("/sys/fs/cgroup/pod/job/pids.max", "700\n")
+        .with("/sys/fs/cgroup/pod/cpu.weight", "20\n")
+        .with("/sys/fs/cgroup/pod/job/cpu.weight", "100\n")
+        .with("/sys/fs/cgroup/pod/cpu.idle", "0\n")
+        .with("/sys/fs/cgroup/pod/memory.max", "268435456\n")
+        .with("/sys/fs/cgroup/pod/memory.current", "1048576\n")
 }
 
 /// Every file is there and holds nonsense.
@@ -219,6 +241,13 @@ pub fn nonsense() -> Copy {
         "/proc/self/mountinfo",
         "/proc/self/status",
         "/proc/self/limits",
+        "/proc/self/stat",
+        "/proc/self/autogroup",
+        "/proc/self/timerslack_ns",
+        "/proc/self/personality",
+        "/proc/sys/kernel/randomize_va_space",
+        "/sys/kernel/sched_ext/state",
+        "/sys/devices/system/cpu/isolated",
         "/proc/sys/kernel/osrelease",
         "/proc/sys/kernel/threads-max",
         "/proc/sys/kernel/pid_max",

@@ -147,6 +147,60 @@ fn a_quota_of_either_version_bounds_the_effective_cpus() {
 }
 
 #[test]
+fn what_decides_figures_beside_the_hardware_is_in_the_record() {
+    let usual = bare_metal().read().scheduling;
+    assert_eq!(
+        (usual.policy.as_deref(), usual.niceness),
+        (Some("other"), Some(0))
+    );
+    assert_eq!(
+        (
+            usual.autogroup_niceness,
+            usual.timer_slack_ns,
+            usual.random_addresses
+        ),
+        (Some(0), Some(50_000), Some(true))
+    );
+    assert_eq!(usual.isolated_cpus.map(|cpus| cpus.len()), Some(0));
+    let idle = bare_metal()
+        .scheduled(10, 5)
+        .with("/proc/self/autogroup", "/autogroup-10 nice 5\n")
+        .with("/sys/kernel/sched_ext/state", "enabled\n")
+        .with("/sys/kernel/sched_ext/root/ops", "simple\n")
+        .with("/sys/devices/system/cpu/isolated", "2-3\n")
+        .with("/proc/self/personality", "00040000\n")
+        .read()
+        .scheduling;
+    assert_eq!((idle.policy.as_deref(), idle.niceness), (Some("idle"), Some(10)));
+    assert_eq!(
+        (
+            idle.autogroup_niceness,
+            idle.sched_ext.as_deref(),
+            idle.random_addresses
+        ),
+        (Some(5), Some("simple"), Some(false))
+    );
+    assert_eq!(idle.isolated_cpus.unwrap().to_string(), "2-3");
+    // Cores, and who shares the cache of the last level.
+    let topology = bare_metal().read().topology;
+    let cores: Vec<String> = topology
+        .smt_siblings
+        .unwrap()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(cores, ["0,4", "1,5", "2,6", "3,7"]);
+    assert_eq!(topology.cache_siblings.unwrap()[0].to_string(), "0-7");
+    let groups = [container_v1(), container_v2()].map(|copy| copy.read().cgroup);
+    assert_eq!(groups[0].weights, Some(vec![200.0]));
+    assert_eq!(groups[1].weights, Some(vec![100.0, 20.0]));
+    assert_eq!(
+        (groups[1].idle, groups[1].memory_limit_kib),
+        (Some(false), Some(256 << 10))
+    );
+}
+
+#[test]
 fn a_malformed_quota_is_unknown_and_not_absent() {
     let machine = container_v2()
         .with("/sys/fs/cgroup/pod/cpu.max", "plenty\n")

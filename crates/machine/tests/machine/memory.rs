@@ -105,6 +105,14 @@ fn the_group_along_the_path_that_grants_least_decides() {
 }
 
 #[test]
+fn a_group_that_is_slowed_down_above_a_limit_grants_no_more() {
+    let slowed = in_v2(machine(20_000))
+        .v2("pod/job", [256, 100, 0])
+        .with("/sys/fs/cgroup/pod/job/memory.high", "167772160\n");
+    assert_eq!(slowed.available_memory_mib(), Some(60));
+}
+
+#[test]
 fn a_machine_with_less_than_its_group_grants_decides() {
     let copy = in_v2(machine(100)).v2("pod/job", [256, 0, 0]);
     assert_eq!(copy.available_memory_mib(), Some(100));

@@ -1,12 +1,11 @@
 //! The first screen: what things cost here, what held and what did not, and whether to believe it.
 
 use maud::{Markup, html as markup};
-use threadgauge_results::{Claim, Finding, Results, Verdict, rule};
+use threadgauge_results::{Claim, Finding, Results, Trust, Trusted, Verdict, rule};
 
 use super::findings;
 use super::text::{clean, finding_id};
 use crate::costs::{self, Group, Row};
-use crate::trust::{Trust, trust};
 use crate::words;
 
 /// Both lists, side by side where there is room.
@@ -26,10 +25,10 @@ pub(super) fn screen(results: &Results) -> Markup {
 
 /// Whether this run can be trusted.
 pub(super) fn trusted(results: &Results) -> Markup {
-    let (trust, says) = trust(results);
+    let Trust { answer, says } = Trust::of(results);
     markup! {
-        p.trust.doubtful[trust == Trust::InPart].refused[trust == Trust::No] {
-            b { "Can this run be trusted? " (trust.word()) ": " } (clean(&says))
+        p.trust.doubtful[answer == Trusted::InPart].refused[answer == Trusted::No] {
+            b { "Can this run be trusted? " (answer.word()) ": " } (clean(&says))
         }
     }
 }

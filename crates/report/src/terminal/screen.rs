@@ -4,14 +4,13 @@
 
 use std::fmt::Write as _;
 
-use threadgauge_results::{ExperimentResult, Results, rule};
+use threadgauge_results::{ExperimentResult, Results, Trust, Trusted, rule};
 
 use super::text::{Ink, Style, clean, paint, wrap};
 use super::{ink, rows};
 use crate::costs::{self, Group};
 use crate::facts::headline;
 use crate::lead::{self, Lead};
-use crate::trust::{Trust, trust};
 use crate::words;
 
 /// Lines; two more are for what the command says of the folder.
@@ -33,17 +32,17 @@ pub fn terminal_screen(results: &Results, style: &Style) -> String {
     let profile = lead::profile(results).map_or_else(String::new, |profile| format!("{profile}, "));
     let machine = format!("{}; {profile}{day}", headline(&results.machine));
     let mut lines = vec![paint(style, Ink::Bold, &cut(&machine, style.width))];
-    let (trust, says) = trust(results);
+    let Trust { answer, says } = Trust::of(results);
     let believed = at_most(
         2,
-        &format!("Can this run be trusted? {}: {says}", trust.word()),
+        &format!("Can this run be trusted? {}: {says}", answer.word()),
         style,
         "",
     );
-    let ink = match trust {
-        Trust::Good => Ink::Good,
-        Trust::InPart => Ink::Doubt,
-        Trust::No => Ink::Bad,
+    let ink = match answer {
+        Trusted::Yes => Ink::Good,
+        Trusted::InPart => Ink::Doubt,
+        Trusted::No => Ink::Bad,
     };
     lines.extend(believed.iter().map(|line| paint(style, ink, line)));
     section(&mut lines, style, "What things cost here", costs(results, style));

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use threadgauge_report::{
     Style, html, markdown, picture, terminal_screen, terminal_summary, write_all, xlsx_buffer,
 };
-use threadgauge_results::{Diagnostic, Disturbed, ExperimentResult, Finding, Results, Table, Verdict};
+use threadgauge_results::{Diagnostic, Disturbed, ExperimentResult, Finding, Results, Table, Trust, Verdict};
 
 use super::attributes;
 use super::fixture::{results, samples};
@@ -263,6 +263,24 @@ fn run(agree: &[bool], disturbed: usize) -> Results {
         ..template.clone()
     };
     results.experiments = agree.iter().enumerate().map(of).collect();
+    results.warnings.clear();
+    results
+}
+
+/// Such a run, with something that is warned of.
+fn warned(agree: &[bool]) -> Results {
+    Results {
+        warnings: vec!["Every timed section does 15 % of extra work.".to_owned()],
+        ..run(agree, 0)
+    }
+}
+
+/// Four experiments whose controls agree. The first is disturbed beyond the limit, all together are not.
+fn noisy_in_part() -> Results {
+    let mut results = run(&[true; 4], 30);
+    for e in &mut results.experiments[1..] {
+        e.disturbed.samples = 100;
+    }
     results
 }
 
@@ -272,16 +290,21 @@ fn a_run_is_trusted_in_three_degrees_and_every_report_says_which() {
         width: 100,
         colour: true,
     };
-    for (agree, disturbed, word, class, code) in [
-        (&[true, true][..], 0, "Yes", "trust", 32),
-        (&[true, false], 0, "In part", "trust doubtful", 33),
-        (&[true, true], 74, "In part", "trust doubtful", 33),
-        (&[true, false], 100, "In part", "trust doubtful", 33),
-        (&[false, false], 0, "No", "trust refused", 31),
-        (&[false], 20, "No", "trust refused", 31),
+    for (results, word, class, code) in [
+        (run(&[true, true], 0), "Yes", "trust", 32),
+        (run(&[true, true], 25), "Yes", "trust", 32),
+        (run(&[true, false], 0), "In part", "trust doubtful", 33),
+        (run(&[true, true], 74), "In part", "trust doubtful", 33),
+        (noisy_in_part(), "In part", "trust doubtful", 33),
+        (warned(&[true, true]), "In part", "trust doubtful", 33),
+        (run(&[true, false], 100), "In part", "trust doubtful", 33),
+        (run(&[false, false], 0), "No", "trust refused", 31),
+        (run(&[false], 20), "No", "trust refused", 31),
+        (warned(&[false]), "No", "trust refused", 31),
     ] {
-        let results = run(agree, disturbed);
-        let of = format!("{agree:?}, {disturbed} of 100 disturbed");
+        let trust = Trust::of(&results);
+        assert_eq!(trust.answer.word(), word, "{trust:?}");
+        let of = trust.says;
         let says = format!("Can this run be trusted? {word}: ");
         let page = html(&results, &[]);
         assert!(

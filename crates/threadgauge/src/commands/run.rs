@@ -229,7 +229,7 @@ fn resume(dir: &Path) -> Result<Begun> {
     let differences = machine_differences(&store.machine()?, &serde_json::to_value(fingerprint())?);
     if !differences.is_empty() {
         bail!(
-            "{} was begun on another machine or kernel ({}); its figures cannot be mixed with this one's: begin a new run",
+            "{} was begun on another machine or kernel, or under other settings ({}); its figures cannot be mixed with these: begin a new run",
             dir.display(),
             differences.join("; ")
         );
