@@ -44,7 +44,7 @@ pub(crate) fn discard(socket: impl AsFd, counters: &Counters) {
 /// The socket is about to be closed for this reason. Of a client that takes nothing the kernel would keep what it has
 /// taken to send, for minutes; so that is dropped too, with a reset.
 pub(crate) fn prepare(socket: impl AsFd, reason: CloseReason, counters: &Counters) {
-    if reason == CloseReason::WriteTimeout {
+    if matches!(reason, CloseReason::WriteTimeout | CloseReason::MadeRoom) {
         counters.other_calls.add(1);
         // It can only fail for what is no socket.
         let _ = sockopt::set_socket_linger(socket, Some(Duration::ZERO));

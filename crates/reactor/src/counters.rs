@@ -24,6 +24,8 @@ pub enum CloseReason {
     Handshake,
     /// Nothing came for the server's `idle` time.
     Idle,
+    /// The server was full when another came, and from nobody had nothing come for longer.
+    MadeRoom,
     /// So much waited for the client that the server, which drops slow ones, had no room for more.
     Slow,
     /// The client took nothing of what waited for it for the server's `write_timeout`.
@@ -38,7 +40,7 @@ pub enum CloseReason {
 
 impl CloseReason {
     /// All of them, in the order of the enumeration.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Finished,
         Self::PeerEnded,
         Self::Lost,
@@ -46,6 +48,7 @@ impl CloseReason {
         Self::TooLong,
         Self::Handshake,
         Self::Idle,
+        Self::MadeRoom,
         Self::Slow,
         Self::WriteTimeout,
         Self::Stopped,
@@ -63,6 +66,7 @@ impl CloseReason {
             Self::TooLong => "message too long",
             Self::Handshake => "no first message",
             Self::Idle => "idle",
+            Self::MadeRoom => "made room",
             Self::Slow => "too slow",
             Self::WriteTimeout => "took nothing in time",
             Self::Stopped => "server stopped",
@@ -75,7 +79,7 @@ impl CloseReason {
     pub fn is_abrupt(self) -> bool {
         matches!(
             self,
-            Self::Lost | Self::Slow | Self::WriteTimeout | Self::DrainTime | Self::Panicked
+            Self::Lost | Self::MadeRoom | Self::Slow | Self::WriteTimeout | Self::DrainTime | Self::Panicked
         )
     }
 }

@@ -43,7 +43,7 @@ pub use counters::{CloseReason, Totals};
 pub use design::{About, AtOnce, Design, Memory};
 pub use error::Error;
 pub use id::ConnectionId;
-pub use options::{Overflow, Placement, Sends};
+pub use options::{Overflow, Placement, Sends, WhenFull};
 pub use protocol::{Composed, Io, Job, Protocol, Session};
 pub use rooms::{Member, Rooms};
 pub use server::{Bound, Meter, Server};

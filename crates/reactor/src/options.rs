@@ -134,6 +134,39 @@ impl FromStr for Overflow {
     }
 }
 
+/// What happens to who comes when there are as many connections as there may be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum WhenFull {
+    /// It waits to be accepted until one has ended.
+    #[default]
+    Wait,
+    /// The connection from which nothing has come for longest is closed as [`MadeRoom`](crate::CloseReason::MadeRoom),
+    /// with all that waits for it: so those who connect and say nothing keep nobody out.
+    OldestGoes,
+}
+
+impl WhenFull {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Wait, Self::OldestGoes];
+
+    /// As the command line calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Wait => "wait",
+            Self::OldestGoes => "oldest-goes",
+        }
+    }
+}
+
+/// By its name.
+impl FromStr for WhenFull {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        find("way to be full", name, &Self::ALL, Self::name)
+    }
+}
+
 /// What can be set on a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
@@ -144,6 +177,7 @@ pub(crate) struct Options {
     pub sends: Option<Sends>,
     /// The most connections at once.
     pub max_connections: usize,
+    pub when_full: Option<WhenFull>,
     /// Connections that the kernel keeps ready to be accepted.
     pub backlog: i32,
     /// The bytes that may wait for one client.
@@ -168,6 +202,7 @@ impl Default for Options {
             placement: None,
             sends: None,
             max_connections: 16_384,
+            when_full: None,
             backlog: 4_096,
             output_limit: 1 << 20,
             overflow: Overflow::Wait,
@@ -188,6 +223,16 @@ impl Options {
         }
     }
 
+    /// Whether it matters when something came last from a client.
+    pub fn wants_heard(&self) -> bool {
+        self.idle.is_some() || self.oldest_goes()
+    }
+
+    /// Whether the connection goes from which nothing has come for longest, once there are too many.
+    pub fn oldest_goes(&self) -> bool {
+        self.when_full == Some(WhenFull::OldestGoes)
+    }
+
     /// The settings that were given.
     pub fn given(&self) -> impl Iterator<Item = Setting> {
         [
@@ -196,6 +241,7 @@ impl Options {
             self.writers.map(|_| Setting::Writers),
             self.placement.map(|_| Setting::Placement),
             self.sends.map(|_| Setting::Sends),
+            self.when_full.map(|_| Setting::WhenFull),
         ]
         .into_iter()
         .flatten()

@@ -12,7 +12,7 @@ use crate::counters::{CounterBlocks, Totals};
 use crate::design::Design;
 use crate::error::Error;
 use crate::listen::Listener;
-use crate::options::{Options, Overflow, Placement, Sends, as_typed};
+use crate::options::{Options, Overflow, Placement, Sends, WhenFull, as_typed};
 use crate::protocol::Protocol;
 use crate::serving::Serving;
 use crate::setting::Setting;
@@ -102,6 +102,13 @@ impl<P: Protocol> Server<P> {
     #[must_use]
     pub fn max_connections(mut self, most: NonZeroUsize) -> Self {
         self.options.max_connections = most.get();
+        self
+    }
+
+    /// What happens to the next, where that is not to wait.
+    #[must_use]
+    pub fn when_full(mut self, when_full: WhenFull) -> Self {
+        self.options.when_full = Some(when_full);
         self
     }
 
@@ -325,6 +332,10 @@ mod tests {
             error.to_string(),
             "the design `iterative` does not use workers; it uses none of its kind"
         );
+        let server = Server::new(Echo).design(Design::ReactorPool);
+        let error = server.when_full(WhenFull::Wait).bind("127.0.0.1:0");
+        let error = error.expect_err("several loops").to_string();
+        assert!(error.contains("does not use when-full"), "{error}");
     }
 
     #[test]

@@ -15,6 +15,8 @@ pub enum Setting {
     Placement,
     /// How outputs are sent: [`Server::sends`](crate::Server::sends).
     Sends,
+    /// What happens when there are too many connections: [`Server::when_full`](crate::Server::when_full).
+    WhenFull,
 }
 
 /// As the command line calls it.
@@ -26,6 +28,7 @@ impl fmt::Display for Setting {
             Self::Writers => "writers",
             Self::Placement => "placement",
             Self::Sends => "sends",
+            Self::WhenFull => "when-full",
         })
     }
 }

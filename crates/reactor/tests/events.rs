@@ -1,6 +1,6 @@
 //! The event-driven designs over real sockets.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ use threadgauge_reactor::protocol::bytes::Bytes;
 use threadgauge_reactor::protocol::echo::Echo;
 use threadgauge_reactor::{
     CloseReason, ConnectionId, Design, Io, Meter, Overflow, Placement, Protocol, Sends, Server, Session,
-    Stop, Totals,
+    Stop, Totals, WhenFull,
 };
 
 /// A design, and how it sends.
@@ -104,6 +104,58 @@ fn echo_comes_back_in_pieces_of_any_size() {
         });
         assert_eq!((totals.accepted, totals.closed(CloseReason::PeerEnded)), (1, 1));
         assert_eq!(totals.bytes_in, totals.bytes_out);
+    }
+}
+
+#[test]
+fn where_the_oldest_goes_neither_the_silent_nor_those_who_read_nothing_keep_others_out() {
+    const MOST: NonZeroUsize = NonZeroUsize::new(4).expect("not zero");
+    for sends in Sends::ALL {
+        let server = Server::new(Echo).sends(sends).max_connections(MOST);
+        let totals = serve(server.when_full(WhenFull::OldestGoes), |address, meter, _| {
+            let connect = || {
+                let client = TcpStream::connect(address).expect("connects");
+                client.set_read_timeout(Some(DEADLINE)).expect("a time");
+                client
+            };
+            let mut silent: Vec<_> = (1..=MOST.get() as u64)
+                .map(|count| {
+                    let client = connect();
+                    wait_for("it to be accepted", || meter.totals().accepted == count);
+                    client
+                })
+                .collect();
+            let speaks = |client: &mut TcpStream| {
+                client.write_all(b"hello").expect("sent");
+                read_back(client, b"hello");
+            };
+            speaks(&mut silent[0]);
+            let mut next = connect();
+            speaks(&mut next);
+            // The one that spoke is not the oldest any more.
+            assert!(!matches!(silent[1].read(&mut [0]), Ok(1..)), "{sends:?}");
+            speaks(&mut silent[0]);
+            // One who reads nothing is soon read from no more, and then the oldest.
+            next.set_nonblocking(true).expect("set");
+            let mut sent = 0;
+            while let Ok(count) = next.write(&[7; 65_536]) {
+                sent += count;
+                assert!(sent < 1 << 30, "it is read from for ever");
+            }
+            let others: Vec<_> = (0..20)
+                .map(|_| {
+                    let mut client = connect();
+                    speaks(&mut client);
+                    client
+                })
+                .collect();
+            wait_for(
+                "one who reads nothing to be closed",
+                || !matches!(next.write(&[7]), Err(error) if error.kind() == ErrorKind::WouldBlock),
+            );
+            drop(others);
+        });
+        assert_eq!(totals.closed(CloseReason::MadeRoom), 21, "{sends:?}: {totals:?}");
     }
 }
 

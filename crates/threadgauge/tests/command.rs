@@ -8,6 +8,8 @@ mod load;
 mod misbehaving;
 #[path = "command/mixed.rs"]
 mod mixed;
+#[path = "command/monitor.rs"]
+mod monitor;
 #[path = "command/multicast.rs"]
 mod multicast;
 #[path = "command/serve.rs"]

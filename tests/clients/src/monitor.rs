@@ -53,7 +53,7 @@ fn raw(address: SocketAddr, request: &[u8]) -> Result<String> {
 
 /// The status and the page.
 fn get(address: SocketAddr, target: &str) -> Result<(String, String)> {
-    let request = format!("GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    let request = format!("GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     let answer = raw(address, request.as_bytes())?;
     let (head, page) = answer.split_once("\r\n\r\n").context("a head and a page")?;
     let status = head.lines().next().unwrap_or_default().to_owned();
@@ -360,7 +360,7 @@ fn hostile(site: &Site) -> Result<()> {
             String::from_utf8_lossy(&request[..request.len().min(40)])
         );
     }
-    // As many as may be there, with half a request each; one more waits, and the server itself does not notice.
+    // More than may be there, with half a request each; one who asks is served, and the server itself does not notice.
     let mut slow = Vec::new();
     for _ in 0..40 {
         let mut stream = TcpStream::connect(monitor)?;
@@ -368,13 +368,13 @@ fn hostile(site: &Site) -> Result<()> {
         slow.push(stream);
     }
     let _client = client(&server)?;
-    drop(slow);
     ensure!(get(monitor, "/healthz")?.0 == "HTTP/1.1 200 OK");
+    drop(slow);
     // Many requests in one piece are answered in order.
     let answers = raw(
         monitor,
         &[
-            &b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n".repeat(100)[..],
+            &b"GET /healthz HTTP/1.1\r\nHost: [::1]\r\n\r\n".repeat(100)[..],
             b"HEAD / HTTP/1.0\r\n\r\n",
         ]
         .concat(),

@@ -16,7 +16,7 @@ pub(super) const ABOUT: About = About {
     source: "Schmidt, Reactor, 1995; JAWS before its optimisations",
     memory: Memory::Shared,
     at_once: AtOnce::Many,
-    settings: &[Setting::Sends],
+    settings: &[Setting::Sends, Setting::WhenFull],
     made_of: made_of::no_choice,
     check: any_settings,
 };

@@ -4,6 +4,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::SocketFlags;
 
 use super::interest::{Interest, Token};
@@ -59,7 +60,10 @@ impl<P: Protocol> ServingLoop<'_, P> {
         };
         for _ in 0..self.events.max(1) {
             let Some(permit) = self.shared.slots.take(self.index) else {
-                return self.stop_listening(reactor);
+                return match self.serving.options.oldest_goes() && self.shared.slots.are_out() {
+                    true => self.make_room(reactor),
+                    false => self.stop_listening(reactor),
+                };
             };
             match listener.accept(SocketFlags::NONBLOCK, self.counters) {
                 Ok(Accepted::Connection(socket)) => {
@@ -78,6 +82,24 @@ impl<P: Protocol> ServingLoop<'_, P> {
             }
             let released = self.shared.slots.put_back(permit);
             return self.after_release(released);
+        }
+    }
+
+    /// Ends the connection from which nothing has come for longest, if somebody waits for its place: who is accepted in
+    /// the next turn.
+    fn make_room(&mut self, reactor: &mut Loop<P::Session>) {
+        let Some(acceptor) = &self.acceptor else { return };
+        self.counters.other_calls.add(1);
+        let waited = poll(
+            &mut [PollFd::new(acceptor.listener, PollFlags::IN)],
+            Some(&Timespec::default()),
+        );
+        if waited != Ok(1) {
+            return;
+        }
+        let heard = |slot| Some((self.peers.look_at(slot)?.read.as_ref()?.last_heard()?, slot));
+        if let Some((_, oldest)) = (0..self.peers.slots()).filter_map(heard).min() {
+            self.end(oldest, CloseReason::MadeRoom, reactor);
         }
     }
 

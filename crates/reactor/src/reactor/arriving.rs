@@ -43,7 +43,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         if read.linger_until.is_some() {
             return;
         }
-        if self.serving.options.idle.is_some() {
+        if self.serving.options.wants_heard() {
             read.heard(reactor.now());
         }
         if read.is_wanted() && read.kept.is_empty() {

@@ -205,6 +205,11 @@ impl<S: Session> ReadHalf<S> {
         self.heard = Some(now);
     }
 
+    /// When something came last, or it began; only where somebody [wants to know](Options::wants_heard).
+    pub fn last_heard(&self) -> Option<Instant> {
+        self.heard
+    }
+
     /// Whoever kept it from being read has changed: time in which it is not read from does not count as idle.
     pub fn looked_at(&mut self, now: Instant) {
         if !self.is_refused() {

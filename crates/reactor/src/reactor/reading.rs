@@ -60,7 +60,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
                     // not announced again.
                     let goes_on = emptied && read.end_announced;
                     read.readable = !emptied || goes_on;
-                    if self.serving.options.idle.is_some() {
+                    if self.serving.options.wants_heard() {
                         read.heard(reactor.now());
                     }
                     if !emptied {

@@ -76,6 +76,12 @@ impl Slots {
         })
     }
 
+    /// Whether permits are all out, rather than no more.
+    pub fn are_out(&self) -> bool {
+        let state = self.state();
+        state.open >= self.most && !state.stopped
+    }
+
     /// Has `taker` hear from the next [`release`](Self::release), which may free the descriptor that it lacks.
     pub fn wait(&self, taker: usize) {
         note(&mut self.state().exhausted, taker);

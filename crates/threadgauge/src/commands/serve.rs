@@ -27,7 +27,7 @@ use threadgauge_reactor::{
 };
 
 use crate::cli::ServeOptions;
-use crate::commands::serve::monitor::{Monitor, Pages};
+use crate::commands::serve::monitor::{Hosts, Monitor, Pages};
 use crate::commands::serve::settings::Settings;
 use crate::commands::serve::signals::{Source, Told};
 use crate::output::{Done, Verdict, print, print_words, say};
@@ -123,6 +123,7 @@ impl Serve<'_> {
             meter: bound.meter(),
             waiting: bound.waiting(),
             most_waiting: self.settings.waiting().0,
+            hosts: Hosts::new(self.settings.groups.monitor_hosts()),
             most_connections: self.settings.most_connections().get(),
             stop: stop.clone(),
             since: Timestamp::now(),

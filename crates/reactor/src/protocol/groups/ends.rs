@@ -31,6 +31,7 @@ pub(super) fn ended(reason: CloseReason) -> &'static str {
         CloseReason::TooLong => CONTROL_LINE,
         CloseReason::Handshake => "Authentication Timeout",
         CloseReason::Idle => STALE,
+        CloseReason::MadeRoom => "Maximum Connections Exceeded",
         CloseReason::Slow => "Slow Consumer (Pending Bytes)",
         CloseReason::WriteTimeout => "Slow Consumer (Write Deadline)",
         // A session of its own accord closes as a lame duck alone.

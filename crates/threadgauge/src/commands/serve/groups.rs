@@ -8,7 +8,7 @@ use serde::Deserialize;
 use threadgauge_reactor::protocol::groups::{Access, Options};
 
 use crate::commands::serve::changes::Changes;
-use crate::commands::serve::values::{Listen, Seconds, Whole, as_typed};
+use crate::commands::serve::values::{Listen, Names, Seconds, Whole, as_typed};
 
 /// Settings of the protocol `groups`, by their names on the command line; in a file, the table `groups`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args, Deserialize)]
@@ -24,6 +24,11 @@ pub struct Groups {
     #[arg(long, value_name = "ADDRESS")]
     #[serde(deserialize_with = "as_typed")]
     pub monitor: Option<Listen>,
+    /// Names of this host under which browsers and others ask for those pages, with commas between; addresses,
+    /// localhost and the system's own name for it need not be given
+    #[arg(long, value_name = "NAME,…")]
+    #[serde(deserialize_with = "as_typed")]
+    pub monitor_hosts: Option<Names>,
     /// The server's name (a random one if not given)
     #[arg(long, value_name = "NAME")]
     pub server_name: Option<String>,
@@ -75,6 +80,7 @@ impl Groups {
         };
         Self {
             monitor: self.monitor.or(file.monitor),
+            monitor_hosts: self.monitor_hosts.or(file.monitor_hosts),
             server_name: self.server_name.or(file.server_name),
             token: who.0,
             user: who.1,
@@ -94,6 +100,7 @@ impl Groups {
         let mut changes = Changes::default();
         changes.add_fixed(&[
             ("monitor", self.monitor != new.monitor),
+            ("monitor-hosts", self.monitor_hosts != new.monitor_hosts),
             ("server-name", self.server_name != new.server_name),
             ("max-payload", self.max_payload != new.max_payload),
             ("lame-duck", self.lame_duck != new.lame_duck),
@@ -122,7 +129,7 @@ impl Groups {
     /// # Errors
     ///
     /// If who may connect is not clear: an empty secret, or a user without password, opens to nobody or to everyone. If
-    /// the grace of a lame duck is not a part of its time.
+    /// the grace of a lame duck is not a part of its time. If names are given to a monitor that is not there.
     pub fn options(&self, most: NonZeroUsize) -> Result<Options> {
         let access = match (&self.token, &self.user, &self.password) {
             (None, None, None) => Access::Everyone,
@@ -137,6 +144,10 @@ impl Groups {
         ensure!(
             secrets.into_iter().flatten().all(|secret| !secret.is_empty()),
             "a token, a user's name or a password must not be empty"
+        );
+        ensure!(
+            self.monitor.is_some() || self.monitor_hosts.is_none(),
+            "--monitor-hosts names those of --monitor, which is not given"
         );
         let mut options = Options {
             access,
@@ -172,9 +183,17 @@ impl Groups {
         Ok(options)
     }
 
+    /// The further names under which the monitor is asked for.
+    pub fn monitor_hosts(&self) -> &[String] {
+        self.monitor_hosts.as_ref().map_or(&[], |Names(names)| names)
+    }
+
     /// What was set, in words, for the person who started it; no secrets.
     pub fn in_words(&self) -> impl Iterator<Item = String> {
         let words = [
+            self.monitor_hosts
+                .as_ref()
+                .map(|Names(names)| format!("the monitor also as {}", names.join(" and "))),
             self.server_name.as_ref().map(|name| format!("the name {name}")),
             self.token.as_ref().map(|_| "a token".to_owned()),
             self.user

@@ -1,9 +1,11 @@
 //! The monitor: what a server of groups does, as pages over HTTP, for people, for NATS' own tools and for Prometheus.
 //!
 //! It is a server of its own on one reactor, in a thread of its own and with few connections, so that whoever asks
-//! for pages, and however, the server itself goes on. What it reads it reads without stopping anybody.
+//! for pages, and however, the server itself goes on. What it reads it reads without stopping anybody. Nobody else is
+//! kept out by those who connect and ask for nothing, or do not take what they asked for.
 
 mod connz;
+mod hosts;
 mod metrics;
 mod varz;
 
@@ -20,12 +22,16 @@ use serde_json::{Value, json};
 use threadgauge_machine::usage_self;
 use threadgauge_reactor::protocol::groups;
 use threadgauge_reactor::protocol::http::{Answer, Http, Query, Request, Status};
-use threadgauge_reactor::{Design, Error, Meter, Overflow, Server, Stop, Totals, Waiting};
+use threadgauge_reactor::{Design, Error, Meter, Overflow, Server, Stop, Totals, Waiting, WhenFull};
 
-/// Who may ask at once; others wait.
+pub use hosts::Hosts;
+
+/// How many may be connected at once; the next takes the place of who has said nothing for longest.
 const MOST_CONNECTIONS: NonZeroUsize = NonZeroUsize::new(32).expect("not zero");
-/// How long a request may take to come, and a connection may be silent.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a request may take to come.
+const REQUEST: Duration = Duration::from_secs(2);
+/// How long a connection may be silent.
+const IDLE: Duration = Duration::from_secs(10);
 
 /// A monitor that serves.
 pub struct Monitor {
@@ -42,11 +48,13 @@ impl Monitor {
     /// If the address cannot be had.
     pub fn start(pages: Pages, address: &str) -> Result<Self> {
         let stop = Stop::new().context("the monitor cannot be made stoppable")?;
-        let bound = Server::new(Http::new(move |request| pages.get(request).no_store()))
+        let pages = Http::new(move |request| pages.get(request).no_store().not_sniffed());
+        let bound = Server::new(pages)
             .design(Design::Reactor)
             .max_connections(MOST_CONNECTIONS)
-            .handshake(PATIENCE)
-            .idle(PATIENCE)
+            .when_full(WhenFull::OldestGoes)
+            .handshake(REQUEST)
+            .idle(IDLE)
             // What one has asked for and does not take is in memory once.
             .output_limit(NonZeroUsize::MIN, Overflow::Wait)
             .drain(Duration::from_secs(1))
@@ -94,6 +102,8 @@ pub struct Pages {
     pub waiting: Waiting,
     /// How many may.
     pub most_waiting: NonZeroUsize,
+    /// The names under which they are asked for.
+    pub hosts: Hosts,
     /// The server's own.
     pub stop: Stop,
     /// How many clients may be there at once.
@@ -108,7 +118,10 @@ pub struct Pages {
 
 impl Pages {
     /// The page at `path`.
-    fn get(&self, Request { path, query, .. }: Request<'_>) -> Answer {
+    fn get(&self, Request { path, query, host }: Request<'_>) -> Answer {
+        if !self.hosts.include(host) {
+            return Answer::text(OTHER_HOST.as_bytes()).status(Status::Misdirected);
+        }
         match path {
             "/" => Answer::new("text/html; charset=utf-8", INDEX.as_bytes()),
             "/varz" => json_page(&self.varz()),
@@ -156,6 +169,8 @@ impl Pages {
 fn json_page(page: &Value) -> Answer {
     Answer::new("application/json", format!("{page:#}").into_bytes())
 }
+
+const OTHER_HOST: &str = "This server does not know that name as its own: see its option --monitor-hosts.\n";
 
 const INDEX: &str = "<!DOCTYPE html>
 <html lang=\"en\"><meta charset=\"utf-8\"><title>groups</title>

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::Deserialize;
-use threadgauge_reactor::{BuiltIn, Design, Overflow, Placement, Protocol, Sends, Server};
+use threadgauge_reactor::{BuiltIn, Design, Overflow, Placement, Protocol, Sends, Server, WhenFull};
 
 use crate::commands::serve::changes::Changes;
 use crate::commands::serve::choice;
@@ -73,6 +73,11 @@ pub struct Settings {
     #[arg(long, value_name = "N")]
     #[serde(deserialize_with = "as_typed")]
     pub max_connections: Option<Whole>,
+    /// When there are as many: who comes waits, or takes the place of the connection that has sent nothing for longest
+    /// (wait if not given)
+    #[arg(long, value_parser = when_full())]
+    #[serde(deserialize_with = "as_typed")]
+    pub when_full: Option<WhenFull>,
     /// Close a connection that has sent nothing for so long; time in which the server does not read does not count
     #[arg(long, value_name = "SECONDS")]
     #[serde(deserialize_with = "as_typed")]
@@ -130,6 +135,7 @@ impl Settings {
             placement: self.placement.or(file.placement),
             sends: self.sends.or(file.sends),
             max_connections: self.max_connections.or(file.max_connections),
+            when_full: self.when_full.or(file.when_full),
             idle: self.idle.or(file.idle),
             handshake: self.handshake.or(file.handshake),
             write_timeout: self.write_timeout.or(file.write_timeout),
@@ -176,6 +182,9 @@ impl Settings {
                 protocol.name()
             );
         }
+        if protocol == BuiltIn::Groups && self.when_full.is_some() {
+            bail!("--when-full is not for `groups`, which tells who is one too many");
+        }
         let (limit, overflow) = self.waiting();
         let payload = self.groups.most_payload();
         if protocol == BuiltIn::Groups && overflow == Overflow::Drop && payload > limit.get() {
@@ -217,6 +226,9 @@ impl Settings {
             _ => 0,
         };
         server = server.max_connections(self.most_connections().saturating_add(told));
+        if let Some(when_full) = self.when_full {
+            server = server.when_full(when_full);
+        }
         if let Some(Seconds(idle)) = self.idle {
             server = server.idle(idle);
         }
@@ -259,6 +271,7 @@ impl Settings {
             ("placement", self.placement != new.placement),
             ("sends", self.sends != new.sends),
             ("max-connections", self.max_connections != new.max_connections),
+            ("when-full", self.when_full != new.when_full),
             ("idle", self.idle != new.idle),
             ("handshake", self.handshake != new.handshake),
             ("write-timeout", self.write_timeout != new.write_timeout),
@@ -313,6 +326,7 @@ impl Settings {
             self.placement.map(|it| format!("placement {}", it.name())),
             self.sends.map(|it| format!("sends {}", it.name())),
             self.max_connections.map(|n| format!("at most {n} connections")),
+            self.when_full.map(|it| format!("when full {}", it.name())),
             self.idle.map(|it| format!("idle {it}")),
             self.handshake.map(|it| format!("handshake {it}")),
             self.write_timeout.map(|it| format!("write timeout {it}")),
@@ -370,6 +384,10 @@ fn placements() -> impl TypedValueParser<Value = Placement> {
 
 fn sends() -> impl TypedValueParser<Value = Sends> {
     values(Sends::ALL.iter().map(|it| it.name().into()).collect())
+}
+
+fn when_full() -> impl TypedValueParser<Value = WhenFull> {
+    values(WhenFull::ALL.iter().map(|it| it.name().into()).collect())
 }
 
 fn overflows() -> impl TypedValueParser<Value = Overflow> {

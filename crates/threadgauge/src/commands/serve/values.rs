@@ -60,6 +60,28 @@ impl FromStr for Listen {
     }
 }
 
+/// Names of hosts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Names(pub Vec<String>);
+
+impl FromStr for Names {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let is_name = |name: &str| {
+            let mut bytes = name.bytes();
+            !name.is_empty() && bytes.all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+        };
+        let name = |name: &str| match name.trim() {
+            name if is_name(name) => Ok(name.to_owned()),
+            other => Err(format!(
+                "`{other}` is no name of a host, as groups.example.org is"
+            )),
+        };
+        text.split(',').map(name).collect::<Result<_, _>>().map(Self)
+    }
+}
+
 /// A whole number above 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Whole(pub NonZeroUsize);
@@ -196,6 +218,15 @@ mod tests {
         }
         for other in ["127.0.0.1:7000", "localhost.example:7000", "[::1]:7000"] {
             assert_eq!(Listen(other.to_owned()).localhost(), None);
+        }
+    }
+
+    #[test]
+    fn names_have_no_ports_and_no_scheme() {
+        let names = |all: &[&str]| Ok(Names(all.iter().map(|&name| name.to_owned()).collect()));
+        assert_eq!("a.example, b".parse(), names(&["a.example", "b"]));
+        for wrong in ["", "a,", "a:80", "http://a", "a b", "*", "[::1]"] {
+            assert!(wrong.parse::<Names>().is_err(), "{wrong}");
         }
     }
 

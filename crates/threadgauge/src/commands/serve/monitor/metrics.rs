@@ -23,7 +23,8 @@ impl Pages {
             server.subscriptions,
         );
         for (name, help, count) in [
-            ("connections_total", "Clients until now.", server.clients_ever),
+            // Not `connections_total`: OpenMetrics, which knows a counter without the suffix, would have two of a name.
+            ("clients_total", "Clients until now.", server.clients_ever),
             (
                 "authorization_violations_total",
                 "Clients that were not let in.",
