@@ -285,6 +285,9 @@ impl<P: Protocol, H: ShutdownSignal> Peer<'_, P, H> {
         if self.is_over() || self.send() {
             return;
         }
+        if self.connection.is_interrupted() {
+            return self.call(Connection::resume);
+        }
         let held_up = self.shared.as_ref().is_some_and(SharedOutbox::is_held_up);
         let receives = !self.is_shut_in(self.phase) && !held_up;
         self.note_silence(receives && !self.connection.refuses_input());
@@ -324,15 +327,8 @@ impl<P: Protocol, H: ShutdownSignal> Peer<'_, P, H> {
         }
     }
 
-    /// Calls the session, and on if it was interrupted.
+    /// Calls the session. Where it has more to do, that is for the next turn, before anything is waited for.
     fn call(&mut self, call: impl FnOnce(&mut Connection<P::Session>, &mut Turn<'_>)) {
-        self.enter(call);
-        while self.connection.is_interrupted() {
-            self.enter(Connection::resume);
-        }
-    }
-
-    fn enter(&mut self, call: impl FnOnce(&mut Connection<P::Session>, &mut Turn<'_>)) {
         let mut limit = self.options.output_limit;
         if self.shared.is_some() {
             limit = limit.saturating_sub(self.unsent());
@@ -564,9 +560,13 @@ impl<P: Protocol, H: ShutdownSignal> Peer<'_, P, H> {
             self.linger();
         }
         let effects = &mut self.scratch.effects;
-        let reason = self.connection.close(effects);
+        let (reason, mut leftover) = self.connection.close(effects);
         closing::prepare(self.socket, reason, self.counters);
         deliver(effects, self.shared.as_mut(), self.counters);
+        while let Some(left) = leftover {
+            leftover = left.resume(effects);
+            deliver(effects, self.shared.as_mut(), self.counters);
+        }
         effects.forget_jobs();
         self.counters.closed(reason);
         self.scratch.outbox.sent(self.scratch.outbox.len());

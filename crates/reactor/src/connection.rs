@@ -45,8 +45,10 @@ pub(crate) struct Connection<S> {
     input: Vec<u8>,
     /// `input` waits for the client to take its output, or for steps to answer.
     held: bool,
-    /// It waits only until what there is for others is delivered.
+    /// It waits only until the others had their turn.
     interrupted: bool,
+    /// The session is to be called again.
+    unfinished: bool,
     /// The client sends no more.
     peer_ended: bool,
     /// The session knows that the client sends no more.
@@ -93,6 +95,7 @@ impl<S: Session> Connection<S> {
             input: Vec::new(),
             held: false,
             interrupted: false,
+            unfinished: false,
             peer_ended: false,
             told_ended: false,
             asked: Asked::default(),
@@ -136,7 +139,7 @@ impl<S: Session> Connection<S> {
     /// Whether input is held until the client has taken output or a step has answered: then
     /// [`resume`](Self::resume) goes on.
     pub fn is_held(&self) -> bool {
-        self.held
+        self.held && !self.interrupted
     }
 
     /// Whether the server itself lets nothing come from the client: not because that has ended.
@@ -144,10 +147,10 @@ impl<S: Session> Connection<S> {
         self.held || self.reason.is_some()
     }
 
-    /// Whether input is held because there is much for others: once that is delivered, [`resume`](Self::resume) goes on
-    /// at once.
+    /// Whether there was much to do, and more is: once what there is for others is delivered, and they had their turn,
+    /// [`resume`](Self::resume) goes on. Also where the connection ends: what a session has begun, it finishes.
     pub fn is_interrupted(&self) -> bool {
-        self.interrupted && self.reason.is_none()
+        self.unfinished || (self.interrupted && self.reason.is_none())
     }
 
     /// Why it ends, if it does. It is over once its output is sent and [`is_answered`](Self::is_answered); at once
@@ -156,9 +159,9 @@ impl<S: Session> Connection<S> {
         self.reason
     }
 
-    /// Whether every offloaded step has answered.
+    /// Whether every offloaded step has answered, and the session has finished what it has begun.
     pub fn is_answered(&self) -> bool {
-        self.jobs == 0
+        self.jobs == 0 && !self.unfinished
     }
 
     /// The alarm asked for since the last call of this: `Some(None)` takes it back.
@@ -198,9 +201,14 @@ impl<S: Session> Connection<S> {
         self.check_frame();
     }
 
-    /// Goes on with held input: output was taken, or a step has answered.
+    /// Goes on with what the session has begun, and with held input: output was taken, a step has answered, or the
+    /// others had their turn.
     pub fn resume(&mut self, turn: &mut Turn<'_>) {
-        if !self.held || self.reason.is_some() {
+        if std::mem::take(&mut self.unfinished) {
+            turn.effects.begin();
+            self.call(turn, |session, io| session.resumed(io));
+        }
+        if !self.held || self.unfinished || self.reason.is_some() {
             return;
         }
         (self.held, self.interrupted) = (false, false);
@@ -253,28 +261,40 @@ impl<S: Session> Connection<S> {
         }
     }
 
-    /// The connection is gone: the last call. The reason to count, and what the session asks for others in `effects`.
-    pub fn close(mut self, effects: &mut Effects) -> CloseReason {
+    /// The connection is gone: the last call. The reason to count, and what the session asks for others in `effects`;
+    /// and what it has to do still, if that is much.
+    pub fn close(mut self, effects: &mut Effects) -> (CloseReason, Option<Leftover<S>>) {
         let mut reason = self.reason.unwrap_or(CloseReason::Lost);
-        if reason != CloseReason::Panicked {
-            let mut nowhere = Vec::new();
-            let mut turn = Turn {
-                output: &mut nowhere,
-                full_at: usize::MAX,
-                effects,
-                clock: &mut Clock::default(),
-            };
-            let closed = self.call(&mut turn, |session, io| session.closed(reason, io));
-            effects.forget_jobs();
-            if closed.is_none() {
-                reason = CloseReason::Panicked;
-            }
+        if reason != CloseReason::Panicked
+            && self
+                .call_gone(effects, |session, io| session.closed(reason, io))
+                .is_none()
+        {
+            reason = CloseReason::Panicked;
         }
-        if self.drop_session().is_none() {
+        if !self.unfinished && self.drop_session().is_none() {
             reason = CloseReason::Panicked;
         }
         self.span.closed(reason, self.messages);
-        reason
+        (reason, self.leftover())
+    }
+
+    /// Calls the session when the client is gone, which hears nothing. `None`: it panicked.
+    fn call_gone(&mut self, effects: &mut Effects, call: impl FnOnce(&mut S, &mut Io<'_>)) -> Option<()> {
+        effects.begin();
+        let mut turn = Turn {
+            output: &mut Vec::new(),
+            full_at: usize::MAX,
+            effects,
+            clock: &mut Clock::default(),
+        };
+        let called = self.call(&mut turn, call);
+        effects.forget_jobs();
+        called
+    }
+
+    fn leftover(self) -> Option<Leftover<S>> {
+        self.unfinished.then(|| Leftover(Box::new(self)))
     }
 
     fn pump_kept(&mut self, turn: &mut Turn<'_>) {
@@ -288,6 +308,7 @@ impl<S: Session> Connection<S> {
 
     /// Has the session use what it can of `input`, and says how much that was.
     fn pump(&mut self, input: &[u8], turn: &mut Turn<'_>) -> usize {
+        turn.effects.begin();
         let used = self.use_all(input, turn);
         if used > 0 && self.reason != Some(CloseReason::Panicked) {
             self.call(turn, |session, io| session.rested(io));
@@ -297,7 +318,7 @@ impl<S: Session> Connection<S> {
 
     fn use_all(&mut self, input: &[u8], turn: &mut Turn<'_>) -> usize {
         let mut used = 0;
-        while used < input.len() && self.reason.is_none() {
+        while used < input.len() && self.reason.is_none() && !self.unfinished {
             if turn.output.len() >= turn.full_at || self.jobs >= MOST_JOBS {
                 self.held = true;
                 break;
@@ -371,8 +392,13 @@ impl<S: Session> Connection<S> {
             End::Refuse => Some(CloseReason::Refused),
         };
         self.reason = self.reason.or(asked);
+        self.unfinished |= std::mem::take(&mut self.asked.again);
         if result.is_none() {
             self.reason = Some(CloseReason::Panicked);
+            self.unfinished = false;
+        }
+        if self.unfinished {
+            (self.held, self.interrupted) = (true, true);
         }
         result
     }
@@ -383,6 +409,24 @@ impl<S> Connection<S> {
     fn drop_session(&mut self) -> Option<()> {
         let session = self.session.take();
         contain(|| drop(session))
+    }
+}
+
+/// What a session has to do still though its client is gone: in turns, like all that is much.
+#[derive(Debug)]
+pub(crate) struct Leftover<S>(Box<Connection<S>>);
+
+impl<S: Session> Leftover<S> {
+    /// Whose it is.
+    pub fn id(&self) -> ConnectionId {
+        self.0.id
+    }
+
+    /// Goes on with it, and says what is left then.
+    pub fn resume(mut self, effects: &mut Effects) -> Option<Self> {
+        self.0.unfinished = false;
+        self.0.call_gone(effects, |session, io| session.resumed(io));
+        self.0.leftover()
     }
 }
 
@@ -398,8 +442,11 @@ mod tests {
     use super::*;
 
     /// Every line but the last word of a session comes back, in capitals.
+    #[derive(Debug, Default)]
     struct Lines {
         log: Vec<&'static str>,
+        /// Counted down, a number in a turn.
+        counts: u32,
     }
 
     struct LinesProtocol;
@@ -408,7 +455,7 @@ mod tests {
         type Session = Lines;
         const MAX_FRAME: usize = 16;
         fn open(&self, _: ConnectionId) -> Lines {
-            Lines { log: Vec::new() }
+            Lines::default()
         }
     }
 
@@ -422,9 +469,21 @@ mod tests {
                 b"panic" => panic!("asked to"),
                 b"tell" => io.send_to_all((1..=1_000).map(|slot| ConnectionId::new(0, 0, slot)), b"x"),
                 b"slow" => io.offload(|| b"done\n".to_vec()),
+                b"count" => {
+                    self.counts = 3;
+                    self.resumed(io);
+                }
                 line => io.send(&line.to_ascii_uppercase()),
             }
             end + 1
+        }
+
+        fn resumed(&mut self, io: &mut Io<'_>) {
+            io.send(self.counts.to_string().as_bytes());
+            self.counts -= 1;
+            if self.counts > 0 {
+                io.again();
+            }
         }
 
         fn ended(&mut self, io: &mut Io<'_>) {
@@ -604,6 +663,53 @@ mod tests {
         let mut bench = Bench::new();
         bench.received(b"one\npanic\ntwo\n");
         assert_eq!(bench.connection.ending(), Some(CloseReason::Panicked));
-        assert_eq!(bench.connection.close(&mut bench.effects), CloseReason::Panicked);
+        assert_eq!(
+            bench.connection.close(&mut bench.effects).0,
+            CloseReason::Panicked
+        );
+    }
+
+    #[test]
+    fn what_is_begun_is_finished_before_anything_else_is_used() {
+        let mut bench = Bench::new();
+        assert_eq!(bench.received(b"count\ntwo\n"), "3");
+        assert!(bench.connection.is_interrupted() && !bench.connection.wants_input());
+        // The end is heard after all that, and a stop at once.
+        assert_eq!(bench.turn(|connection, turn| connection.ended(turn)), "3");
+        for (output, is_interrupted) in [("32", true), ("321TWObye", false)] {
+            assert_eq!(bench.turn(|connection, turn| connection.resume(turn)), output);
+            assert_eq!(bench.connection.is_interrupted(), is_interrupted);
+        }
+        assert_eq!(bench.connection.ending(), Some(CloseReason::PeerEnded));
+    }
+
+    #[test]
+    fn a_closing_connection_waits_for_what_is_begun() {
+        let mut bench = Bench::new();
+        bench.received(b"count\n");
+        bench.turn(|connection, turn| connection.stop(turn));
+        assert_eq!(bench.connection.ending(), Some(CloseReason::Stopped));
+        for is_answered in [false, true] {
+            bench.turn(|connection, turn| connection.resume(turn));
+            assert_eq!(bench.connection.is_answered(), is_answered);
+        }
+        assert_eq!(bench.output, b"321");
+        assert!(!bench.connection.is_interrupted());
+    }
+
+    #[test]
+    fn a_lost_connection_leaves_what_is_begun() {
+        let mut bench = Bench::new();
+        bench.received(b"count\n");
+        bench.connection.end(CloseReason::Lost);
+        let (reason, mut leftover) = bench.connection.close(&mut bench.effects);
+        assert_eq!(reason, CloseReason::Lost);
+        let mut turns = 0;
+        while let Some(left) = leftover {
+            leftover = left.resume(&mut bench.effects);
+            turns += 1;
+        }
+        assert_eq!(turns, 2);
+        assert_eq!(bench.output, b"3", "nobody hears the rest");
     }
 }

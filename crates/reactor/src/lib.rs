@@ -30,6 +30,7 @@ mod serving;
 mod setting;
 mod shared;
 mod shutdown;
+mod slice;
 mod stop;
 mod sync;
 pub mod testing;

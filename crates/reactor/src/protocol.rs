@@ -103,6 +103,12 @@ pub trait Session: Send + 'static {
         let _ = io;
     }
 
+    /// It has asked to be called [again](Io::again), and others had their turn meanwhile: it goes on with what it has
+    /// begun.
+    fn resumed(&mut self, io: &mut Io<'_>) {
+        let _ = io;
+    }
+
     /// The client sends nothing more (what it sent is used, or will never be whole). It may still read: what is sent
     /// here reaches it. By default the connection is closed once all is sent and every offloaded step has answered.
     fn ended(&mut self, io: &mut Io<'_>) {
@@ -121,8 +127,8 @@ pub trait Session: Send + 'static {
         io.close();
     }
 
-    /// The connection is gone, for this reason. Sending to others is still possible; the own client hears nothing.
-    /// After a panic this is not called.
+    /// The connection is gone, for this reason. Sending to others is still possible; the own client hears nothing. Only
+    /// [`resumed`](Self::resumed) is called after this, and that only if it is asked for. After a panic neither is.
     fn closed(&mut self, reason: CloseReason, io: &mut Io<'_>) {
         let _ = (reason, io);
     }
@@ -207,10 +213,9 @@ impl Io<'_> {
     pub fn post(&mut self, composed: Composed, to: ConnectionId, own: &[u8]) {
         if to == self.id {
             // In order with what is sent by `send`.
-            self.effects
-                .messages
-                .parts_of(composed.0, own)
-                .append_to(self.output);
+            let parts = self.effects.messages.parts_of(composed.0, own);
+            parts.append_to(self.output);
+            self.effects.work += parts.messages as usize;
         } else {
             self.effects.messages.send(composed.0, to, own);
         }
@@ -256,6 +261,30 @@ impl Io<'_> {
         self.effects.jobs.push(Box::new(step));
     }
 
+    /// Whether the call has done so much that others should have their turn, who wait for it on most designs: a few
+    /// thousand deliveries, or as much [work](Self::worked) as they are. Between two messages the design sees to that;
+    /// a session that can do more than this for one message asks here how many deliveries it may make still, and does
+    /// the rest when it is called [`again`](Self::again).
+    pub fn room(&self) -> usize {
+        self.effects.room()
+    }
+
+    /// The call has done work that took about as long as so many deliveries.
+    pub fn worked(&mut self, deliveries: usize) {
+        self.effects.work = self.effects.work.saturating_add(deliveries);
+    }
+
+    /// Has [`Session::resumed`] called in a later turn, and no input used before. A connection that ends waits for
+    /// that, as it does for offloaded steps; one that is lost does not, and then the call comes after
+    /// [`closed`](Session::closed).
+    ///
+    /// What a turn is, the design says: an event loop serves all its other clients in between, and a pool of threads
+    /// all for whom it has no other thread. Where each client has a thread of its own, nobody waits for it, and the
+    /// call comes next.
+    pub fn again(&mut self) {
+        self.asked.again = true;
+    }
+
     /// Closes the connection when all that was sent is with the client and every offloaded step has answered. No more
     /// input is used.
     pub fn close(&mut self) {
@@ -287,6 +316,8 @@ pub(crate) struct Asked {
     pub alarm: Option<Option<Duration>>,
     /// With whom it wants to be.
     pub group: Option<u64>,
+    /// To be called again.
+    pub again: bool,
 }
 
 /// A message of which each receiver gets something of its own: see [`Io::compose`].
@@ -300,6 +331,8 @@ pub(crate) struct Effects {
     pub messages: Multicast<ConnectionId>,
     /// Steps that may block, of the session called last.
     pub jobs: Vec<Job>,
+    /// What the session called last has done beside sending to others, in deliveries.
+    pub work: usize,
 }
 
 /// What is kept for reuse, in bytes.
@@ -313,9 +346,20 @@ impl Effects {
         self.messages.is_empty()
     }
 
-    /// Whether so much is sent that it is delivered before a session says more: a few bytes to many are many bytes.
+    /// A session is about to be called, perhaps many times.
+    pub fn begin(&mut self) {
+        self.work = 0;
+    }
+
+    /// Whether so much is done that it is delivered, and others have their turn, before a session says more: a few
+    /// bytes to many are many bytes.
     pub fn are_many(&self) -> bool {
-        self.messages.bytes() >= KEPT_BYTES || self.messages.len() >= MOST_MESSAGES
+        self.messages.bytes() >= KEPT_BYTES || self.room() == 0
+    }
+
+    /// How many deliveries more are not many.
+    pub fn room(&self) -> usize {
+        MOST_MESSAGES.saturating_sub(self.messages.len().saturating_add(self.work))
     }
 
     /// Forgets the steps, which nobody is going to do.

@@ -102,9 +102,20 @@ impl<P: Protocol> Rehearsal<P> {
         id
     }
 
-    /// Bytes come from a client.
+    /// Bytes come from a client. Where that makes much to do, all of it is done.
     pub fn receive(&mut self, client: ConnectionId, bytes: &[u8]) {
         self.call(client, |connection, turn| connection.received(bytes, turn));
+    }
+
+    /// Bytes come from a client, and its session has one turn. Whether it has more to do: then it [goes
+    /// on](Self::go_on) before anything else is received from the client.
+    pub fn receive_for_a_turn(&mut self, client: ConnectionId, bytes: &[u8]) -> bool {
+        self.turn(client, |connection, turn| connection.received(bytes, turn))
+    }
+
+    /// A session that has more to do has another turn. Whether it has more still.
+    pub fn go_on(&mut self, client: ConnectionId) -> bool {
+        self.turn(client, Connection::resume)
     }
 
     /// A client sends no more, and still reads.
@@ -175,9 +186,20 @@ impl<P: Protocol> Rehearsal<P> {
     }
 
     fn call(&mut self, id: ConnectionId, call: impl FnOnce(&mut Connection<P::Session>, &mut Turn<'_>)) {
+        let mut has_more = self.turn(id, call);
+        while has_more {
+            has_more = self.go_on(id);
+        }
+    }
+
+    fn turn(
+        &mut self,
+        id: ConnectionId,
+        call: impl FnOnce(&mut Connection<P::Session>, &mut Turn<'_>),
+    ) -> bool {
         let client = &mut self.clients[id.slot() as usize];
         let Some(connection) = &mut client.connection else {
-            return;
+            return false;
         };
         let mut turn = Turn {
             output: &mut client.output,
@@ -186,11 +208,9 @@ impl<P: Protocol> Rehearsal<P> {
             clock: &mut Clock::at(self.now).of_day(self.day),
         };
         call(connection, &mut turn);
-        let is_interrupted = connection.is_interrupted();
+        let has_more = connection.is_interrupted();
         self.settle(id);
-        if is_interrupted {
-            self.call(id, Connection::resume);
-        }
+        has_more
     }
 
     /// Does what a session has asked for.
@@ -210,8 +230,13 @@ impl<P: Protocol> Rehearsal<P> {
             .is_some_and(|reason| reason.is_abrupt() || connection.is_answered());
         if over && let Some(connection) = client.connection.take() {
             client.alarm = None;
-            client.closed = Some(connection.close(&mut self.effects));
+            let (reason, mut leftover) = connection.close(&mut self.effects);
+            client.closed = Some(reason);
             self.deliver();
+            while let Some(left) = leftover {
+                leftover = left.resume(&mut self.effects);
+                self.deliver();
+            }
         }
     }
 

@@ -15,14 +15,14 @@ use std::time::Instant;
 use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, SocketFlags};
 
-use crate::connection::RECEIVE_BYTES;
+use crate::connection::{Leftover, RECEIVE_BYTES};
 use crate::design::{About, AtOnce, Memory, any_settings, made_of};
 use crate::error::Error;
 use crate::id::ConnectionId;
 use crate::listen::{Accepted, RETRY};
 use crate::protocol::{Job, Protocol};
 use crate::reactor::join_handles::JoinHandles;
-use crate::reactor::peer_table::{PeerTable, SharedPeer, Visit, WorkerContext, do_step};
+use crate::reactor::peer_table::{Interrupted, PeerTable, SharedPeer, Visit, WorkerContext, do_step};
 use crate::reactor::slots::Permit;
 use crate::reactor::thread_count::ThreadCount;
 use crate::reactor::{Handler, Interest, Mailbox, Reactor, Readiness, Token};
@@ -114,6 +114,17 @@ enum Work<S> {
     Bytes(Arc<SharedPeer<S>>, Vec<u8>),
     Step(Arc<SharedPeer<S>>, Job),
     Visit(Arc<SharedPeer<S>>, Visit<'static>),
+    /// A session whose connection is gone has more to do.
+    Leftover(Leftover<S>),
+}
+
+impl<S> From<Interrupted<S>> for Work<S> {
+    fn from(interrupted: Interrupted<S>) -> Self {
+        match interrupted {
+            Interrupted::Peer(peer) => Self::Visit(peer, Visit::Resume),
+            Interrupted::Leftover(leftover) => Self::Leftover(leftover),
+        }
+    }
 }
 
 /// What the loop is told.
@@ -226,6 +237,7 @@ impl<P: Protocol> Pool<'_, P> {
         let mut used = None;
         while let Some(work) = self.next(number, used.take()) {
             let now = Instant::now();
+            context.slice.renew();
             let peer = match work {
                 Work::Bytes(peer, mut chunk) => {
                     self.table
@@ -233,20 +245,28 @@ impl<P: Protocol> Pool<'_, P> {
                     peer.output().marks &= !BUSY;
                     chunk.clear();
                     used = Some(chunk);
-                    peer
+                    Some(peer)
                 }
                 Work::Step(peer, step) => {
                     let bytes = do_step(step);
                     let answer = Visit::Answered(bytes.as_deref());
                     self.table.visit(&peer, answer, Instant::now(), &mut context);
-                    peer
+                    Some(peer)
                 }
                 Work::Visit(peer, visit) => {
                     self.table.visit(&peer, visit, now, &mut context);
-                    peer
+                    Some(peer)
+                }
+                Work::Leftover(leftover) => {
+                    self.table.resume_leftover(leftover, &mut context);
+                    None
                 }
             };
-            self.send(&peer, now, &mut context, &mut tasks);
+            self.send(peer.as_ref(), now, &mut context, &mut tasks);
+            // Behind all that others have to do now.
+            for interrupted in context.interrupted.drain(..) {
+                self.push(interrupted.into(), scope, handles);
+            }
             for (peer, step) in context.steps.drain(..) {
                 self.push(Work::Step(peer, step), scope, handles);
             }
@@ -273,13 +293,14 @@ impl<P: Protocol> Pool<'_, P> {
     /// this leads to.
     fn send(
         &self,
-        own: &Arc<SharedPeer<P::Session>>,
+        own: Option<&Arc<SharedPeer<P::Session>>>,
         now: Instant,
         context: &mut WorkerContext<'_, P::Session>,
         tasks: &mut Vec<Task<P::Session>>,
     ) {
         loop {
-            let others = context.dirty.extract_if(.., |peer| !Arc::ptr_eq(peer, own));
+            let is_own = |peer: &Arc<_>| own.is_some_and(|own| Arc::ptr_eq(peer, own));
+            let others = context.dirty.extract_if(.., |peer| !is_own(peer));
             tasks.extend(others.map(Task::Send));
             self.table.flush(context);
             let Some((peer, visit)) = context.visits.pop() else {
@@ -579,6 +600,10 @@ impl<P: Protocol> Handler<Task<P::Session>> for AsyncHalf<'_, '_, '_, P> {
         for (peer, step) in std::mem::take(&mut self.context.steps) {
             self.push(Work::Step(peer, step));
         }
+        for interrupted in std::mem::take(&mut self.context.interrupted) {
+            self.push(interrupted.into());
+        }
+        self.context.slice.renew();
         for (at, slot) in self.context.timers.drain(..) {
             reactor.set_timer(at, Token::new(slot));
         }

@@ -31,7 +31,7 @@ use crate::listen::{Accepted, RETRY};
 use crate::protocol::Protocol;
 use crate::reactor::Token;
 use crate::reactor::join_handles::JoinHandles;
-use crate::reactor::peer_table::{PeerTable, SharedPeer, Visit, WorkerContext, do_step};
+use crate::reactor::peer_table::{Interrupted, PeerTable, SharedPeer, Visit, WorkerContext, do_step};
 use crate::reactor::slots::Permit;
 use crate::reactor::thread_count::ThreadCount;
 use crate::reactor::timers::Timers;
@@ -232,6 +232,7 @@ impl<'a, P: Protocol> Shared<'a, P> {
             if let Some(number) = more {
                 self.start(number, scope, handles);
             }
+            context.slice.renew();
             if let Some(event) = events.first() {
                 self.handle(event, &mut context);
             }
@@ -240,6 +241,7 @@ impl<'a, P: Protocol> Shared<'a, P> {
                 handled += 1;
             }
             self.finish(&mut context);
+            self.go_on_interrupted(&mut events, &mut context);
         }
     }
 
@@ -253,20 +255,44 @@ impl<'a, P: Protocol> Shared<'a, P> {
         if !P::SHARED || context.dirty.is_empty() || !context.steps.is_empty() {
             return false;
         }
-        events.clear();
-        {
-            let Ok(_leading) = self.leading.try_lock() else {
-                return false;
-            };
-            context.counters.waits.add(1);
-            let at_once = Some(&Timespec::default());
-            // Should it fail, so does the next leader's.
-            let _ = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), at_once);
-            context.counters.wake_ups.add(1);
-        }
+        self.look(events, context);
         // Nobody is accepted here: that is reported again.
         let event = events.first().filter(|event| event.data.u64() != LISTENER);
         event.inspect(|event| self.handle(event, context)).is_some()
+    }
+
+    /// Goes on with those that had much to do, one after the other, and in between handles all that is ready where
+    /// nobody else does.
+    fn go_on_interrupted(&self, events: &mut Vec<epoll::Event>, context: &mut WorkerContext<'_, P::Session>) {
+        while !context.interrupted.is_empty() {
+            context.slice.renew();
+            for _ in 0..MOST_EVENTS {
+                self.look(events, context);
+                match events.first() {
+                    None => break,
+                    Some(event) if event.data.u64() == LISTENER => self.accept(Instant::now(), context),
+                    Some(event) => self.handle(event, context),
+                }
+            }
+            match context.interrupted.remove(0) {
+                Interrupted::Peer(peer) => self.table.visit(&peer, Visit::Resume, Instant::now(), context),
+                Interrupted::Leftover(leftover) => self.table.resume_leftover(leftover, context),
+            }
+            self.finish(context);
+        }
+    }
+
+    /// Looks for an event that is there already, if nobody leads.
+    fn look(&self, events: &mut Vec<epoll::Event>, context: &WorkerContext<'_, P::Session>) {
+        events.clear();
+        let Ok(_leading) = self.leading.try_lock() else {
+            return;
+        };
+        context.counters.waits.add(1);
+        let at_once = Some(&Timespec::default());
+        // Should it fail, so does the next leader's.
+        let _ = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), at_once);
+        context.counters.wake_ups.add(1);
     }
 
     /// Waits for an event that is work, and accepts meanwhile. Without one, what was accepted has made work.
@@ -289,7 +315,7 @@ impl<'a, P: Protocol> Shared<'a, P> {
                 return Ok(());
             }
             self.finish(context);
-            if self.over.load(Ordering::SeqCst) {
+            if self.over.load(Ordering::SeqCst) || !context.interrupted.is_empty() {
                 return Ok(());
             }
         }

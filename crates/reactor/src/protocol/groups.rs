@@ -36,6 +36,8 @@ mod member;
 mod message_trace;
 mod monitor;
 mod options;
+mod search;
+mod sending;
 mod subject;
 mod times;
 mod tree;

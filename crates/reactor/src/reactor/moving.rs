@@ -123,6 +123,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         }
         // Its outbox may have been emptied while it was on its way.
         self.taken(id, reactor);
+        self.queue_interrupted(slot);
         self.read_on(slot);
     }
 

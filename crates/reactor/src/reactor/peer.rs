@@ -71,6 +71,8 @@ pub(crate) struct ReadHalf<S> {
     pub end_announced: bool,
     /// It is in its loop's list of those to be read from without an event.
     pub queued: bool,
+    /// It is in a list of those that have more to do.
+    pub interrupted: bool,
     /// How many hold it up. Below zero for a moment if their tasks arrive in another order, while it moves.
     held_up: i32,
     /// How many of them are loops.
@@ -125,6 +127,7 @@ impl<S: Session> ReadHalf<S> {
             readable: false,
             end_announced: false,
             queued: false,
+            interrupted: false,
             held_up: 0,
             held_up_by_loops: 0,
             throttle: Throttle::default(),
@@ -262,7 +265,7 @@ impl<S: Session> ReadHalf<S> {
     /// It leaves its loop: what that one has noted of it in its own lists and timers goes no further, and what it was
     /// told of the client does.
     pub fn leave(&mut self) {
-        self.queued = false;
+        (self.queued, self.interrupted) = (false, false);
         self.timer = None;
         if self.throttle != Throttle::Over {
             self.throttle.clear();

@@ -17,13 +17,14 @@ use super::peer::{Due, HeldUpBy, ReadHalf, WriteHalf};
 use super::slots::{Permit, Slots};
 use crate::clock::Clock;
 use crate::closing::{self, LINGER};
-use crate::connection::{Connection, Turn};
+use crate::connection::{Connection, Leftover, Turn};
 use crate::contain::contain;
 use crate::counters::{CloseReason, Counters};
 use crate::id::ConnectionId;
 use crate::options::Overflow;
 use crate::protocol::{Effects, Job, Protocol};
 use crate::serving::Serving;
+use crate::slice::Slice;
 
 /// A connection.
 #[derive(Debug)]
@@ -84,6 +85,8 @@ pub(crate) enum Visit<'a> {
     Look,
     /// One who gets its messages has taken half of what may wait.
     Release,
+    /// It had much to do, and the others had their turn.
+    Resume,
     /// One of its times may have come.
     Timer,
     /// An offloaded step has answered, or panicked.
@@ -92,6 +95,15 @@ pub(crate) enum Visit<'a> {
     Stop,
     /// The time for it to end by itself is over.
     DrainOver,
+}
+
+/// Who has more to do.
+#[derive(Debug)]
+pub(crate) enum Interrupted<S> {
+    /// It is to be [visited](Visit::Resume).
+    Peer(Arc<SharedPeer<S>>),
+    /// A session whose connection is gone: see [`PeerTable::resume_leftover`].
+    Leftover(Leftover<S>),
 }
 
 /// What one thread serves with, and what its visits leave to be done.
@@ -109,6 +121,10 @@ pub(crate) struct WorkerContext<'a, S> {
     pub timers: Vec<(Instant, u32)>,
     /// Steps that may block.
     pub steps: Vec<(Arc<SharedPeer<S>>, Job)>,
+    /// How long the visits go on with what is much. The thread renews it.
+    pub slice: Slice,
+    /// Have more to do after that.
+    pub interrupted: Vec<Interrupted<S>>,
     /// Somebody waits for a permit or a descriptor that came back.
     pub permit: bool,
     /// The server has stopped and the last connection is gone.
@@ -127,6 +143,8 @@ impl<'a, S> WorkerContext<'a, S> {
             touched: Vec::new(),
             timers: Vec::new(),
             steps: Vec::new(),
+            slice: Slice::default(),
+            interrupted: Vec::new(),
             permit: false,
             over: false,
         }
@@ -252,6 +270,10 @@ impl<'a, P: Protocol> PeerTable<'a, P> {
             Visit::Ended => self.call(peer, &mut session, context, now, Connection::ended),
             Visit::Lost => read.connection.end(CloseReason::Lost),
             Visit::Look => self.look(peer, &mut session, now, context),
+            Visit::Resume => {
+                read.interrupted = false;
+                self.go_on(peer, &mut session, context, now, Connection::resume);
+            }
             Visit::Release => {
                 read.hold_up(HeldUpBy::Receiver, -1);
                 read.looked_at(now);
@@ -429,7 +451,19 @@ impl<'a, P: Protocol> PeerTable<'a, P> {
         }
     }
 
-    /// Calls the session, and on if it was interrupted.
+    /// Goes on with what the session of a connection that is gone has to do.
+    pub fn resume_leftover(
+        &self,
+        leftover: Leftover<P::Session>,
+        context: &mut WorkerContext<'_, P::Session>,
+    ) {
+        let id = leftover.id();
+        let leftover = leftover.resume(&mut context.effects);
+        context.interrupted.extend(leftover.map(Interrupted::Leftover));
+        self.deliver(id, None, context);
+    }
+
+    /// Calls the session, and on if it was interrupted, for as long as it may have at once.
     fn call(
         &self,
         peer: &Arc<SharedPeer<P::Session>>,
@@ -443,7 +477,15 @@ impl<'a, P: Protocol> PeerTable<'a, P> {
             .as_ref()
             .is_some_and(|read| read.connection.is_interrupted())
         {
+            if context.slice.is_over() {
+                break;
+            }
             self.enter(peer, session, context, now, Connection::resume);
+        }
+        if let Some(read) = session.as_mut().filter(|read| read.connection.is_interrupted())
+            && !std::mem::replace(&mut read.interrupted, true)
+        {
+            context.interrupted.push(Interrupted::Peer(Arc::clone(peer)));
         }
     }
 
@@ -616,7 +658,8 @@ impl<'a, P: Protocol> PeerTable<'a, P> {
         let Some(read) = session.take() else { return };
         peer.output().is_closed = true;
         *lock(&self.entries[peer.id.slot() as usize]) = None;
-        let reason = read.connection.close(&mut context.effects);
+        let (reason, leftover) = read.connection.close(&mut context.effects);
+        context.interrupted.extend(leftover.map(Interrupted::Leftover));
         closing::prepare(&peer.socket, reason, context.counters);
         context.counters.closed(reason);
         context.counters.other_calls.add(1);

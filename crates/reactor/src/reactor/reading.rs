@@ -9,7 +9,7 @@ use rustix::net::{self, RecvFlags, Shutdown};
 use super::interest::{Readiness, Token};
 use super::moves::Held;
 use super::peer::{Due, Finish, HeldUpBy};
-use super::serving_loop::{Loop, ServingLoop};
+use super::serving_loop::{Interrupted, Loop, ServingLoop};
 use super::tasks::{MovingReader, Task};
 use crate::closing::{self, LINGER};
 use crate::connection::{Connection, Turn};
@@ -134,7 +134,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
     }
 
     /// Calls a connection, does the steps it offloads (on this thread: everyone else here waits), and sees whether
-    /// it has ended.
+    /// it has ended. Where there is much to do, the rest is for a later turn.
     pub fn call(
         &mut self,
         slot: u32,
@@ -149,10 +149,13 @@ impl<P: Protocol> ServingLoop<'_, P> {
                 self.enter(slot, reactor, |connection, turn| {
                     connection.answered(bytes.as_deref(), turn);
                 });
-            } else if self.is_interrupted(slot) {
-                self.enter(slot, reactor, Connection::resume);
-            } else {
+            } else if !self.is_interrupted(slot) {
                 break;
+            } else if self.slice.is_over() {
+                self.queue_interrupted(slot);
+                break;
+            } else {
+                self.enter(slot, reactor, Connection::resume);
             }
         }
         self.settle(slot, reactor);
@@ -161,6 +164,41 @@ impl<P: Protocol> ServingLoop<'_, P> {
     fn is_interrupted(&mut self, slot: u32) -> bool {
         let read = self.peers.at(slot).and_then(|peer| peer.read.as_ref());
         read.is_some_and(|read| read.connection.is_interrupted())
+    }
+
+    /// Goes on with it in another turn, or later in this one, if it has more to do.
+    pub fn queue_interrupted(&mut self, slot: u32) {
+        if let Some(read) = self.peers.at(slot).and_then(|peer| peer.read.as_mut())
+            && read.connection.is_interrupted()
+            && !read.interrupted
+        {
+            read.interrupted = true;
+            self.interrupted.push_back(Interrupted::Connection(slot));
+        }
+    }
+
+    /// Goes on with those that had much to do, one after the other, for what is left of the turn: with one at least.
+    pub fn go_on_interrupted(&mut self, reactor: &mut Loop<P::Session>) {
+        while let Some(next) = self.interrupted.pop_front() {
+            match next {
+                Interrupted::Connection(slot) => {
+                    if let Some(read) = self.peers.at(slot).and_then(|peer| peer.read.as_mut())
+                        && std::mem::take(&mut read.interrupted)
+                    {
+                        self.resume(slot, reactor);
+                    }
+                }
+                Interrupted::Leftover(leftover) => {
+                    let id = leftover.id();
+                    let leftover = leftover.resume(&mut self.effects);
+                    self.interrupted.extend(leftover.map(Interrupted::Leftover));
+                    self.deliver(id);
+                }
+            }
+            if self.slice.is_over() {
+                break;
+            }
+        }
     }
 
     fn enter(
@@ -446,7 +484,8 @@ impl<P: Protocol> ServingLoop<'_, P> {
             self.shared.manager.leave(group);
         }
         let receiving = read.receiving;
-        let reason = read.connection.close(&mut self.effects);
+        let (reason, leftover) = read.connection.close(&mut self.effects);
+        self.interrupted.extend(leftover.map(Interrupted::Leftover));
         self.counters.closed(reason);
         self.counters.other_calls.add(1);
         closing::prepare(&peer.link.socket, reason, self.counters);

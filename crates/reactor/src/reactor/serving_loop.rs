@@ -6,13 +6,15 @@
 //! loop of the write half, and posted once at the end of the turn.
 //!
 //! A turn: everything that is ready is received and used; then come tasks and times; then each outbox that has got
-//! something is sent once, and what is for other loops is posted.
+//! something is sent once, and what is for other loops is posted. A session with much to do has a few milliseconds of a
+//! turn, together with all others like it, and goes on in the next.
 //!
 //! How a connection ends, always in this order: the read half decides (the session closed, the client ended, a time
 //! passed, the write half reported a failure) and asks the write half to finish, for which it goes to that one's loop;
 //! that one sends what is left, unless the end is abrupt, and is gone; then the read half tells the session, counts the
 //! reason and gives the permit back. So each end is seen by both halves, and counted once.
 
+use std::collections::VecDeque;
 use std::sync::mpsc::Sender;
 use std::sync::{Mutex, PoisonError};
 
@@ -24,7 +26,7 @@ use super::moves::Moves;
 use super::peer::{Finish, Peers};
 use super::slots::Slots;
 use super::tasks::{Batch, MovingReader, Outgoing, Task};
-use crate::connection::RECEIVE_BYTES;
+use crate::connection::{Leftover, RECEIVE_BYTES};
 use crate::counters::{CloseReason, Counters};
 use crate::error::Error;
 use crate::id::ConnectionId;
@@ -33,6 +35,7 @@ use crate::outbox::Spares;
 use crate::protocol::{Effects, Protocol};
 use crate::ring::JointSends;
 use crate::serving::Serving;
+use crate::slice::Slice;
 
 // Tokens of what is not a connection.
 pub(super) const LISTENER: Token = Token::new(u32::MAX - 1);
@@ -132,6 +135,15 @@ impl<'a> Acceptor<'a> {
     }
 }
 
+/// A session that has more to do.
+#[derive(Debug)]
+pub(super) enum Interrupted<S> {
+    /// Of the connection in this slot, if it is here still.
+    Connection(u32),
+    /// Of one that is gone.
+    Leftover(Leftover<S>),
+}
+
 /// One loop's part in serving.
 pub(super) struct ServingLoop<'a, P: Protocol> {
     pub index: usize,
@@ -156,6 +168,10 @@ pub(super) struct ServingLoop<'a, P: Protocol> {
     pub joint_sends: Option<JointSends>,
     /// Read halves that left something unread.
     pub queued: Vec<u32>,
+    /// Sessions that have more to do, in the order in which they go on.
+    pub interrupted: VecDeque<Interrupted<P::Session>>,
+    /// What they have of this turn.
+    pub slice: Slice,
     /// Read halves whose end was decided while others were at work.
     pub ended: Vec<u32>,
     /// Read halves that are held up since this turn, or again, or not any more.
@@ -201,6 +217,8 @@ impl<'a, P: Protocol> ServingLoop<'a, P> {
             sent_early: Vec::new(),
             joint_sends,
             queued: Vec::new(),
+            interrupted: VecDeque::new(),
+            slice: Slice::default(),
             ended: Vec::new(),
             looked_at: Vec::new(),
             outgoing: shared.mailboxes.iter().map(|_| Outgoing::new(index)).collect(),
@@ -383,6 +401,7 @@ impl<P: Protocol> Handler<Task<P::Session>> for ServingLoop<'_, P> {
     fn turn_ended(&mut self, reactor: &mut Loop<P::Session>) {
         self.events = 0;
         self.receive_queued(reactor);
+        self.go_on_interrupted(reactor);
         // Sending can end connections and resume sessions, which makes more to send.
         while !(self.dirty.is_empty() && self.sent_early.is_empty() && self.ended.is_empty()) {
             self.flush_dirty(reactor);
@@ -392,9 +411,10 @@ impl<P: Protocol> Handler<Task<P::Session>> for ServingLoop<'_, P> {
         if self.shared.watch.is_some() {
             self.watch(reactor);
         }
-        if !self.queued.is_empty() {
+        if !(self.queued.is_empty() && self.interrupted.is_empty()) {
             reactor.again();
         }
+        self.slice.renew();
         self.look_at_held(reactor);
         self.post_with_ended();
     }

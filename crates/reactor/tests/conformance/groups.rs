@@ -1,6 +1,8 @@
 //! `groups`: core NATS. A message goes to those who are subscribed, once, in order per sender, and to nobody beyond;
 //! and no client, however it behaves, reaches or holds up what is not its own.
 
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
 use crate::client::Client;
 use crate::server::{LONG_DRAIN, Running};
 use crate::{Case, Pair, talk};
@@ -14,6 +16,7 @@ pub const CASES: &[Case] = &[
     ("operations_cut_at_every_place_arrive_whole", cut_at_every_place),
     ("a_large_message_arrives_whole", large),
     ("large_and_small_messages_to_many_come_in_order", large_to_many),
+    ("who_has_much_to_do_keeps_nobody_waiting", much_to_do),
     ("requests_are_answered_by_one_or_by_nobody", requests),
     ("a_subscription_ends_after_its_last_message", last_message),
     ("what_came_before_a_half_close_is_delivered", half_closed),
@@ -149,6 +152,52 @@ fn large_to_many(pair: Pair) {
         }
         speaker.send(said);
     });
+}
+
+/// Each message goes to thousands of subscriptions. Whoever asks for little meanwhile is answered before those who ask
+/// for much, on whichever loop or thread that is: there are as many of these.
+fn much_to_do(pair: Pair) {
+    const PATTERNS: usize = 1 << 12;
+    let server = pair.serve(&[]);
+    let patterns = (0..PATTERNS).map(|sid| {
+        let tokens = (0..12).map(|place| if sid >> place & 1 == 1 { "*" } else { "a" });
+        format!("SUB {} {sid}\r\n", tokens.collect::<Vec<_>>().join("."))
+    });
+    let mut hearer = say(&server, &patterns.collect::<String>());
+    let mut speakers = [(); 3].map(|()| say(&server, ""));
+    let mut others = [(); 2].map(|()| say(&server, ""));
+    // So much that it takes longer than this side may be kept from asking; and no more than comes in one piece.
+    for messages in [50, 400, 1_500] {
+        let says = message(&["a"; 12].join("."), "x").repeat(messages) + "PING\r\n";
+        let heard = AtomicUsize::new(0);
+        let was_first = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let all = 2 * messages * PATTERNS * speakers.len();
+                while heard.load(Relaxed) < all {
+                    let came = hearer.read(1 << 16);
+                    assert!(!came.is_empty(), "the server ended");
+                    heard.fetch_add(came.iter().filter(|&&byte| byte == b'\n').count(), Relaxed);
+                }
+            });
+            for speaker in &speakers {
+                speaker.clone().send(&says);
+            }
+            while heard.load(Relaxed) == 0 {
+                std::thread::yield_now();
+            }
+            for other in &mut others {
+                self::heard(other);
+            }
+            !speakers.iter().any(Client::has_something)
+        });
+        for speaker in &mut speakers {
+            speaker.expect("PONG\r\n");
+        }
+        if was_first {
+            return;
+        }
+    }
+    panic!("others waited");
 }
 
 fn requests(pair: Pair) {

@@ -69,6 +69,9 @@ struct Subscriptions {
     at_last: usize,
 }
 
+/// As many subscriptions of a client that goes are taken away before others have their turn.
+const MOST_AT_ONCE: usize = 1024;
+
 /// No size of a message.
 const UNSET: u64 = u64::MAX;
 
@@ -156,6 +159,13 @@ impl Subscription {
         }
     }
 
+    /// It gets nothing more, also of what is on its way to many already. What it has got.
+    fn end(&self) -> Traffic {
+        let traffic = self.traffic();
+        self.most.store(0, Relaxed);
+        traffic
+    }
+
     /// Where it is in the index.
     fn key(&self) -> Key<'_> {
         Key {
@@ -184,7 +194,8 @@ impl Subscriber for Subscription {
 /// What came of a wish to subscribe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Subscribed {
-    Done,
+    /// So long it took, in deliveries.
+    Done(usize),
     /// The client has one of this name, which stays.
     Before,
     /// It has too many.
@@ -276,28 +287,34 @@ impl Broker {
         fits
     }
 
-    /// A client is gone, and its subscriptions with it.
-    pub fn leave(&self, client: &Client) {
-        let all = std::mem::take(&mut locked(&client.subscriptions).by_sid);
-        self.index.remove(all.values().map(|it| it.key()));
-        let received = {
+    /// A client goes, and its subscriptions with it; where they are many, some of them, and the next when this is
+    /// called again: then it says how long it took, in deliveries.
+    pub fn leave(&self, client: &Client) -> Option<usize> {
+        let (some, are_all) = {
             let mut own = locked(&client.subscriptions);
-            for subscription in all.values() {
-                own.gone += subscription.traffic();
+            own.at_last = own.at_last.max(own.by_sid.len());
+            let some = own.by_sid.extract_if(|_, _| true).take(MOST_AT_ONCE);
+            let some: Vec<_> = some.map(|(_, subscription)| subscription).collect();
+            for subscription in &some {
+                own.gone += subscription.end();
             }
-            own.at_last = own.at_last.max(all.len());
-            own.gone
+            (some, own.by_sid.is_empty())
         };
+        let work = self.index.remove(some.iter().map(|it| it.key()));
+        if !are_all {
+            return Some(work);
+        }
         if locked(&self.clients).remove(&client.number).is_some() {
+            let received = locked(&client.subscriptions).gone;
             let mut gone = locked(&self.gone);
             gone.0 += client.published();
             gone.1 += received;
         }
+        None
     }
 
-    /// A client's connection is gone, for this reason.
+    /// A client's connection is gone, for this reason, and so are its subscriptions.
     pub fn close(&self, client: &Client, reason: &'static str, now: Instant) {
-        self.leave(client);
         let subscriptions = locked(&client.subscriptions).at_last;
         let client = ClientFigures {
             subscriptions,
@@ -380,39 +397,41 @@ impl Broker {
             queue: queue.map(Into::into),
         });
         own.by_sid.insert(sid.into(), Arc::clone(&subscription));
-        self.index.insert(subscription.key(), &subscription);
-        Subscribed::Done
+        Subscribed::Done(self.index.insert(subscription.key(), &subscription))
     }
 
-    /// Ends a subscription: at once, or when it has got so many messages since it began.
-    pub fn unsubscribe(&self, client: &Client, sid: &[u8], after: Option<u64>) {
+    /// Ends a subscription: at once, or when it has got so many messages since it began. How long that took, in
+    /// deliveries.
+    pub fn unsubscribe(&self, client: &Client, sid: &[u8], after: Option<u64>) -> usize {
         let mut own = locked(&client.subscriptions);
         let Some(subscription) = own.by_sid.get(sid) else {
-            return;
+            return 0;
         };
         if let Some(after) = after.filter(|&after| after > subscription.messages.load(Relaxed)) {
-            return subscription.most.store(after, Relaxed);
+            subscription.most.store(after, Relaxed);
+            return 0;
         }
         let subscription = Arc::clone(subscription);
-        self.remove(&mut own, &subscription);
+        self.remove(&mut own, &subscription)
     }
 
-    /// A subscription has got all that it was to get.
-    pub fn over(&self, subscription: &Subscription) {
-        self.remove(&mut locked(&subscription.client.subscriptions), subscription);
+    /// A subscription has got all that it was to get. How long it took to end it, in deliveries.
+    pub fn over(&self, subscription: &Subscription) -> usize {
+        self.remove(&mut locked(&subscription.client.subscriptions), subscription)
     }
 
-    fn remove(&self, own: &mut Subscriptions, subscription: &Subscription) {
+    fn remove(&self, own: &mut Subscriptions, subscription: &Subscription) -> usize {
         // Somebody else may have been faster, and the client may have used the name again.
         let is_there = own
             .by_sid
             .get(&subscription.sid)
             .is_some_and(|found| found.number == subscription.number);
-        if is_there {
-            own.by_sid.remove(&subscription.sid);
-            own.gone += subscription.traffic();
-            self.index.remove([subscription.key()].into_iter());
+        if !is_there {
+            return 0;
         }
+        own.by_sid.remove(&subscription.sid);
+        own.gone += subscription.end();
+        self.index.remove([subscription.key()].into_iter())
     }
 }
 
@@ -485,15 +504,25 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::index::Found;
+    use super::super::index::{Found, Reached, Route};
     use super::*;
+
+    fn route_to(broker: &Broker, subject: &[u8]) -> Arc<Route<Subscription>> {
+        match Found::default().take(&broker.index, subject).0 {
+            Reached::All(route) => route,
+            Reached::Some(_) => panic!("they are few"),
+        }
+    }
 
     #[test]
     fn a_subscription_is_over_after_what_was_said_also_if_many_send_at_once() {
         let broker = Broker::default();
         let client = broker.client(ConnectionId::new(0, 0, 0));
         assert!(broker.enter(&client));
-        assert_eq!(broker.subscribe(&client, b"a", None, b"1"), Subscribed::Done);
+        assert!(matches!(
+            broker.subscribe(&client, b"a", None, b"1"),
+            Subscribed::Done(_)
+        ));
         assert_eq!(broker.subscribe(&client, b"b", None, b"1"), Subscribed::Before);
         broker.unsubscribe(&client, b"1", Some(1_000));
         let subscription = client.each_subscription(Arc::clone).pop().expect("one");
@@ -525,7 +554,7 @@ mod tests {
             bytes: 5_000,
         };
         assert_eq!(client.received(), all);
-        broker.leave(&client);
+        assert_eq!(broker.leave(&client), None);
         assert_eq!(broker.gone().1, all);
         assert!(broker.clients().is_empty());
     }
@@ -561,19 +590,17 @@ mod tests {
         let broker = Broker::default();
         let [stays, goes] = [1, 2].map(|slot| broker.client(ConnectionId::new(0, 0, slot)));
         broker.subscribe(&stays, b"room", None, b"1");
-        for sid in 0..1_000 {
+        for sid in 0..2 * MOST_AT_ONCE {
             let sid = sid.to_string();
             broker.subscribe(&goes, format!("own.{sid}").as_bytes(), None, sid.as_bytes());
         }
-        let route = Found::default().take(&broker.index, b"room");
-        let own = Found::default().take(&broker.index, b"own.999");
+        let [route, own] = [&b"room"[..], b"own.999"].map(|subject| route_to(&broker, subject));
         assert_eq!((route.plain.len(), own.plain.len()), (1, 1));
-        broker.leave(&goes);
+        assert!(broker.leave(&goes).is_some(), "they are many");
+        assert_eq!(broker.leave(&goes), None);
         assert!(route.is_current() && !own.is_current());
-        let all = ["room", "own.0", "own.999"].map(|subject| {
-            let route = Found::default().take(&broker.index, subject.as_bytes());
-            route.plain.len()
-        });
+        let all =
+            ["room", "own.0", "own.999"].map(|subject| route_to(&broker, subject.as_bytes()).plain.len());
         assert_eq!(all, [1, 0, 0]);
     }
 

@@ -8,12 +8,17 @@
 //! What is kept is bounded. The index keeps so many routes and bytes and then forgets the oldest. A publisher keeps a
 //! few small routes, which may be revoked and are held until it publishes again or is [asked to let
 //! go](Found::forget_revoked); a large one it only knows by name, so that it goes once it is revoked: else a room in
-//! which each joins, speaks once and listens would cost a list of all for each.
+//! which each joins, speaks once and listens would cost a list of all for each. Where so many are subscribed that they
+//! are not [found](super::search) in one piece, nothing is kept.
+//!
+//! No call takes longer than a few milliseconds, but to take out very many at once. Each says how long it took, in
+//! deliveries, so that whoever makes many of them can let others have their turn.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
+use super::search::{PIECE, Place, Search};
 use super::subject;
 use super::tree::Tree;
 
@@ -25,8 +30,12 @@ const MOST_BYTES: usize = 16 << 20;
 const MOST_OWN: usize = 8;
 /// and itself holds those of no more bytes each.
 const MOST_OWN_BYTES: usize = 512;
-/// As many subscriptions end before others may look in between.
+/// As many subscriptions end before others may look in between,
 const MOST_AT_ONCE: usize = 256;
+/// and not many more, where revoking routes has come to as many nodes of their tree:
+const MOST_NODES: usize = 16 * 1024;
+/// coming to so many takes as long as one delivery.
+const NODES_IN_A_DELIVERY: usize = 2;
 
 /// What is subscribed to a subject.
 pub(super) trait Subscriber {
@@ -68,6 +77,15 @@ pub(super) struct Route<S> {
     is_current: AtomicBool,
 }
 
+/// Whom a message goes to, as far as that is known.
+#[derive(Debug)]
+pub(super) enum Reached<S> {
+    /// All of them.
+    All(Arc<Route<S>>),
+    /// The first of many, or the next.
+    Some(Box<Search<S>>),
+}
+
 /// What was found, by its subject.
 #[derive(Debug)]
 struct Routes<S> {
@@ -76,13 +94,8 @@ struct Routes<S> {
     order: VecDeque<Weak<Route<S>>>,
     /// Of all.
     bytes: usize,
-}
-
-/// Subscriptions to the same, each by a number of its own.
-#[derive(Debug)]
-struct Place<S> {
-    plain: BTreeMap<u64, Arc<S>>,
-    queues: BTreeMap<Box<[u8]>, BTreeMap<u64, Arc<S>>>,
+    /// What is not kept any more and nobody has come to drop yet, since that takes long.
+    bin: Vec<Arc<Route<S>>>,
 }
 
 impl<S> Default for Index<S> {
@@ -96,16 +109,16 @@ impl<S> Default for Index<S> {
 
 impl<S: Subscriber> Index<S> {
     /// Adds a subscription.
-    pub fn insert(&self, key: Key<'_>, subscription: &Arc<S>) {
+    pub fn insert(&self, key: Key<'_>, subscription: &Arc<S>) -> usize {
         self.change([key].into_iter(), |place, key| {
             place
                 .get_or_insert_default()
                 .insert(key, Arc::clone(subscription));
-        });
+        })
     }
 
     /// Takes subscriptions out again; nothing happens for those that are gone.
-    pub fn remove<'a>(&self, keys: impl Iterator<Item = Key<'a>>) {
+    pub fn remove<'a>(&self, keys: impl Iterator<Item = Key<'a>>) -> usize {
         self.change(keys, |place, key| {
             if let Some(there) = place {
                 there.remove(key);
@@ -113,54 +126,79 @@ impl<S: Subscriber> Index<S> {
                     *place = None;
                 }
             }
-        });
+        })
     }
 
     fn change<'a>(
         &self,
         keys: impl Iterator<Item = Key<'a>>,
         change: impl Fn(&mut Option<Place<S>>, Key<'a>),
-    ) {
-        let mut keys = keys.peekable();
+    ) -> usize {
+        let (mut keys, mut work) = (keys.peekable(), 0);
         while keys.peek().is_some() {
-            // Dropped behind the locks: they may be long.
-            let mut revoked = Vec::new();
             let mut places = self.places.write().unwrap_or_else(PoisonError::into_inner);
-            let mut routes = self.routes();
+            let (mut routes, mut nodes) = (self.routes(), 0);
             for key in keys.by_ref().take(MOST_AT_ONCE) {
                 places.change(key.subject, |place| change(place, key));
-                routes.revoke(key.subject, &mut revoked);
+                nodes += routes.revoke(key.subject);
+                work += 1;
+                if nodes > MOST_NODES {
+                    break;
+                }
             }
+            let bin = routes.take_from_bin();
+            drop((places, routes));
+            work += nodes / NODES_IN_A_DELIVERY + work_to_drop(&bin);
         }
+        work
     }
 
-    /// Whom a message of this subject goes to.
+    /// Whom a message of this subject goes to, and how long it took to know.
     #[cold]
-    fn route(&self, subject: &[u8]) -> Arc<Route<S>> {
+    fn reach(&self, subject: &[u8]) -> (Reached<S>, usize) {
         let known = self.routes().by_subject.get(subject).map(Arc::clone);
-        known.unwrap_or_else(|| self.look_up(subject))
+        known.map_or_else(|| self.look_up(subject), |route| (Reached::All(route), 0))
     }
 
-    fn look_up(&self, subject: &[u8]) -> Arc<Route<S>> {
+    fn look_up(&self, subject: &[u8]) -> (Reached<S>, usize) {
+        let mut search = Search::new(subject);
         if subject::tokens(subject).any(<[u8]>::is_empty) {
             // Nobody can subscribe to an invalid one, and wildcards do not stand for nothing.
-            return Arc::new(Route::to_nobody(subject));
+            return (Reached::All(Arc::new(search.into())), 0);
         }
-        let mut forgotten = Vec::new();
         // Until what is found is kept, nothing changes.
         let places = self.places.read().unwrap_or_else(PoisonError::into_inner);
-        let route = Arc::new(Route::find(&places, subject));
+        let work = search.go_on(&places, PIECE);
+        if !search.is_over() {
+            return (Reached::Some(Box::new(search)), work);
+        }
+        let route = Arc::new(Route::from(search));
         if subject::tokens(subject).count() > subject::MOST_TOKENS {
             // For this message alone: nobody would find it to revoke it.
             route.revoke();
-            return route;
+            return (Reached::All(route), work);
         }
-        self.routes().keep(route, &mut forgotten)
+        let (kept, bin) = {
+            let mut routes = self.routes();
+            (routes.keep(route), routes.take_from_bin())
+        };
+        drop(places);
+        (Reached::All(kept), work + work_to_drop(&bin))
+    }
+
+    /// Finds more of those who get a message.
+    pub fn search_on(&self, search: &mut Search<S>) -> usize {
+        search.go_on(&self.places.read().unwrap_or_else(PoisonError::into_inner), PIECE)
     }
 
     fn routes(&self) -> MutexGuard<'_, Routes<S>> {
         self.routes.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// How long it takes to drop these, in deliveries: behind the locks.
+fn work_to_drop<S>(routes: &[Arc<Route<S>>]) -> usize {
+    routes.iter().map(|route| 1 + route.len()).sum::<usize>() / NODES_IN_A_DELIVERY
 }
 
 impl<S> Default for Routes<S> {
@@ -169,23 +207,37 @@ impl<S> Default for Routes<S> {
             by_subject: Tree::default(),
             order: VecDeque::new(),
             bytes: 0,
+            bin: Vec::new(),
         }
     }
 }
 
 impl<S> Routes<S> {
-    /// Revokes the routes of all subjects that fit this pattern.
-    fn revoke(&mut self, pattern: &[u8], revoked: &mut Vec<Arc<Route<S>>>) {
-        let before = revoked.len();
-        self.by_subject.take_matches(pattern, revoked);
-        for route in &revoked[before..] {
+    /// Revokes the routes of all subjects that fit this pattern, and says how many nodes it has come to.
+    fn revoke(&mut self, pattern: &[u8]) -> usize {
+        let before = self.bin.len();
+        let nodes = self.by_subject.take_matches(pattern, &mut self.bin);
+        for route in &self.bin[before..] {
             route.revoke();
             self.bytes -= route.bytes;
         }
+        nodes
+    }
+
+    /// What may be dropped at once: others do not wait for the rest.
+    fn take_from_bin(&mut self) -> Vec<Arc<Route<S>>> {
+        let mut left = PIECE;
+        let some = self.bin.iter().rev().take_while(|route| {
+            let fits = left > 0;
+            left = left.saturating_sub(1 + route.len());
+            fits
+        });
+        let rest = self.bin.len() - some.count();
+        self.bin.split_off(rest)
     }
 
     /// Keeps a route, unless somebody was faster: then that one is to be used. It takes the place of the oldest.
-    fn keep(&mut self, route: Arc<Route<S>>, forgotten: &mut Vec<Arc<Route<S>>>) -> Arc<Route<S>> {
+    fn keep(&mut self, route: Arc<Route<S>>) -> Arc<Route<S>> {
         if let Some(known) = self.by_subject.get(&route.subject) {
             return Arc::clone(known);
         }
@@ -198,7 +250,7 @@ impl<S> Routes<S> {
                 // Or those who have it would not hear of a change.
                 oldest.revoke();
                 self.bytes -= oldest.bytes;
-                forgotten.push(oldest);
+                self.bin.push(oldest);
             }
         }
         self.bytes += route.bytes;
@@ -211,17 +263,6 @@ impl<S> Routes<S> {
 }
 
 impl<S> Route<S> {
-    fn to_nobody(subject: &[u8]) -> Self {
-        Self {
-            plain: Vec::new(),
-            queues: Vec::new(),
-            head: None,
-            subject: subject.into(),
-            bytes: size_of::<Self>() + subject.len(),
-            is_current: AtomicBool::new(true),
-        }
-    }
-
     /// How many subscriptions it has.
     fn len(&self) -> usize {
         self.plain.len() + self.queues.iter().map(Vec::len).sum::<usize>()
@@ -240,29 +281,45 @@ impl<S> Route<S> {
     }
 }
 
-impl<S: Subscriber> Route<S> {
-    fn find(places: &Tree<Place<S>>, subject: &[u8]) -> Self {
-        let mut plain = Vec::new();
-        // A queue is the same wherever it was subscribed from.
-        let mut queues = BTreeMap::<&[u8], Vec<Arc<S>>>::new();
-        places.each_match(subject, |place| {
-            plain.extend(place.plain.values().cloned());
-            for (queue, members) in &place.queues {
-                queues.entry(queue).or_default().extend(members.values().cloned());
-            }
-        });
+/// Of a search that is over.
+impl<S: Subscriber> From<Search<S>> for Route<S> {
+    fn from(search: Search<S>) -> Self {
+        let Search {
+            subject,
+            plain,
+            queues,
+            ..
+        } = search;
         let first = plain.first().filter(|_| queues.is_empty());
         let common = first.filter(|first| plain.iter().all(|other| other.is_alike(first)));
-        let head = common.map(|subscription| subscription.head(subject));
+        let head = common.map(|subscription| subscription.head(&subject));
         let mut route = Self {
             head,
             plain,
-            queues: queues.into_values().collect(),
-            ..Self::to_nobody(subject)
+            queues,
+            bytes: size_of::<Self>() + subject.len(),
+            subject,
+            is_current: AtomicBool::new(true),
         };
         let head_bytes = route.head.as_ref().map_or(0, |head| head.len());
         route.bytes += head_bytes + route.len() * size_of::<Arc<S>>();
         route
+    }
+}
+
+impl<S> Reached<S> {
+    /// Who gets the message, as far as that is known now: all of the first, and one of each of the others.
+    #[inline]
+    pub fn known(&self) -> (&[Arc<S>], &[Vec<Arc<S>>]) {
+        match self {
+            Self::All(route) => (&route.plain, &route.queues),
+            Self::Some(search) => (&search.plain, &search.queues),
+        }
+    }
+
+    /// Whether nobody does.
+    pub fn is_nobody(&self) -> bool {
+        matches!(self, Self::All(route) if route.len() == 0)
     }
 }
 
@@ -284,17 +341,25 @@ impl<S> Default for Found<S> {
 }
 
 impl<S: Subscriber> Found<S> {
-    /// Whom a message of this subject goes to. To be [given back](Self::put_back) then.
+    /// Whom a message of this subject goes to, and how long it took to know. To be [given back](Self::put_back) then.
     #[inline]
-    pub fn take(&mut self, index: &Index<S>, subject: &[u8]) -> Arc<Route<S>> {
+    pub fn take(&mut self, index: &Index<S>, subject: &[u8]) -> (Reached<S>, usize) {
         let place = self.0.iter().rposition(|known| known.subject() == subject);
         let known = place.and_then(|place| self.0.remove(place).route());
-        known.unwrap_or_else(|| index.route(subject))
+        known.map_or_else(|| index.reach(subject), |route| (Reached::All(route), 0))
     }
 
-    /// Keeps what was taken.
+    /// Keeps what was taken, if it can be.
     #[inline]
-    pub fn put_back(&mut self, route: Arc<Route<S>>) {
+    pub fn put_back(&mut self, reached: Reached<S>) {
+        if let Reached::All(route) = reached {
+            self.keep(route);
+        }
+    }
+
+    /// Keeps a route that was taken.
+    #[inline]
+    pub fn keep(&mut self, route: Arc<Route<S>>) {
         if self.0.len() == MOST_OWN {
             self.0.remove(0);
         }
@@ -333,15 +398,6 @@ impl<S> Known<S> {
     }
 }
 
-impl<S> Default for Place<S> {
-    fn default() -> Self {
-        Self {
-            plain: BTreeMap::new(),
-            queues: BTreeMap::new(),
-        }
-    }
-}
-
 impl<S> Place<S> {
     fn insert(&mut self, key: Key<'_>, subscription: Arc<S>) {
         let number = key.number;
@@ -367,14 +423,12 @@ impl<S> Place<S> {
             }
         }
     }
-
-    fn is_empty(&self) -> bool {
-        self.plain.is_empty() && self.queues.is_empty()
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use proptest::prelude::*;
 
     use super::super::tree::tests::fits;
@@ -407,8 +461,10 @@ mod tests {
 
     /// As a publisher does it.
     fn route(found: &mut Found<usize>, index: &Index<usize>, subject: &str) -> Arc<Route<usize>> {
-        let route = found.take(index, subject.as_bytes());
-        found.put_back(Arc::clone(&route));
+        let (Reached::All(route), _) = found.take(index, subject.as_bytes()) else {
+            panic!("they are few");
+        };
+        found.keep(Arc::clone(&route));
         route
     }
 
@@ -596,7 +652,7 @@ mod tests {
         let first = route(&mut found, &index, "first");
         let known = |index: &Index<usize>| {
             let mut known = Vec::new();
-            index.routes().by_subject.take_matches(b">", &mut known);
+            let _ = index.routes().by_subject.take_matches(b">", &mut known);
             known
         };
         for subject in 0..MOST_ROUTES {

@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 use super::broker::{Broker, Client, Subscribed, Subscription, Taken};
 use super::connect::{ConnectOptions, Reader, Refusal, info};
 use super::ends;
-use super::index::{Found, Route};
+use super::index::{Found, Reached, Route};
 use super::message_trace::{self, Asked, Trace};
 use super::options::Access;
+use super::sending::{Sending, Sent};
 use super::subject;
-use super::wire::{Headers, Operation, Publish, Wrong, parse, refused_for_length};
+use super::wire::{Headers, Limits, Operation, Publish, Wrong, parse, refused_for_length};
 use crate::counters::CloseReason;
 use crate::id::ConnectionId;
 use crate::protocol::{Composed, Io, Session};
@@ -50,6 +51,12 @@ pub struct Member {
     /// Why it was refused.
     refused: Option<&'static str>,
     row: Option<Row>,
+    /// A message that many get: its operation, and how far it has come.
+    unfinished: Option<Box<(Vec<u8>, Sending)>>,
+    /// Its subscriptions are taken away.
+    leaves: bool,
+    /// Its connection is gone, for this reason, and that is not put down yet.
+    closed: Option<&'static str>,
 }
 
 /// Messages that it has published one after the other to one subject, on their way together: those who get them get
@@ -115,6 +122,9 @@ impl Member {
             settled: false,
             refused: None,
             row: None,
+            unfinished: None,
+            leaves: false,
+            closed: None,
         }
     }
 
@@ -140,11 +150,16 @@ impl Member {
         self.send_row(io);
         match operation {
             Operation::Connect(json) => self.connect(json, io),
-            Operation::Publish(message) => self.publish(&message, io),
+            Operation::Publish(message) => {
+                let reached = self.reach(message.subject, io);
+                if let Some(reached) = self.begin_row(&message, reached, io) {
+                    self.publish(&message, reached, io);
+                }
+            }
             Operation::Subscribe { subject, queue, sid } => self.subscribe(subject, queue, sid, io),
             Operation::Unsubscribe { sid, after } => {
                 self.act(io);
-                self.broker.unsubscribe(&self.client, sid, after);
+                io.worked(self.broker.unsubscribe(&self.client, sid, after));
                 self.confirm(io);
             }
             Operation::Ping => self.answer_ping(io),
@@ -232,7 +247,8 @@ impl Member {
             Subscribed::Invalid => return send_error(io, "Invalid Subject"),
             Subscribed::TooMany => return send_error(io, "maximum subscriptions exceeded"),
             Subscribed::Before => {}
-            Subscribed::Done => {
+            Subscribed::Done(work) => {
+                io.worked(work);
                 let is_group = subject::is_literal(subject) && queue.is_none();
                 if is_group && !self.joined && !subject.starts_with(INBOX) {
                     self.joined = true;
@@ -243,39 +259,60 @@ impl Member {
         self.confirm(io);
     }
 
-    /// Keeps a message to be sent with others of its row, if it can be: those who get it want it in the same words, all
-    /// of them, and its sender wants no answer.
+    /// Whom a message of this subject goes to.
+    #[inline]
+    fn reach(&mut self, subject: &[u8], io: &mut Io<'_>) -> Reached<Subscription> {
+        let (reached, work) = self.found.take(&self.broker.index, subject);
+        io.worked(work);
+        reached
+    }
+
+    /// The message as it can be one of a row, if it can: its sender wants no answer.
+    #[inline]
+    fn in_row<'a>(&self, message: &Publish<'a>) -> Option<&'a [u8]> {
+        let wants_answers = self.connect_options.verbose || self.connect_options.pedantic;
+        message.as_sent.filter(|_| !wants_answers)
+    }
+
+    /// Puts a message behind the others of its row, if there is one.
     fn put_in_row(&mut self, message: &Publish<'_>, io: &mut Io<'_>) -> bool {
-        let Some(as_sent) = message
-            .as_sent
-            .filter(|_| !self.connect_options.verbose && !self.connect_options.pedantic)
-        else {
-            return false;
-        };
-        let bytes = message.body.len() - 2;
-        if let Some(row) = &mut self.row
+        if let Some(as_sent) = self.in_row(message)
+            && let Some(row) = &mut self.row
             && row.route.is_current()
             && *row.route.subject == *message.subject
             && let Some(head) = row.route.head.as_ref().filter(|_| row.takes_more())
         {
             io.extend(row.composed, &[head, as_sent]);
             row.messages += 1;
-            row.bytes += bytes;
+            row.bytes += message.body.len() - 2;
             return true;
         }
-        self.send_row(io);
-        let route = self.found.take(&self.broker.index, message.subject);
-        let Some(head) = &route.head else {
-            self.found.put_back(route);
-            return false;
+        false
+    }
+
+    /// Keeps a message to be sent with others that follow, if those who get it want it in the same words, all of them.
+    /// Else gives back whom it goes to.
+    fn begin_row(
+        &mut self,
+        message: &Publish<'_>,
+        reached: Reached<Subscription>,
+        io: &mut Io<'_>,
+    ) -> Option<Reached<Subscription>> {
+        let Some(as_sent) = self.in_row(message) else {
+            return Some(reached);
         };
+        let route = match reached {
+            Reached::All(route) if route.head.is_some() => route,
+            reached => return Some(reached),
+        };
+        let head = route.head.as_deref().unwrap_or_default();
         self.row = Some(Row {
             composed: io.compose(&[], &[head, as_sent]),
-            route,
             messages: 1,
-            bytes,
+            bytes: message.body.len() - 2,
+            route,
         });
-        true
+        None
     }
 
     /// Sends the messages that were put in a row.
@@ -296,7 +333,7 @@ impl Member {
             taken != Taken::No
         });
         io.post_to_all(row.composed, receivers.map(|subscription| subscription.id));
-        self.found.put_back(row.route);
+        self.found.keep(row.route);
     }
 
     /// Who does not get what it says: itself, if it does not want to.
@@ -304,7 +341,7 @@ impl Member {
         (!self.connect_options.echo).then_some(self.client.id)
     }
 
-    fn publish(&mut self, message: &Publish<'_>, io: &mut Io<'_>) {
+    fn publish(&mut self, message: &Publish<'_>, reached: Reached<Subscription>, io: &mut Io<'_>) {
         self.act(io);
         if message.headers.is_some() && !self.connect_options.headers {
             return self.refuse(io, "message headers not supported");
@@ -316,26 +353,30 @@ impl Member {
         if self.connect_options.pedantic && !subject::is_literal(message.subject) {
             send_error(io, "Invalid Publish Subject");
         }
-        let trace = match headers.map(|headers| message_trace::asked(&message.body[..headers.bytes])) {
-            None | Some(Asked::Delivery) => None,
-            Some(Asked::Nothing) => return,
-            Some(Asked::Trace(wanted)) => {
-                let now = io.time_of_day();
-                Some(Trace::new(wanted, &self.client, message.subject, bytes, now))
-            }
-        };
+        let (trace, is_only_traced) =
+            match headers.map(|headers| message_trace::asked(&message.body[..headers.bytes])) {
+                None | Some(Asked::Delivery) => (None, false),
+                Some(Asked::Nothing) => return,
+                Some(Asked::Trace(wanted)) => {
+                    let is_heard = self.is_heard(wanted.destination, io);
+                    let now = io.time_of_day();
+                    let trace = || Trace::new(&wanted, &self.client, message.subject, bytes, now, None);
+                    (is_heard.then(trace), wanted.only)
+                }
+            };
         self.client.messages.add(1);
         self.client.bytes.add(bytes as u64);
         self.confirm(io);
-        let mut sending = Sending::new(message, self.not_to(), trace);
-        self.send_to_subscribers(&mut sending, io);
-        let Sending { delivered, trace, .. } = sending;
-        if !delivered && self.connect_options.no_responders && !message.reply.is_empty() {
-            self.send_no_responders(message, io);
-        }
-        if let Some(trace) = trace {
-            self.report(&trace, io);
-        }
+        let sending = Sending::new(reached, self.not_to()).traced(trace, is_only_traced);
+        self.send(message, sending, io);
+    }
+
+    /// Whether anybody is subscribed to that.
+    fn is_heard(&mut self, subject: &[u8], io: &mut Io<'_>) -> bool {
+        let reached = self.reach(subject, io);
+        let is_heard = !reached.is_nobody();
+        self.found.put_back(reached);
+        is_heard
     }
 
     /// A message is refused for its length, and its headers may have asked for a trace.
@@ -345,15 +386,18 @@ impl Member {
         else {
             return;
         };
-        if let Asked::Trace(wanted) = message_trace::asked(headers) {
-            let trace = Trace::new(wanted, &self.client, subject, bytes, io.time_of_day());
-            self.report(&trace.refused(message_trace::TOO_LONG), io);
+        if let Asked::Trace(wanted) = message_trace::asked(headers)
+            && self.is_heard(wanted.destination, io)
+        {
+            let (now, why) = (io.time_of_day(), Some(message_trace::TOO_LONG));
+            let trace = Trace::new(&wanted, &self.client, subject, bytes, now, why);
+            self.report(&trace, io);
         }
     }
 
     /// Sends where a message was traced to who wanted to know; to its sender too, whatever that says of its own
     /// messages.
-    fn report(&mut self, trace: &Trace<'_>, io: &mut Io<'_>) {
+    fn report(&mut self, trace: &Trace, io: &mut Io<'_>) {
         let (headers, body) = trace.report(&self.broker);
         let [written, size] = [headers, body.len() - 2].map(|length| length.to_string());
         let headers = Headers {
@@ -361,41 +405,64 @@ impl Member {
             bytes: headers,
         };
         let message = Publish {
-            subject: trace.wanted.destination,
+            subject: &trace.destination,
             reply: b"",
             headers: Some(headers).filter(|headers| headers.bytes > 0),
             size: size.as_bytes(),
             body: &body,
             as_sent: None,
         };
-        self.send_to_subscribers(&mut Sending::new(&message, None, None), io);
+        let reached = self.reach(message.subject, io);
+        self.send(&message, Sending::new(reached, None), io);
     }
 
-    /// To all who are subscribed, and to one of each queue.
-    fn send_to_subscribers(&mut self, sending: &mut Sending<'_>, io: &mut Io<'_>) {
-        let route = self.found.take(&self.broker.index, sending.message.subject);
-        let broker = &self.broker;
-        for subscription in &route.plain {
-            sending.deliver(subscription, broker, io);
+    /// Sends a message to all who get it; where they are many, to the others in the next turn.
+    fn send(&mut self, message: &Publish<'_>, mut sending: Sending, io: &mut Io<'_>) {
+        match self.send_some(message, &mut sending, io) {
+            true => self.sent(message, sending.sent(), io),
+            false => self.keep(message.written(), sending, io),
         }
-        for queue in &route.queues {
-            let (before, first) = queue.split_at(draw(&mut self.chance) % queue.len());
-            // The first who can.
-            for subscription in first.iter().chain(before) {
-                if sending.deliver(subscription, broker, io) {
-                    break;
-                }
-            }
+    }
+
+    /// Goes on with a message that is read here.
+    fn send_on(&mut self, written: Vec<u8>, mut sending: Sending, io: &mut Io<'_>) {
+        // It was read before.
+        let Ok(Some((Operation::Publish(message), _))) = parse(&written, Limits::NONE) else {
+            return;
+        };
+        match self.send_some(&message, &mut sending, io) {
+            true => self.sent(&message, sending.sent(), io),
+            false => self.keep(written, sending, io),
         }
-        self.found.put_back(route);
+    }
+
+    fn send_some(&mut self, message: &Publish<'_>, sending: &mut Sending, io: &mut Io<'_>) -> bool {
+        let choose = |of| draw(&mut self.chance) % of;
+        sending.go_on(message, &self.broker, choose, io)
+    }
+
+    fn keep(&mut self, written: Vec<u8>, sending: Sending, io: &mut Io<'_>) {
+        self.unfinished = Some(Box::new((written, sending)));
+        io.again();
+    }
+
+    /// What is to be said once all have it.
+    fn sent(&mut self, message: &Publish<'_>, sent: Sent, io: &mut Io<'_>) {
+        self.found.put_back(sent.reached);
+        if !sent.is_delivered && self.connect_options.no_responders && !message.reply.is_empty() {
+            self.send_no_responders(message, io);
+        }
+        if let Some(trace) = sent.trace {
+            self.report(&trace, io);
+        }
     }
 
     /// Answers a request that nobody hears, where the answer was to come.
     fn send_no_responders(&mut self, message: &Publish<'_>, io: &mut Io<'_>) {
-        let route = self.found.take(&self.broker.index, message.reply);
-        let own = route.plain.iter().find(|it| it.id == self.client.id);
-        let own = own.map(Arc::clone);
-        self.found.put_back(route);
+        let reached = self.reach(message.reply, io);
+        let (plain, _) = reached.known();
+        let own = plain.iter().find(|it| it.id == self.client.id).map(Arc::clone);
+        self.found.put_back(reached);
         let Some(own) = own else { return };
         let headers = [b"NATS/1.0 503\r\nNats-Subject: ", message.subject, b"\r\n\r\n"].concat();
         let line = format!(" {0} {0}\r\n", headers.len());
@@ -415,8 +482,23 @@ impl Member {
     fn refuse(&mut self, io: &mut Io<'_>, text: &str) {
         send_error(io, text);
         self.refused.get_or_insert(ends::refused(text));
-        self.broker.leave(&self.client);
+        self.leave(io);
         io.refuse();
+    }
+
+    /// Takes its subscriptions away, and then puts down why its connection is gone, if it is; the rest in another turn,
+    /// if they are many.
+    fn leave(&mut self, io: &mut Io<'_>) {
+        self.leaves = true;
+        while let Some(work) = self.broker.leave(&self.client) {
+            io.worked(work);
+            if io.room() == 0 {
+                return io.again();
+            }
+        }
+        if let Some(reason) = self.closed.take() {
+            self.broker.close(&self.client, reason, io.now());
+        }
     }
 
     /// It says something wrong, and is heard no more.
@@ -500,8 +582,18 @@ impl Session for Member {
         self.send_row(io);
     }
 
+    fn resumed(&mut self, io: &mut Io<'_>) {
+        if let Some(unfinished) = self.unfinished.take() {
+            let (written, sending) = *unfinished;
+            self.send_on(written, sending, io);
+        }
+        if self.leaves && self.unfinished.is_none() {
+            self.leave(io);
+        }
+    }
+
     fn ended(&mut self, io: &mut Io<'_>) {
-        self.broker.leave(&self.client);
+        self.leave(io);
         io.close();
     }
 
@@ -519,7 +611,11 @@ impl Session for Member {
             _ => None,
         }
         .unwrap_or_else(|| ends::ended(reason));
-        self.broker.close(&self.client, reason, io.now());
+        self.closed = Some(reason);
+        self.leaves = true;
+        if self.unfinished.is_none() {
+            self.leave(io);
+        }
     }
 
     fn stopping(&mut self, io: &mut Io<'_>) {
@@ -535,113 +631,7 @@ impl Session for Member {
 /// However it ends, also by a panic.
 impl Drop for Member {
     fn drop(&mut self) {
-        self.broker.leave(&self.client);
-    }
-}
-
-/// One message on its way to those who get it.
-struct Sending<'a> {
-    message: &'a Publish<'a>,
-    /// Of headers and payload.
-    bytes: usize,
-    /// Its sender, who does not want it back.
-    not_to: Option<ConnectionId>,
-    with_headers: Option<Composed>,
-    without_headers: Option<Composed>,
-    delivered: bool,
-    /// Where it goes, if that was asked.
-    trace: Option<Trace<'a>>,
-}
-
-impl<'a> Sending<'a> {
-    fn new(message: &'a Publish<'a>, not_to: Option<ConnectionId>, trace: Option<Trace<'a>>) -> Self {
-        Self {
-            message,
-            bytes: message.body.len() - 2,
-            not_to,
-            with_headers: None,
-            without_headers: None,
-            delivered: false,
-            trace,
-        }
-    }
-
-    /// Whether this subscription gets it, or would if it were not a trace alone.
-    #[inline]
-    fn deliver(&mut self, to: &Subscription, broker: &Broker, io: &mut Io<'_>) -> bool {
-        if self.not_to == Some(to.id) {
-            self.note(to, Some(message_trace::NO_ECHO));
-            return false;
-        }
-        if self.trace.as_ref().is_some_and(|trace| trace.wanted.only) {
-            self.note(to, None);
-            self.delivered = true;
-            return true;
-        }
-        let stripped = match self.message.headers {
-            Some(headers) if !to.client.headers.load(Relaxed) => headers.bytes,
-            _ => 0,
-        };
-        match to.take(self.bytes - stripped) {
-            Taken::No => {
-                broker.over(to);
-                self.note(to, Some(message_trace::OVER));
-                return false;
-            }
-            Taken::Yes => {}
-            Taken::Last => broker.over(to),
-        }
-        self.note(to, None);
-        let composed = self.composed(stripped, io);
-        io.post(composed, to.id, &to.sid);
-        self.delivered = true;
-        true
-    }
-
-    /// Puts down that it went there, or why not.
-    #[inline]
-    fn note(&mut self, to: &Subscription, error: Option<&'static str>) {
-        if let Some(trace) = &mut self.trace {
-            trace.add(to, error);
-        }
-    }
-
-    /// The message, without so many of its first bytes.
-    #[inline]
-    fn composed(&mut self, stripped: usize, io: &mut Io<'_>) -> Composed {
-        let known = match stripped {
-            0 => &mut self.with_headers,
-            _ => &mut self.without_headers,
-        };
-        *known.get_or_insert_with(|| compose(self.message, stripped, io))
-    }
-}
-
-fn compose(message: &Publish<'_>, stripped: usize, io: &mut Io<'_>) -> Composed {
-    let blank_before_reply: &[u8] = if message.reply.is_empty() { b"" } else { b" " };
-    let body = &message.body[stripped..];
-    match message.headers {
-        Some(headers) if stripped == 0 => io.compose(
-            &[b"HMSG ", message.subject, b" "],
-            &[
-                blank_before_reply,
-                message.reply,
-                b" ",
-                headers.written,
-                b" ",
-                message.size,
-                b"\r\n",
-                body,
-            ],
-        ),
-        headers => {
-            let without = headers.map(|_| (body.len() - 2).to_string());
-            let size = without.as_ref().map_or(message.size, String::as_bytes);
-            io.compose(
-                &[b"MSG ", message.subject, b" "],
-                &[blank_before_reply, message.reply, b" ", size, b"\r\n", body],
-            )
-        }
+        while self.broker.leave(&self.client).is_some() {}
     }
 }
 
@@ -660,4 +650,4 @@ fn send_error(io: &mut Io<'_>, text: &str) {
 
 #[cfg(test)]
 #[path = "member_test.rs"]
-mod tests;
+pub(super) mod tests;

@@ -15,11 +15,11 @@ const CONNECT: &str =
 /// Said after that: it takes an `INFO` at any time.
 const TAKES_NEWS: &[u8] = b"CONNECT {\"protocol\":1}\r\n";
 
-fn server(options: Options) -> Rehearsal<Groups> {
+pub fn server(options: Options) -> Rehearsal<Groups> {
     Rehearsal::new(Groups::new(options))
 }
 
-fn hear(server: &mut Rehearsal<Groups>, client: ConnectionId) -> String {
+pub fn hear(server: &mut Rehearsal<Groups>, client: ConnectionId) -> String {
     String::from_utf8(server.take_output(client)).expect("text")
 }
 
@@ -31,14 +31,14 @@ fn stranger(server: &mut Rehearsal<Groups>) -> ConnectionId {
     client
 }
 
-fn connect(server: &mut Rehearsal<Groups>) -> ConnectionId {
+pub fn connect(server: &mut Rehearsal<Groups>) -> ConnectionId {
     let client = stranger(server);
     server.receive(client, CONNECT.as_bytes());
     client
 }
 
 /// Says something, and what comes of it.
-fn ask(server: &mut Rehearsal<Groups>, client: ConnectionId, text: &str) -> String {
+pub fn ask(server: &mut Rehearsal<Groups>, client: ConnectionId, text: &str) -> String {
     server.receive(client, text.as_bytes());
     hear(server, client)
 }

@@ -1,7 +1,8 @@
 //! Message tracing, as the NATS server does it: who asks for it in a message's headers is told where the message went.
 //!
 //! `Nats-Trace-Dest` names the subject on which that comes, as one JSON object. With `Nats-Trace-Only: true` the
-//! message itself goes nowhere. What comes is not compressed, whatever `Accept-Encoding` says.
+//! message itself goes nowhere. What comes is not compressed, whatever `Accept-Encoding` says. Who gets the message may
+//! be many, and found in turns, so that each is written down as it is found.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -100,38 +101,36 @@ fn fields(headers: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
 
 /// Where one message went.
 #[derive(Debug)]
-pub(super) struct Trace<'a> {
-    pub wanted: Wanted<'a>,
-    bytes: usize,
-    events: Vec<Event>,
-    now: SystemTime,
+pub(super) struct Trace {
+    /// Where that is told.
+    pub destination: Box<[u8]>,
+    encoded: bool,
+    /// What the server is told to say of the request, as JSON.
+    request: Vec<u8>,
+    /// What has happened, as JSON, with commas between.
+    events: Vec<u8>,
+    /// When.
+    now: String,
 }
 
 #[derive(Debug, Default, Serialize)]
-struct Event {
+struct Event<'a> {
     r#type: &'static str,
-    ts: String,
+    ts: &'a str,
     kind: u8,
     cid: u64,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    name: String,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    name: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     acc: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    subj: Option<String>,
+    subj: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    sub: Option<String>,
+    sub: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    queue: Option<String>,
+    queue: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'static str>,
-}
-
-#[derive(Serialize)]
-struct Report<'a> {
-    server: Server<'a>,
-    request: Request<'a>,
-    events: &'a [Event],
 }
 
 #[derive(Serialize)]
@@ -152,82 +151,104 @@ struct Request<'a> {
     msgsize: usize,
 }
 
-impl<'a> Trace<'a> {
-    /// Of a message of so many bytes, with its headers, that a client has published to a subject.
-    pub fn new(wanted: Wanted<'a>, from: &Client, subject: &[u8], bytes: usize, now: SystemTime) -> Self {
-        let ingress = Event {
-            r#type: "in",
-            acc: Some(ACCOUNT),
-            subj: Some(text(subject).into_owned()),
-            ..Event::at(from, now)
-        };
-        Self {
-            wanted,
-            bytes,
-            events: vec![ingress],
-            now,
+impl Trace {
+    /// Of a message of so many bytes, with its headers, that a client has published to a subject; with an error it did
+    /// not get in.
+    pub fn new(
+        wanted: &Wanted<'_>,
+        from: &Client,
+        subject: &[u8],
+        bytes: usize,
+        now: SystemTime,
+        error: Option<&'static str>,
+    ) -> Self {
+        let mut header: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for (name, value) in fields(wanted.headers) {
+            header.entry(text(name)).or_default().push(text(value));
         }
-    }
-
-    /// It did not get in.
-    pub fn refused(mut self, why: &'static str) -> Self {
-        self.events[0].error = Some(why);
-        self
+        let request = Request {
+            header,
+            msgsize: bytes,
+        };
+        let mut trace = Self {
+            destination: wanted.destination.into(),
+            encoded: wanted.encoded,
+            request: json(&request),
+            events: Vec::new(),
+            now: rfc3339(now),
+        };
+        trace.write(
+            from,
+            Event {
+                r#type: "in",
+                acc: Some(ACCOUNT),
+                subj: Some(text(subject)),
+                error,
+                ..Event::default()
+            },
+        );
+        trace
     }
 
     /// It went there, or did not for this reason.
     pub fn add(&mut self, to: &Subscription, error: Option<&'static str>) {
-        self.events.push(Event {
-            r#type: "eg",
-            sub: Some(text(&to.subject).into_owned()),
-            queue: to.queue.as_deref().map(|queue| text(queue).into_owned()),
-            error,
-            ..Event::at(&to.client, self.now)
-        });
+        self.write(
+            &to.client,
+            Event {
+                r#type: "eg",
+                sub: Some(text(&to.subject)),
+                queue: to.queue.as_deref().map(text),
+                error,
+                ..Event::default()
+            },
+        );
+    }
+
+    fn write(&mut self, client: &Client, event: Event<'_>) {
+        let info = client.info();
+        let event = Event {
+            ts: &self.now,
+            kind: KIND_CLIENT,
+            cid: client.number,
+            name: &info.name,
+            ..event
+        };
+        if !self.events.is_empty() {
+            self.events.push(b',');
+        }
+        serde_json::to_writer(&mut self.events, &event).expect("texts and numbers");
     }
 
     /// What is sent to the destination: the length of its headers, and all of it, with the end of a message.
     pub fn report(&self, broker: &Broker) -> (usize, Vec<u8>) {
-        let mut header: BTreeMap<_, Vec<_>> = BTreeMap::new();
-        for (name, value) in fields(self.wanted.headers) {
-            header.entry(text(name)).or_default().push(text(value));
-        }
         let options = broker.options();
-        let report = Report {
-            server: Server {
-                name: &options.server_name,
-                host: broker.address().ip(),
-                id: &options.server_id,
-                ver: VERSION,
-                jetstream: false,
-                flags: 0,
-                seq: broker.next_trace(),
-                time: &self.events[0].ts,
-            },
-            request: Request {
-                header,
-                msgsize: self.bytes,
-            },
-            events: &self.events,
-        };
-        let headers = if self.wanted.encoded { NOT_COMPRESSED } else { b"" };
-        let mut all = headers.to_vec();
-        serde_json::to_writer(&mut all, &report).expect("texts and numbers");
-        all.extend_from_slice(b"\r\n");
-        (headers.len(), all)
+        let server = json(&Server {
+            name: &options.server_name,
+            host: broker.address().ip(),
+            id: &options.server_id,
+            ver: VERSION,
+            jetstream: false,
+            flags: 0,
+            seq: broker.next_trace(),
+            time: &self.now,
+        });
+        let headers = if self.encoded { NOT_COMPRESSED } else { b"" };
+        let pieces: [&[u8]; 8] = [
+            headers,
+            b"{\"server\":",
+            &server,
+            b",\"request\":",
+            &self.request,
+            b",\"events\":[",
+            &self.events,
+            b"]}\r\n",
+        ];
+        (headers.len(), pieces.concat())
     }
 }
 
-impl Event {
-    fn at(client: &Client, now: SystemTime) -> Self {
-        Self {
-            ts: rfc3339(now),
-            kind: KIND_CLIENT,
-            cid: client.number,
-            name: client.info().name.clone(),
-            ..Self::default()
-        }
-    }
+fn json(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).expect("texts and numbers")
 }
 
 fn text(bytes: &[u8]) -> Cow<'_, str> {

@@ -4,11 +4,13 @@
 //! It is a tree of tokens in which a node stands for all tokens up to where the ways part, so that a key costs two
 //! nodes at most, however many tokens it has. A subject is looked up by its own token and by the wildcards at each node
 //! that it comes to: patterns that differ elsewhere cost it nothing. At worst, where many patterns begin with what it
-//! fits and end otherwise, it comes to all of them.
+//! fits and end otherwise, or all fit, it comes to all of them: so it can stop on its way, and go on when the tree was
+//! changed meanwhile.
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 
-use super::subject::{ANY, REST};
+use super::subject::{self, ANY, REST};
 
 /// Values by subjects of [`MOST_TOKENS`](super::subject::MOST_TOKENS) at most, since a walk goes as deep; no token is
 /// empty.
@@ -22,6 +24,61 @@ struct Node<V> {
     value: Option<V>,
     /// By their first tokens.
     below: HashMap<Box<[u8]>, Node<V>>,
+}
+
+/// Where a walk has stopped: for each token on the way which of those that fit it was.
+#[derive(Debug)]
+pub(super) struct Stopped(Vec<Step>);
+
+/// The tokens of patterns that a subject's token fits, in the order in which they are tried. A pattern comes before all
+/// that it begins, so that walks come to patterns in the order of their steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    Literal,
+    Any,
+    Rest,
+}
+
+impl Step {
+    fn by(token: &[u8]) -> Self {
+        match token {
+            ANY => Self::Any,
+            REST => Self::Rest,
+            _ => Self::Literal,
+        }
+    }
+}
+
+/// A walk on its way.
+struct Walk<'w, F> {
+    /// The steps to where it is.
+    at: Vec<Step>,
+    /// Those to where it begins, if it has stopped there.
+    from: Option<&'w [Step]>,
+    see: &'w mut F,
+}
+
+impl<F> Walk<'_, F> {
+    /// Whether all that begins with the steps to here comes before where it begins.
+    fn is_before(&self) -> bool {
+        self.from.is_some_and(|from| {
+            let shared = self.at.len().min(from.len());
+            self.at[..shared] < from[..shared]
+        })
+    }
+
+    /// Comes to a node, unless it begins behind.
+    fn come<'a, V: 'a>(&mut self, value: Option<&'a V>) -> ControlFlow<()>
+    where
+        F: FnMut(Option<&'a V>, bool) -> ControlFlow<()>,
+    {
+        #[cfg(test)]
+        tests::LOOKED_AT.set(tests::LOOKED_AT.get() + 1);
+        match self.from {
+            Some(from) if self.at[..] < *from => ControlFlow::Continue(()),
+            from => (self.see)(value, from == Some(&self.at)),
+        }
+    }
 }
 
 /// Tokens with dots between; `None` if there is none.
@@ -44,14 +101,33 @@ impl<V> Tree<V> {
         self.0.change(Some(key), change)
     }
 
-    /// Shows each value whose key, read as a pattern, this subject fits.
-    pub fn each_match<'a>(&'a self, subject: &[u8], mut see: impl FnMut(&'a V)) {
-        self.0.each_match(Some(subject), &mut see);
+    /// Walks on from where a walk for the same subject has stopped, or from the start: comes to nodes, and shows the
+    /// value of each whose key, read as a pattern, the subject fits. With the value comes whether it stopped there, so
+    /// that it is shown again. It stops where `see` breaks, and returns where that is.
+    ///
+    /// What is in the tree all the while is shown, and nothing else twice, however the tree changes in between.
+    pub fn walk<'a>(
+        &'a self,
+        subject: &[u8],
+        from: Option<&Stopped>,
+        mut see: impl FnMut(Option<&'a V>, bool) -> ControlFlow<()>,
+    ) -> ControlFlow<Stopped> {
+        let mut walk = Walk {
+            at: Vec::new(),
+            from: from.map(|stopped| &stopped.0[..]),
+            see: &mut see,
+        };
+        match self.0.walk(Some(subject), &mut walk) {
+            ControlFlow::Continue(()) => ControlFlow::Continue(()),
+            ControlFlow::Break(()) => ControlFlow::Break(Stopped(walk.at)),
+        }
     }
 
-    /// Takes away each value whose key, read as a subject, fits this pattern.
-    pub fn take_matches(&mut self, pattern: &[u8], taken: &mut Vec<V>) {
-        self.0.take_matches(Some(pattern), taken);
+    /// Takes away each value whose key, read as a subject, fits this pattern. How many nodes it has come to.
+    pub fn take_matches(&mut self, pattern: &[u8], taken: &mut Vec<V>) -> usize {
+        let mut nodes = 0;
+        self.0.take_matches(Some(pattern), taken, &mut nodes);
+        nodes
     }
 
     #[cfg(test)]
@@ -142,43 +218,53 @@ impl<V> Node<V> {
         }
     }
 
-    fn each_match<'a>(&'a self, path: Path<'_>, see: &mut impl FnMut(&'a V)) {
-        #[cfg(test)]
-        tests::LOOKED_AT.set(tests::LOOKED_AT.get() + 1);
+    fn walk<'a, F>(&'a self, path: Path<'_>, walk: &mut Walk<'_, F>) -> ControlFlow<()>
+    where
+        F: FnMut(Option<&'a V>, bool) -> ControlFlow<()>,
+    {
+        walk.come(self.value.as_ref().filter(|_| path.is_none()))?;
         let Some(path) = path else {
-            return self.value.iter().for_each(see);
+            return ControlFlow::Continue(());
         };
         let (token, rest) = split(path);
         // As it is written, a wildcard is a token that only wildcards match.
         let literal = Some(token).filter(|&token| token != ANY && token != REST);
-        for known in literal.into_iter().chain([ANY]) {
+        let steps = walk.at.len();
+        for known in literal.into_iter().chain([ANY, REST]) {
             let Some(node) = self.below.get(known) else {
                 continue;
             };
-            match apart(node.more.as_deref(), rest, is_matched) {
-                (None, rest) => node.each_match(rest, see),
-                (Some(REST), Some(_)) => node.value.iter().for_each(&mut *see),
-                _ => {}
+            walk.at.push(Step::by(known));
+            let more = node.more.as_deref();
+            walk.at
+                .extend(more.into_iter().flat_map(subject::tokens).map(Step::by));
+            if !walk.is_before() {
+                match apart(more, rest, is_matched) {
+                    _ if known == REST => walk.come(node.value.as_ref())?,
+                    (None, rest) => node.walk(rest, walk)?,
+                    (Some(REST), Some(_)) => walk.come(node.value.as_ref())?,
+                    _ => walk.come(None)?,
+                }
             }
+            walk.at.truncate(steps);
         }
-        if let Some(node) = self.below.get(REST) {
-            node.value.iter().for_each(see);
-        }
+        ControlFlow::Continue(())
     }
 
-    fn take_matches(&mut self, path: Path<'_>, taken: &mut Vec<V>) {
+    fn take_matches(&mut self, path: Path<'_>, taken: &mut Vec<V>, nodes: &mut usize) {
+        *nodes += 1;
         let Some(path) = path else {
             return taken.extend(self.value.take());
         };
         match split(path) {
-            (REST, _) => self.take_below(taken),
+            (REST, _) => self.take_below(taken, nodes),
             (ANY, rest) => self.below.retain(|_, node| {
-                node.take_matches_behind(rest, taken);
+                node.take_matches_behind(rest, taken, nodes);
                 node.is_used()
             }),
             (token, rest) => {
                 if let Some(node) = self.below.get_mut(token) {
-                    node.take_matches_behind(rest, taken);
+                    node.take_matches_behind(rest, taken, nodes);
                     if !node.is_used() {
                         self.below.remove(token);
                     }
@@ -188,24 +274,25 @@ impl<V> Node<V> {
     }
 
     /// [`take_matches`](Self::take_matches) of a path that goes through this node's own tokens.
-    fn take_matches_behind(&mut self, path: Path<'_>, taken: &mut Vec<V>) {
+    fn take_matches_behind(&mut self, path: Path<'_>, taken: &mut Vec<V>, nodes: &mut usize) {
         match apart(path, self.more.as_deref(), is_matched) {
             (path, None) => {
-                self.take_matches(path, taken);
+                self.take_matches(path, taken, nodes);
                 self.unite();
             }
             (Some(REST), Some(_)) => {
                 taken.extend(self.value.take());
-                self.take_below(taken);
+                self.take_below(taken, nodes);
             }
-            _ => {}
+            _ => *nodes += 1,
         }
     }
 
-    fn take_below(&mut self, taken: &mut Vec<V>) {
+    fn take_below(&mut self, taken: &mut Vec<V>, nodes: &mut usize) {
+        *nodes += 1;
         for (_, mut node) in self.below.drain() {
             taken.extend(node.value.take());
-            node.take_below(taken);
+            node.take_below(taken, nodes);
         }
     }
 }
@@ -269,6 +356,39 @@ pub(super) mod tests {
             .all(|(token, given)| *token == "*" || token == given)
     }
 
+    /// The values whose keys, read as patterns, a subject fits.
+    fn matches<V: Clone + Ord>(tree: &mut Tree<V>, subject: &str) -> Vec<V> {
+        in_pieces(tree, subject, usize::MAX, |_| {})
+    }
+
+    /// The same, found by walks of so many nodes each, and something done in between. Sorted.
+    fn in_pieces<V: Clone + Ord>(
+        tree: &mut Tree<V>,
+        subject: &str,
+        nodes: usize,
+        mut between: impl FnMut(&mut Tree<V>),
+    ) -> Vec<V> {
+        let (mut found, mut from) = (Vec::new(), None);
+        loop {
+            let mut left = nodes;
+            let walk = tree.walk(subject.as_bytes(), from.as_ref(), |value, again| {
+                found.extend(value.filter(|_| !again).cloned());
+                left -= usize::from(!again);
+                match left {
+                    0 => ControlFlow::Break(()),
+                    _ => ControlFlow::Continue(()),
+                }
+            });
+            match walk {
+                ControlFlow::Continue(()) => break,
+                ControlFlow::Break(stopped) => from = Some(stopped),
+            }
+            between(tree);
+        }
+        found.sort_unstable();
+        found
+    }
+
     /// All nodes but the first, each of which must be there for something.
     fn nodes<V>(node: &Node<V>) -> usize {
         let each = node.below.values().map(|below| {
@@ -292,9 +412,7 @@ pub(super) mod tests {
                 let before = tree.change(pattern.as_bytes(), |value| value.replace(number));
                 prop_assert_eq!(before, model.insert(pattern.clone(), number));
                 if let Some(subject) = subject {
-                    let mut found = Vec::new();
-                    tree.each_match(subject.as_bytes(), |&value| found.push(value));
-                    found.sort_unstable();
+                    let found = matches(&mut tree, &subject);
                     let fitting = model.iter().filter(|(pattern, _)| fits(&subject, pattern));
                     let mut expected: Vec<usize> = fitting.map(|(_, &number)| number).collect();
                     expected.sort_unstable();
@@ -321,6 +439,34 @@ pub(super) mod tests {
             }
             prop_assert!(tree.is_empty());
         }
+
+        #[test]
+        fn a_walk_in_pieces_finds_all_that_stays_and_nothing_twice(
+            stay in prop::collection::btree_set("([a*]\\.){0,4}[a*>]", 0..40),
+            come_and_go in prop::collection::vec("([ab*]\\.){0,4}[ab*>]", 1..40),
+            subject in "([ab]\\.){0,4}[ab]",
+            nodes in 1usize..8,
+        ) {
+            let mut tree = Tree::default();
+            for pattern in &stay {
+                tree.change(pattern.as_bytes(), |value| *value = Some((true, pattern.clone())));
+            }
+            let changes: Vec<String> = come_and_go.into_iter().filter(|pattern| !stay.contains(pattern)).collect();
+            let mut changes = changes.iter().cycle().take(400);
+            let found = in_pieces(&mut tree, &subject, nodes, |tree| {
+                for pattern in changes.by_ref().take(3) {
+                    tree.change(pattern.as_bytes(), |value| {
+                        *value = value.is_none().then(|| (false, pattern.clone()));
+                    });
+                }
+            });
+            let mut once = found.clone();
+            once.dedup();
+            prop_assert_eq!(&found, &once);
+            let found: Vec<String> = found.into_iter().filter(|(stays, _)| *stays).map(|(_, pattern)| pattern).collect();
+            let expected: Vec<String> = stay.into_iter().filter(|pattern| fits(&subject, pattern)).collect();
+            prop_assert_eq!(found, expected);
+        }
     }
 
     #[test]
@@ -332,7 +478,7 @@ pub(super) mod tests {
             tree.change(pattern.as_bytes(), |value| *value = Some(shape));
         }
         LOOKED_AT.set(0);
-        tree.each_match(["b"; 18].join(".").as_bytes(), |_| panic!("it fits none"));
+        assert!(matches(&mut tree, &["b"; 18].join(".")).is_empty());
         assert!(LOOKED_AT.get() <= 18, "{} nodes", LOOKED_AT.get());
     }
 }

@@ -18,6 +18,12 @@ pub(super) struct Limits {
 const AROUND_ARGUMENTS: usize = "CONNECT".len() + 1 + "\r\n".len();
 
 impl Limits {
+    /// For what was held to limits before.
+    pub const NONE: Self = Self {
+        control_line: usize::MAX / 4,
+        payload: usize::MAX / 4,
+    };
+
     /// The most bytes of an operation.
     pub fn frame(self) -> usize {
         self.line() + self.payload + "\r\n".len()
@@ -64,6 +70,30 @@ pub(super) struct Publish<'a> {
     pub body: &'a [u8],
     /// `size`, the end of the line and `body`, where they lie together as they are passed on.
     pub as_sent: Option<&'a [u8]>,
+}
+
+impl Publish<'_> {
+    /// As it can be read again.
+    pub fn written(&self) -> Vec<u8> {
+        let (name, headers): (&[u8], _) = match self.headers {
+            None => (b"PUB ", &b""[..]),
+            Some(headers) => (b"HPUB ", headers.written),
+        };
+        let blank: &[u8] = b" ";
+        let pieces = [
+            name,
+            self.subject,
+            blank,
+            self.reply,
+            blank,
+            headers,
+            blank,
+            self.size,
+            b"\r\n",
+            self.body,
+        ];
+        pieces.concat()
+    }
 }
 
 /// How many of a message's first bytes are headers.
